@@ -86,6 +86,7 @@ pub fn folded_name<'n>(name: &'n str, empty: &'n str) -> Cow<'n, str> {
 /// is no profile: not a single line is one, or it is too large.
 pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Result<Profile, String>> {
     let mut builder = Builder::default();
+    let mut fractions = Fractions::default();
     let (mut skipped, mut example) = (0u64, String::new());
     let mut bytes = Vec::new();
     loop {
@@ -99,7 +100,7 @@ pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Result<Profile, String
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        if !add(&mut builder, line) {
+        if !add(&mut builder, &mut fractions, line) {
             skipped += 1;
             if skipped == 1 {
                 example = line.chars().take(60).collect();
@@ -119,6 +120,10 @@ pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Result<Profile, String
         unit: "samples".into(),
         ..ProfileHeader::new(Time(0), 0)
     };
+    if fractions.any {
+        let text = "counts with a fraction are rounded, so that their sum is right";
+        profile.notes.push(text.into());
+    }
     if skipped > 0 {
         profile.notes.push(format!(
             "skipped {} without a count at the end; the first is `{example}`",
@@ -129,8 +134,8 @@ pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Result<Profile, String
 }
 
 /// Adds a line; whether it is one of folded text.
-fn add(builder: &mut Builder, line: &str) -> bool {
-    let Some((stack, weight)) = line
+fn add(builder: &mut Builder, fractions: &mut Fractions, line: &str) -> bool {
+    let Some((stack, count)) = line
         .rsplit_once([' ', '\t'])
         .and_then(|(stack, count)| Some((stack.trim_end(), count_of(count)?)))
         .filter(|(stack, _)| !stack.is_empty())
@@ -148,7 +153,7 @@ fn add(builder: &mut Builder, line: &str) -> bool {
     if let Some(stack) = parent {
         builder.sample(Sample {
             t: 0,
-            weight,
+            weight: fractions.rounded(count),
             stack,
             thread,
             cpu: u16::MAX,
@@ -160,10 +165,39 @@ fn add(builder: &mut Builder, line: &str) -> bool {
     true
 }
 
-/// A count: flamegraph.pl allows fractions, which are rounded here.
-fn count_of(text: &str) -> Option<u64> {
-    text.parse().ok().or_else(|| {
+/// A count: flamegraph.pl allows fractions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Count {
+    Whole(u64),
+    Fraction(f64),
+}
+
+fn count_of(text: &str) -> Option<Count> {
+    text.parse().ok().map(Count::Whole).or_else(|| {
         let value: f64 = text.parse().ok()?;
-        (value.is_finite() && value >= 0.0).then_some(value.round() as u64)
+        (value.is_finite() && value >= 0.0).then_some(Count::Fraction(value))
     })
+}
+
+/// What rounding has left over so far: a thousand lines of 0.4 are 400 samples, not none.
+#[derive(Debug, Default)]
+struct Fractions {
+    any: bool,
+    rest: f64,
+}
+
+impl Fractions {
+    /// The count as a whole number; what that adds or leaves, the next one gets.
+    fn rounded(&mut self, count: Count) -> u64 {
+        let value = match count {
+            Count::Whole(value) => return value,
+            Count::Fraction(value) => value,
+        };
+        let fraction = value.fract();
+        self.any |= fraction > 0.0;
+        self.rest += fraction;
+        let up = self.rest >= 0.5;
+        self.rest -= f64::from(u8::from(up));
+        (value.trunc() as u64).saturating_add(up.into())
+    }
 }

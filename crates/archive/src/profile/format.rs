@@ -6,6 +6,7 @@ use std::io::{self, BufRead, Read};
 use measure::Problem;
 
 use super::model::Profile;
+use super::tree::MOST_BYTES;
 use super::{folded, perf_script, pprof, stacks};
 
 /// A format. What reads or writes one is in its row, so that the next format is a row.
@@ -69,7 +70,7 @@ pub struct Heading {
 const LARGEST_TEXT: u64 = 256 << 20;
 /// Bytes of the text of `perf script`, of which every sample repeats its stack.
 const LARGEST_SCRIPT: u64 = 16 << 30;
-/// Bytes of a `.stacks` file that are read: those of a day on some cores. They take a few times as much memory.
+/// Bytes of a `.stacks` file that are read: those of a day on some cores. They take about as much of memory.
 const LARGEST_STACKS: u64 = 2 << 30;
 /// Larger pprof messages are refused.
 const LARGEST_PPROF: u64 = 128 << 20;
@@ -87,8 +88,14 @@ pub const FORMATS: [Format; 6] = [
         read: Some(Reader {
             recognises: |it| it.bytes.starts_with(b"{\"header\":"),
             read: |input| {
-                let known = stacks::read(&mut Read::take(&mut *input.bytes, LARGEST_STACKS))?;
-                Ok(known.ok_or_else(|| "its first line is not a known header".into()))
+                // Long recordings are plain files, and take at most twice their length; what is packed, or comes through
+                // a pipe, can stand for any amount.
+                let length = match input.file {
+                    Some(file) => usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX),
+                    None => 0,
+                };
+                let most = length.saturating_mul(2).max(MOST_BYTES);
+                stacks::read(&mut Read::take(&mut *input.bytes, LARGEST_STACKS), most)
             },
         }),
         write: None,

@@ -8,11 +8,11 @@ use thiserror::Error;
 
 use super::frame_pattern::{FramePattern, symbol};
 use super::frames::{Frame, FrameKind};
-use super::model::{Profile, USUAL_EVENT};
+use super::model::{Profile, Sample, USUAL_EVENT};
 use crate::summary::PatternShare;
 
 const BUILT_IN: &str = include_str!("known.txt");
-/// Below this weight a pattern is chance.
+/// Below this number of samples a pattern is chance.
 const FEWEST: u64 = 10;
 /// Below this part of a pattern a function is not the one to look at.
 const LEAST_PART: f64 = 0.25;
@@ -169,10 +169,12 @@ impl Profile {
             }
         }
         let mut below: BTreeMap<Option<u32>, u64> = BTreeMap::new();
+        let mut count = 0_u64;
         for sample in &self.samples {
             if let Some(Some(caller)) = callers.get(sample.stack as usize) {
                 let sum = below.entry(*caller).or_default();
                 *sum = sum.saturating_add(sample.weight);
+                count = count.saturating_add(self.samples_in(sample));
             }
         }
         let sum = below
@@ -180,7 +182,7 @@ impl Profile {
             .fold(0_u64, |sum, it| sum.saturating_add(*it));
         let all = self.total_weight().max(1) as f64;
         let share = sum as f64 / all;
-        if sum < FEWEST || share < pattern.above {
+        if count < FEWEST || share < pattern.above {
             return None;
         }
         let known = below
@@ -201,6 +203,14 @@ impl Profile {
             cure: pattern.cure.clone(),
             source: pattern.source.clone(),
         })
+    }
+
+    /// How many samples an entry stands for: where weights count samples, they may be summed up, as in folded text.
+    fn samples_in(&self, sample: &Sample) -> u64 {
+        match self.header.unit.as_str() {
+            "samples" => sample.weight,
+            _ => 1,
+        }
     }
 
     /// How far the path to each node follows a chain. Each frame is looked at once for each frame of the chain.

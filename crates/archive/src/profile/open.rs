@@ -102,28 +102,18 @@ impl Profile {
         path: &Path,
         event: Option<&str>,
     ) -> Result<Self, ProfileError> {
-        let no_such_event = |event: &str, known| ProfileError::NoSuchEvent {
-            path: path.to_owned(),
-            event: event.to_owned(),
-            known,
-        };
         if path.is_dir() {
-            let events = sampled_events(path);
-            let is_there = |event: &&str| events.is_empty() || events.iter().any(|it| it == event);
-            if let Some(event) = event.filter(|event| !is_there(event)) {
-                return Err(no_such_event(event, events));
-            }
-            let file = richest_in(path, event, &events);
-            let not_a_run = || ProfileError::NotARun {
-                path: path.to_owned(),
-            };
-            return read_file(formats, &file.ok_or_else(not_a_run)?);
+            return open_folder(formats, path, event);
         }
         let profile = read_file(formats, path)?;
         match event {
             // Folded text does not say what it is of.
             Some(event) if profile.header.event != event && !profile.header.event.is_empty() => {
-                Err(no_such_event(event, vec![profile.header.event]))
+                Err(ProfileError::NoSuchEvent {
+                    path: path.to_owned(),
+                    event: event.to_owned(),
+                    known: vec![profile.header.event],
+                })
             }
             _ => Ok(profile),
         }
@@ -201,34 +191,120 @@ fn read_file(formats: &[Format], path: &Path) -> Result<Profile, ProfileError> {
     read.map_err(|why| format(format!("it looks like {looks}; {why}")))
 }
 
-/// The events that a run folder has stacks or folded text of: the usual one first, the others by name.
+/// The events that the names of a run folder's files tell: the usual one first, the others by name. That of
+/// `profile.pb.gz` is in it alone.
 #[must_use]
 pub fn sampled_events(folder: &Path) -> Vec<String> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut events: Vec<String> = files
         .filter_map(|entry| {
-            let path = entry.path();
-            let of_event = [file::STACKS, file::FOLDED];
-            let is_of_event = of_event
+            let name = entry.file_name();
+            let name = name.to_str().filter(|name| *name != file::PPROF)?;
+            let of_event = [file::STACKS, file::FOLDED, file::FURTHER_PPROF];
+            let mut events = of_event
                 .iter()
-                .any(|it| path.extension() == Some(it.as_ref()));
-            is_of_event.then(|| path.file_stem()?.to_str().map(str::to_owned))?
+                .map(|end| name.strip_suffix(end)?.strip_suffix('.'));
+            let event = events.find_map(|event| event.filter(|it| !it.is_empty()));
+            event.map(str::to_owned)
         })
         .collect();
-    events.sort_by_key(|event| (event != USUAL_EVENT, event.clone()));
-    events.dedup();
+    in_order(&mut events);
     events
 }
 
-/// The file of a run folder that holds most of an event's profile.
-fn richest_in(folder: &Path, event: Option<&str>, events: &[String]) -> Option<PathBuf> {
+/// Puts the usual event first and the others in the order of names, each once.
+fn in_order(events: &mut Vec<String>) {
+    events.sort_by_key(|event| (event != USUAL_EVENT, event.clone()));
+    events.dedup();
+}
+
+/// Reads the profile of a run folder: of the event that is named, else of the usual one, else of the first by name.
+fn open_folder(
+    formats: &[Format],
+    folder: &Path,
+    event: Option<&str>,
+) -> Result<Profile, ProfileError> {
+    let path = || folder.to_owned();
+    let mut events = sampled_events(folder);
     let first = events.first().map_or(USUAL_EVENT, String::as_str);
-    let event = event.unwrap_or(first);
-    let of_event = |extension| folder.join(file::of_event(event, extension));
-    let pprof = match event == first {
-        true => folder.join(file::PPROF),
-        false => of_event(file::FURTHER_PPROF),
+    let is_known = event.is_none_or(|event| events.iter().any(|it| it == event));
+    let wanted = event.unwrap_or(first);
+    let is_usual_missing = event.is_none() && first != USUAL_EVENT;
+    if is_usual_missing && let Some(profile) = open_pprof(formats, folder, USUAL_EVENT)? {
+        return Ok(profile);
+    }
+    if is_known && let Some(profile) = open_event(formats, folder, wanted)? {
+        return Ok(profile);
+    }
+    // Nothing but this file may be left of an event.
+    let pprof = folder.join(file::PPROF);
+    if !pprof.exists() {
+        return Err(match event {
+            Some(event) if !events.is_empty() => ProfileError::NoSuchEvent {
+                path: path(),
+                event: event.to_owned(),
+                known: events,
+            },
+            _ => ProfileError::NotARun { path: path() },
+        });
+    }
+    let profile = read_file(formats, &pprof)?;
+    match event {
+        Some(event) if !is_of(&profile, event) => {
+            events.push(profile.header.event);
+            in_order(&mut events);
+            Err(ProfileError::NoSuchEvent {
+                path: path(),
+                event: event.to_owned(),
+                known: events,
+            })
+        }
+        _ => Ok(profile),
+    }
+}
+
+/// Reads what a run folder has most of about an event; `None` where it has nothing of it. `profile.pb.gz` is of the event
+/// that stood first on the command line, so that only its content says which.
+fn open_event(
+    formats: &[Format],
+    folder: &Path,
+    event: &str,
+) -> Result<Option<Profile>, ProfileError> {
+    let file =
+        |extension| Some(folder.join(file::of_event(event, extension))).filter(|it| it.exists());
+    if let Some(file) = file(file::STACKS).or_else(|| file(file::FURTHER_PPROF)) {
+        return read_file(formats, &file).map(Some);
+    }
+    if let Some(profile) = open_pprof(formats, folder, event)? {
+        return Ok(Some(profile));
+    }
+    let Some(file) = file(file::FOLDED) else {
+        return Ok(None);
     };
-    let files = [of_event(file::STACKS), pprof, of_event(file::FOLDED)];
-    files.into_iter().find(|file| file.exists())
+    let mut profile = read_file(formats, &file)?;
+    // Folded text does not say what it is of; the name of the file does.
+    event.clone_into(&mut profile.header.event);
+    if event != USUAL_EVENT {
+        event.clone_into(&mut profile.header.unit);
+    }
+    Ok(Some(profile))
+}
+
+/// Reads `profile.pb.gz` of a run folder, where it is of an event.
+fn open_pprof(
+    formats: &[Format],
+    folder: &Path,
+    event: &str,
+) -> Result<Option<Profile>, ProfileError> {
+    let pprof = folder.join(file::PPROF);
+    if !pprof.exists() {
+        return Ok(None);
+    }
+    let profile = read_file(formats, &pprof)?;
+    Ok(is_of(&profile, event).then_some(profile))
+}
+
+/// Whether a profile is of an event, as far as it says that.
+fn is_of(profile: &Profile, event: &str) -> bool {
+    profile.header.event.is_empty() || profile.header.event == event
 }

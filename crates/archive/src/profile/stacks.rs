@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use super::frames::{Frame, FrameKind};
 use super::model::{Profile, ProfileHeader, Sample, StackNode, Unwinding};
 use super::processes::ErlangProcess;
-use super::tree::Interner;
+use super::tree::{self, Interner};
 use crate::{Replacement, bounded};
 
 /// Bytes that are kept before they are written without being asked.
@@ -326,105 +326,137 @@ impl Profile {
     }
 }
 
-/// Reads a `.stacks` file as far as it is whole; what had to be left out stands in the notes.
-/// `None` where it does not begin with a header of a known version.
-pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Option<Profile>> {
+/// Reads a `.stacks` file as far as it is whole; what had to be left out stands in the notes. The inner error says why it
+/// is no profile: it does not begin with a header of a known version, or it would take more memory than `most` bytes.
+pub(super) fn read(input: &mut dyn BufRead, most: usize) -> io::Result<Result<Profile, String>> {
     let mut bytes = Vec::with_capacity(256);
-    if bounded::next_line(input, LONGEST_LINE, &mut bytes)? != bounded::Line::Whole {
-        return Ok(None);
-    }
+    let start = bounded::next_line(input, LONGEST_LINE, &mut bytes)?;
     let header = match serde_json::from_slice(&bytes) {
-        Ok(Line::Header(header)) if header.schema == ProfileHeader::SCHEMA => header.into_owned(),
-        _ => return Ok(None),
+        Ok(Line::Header(header))
+            if start == bounded::Line::Whole && header.schema == ProfileHeader::SCHEMA =>
+        {
+            header.into_owned()
+        }
+        _ => return Ok(Err("its first line is not a known header".into())),
     };
-    let mut profile = Profile {
-        header,
-        ..Profile::default()
-    };
-    let (mut ended, mut unwinding) = (false, Unwinding::default());
+    let mut reader = Reader::default();
+    let mut ended = false;
     for number in 2u64.. {
         match bounded::next_line(input, LONGEST_LINE, &mut bytes)? {
             bounded::Line::Whole => {}
             bounded::Line::None | bounded::Line::CutOff => break,
             bounded::Line::TooLong => {
-                profile.notes.push(format!(
+                reader.profile.notes.push(format!(
                     "line {number} of the stacks file has no end; it and all that follows are left out"
                 ));
-                return Ok(Some(profile));
+                return Ok(Ok(reader.of(header)));
             }
         }
-        match add(&mut profile, &mut unwinding, &bytes) {
+        match reader.add(&bytes) {
             Ok(footer) => ended |= footer,
             Err(why) => {
-                profile.notes.push(format!(
+                reader.profile.notes.push(format!(
                     "line {number} of the stacks file cannot be used ({why}); \
                      it and all that follows are left out"
                 ));
-                return Ok(Some(profile));
+                return Ok(Ok(reader.of(header)));
             }
+        }
+        if let Err(why) = tree::room(reader.taken, most) {
+            return Ok(Err(format!(
+                "{why}; a file that is not packed may take more"
+            )));
         }
     }
     if !ended {
-        profile.notes.push(
+        reader.profile.notes.push(
             "the stacks file has no last line: the profiler was cut off, \
              and up to a second of samples before that is missing"
                 .into(),
         );
     }
-    Ok(Some(profile))
+    Ok(Ok(reader.of(header)))
 }
 
-/// Adds one line; says whether it was the footer.
-fn add(profile: &mut Profile, unwinding: &mut Unwinding, bytes: &[u8]) -> Result<bool, String> {
-    let line: Line<'_> = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
-    match line {
-        Line::Sample(t, stack, thread, cpu, complete, weight, process) => {
-            let known = (stack as usize) < profile.stacks.len()
-                && (thread as usize) < profile.threads.len()
-                && process.is_none_or(|it| (it as usize) < profile.processes.len());
-            if !known {
-                return Err(format!(
-                    "sample of unknown stack {stack}, thread {thread} or process {process:?}"
-                ));
-            }
-            profile.samples.push(Sample {
-                t,
-                weight,
-                stack,
-                thread,
-                cpu,
-                complete,
-                unwinding: *unwinding,
-                process,
-            });
+#[derive(Default)]
+struct Reader {
+    profile: Profile,
+    /// How the samples from here on were unwound.
+    unwinding: Unwinding,
+    /// Bytes of memory that the tables take.
+    taken: usize,
+}
+
+impl Reader {
+    fn of(self, header: ProfileHeader) -> Profile {
+        Profile {
+            header,
+            ..self.profile
         }
-        Line::Node(parent, frame) => {
-            let known = (frame as usize) < profile.frames.len()
-                && parent.is_none_or(|p| (p as usize) < profile.stacks.len());
-            if !known {
-                return Err(format!(
-                    "node of unknown frame {frame} or parent {parent:?}"
-                ));
-            }
-            profile.stacks.push(StackNode { parent, frame });
-        }
-        Line::Frame(name, module, kind) => {
-            profile.frames.push(Frame::new(name, module, kind));
-        }
-        Line::Thread(name) => profile.threads.push(name.into_owned()),
-        Line::Process(process) => profile.processes.push(process.into_owned()),
-        Line::Unwinding(next) => *unwinding = next,
-        Line::Lost(count) => profile.lost = profile.lost.saturating_add(count),
-        Line::Throttled(count) => profile.throttled = profile.throttled.saturating_add(count),
-        Line::Note(text) => profile.notes.push(text.into_owned()),
-        Line::Footer(footer) => {
-            profile.own_cpu_ns = footer.own_cpu_ns;
-            profile.copied_bytes = footer.copied_bytes;
-            profile.cpu_share = footer.cpu_share;
-            profile.span = Some((footer.from, footer.to));
-            return Ok(true);
-        }
-        Line::Header(_) => return Err("a second header".into()),
     }
-    Ok(false)
+
+    /// Adds one line; says whether it was the footer.
+    fn add(&mut self, bytes: &[u8]) -> Result<bool, String> {
+        let profile = &mut self.profile;
+        let line: Line<'_> = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+        self.taken += match line {
+            Line::Sample(..) => size_of::<Sample>(),
+            Line::Node(..) => size_of::<StackNode>(),
+            // Their texts are not longer than the line.
+            Line::Frame(..) => size_of::<Frame>() + bytes.len(),
+            Line::Process(_) => size_of::<ErlangProcess>() + bytes.len(),
+            Line::Thread(_) | Line::Note(_) => size_of::<String>() + bytes.len(),
+            _ => 0,
+        };
+        match line {
+            Line::Sample(t, stack, thread, cpu, complete, weight, process) => {
+                let known = (stack as usize) < profile.stacks.len()
+                    && (thread as usize) < profile.threads.len()
+                    && process.is_none_or(|it| (it as usize) < profile.processes.len());
+                if !known {
+                    return Err(format!(
+                        "sample of unknown stack {stack}, thread {thread} or process {process:?}"
+                    ));
+                }
+                profile.samples.push(Sample {
+                    t,
+                    weight,
+                    stack,
+                    thread,
+                    cpu,
+                    complete,
+                    unwinding: self.unwinding,
+                    process,
+                });
+            }
+            Line::Node(parent, frame) => {
+                let known = (frame as usize) < profile.frames.len()
+                    && parent.is_none_or(|p| (p as usize) < profile.stacks.len());
+                if !known {
+                    return Err(format!(
+                        "node of unknown frame {frame} or parent {parent:?}"
+                    ));
+                }
+                profile.stacks.push(StackNode { parent, frame });
+            }
+            Line::Frame(name, module, kind) => {
+                profile.frames.push(Frame::new(name, module, kind));
+            }
+            Line::Thread(name) => profile.threads.push(name.into_owned()),
+            Line::Process(process) => profile.processes.push(process.into_owned()),
+            Line::Unwinding(next) => self.unwinding = next,
+            Line::Lost(count) => profile.lost = profile.lost.saturating_add(count),
+            Line::Throttled(count) => profile.throttled = profile.throttled.saturating_add(count),
+            Line::Note(text) => profile.notes.push(text.into_owned()),
+            Line::Footer(footer) => {
+                profile.own_cpu_ns = footer.own_cpu_ns;
+                profile.copied_bytes = footer.copied_bytes;
+                profile.cpu_share = footer.cpu_share;
+                profile.span = Some((footer.from, footer.to));
+                return Ok(true);
+            }
+            Line::Header(_) => return Err("a second header".into()),
+        }
+        Ok(false)
+    }
 }

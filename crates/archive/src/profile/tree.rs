@@ -67,7 +67,21 @@ fn index(len: usize) -> u32 {
 
 /// What a profile from elsewhere may take of memory: tables in which a few bytes name the same long text again
 /// and again would take any amount.
-const MOST_BYTES: usize = 256 << 20;
+pub(super) const MOST_BYTES: usize = 256 << 20;
+
+/// Whether a profile that has taken so many bytes of memory may take more.
+///
+/// # Errors
+/// Why it may not.
+pub(super) fn room(taken: usize, most: usize) -> Result<(), String> {
+    if taken <= most {
+        return Ok(());
+    }
+    Err(format!(
+        "its functions, stacks and samples would take more than {} MiB of memory",
+        most >> 20
+    ))
+}
 
 /// Puts a profile together from named frames: what the readers of other formats use.
 #[derive(Debug, Default)]
@@ -90,13 +104,7 @@ impl Builder {
     /// # Errors
     /// Why there is none.
     pub fn room(&self) -> Result<(), String> {
-        if self.taken <= MOST_BYTES {
-            return Ok(());
-        }
-        Err(format!(
-            "its functions, stacks and samples would take more than {} MiB of memory",
-            MOST_BYTES >> 20
-        ))
+        room(self.taken, MOST_BYTES)
     }
 
     /// The index of a frame.

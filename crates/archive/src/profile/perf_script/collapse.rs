@@ -48,8 +48,28 @@ pub struct Collapse {
     sample: Current,
     /// Samples of other events.
     other_events: u64,
+    mixed: MixedEvents,
     /// Lines that were nothing known, and the first of them.
     unknown: (u64, String),
+}
+
+/// Samples whose event is followed by what it tells, as that of a tracepoint is: the script does not see such events, and
+/// folds their samples with the others.
+#[derive(Debug, Default)]
+struct MixedEvents {
+    samples: u64,
+    first: Vec<u8>,
+    differ: bool,
+}
+
+impl MixedEvents {
+    fn add(&mut self, event: &[u8]) {
+        self.samples += 1;
+        if self.samples == 1 {
+            self.first = event.to_vec();
+        }
+        self.differ |= self.first != event;
+    }
 }
 
 /// The sample that is being read.
@@ -178,6 +198,14 @@ impl Collapse {
                 self.other_events
             ));
         }
+        if self.mixed.samples > 0 && (self.mixed.differ || self.event.is_some()) {
+            notes.push(format!(
+                "{} samples of {} and the like are folded with the others, because stackcollapse-perf.pl does not see \
+                 their event (`perf script -F -trace` shows it)",
+                self.mixed.samples,
+                String::from_utf8_lossy(&self.mixed.first)
+            ));
+        }
         let (count, first) = &self.unknown;
         if *count > 0 {
             notes.push(if *count == 1 {
@@ -198,7 +226,9 @@ impl Collapse {
                 self.other_events += 1;
                 return;
             }
-            period = event.period.filter(|&digits| digits != b"0");
+            period = event.period;
+        } else if let Some(event) = header.sampled_event() {
+            self.mixed.add(event.name);
         }
         self.sample.period = period.map(Total::of);
         let mut name = header.comm.to_vec();

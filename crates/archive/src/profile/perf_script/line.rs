@@ -13,14 +13,14 @@ pub(super) struct Header<'l> {
     pub(super) tid: &'l [u8],
     /// What stands between thread and period: processor and time.
     pub(super) rest: &'l [u8],
-    /// The event, where the line ends in one.
+    /// The event, where the line ends in one: `stackcollapse-perf.pl` sees no other.
     pub(super) event: Option<EventField<'l>>,
 }
 
 /// The end of a sample's first line: `1001001 cpu-clock:`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EventField<'l> {
-    /// What the sample stands for, in digits.
+    /// What the sample stands for, in digits; a 0 is left out, because a sample counts for something.
     pub(super) period: Option<&'l [u8]>,
     /// The event's name.
     pub(super) name: &'l [u8],
@@ -60,6 +60,11 @@ pub(super) fn trim_end(line: &[u8]) -> &[u8] {
 }
 
 impl<'l> Header<'l> {
+    /// The event that the sample is of, also where something stands behind it, which [`Header::event`] does not read.
+    pub(super) fn sampled_event(&self) -> Option<EventField<'l>> {
+        EventField::in_place(self.rest).or(self.event)
+    }
+
     /// Reads `comm pid/tid …` or `comm tid …`: the name ends before the first number that stands alone.
     pub(super) fn parse(line: &'l [u8]) -> Option<Self> {
         if is_blank(*line.first()?) {
@@ -128,10 +133,46 @@ impl<'l> EventField<'l> {
         let (before, period) = before.split_at_checked(before.len() - digits)?;
         let ends = trim_end(before).ends_with(b":");
         (ends && !name.is_empty()).then_some(Self {
-            period: (!period.is_empty()).then_some(period),
+            period: counting(period),
             name,
         })
     }
+
+    /// Reads the event where it stands: behind processor and time. What a tracepoint says follows it, and may look like
+    /// anything.
+    fn in_place(rest: &'l [u8]) -> Option<Self> {
+        let mut period: &[u8] = &[];
+        for word in words(rest) {
+            if word.iter().all(u8::is_ascii_digit) {
+                period = word;
+            } else if word.ends_with(b":") && !is_time(word) {
+                let name = word.strip_suffix(b":").filter(|name| !name.is_empty())?;
+                let period = counting(period);
+                return Some(Self { period, name });
+            } else {
+                period = &[];
+            }
+        }
+        None
+    }
+}
+
+/// The digits of a period, unless there are none or they are a 0.
+fn counting(digits: &[u8]) -> Option<&[u8]> {
+    (!digits.is_empty() && digits != b"0").then_some(digits)
+}
+
+/// `25607.109216:`
+fn is_time(word: &[u8]) -> bool {
+    let is_of_time = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+    word.strip_suffix(b":")
+        .is_some_and(|time| time.iter().all(is_of_time))
+}
+
+/// The words of a text.
+pub(super) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let words = text.split(|&byte| is_blank(byte));
+    words.filter(|word| !word.is_empty())
 }
 
 impl<'l> FrameLine<'l> {

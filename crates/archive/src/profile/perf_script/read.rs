@@ -21,13 +21,13 @@ pub(in crate::profile) fn looks_like(start: &[u8]) -> bool {
     let lines = start.split(|&byte| byte == b'\n');
     let mut told = lines.filter(|line| !line.is_empty() && line.first() != Some(&b'#'));
     let header = told.next().and_then(Header::parse);
-    header.is_some_and(|header| header.event.is_some() || header.time_ns().is_some())
+    header.is_some_and(|header| header.sampled_event().is_some() || header.time_ns().is_some())
 }
 
 impl Header<'_> {
     /// Seconds since the machine's start, in nanoseconds.
     fn time_ns(&self) -> Option<u64> {
-        self.words().find_map(|word| {
+        line::words(self.rest).find_map(|word| {
             let text = std::str::from_utf8(word.strip_suffix(b":")?).ok()?;
             let (seconds, fraction) = text.split_once('.')?;
             let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -40,14 +40,9 @@ impl Header<'_> {
 
     /// The processor.
     fn cpu(&self) -> Option<u16> {
-        let mut words = self.words();
+        let mut words = line::words(self.rest);
         let number = words.find_map(|word| word.strip_prefix(b"[")?.strip_suffix(b"]"))?;
         std::str::from_utf8(number).ok()?.parse().ok()
-    }
-
-    fn words(&self) -> impl Iterator<Item = &[u8]> {
-        let words = self.rest.split(|&byte| line::is_blank(byte));
-        words.filter(|word| !word.is_empty())
     }
 }
 
@@ -81,7 +76,7 @@ struct Reader {
     last: u64,
     has_periods: bool,
     current: Option<Current>,
-    deeper: u64,
+    cut_stacks: u64,
     unknown: u64,
 }
 
@@ -94,6 +89,8 @@ struct Current {
     weight: u64,
     /// From the leaf up.
     frames: Vec<u32>,
+    /// There are more frames than are kept.
+    is_cut: bool,
 }
 
 impl Reader {
@@ -115,7 +112,7 @@ impl Reader {
 
     fn begin(&mut self, header: &Header<'_>) {
         let mut weight = 1;
-        if let Some(event) = header.event {
+        if let Some(event) = header.sampled_event() {
             let wanted = self.event.get_or_insert_with(|| event.name.to_vec());
             if wanted != event.name {
                 self.other_events += 1;
@@ -134,6 +131,7 @@ impl Reader {
             cpu: header.cpu().unwrap_or(u16::MAX),
             weight,
             frames: Vec::new(),
+            is_cut: false,
         });
     }
 
@@ -149,7 +147,7 @@ impl Reader {
         let pieces: Vec<&[u8]> = line::with_inlined(function).collect();
         for piece in pieces.iter().rev() {
             if current.frames.len() >= MOST_FRAMES {
-                self.deeper += 1;
+                current.is_cut = true;
                 return;
             }
             let name = line::tidied(piece, current.java);
@@ -169,7 +167,8 @@ impl Reader {
         };
         let root = current.frames.last().copied();
         let root = root.unwrap_or_else(|| self.builder.frame(&Frame::unknown("")));
-        let complete = !self.builder.profile.frames[root as usize].is_unknown();
+        let is_root_known = !self.builder.profile.frames[root as usize].is_unknown();
+        self.cut_stacks += u64::from(current.is_cut);
         let mut stack = self.builder.node(None, root);
         for &frame in current.frames.iter().rev().skip(1) {
             stack = self.builder.node(Some(stack), frame);
@@ -180,7 +179,7 @@ impl Reader {
             stack,
             thread: current.thread,
             cpu: current.cpu,
-            complete,
+            complete: is_root_known && !current.is_cut,
             unwinding: Unwinding::Unknown,
             process: None,
         });
@@ -221,7 +220,7 @@ impl Reader {
                 "lines were neither a sample nor a frame, and were skipped",
             ),
             (
-                self.deeper,
+                self.cut_stacks,
                 "stacks were cut off, because they are too deep",
             ),
         ];

@@ -123,6 +123,27 @@ fn folded_text_of_others_is_read_with_what_is_wrong_noted() {
 }
 
 #[test]
+fn counts_with_fractions_keep_their_sum() {
+    let lines = |each: &str, count: u64| -> String {
+        (0..count)
+            .map(|i| format!("t;f{} {each}\n", i % 7))
+            .collect()
+    };
+    for (each, count, sum) in [
+        ("0.4", 1_000, 400),
+        ("0.5", 1_000, 500),
+        ("1.9", 10, 19),
+        ("3", 10, 30),
+    ] {
+        let read = open("x.folded", lines(each, count).as_bytes()).unwrap();
+        assert_eq!(read.total_weight(), sum, "{count} of {each}");
+        assert_eq!(read.notes.len(), usize::from(each != "3"));
+    }
+    let huge = open("x.folded", b"t;a 1e300\nt;a 0.4\nt;a 0.4\n").unwrap();
+    assert_eq!(huge.samples[2].weight, 1);
+}
+
+#[test]
 fn pprof_is_read_back() {
     let mut original = small();
     original.notes = vec!["a note".into()];
@@ -256,6 +277,7 @@ fn a_run_folder_gives_the_profile_of_the_event_that_is_named() {
             error.sentence()
         );
     }
+    assert_eq!(sampled_events(dir.path()), ["cpu", "brk", "sched:fork"]);
     // A file that says what it is of.
     let mut of_cpu = small();
     of_cpu.header.event = "cpu".into();
@@ -264,4 +286,63 @@ fn a_run_folder_gives_the_profile_of_the_event_that_is_named() {
     assert!(Profile::open_as(&FORMATS, &file, Some("cpu")).is_ok());
     let error = Profile::open_as(&FORMATS, &file, Some("brk")).unwrap_err();
     assert!(error.to_string().contains("no profile of brk"), "{error}");
+}
+
+/// The pprof of the event that came first on the command line has a name that does not tell which that was.
+#[test]
+fn each_event_is_found_in_whichever_order_they_were_named_and_whatever_is_left() {
+    const EVENTS: [&str; 3] = ["cpu", "off-cpu", "brk"];
+    let of = |event: &str, form: &str| {
+        let mut it = profile(&[(&format!("t;{event}"), 1)]);
+        it.header.event = event.to_owned();
+        it.header.unit = format!("{event} of {form}");
+        it
+    };
+    for order in [[0, 1, 2], [1, 0, 2], [2, 1, 0], [1, 2, 0]] {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: String| dir.path().join(name);
+        for (place, event) in order.map(|it| EVENTS[it]).into_iter().enumerate() {
+            let name = match place {
+                0 => "profile.pb.gz".to_owned(),
+                _ => format!("{event}.pb.gz"),
+            };
+            std::fs::write(at(name), of(event, "pprof").to_pprof().unwrap()).unwrap();
+            std::fs::write(at(format!("{event}.folded")), of(event, "folded").folded()).unwrap();
+            of(event, "stacks")
+                .write_stacks(&at(format!("{event}.stacks")))
+                .unwrap();
+        }
+        let leaf = |event: Option<&str>| {
+            let read = Profile::open_as(&FORMATS, dir.path(), event)?;
+            assert_eq!(read.header.event, read.frames[0].name, "{order:?}");
+            Ok::<_, ProfileError>(read.header.event)
+        };
+        let all = || {
+            assert_eq!(leaf(None).unwrap(), "cpu", "{order:?}");
+            for event in EVENTS {
+                assert_eq!(leaf(Some(event)).unwrap(), event, "{order:?}");
+            }
+            let error = leaf(Some("mmap")).unwrap_err().problem();
+            for event in EVENTS {
+                assert!(error.value.contains(event), "{order:?}: {}", error.value);
+            }
+        };
+        all();
+        for event in EVENTS {
+            std::fs::remove_file(at(format!("{event}.stacks"))).unwrap();
+        }
+        all();
+        // Without folded text only its content tells what the first pprof is of.
+        for event in EVENTS {
+            std::fs::remove_file(at(format!("{event}.folded"))).unwrap();
+        }
+        all();
+        for event in EVENTS {
+            let text = of(event, "folded").folded();
+            std::fs::write(at(format!("{event}.folded")), text).unwrap();
+            let _ = std::fs::remove_file(at(format!("{event}.pb.gz")));
+        }
+        std::fs::remove_file(at("profile.pb.gz".into())).unwrap();
+        all();
+    }
 }

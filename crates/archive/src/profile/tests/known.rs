@@ -117,6 +117,29 @@ fn few_samples_are_chance() {
     assert_eq!(found[0].pattern, name);
 }
 
+/// However much each weighs.
+#[test]
+fn few_samples_are_chance_also_where_each_has_a_weight() {
+    let (name, stack, _) = CASES[0];
+    for (unit, weight, stacks, told) in [
+        ("nanoseconds", 1_001_001, 9, false),
+        ("nanoseconds", 1_001_001, 10, true),
+        ("page-faults", 4_096, 9, false),
+        // Folded text and pprof sum up.
+        ("samples", 9, 1, false),
+        ("samples", 10, 1, true),
+    ] {
+        let mut profile = profile(&vec![stack; stacks]);
+        profile.header.unit = unit.to_owned();
+        for sample in &mut profile.samples {
+            sample.weight = weight;
+        }
+        let found = profile.known_patterns();
+        let found = found.iter().any(|it| it.pattern == name);
+        assert_eq!(found, told, "{stacks} of {weight} {unit}");
+    }
+}
+
 #[test]
 fn what_is_known_of_cpu_time_is_not_told_of_other_events() {
     let (_, stack, _) = CASES[0];

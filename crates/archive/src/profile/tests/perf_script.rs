@@ -6,6 +6,8 @@ use std::io::Write as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use testkit::Random;
+
 use super::forms::open;
 use crate::profile::{Collapse, CollapseOptions, FrameKind};
 
@@ -253,6 +255,14 @@ fn hostile_text_is_refused_or_read_within_bounds() {
         "{:?}",
         read.notes
     );
+    // A stack counts once, however much of it is left out, and what has no root is not complete.
+    let two = [deep.as_slice(), b"\n", &deep].concat();
+    let read = open("x.txt", &two).unwrap();
+    assert_eq!(
+        read.notes,
+        ["2 stacks were cut off, because they are too deep"]
+    );
+    assert!(read.samples.iter().all(|sample| !sample.complete));
     // Counts beyond all types.
     let huge = format!("ab 1 1.0: {} x:\n 1 f (/bin/a)\n\n", "9".repeat(30)).repeat(2);
     assert_eq!(
@@ -266,4 +276,88 @@ fn hostile_text_is_refused_or_read_within_bounds() {
     // Lines that are nothing.
     let odd = b"ab 1 1.0: 1 x:\n 1 (\n )\n 1 ()\n()\n ( (\n (f) (g)\n \xff\xfe (\xff)\n\n/ / / /\n";
     let _ = (folded(CollapseOptions::default(), odd), open("x.txt", odd));
+}
+
+/// What `perf script` prints of `perf record -e page-faults -c 1 -e sched:sched_switch`, with the period of the second event
+/// as `-F +period` shows it, and with text behind it that looks like an event.
+const WITH_TRACEPOINT: &[u8] = b"sh 7  1.000001:          1        page-faults: 
+\t10 f (/bin/a)
+
+sh 7 [001]  1.000002: sched:sched_switch: prev_comm=sh prev_pid=7 prev_state=D ==> next_comm=ls next_pid=9
+\t20 g (/bin/a)
+
+sh 7 [001]  1.000003:          1 sched:sched_switch: prev_comm=x: 5 page-faults:
+\t20 g (/bin/a)
+
+sh 7  1.000004:          1        page-faults: 
+\t10 f (/bin/a)
+
+";
+
+#[test]
+fn events_with_text_behind_them_are_others() {
+    let read = open("x.txt", WITH_TRACEPOINT).unwrap();
+    assert_eq!(read.header.event, "page-faults");
+    assert_eq!(read.folded(), "sh;f 2\n");
+    assert_eq!(
+        read.notes,
+        ["2 samples of other events than the first were left out"]
+    );
+    // The first event is the one that has text behind it.
+    let start = WITH_TRACEPOINT.windows(2).position(|two| two == b"\n\n");
+    let read = open("x.txt", &WITH_TRACEPOINT[start.unwrap() + 2..]).unwrap();
+    assert_eq!(read.header.event, "sched:sched_switch");
+    assert_eq!(read.folded(), "sh;g 2\n");
+    assert_eq!(read.notes.len(), 1, "{:?}", read.notes);
+    // The script folds what it does not tell apart, and a note says it.
+    let mut collapse = Collapse::new(CollapseOptions::default());
+    collapse
+        .read(&mut &*WITH_TRACEPOINT, None)
+        .unwrap()
+        .unwrap();
+    let notes = collapse.notes();
+    assert!(
+        notes.len() == 1 && notes[0].starts_with("1 samples of sched:sched_switch"),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn a_sample_without_a_period_counts_once_for_both() {
+    let text = b"ab 1 1.0: 0 page-faults:\n\t10 f (/bin/a)\n\n".repeat(20);
+    let folded = folded(CollapseOptions::default(), &text).unwrap();
+    assert_eq!(folded, "ab;f 20\n");
+    assert_eq!(open("x.txt", &text).unwrap().folded(), folded);
+}
+
+/// Whatever the order of the events, and whatever stands behind them, only samples of the first one are read.
+#[test]
+fn any_order_of_events_gives_the_samples_of_the_first() {
+    const EVENTS: [(&str, &str); 4] = [
+        ("cpu-clock:u", ""),
+        ("page-faults", " "),
+        ("sched:sched_switch", " prev_comm=a: 1 b:"),
+        ("syscalls:sys_enter_mmap", " addr: 0x0, len: 0x1000"),
+    ];
+    for seed in 0..200 {
+        let mut random = Random::new(seed);
+        let (mut text, mut first) = (String::new(), None);
+        let mut counts = [0_u64; EVENTS.len()];
+        for at in 0..=random.below(30) {
+            let index = random.below(EVENTS.len() as u64) as usize;
+            let (event, behind) = EVENTS[index];
+            let cpu = random.of(&["", "[001]"]);
+            let period = random.of(&["", "1", "0"]);
+            text += &format!(
+                "x 12 7/8 {cpu} 1.{at:06}: {period} {event}:{behind}\n\t10 f{index} (/bin/a)\n\n"
+            );
+            first.get_or_insert(index);
+            counts[index] += 1;
+        }
+        let first = first.unwrap();
+        let read = open("x.txt", text.as_bytes()).unwrap();
+        assert_eq!(read.header.kernel_event, EVENTS[first].0, "seed {seed}");
+        let wanted = format!("x 12;f{first} {}\n", counts[first]);
+        assert_eq!(read.folded(), wanted, "seed {seed}\n{text}");
+    }
 }

@@ -294,3 +294,31 @@ fn a_node_of_many_short_processes_takes_bounded_memory() {
     assert_eq!(last, (1 << 16) - 1);
     assert_eq!(writer.process(&ErlangProcess::unnamed("<0.5.0>")), 5);
 }
+
+/// A few megabytes of gzip can stand for fifty million samples.
+#[test]
+fn what_a_packed_file_stands_for_is_bounded_and_a_plain_one_is_not_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let (plain, packed) = (dir.path().join("x.stacks"), dir.path().join("x.stacks.gz"));
+    let head = b"{\"frame\":[\"f\",\"m\",\"native\"]}\n{\"node\":[null,0]}\n{\"thread\":\"t\"}\n";
+    let line = b"{\"sample\":[1,0,0,0,true,1]}\n";
+    let count = (256 << 20) / size_of::<Sample>() + 1;
+    let put = |out: &mut dyn Write| {
+        let header = serde_json::to_string(&ProfileHeader::new(Time(0), 0)).unwrap();
+        writeln!(out, "{{\"header\":{header}}}").unwrap();
+        out.write_all(head).unwrap();
+        let thousand = line.repeat(1_000);
+        for _ in 0..count.div_ceil(1_000) {
+            out.write_all(&thousand).unwrap();
+        }
+    };
+    let file = File::create(&packed).unwrap();
+    put(&mut flate2::write::GzEncoder::new(
+        file,
+        flate2::Compression::fast(),
+    ));
+    let error = Profile::open(&packed).unwrap_err().to_string();
+    assert!(error.contains("more than 256 MiB"), "{error}");
+    put(&mut io::BufWriter::new(File::create(&plain).unwrap()));
+    assert!(Profile::open(&plain).unwrap().samples.len() >= count);
+}
