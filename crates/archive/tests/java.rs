@@ -20,7 +20,7 @@ fn javas_histogram_log_processor_finds_the_same_percentiles() {
         testkit::skip!("needs {} (Debian package libhdrhistogram-java)", JARS[0]);
     };
     if Command::new("java").arg("-version").output().is_err() {
-        testkit::skip!("needs java (Debian package default-jre-headless)");
+        testkit::skip!("needs java (Debian package default-jdk-headless)");
     }
     let runs = tempfile::tempdir().unwrap();
     let mut writer = RunWriter::create(runs.path(), "run", common::CREATED).unwrap();

@@ -2,6 +2,8 @@
 
 use std::{fs, io};
 
+use rustix::process::Signal;
+
 /// What matters of `/proc/PID/status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
@@ -17,9 +19,17 @@ pub struct Status {
     pub inner_pid: u32,
     /// Threads of the kernel have no memory of their own.
     pub has_memory: bool,
+    /// Signals that it has a handler for, a bit each, that of signal 1 the lowest.
+    pub caught: u64,
 }
 
 impl Status {
+    /// Whether it has a handler for a signal.
+    #[must_use]
+    pub const fn catches(&self, signal: Signal) -> bool {
+        self.caught >> (signal.as_raw() - 1) & 1 == 1
+    }
+
     /// Of a process or thread.
     pub fn of(pid: u32) -> io::Result<Self> {
         let bytes = fs::read(format!("/proc/{pid}/status"))?;
@@ -48,6 +58,7 @@ impl Status {
                 "NSpid" => {
                     status.inner_pid = number(value.split_whitespace().last()).unwrap_or(pid);
                 }
+                "SigCgt" => status.caught = u64::from_str_radix(value, 16).unwrap_or(0),
                 "VmSize" => status.has_memory = true,
                 _ => {}
             }
@@ -67,11 +78,12 @@ mod tests {
     #[test]
     fn status_tells_the_inner_pid_and_kernel_threads_apart() {
         let text = "Name:\tbeam.smp\nState:\tS (sleeping)\nTgid:\t40\nPid:\t41\n\
-                    Uid:\t1\t102\t3\t4\nNSpid:\t41\t7\nVmSize:\t   12 kB\n";
+                    Uid:\t1\t102\t3\t4\nNSpid:\t41\t7\nSigCgt:\t0000000000000004\nVmSize:\t   12 kB\n";
         let status = Status::parse(text, 41);
         assert_eq!((status.name.as_str(), status.state), ("beam.smp", 'S'));
         assert_eq!((status.tgid, status.uid, status.inner_pid), (40, 102, 7));
         assert!(status.has_memory);
+        assert!(status.catches(Signal::QUIT) && !status.catches(Signal::INT));
         let status = Status::parse("Name:\tkthreadd\nUid:\tx\ngarbage", 2);
         assert_eq!(
             (status.uid, status.inner_pid, status.has_memory),

@@ -8,6 +8,7 @@ use measure::{Nanos, Time};
 
 use crate::beam::ProcessId;
 use crate::events::{Event, Weight};
+use crate::late_names::{Held, LateNames};
 use crate::record::{Address, Record, SampleRecord};
 use crate::stack_table::StackTable;
 use crate::symbols;
@@ -73,6 +74,10 @@ pub(crate) struct Converter {
     stack: Stack,
     /// Erlang processes by their index in the profile.
     processes: HashMap<ProcessId, u32>,
+    /// Where names come late.
+    late: Option<LateNames>,
+    /// It was noted why there are none.
+    told_why_unnamed: bool,
 }
 
 impl Converter {
@@ -95,13 +100,65 @@ impl Converter {
             copied: 0,
             stack: Stack::default(),
             processes: HashMap::new(),
+            late: None,
+            told_why_unnamed: false,
         }
+    }
+
+    /// Has samples wait for names that a virtual machine is asked for.
+    pub(crate) fn wait_for_names(&mut self, late: LateNames) {
+        self.stacks.read_jit_on_request();
+        self.late = Some(late);
     }
 
     /// Call it before records are fetched: names that the JIT map takes back from now on hold for
     /// the samples that were taken before.
     pub(crate) fn before_fetch(&mut self) {
         self.stacks.refresh_jit();
+        if let Some(mut late) = self.late.take() {
+            self.poll_names(&mut late);
+            self.late = Some(late);
+        }
+    }
+
+    fn poll_names(&mut self, late: &mut LateNames) {
+        let held = match late.poll() {
+            Ok(false) => return,
+            Ok(true) => late.read(|| self.stacks.reread_jit()),
+            Err(why) => {
+                self.note_unnamed(&why);
+                Some(late.release())
+            }
+        };
+        if let Some(held) = held {
+            let named = self.write_held(held);
+            late.named(named);
+        }
+    }
+
+    /// Writes samples that have waited; says whether names have come for any of them.
+    fn write_held(&mut self, held: Vec<Held>) -> bool {
+        let mut named = false;
+        for Held { stack, at, sample } in held {
+            let node = self.stacks.node(&stack, at, &mut self.sink);
+            named |= !node.unnamed;
+            self.sink.sample(&Sample {
+                stack: node.id,
+                complete: node.complete,
+                ..sample
+            });
+        }
+        named
+    }
+
+    /// Notes that a virtual machine does not tell names, and why.
+    pub(crate) fn note_unnamed(&mut self, why: &str) {
+        self.told_why_unnamed = true;
+        let which = match self.stacks.symbols().runtime_without_jit_map() {
+            Some(_) => "Java methods",
+            None => "Java methods that were compiled late",
+        };
+        self.note(&format!("{which} have no names, because {why}"));
     }
 
     /// Takes one record of the source.
@@ -160,7 +217,7 @@ impl Converter {
         let thread = self.sink.thread(self.threads.name(tid));
         let process = self.stack.process.map(|process| self.process(process));
         let weight = self.weight(sample);
-        self.sink.sample(&Sample {
+        let taken = Sample {
             t: at.since(self.origin).0,
             weight,
             stack: node.id,
@@ -169,7 +226,11 @@ impl Converter {
             complete: node.complete,
             unwinding: self.stack.unwinding,
             process,
-        });
+        };
+        let late = self.late.as_mut().filter(|_| node.unnamed);
+        if !late.is_some_and(|late| late.hold(&self.stack, at, taken)) {
+            self.sink.sample(&taken);
+        }
         self.copied = self.copied.saturating_add(self.stack.copied);
         self.outcome.samples += 1;
         self.weight = self.weight.saturating_add(weight);
@@ -261,11 +322,20 @@ impl Converter {
         own_cpu: Nanos,
         process_cpu: Nanos,
     ) -> Outcome {
+        if let Some(mut late) = self.late.take() {
+            if let Err(why) = late.end() {
+                self.note_unnamed(&why);
+            }
+            // A map that is being written for somebody else is read as far as it goes.
+            self.stacks.reread_jit();
+            self.write_held(late.release());
+        }
         if let Some(why) = self.stacks.symbols().refused_jit_map() {
             let why = why.to_owned();
             self.note(&why);
         }
-        if let Some(kind) = self.stacks.symbols().runtime_without_jit_map() {
+        let nameless = self.stacks.symbols().runtime_without_jit_map();
+        if let Some(kind) = nameless.filter(|_| !self.told_why_unnamed) {
             self.note(symbols::remedy_without_jit_map(kind));
         }
         self.outcome.own_cpu = own_cpu;

@@ -7,7 +7,7 @@
 //! [`Sampler::attach`] opens an event of the table in `events` on every thread, [`Sampler::start`] switches them
 //! on, a thread of its own (`worker`) hands the records of a `source` to the `converter`,
 //! [`Sampler::stop`] ends it. Stacks of code without frame pointers are copied at the sample by a
-//! program in the kernel (`stack_copy`); `beam` tells it where Erlang stacks are. `perf_data` reads what
+//! program in the kernel (`stack_copy`); `beam` tells it where Erlang stacks are; `jvm` has a Java virtual machine write down the names of what it compiled. `perf_data` reads what
 //! `perf record` has written. This is the only crate
 //! of the workspace with `unsafe` code, all of it in the modules `source::perf::sys` and
 //! `stack_copy::sys`.
@@ -16,7 +16,9 @@ mod beam;
 mod converter;
 mod error;
 mod events;
+mod jvm;
 mod kernel_event;
+mod late_names;
 mod memory;
 mod options;
 mod perf_data;

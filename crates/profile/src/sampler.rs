@@ -5,13 +5,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use archive::profile::StacksWriter;
+use linux::Status;
 use measure::{Clock, Nanos, Problem};
 use rustix::event::EventfdFlags;
 
 use crate::Error;
 use crate::converter::{Converter, Outcome, Subject};
 use crate::events::Weight;
+use crate::jvm::Jvm;
 use crate::kernel_event::KernelEvent;
+use crate::late_names::LateNames;
 use crate::options::Options;
 use crate::source::SampleSource;
 use crate::source::blocked::BlockedTimes;
@@ -22,6 +25,9 @@ use crate::target::Target;
 use crate::threads::Threads;
 use crate::unwind::{self, Chosen};
 use crate::worker::{Signals, Worker};
+
+const NO_FRAME_POINTERS: &str = "stacks of Java methods break off or are wrong, because the JVM keeps no frame \
+    pointers: start it with -XX:+PreserveFramePointer";
 
 /// Samples one process, all threads of it, those that start later included.
 ///
@@ -73,6 +79,7 @@ impl Sampler {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = wake.map_err(|e| system("make an event descriptor", e))?;
         let granted = opened.granted;
+        let java = Java::prepare(pid, &target.status);
         let symbols = Symbols::new(pid, &target.status, granted.kernel);
         let event = options.event.clone();
         let frequency = event.frequency(options.frequency);
@@ -90,6 +97,7 @@ impl Sampler {
         }
         let mut notes = first_notes(options, granted, &symbols);
         notes.extend(note);
+        notes.extend(java.note);
         let threads = Threads::new(pid, &target.status.name, opened.owners.values().copied());
         let subject = Subject {
             pid,
@@ -110,6 +118,11 @@ impl Sampler {
         let stacks = StackTable::new(symbols);
         let mut converter = Converter::new(subject, threads, unwinder, stacks, sink);
         notes.iter().for_each(|note| converter.note(note));
+        match java.names {
+            Some(Ok(late)) => converter.wait_for_names(late),
+            Some(Err(why)) => converter.note_unnamed(&why),
+            None => {}
+        }
         let worker = Worker {
             target,
             source,
@@ -191,6 +204,29 @@ impl Drop for Sampler {
     fn drop(&mut self) {
         // The outcome is of no interest to somebody who did not ask for it.
         let _ = self.end();
+    }
+}
+
+/// What is to be done, and said, of a Java virtual machine.
+#[derive(Default)]
+struct Java {
+    /// How names come, or why none do; nothing where it is no such machine.
+    names: Option<Result<LateNames, String>>,
+    note: Option<String>,
+}
+
+impl Java {
+    /// Has the names of what was compiled so far written, where the process is such a machine.
+    fn prepare(pid: u32, status: &Status) -> Self {
+        let Some(jvm) = Jvm::of(pid, status) else {
+            return Self::default();
+        };
+        let lacks_frame_pointers = jvm.keeps_frame_pointers() == Some(false);
+        let written = jvm.write_map();
+        Self {
+            names: Some(written.map(|_| LateNames::new(jvm))),
+            note: lacks_frame_pointers.then(|| NO_FRAME_POINTERS.to_owned()),
+        }
     }
 }
 

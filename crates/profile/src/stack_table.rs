@@ -24,6 +24,10 @@ pub(crate) struct StackTable {
     roots: Vec<Root>,
     /// An address was in no mapping, so there are new mappings.
     missed: bool,
+    /// The JIT map changes only when it is read by [`StackTable::reread_jit`].
+    map_on_request: bool,
+    /// The stack that is being named holds an address of compiled code without a name.
+    unnamed: bool,
     path: Vec<u32>,
 }
 
@@ -42,6 +46,8 @@ pub(crate) struct Node {
     pub(crate) id: u32,
     /// The stack reaches its root.
     pub(crate) complete: bool,
+    /// An address in memory that a compiler fills has no name, which may yet come.
+    pub(crate) unnamed: bool,
 }
 
 impl StackTable {
@@ -53,6 +59,8 @@ impl StackTable {
             jit: HashMap::new(),
             roots: Vec::new(),
             missed: false,
+            map_on_request: false,
+            unnamed: false,
             path: Vec::new(),
         }
     }
@@ -66,6 +74,7 @@ impl StackTable {
     pub(crate) fn node(&mut self, stack: &Stack, at: Time, sink: &mut StacksWriter) -> Node {
         let mut path = std::mem::take(&mut self.path);
         path.clear();
+        self.unnamed = false;
         // Above the first address of each part stand return addresses: the instruction after the
         // call, which at the end of a function belongs to the next one.
         let (mut in_kernel, mut in_user) = (false, false);
@@ -98,6 +107,7 @@ impl StackTable {
         Node {
             id: parent.unwrap_or(0),
             complete,
+            unnamed: self.unnamed,
         }
     }
 
@@ -109,8 +119,26 @@ impl StackTable {
     /// Reads what has changed in the process's JIT map. Call it before samples are fetched: what it
     /// said before a change holds until the next call, for those that were taken before.
     pub(crate) fn refresh_jit(&mut self) {
+        if self.map_on_request {
+            return;
+        }
         self.symbols.settle_jit();
         if self.symbols.refresh_jit() {
+            self.jit.clear();
+        }
+    }
+
+    /// From now on the JIT map is read when [`StackTable::reread_jit`] is called, and at no other time: it may be half
+    /// written.
+    pub(crate) fn read_jit_on_request(&mut self) {
+        self.map_on_request = true;
+    }
+
+    /// Reads a JIT map that was written anew. What it said before holds for samples that were taken before that, until
+    /// the next call.
+    pub(crate) fn reread_jit(&mut self) {
+        self.symbols.settle_jit();
+        if self.symbols.reread_jit() {
             self.jit.clear();
         }
     }
@@ -146,13 +174,22 @@ impl StackTable {
             return frame;
         }
         let mut found = self.symbols.user_frame(ip, caller, at);
-        if found.place == Place::Jit && found.frame.is_unknown() && self.symbols.refresh_jit() {
+        if found.place == Place::Jit
+            && found.frame.is_unknown()
+            && !self.map_on_request
+            && self.symbols.refresh_jit()
+        {
             // Compiled since the map was last read.
             self.jit.clear();
             passing = self.symbols.is_before_jit_change(at);
             found = self.symbols.user_frame(ip, caller, at);
         }
         let frame = self.intern(&found.frame, sink);
+        if found.place == Place::Jit && found.frame.is_unknown() && self.map_on_request {
+            // Not kept: the next stack shall wait for its name, too.
+            self.unnamed = true;
+            return frame;
+        }
         match found.place {
             Place::File => drop(self.user.insert(key, frame)),
             Place::Jit if !passing => drop(self.jit.insert(key, frame)),

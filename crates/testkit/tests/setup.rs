@@ -15,7 +15,7 @@ const TOOLS: [&str; 11] = [
     "bash", "env", "cat", "printf", "sort", "rm", "tee", "chmod", "mkdir", "cp", "mv",
 ];
 const PRESENT: [&str; 8] = [
-    "cargo", "cc", "perf", "chromium", "java", "zsh", "python3", "npm",
+    "cargo", "cc", "perf", "chromium", "javac", "zsh", "python3", "npm",
 ];
 /// What of a checkout the script reads.
 const FILES: [&str; 5] = [

@@ -83,6 +83,12 @@ impl Symbols {
         self.space.jit.refresh()
     }
 
+    /// Reads the JIT map once more, however soon after the last time; says whether answers may have changed.
+    pub(crate) fn reread_jit(&mut self) -> bool {
+        self.space.jit.expect_change();
+        self.space.jit.refresh()
+    }
+
     /// All samples from before the last look at the JIT map are through.
     pub(crate) fn settle_jit(&mut self) {
         self.space.jit.settle();
@@ -133,7 +139,7 @@ pub(crate) fn remedy_without_jit_map(runtime: FrameKind) -> &'static str {
         }
         FrameKind::Java => {
             "Java methods have no names, because the JVM wrote no JIT map: start it with \
-             -XX:+PreserveFramePointer and run `jcmd PID Compiler.perfmap`"
+             -XX:+PreserveFramePointer, and let its JIT write /tmp/perf-PID.map"
         }
         _ => "compiled code has no names, because its compiler writes no /tmp/perf-PID.map",
     }

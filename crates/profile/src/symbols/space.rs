@@ -168,7 +168,13 @@ impl AddressSpace {
         // The BEAM's compiler puts the first instruction of a function on the stack where no call
         // returns to (`normal_exit`), so its addresses are taken as they are.
         let (frame, place) = match (self.jit.find(ip, at), found) {
-            (Some(name), _) => (Frame::new(name, "[jit]", self.jit_kind), Place::Jit),
+            (Some(name), _) => {
+                let name = match self.jit_kind {
+                    FrameKind::Java => name::java(name),
+                    _ => name.to_owned(),
+                };
+                (Frame::new(name, "[jit]", self.jit_kind), Place::Jit)
+            }
             (None, Some(_)) => (Frame::unknown("[jit]"), Place::Jit),
             (None, None) => (Frame::unknown(""), Place::Nowhere),
         };

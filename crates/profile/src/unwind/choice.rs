@@ -33,13 +33,17 @@ pub(crate) fn choose(pid: u32, stacks: Stacks, event: KernelEvent) -> Chosen {
         unwinder: by_frame_pointers(),
         note,
     };
-    let emulator = maps::maps(pid).and_then(|maps| maps.into_iter().find(is_emulator));
-    let Some(emulator) = emulator.filter(|_| stacks == Stacks::Whole) else {
+    let maps = maps::maps(pid).unwrap_or_default();
+    let runtime = maps.iter().find_map(|it| Some((runtime_of(it)?, it)));
+    let Some((runtime, library)) = runtime.filter(|_| stacks == Stacks::Whole) else {
         return plain(None);
     };
-    let (vm, unfamiliar) = match look_into(pid, &emulator) {
-        Ok(vm) => (Some(vm), None),
-        Err(why) => (None, Some(why)),
+    let (vm, unfamiliar) = match runtime {
+        Runtime::Jvm => (None, None),
+        Runtime::Beam => match look_into(pid, library) {
+            Ok(vm) => (Some(vm), None),
+            Err(why) => (None, Some(why)),
+        },
     };
     let last = cpus::online().into_iter().max().unwrap_or(0);
     let process = vm.as_ref().map(|vm| &vm.process);
@@ -54,6 +58,12 @@ pub(crate) fn choose(pid: u32, stacks: Stacks, event: KernelEvent) -> Chosen {
             )));
         }
     };
+    if runtime == Runtime::Jvm {
+        return Chosen {
+            unwinder: Box::new(CopiedStacks::of_java(pid, copier)),
+            note: None,
+        };
+    }
     let schedulers = threads::ids(pid).into_iter().filter_map(|tid| {
         let scheduler = Scheduler::of_thread(&threads::name(pid, tid)?)?;
         Some((tid, *vm.as_ref()?.current_process.get(&scheduler)?))
@@ -71,9 +81,22 @@ pub(crate) fn choose(pid: u32, stacks: Stacks, event: KernelEvent) -> Chosen {
     }
 }
 
-fn is_emulator(mapping: &Mapping) -> bool {
+/// A virtual machine whose own code has stacks of its own making.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runtime {
+    Beam,
+    Jvm,
+}
+
+/// The virtual machine whose code is mapped here.
+fn runtime_of(mapping: &Mapping) -> Option<Runtime> {
     let name = mapping.path.rsplit('/').next().unwrap_or_default();
-    maps::is_file(mapping) && name.starts_with("beam.")
+    match name {
+        _ if !maps::is_file(mapping) => None,
+        "libjvm.so" => Some(Runtime::Jvm),
+        _ if name.starts_with("beam.") => Some(Runtime::Beam),
+        _ => None,
+    }
 }
 
 /// Finds the Erlang stacks of a BEAM; says why not where that fails.

@@ -1,5 +1,5 @@
 //! Unwinding from copies of the stack: native code by its unwind tables, and the Erlang code that
-//! called it by the stack of its process.
+//! called it by the stack of its process; Java code by its frame pointers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use perf_event_open_sys::bindings::perf_event_attr;
 
 use super::erlang::Code;
 use super::native::{End, NativeUnwinder};
-use super::{FramePointers, Stack, Unwinder};
+use super::{FramePointers, Stack, Unwinder, java};
 use crate::beam::{ProcessId, Vm};
 use crate::record::{Address, SampleRecord};
 use crate::stack_copy::{StackCopier, StackCopy, ThreadStack};
@@ -23,6 +23,8 @@ pub(super) struct CopiedStacks {
     native: NativeUnwinder,
     plain: FramePointers,
     vm: Option<Vm>,
+    /// What is compiled is Java, on the threads' own stacks.
+    java: bool,
     threads: HashMap<u32, KnownThread>,
 }
 
@@ -62,7 +64,37 @@ impl CopiedStacks {
             native: NativeUnwinder::new(pid),
             plain: FramePointers::new(),
             vm,
+            java: false,
         }
+    }
+
+    /// For a Java virtual machine.
+    pub(super) fn of_java(pid: u32, copier: Arc<StackCopier>) -> Self {
+        Self {
+            java: true,
+            ..Self::new(pid, copier, None, std::iter::empty())
+        }
+    }
+
+    /// Unwinds native and Java code in turn; what the copy does not hold, by frame pointers alone.
+    fn unwind_java(&mut self, sample: &SampleRecord<'_>, copy: &StackCopy<'_>, stack: &mut Stack) {
+        let addresses = &mut stack.addresses;
+        let leaf = if self.native.is_compiled(copy.ip) {
+            addresses.push(Address::User(copy.ip));
+            End::Compiled {
+                sp: copy.sp,
+                frame: copy.bp,
+            }
+        } else {
+            let take = &mut |address| addresses.push(Address::User(address));
+            self.native.unwind(copy, take)
+        };
+        let end = java::follow(&mut self.native, copy, leaf, addresses);
+        stack.rooted = matches!(end, End::Root { .. });
+        if !stack.rooted {
+            java::add_rest(addresses, sample.chain.addresses());
+        }
+        self.learn(sample.tid, copy.sp, end);
     }
 
     /// Tells the program how much of a thread's stack matters, where that is not known yet.
@@ -102,6 +134,10 @@ impl Unwinder for CopiedStacks {
         Some(Arc::clone(&self.copier))
     }
 
+    fn needs_user_chain(&self) -> bool {
+        self.java
+    }
+
     fn refresh(&mut self) {
         self.native.refresh();
     }
@@ -120,6 +156,9 @@ impl Unwinder for CopiedStacks {
         stack.value = Some(copy.value);
         let layout = self.vm.as_ref().map(|vm| vm.identifiers);
         stack.process = layout.and_then(|layout| ProcessId::of_term(copy.identifier, layout));
+        if self.java {
+            return self.unwind_java(sample, &copy, stack);
+        }
         let addresses = &mut stack.addresses;
         if self.native.is_compiled(copy.ip) {
             addresses.push(Address::User(copy.ip));

@@ -8,6 +8,7 @@ mod choice;
 mod copied;
 mod erlang;
 mod frame_pointers;
+mod java;
 mod native;
 
 use std::sync::Arc;
@@ -33,6 +34,11 @@ pub(crate) trait Unwinder: Send {
         None
     }
 
+    /// Whether it uses what the kernel finds by frame pointers also where the stack is copied.
+    fn needs_user_chain(&self) -> bool {
+        false
+    }
+
     /// Looks for new memory with code in it.
     fn refresh(&mut self) {}
 
@@ -41,7 +47,7 @@ pub(crate) trait Unwinder: Send {
 }
 
 /// The addresses of one stack, leaf first: the kernel's, then the user's.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Stack {
     pub(crate) addresses: Vec<Address>,
     /// The unwinder had to stop before the stack's end.

@@ -126,10 +126,36 @@ impl NativeUnwinder {
 
     /// Takes the addresses of native code from the leaf up, and of the compiled code that called it.
     pub(crate) fn unwind(&mut self, copy: &StackCopy<'_>, take: &mut dyn FnMut(u64)) -> End {
-        let mut registers = UnwindRegsX86_64::new(copy.ip, copy.sp, copy.bp);
-        let mut address = FrameAddress::from_instruction_pointer(copy.ip);
-        let mut read = |at: u64| copy.native.word(at).ok_or(());
+        let registers = UnwindRegsX86_64::new(copy.ip, copy.sp, copy.bp);
         take(copy.ip);
+        let leaf = FrameAddress::from_instruction_pointer(copy.ip);
+        self.go_on(copy, leaf, registers, take)
+    }
+
+    /// The same from a return address on, which is taken too, with the values of `rsp` and `rbp` behind the return.
+    pub(crate) fn resume(
+        &mut self,
+        copy: &StackCopy<'_>,
+        caller: u64,
+        sp: u64,
+        bp: u64,
+        take: &mut dyn FnMut(u64),
+    ) -> End {
+        let Some(address) = FrameAddress::from_return_address(caller) else {
+            return End::Root { sp };
+        };
+        take(caller);
+        self.go_on(copy, address, UnwindRegsX86_64::new(caller, sp, bp), take)
+    }
+
+    fn go_on(
+        &mut self,
+        copy: &StackCopy<'_>,
+        mut address: FrameAddress,
+        mut registers: UnwindRegsX86_64,
+        take: &mut dyn FnMut(u64),
+    ) -> End {
+        let mut read = |at: u64| copy.native.word(at).ok_or(());
         for _ in 0..MOST_FRAMES {
             let caller =
                 self.unwinder

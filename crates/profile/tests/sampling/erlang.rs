@@ -222,7 +222,7 @@ fn events_other_than_the_clock_have_whole_stacks_too() {
 }
 
 /// The node's process, where a command started it in a namespace of its own.
-fn child_of(pid: u32) -> u32 {
+pub(crate) fn child_of(pid: u32) -> u32 {
     let path = format!("/proc/{pid}/task/{pid}/children");
     let children = std::fs::read_to_string(path).unwrap();
     let child = children.split_whitespace().next();
@@ -230,7 +230,7 @@ fn child_of(pid: u32) -> u32 {
 }
 
 /// Starts what is put behind it in a pid namespace of its own; `None` where that is not allowed.
-fn contained() -> Option<Command> {
+pub(crate) fn contained() -> Option<Command> {
     let command = || {
         let mut command = Command::new("unshare");
         command.args(["-p", "-f", "--mount-proc", "--kill-child"]);

@@ -7,6 +7,7 @@ mod binaries;
 mod child;
 mod erlang;
 mod events;
+mod java;
 mod peer;
 
 use std::path::{Path, PathBuf};

@@ -126,6 +126,7 @@ fn open_with(
         cpus: cpus::online().into_iter().collect(),
         ring_pages: ring_pages(options, wanted.copies),
         copier: unwinder.copier().filter(|_| wanted.copies),
+        user_chain: unwinder.needs_user_chain(),
         fds: Vec::new(),
         rings: Vec::new(),
         owners: HashMap::new(),
@@ -217,15 +218,15 @@ fn attributes(
 
 /// The attributes of an event that a program writes into, made from those of the events that it runs
 /// at. Its samples have the same fields, and behind them the program's record; the user's part of the
-/// call chain comes from that.
-fn output_attributes(mut attr: b::perf_event_attr) -> b::perf_event_attr {
+/// call chain comes from that, unless it is asked for.
+fn output_attributes(mut attr: b::perf_event_attr, user_chain: bool) -> b::perf_event_attr {
     attr.type_ = b::PERF_TYPE_SOFTWARE;
     attr.config = b::PERF_COUNT_SW_BPF_OUTPUT.into();
     attr.sample_type = record::SAMPLE_TYPE | u64::from(b::PERF_SAMPLE_RAW);
     attr.set_freq(0);
     attr.__bindgen_anon_1.sample_period = 1;
     attr.set_exclude_callchain_kernel(attr.exclude_kernel());
-    attr.set_exclude_callchain_user(1);
+    attr.set_exclude_callchain_user((!user_chain).into());
     attr.set_exclude_kernel(0);
     attr.set_inherit(0);
     attr.set_inherit_thread(0);
@@ -255,6 +256,8 @@ struct Opener {
     cpus: Vec<u32>,
     ring_pages: usize,
     copier: Option<Arc<StackCopier>>,
+    /// The kernel also walks the user's frame pointers where the stack is copied.
+    user_chain: bool,
     fds: Vec<OwnedFd>,
     rings: Vec<OwnedRing>,
     owners: HashMap<u64, u32>,
@@ -277,7 +280,7 @@ impl Opener {
         let Some(copier) = self.copier.clone() else {
             return Ok(());
         };
-        let attr = output_attributes(self.attr);
+        let attr = output_attributes(self.attr, self.user_chain);
         for cpu in self.cpus.clone() {
             let fd = sys::open(&attr, None, cpu).map_err(|error| self.refused(error))?;
             let set = copier.set_output(cpu, fd.as_fd());

@@ -158,6 +158,12 @@ impl MapFile {
         monotonic(written).clamp(earlier.looked, Clock.now())
     }
 
+    /// What was read is compared with the file at the next look, whatever that takes.
+    pub(super) fn expect_change(&mut self) {
+        self.compare_at = Time(0);
+        self.owed = true;
+    }
+
     /// Looks at the file.
     pub(super) fn change(&mut self) -> Change {
         let Ok(metadata) = self.file.metadata() else {

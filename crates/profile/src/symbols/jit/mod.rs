@@ -102,6 +102,13 @@ impl JitMap {
         self.before = None;
     }
 
+    /// The map may have been replaced, however soon after the last look.
+    pub(super) fn expect_change(&mut self) {
+        if let Some(file) = &mut self.file {
+            file.expect_change();
+        }
+    }
+
     /// Reads what has changed since last time; says whether answers may have changed.
     pub(super) fn refresh(&mut self) -> bool {
         let found = self.look();
