@@ -368,6 +368,171 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await done();
   });
 
+  test('the event is chosen: graph, classes, table, units and colours follow, and the address keeps it', async () => {
+    const { page, done } = await open('full');
+    const facts = page.locator('#burn .facts');
+    const events = page.getByRole('group', { name: 'event' });
+    assert.match(await events.innerText(), /CPU time\s+bytes of mmap\s+time off CPU/);
+    const hottest = page.locator('.functions:not(.work) td').first();
+    const swatches = () =>
+      page
+        .locator('.functions:not(.work) .swatch')
+        .evaluateAll((all) => all.map((e) => Number(/ ([\d.]+)\)$/.exec(e.style.background)?.[1])));
+    // A function that is selected stays so where the other profile has it.
+    await page.locator('#search').fill('rabbit_exchange:route/2');
+    await page.locator('.functions:not(.work) td button').first().click();
+    await page.locator('#search').fill('');
+    await events.getByLabel('bytes of mmap').check();
+    assert.match(await hash(page), /event=mmap-bytes/);
+    assert.match(await facts.innerText(), /^\d+ MB in calls of mmap in the measured phase/);
+    assert.match(
+      await page.locator('.strip figcaption').innerText(),
+      /^\$rabbit_exchange:route\/2/,
+    );
+    assert.match(await hottest.getAttribute('title'), /^[\d.]+ MB of \d+ MB$/);
+    const green = await swatches();
+    assert.ok(green.length > 20 && green.every((h) => h > 105 && h < 195), `${green}`);
+    const legend = await page.locator('.class-legend').innerText();
+    await events.getByLabel('time off CPU').check();
+    assert.match(await facts.innerText(), /^[\d.]+ s off CPU, all threads of the broker together/);
+    assert.notEqual(await page.locator('.class-legend').innerText(), legend);
+    assert.match(await hottest.getAttribute('title'), /^[\d.]+ m?s of [\d.]+ s$/);
+    const blue = await swatches();
+    assert.ok(
+      blue.every((h) => h > 205 && h < 290),
+      `${blue}`,
+    );
+    // The window is common to all events.
+    await page.getByLabel('window to, seconds').fill('20');
+    await page.getByLabel('window to, seconds').press('Tab');
+    assert.match(await facts.innerText(), /off CPU.* in the window, [\d.]+ s in the whole run/);
+    const svg = (await exported(page, '#burn', 'SVG')).toString();
+    assert.match(svg, / s off CPU<\/title>/);
+    await page.goBack();
+    await page.goBack();
+    assert.match(await facts.innerText(), /^\d+ MB in calls of mmap in the measured/);
+    await done();
+    const linked = await open('full', '#event=off-cpu');
+    assert.ok(await linked.page.getByLabel('time off CPU').isChecked());
+    assert.match(await linked.page.locator('#burn .facts').innerText(), / s off CPU/);
+    await linked.done();
+    // Where there is but one there is nothing to choose.
+    const one = await open('rate');
+    assert.equal(await one.page.getByRole('group', { name: 'event' }).count(), 0);
+    await one.done();
+  });
+
+  test('the heat map within seconds: two clicks, a drag or keys choose a window finer than a second', async () => {
+    const { page, done } = await open('full');
+    await page.getByLabel('within seconds').check();
+    assert.match(await hash(page), /strip=offsets/);
+    const map = page.locator('.offsets-view');
+    await map.scrollIntoViewIfNeeded();
+    const canvas = await map.locator('canvas').first().boundingBox();
+    // 66 seconds in what the labels leave; 50 rows of 3 pixels, from the bottom up.
+    const place = (second, row) => [
+      canvas.x + 50 + ((canvas.width - 50) * (second + 0.5)) / 66,
+      canvas.y + 150 - (row + 0.5) * 3,
+    ];
+    await page.mouse.click(...place(20, 10));
+    assert.doesNotMatch(await hash(page), /t=/);
+    assert.match(await page.locator('.tip').innerText(), /^20\.2 s to 20\.22 s: \d+ samples$/);
+    await page.mouse.click(...place(20, 19));
+    assert.match(await hash(page), /t=20\.2-20\.4(&|$)/);
+    assert.match(await page.locator('#burn .facts').innerText(), /^2\d\d samples/);
+    await page.mouse.move(...place(30, 5));
+    await page.mouse.down();
+    await page.mouse.move(...place(31, 4), { steps: 3 });
+    await page.mouse.up();
+    assert.match(await hash(page), /t=30\.1-31\.1(&|$)/);
+    await map.focus();
+    for (const key of ['ArrowRight', 'ArrowUp', 'Enter']) await page.keyboard.press(key);
+    const told = page.locator('.offsets [aria-live]');
+    assert.match(
+      await told.innerText(),
+      /^the window begins here, 32\.1 s to 32\.12 s: \d+ samples$/,
+    );
+    for (const key of ['ArrowUp', 'Enter']) await page.keyboard.press(key);
+    assert.match(await told.innerText(), /^window chosen/);
+    assert.match(await hash(page), /t=32\.1-32\.14(&|$)/);
+    await page.keyboard.press('Enter');
+    await page.keyboard.press('Escape');
+    // The first Escape takes back the beginning alone.
+    assert.match(await hash(page), /t=32\.1-32\.14(&|$)/);
+    await page.keyboard.press('Escape');
+    assert.doesNotMatch(await hash(page), /t=/);
+    await done();
+    for (const state of ['million', 'record']) {
+      const narrow = { viewport: { width: 390, height: 800 } };
+      const phone = await open(state, '#strip=offsets', narrow);
+      const { width } = await phone.page.locator('.offsets').boundingBox();
+      assert.ok(width <= 390, `${state}: ${width}`);
+      await phone.done();
+    }
+  });
+
+  test('recursion collapses, functions are hidden and focused on, and can be taken back', async () => {
+    const { page, done } = await open('full');
+    const graph = page.locator('.flame-view').first();
+    const functions = page.locator('.functions:not(.work)');
+    const menu = page.getByRole('menu');
+    const at = { position: { x: 60, y: 45 } };
+    await graph.click({ ...at, button: 'right' });
+    assert.match(await menu.innerText(), /^\$rabbit_reader:mainloop\/4\s+zoom to this frame/);
+    await menu.getByRole('menuitem', { name: 'hide this function' }).click();
+    assert.match(await hash(page), /hide=\d+/);
+    assert.match(await page.locator('.filters').innerText(), /hidden \$rabbit_reader:mainloop\/4/);
+    await page.locator('#search').fill('rabbit_reader:mainloop');
+    assert.match(await page.locator('.matched').innerText(), /^0 % of samples, 0 functions$/);
+    assert.match(await functions.innerText(), /No function matches/);
+    await page.locator('.filters button').click();
+    assert.match(await functions.innerText(), /\$rabbit_reader:mainloop\/4/);
+    // By keyboard from the table: the menu has the focus, and gives it back.
+    const row = functions.locator('td button').first();
+    await row.focus();
+    await page.keyboard.press('Shift+F10');
+    await menu.waitFor();
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('Enter');
+    assert.match(await hash(page), /focus=\d+/);
+    assert.match(await page.locator('.matched').innerText(), /^[12]\d\.\d % of samples/);
+    await page.locator('#search').fill('');
+    // Shares stay those of all samples.
+    await page.getByRole('button', { name: 'total', exact: true }).click();
+    const share = Number.parseFloat(await functions.locator('td').nth(1).innerText());
+    assert.ok(share > 10 && share < 30, `${share}`);
+    await page.keyboard.press('Escape');
+    assert.doesNotMatch(await hash(page), /focus=/);
+    const collapse = page.getByRole('button', { name: 'collapse recursion' });
+    await collapse.click();
+    assert.match(await hash(page), /recursion=collapsed/);
+    assert.equal(await collapse.getAttribute('aria-pressed'), 'true');
+    await graph.click({ ...at, button: 'right' });
+    await page.keyboard.press('Escape');
+    assert.equal(await menu.count(), 0);
+    await done();
+  });
+
+  test('the order of time: threads with their stacks, for windows that have room', async () => {
+    const { page, done } = await open('full');
+    const hint = page.locator('.graph .hint');
+    await page.getByLabel('by time').check();
+    assert.match(await hint.innerText(), /^6\d,\d{3} samples are too many .* at most 10,000/);
+    await page.getByLabel('window from, seconds').fill('64');
+    await page.getByLabel('window from, seconds').press('Tab');
+    assert.match(await hint.innerText(), /^Each thread's stacks in the order of their time/);
+    const svg = (await exported(page, '#burn', 'SVG')).toString();
+    assert.match(svg, /<title>[12]_scheduler .* 64[.\d]* s to 64\.9\d* s/);
+    const graph = page.locator('.flame-view').first();
+    await graph.click({ position: { x: 200, y: 27 } });
+    assert.match(await hash(page), /frame=\d+/);
+    await graph.click({ position: { x: 200, y: 27 } });
+    const [, from, to] = /t=([\d.]+)-([\d.]+)/.exec(await hash(page));
+    assert.ok(Number(to) - Number(from) < 0.9, `${from} to ${to}`);
+    await done();
+  });
+
   test('zoom, its share over time, and Escape back', async () => {
     const { page, done } = await open('full');
     const graph = page.locator('.flame-view').first();

@@ -23,7 +23,7 @@ import { warnings } from './sections/warnings';
 const root = document.documentElement;
 
 function start(page: Page, app: HTMLElement): void {
-  const { run, profile } = page;
+  const { run, profiles } = page;
   const store = new Store(location.hash, (fragment, step) => {
     const url = `${location.pathname}${location.search}${fragment ? `#${fragment}` : ''}`;
     if (step) history.pushState(null, '', url);
@@ -48,7 +48,7 @@ function start(page: Page, app: HTMLElement): void {
     repeats(run),
     use(limit(run, store)),
     use(figures(page, store)),
-    profile ? use(burn(run, profile, store, pointer)) : null,
+    profiles.length > 0 ? use(burn(run, profiles, store, pointer)) : null,
     use(percentiles(page, store)),
     use(details(run)),
   );
@@ -124,12 +124,14 @@ function follow(store: Store, app: HTMLElement, draw: () => void): void {
   });
 }
 
-/** One step back: the zoom, then the search, the function, the class, the process, the time axis, the window. */
+/** One step back: the zoom, then the search, the function, the focus, what is hidden, the class, the process, the time axis, the window. */
 function back(store: Store): boolean {
-  const { zoom, search, frame, who, class: only, axis, window: chosen } = store.state;
+  const { zoom, search, frame, focus, hide, who, class: only, axis, window: chosen } = store.state;
   if (zoom !== null) store.set({ zoom: null }, true);
   else if (search) store.set({ search: '' });
   else if (frame !== null) store.set({ frame: null }, true);
+  else if (focus !== null) store.set({ focus: null }, true);
+  else if (hide.length > 0) store.set({ hide: hide.slice(0, -1) }, true);
   else if (only) store.set({ class: '' }, true);
   else if (who) store.set({ who: '' }, true);
   else if (axis === 'window') store.set({ axis: 'run' }, true);

@@ -22,6 +22,9 @@ describe('unpacking', () => {
 
   test('json, then the cells of the grids and the columns of the profile', () => {
     const head = {
+      bytes: 17,
+      timed: true,
+      threads: ['1_scheduler', '2_scheduler'],
       nodes: 3,
       samples: 2,
       tick_ns: 100_000,
@@ -38,26 +41,37 @@ describe('unpacking', () => {
       cells: 3,
     };
     const json = new TextEncoder().encode(
-      JSON.stringify({ name: 'x', grids: [grid], profile: head }),
+      JSON.stringify({
+        name: 'x',
+        grids: [grid],
+        profiles: [head, { ...head, timed: false, bytes: 15 }],
+      }),
     );
     // The columns of the Rust tests in crates/report/src/view: of a grid, then of a profile.
     const cells = [0, 0, 1, 0, 0xd3, 2, 0, 2, 1, 1];
     const columns = [...cells, 0, 1, 1, 2, 0, 1, 0, 0, 1, 2, 7, 1, 2, 1, 0];
+    columns.push(1, 0, ...columns.slice(cells.length, cells.length + 15));
     const bytes = new Uint8Array(4 + json.length + columns.length);
     new DataView(bytes.buffer).setUint32(0, json.length, true);
     bytes.set(json, 4);
     bytes.set(columns, 4 + json.length);
-    const { run, histograms, profile } = unpack(bytes);
+    const { run, histograms, profiles } = unpack(bytes);
+    const profile = profiles[0]!.open();
     expect([...histograms[0]!.column]).toEqual([0, 0, 1]);
     expect([...histograms[0]!.bucket]).toEqual([0, 339, 0]);
     expect([...histograms[0]!.count]).toEqual([2, 1, 1]);
     expect(run.name).toBe('x');
-    expect([...profile!.parent]).toEqual([-1, 0, 1]);
-    expect([...profile!.frame]).toEqual([2, 0, 1]);
-    expect([...profile!.class]).toEqual([0, 0, 1]);
-    expect([...profile!.time].map((t) => Number(t.toFixed(6)))).toEqual([0.0002, 0.0009]);
-    expect([...profile!.leaf]).toEqual([1, 2]);
-    expect([...profile!.process!]).toEqual([1, 0]);
+    expect([...profile.parent]).toEqual([-1, 0, 1]);
+    expect([...profile.frame]).toEqual([2, 0, 1]);
+    expect([...profile.class]).toEqual([0, 0, 1]);
+    expect([...profile.time].map((t) => Number(t.toFixed(6)))).toEqual([0.0002, 0.0009]);
+    expect([...profile.leaf]).toEqual([1, 2]);
+    expect([...profile.process!]).toEqual([1, 0]);
+    expect([...profile.thread()!]).toEqual([1, 0]);
+    expect([...profile.thread()!]).toEqual([1, 0]);
+    const second = profiles[1]!.open();
+    expect([...second.leaf]).toEqual([1, 2]);
+    expect(second.thread()).toBeNull();
   });
 
   test('gzip in base64', async () => {

@@ -29,7 +29,7 @@ export function profileOf(lines: string[], weight = 1): Profile {
   return {
     event: 'cpu',
     kernel_event: 'cpu-clock',
-    others: [],
+    event_kind: 'on_cpu',
     unit: 'samples',
     period_ns: 1_001_001,
     frequency: 999,
@@ -45,6 +45,8 @@ export function profileOf(lines: string[], weight = 1): Profile {
     timed: true,
     weighted: weight !== 1,
     tick_ns: 100_000,
+    threads: [''],
+    bytes: 0,
     modules: [''],
     classes: [{ class: 'erlang_code', name: 'Erlang code', meaning: '' }],
     processes: [],
@@ -60,5 +62,6 @@ export function profileOf(lines: string[], weight = 1): Profile {
     leaf: Uint32Array.from(leaf),
     weight: new Float64Array(time.length).fill(weight),
     process: null,
+    thread: () => new Uint32Array(time.length),
   };
 }

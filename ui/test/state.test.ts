@@ -11,8 +11,13 @@ describe('fragment', () => {
     const state: State = {
       window: [12.5, 20],
       axis: 'window',
+      event: 'sched:sched_process_fork',
+      strip: 'offsets',
       zoom: 42,
       frame: 7,
+      focus: 9,
+      hide: [3, 14],
+      collapse: true,
       search: '^\\$rabbit & #<script>',
       shape: 'callers',
       order: 'name',
@@ -28,7 +33,7 @@ describe('fragment', () => {
 
   test('nonsense is ignored piece by piece', () => {
     const state = fromFragment(
-      '#t=9-3&zoom=-1&frame=abc&shape=cube&theme=dark&sort=__proto__&class=A%20b',
+      '#t=9-3&event=%3Cb%3E&strip=x&hide=1.x&focus=a&recursion=no&zoom=-1&frame=abc&shape=cube&theme=dark&sort=__proto__&class=A%20b',
     );
     expect(state).toEqual({ ...INITIAL, theme: 'dark' });
     expect(fromFragment('#t=1-2-3').window).toBeNull();

@@ -328,7 +328,7 @@ describe('whose work', () => {
 
   test('filters the graph, and shares stay shares of all samples', () => {
     const analysis = new Analysis(split_profile);
-    analysis.window(0, 10, chosen(split_profile, 'role', key(queue, 'role'))?.flags);
+    analysis.window(0, 10, { marked: chosen(split_profile, 'role', key(queue, 'role'))?.flags });
     expect(analysis.weights.sum).toBe(5);
     const root = analysis.rows.find((row) => row.frame === index('root'));
     expect(root?.total).toBe(3);
@@ -336,7 +336,7 @@ describe('whose work', () => {
     const compare = byWeight(analysis.tree, analysis.weights, profile.names);
     const { boxes } = layout(analysis.tree, analysis.weights, null, compare, 0.001);
     expect(boxes[0]!.width).toBeCloseTo(1);
-    analysis.window(0, 10, chosen(split_profile, 'process', NOBODY.key)?.flags);
+    analysis.window(0, 10, { marked: chosen(split_profile, 'process', NOBODY.key)?.flags });
     expect(analysis.rows.find((row) => row.frame === index('root'))?.total).toBe(1);
     expect(chosen(split_profile, 'process', 'queue z')).toBeNull();
     expect(chosen(split_profile, 'process', '')).toBeNull();
@@ -371,7 +371,7 @@ describe('what the time goes into', () => {
 
   test('one class leaves its samples alone in the graph, and shares stay those of the whole', () => {
     const { index } = chosenClass(profile, 'ets')!;
-    analysis.window(0, 10, null, index);
+    analysis.window(0, 10, { only: index });
     expect(analysis.weights.sum).toBe(4);
     expect([...analysis.weights.total]).toEqual([2, 2, 2, 0]);
     // The bar stays whole, and whose work it is holds that of the class.
@@ -383,7 +383,7 @@ describe('what the time goes into', () => {
   });
 
   test('of chosen processes the bar holds their samples', () => {
-    analysis.window(0, 10, Uint8Array.from([0, 1]));
+    analysis.window(0, 10, { marked: Uint8Array.from([0, 1]) });
     expect([...analysis.classes]).toEqual([1, 1]);
     expect(chosenClass(profile, 'no such class')).toBeNull();
     expect(chosenClass(profile, '')).toBeNull();

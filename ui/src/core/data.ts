@@ -68,6 +68,23 @@ export interface Profile extends ProfileHead {
   weight: Float64Array;
   /** Per sample: 0 for no Erlang process, else its index in `processes` and 1; null where none is known. */
   process: Uint32Array | null;
+  /** Per sample: index in `threads`; null where samples carry no time. It is unpacked when it is first asked for. */
+  thread(): Uint32Array | null;
+}
+
+/** The profile of an event. Its columns are unpacked when somebody first looks at it. */
+export class EventProfile {
+  private profile: Profile | null = null;
+
+  constructor(
+    readonly head: ProfileHead,
+    private readonly bytes: Uint8Array,
+  ) {}
+
+  open(): Profile {
+    this.profile ??= unpackProfile(this.head, new Varints(this.bytes));
+    return this.profile;
+  }
 }
 
 /** The series in tenths of a second, with its latencies unpacked. */
@@ -79,7 +96,8 @@ export interface Page {
   run: RunView;
   histograms: Histograms[];
   slices: Slices | null;
-  profile: Profile | null;
+  /** One for each event, the usual one first. */
+  profiles: EventProfile[];
 }
 
 /** Reads the variable-length integers (LEB128) that the columns are made of. */
@@ -106,6 +124,15 @@ export class Varints {
     this.at = at;
     return column;
   }
+
+  /** Skips so many bytes and returns them. */
+  take(length: number): Uint8Array {
+    const end = this.at + length;
+    if (end > this.bytes.length) throw new Error("the profile's columns end early");
+    const taken = this.bytes.subarray(this.at, end);
+    this.at = end;
+    return taken;
+  }
 }
 
 /** Unpacks `json length (4 bytes, little endian) | json | columns`. */
@@ -117,7 +144,8 @@ export function unpack(bytes: Uint8Array): Page {
   const input = new Varints(bytes.subarray(4 + length));
   const histograms = run.grids.map((grid) => unpackGrid(grid, input));
   const slices = run.slices && unpackSlices(run.slices, input);
-  return { run, histograms, slices, profile: run.profile && unpackProfile(run.profile, input) };
+  const profiles = run.profiles.map((head) => new EventProfile(head, input.take(head.bytes)));
+  return { run, histograms, slices, profiles };
 }
 
 function unpackSlices(slices: SliceColumns, input: Varints): Slices {
@@ -155,7 +183,12 @@ function unpackProfile(head: ProfileHead, input: Varints): Profile {
   if (head.weighted) input.read(weight);
   else weight.fill(1);
   const process = head.processes.length > 0 ? input.read(new Uint32Array(head.samples)) : null;
-  return { ...head, parent, frame, class: classes, time, leaf, weight, process };
+  let of: Uint32Array | null = null;
+  const thread = (): Uint32Array | null => {
+    if (head.timed) of ??= input.read(new Uint32Array(head.samples));
+    return of;
+  };
+  return { ...head, parent, frame, class: classes, time, leaf, weight, process, thread };
 }
 
 function decode(base64: string): Uint8Array<ArrayBuffer> {

@@ -79,6 +79,22 @@ export function megabytes(mb: number): string {
   return mb >= 999.5 ? `${significant(mb / 1e3)} GB` : `${significant(mb)} MB`;
 }
 
+/** A number of bytes: `812 B`, `4.10 kB`, `1.20 GB`. */
+export function bytes(count: number): string {
+  if (!Number.isFinite(count)) return '–';
+  const [scale, unit] =
+    count < 999.5
+      ? [1, 'B']
+      : count < 999.5e3
+        ? [1e3, 'kB']
+        : count < 999.5e6
+          ? [1e6, 'MB']
+          : count < 999.5e9
+            ? [1e9, 'GB']
+            : [1e12, 'TB'];
+  return `${significant(count / scale)} ${unit}`;
+}
+
 /** A moment on the run's axis: `12.3 s`. */
 export function seconds(t: number): string {
   return `${Number(t.toFixed(3))} s`;

@@ -4,7 +4,9 @@ import type { Metric } from './view';
 
 export type Theme = 'auto' | 'light' | 'dark';
 export type Shape = 'icicle' | 'flame' | 'callers';
-export type Order = 'heavy' | 'name';
+export type Order = 'heavy' | 'name' | 'time';
+/** What stands above the graph: samples over time, or each second's as a column of a heat map. */
+export type Strip = 'rate' | 'offsets';
 export type Axis = 'run' | 'window';
 export type SortBy = 'self' | 'total' | 'name';
 /** What the work of Erlang processes is split by. */
@@ -15,10 +17,19 @@ export interface State {
   window: readonly [number, number] | null;
   /** What the time axis shows: the whole run, or the window alone. */
   axis: Axis;
+  /** The event whose profile is shown; empty for the first. */
+  event: string;
+  strip: Strip;
   /** Node of the profile's tree that fills the graph. */
   zoom: number | null;
   /** Frame whose share over time is shown. */
   frame: number | null;
+  /** Function whose samples alone the graph shows. */
+  focus: number | null;
+  /** Functions that are left out of all stacks: what they did counts for their callers. */
+  hide: readonly number[];
+  /** Whether a function that calls itself is one frame. */
+  collapse: boolean;
   search: string;
   shape: Shape;
   order: Order;
@@ -35,8 +46,13 @@ export interface State {
 export const INITIAL: State = {
   window: null,
   axis: 'run',
+  event: '',
+  strip: 'rate',
   zoom: null,
   frame: null,
+  focus: null,
+  hide: [],
+  collapse: false,
   search: '',
   shape: 'icicle',
   order: 'heavy',
@@ -53,8 +69,13 @@ export function toFragment(state: State): string {
   const out = new URLSearchParams();
   if (state.window) out.set('t', state.window.map((t) => Number(t.toFixed(3))).join('-'));
   if (state.axis !== INITIAL.axis) out.set('axis', state.axis);
+  if (state.event) out.set('event', state.event);
+  if (state.strip !== INITIAL.strip) out.set('strip', state.strip);
   if (state.zoom !== null) out.set('zoom', String(state.zoom));
   if (state.frame !== null) out.set('frame', String(state.frame));
+  if (state.focus !== null) out.set('focus', String(state.focus));
+  if (state.hide.length > 0) out.set('hide', state.hide.join('.'));
+  if (state.collapse) out.set('recursion', 'collapsed');
   if (state.search) out.set('search', state.search);
   if (state.shape !== INITIAL.shape) out.set('shape', state.shape);
   if (state.order !== INITIAL.order) out.set('order', state.order);
@@ -84,11 +105,18 @@ export function fromFragment(fragment: string): State {
   return {
     window: times && from < to ? [from, to] : null,
     axis: one('axis', ['run', 'window'], INITIAL.axis),
+    event: /^[\w:-]{1,129}$/.exec(input.get('event') ?? '')?.[0] ?? '',
+    strip: one('strip', ['rate', 'offsets'], INITIAL.strip),
     zoom: index('zoom'),
     frame: index('frame'),
+    focus: index('focus'),
+    hide: /^\d{1,9}(?:\.\d{1,9}){0,99}$/.test(input.get('hide') ?? '')
+      ? input.get('hide')!.split('.').map(Number)
+      : INITIAL.hide,
+    collapse: input.get('recursion') === 'collapsed',
     search: input.get('search') ?? '',
     shape: one('shape', ['icicle', 'flame', 'callers'], INITIAL.shape),
-    order: one('order', ['heavy', 'name'], INITIAL.order),
+    order: one('order', ['heavy', 'name', 'time'], INITIAL.order),
     sort: one('sort', ['self', 'total', 'name'], INITIAL.sort),
     by: one('by', ['process', 'role', 'connection', 'vhost'], INITIAL.by),
     who: input.get('who') ?? '',

@@ -2,7 +2,7 @@
 // one hue family per kind of code, a shade per module, the same in every run.
 
 import type { Kind } from './data';
-import type { Class } from './view';
+import type { Class, EventKind } from './view';
 
 export interface Palette {
   dark: boolean;
@@ -53,6 +53,28 @@ const FAMILIES: Record<Kind, readonly [hue: number, chroma: number]> = {
   thread: [80, 0.008],
 };
 
+/** The order of the kinds of code within the one family of hues that an event other than time on CPU has. */
+const SHADES: Record<Kind, number> = {
+  erlang: 0,
+  java: 1,
+  runtime: 2,
+  native: 3,
+  libc: 4,
+  kernel: 5,
+  unknown: 0,
+  thread: 0,
+};
+
+/** Memory is green and waiting blue, as those of `flamegraph.pl` are; the kinds of code are shades of it. */
+function family(kind: Kind, event: EventKind): readonly [hue: number, chroma: number] {
+  const usual = FAMILIES[kind];
+  const shade = SHADES[kind];
+  if (usual[1] < 0.02) return usual;
+  if (event === 'memory') return [122 + shade * 12, 0.12 - shade * 0.01];
+  if (event === 'off_cpu') return [218 + shade * 12, 0.05 + shade * 0.009];
+  return usual;
+}
+
 export const KIND_LABELS: Record<Kind, string> = {
   erlang: 'Erlang',
   java: 'Java',
@@ -79,8 +101,13 @@ export function shadeKey(kind: Kind, name: string, module: string): string {
 }
 
 /** The fill of a frame; the ink on it is dark in both themes. */
-export function frameColor(kind: Kind, key: string, dark: boolean): string {
-  const [hue, chroma] = FAMILIES[kind];
+export function frameColor(
+  kind: Kind,
+  key: string,
+  dark: boolean,
+  event: EventKind = 'on_cpu',
+): string {
+  const [hue, chroma] = family(kind, event);
   const spread = hash(key) / 0xffffffff;
   const base = kind === 'thread' ? (dark ? 0.62 : 0.86) : dark ? 0.68 : 0.8;
   const lightness = base + (kind === 'thread' || kind === 'unknown' ? 0 : (spread - 0.5) * 0.11);
@@ -89,8 +116,8 @@ export function frameColor(kind: Kind, key: string, dark: boolean): string {
 }
 
 /** The colour of a kind without a module, for legends. */
-export function kindColor(kind: Kind, dark: boolean): string {
-  const [hue, chroma] = FAMILIES[kind];
+export function kindColor(kind: Kind, dark: boolean, event: EventKind = 'on_cpu'): string {
+  const [hue, chroma] = family(kind, event);
   return `oklch(${kind === 'thread' ? (dark ? 0.62 : 0.86) : dark ? 0.68 : 0.8} ${chroma} ${hue})`;
 }
 
@@ -119,9 +146,10 @@ const CLASSES: Record<Class, readonly [kind: Kind, light: number, strong?: numbe
   };
 
 /** The colour of a class; the ink on it is dark in both themes. */
-export function classColor(of: Class, dark: boolean): string {
-  const [kind, light, strong = 0, turn = 0] = CLASSES[of];
-  const [hue, chroma] = FAMILIES[kind];
+export function classColor(of: Class, dark: boolean, event: EventKind = 'on_cpu'): string {
+  const [kind, light, strong = 0, apart = 0] = CLASSES[of];
+  const [hue, chroma] = family(kind, event);
+  const turn = event === 'on_cpu' ? apart : apart / 4;
   const lightness = (dark ? 0.68 : 0.8) + light;
   return `oklch(${lightness.toFixed(3)} ${(chroma + strong).toFixed(3)} ${hue + turn})`;
 }

@@ -220,6 +220,11 @@ t: number,
 label: string, };
 
 /**
+ * What an event tells of.
+ */
+export type EventKind = "on_cpu" | "off_cpu" | "memory" | "other";
+
+/**
  * What was observed in the measured phase. Shares are of time (0 to 1), CPU is in cores.
  */
 export type Evidence = {
@@ -879,9 +884,9 @@ event: string,
  */
 kernel_event: string,
 /**
- * Further events of the run, which have profiles beside this one.
+ * What it tells of.
  */
-others: Array<string>,
+event_kind: EventKind,
 /**
  * What the weight of a sample counts.
  */
@@ -962,6 +967,14 @@ classes: Array<ClassView>,
  * The Erlang processes of the node, largest share first; empty where none is known.
  */
 processes: Array<ProcessView>,
+/**
+ * Names of threads; empty where samples carry no time.
+ */
+threads: Array<string>,
+/**
+ * Bytes of the columns.
+ */
+bytes: number,
 /**
  * Number of nodes of the tree.
  */
@@ -1361,9 +1374,9 @@ seed: string,
  */
 command: Array<string>,
 /**
- * The CPU profile, whose columns travel beside this.
+ * The profiles, one for each event, the usual one first; their columns travel beside this, one behind the other.
  */
-profile: ProfileHead | null, };
+profiles: Array<ProfileHead>, };
 
 /**
  * What became of the operations of a scenario. Counts are of those that were due in the measured

@@ -2,7 +2,10 @@
 
 import type { Profile } from '../core/data';
 import { KINDS } from '../core/data';
+import { type Chronology, chronology, countOf, MOST_IN_ORDER, type Wanted } from './chronology';
+import { reshape, reshapedWeights, type Shown } from './reshape';
 import {
+  below,
   callees,
   callers,
   classesOf,
@@ -24,10 +27,32 @@ export interface FunctionRow {
   total: number;
 }
 
+/** Which samples are looked at, beside the window. */
+export interface Filter {
+  /** Per process, and 0 for none: whether it is looked at; null for all. */
+  marked?: Uint8Array | null | undefined;
+  /** The index of the class; null for all. */
+  only?: number | null;
+  /** The function that all stacks have; null for all stacks. */
+  focus?: number | null;
+}
+
+/** What is changed of the stacks before they are added up. */
+export interface Shape {
+  hide: readonly number[];
+  collapse: boolean;
+}
+
 export class Analysis {
-  readonly tree: Tree;
-  private readonly flags: Uint8Array;
+  /** All stacks, and those that are shown: without what is hidden, recursion collapsed where the reader wants that. */
+  readonly whole: Tree;
+  tree: Tree;
+  private shown: Shown | null = null;
+  private shapeKey = '';
+  private flags: Uint8Array;
   private key = '';
+  private wanted: Wanted | null = null;
+  private ordered: Chronology | null = null;
   weights: Weights = { self: new Float64Array(), total: new Float64Array(), sum: 0 };
   /** The weight of each process in the window, behind that of the samples that are of none; of the chosen class. */
   work: Float64Array = new Float64Array(1);
@@ -38,33 +63,83 @@ export class Analysis {
   private belowZoom: { zoom: number; rows: FunctionRow[] } | null = null;
 
   constructor(readonly profile: Profile) {
-    this.tree = link(profile.frame, profile.parent);
+    this.whole = link(profile.frame, profile.parent);
+    this.tree = this.whole;
     this.flags = outermost(this.tree, profile.names.length);
   }
 
-  /** Adds up the samples of a window, of the marked processes alone and of one class alone where they are given. */
+  /** Shows stacks in this shape from the next window on. */
+  shape({ hide, collapse }: Shape): void {
+    const key = `${hide.join()},${collapse}`;
+    if (key === this.shapeKey || (this.shapeKey === '' && hide.length === 0 && !collapse)) return;
+    this.shapeKey = key;
+    this.key = '';
+    const hidden = new Uint8Array(this.profile.names.length);
+    for (const frame of hide) if (frame < hidden.length) hidden[frame] = 1;
+    const same = hide.length === 0 && !collapse;
+    this.shown = same ? null : reshape(this.whole, hidden, collapse);
+    this.tree = this.shown?.tree ?? this.whole;
+    this.flags = outermost(this.tree, this.profile.names.length);
+  }
+
+  /** The node that is shown for one of all stacks; null where there is none. */
+  nodeOf(whole: number | null): number | null {
+    if (whole === null || whole >= this.whole.frame.length) return null;
+    return this.shown ? this.shown.map[whole]! : whole;
+  }
+
+  /** The first node of all stacks that a shown one stands for. */
+  wholeOf(node: number): number {
+    return this.shown ? this.shown.first[node]! : node;
+  }
+
+  /** Adds up the samples of a window, of those that the filter leaves. */
   window(
     from: number,
     to: number,
-    marked: Uint8Array | null = null,
-    only: number | null = null,
+    { marked = null, only = null, focus = null }: Filter = {},
   ): void {
     const { timed } = this.profile;
     const first = timed ? from : Number.NEGATIVE_INFINITY;
     const last = timed ? to : Number.POSITIVE_INFINITY;
-    const key = `${first},${last},${only},${marked}`;
+    const key = `${first},${last},${only},${focus},${marked}`;
     if (key === this.key) return;
     this.key = key;
     this.work = workOf(this.profile, first, last, only);
     const { self, sum } = leaves(this.profile, first, last, marked);
     this.classes = classesOf(this.profile, self);
-    if (only !== null) {
-      const of = this.profile.class;
-      for (let i = 0; i < self.length; i++) if (of[i] !== only) self[i] = 0;
-    }
-    this.weights = { self, total: totals(self, this.profile.parent), sum };
+    const wanted = this.leavesOf(only, focus);
+    if (wanted) for (let i = 0; i < self.length; i++) if (!wanted[i]) self[i] = 0;
+    const own = this.shown ? reshapedWeights(this.shown, self) : self;
+    this.weights = { self: own, total: totals(own, this.tree.parent), sum };
     this.rows = this.functions(this.flags, -1);
     this.belowZoom = null;
+    this.ordered = null;
+    const all = wanted ?? new Uint8Array(self.length).fill(1);
+    this.wanted = { from: first, to: last, leaves: all, marked };
+  }
+
+  /** Per node of all stacks: whether its samples are of the class and the function; null where all are. */
+  private leavesOf(only: number | null, focus: number | null): Uint8Array | null {
+    if (only === null && focus === null) return null;
+    const marked = new Uint8Array(this.profile.names.length).fill(focus === null ? 1 : 0);
+    if (focus !== null && focus < marked.length) marked[focus] = 1;
+    const out = below(this.whole, marked);
+    const of = this.profile.class;
+    if (only !== null) for (let i = 0; i < out.length; i++) if (of[i] !== only) out[i] = 0;
+    return out;
+  }
+
+  /** The window's stacks in the order of time; where there are too many for that, their number. */
+  inOrder(): Chronology | number {
+    if (!this.wanted) return 0;
+    if (!this.ordered) {
+      const count = countOf(this.profile, this.wanted);
+      if (count > MOST_IN_ORDER) return count;
+      const map = this.shown?.map ?? null;
+      this.ordered = chronology(this.profile, this.tree, map, this.wanted, this.weights.sum);
+    }
+    return this.ordered;
   }
 
   /** The functions at and below a node; all of the window for null. */

@@ -4,9 +4,10 @@ import { xml } from '../charts/export';
 import type { Profile } from '../core/data';
 import { KINDS } from '../core/data';
 import { h } from '../core/dom';
-import { grouped, percent, shortened, visible } from '../core/format';
+import { percent, shortened, visible } from '../core/format';
 import { frameColor, type Palette, shadeKey } from '../core/theme';
 import { tip } from '../core/tip';
+import { exactAmount } from '../core/units';
 import { type Box, boxAt, type Compare, type Layout, layout, neighbour } from './layout';
 import { remarkOn } from './remarks';
 import type { Tree, Weights } from './tree';
@@ -31,6 +32,11 @@ export interface Scene {
   frame: number | null;
   /** What shares are of. */
   sum: number;
+  /** Whether nodes stand where the time puts them. */
+  timed?: boolean;
+  /** What a node is called in place of its frame's name, and what else is to be said of it. */
+  label?(node: number): string | null;
+  note?(node: number): string;
 }
 
 export class FlameCanvas {
@@ -52,6 +58,8 @@ export class FlameCanvas {
     label: string,
     /** A box was clicked, or Enter was pressed on it. */
     private readonly open: (node: number) => void,
+    /** What can be done with a box is asked for, at a place of the window. */
+    private readonly menu: ((node: number, x: number, y: number) => void) | null = null,
   ) {
     this.view = h(
       'div',
@@ -69,6 +77,7 @@ export class FlameCanvas {
           tip.hide();
           if (box) this.open(box.node);
         },
+        oncontextmenu: (e: MouseEvent) => this.ask(e),
         onkeydown: (e: KeyboardEvent) => this.key(e),
         onblur: () => this.hover(null),
       },
@@ -85,7 +94,14 @@ export class FlameCanvas {
     const first = this.scene === null || this.scene.upward !== scene.upward;
     this.scene = scene;
     this.width = width;
-    this.found = layout(scene.tree, scene.weights, scene.zoom, scene.compare, LEAST / width);
+    this.found = layout(
+      scene.tree,
+      scene.weights,
+      scene.zoom,
+      scene.compare,
+      LEAST / width,
+      scene.timed,
+    );
     const height = Math.max(this.found.rows, 3) * ROW;
     const shown = Math.min(height, tallest);
     this.space.style.height = `${height}px`;
@@ -120,22 +136,25 @@ export class FlameCanvas {
     const s = this.scene!;
     const total = s.weights.total[node]!;
     const self = s.weights.self[node]!;
-    const unit = this.profile.unit;
     const shares = `${percent(total / s.sum)} total, ${percent(self / s.sum)} self`;
-    return `${shares}, ${grouped(total)} ${unit}`;
+    const note = s.note?.(node) ?? '';
+    return `${shares}, ${exactAmount(this.profile, total)}${note && `, ${note}`}`;
   }
 
   private paint_colors(p: Palette): void {
     const { names, kind, module, modules } = this.profile;
     this.colors = names.map((name, i) => {
       const k = KINDS[kind[i]!] ?? 'unknown';
-      return frameColor(k, shadeKey(k, name, modules[module[i]!] ?? ''), p.dark);
+      const key = shadeKey(k, name, modules[module[i]!] ?? '');
+      return frameColor(k, key, p.dark, this.profile.event_kind);
     });
   }
 
   /** What stands in a box. */
   private name(box: Box): string {
-    return box.label ?? this.profile.names[this.scene!.tree.frame[box.node]!]!;
+    const scene = this.scene!;
+    const own = box.label ?? scene.label?.(box.node);
+    return own ?? this.profile.names[scene.tree.frame[box.node]!]!;
   }
 
   private top(box: Box): number {
@@ -203,6 +222,20 @@ export class FlameCanvas {
     );
     const depth = this.scene?.upward ? this.found.rows - 1 - row : row;
     return boxAt(this.found, x, depth);
+  }
+
+  /** By the pointer's second button at the box below it, by the keyboard's key at the one with the focus. */
+  private ask(e: MouseEvent): void {
+    const byKey = e.button !== 2;
+    const at = this.found.boxes.find((b) => b.node === this.focused?.node);
+    const box = byKey ? at : this.under(e);
+    if (!box || !this.menu) return;
+    e.preventDefault();
+    tip.hide();
+    const view = this.view.getBoundingClientRect();
+    const x = byKey ? view.left + box.x * this.width : e.clientX;
+    const y = byKey ? view.top + this.top(box) + ROW - this.view.scrollTop : e.clientY;
+    this.menu(box.node, x, y);
   }
 
   /** Marks a box and says what it is, beside a place of the window. */

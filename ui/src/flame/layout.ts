@@ -58,20 +58,22 @@ export function layout(
   zoom: number | null,
   compare: Compare,
   least: number,
+  /** Whether what is left out leaves a gap, so that all else stands where it belongs. */
+  gaps = false,
 ): Layout {
   const boxes: Box[] = [];
   const open: Box[] = [];
   let rows = 0;
   const place = (list: number[], x: number, scale: number, depth: number): boolean => {
-    const seen = list.filter((node) => weights.total[node]! * scale >= least).sort(compare);
-    if (depth >= MOST_ROWS) return seen.length === 0;
+    const isSeen = (node: number): boolean => weights.total[node]! * scale >= least;
+    const placed: Box[] = [];
     let left = x;
-    const placed = seen.map((node): Box => {
-      const box = { node, x: left, width: 0, depth, context: false, label: null };
-      box.width = weights.total[node]! * scale;
-      left += box.width;
-      return box;
-    });
+    for (const node of (gaps ? list : list.filter(isSeen)).sort(compare)) {
+      const width = weights.total[node]! * scale;
+      if (isSeen(node)) placed.push({ node, x: left, width, depth, context: false, label: null });
+      left += width;
+    }
+    if (depth >= MOST_ROWS) return placed.length === 0;
     // What goes in last is visited first.
     for (const box of placed.reverse()) open.push(box);
     return true;

@@ -246,7 +246,7 @@ export function overTime(
 }
 
 /** A tree under construction: children are found by their frame. */
-class Builder {
+export class Builder {
   readonly frame: number[] = [];
   readonly parent: number[] = [];
   readonly self: number[] = [];

@@ -2,9 +2,10 @@
 
 import type { Profile } from '../core/data';
 import { fill, h } from '../core/dom';
-import { grouped, percent } from '../core/format';
+import { percent } from '../core/format';
 import type { Store } from '../core/state';
 import { classColor } from '../core/theme';
+import { amount } from '../core/units';
 import type { Analysis } from '../flame/analysis';
 
 /** What a name in the bar takes: per letter, and around it. */
@@ -41,7 +42,7 @@ export class ClassBar {
   }
 
   draw(analysis: Analysis, dark: boolean): void {
-    const { classes, unit } = this.profile;
+    const { classes } = this.profile;
     const { sum } = analysis.weights;
     const chosen = this.store.state.class;
     const width = this.bar.clientWidth;
@@ -53,10 +54,10 @@ export class ClassBar {
     const known = shown.some((it) => it.class === chosen);
     const parts = shown.map((it) => {
       const share = sum > 0 ? it.weight / sum : 0;
-      const title = `${it.name}: ${it.meaning}; ${grouped(it.weight)} of ${grouped(sum)} ${unit}`;
+      const title = `${it.name}: ${it.meaning}; ${amount(this.profile, it.weight)} of ${amount(this.profile, sum)}`;
       const selected = it.class === chosen;
       const fade = known && !selected ? 'faded' : null;
-      const color = classColor(it.class, dark);
+      const color = classColor(it.class, dark, this.profile.event_kind);
       const segment = h(
         'div',
         { class: fade, title, onclick: choose(it.class) },

@@ -6,6 +6,7 @@ import { button, fill, h } from '../core/dom';
 import { counted, grouped, percent, shortened } from '../core/format';
 import type { SortBy, Store } from '../core/state';
 import { frameColor, shadeKey } from '../core/theme';
+import { amount } from '../core/units';
 import type { Analysis, FunctionRow } from '../flame/analysis';
 import { remarkOn } from '../flame/remarks';
 
@@ -39,6 +40,8 @@ export class FunctionTable {
   constructor(
     private readonly profile: Profile,
     private readonly store: Store,
+    /** What can be done with a function is asked for, at a place of the window. */
+    private readonly menu: (frame: number, x: number, y: number) => void,
   ) {
     const head = (by: SortBy, label: string, number: boolean): HTMLElement => {
       const cell = h(
@@ -123,7 +126,7 @@ export class FunctionTable {
     most: { self: number; total: number },
     dark: boolean,
   ): HTMLElement {
-    const { names, kind, module, modules, unit } = this.profile;
+    const { names, kind, module, modules } = this.profile;
     const name = names[row.frame]!;
     const k = KINDS[kind[row.frame]!] ?? 'unknown';
     const where = modules[module[row.frame]!] ?? '';
@@ -132,17 +135,33 @@ export class FunctionTable {
     const share = (value: number, top: number): HTMLElement => {
       const cell = h(
         'td',
-        { class: 'num bar', title: `${grouped(value)} of ${grouped(sum)} ${unit}` },
+        {
+          class: 'num bar',
+          title: `${amount(this.profile, value)} of ${amount(this.profile, sum)}`,
+        },
         percent(sum > 0 ? value / sum : 0),
       );
       cell.style.setProperty('--w', `${top > 0 ? (value / top) * 100 : 0}%`);
       return cell;
     };
     const swatch = h('i', { class: 'swatch' });
-    swatch.style.background = frameColor(k, shadeKey(k, name, where), dark);
+    swatch.style.background = frameColor(
+      k,
+      shadeKey(k, name, where),
+      dark,
+      this.profile.event_kind,
+    );
     return h(
       'tr',
-      { class: selected ? 'selected' : null },
+      {
+        class: selected ? 'selected' : null,
+        oncontextmenu: (e: MouseEvent) => {
+          e.preventDefault();
+          const { left, bottom } = (e.target as HTMLElement).getBoundingClientRect();
+          const byKey = e.button !== 2;
+          this.menu(row.frame, byKey ? left : e.clientX, byKey ? bottom : e.clientY);
+        },
+      },
       share(row.self, most.self),
       share(row.total, most.total),
       h(

@@ -1,7 +1,8 @@
 // The line that says what a profile consists of, by which clock it was taken, and how far it can be trusted.
 
 import type { Profile } from '../core/data';
-import { counted, grouped, percent } from '../core/format';
+import { grouped, percent, plural } from '../core/format';
+import { amount } from '../core/units';
 import type { RunView } from '../core/view';
 import { sampleAt } from '../flame/tree';
 import { subject } from './panels';
@@ -13,24 +14,40 @@ export function sampling(
   [from, to]: readonly [number, number],
   name: string,
 ): string[] {
-  const { event, samples, time, timed } = profile;
-  const inside = timed ? sampleAt(time, to) - sampleAt(time, from) : samples;
-  const what = event === 'cpu' ? `CPU time of the ${subject(run)}` : event;
-  const all = inside === samples ? '' : `, ${grouped(samples)} in the whole run`;
+  const { samples, time, timed } = profile;
+  const first = timed ? sampleAt(time, from) : 0;
+  const last = timed ? sampleAt(time, to) : samples;
+  const all = last - first === samples ? '' : `, ${taken(profile, 0, samples)} in the whole run`;
   const covered = profile.covered === '' ? '' : `${profile.covered} · `;
   return [
-    `${counted(inside, 'sample')} of ${what} in the ${name}${all}`,
+    `${taken(profile, first, last)} ${what(run, profile, last - first)} in the ${name}${all}`,
     clock(profile),
     `${all === '' ? '' : 'of the whole run: '}${covered}unknown share ${percent(profile.unknown_share)}`,
     `complete stacks ${percent(profile.complete_share)}`,
     profile.stacks,
-    profile.others.length > 0
-      ? `also sampled: ${profile.others.join(', ')} (bellows top ${run.id} --event ${profile.others[0]})`
-      : '',
     profile.lost > 0 ? `${grouped(profile.lost)} lost` : '',
     // What already stands among the warnings need not be read twice.
     ...profile.notes.filter((note) => !run.warnings.some((it) => it.text.includes(note))),
   ].filter((part) => part !== '');
+}
+
+/** How much was sampled: numbers of samples of a clock, else what they weigh together. */
+function taken(profile: Profile, first: number, last: number): string {
+  if (profile.event_kind === 'on_cpu') return grouped(last - first);
+  let sum = 0;
+  for (let i = first; i < last; i++) sum += profile.weight[i]!;
+  return amount(profile, sum);
+}
+
+/** What that is of. */
+function what(run: RunView, { event, event_kind, unit }: Profile, inside: number): string {
+  const samples = plural(inside, 'sample');
+  if (event === 'cpu') return `${samples} of CPU time of the ${subject(run)}`;
+  if (event_kind === 'on_cpu') return event === '' ? samples : `${samples} of ${event}`;
+  if (event === 'off-cpu') return `off CPU, all threads of the ${subject(run)} together,`;
+  if (unit === 'bytes') return `in calls of ${event.replace(/-bytes$/, '')}`;
+  // Context switches are counted in switches: its unit says it all but for the kind.
+  return event.endsWith(unit) ? `(${event})` : `of ${event}`;
 }
 
 /** What samples were taken by, and how often; empty where neither is known. */

@@ -4,6 +4,7 @@ import type { Profile } from '../core/data';
 import { button, choice, fill, h } from '../core/dom';
 import { grouped, percent, shortened } from '../core/format';
 import type { SplitBy, Store } from '../core/state';
+import { amount } from '../core/units';
 import type { ProcessView } from '../core/view';
 import type { Analysis } from '../flame/analysis';
 
@@ -160,7 +161,10 @@ export class WorkTable {
     const selected = this.store.state.who === row.key;
     const share = h(
       'td',
-      { class: 'num bar', title: `${grouped(row.weight)} of ${grouped(sum)} ${this.profile.unit}` },
+      {
+        class: 'num bar',
+        title: `${amount(this.profile, row.weight)} of ${amount(this.profile, sum)}`,
+      },
       percent(sum > 0 ? row.weight / sum : 0),
     );
     share.style.setProperty('--w', `${most > 0 ? (row.weight / most) * 100 : 0}%`);

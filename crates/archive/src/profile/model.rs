@@ -11,6 +11,7 @@ pub const USUAL_EVENT: &str = "cpu";
 
 /// What an event tells of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
     /// What threads do while they run.

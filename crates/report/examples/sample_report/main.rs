@@ -5,7 +5,7 @@
 //! cargo run -p report --example sample_report -- DIR [STATE …]
 //! ```
 //!
-//! Each state becomes `DIR/STATE/` with its `report.html`: `full`, `cut-off`, `rate`, `record`
+//! Each state becomes `DIR/STATE/` with its `report.html`: `full` (with three events), `cut-off`, `rate`, `record`
 //! (profile without load), `plain` (load without profile or broker data), `hostile` (names that
 //! try to be more than text), `faults` (stalls, a hole in the series, cycles beside the messages), `million`
 //! (a profile of a million samples). All by default.
@@ -39,10 +39,15 @@ struct State {
     state: RunState,
     hostile: bool,
     faults: bool,
+    /// Profiles of further events beside that of CPU time.
+    further: bool,
 }
 
 const STATES: [State; 8] = [
-    State::new("full", Some(Shape::AllOut), 60, 70_000),
+    State {
+        further: true,
+        ..State::new("full", Some(Shape::AllOut), 60, 70_000)
+    },
     State {
         state: RunState::Running,
         ..State::new("cut-off", Some(Shape::AllOut), 60, 70_000)
@@ -59,7 +64,10 @@ const STATES: [State; 8] = [
         faults: true,
         ..State::new("faults", Some(Shape::Rate), 40, 4_000)
     },
-    State::new("million", Some(Shape::AllOut), 500, 1_000_000),
+    State {
+        further: true,
+        ..State::new("million", Some(Shape::AllOut), 500, 1_000_000)
+    },
 ];
 
 impl State {
@@ -72,6 +80,7 @@ impl State {
             state: RunState::Complete,
             hostile: false,
             faults: false,
+            further: false,
         }
     }
 }
@@ -112,6 +121,9 @@ fn write(dir: &Path, state: &State) -> Result<std::path::PathBuf, Box<dyn Error>
     let run = load::write(&mut writer, state);
     if state.samples > 0 {
         stacks::write(writer.dir(), state)?;
+        if state.further {
+            stacks::write_further(writer.dir(), state)?;
+        }
     }
     writer.write_record(&record::record(writer.id(), state, &run));
     if let Some(warning) = writer.warnings().first() {

@@ -4,7 +4,8 @@ use std::io;
 use std::path::Path;
 
 use archive::profile::{
-    ErlangProcess, Footer, Frame, FrameKind, ProfileHeader, Sample, StacksWriter, Unwinding,
+    ErlangProcess, EventKind, Footer, Frame, FrameKind, ProfileHeader, Sample, StacksWriter,
+    Unwinding,
 };
 
 use crate::random::Random;
@@ -292,6 +293,74 @@ fn processes(out: &mut StacksWriter, state: &State) -> Vec<u32> {
     }
     all.push(ErlangProcess::unnamed("<0.1201.0>"));
     all.iter().map(|process| out.process(process)).collect()
+}
+
+/// Events beside time on CPU, with what a sample of them weighs at most and how many there are for each of CPU time.
+const FURTHER: [(&str, &str, &str, EventKind, u64, u32); 2] = [
+    (
+        "off-cpu",
+        "context-switches",
+        "nanoseconds",
+        EventKind::OffCpu,
+        4_000_000,
+        3,
+    ),
+    (
+        "mmap-bytes",
+        "syscalls:sys_enter_mmap",
+        "bytes",
+        EventKind::Memory,
+        1 << 20,
+        40,
+    ),
+];
+
+/// Writes the stacks of events other than time on CPU into a folder.
+pub(crate) fn write_further(dir: &Path, state: &State) -> io::Result<()> {
+    for (event, kernel_event, unit, kind, heaviest, rarer) in FURTHER {
+        let header = ProfileHeader {
+            event: event.into(),
+            kernel_event: kernel_event.into(),
+            unit: unit.into(),
+            kind,
+            pid: 4711,
+            command: "beam.smp".into(),
+            ..ProfileHeader::new(ORIGIN, STARTED_UNIX_NS)
+        };
+        let file = dir.join(format!("{event}.stacks"));
+        let mut out = StacksWriter::create(&file, header)?;
+        let mut random = Random(u64::from(rarer));
+        let threads: Vec<u32> = (1..=2)
+            .map(|i| out.thread(&format!("{i}_scheduler")))
+            .collect();
+        let processes = processes(&mut out, state);
+        let samples = state.samples / rarer;
+        for i in 0..samples {
+            let share = f64::from(i) / f64::from(samples);
+            let path = PATHS.get(random.below(PATHS.len()));
+            let path = path.map_or(&[ROOT][..], |(_, path)| *path);
+            let (stack, complete) = stack(&mut out, path, state.hostile, &mut random);
+            let start = if state.load.is_some() { 5.0 } else { 0.0 };
+            out.sample(&Sample {
+                t: ((start + share * f64::from(state.seconds)) * 1e9) as u64,
+                weight: 4_096 + random.next() % heaviest / 4_096 * 4_096,
+                stack,
+                thread: threads.get(random.below(2)).copied().unwrap_or(0),
+                cpu: 0,
+                complete,
+                unwinding: Unwinding::Unknown,
+                process: processes.get(random.below(3)).copied(),
+            });
+        }
+        out.finish(Footer {
+            from: 0,
+            to: u64::from(state.seconds) * 1_000_000_000,
+            own_cpu_ns: 0,
+            copied_bytes: 0,
+            cpu_share: None,
+        })?;
+    }
+    Ok(())
 }
 
 /// Writes `cpu.stacks` into a folder.

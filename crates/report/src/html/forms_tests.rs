@@ -232,7 +232,7 @@ fn the_table_shows(profile: &Profile) {
 }
 
 fn the_page_holds(profile: &Profile) {
-    let (head, bytes) = encode(profile);
+    let (head, bytes) = encode(profile, usize::MAX);
     let head = serde_json::to_value(&head).unwrap();
     let mut bytes = bytes.iter();
     let mut next = || {

@@ -8,12 +8,13 @@ mod headline;
 mod processes;
 mod profile;
 mod requirements;
+mod samples;
 mod series;
 mod slices;
 #[cfg(test)]
 mod typescript;
 
-use archive::profile::{Profile, sampled_events};
+use archive::profile::{EventKind, FORMATS, Profile, sampled_events};
 use archive::{
     BrokerSummary, Event, Hardware, PhaseSpan, Repeats, RunReader, RunRecord, RunState,
     SeriesPoint, Stalled, Topology, Verdict, Versions, Warning,
@@ -31,6 +32,9 @@ pub(crate) use profile::encode;
 pub use requirements::{RequirementChart, RequirementLine, RequirementRow};
 pub use series::{Percentiles, SeriesColumns, WaitShares};
 pub use slices::{SliceColumns, SliceGrid};
+
+/// Samples of events other than time on CPU that a page holds together: such events may happen 100,000 times a second.
+const MOST_EVENTS: usize = 150_000;
 
 /// A run as a person sees it.
 #[derive(Clone, Debug, Serialize)]
@@ -99,8 +103,8 @@ pub struct RunView {
     pub seed: String,
     /// The command that does it again.
     pub command: Vec<String>,
-    /// The CPU profile, whose columns travel beside this.
-    pub profile: Option<ProfileHead>,
+    /// The profiles, one for each event, the usual one first; their columns travel beside this, one behind the other.
+    pub profiles: Vec<ProfileHead>,
 }
 
 /// A time in which somebody stood still, in seconds since the origin.
@@ -139,8 +143,8 @@ pub enum ViewState {
 pub struct RunPage {
     /// All but the columns.
     pub run: RunView,
-    /// The cells of all grids as [`LatencyGrid`] describes them, those of slices behind the others, then the profile's columns as
-    /// [`ProfileHead`] does, where there is one.
+    /// The cells of all grids as [`LatencyGrid`] describes them, those of slices behind the others, then the columns of each profile as
+    /// [`ProfileHead`] does.
     pub columns: Vec<u8>,
 }
 
@@ -168,15 +172,45 @@ impl RunPage {
     /// Where the run's histograms cannot be read.
     pub fn of(reader: &RunReader, profile: Option<&Profile>) -> Result<Self, Problem> {
         let (mut run, mut columns) = RunView::of(reader, profile)?;
-        if let Some(profile) = profile.filter(|p| !p.samples.is_empty()) {
-            let (head, bytes) = encode(profile);
-            let mut others = sampled_events(&reader.dir);
-            others.retain(|event| *event != head.event);
-            run.profile = Some(ProfileHead { others, ..head });
+        let further = further_profiles(reader, profile, &mut run.notes);
+        let all: Vec<&Profile> = profile.into_iter().chain(&further).collect();
+        let is_bounded = |profile: &Profile| profile.header.kind != EventKind::OnCpu;
+        let bounded = all.iter().filter(|it| is_bounded(it)).count();
+        for profile in all.iter().filter(|it| !it.samples.is_empty()) {
+            let most = if is_bounded(profile) {
+                MOST_EVENTS / bounded.max(1)
+            } else {
+                usize::MAX
+            };
+            let (head, bytes) = encode(profile, most);
+            run.profiles.push(head);
             columns.extend(bytes);
         }
         Ok(Self { run, columns })
     }
+}
+
+/// The profiles of a run's other events. One that cannot be read is missing, and a note says so.
+fn further_profiles(
+    reader: &RunReader,
+    profile: Option<&Profile>,
+    notes: &mut Vec<String>,
+) -> Vec<Profile> {
+    let Some(profile) = profile else {
+        return Vec::new();
+    };
+    let mut events = sampled_events(&reader.dir);
+    events.retain(|event| *event != profile.header.event);
+    let read = events.iter().filter_map(|event| {
+        match Profile::open_as(&FORMATS, &reader.dir, Some(event)) {
+            Ok(profile) => Some(profile),
+            Err(e) => {
+                notes.push(format!("the profile of {event} cannot be read: {e}"));
+                None
+            }
+        }
+    });
+    read.collect()
 }
 
 impl RunView {
@@ -235,7 +269,7 @@ impl RunView {
             hardware: record.hardware.clone(),
             seed: record.seed.to_string(),
             command: record.command.clone(),
-            profile: None,
+            profiles: Vec::new(),
         };
         Ok((view, found.cells))
     }

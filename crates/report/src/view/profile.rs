@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 
 use super::processes::{ProcessView, Processes};
+use super::samples::SampleColumns;
 use crate::text;
-use archive::profile::{FrameKind, Profile};
+use archive::profile::{EventKind, FrameKind, Profile};
 use archive::{Class, PatternShare};
 use serde::Serialize;
 
-/// Sample times are multiples of this: fine enough for any window that a hand can choose.
-const TICK_NS: u64 = 100_000;
 /// The kind of the frames that stand for a group of threads, after [`FrameKind`]'s own.
 const THREAD: u8 = 7;
 
@@ -21,8 +20,8 @@ pub struct ProfileHead {
     pub event: String,
     /// The kernel's name of it.
     pub kernel_event: String,
-    /// Further events of the run, which have profiles beside this one.
-    pub others: Vec<String>,
+    /// What it tells of.
+    pub event_kind: EventKind,
     /// What the weight of a sample counts.
     pub unit: String,
     /// Nanoseconds of CPU time that a weight of 1 stands for; 0 where it stands for none.
@@ -63,6 +62,10 @@ pub struct ProfileHead {
     pub classes: Vec<ClassView>,
     /// The Erlang processes of the node, largest share first; empty where none is known.
     pub processes: Vec<ProcessView>,
+    /// Names of threads; empty where samples carry no time.
+    pub threads: Vec<String>,
+    /// Bytes of the columns.
+    pub bytes: usize,
     /// Number of nodes of the tree.
     pub nodes: usize,
     /// Number of samples.
@@ -95,21 +98,14 @@ pub struct ClassView {
 
 /// Encodes a profile: its head, and the columns as variable-length integers (LEB128): per node the
 /// distance to its parent (0 for a root), per node its frame, per node its class (0 for a root), then per sample the ticks since the
-/// one before, its leaf, its weight where not all weigh 1, and, where any is known, its process (0 for none, else
-/// the index and 1). The first frame of every stack is its group of threads.
-pub(crate) fn encode(profile: &Profile) -> (ProfileHead, Vec<u8>) {
+/// one before, its leaf, its weight where not all weigh 1, its process where any is known (0 for none, else
+/// the index and 1), and its thread where samples carry a time. The first frame of every stack is its group of threads.
+/// Where there are more than `most` samples, those of one stack and thread that lie close together become one.
+pub(crate) fn encode(profile: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
     let mut tables = Tables::new(profile);
     let processes = Processes::of(profile);
-    let mut order: Vec<u32> = (0..profile.samples.len() as u32).collect();
-    order.sort_by_key(|&i| profile.samples.get(i as usize).map(|s| s.t));
-    let samples: Vec<(u64, u32, u64, u64)> = order
-        .iter()
-        .filter_map(|&i| profile.samples.get(i as usize))
-        .filter_map(|s| {
-            let leaf = tables.node(s.thread, s.stack)?;
-            Some((s.t / TICK_NS, leaf, s.weight, processes.number(s.process)))
-        })
-        .collect();
+    let node = |thread, stack| tables.node(thread, stack);
+    let samples = SampleColumns::of(profile, &processes, node, most);
     let mut bytes = Vec::with_capacity(samples.len() * 4 + tables.nodes.len() * 4);
     for (i, node) in tables.nodes.iter().enumerate() {
         put(
@@ -121,29 +117,14 @@ pub(crate) fn encode(profile: &Profile) -> (ProfileHead, Vec<u8>) {
         put(&mut bytes, u64::from(node.frame));
     }
     let classes = tables.put_classes(&mut bytes);
-    let mut before = 0;
-    for &(ticks, ..) in &samples {
-        put(&mut bytes, ticks - before);
-        before = ticks;
-    }
-    for &(_, leaf, ..) in &samples {
-        put(&mut bytes, u64::from(leaf));
-    }
-    let weighted = samples.iter().any(|s| s.2 != 1);
-    if weighted {
-        for &(_, _, weight, _) in &samples {
-            put(&mut bytes, weight);
-        }
-    }
-    if !processes.views.is_empty() {
-        for &(.., process) in &samples {
-            put(&mut bytes, process);
-        }
-    }
+    let timed = profile.samples.iter().any(|s| s.t > 0);
+    let has_processes = !processes.views.is_empty();
+    let weighted = samples.put(&mut bytes, has_processes, timed);
     let summary = profile.summary(0);
     let head = ProfileHead {
         event: profile.header.event.clone(),
         kernel_event: profile.header.kernel_event.clone(),
+        event_kind: profile.header.kind,
         unit: profile.header.unit.clone(),
         period_ns: profile.header.period_ns,
         frequency: profile.header.frequency,
@@ -155,11 +136,22 @@ pub(crate) fn encode(profile: &Profile) -> (ProfileHead, Vec<u8>) {
         stacks: text::stacks(&summary).unwrap_or_default(),
         known: profile.known_patterns().into_iter().map(known).collect(),
         own_cpu_ns: profile.own_cpu_ns,
-        notes: profile.notes.clone(),
-        timed: profile.samples.iter().any(|s| s.t > 0),
-        tick_ns: TICK_NS,
+        notes: profile
+            .notes
+            .iter()
+            .cloned()
+            .chain(samples.note())
+            .collect(),
+        timed,
+        tick_ns: samples.tick_ns,
         classes,
         processes: processes.views,
+        threads: if timed {
+            profile.threads.clone()
+        } else {
+            Vec::new()
+        },
+        bytes: bytes.len(),
         nodes: tables.nodes.len(),
         samples: samples.len(),
         weighted,
@@ -363,14 +355,22 @@ mod tests {
             ],
             ..Profile::default()
         };
-        let (head, bytes) = encode(&profile);
+        let (head, bytes) = encode(&profile, usize::MAX);
         // The group's root, the first stack below it, its child; the broken sample is left out.
         assert_eq!((head.nodes, head.samples), (3, 2));
         let distances_and_frames = [0, 1, 1, 2, 0, 1];
         let classes = [0, 0, 1];
-        let (ticks, leaves) = ([2, 7], [1, 2]);
-        let expected = [&distances_and_frames[..], &classes, &ticks, &leaves].concat();
+        let (ticks, leaves, threads) = ([2, 7], [1, 2], [1, 0]);
+        let expected = [
+            &distances_and_frames[..],
+            &classes,
+            &ticks,
+            &leaves,
+            &threads,
+        ]
+        .concat();
         assert_eq!(bytes, expected);
+        assert_eq!((head.bytes, head.threads.len()), (bytes.len(), 3));
         let classes: Vec<_> = head.classes.iter().map(|it| it.name).collect();
         assert_eq!(classes, ["Erlang code", "built-in functions"]);
         assert_eq!(head.kind.get(2), Some(&THREAD));

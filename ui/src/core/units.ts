@@ -1,0 +1,32 @@
+// What the weights of an event's samples are, in the words and units of its reader.
+
+import { bytes, duration, grouped } from './format';
+import type { ProfileHead } from './view';
+
+type Sampled = Pick<ProfileHead, 'event' | 'event_kind' | 'unit' | 'period_ns'>;
+
+/** What an event is called where it is chosen. */
+export function eventLabel({ event, unit }: Pick<ProfileHead, 'event' | 'unit'>): string {
+  if (event === 'cpu') return 'CPU time';
+  if (event === 'off-cpu') return 'time off CPU';
+  if (unit === 'bytes') return `bytes of ${event.replace(/-bytes$/, '')}`;
+  if (unit === 'calls') return `calls of ${event}`;
+  return event.replace(/^([a-z]+)-([a-z]+)$/, '$1 $2') || 'profile';
+}
+
+/** A weight: `1,234 samples`, `1.24 s`, `12.3 MB`, `1 call`. */
+export function amount({ unit }: Pick<ProfileHead, 'unit'>, weight: number): string {
+  if (unit === 'nanoseconds') return duration(weight);
+  if (unit === 'bytes') return bytes(weight);
+  const one = unit.endsWith('ches') ? unit.slice(0, -2) : unit.replace(/s$/, '');
+  return `${grouped(weight)} ${weight === 1 ? one : unit}`;
+}
+
+/** The same, and for samples of a clock the CPU time that they stand for. */
+export function exactAmount(profile: Sampled, weight: number): string {
+  const { period_ns, unit } = profile;
+  const told = amount(profile, weight);
+  if (period_ns > 0) return `${told}, ${duration(weight * period_ns)} of CPU time`;
+  if (unit === 'nanoseconds' && profile.event_kind === 'off_cpu') return `${told} off CPU`;
+  return told;
+}

@@ -1,0 +1,36 @@
+// Stacks without what the reader hid, and with a function that calls itself as one frame.
+
+import { Builder, type Tree } from './tree';
+
+/** A tree as it is shown, and how its nodes belong to those of the whole tree. */
+export interface Shown {
+  tree: Tree;
+  /** Per node of the whole tree: the node here that it counts for. */
+  map: Int32Array;
+  /** Per node here: the first node of the whole tree that counts for it. */
+  first: number[];
+}
+
+/** Whoever called a hidden frame takes its place; the first row, that of the threads, always stays. */
+export function reshape(whole: Tree, hidden: Uint8Array, collapse: boolean): Shown {
+  const builder = new Builder(hidden.length);
+  const map = new Int32Array(whole.frame.length);
+  const first: number[] = [];
+  for (let i = 0; i < map.length; i++) {
+    const parent = whole.parent[i]!;
+    const frame = whole.frame[i]!;
+    const above = parent < 0 ? -1 : map[parent]!;
+    const joins = above >= 0 && (hidden[frame] || (collapse && builder.frame[above] === frame));
+    const node = joins ? above : builder.child(above, frame);
+    map[i] = node;
+    first[node] ??= i;
+  }
+  return { tree: builder.finish().tree, map, first };
+}
+
+/** The weight of each node here, from that of each stack of the whole tree. */
+export function reshapedWeights({ map, first }: Shown, self: Float64Array): Float64Array {
+  const out = new Float64Array(first.length);
+  for (let i = 0; i < self.length; i++) out[map[i]!]! += self[i]!;
+  return out;
+}

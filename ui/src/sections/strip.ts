@@ -1,0 +1,147 @@
+// Samples over time, above the graph: as a rate, or each second as a column of a heat map.
+
+import { Panel, type Shared } from '../charts/panel';
+import type { Profile } from '../core/data';
+import { h } from '../core/dom';
+import { bytes, significant } from '../core/format';
+import type { Pointer, State, Store } from '../core/state';
+import { palette } from '../core/theme';
+import type { RunView } from '../core/view';
+import type { Analysis } from '../flame/analysis';
+import { overTime } from '../flame/tree';
+import { chosenClass } from './classes';
+import { OffsetMap } from './offsets';
+import { clampWindow, effectiveWindow } from './timeline';
+import { chosen } from './work';
+
+/** The samples that were chosen: whose they are, and of which class. */
+export interface Only {
+  /** Empty where all are. */
+  label: string;
+  flags: Uint8Array | null;
+  index: number | null;
+  /** The function that all stacks have. */
+  focus: number | null;
+}
+
+export function onlyOf(profile: Profile, { by, who, class: key, focus }: State): Only {
+  const whose = chosen(profile, by, who);
+  const of = chosenClass(profile, key);
+  const inside = focus !== null && focus < profile.names.length ? focus : null;
+  const labels = [of?.label, whose?.label].filter((it) => it !== undefined);
+  const below = inside === null ? '' : profile.names[inside]!;
+  return {
+    label: [labels.join(' of '), below].filter((it) => it !== '').join(' in '),
+    focus: inside,
+    flags: whose?.flags ?? null,
+    index: of?.index ?? null,
+  };
+}
+
+/** The functions that all stacks have where these parts of the state are chosen: the selected one, else the focus. */
+const framesOf = (frame: number | null, focus: number | null): number | null => frame ?? focus;
+
+/** Samples over time in cores, and the selected function's part of them. */
+export function timeStrip(
+  run: RunView,
+  analysis: Analysis,
+  store: Store,
+  pointer: Pointer,
+): { element: HTMLElement; draw(force?: boolean): void } {
+  const { profile } = analysis;
+  const element = h('div', { class: 'charts strip' });
+  const [from, to] = run.span;
+  const width = Math.max(0.25, Math.ceil((to - from) / 300));
+  const bins = Math.max(1, Math.ceil((to - from) / width));
+  const shared: Shared = {
+    t: Array.from({ length: bins }, (_, i) => from + i * width),
+    dt: new Array<number>(bins).fill(width),
+    visible: () => run.span,
+    phases: run.phases,
+    events: run.events,
+    stalls: run.stalls,
+    window: () => effectiveWindow(run, store),
+    chosen: () => store.state.window !== null,
+    choose: (a, b) => store.set({ window: clampWindow(run.span, a, b) }, true),
+    hover: (t) => pointer.set(t),
+  };
+  let panel: Panel | null = null;
+  const map = new OffsetMap(run, profile, store);
+  pointer.listen((t) => {
+    panel?.cross(t);
+    panel?.pointer(t);
+  });
+  let drawn = '';
+  const draw = (force = false): void => {
+    const { frame } = store.state;
+    const known = frame !== null && frame < profile.names.length ? frame : null;
+    const only = onlyOf(profile, store.state);
+    if (store.state.strip === 'offsets') {
+      drawn = '';
+      panel = null;
+      if (element.firstChild !== map.element) element.replaceChildren(map.element);
+      if (element.clientWidth > 0) {
+        map.draw(analysis.whole, framesOf(known, only.focus), only, element.clientWidth, palette());
+      }
+      return;
+    }
+    const key = `${known} ${only.index} ${only.flags} ${only.label}`;
+    if (panel && !force && key === drawn) {
+      panel.refresh();
+      return;
+    }
+    drawn = key;
+    const { all, part } = overTime(
+      profile,
+      analysis.whole,
+      framesOf(known, only.focus),
+      from,
+      width,
+      bins,
+      only.flags,
+      only.index,
+    );
+    const inCores = profile.period_ns > 0;
+    // Waits of one second each second are one thread that waits.
+    const isTime = profile.unit === 'nanoseconds';
+    const scale = (inCores ? profile.period_ns / 1e9 : isTime ? 1e-9 : 1) / width;
+    const rate = inCores ? 'cores' : isTime ? 'threads' : '';
+    const inBytes = profile.unit === 'bytes';
+    const format = (v: number): string =>
+      inBytes ? `${bytes(v)}/s` : `${significant(v)} ${rate || `${profile.unit}/s`}`;
+    const trim = (values: Float64Array): (number | null)[] => Array.from(values, (v) => v * scale);
+    const parts = [known === null ? '' : profile.names[known]!, only.label];
+    const name = parts.filter((part) => part !== '').join(' in ');
+    const spec = {
+      id: 'samples',
+      title: name === '' ? 'samples over time' : name,
+      unit: `${rate || `${profile.unit} per second`}${name === '' ? '' : ', of all samples'}`,
+      height: 62,
+      lines: [
+        {
+          label: name === '' ? 'sampled' : 'all samples',
+          values: trim(all),
+          color: (p: ReturnType<typeof palette>) => (name === '' ? p.ink : p.faint),
+          format,
+          width: 1.25,
+          area: name === '',
+        },
+        ...(name === ''
+          ? []
+          : [
+              {
+                label: known === null ? 'these samples' : 'this function',
+                values: trim(part),
+                color: (p: ReturnType<typeof palette>) => p.accent,
+                format,
+                area: true,
+              },
+            ]),
+      ],
+    };
+    panel = new Panel(spec, shared, () => true);
+    element.replaceChildren(panel.element);
+    if (element.clientWidth > 0) panel.draw(element.clientWidth, palette());
+  };
+  return { element, draw };
+}

@@ -1,0 +1,221 @@
+// What one does with the graph: search, shape, order, filters and exports; and the window as two numbers.
+
+import { png, svg } from '../charts/export';
+import { button, choice, csv, fill, h, save } from '../core/dom';
+import { counted, percent, seconds } from '../core/format';
+import type { Store } from '../core/state';
+import { palette } from '../core/theme';
+import type { RunView } from '../core/view';
+import type { Analysis } from '../flame/analysis';
+import { folded } from '../flame/tree';
+import type { Part } from './callers';
+import { sorted } from './functions';
+import { clampWindow, effectiveWindow, wholeName } from './timeline';
+
+/** What a search found: per frame, its share of all samples, and how many functions. */
+export type Result = { hits: Uint8Array; share: number; frames: number } | null;
+
+/** The regular expression, and what it found. */
+export function searchBox(store: Store): {
+  element: HTMLElement;
+  show(result: Result): void;
+} {
+  const input = h('input', {
+    type: 'search',
+    id: 'search',
+    placeholder: 'search: regular expression  ( / )',
+    'aria-label': 'Search functions by regular expression',
+    spellcheck: 'false',
+    autocomplete: 'off',
+    oninput: () => store.set({ search: input.value }),
+  });
+  const output = h('output', { for: 'search', class: 'matched', 'aria-live': 'polite' });
+  return {
+    element: h('div', { class: 'search' }, input, output),
+    show: (result) => {
+      const { search } = store.state;
+      if (input.value !== search) input.value = search;
+      const bad = search !== '' && result === null;
+      input.setAttribute('aria-invalid', bad ? 'true' : 'false');
+      output.classList.toggle('bad', bad);
+      fill(
+        output,
+        bad && 'not a regular expression',
+        result && h('b', {}, percent(result.share)),
+        result && ` of samples, ${counted(result.frames, 'function')}`,
+      );
+    },
+  };
+}
+
+/** The buttons above the graph. */
+export function toolbar(
+  run: RunView,
+  analysis: Analysis,
+  store: Store,
+  draw: (top: number) => Part & { width: number },
+): HTMLElement {
+  const { profile } = analysis;
+  const picture = (): { text: string; width: number; height: number } => {
+    const { body, width, height } = draw(8);
+    return { text: svg(width, height + 16, palette(), body), width, height: height + 16 };
+  };
+  const shape = choice(
+    'shape',
+    [
+      ['icicle', 'icicle', 'Root at the top'],
+      ['flame', 'flame', 'Root at the bottom'],
+      ['callers', 'callers & callees', 'Around the function selected in the table'],
+    ],
+    store.state.shape,
+    (v) => store.set({ shape: v }),
+  );
+  const order = choice(
+    'order',
+    [
+      ['heavy', 'heaviest first', 'Left-heavy'],
+      ['name', 'by name', 'Alphabetical'],
+      ...(profile.timed
+        ? ([
+            ['time', 'by time', "Flame chart: each thread's stacks in the order of their time"],
+          ] as const)
+        : []),
+    ],
+    store.state.order,
+    (v) => store.set({ order: v, ...(v === 'time' ? { zoom: null } : {}) }),
+  );
+  const collapse = button(
+    'collapse recursion',
+    () => store.set({ collapse: !store.state.collapse }),
+    { title: 'Draw a function that calls itself as one frame' },
+  );
+  const back = button('whole graph', () => store.set({ zoom: null }, true), { class: 'quiet' });
+  const sync = (): void => {
+    shape.set(store.state.shape);
+    order.set(store.state.order);
+    collapse.setAttribute('aria-pressed', String(store.state.collapse));
+    back.disabled = store.state.zoom === null;
+  };
+  store.listen(sync);
+  sync();
+  const name = `${run.id}-${profile.event}`;
+  return h(
+    'div',
+    { class: 'tools' },
+    shape.element,
+    order.element,
+    collapse,
+    back,
+    button('SVG', () => save(`${name}.svg`, picture().text, 'image/svg+xml'), {
+      title: 'Save the graph as SVG',
+    }),
+    button(
+      'PNG',
+      () => {
+        const { text, width, height } = picture();
+        void png(text, width, height).then((blob) => save(`${name}.png`, blob));
+      },
+      { title: 'Save the graph as PNG' },
+    ),
+    button(
+      'folded',
+      () => save(`${name}.folded`, folded(profile, analysis.tree, analysis.weights)),
+      {
+        title: 'Save the stacks of the window, folded',
+      },
+    ),
+    button('CSV', () => save(`${name}-functions.csv`, functionCsv(analysis, store), 'text/csv'), {
+      title: 'Save the function table as CSV',
+    }),
+  );
+}
+
+function functionCsv(analysis: Analysis, store: Store): string {
+  const { profile, weights } = analysis;
+  const rows = sorted(
+    analysis.rowsBelow(analysis.nodeOf(store.state.zoom)),
+    store.state.sort,
+    profile.names,
+  );
+  return csv([
+    [
+      'function',
+      'module',
+      `self_${profile.unit}`,
+      `total_${profile.unit}`,
+      'self_share',
+      'total_share',
+    ],
+    ...rows.map((r) => [
+      profile.names[r.frame]!,
+      profile.modules[profile.module[r.frame]!] ?? '',
+      r.self,
+      r.total,
+      r.self / weights.sum,
+      r.total / weights.sum,
+    ]),
+  ]);
+}
+
+/** What is hidden and focused on, each with a button that takes it back. */
+export function filters(analysis: Analysis, store: Store): { element: HTMLElement; draw(): void } {
+  const { names } = analysis.profile;
+  const element = h('p', { class: 'filters', role: 'group', 'aria-label': 'Filters' });
+  const chip = (lead: string, frame: number, undo: () => void): HTMLElement =>
+    h(
+      'span',
+      {},
+      `${lead} `,
+      h('b', { class: 'code' }, names[frame]!),
+      button('×', undo, { class: 'quiet', 'aria-label': `${lead} ${names[frame]!}: take back` }),
+    );
+  return {
+    element,
+    draw: () => {
+      const { focus, hide } = store.state;
+      const known = hide.filter((frame) => frame < names.length);
+      const inside = focus !== null && focus < names.length ? focus : null;
+      element.hidden = known.length === 0 && inside === null;
+      fill(
+        element,
+        inside !== null && chip('only', inside, () => store.set({ focus: null }, true)),
+        known.map((frame) =>
+          chip('hidden', frame, () => store.set({ hide: hide.filter((it) => it !== frame) }, true)),
+        ),
+      );
+    },
+  };
+}
+
+/** The window as two numbers: the way to it without a pointer. */
+export function windowInputs(run: RunView, store: Store): { element: HTMLElement; show(): void } {
+  const change = (): void => {
+    const from = Number(low.value);
+    const to = Number(high.value);
+    if (Number.isFinite(from) && Number.isFinite(to) && from < to) {
+      store.set({ window: clampWindow(run.span, from, to) }, true);
+    }
+  };
+  const field = (label: string): HTMLInputElement =>
+    h('input', { type: 'number', step: 'any', 'aria-label': label, onchange: change });
+  const low = field('window from, seconds');
+  const high = field('window to, seconds');
+  const name = h('span');
+  const reset = button('×', () => store.set({ window: null }, true), {
+    class: 'quiet',
+    title: `Back to the ${wholeName(run)}`,
+    'aria-label': `Back to the ${wholeName(run)}`,
+  });
+  return {
+    element: h('div', { class: 'window' }, name, low, '–', high, 's', reset),
+    show: () => {
+      const [from, to] = effectiveWindow(run, store);
+      low.value = String(Number(from.toFixed(3)));
+      high.value = String(Number(to.toFixed(3)));
+      fill(name, store.state.window ? 'window' : wholeName(run));
+      reset.hidden = store.state.window === null;
+      low.title = seconds(from);
+      high.title = seconds(to);
+    },
+  };
+}
