@@ -394,7 +394,8 @@ impl LiveTable {
 
     /// All lines, none wider than the terminal, no more than it has rows.
     pub(super) fn lines(&self) -> Vec<String> {
-        let columns = self.style.columns;
+        // Its lines are drawn side by side, each filled up to the edge: words of two must not touch there.
+        let columns = self.style.columns.saturating_sub(1);
         let mut out = vec![
             self.style
                 .strong(&fit(&sanitise(&self.shape.title), columns)),

@@ -113,8 +113,9 @@ fn folded_text_of_others_is_read_with_what_is_wrong_noted() {
     )
     .unwrap();
     assert_eq!(read.total_weight(), 2 + 2 + 3 + 1);
-    assert_eq!(read.notes.len(), 1);
-    assert!(read.notes[0].contains("2 lines") && read.notes[0].contains("`nonsense`"));
+    assert_eq!(read.notes.len(), 2, "{:?}", read.notes);
+    assert!(read.notes[0].contains("counts with a fraction"));
+    assert!(read.notes[1].contains("2 lines") && read.notes[1].contains("`nonsense`"));
     let error = open("x.txt", b"nothing here\n").unwrap_err().to_string();
     assert!(
         error.contains("x.txt") && error.contains("ends in a count"),
