@@ -67,7 +67,8 @@ fn an_experiment_reports_what_was_injected_beside_the_ledger() {
     let stall = fault("stall");
     assert_eq!(stall["count"], 1);
     let back = stall["back_s"].as_f64().expect("it came back");
-    assert!((0.0995..0.15).contains(&back), "{back}");
+    // Where somebody else has the processor it begins late.
+    assert!((0.095..0.15).contains(&back), "{back}");
     assert!(stall["first_confirm_s"].as_f64() >= Some(0.09), "{stall}");
     let distance = stall["t"].as_f64().unwrap_or(0.0) - fault("drop")["t"].as_f64().unwrap_or(0.0);
     assert!((distance - 0.2).abs() < 0.02, "{distance} s between them");

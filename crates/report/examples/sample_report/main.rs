@@ -64,10 +64,7 @@ const STATES: [State; 8] = [
         faults: true,
         ..State::new("faults", Some(Shape::Rate), 40, 4_000)
     },
-    State {
-        further: true,
-        ..State::new("million", Some(Shape::AllOut), 500, 1_000_000)
-    },
+    State::new("million", Some(Shape::AllOut), 500, 1_000_000),
 ];
 
 impl State {
