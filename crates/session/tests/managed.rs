@@ -176,14 +176,10 @@ fn assert_topology(broker: &RabbitMq) {
         .map(|queue| {
             assert!(queue.durable);
             // RabbitMQ 4 notes the type of every queue among its arguments, 3 not that of a classic one.
-            let arguments = queue.arguments.iter();
-            let arguments: Vec<_> = arguments
-                .filter(|it| *it != "x-queue-type=classic")
-                .collect();
-            format!(
-                "{} {} {} {arguments:?}",
-                queue.name, queue.kind, queue.messages
-            )
+            let mut arguments = queue.arguments.clone();
+            arguments.retain(|it| it != "x-queue-type=classic");
+            let (name, kind) = (&queue.name, &queue.kind);
+            format!("{name} {kind} {} {arguments:?}", queue.messages)
         })
         .collect();
     queues.sort();

@@ -13,6 +13,7 @@ use object::{
     SymbolIndex, SymbolKind,
 };
 
+use super::bias::bias;
 use super::function_starts::function_starts;
 use super::selected::{Loaded, selected};
 use super::table::{Binding, Builder, Table};
@@ -123,17 +124,6 @@ pub(crate) fn exported(
         Some((*name, bias.wrapping_add(symbol.address())))
     });
     Ok(found.collect())
-}
-
-/// What is to be added to the addresses that a file states, to get those in a process that has it mapped.
-pub(super) fn bias<'d>(file: &impl Object<'d>, mapping: &Mapping) -> Option<u64> {
-    let mut segments = file.segments();
-    let stated = segments.find_map(|segment| {
-        let (start, size) = segment.file_range();
-        let into = mapping.offset.checked_sub(start)?;
-        (into < size).then(|| segment.address().wrapping_add(into))
-    });
-    Some(mapping.start.wrapping_sub(stated?))
 }
 
 fn add_symbols<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, builder: &mut Builder) {

@@ -5,6 +5,7 @@
 //! has gone. That is a sorted table of what `.symtab`, `.dynsym`, `/proc/kallsyms` and the JIT map
 //! say; line numbers and inlined calls, for which `blazesym` brings a DWARF reader, are not asked.
 
+mod bias;
 mod elf;
 mod files;
 mod function_starts;

@@ -9,7 +9,7 @@ use object::elf::{R_X86_64_IRELATIVE, STT_GNU_IFUNC};
 use object::read::ReadRef;
 use object::{Object as _, ObjectSymbol as _, RelocationFlags, SymbolFlags};
 
-use super::elf;
+use super::bias::bias;
 use crate::memory::Memory;
 
 /// The C library has fifty; a file that is none must not keep us busy.
@@ -30,7 +30,7 @@ pub(super) fn selected<'d, R: ReadRef<'d>>(
     loaded: Loaded<'_>,
     starts: &[u64],
 ) -> Vec<(u64, &'d str)> {
-    let Some(bias) = elf::bias(file, loaded.mapping) else {
+    let Some(bias) = bias(file, loaded.mapping) else {
         return Vec::new();
     };
     let is_selector = |flags| matches!(flags, SymbolFlags::Elf { st_info, .. } if st_info.st_type() == STT_GNU_IFUNC);
@@ -75,7 +75,7 @@ mod tests {
         let file = object::File::parse(&*bytes).unwrap();
         let section = file.section_by_name(".eh_frame_hdr").unwrap();
         let starts = function_starts(section.data().unwrap(), section.address());
-        let bias = elf::bias(&file, mapping).unwrap();
+        let bias = bias(&file, mapping).unwrap();
         let found = selected(&file, Loaded { mapping, memory }, &starts).into_iter();
         let found = found.map(|(address, name)| (bias.wrapping_add(address), name.to_owned()));
         Some(found.collect())

@@ -7,8 +7,8 @@ use hdrhistogram::Histogram;
 use measure::{Metric, Phase, Problem, Recorder};
 use serde::Serialize;
 
-use super::profile::put;
 use super::series::short;
+use super::varint::put;
 
 /// Buckets per decade of latency, 1.2 % wide each: what percentiles of a window are read from.
 const PER_DECADE: u32 = 200;

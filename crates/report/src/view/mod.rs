@@ -13,6 +13,7 @@ mod series;
 mod slices;
 #[cfg(test)]
 mod typescript;
+mod varint;
 
 use archive::profile::{EventKind, FORMATS, Profile, sampled_events};
 use archive::{

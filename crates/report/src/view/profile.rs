@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::processes::{ProcessView, Processes};
 use super::samples::SampleColumns;
+use super::varint::put;
 use crate::text;
 use archive::profile::{EventKind, FrameKind, Profile};
 use archive::{Class, PatternShare};
@@ -167,15 +168,6 @@ fn known(of: PatternShare) -> KnownView {
     }
 }
 
-/// Appends a variable-length integer.
-pub(super) fn put(bytes: &mut Vec<u8>, mut value: u64) {
-    while value >= 128 {
-        bytes.push((value & 127) as u8 | 128);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-}
-
 /// A node of the tree.
 struct TreeNode {
     parent: Option<u32>,
@@ -310,15 +302,6 @@ const fn kind_number(kind: FrameKind) -> u8 {
 mod tests {
     use super::*;
     use archive::profile::{Frame, Sample, StackNode, Unwinding};
-
-    #[test]
-    fn integers_of_any_length() {
-        let mut bytes = Vec::new();
-        for value in [0, 127, 128, 300] {
-            put(&mut bytes, value);
-        }
-        assert_eq!(bytes, [0, 127, 0x80, 1, 0xac, 2]);
-    }
 
     #[test]
     fn threads_of_a_group_share_a_root_and_samples_are_sorted_by_time() {

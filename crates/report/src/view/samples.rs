@@ -3,7 +3,7 @@
 use archive::profile::Profile;
 
 use super::processes::Processes;
-use super::profile::put;
+use super::varint::put;
 
 /// Sample times are multiples of this: fine enough for any window that a hand can choose.
 const TICK_NS: u64 = 100_000;

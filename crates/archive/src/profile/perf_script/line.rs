@@ -162,7 +162,7 @@ fn counting(digits: &[u8]) -> Option<&[u8]> {
     (!digits.is_empty() && digits != b"0").then_some(digits)
 }
 
-/// `25607.109216:`
+/// Whether a word is a time: `25607.109216:`.
 fn is_time(word: &[u8]) -> bool {
     let is_of_time = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
     word.strip_suffix(b":")
