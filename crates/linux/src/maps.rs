@@ -3,6 +3,7 @@
 use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// One executable mapping of `/proc/PID/maps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,8 +16,8 @@ pub struct Mapping {
     pub offset: u64,
     /// Of the file; 0 where there is none.
     pub inode: u64,
-    /// As the kernel prints it, unescaped: a path, `[vdso]`, `//anon`, or nothing.
-    pub path: String,
+    /// As the kernel prints it, unescaped: a path, `[vdso]`, `//anon`, or nothing. Shared by the copies of a mapping.
+    pub path: Arc<str>,
     /// The file has no name any more.
     pub deleted: bool,
 }
@@ -70,7 +71,7 @@ fn parse_mapping(line: &str) -> Option<Mapping> {
         end: u64::from_str_radix(end, 16).ok()?,
         offset: u64::from_str_radix(offset, 16).ok()?,
         inode: inode.parse().ok()?,
-        path: path.replace("\\012", "\n"),
+        path: path.replace("\\012", "\n").into(),
         deleted,
     })
 }
@@ -103,7 +104,7 @@ nonsense
 5000-6000 r-xp zz fe:00 9 /x
 ffff-10000 r-xp 00000000 00:00 0                          [vdso]";
         let maps = parse_maps(text);
-        let paths: Vec<_> = maps.iter().map(|m| m.path.as_str()).collect();
+        let paths: Vec<_> = maps.iter().map(|m| &*m.path).collect();
         assert_eq!(
             paths,
             ["", "/opt/with space/a\nb", "[vdso]", "/usr/lib/libc.so.6"]
@@ -120,7 +121,7 @@ ffff-10000 r-xp 00000000 00:00 0                          [vdso]";
     fn this_process_is_mapped() {
         let exe = std::env::current_exe().unwrap();
         let maps = maps(std::process::id()).expect("maps");
-        assert!(maps.iter().any(|m| Path::new(&m.path) == exe));
+        assert!(maps.iter().any(|m| Path::new(&*m.path) == exe));
         let on_stack = 1u8;
         let address = (&raw const on_stack) as u64;
         let stack = range_around(std::process::id(), address).expect("a stack");

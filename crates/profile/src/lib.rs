@@ -19,6 +19,7 @@ mod events;
 mod jvm;
 mod kernel_event;
 mod late_names;
+mod mappings;
 mod memory;
 mod options;
 mod perf_data;

@@ -10,6 +10,7 @@
 
 mod attribute;
 mod event_names;
+mod frame_cache;
 mod header;
 mod processes;
 mod read;

@@ -1,12 +1,14 @@
 //! The processes of a recording: what they had mapped when a sample was taken, and what their threads were called.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
 
-use archive::profile::Frame;
+use archive::profile::{Frame, FrameKind};
 use linux::maps::Mapping;
 use perf_event_open_sys::bindings as b;
 
 use super::header::text;
+use crate::mappings::Mappings;
 use crate::record::{Address, Fields, RawRecord};
 use crate::stack_copy::{MemoryCopy, StackCopy};
 use crate::symbols::{self, RecordedProcess, RecordedSymbols};
@@ -15,6 +17,9 @@ use crate::unwind::{End, NativeUnwinder};
 /// Processes and threads that are known at the same time, and mappings of all of them.
 const MOST_TASKS: usize = 1 << 17;
 const MOST_MAPPINGS: usize = 1 << 20;
+/// Bytes of a thread's name, as the kernel has them, and of a path.
+const LONGEST_NAME: usize = 16;
+const LONGEST_PATH: usize = 4096;
 
 /// Bits of `misc`: what a record is about.
 const OF_DATA: u16 = 1 << 13;
@@ -28,8 +33,14 @@ const KERNEL: u32 = u32::MAX;
 /// All processes.
 pub(super) struct Processes {
     by_pid: HashMap<u32, Process>,
-    names: HashMap<u32, String>,
+    threads: HashMap<u32, Thread>,
+    /// Mappings of all of them; those that processes share count once.
     mappings: usize,
+    /// Mappings for which there was no room.
+    left_out: u64,
+    /// Threads that have ended, the first one first. They are known until their room is needed: the kernel's last samples
+    /// of a thread come behind its end.
+    ended: VecDeque<Task>,
     /// Numbers of builds by path, and whether the file that is there now has that number.
     builds: HashMap<String, Vec<u8>>,
     is_same: HashMap<String, bool>,
@@ -37,20 +48,45 @@ pub(super) struct Processes {
     kernel_text: Option<u64>,
     symbols: RecordedSymbols,
     unwinder: NativeUnwinder,
-    /// The process and the version of its mappings that the unwinder has.
+    /// The process and the version of its memory whose files the unwinder has met.
     unwound: Option<(u32, u64)>,
-    /// Changes of any process's mappings so far.
+    /// Changes of any process's memory so far.
     changes: u64,
 }
 
-#[derive(Default)]
 struct Process {
-    mappings: BTreeMap<u64, Mapping>,
+    /// Shared with the process that it was forked from, until one of them changes.
+    mappings: Rc<Mappings>,
+    /// What its JIT map's functions are written in.
+    jit_kind: FrameKind,
     memory: Option<RecordedProcess>,
-    /// Changes with its mappings; no two of them have the same.
+    /// Changes with its memory; no two of them have the same, but those without memory have 0.
     version: u64,
-    /// The version that `memory` was told.
-    named: u64,
+    has_ended: bool,
+}
+
+impl Default for Process {
+    fn default() -> Self {
+        Self {
+            mappings: Rc::default(),
+            jit_kind: FrameKind::Native,
+            memory: None,
+            version: 0,
+            has_ended: false,
+        }
+    }
+}
+
+struct Thread {
+    name: Rc<str>,
+    has_ended: bool,
+}
+
+/// A thread of a process.
+#[derive(Clone, Copy)]
+struct Task {
+    pid: u32,
+    tid: u32,
 }
 
 impl Processes {
@@ -58,8 +94,10 @@ impl Processes {
     pub(super) fn new(builds: HashMap<String, Vec<u8>>) -> Self {
         Self {
             by_pid: HashMap::new(),
-            names: HashMap::new(),
+            threads: HashMap::new(),
             mappings: 0,
+            left_out: 0,
+            ended: VecDeque::new(),
             builds,
             is_same: HashMap::new(),
             kernel_text: None,
@@ -77,16 +115,22 @@ impl Processes {
             b::PERF_RECORD_MMAP => self.mapped(fields, record.misc, false),
             b::PERF_RECORD_MMAP2 => self.mapped(fields, record.misc, true),
             b::PERF_RECORD_COMM => self.named(fields, record.misc),
-            b::PERF_RECORD_FORK => self.forked(fields),
+            b::PERF_RECORD_FORK => self.forked(fields, record.misc),
+            b::PERF_RECORD_EXIT => self.exited(fields),
             _ => None,
         };
         taken.unwrap_or_default();
     }
 
     /// What a thread is called, as `perf` prints one without a name.
-    pub(super) fn name(&self, tid: u32) -> String {
-        let known = self.names.get(&tid);
-        known.cloned().unwrap_or_else(|| format!(":{tid}"))
+    pub(super) fn name(&self, tid: u32) -> Rc<str> {
+        let known = self.threads.get(&tid);
+        known.map_or_else(|| format!(":{tid}").into(), |it| Rc::clone(&it.name))
+    }
+
+    /// Mappings that were left out, because there are too many.
+    pub(super) const fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     /// Files that are others now than those that were recorded.
@@ -101,31 +145,32 @@ impl Processes {
 
     /// The frame of an address of a process or of the kernel, `caller` where it is a return address.
     pub(super) fn frame(&mut self, pid: u32, address: Address, caller: bool) -> Frame {
-        let symbols = &mut self.symbols;
         match address {
             Address::Kernel(ip) => {
                 let ip = ip.saturating_sub(caller.into());
-                symbols.kernel_frame(ip, self.kernel_text)
+                self.symbols.kernel_frame(ip, self.kernel_text)
             }
             Address::User(ip) => {
-                let process = self.by_pid.entry(pid).or_default();
-                let memory = process
-                    .memory
-                    .get_or_insert_with(|| RecordedProcess::new(pid));
-                if process.named != process.version {
-                    process.named = process.version;
-                    memory.set_mappings(process.mappings.values().cloned().collect(), symbols);
+                if !self.has_room_for_process(pid) {
+                    return Frame::unknown("");
                 }
-                symbols.user_frame(memory, ip, caller)
+                let process = self.by_pid.entry(pid).or_default();
+                let memory = (process.memory).get_or_insert_with(|| RecordedProcess::new(pid));
+                memory.set_jit_kind(process.jit_kind);
+                let mapping = process.mappings.at(ip.saturating_sub(caller.into()));
+                self.symbols.user_frame(memory, mapping, ip, caller)
             }
         }
     }
 
-    /// Whether the frames of a process's addresses have to be asked again.
-    pub(super) fn has_changed(&self, pid: u32) -> bool {
-        self.by_pid
-            .get(&pid)
-            .is_some_and(|it| it.named != it.version)
+    /// The version of a process's memory: the frames of its addresses hold as long as that is the same. The process is
+    /// there, even where its first thread has ended.
+    pub(super) fn version(&mut self, pid: u32) -> u64 {
+        let process = self.by_pid.get_mut(&pid);
+        process.map_or(0, |process| {
+            process.has_ended = false;
+            process.version
+        })
     }
 
     /// Takes the addresses of a copied stack; whether they reach the thread's first function.
@@ -140,8 +185,7 @@ impl Processes {
             return false;
         };
         if self.unwound != Some((pid, process.version)) {
-            let mappings = process.mappings.values().cloned().collect();
-            self.unwinder.set_mappings(mappings);
+            self.unwinder.forget_recorded();
             self.unwound = Some((pid, process.version));
         }
         let [ip, sp, bp] = registers;
@@ -155,9 +199,8 @@ impl Processes {
             },
             ..StackCopy::default()
         };
-        let end = self.unwinder.unwind(&copy, &mut |address| {
-            addresses.push(Address::User(address));
-        });
+        let take = &mut |address| addresses.push(Address::User(address));
+        let end = (self.unwinder).unwind_recorded(&copy, &process.mappings, take);
         matches!(end, End::Root { .. })
     }
 
@@ -165,19 +208,17 @@ impl Processes {
         let (pid, _tid) = (fields.u32()?, fields.u32()?);
         let (start, length, offset) = (fields.u64()?, fields.u64()?, fields.u64()?);
         let mut build = None;
-        let (mut inode, mut executable) = (0, misc & OF_DATA == 0);
+        let mut executable = misc & OF_DATA == 0;
         if with_file {
             let file = fields.take(24)?;
             if misc & HAS_BUILD_ID != 0 {
                 let size = usize::from(file[0]).min(20);
                 build = file.get(4..4 + size);
-            } else {
-                inode = Fields(file.get(8..)?).u64()?;
             }
             let (protection, _flags) = (fields.u32()?, fields.u32()?);
             executable = protection & EXECUTABLE != 0;
         }
-        let path = text(fields.0);
+        let path = text(first(fields.0, LONGEST_PATH));
         if pid == KERNEL {
             if path.starts_with("[kernel.kallsyms]") && start > 0 {
                 self.kernel_text.get_or_insert(start);
@@ -185,35 +226,49 @@ impl Processes {
             return Some(());
         }
         let end = start.checked_add(length).filter(|end| *end > start)?;
-        if !executable || self.mappings >= MOST_MAPPINGS || self.by_pid.len() >= MOST_TASKS {
+        if !executable {
             return None;
         }
         if let Some(build) = build {
             self.builds.insert(path.clone(), build.to_vec());
         }
         let (path, deleted) = match path.strip_suffix(" (deleted)") {
-            Some(path) => (path.to_owned(), true),
-            None => (path, false),
+            Some(path) => (path, true),
+            None => (path.as_str(), false),
         };
         // Another file has this name now: its functions are none of these.
-        let deleted = deleted || !self.is_recorded(&path);
-        let process = self.by_pid.entry(pid).or_default();
-        process.make_room(start, end);
-        process.mappings.insert(
+        let deleted = deleted || !self.is_recorded(path);
+        let mapping = Mapping {
             start,
-            Mapping {
-                start,
-                end,
-                offset,
-                inode,
-                path,
-                deleted,
-            },
-        );
+            end,
+            offset,
+            // However many files had the name, there are two to be told apart: one that can be read, and one that cannot.
+            inode: deleted.into(),
+            path: path.into(),
+            deleted,
+        };
+        self.map(pid, mapping);
+        Some(())
+    }
+
+    fn map(&mut self, pid: u32, mapping: Mapping) {
+        let copied = self.by_pid.get_mut(&pid).map_or(0, |process| {
+            process.has_ended = false;
+            process.mappings.len() - process.own_mappings()
+        });
+        // One that lies inside another one parts it.
+        if !self.has_room_for_process(pid) || !self.has_room_for_mappings(copied + 2) {
+            self.left_out += 1;
+            return;
+        }
+        let process = self.by_pid.entry(pid).or_default();
+        let before = process.own_mappings();
+        process.jit_kind = symbols::compiled_by(process.jit_kind, &mapping.path);
+        let mappings = Rc::make_mut(&mut process.mappings);
+        mappings.insert(mapping);
+        self.mappings = self.mappings - before + mappings.len();
         self.changes += 1;
         process.version = self.changes;
-        self.mappings += 1;
-        Some(())
     }
 
     /// Whether the file that has this name now is the one that was recorded, as far as is known.
@@ -234,32 +289,45 @@ impl Processes {
         if misc & EXECUTED != 0 {
             self.forget(pid);
         }
-        if self.names.len() < MOST_TASKS {
-            self.names.insert(tid, text(fields.0));
-        }
+        let name = text(first(fields.0, LONGEST_NAME));
+        self.name_thread(tid, name.into());
         Some(())
     }
 
-    fn forked(&mut self, mut fields: Fields<'_>) -> Option<()> {
+    fn name_thread(&mut self, tid: u32, name: Rc<str>) {
+        if self.has_room_for_thread(tid) {
+            let thread = Thread {
+                name,
+                has_ended: false,
+            };
+            self.threads.insert(tid, thread);
+        }
+    }
+
+    fn forked(&mut self, mut fields: Fields<'_>, misc: u16) -> Option<()> {
         let (pid, parent) = (fields.u32()?, fields.u32()?);
         let (tid, parent_tid) = (fields.u32()?, fields.u32()?);
-        if let Some(name) = self.names.get(&parent_tid).cloned()
-            && self.names.len() < MOST_TASKS
-        {
-            self.names.insert(tid, name);
+        let name = self.threads.get(&parent_tid).map(|it| Rc::clone(&it.name));
+        // Numbers are used again: what had them before has ended.
+        self.threads.remove(&tid);
+        if let Some(name) = name {
+            self.name_thread(tid, name);
         }
-        if pid == parent || self.by_pid.len() >= MOST_TASKS {
+        if pid == parent {
             return Some(());
         }
-        let mappings = self.by_pid.get(&parent)?.mappings.clone();
         self.forget(pid);
-        if self.mappings + mappings.len() > MOST_MAPPINGS {
+        if !self.has_room_for_process(pid) {
+            self.left_out += 1;
             return None;
         }
-        self.mappings += mappings.len();
+        // `perf` also writes this record for processes that were there before, whose mappings follow.
+        let parent = (self.by_pid.get(&parent)).filter(|_| misc & EXECUTED == 0)?;
+        let (mappings, jit_kind) = (Rc::clone(&parent.mappings), parent.jit_kind);
         self.changes += 1;
         let child = Process {
             mappings,
+            jit_kind,
             version: self.changes,
             ..Process::default()
         };
@@ -267,42 +335,85 @@ impl Processes {
         Some(())
     }
 
+    fn exited(&mut self, mut fields: Fields<'_>) -> Option<()> {
+        let (pid, _parent) = (fields.u32()?, fields.u32()?);
+        let tid = fields.u32()?;
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.has_ended = true;
+        }
+        if let Some(process) = self.by_pid.get_mut(&pid).filter(|_| pid == tid) {
+            process.has_ended = true;
+        }
+        self.ended.push_back(Task { pid, tid });
+        if self.ended.len() > MOST_TASKS {
+            self.forget_ended();
+        }
+        Some(())
+    }
+
+    /// Forgets the thread that ended first; `false` where there is none.
+    fn forget_ended(&mut self) -> bool {
+        let Some(Task { pid, tid }) = self.ended.pop_front() else {
+            return false;
+        };
+        if self.threads.get(&tid).is_some_and(|it| it.has_ended) {
+            self.threads.remove(&tid);
+        }
+        if pid == tid && self.by_pid.get(&pid).is_some_and(|it| it.has_ended) {
+            self.forget(pid);
+        }
+        true
+    }
+
     /// Takes all of a process's memory away.
     fn forget(&mut self, pid: u32) {
         if let Some(gone) = self.by_pid.remove(&pid) {
-            self.mappings = self.mappings.saturating_sub(gone.mappings.len());
-            self.changes += 1;
-            let empty = Process {
-                version: self.changes,
-                ..Process::default()
-            };
-            self.by_pid.insert(pid, empty);
+            self.mappings = self.mappings.saturating_sub(gone.own_mappings());
         }
+    }
+
+    /// Whether there is room for a process; those that have ended make some.
+    fn has_room_for_process(&mut self, pid: u32) -> bool {
+        while self.by_pid.len() >= MOST_TASKS && !self.by_pid.contains_key(&pid) {
+            if !self.forget_ended() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The same of a thread.
+    fn has_room_for_thread(&mut self, tid: u32) -> bool {
+        while self.threads.len() >= MOST_TASKS && !self.threads.contains_key(&tid) {
+            if !self.forget_ended() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The same of mappings.
+    fn has_room_for_mappings(&mut self, count: usize) -> bool {
+        while self.mappings + count > MOST_MAPPINGS {
+            if !self.forget_ended() {
+                return false;
+            }
+        }
+        true
     }
 }
 
 impl Process {
-    /// Cuts `start..end` out of what is mapped.
-    fn make_room(&mut self, start: u64, end: u64) {
-        let before = self.mappings.range(..start).next_back();
-        let first = before.filter(|(_, it)| it.end > start).map(|(at, _)| *at);
-        let inside = self.mappings.range(start..end).map(|(at, _)| *at);
-        let overlapping: Vec<u64> = first.into_iter().chain(inside).collect();
-        for at in overlapping {
-            let Some(old) = self.mappings.remove(&at) else {
-                continue;
-            };
-            if old.start < start {
-                let mut left = old.clone();
-                left.end = start;
-                self.mappings.insert(left.start, left);
-            }
-            if old.end > end {
-                let mut right = old;
-                right.offset = right.offset.wrapping_add(end - right.start);
-                right.start = end;
-                self.mappings.insert(end, right);
-            }
+    /// How many mappings it does not share with another process.
+    fn own_mappings(&self) -> usize {
+        match Rc::strong_count(&self.mappings) {
+            1 => self.mappings.len(),
+            _ => 0,
         }
     }
+}
+
+/// At most this many bytes.
+fn first(bytes: &[u8], most: usize) -> &[u8] {
+    bytes.get(..most).unwrap_or(bytes)
 }

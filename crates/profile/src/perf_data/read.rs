@@ -1,6 +1,5 @@
 //! From the records of `perf.data` to a profile.
 
-use std::collections::HashMap;
 use std::io;
 
 use archive::profile::{Builder, Input, Profile, ProfileHeader, Sample, Unwinding};
@@ -8,6 +7,7 @@ use measure::Time;
 use perf_event_open_sys::bindings as b;
 
 use super::attribute::RecordedSample;
+use super::frame_cache::FrameCache;
 use super::header::Header;
 use super::processes::Processes;
 use super::records::{self, Ending};
@@ -17,8 +17,6 @@ use crate::roots;
 /// Bits of `misc` that say where a sample was taken, and the value for the kernel.
 const MODE: u16 = 7;
 const IN_KERNEL: u16 = 1;
-/// Addresses whose frames are kept.
-const MOST_ADDRESSES: usize = 1 << 20;
 
 /// Reads a recording. The inner error says why it is no profile. Of several events the first one's samples are read,
 /// and a note says how many others there are.
@@ -47,8 +45,7 @@ struct Reader<'h> {
     origin: Option<u64>,
     last: u64,
     first_pid: u32,
-    /// Frames by process (0 for the kernel), address, and whether it is a return address.
-    frames: HashMap<(u32, u64, bool), u32>,
+    frames: FrameCache,
     addresses: Vec<Address>,
 }
 
@@ -64,7 +61,7 @@ impl<'h> Reader<'h> {
             origin: None,
             last: 0,
             first_pid: 0,
-            frames: HashMap::new(),
+            frames: FrameCache::default(),
             addresses: Vec::new(),
         }
     }
@@ -106,9 +103,11 @@ impl<'h> Reader<'h> {
         let thread = self.processes.name(sample.tid);
         let thread = self.builder.thread(&thread);
         let of_event = (!attribute.is_frequency).then_some(attribute.period);
+        let period = sample.period.or(of_event);
         self.builder.sample(Sample {
             t,
-            weight: sample.period.or(of_event).unwrap_or(1),
+            // `perf script` shows a period of 0 as that, and a sample counts for something.
+            weight: period.filter(|it| *it > 0).unwrap_or(1),
             stack,
             thread,
             cpu: sample
@@ -146,25 +145,20 @@ impl<'h> Reader<'h> {
 
     /// The node of the addresses, and whether it reaches a root.
     fn stack(&mut self, pid: u32, rooted: bool) -> (u32, bool) {
-        if self.processes.has_changed(pid) {
-            self.frames.retain(|(of, ..), _| *of != pid);
-        }
-        if self.frames.len() > MOST_ADDRESSES {
-            self.frames.clear();
-        }
         let (mut in_kernel, mut in_user) = (false, false);
         let mut path = Vec::with_capacity(self.addresses.len());
+        let is_of_user = |address: &Address| matches!(address, Address::User(_));
+        if self.addresses.iter().any(is_of_user) {
+            self.frames.enter(pid, self.processes.version(pid));
+        }
         for &address in &self.addresses {
-            let (of, ip, caller) = match address {
-                Address::Kernel(ip) => (0, ip, std::mem::replace(&mut in_kernel, true)),
-                Address::User(ip) => (pid, ip, std::mem::replace(&mut in_user, true)),
+            let is_caller = match address {
+                Address::Kernel(_) => std::mem::replace(&mut in_kernel, true),
+                Address::User(_) => std::mem::replace(&mut in_user, true),
             };
-            let known = self.frames.get(&(of, ip, caller)).copied();
-            let frame = known.unwrap_or_else(|| {
-                let frame = self.processes.frame(pid, address, caller);
-                let frame = self.builder.frame(&frame);
-                self.frames.insert((of, ip, caller), frame);
-                frame
+            let frame = self.frames.frame(address, is_caller, || {
+                let frame = self.processes.frame(pid, address, is_caller);
+                self.builder.frame(&frame)
             });
             path.push(frame);
         }
@@ -211,7 +205,7 @@ impl<'h> Reader<'h> {
             kernel_event: name,
             frequency: frequency.and_then(|it| u32::try_from(it).ok()).unwrap_or(0),
             pid: self.first_pid,
-            command: self.processes.name(self.first_pid),
+            command: self.processes.name(self.first_pid).to_string(),
             ..ProfileHeader::new(Time(0), 0)
         };
         profile.span = (self.last > 0).then_some((0, self.last + 1));
@@ -228,6 +222,10 @@ impl<'h> Reader<'h> {
         note(
             self.broken,
             "samples are shorter than their event says, and were left out",
+        );
+        note(
+            self.processes.left_out(),
+            "mappings of memory were left out, because there are too many: their functions have no names",
         );
         let changed = self.processes.changed_files() as u64;
         note(

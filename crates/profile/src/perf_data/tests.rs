@@ -1,5 +1,7 @@
 //! Recordings put together by hand, whole and damaged. `crates/bellows/tests/formats.rs` reads those of `perf record`.
 
+use std::time::{Duration, Instant};
+
 use archive::profile::{FrameKind, Input, Profile};
 use perf_event_open_sys::bindings as b;
 use testkit::Random;
@@ -295,4 +297,175 @@ fn damaged_recordings_are_read_or_refused() {
             assert!(profile.is_consistent(), "seed {seed}");
         }
     }
+}
+
+/// The same record of another process and thread: the first two numbers of its body.
+fn of_process(mut record: Vec<u8>, pid: u32, tid: u32) -> Vec<u8> {
+    let is_sample = record[0] == b::PERF_RECORD_SAMPLE as u8;
+    let at = if is_sample { 16 } else { 8 };
+    record[at..at + 4].copy_from_slice(&pid.to_le_bytes());
+    record[at + 4..at + 8].copy_from_slice(&tid.to_le_bytes());
+    record
+}
+
+/// The same record, that is no sample, at another time.
+fn at(mut record: Vec<u8>, time: u64) -> Vec<u8> {
+    let end = record.len();
+    record[end - 16..end - 8].copy_from_slice(&time.to_le_bytes());
+    record
+}
+
+fn task(kind: u32, misc: u16, pids: [u32; 2], time: u64) -> Vec<u8> {
+    let [pid, parent] = pids;
+    let body = words(&[pair(pid, parent), pair(pid, parent), time]);
+    other(kind, misc, body, time)
+}
+
+/// Thread and leaf of each sample.
+fn leaves(profile: &Profile) -> Vec<(&str, &str)> {
+    let samples = profile.samples.iter();
+    samples
+        .map(|it| {
+            let leaf = profile.stack(it.stack)[0];
+            let name = leaf.name.rsplit(':').next().unwrap_or_default();
+            (profile.threads[it.thread as usize].as_str(), name)
+        })
+        .collect()
+}
+
+#[test]
+fn a_number_that_is_used_again_has_nothing_of_the_process_before() {
+    let (code, address) = own_code();
+    let (fork, exit) = (b::PERF_RECORD_FORK, b::PERF_RECORD_EXIT);
+    let sample = |time| sampled(7, time, &[address]);
+    // From a parent of which nothing is known, whether its end was written down or not.
+    for ended in [true, false] {
+        let mut records = vec![named(7, "first", 0), code.clone(), sample(1_000)];
+        if ended {
+            records.push(task(exit, 0, [7, 1], 2_000));
+            // The kernel's last samples of a thread come behind its end.
+            records.push(sample(2_500));
+        }
+        records.push(task(fork, 0, [7, 2], 3_000));
+        records.extend([4_000, 5_000].map(sample));
+        let profile = read(&recording(FRAME_POINTERS, &records)).expect("a profile");
+        let mut wanted = vec![("first", "recorded_function")];
+        wanted.extend(ended.then_some(("first", "recorded_function")));
+        wanted.extend([(":7", "[unknown]"); 2]);
+        assert_eq!(leaves(&profile), wanted);
+    }
+    // `perf` marks the records that it makes of processes that were there before: they have mappings of their own.
+    let records = [
+        named(7, "parent", 0),
+        code,
+        task(fork, 1 << 13, [9, 7], 1_000),
+        of_process(sampled(9, 2_000, &[address]), 9, 9),
+    ];
+    let profile = read(&recording(FRAME_POINTERS, &records)).expect("a profile");
+    assert_eq!(leaves(&profile), [("parent", "[unknown]")]);
+}
+
+#[test]
+fn a_parent_and_its_child_change_their_memory_each_for_itself() {
+    let (code, address) = own_code();
+    let start = address & !0xfff;
+    let other_file = mapped(start, start + 0x1000, 0, "/no/such/file");
+    for changed in [7, 9] {
+        let records = [
+            named(7, "parent", 0),
+            code.clone(),
+            task(b::PERF_RECORD_FORK, 0, [9, 7], 1_000),
+            at(of_process(other_file.clone(), changed, changed), 2_000),
+            sampled(7, 3_000, &[address]),
+            of_process(sampled(9, 4_000, &[address]), 9, 9),
+        ];
+        let profile = read(&recording(FRAME_POINTERS, &records)).expect("a profile");
+        let name = |pid| match pid == changed {
+            true => ("parent", "[unknown]"),
+            false => ("parent", "recorded_function"),
+        };
+        assert_eq!(leaves(&profile), [name(7), name(9)]);
+    }
+}
+
+/// Large recordings that are as they may be, each with the last sample in a function that has a name.
+#[test]
+fn large_recordings_are_read_in_time_and_to_the_end() {
+    let (code, address) = own_code();
+    let own = |pid: u32, time: u64| {
+        [
+            at(of_process(named(pid, "last", 0), pid, pid), time),
+            at(of_process(code.clone(), pid, pid), time + 1),
+            of_process(sampled(pid, time + 2, &[address]), pid, pid),
+        ]
+        .concat()
+    };
+    let page = |at: u64| mapped(at << 13, (at << 13) + 0x1000, 0, "/no/such/file");
+    let mut dwarf = words(&[address, pair(7, 7), 0, 3, 1, 1, CONTEXT_USER, 2]);
+    dwarf.extend(words(&[address; 20]));
+    dwarf.extend(words(&[64, 1, 2, 3, 4, 5, 6, 7, 8, 64]));
+    let dwarf = record(b::PERF_RECORD_SAMPLE, 2, dwarf);
+    let sample = sampled(7, 0, &[address, 0x2000, 0x4000]);
+    let alternating = |sample: &[u8]| {
+        let pairs = (1..20_000).map(|i| [page(i), sample.to_vec()].concat());
+        pairs.collect::<Vec<_>>().concat()
+    };
+    let replaced = page(1).repeat(1_100_000);
+    let forks: Vec<_> = (1..1_000)
+        .map(page)
+        .chain((100..20_100).map(|pid| task(b::PERF_RECORD_FORK, 0, [pid, 7], 0)))
+        .collect();
+    let short: Vec<_> = (10..140_000)
+        .map(|pid| {
+            let exit = task(b::PERF_RECORD_EXIT, 0, [pid, 1], 0);
+            let name = of_process(named(pid, "x", 0), pid, pid);
+            [of_process(page(1), pid, pid), name, exit].concat()
+        })
+        .collect();
+    let last = own(5, u64::MAX >> 1);
+    for (what, kind, records) in [
+        ("mappings and samples", FRAME_POINTERS, alternating(&sample)),
+        ("mappings that are replaced", FRAME_POINTERS, replaced),
+        ("processes that are forked", FRAME_POINTERS, forks.concat()),
+        ("processes that have ended", FRAME_POINTERS, short.concat()),
+        ("mappings and copied stacks", DWARF, alternating(&dwarf)),
+    ] {
+        let end = if kind == DWARF {
+            dwarf.clone()
+        } else {
+            last.clone()
+        };
+        let file = recording(kind, &[code.clone(), records, end]);
+        let start = Instant::now();
+        let profile = read(&file).expect("a profile");
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(20), "{what}: {took:?}");
+        let last = leaves(&profile).pop().expect("a sample");
+        assert_eq!(last.1, "recorded_function", "{what}");
+        assert!(kind == DWARF || last.0 == "last", "{what}: {last:?}");
+        let notes = profile.notes.iter();
+        let left_out = notes.filter(|it| it.contains("left out")).count();
+        assert_eq!(left_out, 0, "{what}: {:?}", profile.notes);
+    }
+}
+
+#[test]
+fn mappings_for_which_there_is_no_room_are_told_of() {
+    let (code, address) = own_code();
+    let page = |at: u64| mapped(at << 13, (at << 13) + 0x1000, 0, "/x");
+    let pages: Vec<_> = (1..(1 << 20) + 10).map(page).collect();
+    let records = [pages.concat(), code, sampled(7, 1, &[address])];
+    let profile = read(&recording(FRAME_POINTERS, &records)).expect("a profile");
+    assert_eq!(leaves(&profile), [(":7", "[unknown]")]);
+    let told = profile.notes.iter().any(|it| it.contains("too many"));
+    assert!(told, "{:?}", profile.notes);
+}
+
+#[test]
+fn a_period_of_zero_counts_once() {
+    let mut sample = sampled(7, 1, &[0x1000]);
+    // Behind head, address, numbers, time and processor.
+    sample[40..48].copy_from_slice(&0u64.to_le_bytes());
+    let profile = read(&recording(FRAME_POINTERS, &[sample])).expect("a profile");
+    assert_eq!(profile.total_weight(), 1);
 }

@@ -295,7 +295,7 @@ mod tests {
             testkit::skip!("this program is not linked with a shared libc");
         };
         let symbols =
-            ElfSymbols::load(Path::new(&libc.path), Path::new("/"), &libc.path, None).unwrap();
+            ElfSymbols::load(Path::new(&*libc.path), Path::new("/"), &libc.path, None).unwrap();
         let address = libc::getenv as *const () as u64;
         assert_eq!(
             symbols.find(address - libc.start + libc.offset),

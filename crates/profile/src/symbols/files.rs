@@ -22,7 +22,7 @@ pub(crate) fn files_of(pid: u32, mapping: &Mapping) -> Vec<PathBuf> {
 /// The kernel maps the same image into every process, so ours serves.
 pub(crate) fn vdso_image() -> Option<Vec<u8>> {
     let maps = maps::maps(std::process::id())?;
-    let vdso = maps.iter().find(|mapping| mapping.path == "[vdso]")?;
+    let vdso = maps.iter().find(|mapping| &*mapping.path == "[vdso]")?;
     let len = usize::try_from(vdso.end.checked_sub(vdso.start)?).ok()?;
     let mut memory = fs::File::open("/proc/self/mem").ok()?;
     memory.seek(SeekFrom::Start(vdso.start)).ok()?;

@@ -24,7 +24,7 @@ use measure::Time;
 
 pub(crate) use self::elf::open as open_file;
 pub(crate) use self::files::{files_of, vdso_image};
-pub(crate) use self::recorded::{RecordedProcess, RecordedSymbols, build_id};
+pub(crate) use self::recorded::{RecordedProcess, RecordedSymbols, build_id, compiled_by};
 pub(crate) use self::space::{Place, Resolved};
 
 use self::jit::JitMap;

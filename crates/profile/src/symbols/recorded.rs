@@ -1,14 +1,14 @@
 //! Names for the addresses of processes that somebody has recorded, and that may have ended since: from the files
 //! of this machine, and from the maps that compilers have left in `/tmp`.
 
-use archive::profile::Frame;
+use archive::profile::{Frame, FrameKind};
 use linux::maps::Mapping;
 use measure::Time;
 
 use super::elf;
 use super::jit::JitMap;
 use super::kernel::KernelSymbols;
-use super::space::{AddressSpace, Modules};
+use super::space::{self, AddressSpace, Modules};
 
 /// Symbols of the kernel and of files, which all recorded processes share.
 #[derive(Debug, Default)]
@@ -43,27 +43,40 @@ impl RecordedSymbols {
         self.kernel.get_or_insert_with(load).frame(address)
     }
 
-    /// The frame of an address of a process, `caller` where it is a return address.
-    pub(crate) fn user_frame(&self, process: &RecordedProcess, ip: u64, caller: bool) -> Frame {
+    /// The frame of an address of a process that lies in this mapping, `caller` where it is a return address. The
+    /// mapping's file is read where it is new.
+    pub(crate) fn user_frame(
+        &mut self,
+        process: &RecordedProcess,
+        mapping: Option<&Mapping>,
+        ip: u64,
+        caller: bool,
+    ) -> Frame {
+        // Their paths are ours.
+        let found = mapping.map(|mapping| (mapping, self.modules.of(mapping, std::process::id())));
         let at = Time(u64::MAX);
-        process.0.frame(&self.modules, ip, caller, at).frame
+        let resolved = process.0.frame_in(&self.modules, found, ip, caller, at);
+        resolved.frame
     }
 }
 
 impl RecordedProcess {
-    /// A process without memory; its JIT map is read.
+    /// A process; its JIT map is read.
     pub(crate) fn new(pid: u32) -> Self {
         let mut space = AddressSpace::new(JitMap::left_behind(pid));
         space.jit.refresh();
         Self(space)
     }
 
-    /// Takes its mappings, in the order of addresses.
-    pub(crate) fn set_mappings(&mut self, maps: Vec<Mapping>, symbols: &mut RecordedSymbols) {
-        // Their paths are ours.
-        self.0
-            .set_mappings(maps, std::process::id(), &mut symbols.modules);
+    /// Says what its JIT map's functions are written in.
+    pub(crate) fn set_jit_kind(&mut self, kind: FrameKind) {
+        self.0.jit_kind = kind;
     }
+}
+
+/// What a JIT map's functions are written in, where a process maps this file beside those before.
+pub(crate) fn compiled_by(before: FrameKind, path: &str) -> FrameKind {
+    space::compiled_by(before, path.rsplit('/').next().unwrap_or_default())
 }
 
 /// The build id of the file at a path of this machine.

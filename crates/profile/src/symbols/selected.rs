@@ -71,7 +71,7 @@ mod tests {
         use object::ObjectSection as _;
         let maps = linux::maps::maps(std::process::id()).unwrap();
         let mapping = maps.iter().find(|m| m.path.contains("libc.so"))?;
-        let bytes = std::fs::read(Path::new(&mapping.path)).unwrap();
+        let bytes = std::fs::read(Path::new(&*mapping.path)).unwrap();
         let file = object::File::parse(&*bytes).unwrap();
         let section = file.section_by_name(".eh_frame_hdr").unwrap();
         let starts = function_starts(section.data().unwrap(), section.address());

@@ -1,6 +1,7 @@
 //! The mapped files of a process, and from its addresses to frames.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use archive::profile::{Frame, FrameKind};
 use linux::maps::{self, Mapping};
@@ -35,7 +36,7 @@ pub(crate) enum Place {
 pub(super) struct Modules {
     all: Vec<Module>,
     /// By path and inode.
-    loaded: HashMap<(String, u64), usize>,
+    loaded: HashMap<(Arc<str>, u64), usize>,
     /// Of the process that has them loaded, where it runs and may be looked into.
     memory: Option<ProcessMemory>,
 }
@@ -58,8 +59,8 @@ impl Modules {
 
     /// The module of a mapping, loaded where it is new. A file that cannot be read is a module
     /// without symbols.
-    fn of(&mut self, mapping: &Mapping, pid: u32) -> Option<usize> {
-        let vdso = mapping.path == "[vdso]";
+    pub(super) fn of(&mut self, mapping: &Mapping, pid: u32) -> Option<usize> {
+        let vdso = &*mapping.path == "[vdso]";
         if !vdso && !maps::is_file(mapping) {
             return None;
         }
@@ -137,23 +138,30 @@ impl AddressSpace {
             .filter_map(|module| modules.all.get(module))
             .map(|module| module.name.as_str())
             .collect();
-        let has = |start: &str| names.iter().any(|name| name.starts_with(start));
-        self.jit_kind = if has("beam.") {
-            FrameKind::Erlang
-        } else if has("libjvm.so") {
-            FrameKind::Java
-        } else {
-            FrameKind::Native
-        };
+        self.jit_kind =
+            (names.iter()).fold(FrameKind::Native, |kind, name| compiled_by(kind, name));
         true
     }
 
     /// The frame of an address at the instant `at`, `caller` where it is a return address.
     pub(super) fn frame(&self, modules: &Modules, ip: u64, caller: bool, at: Time) -> Resolved {
+        let found = self.mapping_at(ip.saturating_sub(caller.into()));
+        let found = found.map(|(mapping, module)| (mapping, *module));
+        self.frame_in(modules, found, ip, caller, at)
+    }
+
+    /// The same of an address that lies in a mapping with this module.
+    pub(super) fn frame_in(
+        &self,
+        modules: &Modules,
+        found: Option<(&Mapping, Option<usize>)>,
+        ip: u64,
+        caller: bool,
+        at: Time,
+    ) -> Resolved {
         let address = ip.saturating_sub(caller.into());
-        let found = self.mapping_at(address);
         if let Some((mapping, Some(module))) = found
-            && let Some(module) = modules.all.get(*module)
+            && let Some(module) = modules.all.get(module)
         {
             let offset = (address - mapping.start).wrapping_add(mapping.offset);
             let frame = match module.symbols.find(offset) {
@@ -187,5 +195,15 @@ impl AddressSpace {
             .partition_point(|(mapping, _)| mapping.start <= address);
         let found = self.mappings.get(after.checked_sub(1)?)?;
         (address < found.0.end).then_some(found)
+    }
+}
+
+/// What a JIT map's functions are written in, where a process has this module beside those before.
+pub(super) fn compiled_by(before: FrameKind, module: &str) -> FrameKind {
+    match before {
+        FrameKind::Erlang => before,
+        _ if module.starts_with("beam.") => FrameKind::Erlang,
+        _ if module.starts_with("libjvm.so") => FrameKind::Java,
+        _ => before,
     }
 }

@@ -1,7 +1,7 @@
 //! Unwinding of native code from a copy of its stack, by the unwind tables that compilers put into
 //! every binary for exceptions (`.eh_frame`), which stripping leaves in.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use linux::maps::{self, Mapping};
 use object::read::{ReadCache, ReadRef};
 use object::{Object as _, ObjectSection as _, ObjectSegment as _};
 
+use crate::mappings::Mappings;
 use crate::stack_copy::StackCopy;
 use crate::symbols;
 
@@ -35,9 +36,11 @@ pub(crate) struct NativeUnwinder {
     unwinder: UnwinderX86_64<Section>,
     cache: CacheX86_64,
     /// By path and inode; nothing for a file that cannot be read.
-    tables: HashMap<(String, u64), Option<Tables>>,
+    tables: HashMap<(Arc<str>, u64), Option<Tables>>,
     /// Memory with code in it that is of no file, by address.
     compiled: Vec<Range<u64>>,
+    /// Mappings of a recorded process that were met, by their starts.
+    met: HashSet<u64>,
 }
 
 type Section = Arc<[u8]>;
@@ -67,6 +70,7 @@ impl NativeUnwinder {
             cache: CacheX86_64::new(),
             tables: HashMap::new(),
             compiled: Vec::new(),
+            met: HashSet::new(),
         }
     }
 
@@ -79,16 +83,16 @@ impl NativeUnwinder {
     }
 
     /// Takes these mappings in place of those before.
-    pub(crate) fn set_mappings(&mut self, maps: Vec<Mapping>) {
+    fn set_mappings(&mut self, maps: Vec<Mapping>) {
         if maps == self.mappings {
             return;
         }
         self.unwinder = UnwinderX86_64::new();
         self.compiled.clear();
         for mapping in &maps {
-            if maps::is_file(mapping) || mapping.path == "[vdso]" {
+            if has_tables(mapping) {
                 self.add(mapping);
-            } else if !mapping.path.starts_with('[') {
+            } else if is_filled(mapping) {
                 self.compiled.push(mapping.start..mapping.end);
             }
         }
@@ -108,7 +112,7 @@ impl NativeUnwinder {
         };
         let stated = address.wrapping_add(mapping.offset - start);
         self.unwinder.add_module(Module::new(
-            mapping.path.clone(),
+            mapping.path.to_string(),
             mapping.start..mapping.end,
             mapping.start.wrapping_sub(stated),
             tables.sections.clone(),
@@ -124,12 +128,46 @@ impl NativeUnwinder {
         range.is_some_and(|range| address < range.end)
     }
 
+    /// Forgets the mappings of a recorded process: another one's follow, or it has others now.
+    pub(crate) fn forget_recorded(&mut self) {
+        self.unwinder = UnwinderX86_64::new();
+        self.cache = CacheX86_64::new();
+        self.met = HashSet::new();
+    }
+
+    /// Takes what the file at an address of a recorded process says of unwinding, where it was not met yet.
+    fn meet(&mut self, mappings: &Mappings, address: u64) {
+        let mapping = mappings.at(address).filter(|it| has_tables(it));
+        if let Some(mapping) = mapping.filter(|it| self.met.insert(it.start)) {
+            self.add(mapping);
+        }
+    }
+
     /// Takes the addresses of native code from the leaf up, and of the compiled code that called it.
     pub(crate) fn unwind(&mut self, copy: &StackCopy<'_>, take: &mut dyn FnMut(u64)) -> End {
+        self.unwind_in(copy, None, take)
+    }
+
+    /// The same of a recorded process, whose mappings are looked at where the stack leads through them.
+    pub(crate) fn unwind_recorded(
+        &mut self,
+        copy: &StackCopy<'_>,
+        mappings: &Mappings,
+        take: &mut dyn FnMut(u64),
+    ) -> End {
+        self.unwind_in(copy, Some(mappings), take)
+    }
+
+    fn unwind_in(
+        &mut self,
+        copy: &StackCopy<'_>,
+        recorded: Option<&Mappings>,
+        take: &mut dyn FnMut(u64),
+    ) -> End {
         let registers = UnwindRegsX86_64::new(copy.ip, copy.sp, copy.bp);
         take(copy.ip);
         let leaf = FrameAddress::from_instruction_pointer(copy.ip);
-        self.go_on(copy, leaf, registers, take)
+        self.go_on(copy, leaf, registers, recorded, take)
     }
 
     /// The same from a return address on, which is taken too, with the values of `rsp` and `rbp` behind the return.
@@ -145,7 +183,8 @@ impl NativeUnwinder {
             return End::Root { sp };
         };
         take(caller);
-        self.go_on(copy, address, UnwindRegsX86_64::new(caller, sp, bp), take)
+        let registers = UnwindRegsX86_64::new(caller, sp, bp);
+        self.go_on(copy, address, registers, None, take)
     }
 
     fn go_on(
@@ -153,10 +192,14 @@ impl NativeUnwinder {
         copy: &StackCopy<'_>,
         mut address: FrameAddress,
         mut registers: UnwindRegsX86_64,
+        recorded: Option<&Mappings>,
         take: &mut dyn FnMut(u64),
     ) -> End {
         let mut read = |at: u64| copy.native.word(at).ok_or(());
         for _ in 0..MOST_FRAMES {
+            if let Some(mappings) = recorded {
+                self.meet(mappings, address.address_for_lookup());
+            }
             let caller =
                 self.unwinder
                     .unwind_frame(address, &mut registers, &mut self.cache, &mut read);
@@ -166,7 +209,11 @@ impl NativeUnwinder {
                 Ok(None) => return End::Root { sp },
                 Err(_) => return End::Lost,
             };
-            if self.is_compiled(caller) {
+            let is_compiled = match recorded {
+                Some(mappings) => mappings.at(caller).is_some_and(is_filled),
+                None => self.is_compiled(caller),
+            };
+            if is_compiled {
                 take(caller);
                 let frame = registers.bp();
                 return End::Compiled { sp, frame };
@@ -181,9 +228,19 @@ impl NativeUnwinder {
     }
 }
 
+/// Whether a mapping is of a file that can have unwind tables.
+fn has_tables(mapping: &Mapping) -> bool {
+    maps::is_file(mapping) || &*mapping.path == "[vdso]"
+}
+
+/// Whether a mapping is memory that a compiler may fill.
+fn is_filled(mapping: &Mapping) -> bool {
+    !has_tables(mapping) && !mapping.path.starts_with('[')
+}
+
 /// The unwind tables of a mapped file.
 fn load(pid: u32, mapping: &Mapping) -> Option<Tables> {
-    if mapping.path == "[vdso]" {
+    if &*mapping.path == "[vdso]" {
         return tables(symbols::vdso_image()?.as_slice());
     }
     let files = symbols::files_of(pid, mapping);
