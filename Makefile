@@ -45,7 +45,7 @@ setup: ## Install the packages that the tests need, and a Node where it is too o
 test: setup test-rust test-ui ## Run every test
 
 test-rust:
-	cargo test --workspace --no-fail-fast
+	scripts/test
 
 test-ui:
 	cd ui && npm ci --no-audit --no-fund && npm run check && npm test && npm run verify

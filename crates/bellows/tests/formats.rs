@@ -418,21 +418,27 @@ fn recorded(dir: &Path, name: &str, build: &[&str], mode: &[&str]) -> Option<Pat
     made.then(|| dir.join(file))
 }
 
-/// Folded lines in which all that has no name of its own is called the same, sorted and added up. Of two names that
-/// the C library has for its first function, perf takes one and we the other.
+/// Folded lines in which all that has no name of its own is called the same, sorted and added up. The C library has
+/// several names for many of its functions, of which perf may take one and we the other.
 fn by_stack(folded: &str) -> std::collections::BTreeMap<String, u64> {
     let mut sums = std::collections::BTreeMap::new();
     for line in folded.lines() {
         let (stack, count) = line.rsplit_once(' ').expect("a count");
         let named = stack.split(';').map(|name| match name {
             name if name.starts_with('[') => "[unknown]",
-            "__libc_start_main_impl" => "__libc_start_main",
-            name => name,
+            name => without_decoration(name),
         });
         let stack: Vec<&str> = named.collect();
         *sums.entry(stack.join(";")).or_insert(0) += count.parse::<u64>().expect("a number");
     }
     sums
+}
+
+/// The C library's `__GI___clock_gettime`, `__clock_gettime` and `clock_gettime` are one function, and so are
+/// `__libc_start_main_impl` and `__libc_start_main`.
+fn without_decoration(name: &str) -> &str {
+    let name = name.strip_prefix("__GI_").unwrap_or(name);
+    name.trim_start_matches('_').trim_end_matches("_impl")
 }
 
 #[test]

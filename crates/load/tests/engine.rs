@@ -155,15 +155,18 @@ fn a_rate_is_kept_over_producers_and_threads() {
         ..plan(group, 0, 2_000)
     };
     let (outcome, kept) = run(&plan);
-    // The schedule gives exactly this many instants to the measured phase.
+    // The schedule gives exactly this many instants to the measured phase. What is due at its end may be sent behind it
+    // where there is no free core.
+    let unsent = outcome.censored.as_ref().map_or(0, |it| it.unsent);
+    let (totals, measured) = (outcome.totals, kept.measured.expect("measured"));
     assert!(
-        outcome.measured.sent.abs_diff(2_000) <= 1,
-        "{:?}",
-        outcome.measured
+        (totals.sent + unsent).abs_diff(2_000) <= 1,
+        "{unsent}, {totals:?}"
     );
+    let sent = outcome.measured.sent;
+    assert!(sent > 1_500, "{sent} of {totals:?}");
     assert_eq!(outcome.totals.received, outcome.totals.sent);
-    let measured = kept.measured.expect("measured");
-    assert!(measured.latencies.histogram(Metric::SEND_DELAY).len() >= 1_990);
+    assert_eq!(measured.latencies.histogram(Metric::SEND_DELAY).len(), sent);
 }
 
 #[test]

@@ -326,7 +326,7 @@ fn leaves(profile: &Profile) -> Vec<(&str, &str)> {
     let samples = profile.samples.iter();
     samples
         .map(|it| {
-            let leaf = profile.stack(it.stack)[0];
+            let leaf = profile.stack(it.stack).pop().expect("a frame");
             let name = leaf.name.rsplit(':').next().unwrap_or_default();
             (profile.threads[it.thread as usize].as_str(), name)
         })
