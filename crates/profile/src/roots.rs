@@ -1,7 +1,7 @@
 //! Where stacks begin: the functions that have no caller. The table is data.
 
 /// Functions at the root of a thread or process, by their whole name.
-const WHOLE: [&str; 22] = [
+const WHOLE: [&str; 20] = [
     // What an Erlang process returns to when its function is done.
     "$erts_beamasm:normal_exit/0",
     // Processes.
@@ -17,12 +17,10 @@ const WHOLE: [&str; 22] = [
     "__clone3",
     "clone3",
     "__clone_internal",
-    // Go: goroutines, threads, the first thread; with the linker's mark of functions in assembler where names come from
-    // the symbol table.
+    // Go: goroutines, and what runs before the first; with the linker's mark of functions in assembler where names
+    // come from the symbol table.
     "runtime.goexit",
     "runtime.goexit.abi0",
-    "runtime.mstart",
-    "runtime.mstart.abi0",
     "runtime.rt0_go",
     "runtime.rt0_go.abi0",
     // HotSpot.
@@ -39,10 +37,12 @@ const LAST_PART: [&str; 1] = [
     "::thread_start",
 ];
 
-/// Where schedulers begin: the loop of a BEAM's, and the switch from a goroutine to Go's. What lies above is left over
-/// from the Erlang process or goroutine that ran before.
-const SCHEDULERS: [&str; 3] = [
+/// Where schedulers begin: the loop of a BEAM's, a thread of Go's, and the switch from a goroutine to that. What lies above
+/// is left over from the Erlang process or goroutine that ran before, or of the C library that started the thread.
+const SCHEDULERS: [&str; 5] = [
     "$global::process_main",
+    "runtime.mstart",
+    "runtime.mstart.abi0",
     "runtime.mcall",
     "runtime.mcall.abi0",
 ];
@@ -55,5 +55,7 @@ pub(crate) fn is_first(function: &str) -> bool {
 /// Whether a stack that contains this function reaches the root of its thread, or of its Erlang
 /// process.
 pub(crate) fn is_root(function: &str) -> bool {
-    WHOLE.contains(&function) || LAST_PART.iter().any(|end| function.ends_with(end))
+    is_first(function)
+        || WHOLE.contains(&function)
+        || LAST_PART.iter().any(|end| function.ends_with(end))
 }

@@ -254,3 +254,6 @@ fn varint(bytes: &mut &[u8]) -> Option<u32> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests;
