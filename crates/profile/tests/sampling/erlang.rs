@@ -86,7 +86,7 @@ impl Drop for Node {
 }
 
 /// Why stacks cannot be copied here.
-fn cannot_copy() -> Option<String> {
+pub(crate) fn cannot_copy() -> Option<String> {
     if !cfg!(target_arch = "x86_64") {
         return Some("stacks are copied on x86-64 alone".into());
     }

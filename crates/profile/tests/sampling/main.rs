@@ -8,6 +8,7 @@ mod child;
 mod erlang;
 mod events;
 mod java;
+mod native;
 mod peer;
 
 use std::path::{Path, PathBuf};
