@@ -32,7 +32,7 @@ pub enum FunctionSort {
 /// What the rows are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FunctionRowOf {
-    /// Functions.
+    /// Functions, each by its name.
     #[default]
     Function,
     /// Modules: Erlang modules, Java classes, libraries and programs.
