@@ -15,6 +15,10 @@ use crate::beam::{ProcessId, Vm};
 use crate::record::{Address, SampleRecord};
 use crate::stack_copy::{StackCopier, StackCopy, ThreadStack};
 
+/// Stacks of a thread that are looked up at most: that of one that changes them all the time, as coroutines do, is copied
+/// by guessing.
+const MOST_STACKS: u32 = 64;
+
 /// Unwinds what the program of [`StackCopier`] has copied; a sample that it left to the kernel, by
 /// frame pointers.
 pub(super) struct CopiedStacks {
@@ -40,6 +44,8 @@ struct KnownThread {
     stack: ThreadStack,
     /// Its first frame was seen, so that nothing above it is copied.
     settled: bool,
+    /// How often it was told.
+    told: u32,
 }
 
 impl CopiedStacks {
@@ -71,7 +77,7 @@ impl CopiedStacks {
             copier.set_thread(tid, stack);
             let known = KnownThread {
                 stack,
-                settled: false,
+                ..KnownThread::default()
             };
             (tid, known)
         });
@@ -117,9 +123,11 @@ impl CopiedStacks {
             End::Compiled { sp, .. } | End::Root { sp } => Some(sp),
             End::Lost => None,
         };
-        if inside && (known.settled || top.is_none()) {
+        let is_known = inside && (known.settled || top.is_none());
+        if is_known || known.told == MOST_STACKS {
             return;
         }
+        known.told += 1;
         let Some(mapping) = maps::range_around(self.pid, sp) else {
             return;
         };
@@ -131,6 +139,7 @@ impl CopiedStacks {
                 ..stack
             },
             settled: top.is_some(),
+            told: known.told,
         };
         self.copier.set_thread(tid, known.stack);
     }

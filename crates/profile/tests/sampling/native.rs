@@ -7,12 +7,11 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use archive::profile::{FrameKind, Profile, ProfileHeader, StacksWriter, Unwinding};
-use measure::Clock;
-use profile::{Options, Sampler, Stacks};
+use archive::profile::{FrameKind, Profile, Unwinding};
+use profile::Stacks;
 
 use crate::erlang::cannot_copy;
-use crate::{burn, profile_for, refused, share};
+use crate::{profile_by, profile_for, refused, share};
 
 /// A program, killed when it goes out of scope.
 struct Program(Child);
@@ -38,18 +37,9 @@ fn profile_known(stacks: Stacks) -> Profile {
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
     assert_eq!(line, "@ready\n");
-    let path = dir.path().join("cpu.stacks");
-    let sink = StacksWriter::create(&path, ProfileHeader::new(Clock.now(), 0)).unwrap();
-    let options = Options {
-        stacks,
-        ..Options::default()
-    };
-    let mut sampler = Sampler::attach(program.0.id(), &options, sink).unwrap();
-    sampler.start().unwrap();
-    burn(program.0.id(), Duration::from_millis(1500));
-    let outcome = sampler.stop().unwrap();
+    let (profile, outcome) = profile_by(program.0.id(), Duration::from_millis(1500), stacks);
     assert!(outcome.notes.is_empty(), "{outcome:?}");
-    Profile::open(&path).unwrap()
+    profile
 }
 
 #[test]

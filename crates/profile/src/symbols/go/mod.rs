@@ -9,7 +9,7 @@ use std::path::Path;
 use object::read::{ReadCache, ReadRef};
 use object::{Object as _, ObjectSection as _};
 
-use self::module::Module;
+use self::module::{ModuleData, bytes_from};
 use self::pclntab::Pclntab;
 use super::files::open;
 
@@ -31,10 +31,10 @@ impl GoFunctions {
     pub(super) fn of<'d, R: ReadRef<'d>>(file: &object::File<'d, R>) -> Option<Self> {
         let section = section(file)?;
         let bytes = section.data().ok()?;
-        let mut table = Pclntab::parse(bytes.get(..LARGEST.min(bytes.len()))?)?;
-        let module = Module::find(file, section.address(), table.shape())?;
+        let mut table = Pclntab::parse(at_most(bytes))?;
+        let module = ModuleData::find(file, section.address(), &table)?;
         if let Some(trees) = bytes_from(file, module.trees) {
-            table.set_trees(trees);
+            table.set_trees(at_most(trees));
         }
         Some(Self {
             table,
@@ -78,13 +78,7 @@ fn section<'d, 'f, R: ReadRef<'d>>(
     SECTIONS.iter().find_map(|name| file.section_by_name(name))
 }
 
-/// What stands in the file from an address on, to the end of its section.
-fn bytes_from<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, address: u64) -> Option<&'d [u8]> {
-    let mut sections = file.sections();
-    let section = sections.find(|section| {
-        (address.checked_sub(section.address())).is_some_and(|into| into < section.size())
-    })?;
-    let into = usize::try_from(address - section.address()).ok()?;
-    let bytes = section.data().ok()?.get(into..)?;
-    bytes.get(..LARGEST.min(bytes.len()))
+/// The first bytes of a table that is too large to be one.
+fn at_most(bytes: &[u8]) -> &[u8] {
+    bytes.get(..LARGEST).unwrap_or(bytes)
 }

@@ -5,8 +5,7 @@ use object::elf::{R_AARCH64_RELATIVE, R_X86_64_RELATIVE};
 use object::read::ReadRef;
 use object::{Object as _, ObjectSection as _, RelocationFlags, SectionKind};
 
-use super::bytes_from;
-use super::pclntab::Shape;
+use super::pclntab::Pclntab;
 
 /// Words of it as far as the last that is read here.
 const WORDS: usize = 41;
@@ -17,32 +16,35 @@ const MOST_POINTERS: usize = 64;
 
 /// What a `moduledata` says.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Module {
+pub(super) struct ModuleData {
     /// Where the code begins.
     pub(super) text: u64,
     /// `gofunc`: what offsets of trees of inlined calls are added to.
     pub(super) trees: u64,
 }
 
-impl Module {
-    /// The one whose table is at this address.
+impl ModuleData {
+    /// The one of a table at this address.
     pub(super) fn find<'d, R: ReadRef<'d>>(
         file: &object::File<'d, R>,
-        table: u64,
-        shape: Shape,
+        at: u64,
+        table: &Pclntab,
     ) -> Option<Self> {
         // In a program that may be loaded anywhere the file's words are 0, and relocations say what they become.
-        let relocated = relatives(file).filter(|(_, value)| *value == table);
-        let relocated: Vec<u64> = relocated.map(|(at, _)| at).take(MOST_POINTERS).collect();
-        let fixed = pointers(file, table).take(MOST_POINTERS);
+        let relocated = relatives(file).filter(|(_, value)| *value == at);
+        let relocated: Vec<u64> = relocated
+            .map(|(place, _)| place)
+            .take(MOST_POINTERS)
+            .collect();
+        let fixed = pointers(file, at).take(MOST_POINTERS);
         let mut found = relocated.into_iter().chain(fixed);
-        found.find_map(|at| {
-            let words = words(file, at)?;
+        found.find_map(|place| {
+            let words = words(file, place)?;
             let [first, names, ..] = words;
-            let is_one = first == table && names == table.checked_add(shape.names)?;
+            let is_one = first == at && names == at.checked_add(table.names_at())?;
             is_one.then_some(Self {
                 text: words[TEXT],
-                trees: *words.get(shape.trees_word)?,
+                trees: *words.get(table.trees_word())?,
             })
         })
     }
@@ -90,4 +92,17 @@ fn words<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, at: u64) -> Option<[u64
         }
     }
     Some(words)
+}
+
+/// What stands in the file from an address on, to the end of its section.
+pub(super) fn bytes_from<'d, R: ReadRef<'d>>(
+    file: &object::File<'d, R>,
+    address: u64,
+) -> Option<&'d [u8]> {
+    let mut sections = file.sections();
+    let section = sections.find(|section| {
+        (address.checked_sub(section.address())).is_some_and(|into| into < section.size())
+    })?;
+    let into = usize::try_from(address - section.address()).ok()?;
+    section.data().ok()?.get(into..)
 }

@@ -16,7 +16,6 @@ const SHAPES: [(u32, Shape); 2] = [
     (
         0xffff_fff0,
         Shape {
-            names: 0,
             trees_word: 38,
             function: 40,
             call: 20,
@@ -28,7 +27,6 @@ const SHAPES: [(u32, Shape); 2] = [
     (
         0xffff_fff1,
         Shape {
-            names: 0,
             trees_word: 40,
             function: 44,
             call: 16,
@@ -61,11 +59,9 @@ const LONGEST_NAME: usize = 4096;
 
 /// Where the parts of tables are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
-    /// Where names begin in the table.
-    pub(super) names: u64,
+struct Shape {
     /// Which word of the `moduledata` is the address of trees.
-    pub(super) trees_word: usize,
+    trees_word: usize,
     /// Bytes of a function before its value tables; the last is the count of data.
     function: usize,
     /// Bytes of a call in a tree, and where it has its function's name, and its place in the caller.
@@ -105,13 +101,9 @@ impl Pclntab {
         let [0, 0, quantum, 8] = *bytes.get(4..8)?.first_chunk()? else {
             return None;
         };
-        let names = place_at(bytes, NAMES)?;
         Some(Self {
-            shape: Shape {
-                names: names as u64,
-                ..shape
-            },
-            names,
+            shape,
+            names: place_at(bytes, NAMES)?,
             values: place_at(bytes, VALUES)?,
             functions: place_at(bytes, FUNCTIONS)?,
             count: place_at(bytes, COUNT)?,
@@ -121,8 +113,14 @@ impl Pclntab {
         })
     }
 
-    pub(super) const fn shape(&self) -> Shape {
-        self.shape
+    /// Where names begin in the table.
+    pub(super) const fn names_at(&self) -> u64 {
+        self.names as u64
+    }
+
+    /// Which word of the `moduledata` is the address of trees.
+    pub(super) const fn trees_word(&self) -> usize {
+        self.shape.trees_word
     }
 
     /// Adds what stands from `go:func.*` on, without which inlined calls are not known.
