@@ -5,6 +5,12 @@
 //! its caller before any text is made, and what lies deeper than anybody reads into one frame that
 //! says so.
 
+mod difference;
+#[cfg(test)]
+mod difference_tests;
+
+pub use difference::{DifferenceOptions, difference_svg};
+
 use std::path::Path;
 
 use archive::profile::{
@@ -188,6 +194,8 @@ fn drawable(text: &str) -> String {
         .take(LONGEST_NAME)
         .map(|c| match c {
             '\u{fffe}' | '\u{ffff}' => char::REPLACEMENT_CHARACTER,
+            // Unicode's private use: nobody can say how such a character looks.
+            '\u{e000}'..='\u{f8ff}' => char::REPLACEMENT_CHARACTER,
             c => c,
         })
         .collect();

@@ -2,6 +2,7 @@
 
 pub mod artemis;
 pub mod console;
+pub mod difference;
 pub mod flame;
 pub mod html;
 mod junit;

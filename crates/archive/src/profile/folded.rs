@@ -2,6 +2,7 @@
 //! line per stack, `thread;root;…;leaf count`.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, BufRead};
 
@@ -22,26 +23,57 @@ impl Profile {
     /// the profile.
     #[must_use]
     pub fn folded(&self) -> String {
+        let mut text = String::new();
+        self.each_line(self.has_threads(), |line, weight| {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{line} {weight}");
+        });
+        text
+    }
+
+    /// Whether any thread has a name.
+    #[must_use]
+    pub fn has_threads(&self) -> bool {
+        self.threads.iter().any(|name| !name.is_empty())
+    }
+
+    fn each_line(&self, threads: bool, mut take: impl FnMut(String, u64)) {
         let groups = self.thread_groups();
         let named = |name: &str, empty| folded_name(name, empty).into_owned();
-        let has_threads = self.threads.iter().any(|name| !name.is_empty());
         let names = FoldedNames {
             frames: (self.frames.iter())
                 .map(|frame| named(&frame.name, UNKNOWN))
                 .collect(),
-            groups: has_threads.then(|| {
+            groups: threads.then(|| {
                 let names = groups.names.iter();
                 names.map(|name| named(name, NO_THREAD)).collect()
             }),
             deeper: "",
         };
-        let mut text = String::new();
         for (line, weight) in self.folded_lines(&groups, Detail::ALL, &names) {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{line} {weight}");
+            take(line, weight);
         }
-        text
     }
+}
+
+/// Two profiles as `difffolded.pl` writes them: `stack weight-of-a weight-of-b`, each stack of either once, in their order
+/// as text. Threads stand in it where both profiles name theirs.
+#[must_use]
+pub fn folded_beside(a: &Profile, b: &Profile) -> String {
+    let threads = a.has_threads() && b.has_threads();
+    let mut sums: BTreeMap<String, [u64; 2]> = BTreeMap::new();
+    for (side, profile) in [a, b].into_iter().enumerate() {
+        profile.each_line(threads, |line, weight| {
+            if let Some(sum) = sums.entry(line).or_default().get_mut(side) {
+                *sum = sum.saturating_add(weight);
+            }
+        });
+    }
+    let mut text = String::new();
+    for (line, [a, b]) in sums {
+        let _ = writeln!(text, "{line} {a} {b}");
+    }
+    text
 }
 
 /// A name as folded text can carry it, which has no escapes: `;` parts fields and becomes `:`,

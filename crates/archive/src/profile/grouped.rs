@@ -1,21 +1,78 @@
-//! A profile with larger things in place of functions: modules, or groups of threads.
+//! A profile with something else in place of functions: modules, groups of threads, classes, whose work it was.
 
 use std::collections::HashMap;
 
 use super::frames::{Frame, FrameKind, UNKNOWN};
-use super::model::{Profile, StackNode};
+use super::model::{Profile, Sample, StackNode};
+use super::work::WorkBy;
+use crate::class::Class;
 
 impl Profile {
     /// The same samples with modules in place of functions: an Erlang module, a Java class, a library, a program, the
     /// kernel. A module that calls itself counts once.
     #[must_use]
     pub fn by_module(&self) -> Self {
-        let mut modules = Names::default();
+        self.with_frames(|frame| (module(frame), ""))
+    }
+
+    /// The same samples with functions that can be told apart in another build, too: by their names and modules, libraries
+    /// without their versions (`libcrypto.so.3` is `libcrypto.so`); by their names alone where modules are not `known`.
+    #[must_use]
+    pub fn by_function(&self, known: bool) -> Self {
+        self.with_frames(|frame| {
+            let module = if known { frame.module.as_str() } else { "" };
+            let version = module
+                .find(".so.")
+                .map_or(module.len(), |at| at + ".so".len());
+            (&frame.name, module.get(..version).unwrap_or(module))
+        })
+    }
+
+    /// Whether the module of any function is known: folded text has none.
+    #[must_use]
+    pub fn knows_modules(&self) -> bool {
+        self.frames.iter().any(|frame| !frame.module.is_empty())
+    }
+
+    /// The same samples with the group of their thread in place of their stack.
+    #[must_use]
+    pub fn by_thread_group(&self) -> Self {
+        let groups = self.thread_groups();
+        self.with_leaves(&groups.names, |sample| {
+            groups.of_thread.get(sample.thread as usize).copied()
+        })
+    }
+
+    /// The same samples with what their time went into in place of their stack.
+    #[must_use]
+    pub fn by_class(&self) -> Self {
+        let classes = self.classes();
+        let names = Class::ALL.map(|class| class.name().to_owned());
+        self.with_leaves(&names, |sample| {
+            let class = classes.get(sample.stack as usize)?;
+            let at = Class::ALL.iter().position(|it| it == class)?;
+            u32::try_from(at).ok()
+        })
+    }
+
+    /// The same samples with whose work they are in place of their stack.
+    #[must_use]
+    pub fn by_work(&self, by: WorkBy) -> Self {
+        let (names, of_process) = self.work_names(by);
+        self.with_leaves(&names, |sample| match sample.process {
+            Some(process) => of_process.get(process as usize).copied(),
+            None => Some(0),
+        })
+    }
+
+    /// The same stacks of other frames: those of this name and module.
+    fn with_frames<'p>(&'p self, named: impl Fn(&'p Frame) -> (&'p str, &'p str)) -> Self {
+        let mut names = Names::default();
         let of_frame: Vec<u32> = (self.frames.iter())
-            .map(|frame| modules.frame(module(frame), frame.kind))
+            .map(|frame| names.frame(named(frame), frame.kind))
             .collect();
         let mut grouped = self.clone();
-        grouped.frames = modules.frames;
+        grouped.frames = names.frames;
         for node in &mut grouped.stacks {
             // An index out of range stays one.
             node.frame = of_frame
@@ -26,45 +83,40 @@ impl Profile {
         grouped
     }
 
-    /// The same samples with the group of their thread in place of their stack.
-    #[must_use]
-    pub fn by_thread_group(&self) -> Self {
-        let groups = self.thread_groups();
-        let frames = groups.names.iter();
-        let frames: Vec<Frame> = frames
-            .map(|name| Frame::new(name, "", FrameKind::Native))
-            .collect();
-        let nodes = 0..frames.len() as u32;
+    /// The same samples with one of these names, by its index, in place of their stack.
+    fn with_leaves(&self, names: &[String], of: impl Fn(&Sample) -> Option<u32>) -> Self {
+        let frames = names
+            .iter()
+            .map(|name| Frame::new(name, "", FrameKind::Native));
+        let nodes = 0..u32::try_from(names.len()).unwrap_or(u32::MAX);
         let stacks = nodes.map(|frame| StackNode {
             parent: None,
             frame,
         });
         let mut grouped = self.clone();
+        grouped.frames = frames.collect();
         grouped.stacks = stacks.collect();
-        grouped.frames = frames;
         for sample in &mut grouped.samples {
-            let group = groups.of_thread.get(sample.thread as usize);
-            sample.stack = group.copied().unwrap_or(u32::MAX);
+            sample.stack = of(sample).unwrap_or(u32::MAX);
         }
         grouped
     }
 }
 
-/// Frames that are told apart by their names alone.
+/// Frames that are told apart by their names and modules.
 #[derive(Default)]
-struct Names {
-    known: HashMap<String, u32>,
+struct Names<'n> {
+    known: HashMap<(&'n str, &'n str), u32>,
     frames: Vec<Frame>,
 }
 
-impl Names {
-    fn frame(&mut self, name: &str, kind: FrameKind) -> u32 {
-        if let Some(frame) = self.known.get(name) {
-            return *frame;
+impl<'n> Names<'n> {
+    fn frame(&mut self, (name, module): (&'n str, &'n str), kind: FrameKind) -> u32 {
+        let next = self.frames.len() as u32;
+        let frame = *self.known.entry((name, module)).or_insert(next);
+        if frame == next {
+            self.frames.push(Frame::new(name, module, kind));
         }
-        let frame = self.frames.len() as u32;
-        self.frames.push(Frame::new(name, "", kind));
-        self.known.insert(name.to_owned(), frame);
         frame
     }
 }
@@ -83,7 +135,7 @@ fn module(frame: &Frame) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Builder, Sample, Unwinding};
+    use crate::profile::{Builder, ErlangProcess, Unwinding};
 
     fn profile() -> Profile {
         let mut builder = Builder::default();
@@ -141,6 +193,48 @@ mod tests {
                 row("[unknown]", 1, 1),
                 row("rabbit_channel", 0, 7),
             ]
+        );
+    }
+
+    #[test]
+    fn functions_are_the_same_in_another_version_of_their_library() {
+        let mut profile = profile();
+        let known = profile.knows_modules();
+        assert!(known);
+        assert_eq!(profile.by_function(known).frames[3].module, "libc.so");
+        profile.frames[5].name = "memcpy".into();
+        let counted = |known| profile.by_function(known).functions().len();
+        assert_eq!((counted(true), counted(false)), (6, 5));
+    }
+
+    #[test]
+    fn classes_are_rows_with_the_shares_that_they_have() {
+        let profile = profile();
+        let rows: Vec<_> = shares(&profile.by_class());
+        let classes = profile.class_shares();
+        assert_eq!(rows.len(), classes.len());
+        for class in classes {
+            let of = row(class.class.name(), class.weight, class.weight);
+            assert!(rows.contains(&of), "{of:?} in {rows:?}");
+        }
+    }
+
+    #[test]
+    fn work_is_a_row_for_each_name() {
+        let mut profile = profile();
+        let queue = |id: &str| ErlangProcess {
+            role: "queue".into(),
+            name: "orders".into(),
+            ..ErlangProcess::unnamed(id)
+        };
+        // The same queue twice, as after a restart.
+        profile.processes = vec![queue("<0.1.0>"), queue("<0.2.0>")];
+        for (sample, process) in profile.samples.iter_mut().zip([Some(0), Some(1), None]) {
+            sample.process = process;
+        }
+        assert_eq!(
+            shares(&profile.by_work(WorkBy::Process)),
+            [row("queue orders", 7, 7), row("no Erlang process", 3, 3)]
         );
     }
 

@@ -26,6 +26,7 @@ mod pprof;
 mod processes;
 mod roles;
 mod speedscope;
+mod squares;
 mod stacks;
 mod table;
 #[cfg(test)]
@@ -37,7 +38,7 @@ mod work;
 
 pub use classes::{ClassRules, ClassRulesError};
 pub use fold::{Detail, FoldedNames, NO_THREAD, ThreadGroups};
-pub use folded::folded_name;
+pub use folded::{folded_beside, folded_name};
 pub use format::{Beginning, FORMATS, Format, Heading, Input, Reader, Write, format_of_name};
 pub use frames::{Frame, FrameKind, UNKNOWN};
 pub use known::{KnownPattern, KnownPatternError};
@@ -45,6 +46,7 @@ pub use model::{EventKind, Profile, ProfileHeader, Sample, StackNode, USUAL_EVEN
 pub use open::{ProfileError, sampled_events, unpacked};
 pub use perf_script::{Collapse, CollapseOptions, Inlined};
 pub use processes::ErlangProcess;
+pub use squares::Squares;
 pub use stacks::{Footer, StacksWriter};
 pub use table::FunctionCount;
 pub use threads::{ThreadRules, ThreadRulesError};

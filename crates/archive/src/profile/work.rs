@@ -186,6 +186,22 @@ impl Profile {
         self.processes.is_empty() || processes.any(tells)
     }
 
+    /// What the work of processes is called, and for each process which of these it is; the first is that of no process.
+    /// Processes of one name are one: their identifiers differ from run to run.
+    pub(super) fn work_names(&self, by: WorkBy) -> (Vec<String>, Vec<u32>) {
+        let mut names = vec![Work::of(by, None).of];
+        let mut known: HashMap<String, u32> = HashMap::new();
+        let of_process = self.processes.iter().map(|process| {
+            let next = names.len() as u32;
+            *known.entry(by.label(process)).or_insert_with_key(|name| {
+                names.push(name.clone());
+                next
+            })
+        });
+        let of_process = of_process.collect();
+        (names, of_process)
+    }
+
     /// Gives the profile's processes the names that the node has said.
     pub fn name_processes(&mut self, named: &[ErlangProcess]) {
         let named: HashMap<&str, &ErlangProcess> = named

@@ -88,7 +88,7 @@ impl FlameArgs {
     }
 }
 
-fn is_stdout(file: &Path) -> bool {
+pub(super) fn is_stdout(file: &Path) -> bool {
     STDOUT.iter().any(|name| file == Path::new(name))
 }
 
@@ -112,7 +112,7 @@ fn usual_file(name: String, source: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Names the file that was written.
-fn tell(file: &Path, written: std::io::Result<()>) -> Result<(), Failure> {
+pub(super) fn tell(file: &Path, written: std::io::Result<()>) -> Result<(), Failure> {
     written.map_err(|source| Problem::io("write", file, &source))?;
     output::print(&format!("{}\n", file.display()))?;
     Ok(())

@@ -11,6 +11,7 @@ mod clients;
 mod command_line;
 mod complete;
 mod connect;
+mod diff;
 mod doctor;
 mod find;
 mod flame;
@@ -81,6 +82,8 @@ pub(crate) enum Command {
     Record(record::RecordArgs),
     /// Show the functions that used the most CPU in a profile
     Top(top::TopArgs),
+    /// Show how two profiles differ, or a part of one from the rest
+    Diff(diff::DiffArgs),
     /// Draw a profile, or a window of it, as a flame graph, or write it for another tool
     Flame(flame::FlameArgs),
     /// Fold the text of `perf script`: a line per stack
@@ -117,6 +120,7 @@ impl Command {
             Self::PerfTest(args) => args.execute(),
             Self::Record(args) => args.execute(),
             Self::Top(args) => args.execute(),
+            Self::Diff(args) => args.execute(),
             Self::Flame(args) => args.execute(),
             Self::Fold(args) => args.execute(),
             Self::Broker(args) => args.execute(),

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use archive::RunReader;
 use archive::profile::Profile;
 use clap::Args;
-use measure::{Problem, Refused, counted};
+use measure::{Phase, Problem, Refused, counted};
 use session::Seconds;
 use session::experiment::Requirement;
 
@@ -25,6 +25,13 @@ pub(super) struct ProfileArgs {
     /// file with a profile: pprof, perf.data, text of `perf script`, folded stacks, also packed with gzip
     #[arg(value_name = "RUN|PROFILE", add = complete::profiles())]
     profile: String,
+    #[command(flatten)]
+    part: PartArgs,
+}
+
+/// Which part of a profile.
+#[derive(Debug, Args)]
+pub(super) struct PartArgs {
     /// Event of a run with several: cpu unless another is named
     #[arg(long, value_name = "EVENT", value_parser = event)]
     event: Option<String>,
@@ -85,23 +92,25 @@ pub(super) struct ProfilePart {
 impl ProfileArgs {
     /// The profile, or its part.
     pub(super) fn open(&self) -> Result<ProfilePart, Failure> {
-        let event = self.event.as_deref();
-        let path = find::profile(&self.profile, event, &self.runs.runs)?;
-        let mut profile = Profile::open_as(&profile_formats::all(), &path, event)?;
-        let id = path.file_name().filter(|_| path.is_dir());
-        let name = id.map_or_else(
-            || self.profile.clone(),
-            |id| id.to_string_lossy().into_owned(),
-        );
-        if profile.samples.is_empty() {
-            let read_to_its_end = profile.span.is_some();
-            let note = profile.notes.last().filter(|_| !read_to_its_end);
-            return Err(note.map_or_else(
-                || no_samples(&name, profile.header.kind),
-                |note| nothing_read(&name, note),
-            ));
+        self.part.open(&self.profile)
+    }
+}
+
+impl ProfilePart {
+    /// What it is, in a heading: the profile, and which part of it.
+    pub(super) fn heading(&self) -> String {
+        match &self.which {
+            Some(which) => format!("{}, {which}", self.name),
+            None => self.name.clone(),
         }
-        if self.from.is_some() || self.to.is_some() {
+    }
+}
+
+impl PartArgs {
+    /// This part of the profile that is called so.
+    pub(super) fn open(&self, profile: &str) -> Result<ProfilePart, Failure> {
+        let (mut profile, name, path) = self.whole(profile)?;
+        if self.has_window() {
             self.cut(&mut profile, &name)?;
         }
         let window = self.window();
@@ -126,11 +135,79 @@ impl ProfileArgs {
         let which = window.map_or_else(|| held.clone(), |window| format!("{window}, {held}"));
         Ok(ProfilePart {
             name,
-            source: path,
             profile,
-            rest: Some(rest),
+            rest: Some(measured(rest, &path)?),
+            source: path,
             which: Some(which),
         })
+    }
+
+    /// This part of the profile that is called so, and the rest of its measured phase.
+    pub(super) fn beside_the_rest(&self, profile: &str) -> Result<(ProfilePart, Profile), Failure> {
+        let (part, rest) = self.split(profile)?;
+        match rest.filter(|rest| !rest.samples.is_empty()) {
+            Some(rest) => Ok((part, rest)),
+            None => Err(Failure::failed(
+                format!("nothing of {} is left to compare with", part.name),
+                "choose a smaller part, or name a second profile",
+            )
+            .observed(part.heading())),
+        }
+    }
+
+    fn split(&self, profile: &str) -> Result<(ProfilePart, Option<Profile>), Failure> {
+        if self.that.is_some() {
+            let mut part = self.open(profile)?;
+            let rest = part.rest.take();
+            return Ok((part, rest));
+        }
+        if !self.has_window() {
+            return Err(Failure::usage(
+                "one profile alone differs from nothing",
+                "name a second one, or a part to compare with the rest: --from and --to, or --where stall",
+            )
+            .observed(profile));
+        }
+        let (whole, name, path) = self.whole(profile)?;
+        let mut part = whole.clone();
+        self.cut(&mut part, &name)?;
+        let window = part.span.unwrap_or_default();
+        let (_, rest) = whole.split(&[window]);
+        let rest = measured(rest, &path)?;
+        let which = self.window();
+        let part = ProfilePart {
+            name,
+            source: path,
+            profile: part,
+            rest: None,
+            which,
+        };
+        Ok((part, Some(rest)))
+    }
+
+    /// The whole profile, what it is called, and where it is.
+    fn whole(&self, profile: &str) -> Result<(Profile, String, PathBuf), Failure> {
+        let event = self.event.as_deref();
+        let path = find::profile(profile, event, &self.runs.runs)?;
+        let found = Profile::open_as(&profile_formats::all(), &path, event)?;
+        let id = path.file_name().filter(|_| path.is_dir());
+        let name = id.map_or_else(
+            || profile.to_owned(),
+            |id| id.to_string_lossy().into_owned(),
+        );
+        if found.samples.is_empty() {
+            let read_to_its_end = found.span.is_some();
+            let note = found.notes.last().filter(|_| !read_to_its_end);
+            return Err(note.map_or_else(
+                || no_samples(&name, found.header.kind),
+                |note| nothing_read(&name, note),
+            ));
+        }
+        Ok((found, name, path))
+    }
+
+    fn has_window(&self) -> bool {
+        self.from.is_some() || self.to.is_some()
     }
 
     /// Leaves what lies between `--from` and `--to`.
@@ -185,6 +262,20 @@ impl Condition {
             Self::Figure(condition) => seconds_of(&run, condition),
         }
     }
+}
+
+/// What of a profile lies in its run's measured phase; all of it where there is no such phase.
+fn measured(mut profile: Profile, path: &Path) -> Result<Profile, Failure> {
+    if !path.is_dir() || !path.join(archive::file::RECORD).exists() {
+        return Ok(profile);
+    }
+    let run = RunReader::open(path)?;
+    let mut phases = run.record.phases.iter();
+    if let Some(phase) = phases.find(|it| it.phase == Phase::Measure) {
+        let ns = |seconds: f64| (seconds.max(0.0) * 1e9) as u64;
+        profile.cut(ns(phase.start), ns(phase.end));
+    }
+    Ok(profile)
 }
 
 /// The run that a profile is of.

@@ -55,8 +55,9 @@ enum Sort {
     Change,
 }
 
+/// What stands in the place of functions.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum By {
+pub(super) enum By {
     /// Erlang modules, Java classes, libraries, programs, the kernel
     Module,
     /// Threads by what they are for: scheduler, aux
@@ -73,19 +74,29 @@ enum By {
     Vhost,
 }
 
+impl By {
+    /// What a row is.
+    pub(super) const fn row(self) -> FunctionRowOf {
+        match self {
+            Self::Module => FunctionRowOf::Module,
+            Self::Thread => FunctionRowOf::Thread,
+            Self::Class => FunctionRowOf::Class,
+            Self::Process => FunctionRowOf::Work(WorkBy::Process),
+            Self::Role => FunctionRowOf::Work(WorkBy::Role),
+            Self::Connection => FunctionRowOf::Work(WorkBy::Connection),
+            Self::Vhost => FunctionRowOf::Work(WorkBy::VirtualHost),
+        }
+    }
+}
+
 impl TopArgs {
     /// Prints the table.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let part = self.profile.open()?;
-        let by = match self.by {
-            None => return self.functions(&part, FunctionRowOf::Function),
-            Some(By::Module) => return self.functions(&part, FunctionRowOf::Module),
-            Some(By::Thread) => return self.functions(&part, FunctionRowOf::Thread),
-            Some(By::Class) => None,
-            Some(By::Process) => Some(WorkBy::Process),
-            Some(By::Role) => Some(WorkBy::Role),
-            Some(By::Connection) => Some(WorkBy::Connection),
-            Some(By::Vhost) => Some(WorkBy::VirtualHost),
+        let by = match self.by.map_or(FunctionRowOf::Function, By::row) {
+            FunctionRowOf::Class => None,
+            FunctionRowOf::Work(by) => Some(by),
+            of => return self.functions(&part, of),
         };
         let unused = [
             ("--sort", self.sort.is_some()),
@@ -156,7 +167,7 @@ impl TopArgs {
 }
 
 /// The failure of a profile that does not say what its processes do.
-fn identifiers_only(profile: &str) -> Failure {
+pub(super) fn identifiers_only(profile: &str) -> Failure {
     Failure::failed(
         format!("{profile} has identifiers of its Erlang processes, not what they do"),
         "give the run, or its *.stacks file, which says it where bellows has started the node; \

@@ -1,21 +1,18 @@
 //! The table of functions.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use archive::FunctionShare;
-use archive::profile::{FunctionCount, Profile};
+use archive::profile::{FunctionCount, Profile, WorkBy};
 use serde::Serialize;
 
 use super::known;
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
+use super::work;
+use crate::difference::differences;
 use crate::numbers::{count, counted, percent_digits, weight, weight_digits, weight_head};
 use crate::text;
-
-/// Fewer samples of a function, in a part and in the rest together, say nothing of a change: hundreds of functions
-/// are compared at once.
-const FEWEST: u64 = 10;
 
 /// What the rows are ordered by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,24 +36,32 @@ pub enum FunctionRowOf {
     Module,
     /// Groups of threads, which have all that their threads do at the leaf.
     Thread,
+    /// What the time goes into.
+    Class,
+    /// Whose work it is.
+    Work(WorkBy),
 }
 
 impl FunctionRowOf {
     /// One of them, and a heading.
-    const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Function => "function",
             Self::Module => "module",
             Self::Thread => "thread",
+            Self::Class => "class",
+            Self::Work(by) => work::head(by),
         }
     }
 
     /// The profile with them in place of functions.
-    fn grouped(self, profile: &Profile) -> Cow<'_, Profile> {
+    pub(super) fn grouped(self, profile: &Profile) -> Cow<'_, Profile> {
         match self {
             Self::Function => Cow::Borrowed(profile),
             Self::Module => Cow::Owned(profile.by_module()),
             Self::Thread => Cow::Owned(profile.by_thread_group()),
+            Self::Class => Cow::Owned(profile.by_class()),
+            Self::Work(by) => Cow::Owned(profile.by_work(by)),
         }
     }
 }
@@ -171,55 +176,24 @@ fn alone(of: FunctionCount) -> FunctionRow {
     }
 }
 
-/// All functions of a part and of the rest, whose tables of frames are equal.
+/// All functions of a part and of the rest.
 fn compared(part: &Profile, rest: &Profile) -> Vec<FunctionRow> {
-    let mut others: BTreeMap<u32, FunctionCount> =
-        (rest.functions().into_iter().map(|of| (of.frame, of))).collect();
-    let (here, there) = (part.total_weight(), rest.total_weight());
-    let row = |of: FunctionCount, other: Option<FunctionCount>| {
-        let (self_share, total, other_weight) = other.map_or((0.0, 0.0, 0), |it| {
-            (it.share.self_share, it.share.total, it.self_weight)
-        });
-        let error = standard_error(of.share.self_share, here, self_share, there);
-        let difference = (of.share.self_share - self_share).abs();
-        let samples = of.self_weight + other_weight;
-        FunctionRow {
-            rest: Some(RestShare {
-                self_share,
-                total,
-                by_chance: difference <= 3.0 * error || samples < FEWEST,
-            }),
-            ..alone(of)
-        }
-    };
-    let mut rows: Vec<FunctionRow> = Vec::new();
-    for of in part.functions() {
-        let other = others.remove(&of.frame);
-        rows.push(row(of, other));
-    }
-    for (_, other) in others {
-        let share = FunctionShare {
-            self_share: 0.0,
-            total: 0.0,
-            ..other.share.clone()
-        };
-        let nothing = FunctionCount {
-            share,
-            self_weight: 0,
-            total_weight: 0,
-            ..other
-        };
-        rows.push(row(nothing, Some(other)));
-    }
-    rows
-}
-
-/// The standard error of the difference of two shares, each of so many samples that do not depend on each other.
-fn standard_error(a: f64, of_a: u64, b: f64, of_b: u64) -> f64 {
-    let samples = (of_a + of_b).max(1) as f64;
-    let pooled = (a * of_a as f64 + b * of_b as f64) / samples;
-    let each = 1.0 / of_a.max(1) as f64 + 1.0 / of_b.max(1) as f64;
-    (pooled * (1.0 - pooled) * each).max(0.0).sqrt()
+    let rows = differences(rest, part).into_iter();
+    rows.map(|it| FunctionRow {
+        share: FunctionShare {
+            function: it.function,
+            module: it.module,
+            self_share: it.own.b,
+            total: it.total.b,
+        },
+        samples: it.weights[1],
+        rest: Some(RestShare {
+            self_share: it.own.a,
+            total: it.total.a,
+            by_chance: !it.own.proven,
+        }),
+    })
+    .collect()
 }
 
 /// The functions of a profile, and below them what is to be known of the whole, ending in a
@@ -285,7 +259,7 @@ pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -
 }
 
 /// A difference of shares in points, or the sign for one that chance gives.
-fn change(difference: f64, by_chance: bool) -> String {
+pub(super) fn change(difference: f64, by_chance: bool) -> String {
     if by_chance {
         "~".to_owned()
     } else {

@@ -6,6 +6,7 @@
 
 mod calibration;
 mod classes;
+mod difference;
 mod doctor;
 mod error;
 mod functions;
@@ -28,6 +29,7 @@ mod work;
 
 pub use calibration::{LoadRow, WakeRow, calibration};
 pub use classes::classes;
+pub use difference::{DifferenceSort, DifferenceTable, difference, difference_as_json};
 pub use doctor::{CheckRow, CheckStatus, doctor};
 pub use error::{error, error_as_json};
 pub use functions::{

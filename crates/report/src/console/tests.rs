@@ -1,5 +1,6 @@
 //! What people see, held to the screens it is made for.
 
+mod difference;
 mod functions;
 mod ledger;
 mod runs;

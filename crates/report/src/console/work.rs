@@ -76,7 +76,7 @@ fn table(profile: &Profile, by: WorkBy, rows: &[Work], style: Style) -> Vec<Stri
 }
 
 /// What the rows are.
-const fn head(by: WorkBy) -> &'static str {
+pub(super) const fn head(by: WorkBy) -> &'static str {
     match by {
         WorkBy::Process => "process",
         WorkBy::Role => "role",

@@ -25,7 +25,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "archive", "broker", "compare", "linux", "load", "measure", "profile",
         ],
     ),
-    ("report", &["archive", "measure"]),
+    ("report", &["archive", "compare", "measure"]),
     (
         "bellows",
         &[

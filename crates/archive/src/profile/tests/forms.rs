@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use super::{profile, small};
-use crate::profile::{FORMATS, FrameKind, Profile, ProfileError, folded_name, sampled_events};
+use crate::profile::{
+    FORMATS, FrameKind, Profile, ProfileError, folded_beside, folded_name, sampled_events,
+};
 
 fn lines(text: &str) -> BTreeSet<&str> {
     let lines: BTreeSet<_> = text.lines().collect();
@@ -346,4 +348,25 @@ fn each_event_is_found_in_whichever_order_they_were_named_and_whatever_is_left()
         std::fs::remove_file(at("profile.pb.gz".into())).unwrap();
         all();
     }
+}
+
+/// `difffolded.pl` prints each stack of either file with the counts of the first and of the second.
+#[test]
+fn two_profiles_stand_beside_each_other_as_difffolded_writes_them() {
+    let a = profile(&[
+        ("1_scheduler;main;a 7", 3),
+        ("aux;main", 2),
+        ("2_scheduler;main;a 7", 1),
+    ]);
+    let mut b = profile(&[("1_scheduler;main;b", 5), ("aux;main", 7)]);
+    assert_eq!(
+        folded_beside(&a, &b),
+        "aux;main 2 7\nscheduler;main;a_7 4 0\nscheduler;main;b 0 5\n"
+    );
+    b.threads.iter_mut().for_each(String::clear);
+    assert_eq!(
+        folded_beside(&a, &b),
+        "main 2 7\nmain;a_7 4 0\nmain;b 0 5\n"
+    );
+    assert_eq!(folded_beside(&Profile::default(), &Profile::default()), "");
 }

@@ -16,7 +16,7 @@ use measure::Time;
 /// A profile of stacks written as in folded text, `thread;root;…;leaf`, each with its weight, one
 /// millisecond after another. A leaf that ends in `!` makes the stack an incomplete one, which
 /// begins with a frame without a name.
-fn profile(stacks: &[(&str, u64)]) -> Profile {
+pub(super) fn profile(stacks: &[(&str, u64)]) -> Profile {
     let mut builder = Builder::default();
     for (i, (stack, weight)) in (0u64..).zip(stacks) {
         let complete = !stack.ends_with('!');

@@ -1,0 +1,222 @@
+//! `diff`: how two profiles differ, or a part of one from the rest of its run.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use measure::Problem;
+use regex::Regex;
+use report::console::{self, DifferenceSort, DifferenceTable, FunctionRowOf};
+use report::difference::{DifferenceSide, incomparable};
+use report::flame::{DifferenceOptions, difference_svg};
+
+use super::profile_part::{PartArgs, ProfilePart};
+use super::top::{By, identifiers_only};
+use super::{complete, flame};
+use crate::failure::{Done, Failure};
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  bellows diff 7k2q last
+  bellows diff before.pb.gz after.pb.gz -o difference.svg
+  bellows diff last --from 12 --to 15
+  bellows diff last --where 'end-to-end p99 > 50ms' -o slow.svg
+  bellows diff 7k2q last --by class
+  bellows diff 7k2q last -o difference.folded
+
+A is what is compared with, B what is compared. With one profile, B is the part that --from and --to or
+--where choose, and A the rest of the measured phase. `bellows help differences` says what is proven.";
+
+/// What `bellows diff` was given.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct DiffArgs {
+    /// What is compared with: a run or a file, as `bellows top` takes it
+    #[arg(value_name = "A", add = complete::profiles())]
+    a: String,
+    /// What is compared [default: a part of A, with the rest of it]
+    #[arg(value_name = "B", add = complete::profiles())]
+    b: Option<String>,
+    #[command(flatten)]
+    part: PartArgs,
+    /// Rows to show
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
+    limit: usize,
+    /// Order, largest first
+    #[arg(long, value_enum, default_value_t = Sort::Change)]
+    sort: Sort,
+    /// Show only functions, or what stands in their place, whose name matches
+    #[arg(long, value_name = "REGEX")]
+    grep: Option<Regex>,
+    /// What stands in the place of functions
+    #[arg(long, value_name = "WHAT")]
+    by: Option<By>,
+    /// Print one JSON object
+    #[arg(long, conflicts_with = "output")]
+    json: bool,
+    /// File to write in place of the table: a differential flame graph (.svg), or a line for each stack with
+    /// its weight in A and in B, as difffolded.pl writes it (.folded); - for a flame graph on standard output
+    #[arg(long, short = 'o', value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Whose shares the widths of the flame graph are
+    #[arg(long, value_name = "SIDE", value_enum, default_value_t = Side::B, requires = "output")]
+    widths: Side,
+    /// Heading of the flame graph
+    #[arg(long, value_name = "TEXT", requires = "output")]
+    title: Option<String>,
+    /// Compare also what differs in event, frequency or wholeness of stacks; the result says so
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Sort {
+    /// How far the shares with the function at the leaf differ; what chance gives comes last
+    Change,
+    /// How far the shares with the function anywhere differ; what chance gives comes last
+    TotalChange,
+    /// The larger share with the function at the leaf
+    #[value(name = "self")]
+    SelfShare,
+    /// The larger share with the function anywhere
+    Total,
+}
+
+/// One of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Side {
+    /// What is compared with
+    A,
+    /// What is compared
+    B,
+}
+
+/// Forms of a difference in a file.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Svg,
+    Folded,
+}
+
+/// What is compared.
+struct Sides {
+    a: ProfilePart,
+    b: ProfilePart,
+    /// Why it should not be.
+    forced: Vec<Problem>,
+}
+
+impl DiffArgs {
+    /// Prints the table, or writes the file.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        let form = self.output.as_deref().map(Form::of_file).transpose()?;
+        let sides = self.sides()?;
+        match (form, &self.output) {
+            (Some(form), Some(file)) => self.write(form, file, &sides)?,
+            _ => self.print(&sides)?,
+        }
+        Ok(Done::Fine)
+    }
+
+    /// The two sides, where they may be compared.
+    fn sides(&self) -> Result<Sides, Failure> {
+        let Some(b) = &self.b else {
+            let (b, rest) = self.part.beside_the_rest(&self.a)?;
+            let a = ProfilePart {
+                name: b.name.clone(),
+                source: b.source.clone(),
+                profile: rest,
+                rest: None,
+                which: Some("the rest".to_owned()),
+            };
+            return Ok(Sides {
+                a,
+                b,
+                forced: Vec::new(),
+            });
+        };
+        let (a, b) = (self.part.open(&self.a)?, self.part.open(b)?);
+        let mut forced = incomparable(&a.profile, &b.profile);
+        if !self.force && !forced.is_empty() {
+            return Err(Failure::Failed(forced.remove(0)));
+        }
+        Ok(Sides { a, b, forced })
+    }
+
+    fn print(&self, sides: &Sides) -> Result<(), Failure> {
+        let of = self.by.map_or(FunctionRowOf::Function, By::row);
+        if let FunctionRowOf::Work(by) = of {
+            let mut parts = [&sides.a, &sides.b].into_iter();
+            if let Some(part) = parts.find(|part| !part.profile.tells_work(by)) {
+                return Err(identifiers_only(&part.name));
+            }
+        }
+        let [a, b] = [&sides.a, &sides.b].map(ProfilePart::heading);
+        let table = DifferenceTable {
+            of,
+            limit: self.limit,
+            sort: match self.sort {
+                Sort::Change => DifferenceSort::Change,
+                Sort::TotalChange => DifferenceSort::TotalChange,
+                Sort::SelfShare => DifferenceSort::SelfShare,
+                Sort::Total => DifferenceSort::Total,
+            },
+            only: &|name| self.grep.as_ref().is_none_or(|regex| regex.is_match(name)),
+            a: side(&sides.a, &a),
+            b: side(&sides.b, &b),
+            forced: &sides.forced,
+        };
+        if self.json {
+            return output::print_json(&console::difference_as_json(&table));
+        }
+        output::print(&console::difference(&table, output::style()))
+    }
+
+    fn write(&self, form: Form, file: &Path, sides: &Sides) -> Result<(), Failure> {
+        let [a, b] = [&sides.a, &sides.b].map(ProfilePart::heading);
+        let content = match form {
+            Form::Folded => {
+                archive::profile::folded_beside(&sides.a.profile, &sides.b.profile).into_bytes()
+            }
+            Form::Svg => {
+                let options = DifferenceOptions {
+                    title: (self.title.clone()).unwrap_or_else(|| "B compared with A".to_owned()),
+                    widths_of_a: self.widths == Side::A,
+                    forced: sides.forced.iter().map(|it| it.value.clone()).collect(),
+                    ..DifferenceOptions::default()
+                };
+                difference_svg(&side(&sides.a, &a), &side(&sides.b, &b), &options)?
+            }
+        };
+        if flame::is_stdout(file) {
+            return output::data(&content);
+        }
+        flame::tell(file, archive::write_output(file, &content))
+    }
+}
+
+fn side<'p>(part: &'p ProfilePart, name: &'p str) -> DifferenceSide<'p> {
+    DifferenceSide {
+        profile: &part.profile,
+        name,
+    }
+}
+
+impl Form {
+    /// The form that a file's name tells; a flame graph where it has no end.
+    fn of_file(file: &Path) -> Result<Self, Failure> {
+        match file.extension().and_then(|it| it.to_str()) {
+            Some("svg") => Ok(Self::Svg),
+            Some("folded" | "collapsed" | "txt") => Ok(Self::Folded),
+            None if file.extension().is_none() => Ok(Self::Svg),
+            _ => Err(Failure::usage(
+                format!(
+                    "{} tells no form of a difference by its end",
+                    file.display()
+                ),
+                "end the name in .svg or .folded, or give --json",
+            )
+            .observed(file.display())),
+        }
+    }
+}

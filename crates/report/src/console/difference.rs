@@ -1,0 +1,305 @@
+//! The table of two profiles' functions.
+
+use compare::ShareDifference;
+use measure::Problem;
+use serde::Serialize;
+
+use super::functions::{FunctionRowOf, change, notes};
+use super::table::{Align, Table};
+use super::text::{Style, sanitise, wrap};
+use crate::difference::{DifferenceRow, DifferenceSide, differences, smallest_change};
+use crate::numbers::{count, counted, percent_digits, weight};
+
+/// Shares of which the smallest change that shows is told.
+const EXAMPLES: [f64; 2] = [0.01, 0.1];
+
+/// What the rows are ordered by. What chance gives comes last where it is by a change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DifferenceSort {
+    /// How far the shares at the leaf differ.
+    #[default]
+    Change,
+    /// How far the shares anywhere differ.
+    TotalChange,
+    /// The larger share at the leaf.
+    SelfShare,
+    /// The larger share anywhere.
+    Total,
+}
+
+/// Two profiles, and what is shown of them.
+pub struct DifferenceTable<'a> {
+    /// What a row is.
+    pub of: FunctionRowOf,
+    /// At most this many rows.
+    pub limit: usize,
+    /// Their order, largest first.
+    pub sort: DifferenceSort,
+    /// Only functions of which this says yes, by their name.
+    pub only: &'a dyn Fn(&str) -> bool,
+    /// What is compared with.
+    pub a: DifferenceSide<'a>,
+    /// What is compared.
+    pub b: DifferenceSide<'a>,
+    /// Why they should not be compared, where somebody wants it all the same.
+    pub forced: &'a [Problem],
+}
+
+/// The rows that are shown, and of how many.
+struct Rows {
+    shown: Vec<DifferenceRow>,
+    matching: usize,
+    all: usize,
+}
+
+impl DifferenceSort {
+    fn key(self, row: &DifferenceRow) -> f64 {
+        let told = |it: &ShareDifference| match it.proven {
+            true => it.change().abs(),
+            // Those come last, the larger ones first.
+            false => it.change().abs() - 1.0,
+        };
+        match self {
+            Self::Change => told(&row.own),
+            Self::TotalChange => told(&row.total),
+            Self::SelfShare => row.own.a.max(row.own.b),
+            Self::Total => row.total.a.max(row.total.b),
+        }
+    }
+}
+
+impl DifferenceTable<'_> {
+    fn rows(&self) -> Rows {
+        let [a, b] = [self.a.profile, self.b.profile].map(|profile| self.of.grouped(profile));
+        let mut rows = if self.of == FunctionRowOf::Function {
+            let known = a.knows_modules() && b.knows_modules();
+            differences(&a.by_function(known), &b.by_function(known))
+        } else {
+            differences(&a, &b)
+        };
+        rows.sort_by(|x, y| self.sort.key(y).total_cmp(&self.sort.key(x)));
+        let all = rows.len();
+        rows.retain(|row| (self.only)(&row.function));
+        let matching = rows.len();
+        rows.truncate(self.limit);
+        Rows {
+            shown: rows,
+            matching,
+            all,
+        }
+    }
+
+    /// A function stands in one place of a stack, and may call others; a class, or whose work it is, is of all of it.
+    const fn has_totals(&self) -> bool {
+        matches!(self.of, FunctionRowOf::Function | FunctionRowOf::Module)
+    }
+}
+
+/// The functions of two profiles, and below them what is to be known of the whole, ending in a newline.
+#[must_use]
+pub fn difference(table: &DifferenceTable<'_>, style: Style) -> String {
+    let rows = table.rows();
+    let figure = |head: &'static str| (head, Align::Right);
+    let name = (table.of.name(), Align::Left);
+    let heads: &[&str] = match table.has_totals() {
+        true => &[
+            "self A %",
+            "self B %",
+            "change",
+            "total A %",
+            "total B %",
+            "change",
+        ],
+        false => &["A %", "B %", "change"],
+    };
+    let heads: Vec<_> = heads
+        .iter()
+        .map(|head| figure(*head))
+        .chain([name])
+        .collect();
+    let mut lines = Table::new(&heads);
+    lines.give_way(heads.len() - 1);
+    for row in &rows.shown {
+        let mut cells = figures(&row.own).to_vec();
+        if table.has_totals() {
+            cells.extend(figures(&row.total));
+        }
+        cells.push(sanitise(&row.function).into_owned());
+        lines.row(cells);
+    }
+    let mut lines = lines.lines(style.columns);
+    if let Some(heads) = lines.first_mut() {
+        *heads = style.strong(heads);
+    }
+    lines.push(String::new());
+    lines.extend(footer(table, &rows, style));
+    lines.join("\n") + "\n"
+}
+
+fn figures(of: &ShareDifference) -> [String; 3] {
+    [
+        percent_digits(of.a),
+        percent_digits(of.b),
+        change(of.change(), !of.proven && of.change() != 0.0),
+    ]
+}
+
+fn footer(table: &DifferenceTable<'_>, rows: &Rows, style: Style) -> Vec<String> {
+    let side = |letter, side: &DifferenceSide<'_>| {
+        let header = &side.profile.header;
+        let samples = weight(side.profile.total_weight(), &sanitise(&header.unit));
+        format!("{letter}: {}, {samples}", sanitise(side.name))
+    };
+    let marked = table.forced.iter().map(|problem| {
+        let of = sanitise(&problem.value).into_owned();
+        style.caution(&format!("forced: {} ({of})", problem.cause))
+    });
+    let sides = [side("A", &table.a), side("B", &table.b)];
+    let matching = match rows.matching == rows.all {
+        true => counted(rows.all as u64, table.of.name()),
+        false => format!(
+            "{} ({} in all)",
+            counted(
+                rows.matching as u64,
+                &format!("matching {}", table.of.name())
+            ),
+            count(rows.all as u64)
+        ),
+    };
+    let shown = format!(
+        "{} of {matching}; change: share in B less share in A, in points; ~ where chance gives as much (three standard \
+         errors of samples that do not depend on each other, or fewer than ten samples)",
+        count(rows.shown.len() as u64)
+    );
+    let notes = [table.a.profile, table.b.profile].into_iter();
+    let faint = sides
+        .into_iter()
+        .chain([shown, smallest(table)])
+        .chain(notes.flat_map(notes_of));
+    let faint = faint
+        .flat_map(|line| wrap(&line, style.prose_columns()))
+        .map(|line| style.faint(&line));
+    marked
+        .flat_map(|line| wrap(&line, style.prose_columns()))
+        .chain(faint)
+        .collect()
+}
+
+fn notes_of(profile: &archive::profile::Profile) -> Vec<String> {
+    notes(profile).collect()
+}
+
+/// What these samples can tell.
+fn smallest(table: &DifferenceTable<'_>) -> String {
+    let told: Vec<String> = smallest_changes(table)
+        .iter()
+        .map(|it| {
+            let points = it.change * 100.0;
+            format!("{points:.2} points at a share of {:.0} %", it.share * 100.0)
+        })
+        .collect();
+    match told.as_slice() {
+        [] => "One side is empty, so that nothing can be told".to_owned(),
+        told => format!(
+            "The smallest change that these samples can tell: {}; how far runs differ, `--repeat` tells",
+            told.join(", ")
+        ),
+    }
+}
+
+/// The smallest change of a share that these samples can tell.
+#[derive(Serialize)]
+struct SmallestChange {
+    share: f64,
+    change: f64,
+}
+
+fn smallest_changes(table: &DifferenceTable<'_>) -> Vec<SmallestChange> {
+    let told = |share| {
+        let change = smallest_change(share, table.a.profile, table.b.profile)?;
+        Some(SmallestChange { share, change })
+    };
+    EXAMPLES.into_iter().filter_map(told).collect()
+}
+
+/// A side of [`DifferenceJson`].
+#[derive(Serialize)]
+struct SideJson<'a> {
+    name: &'a str,
+    event: &'a str,
+    unit: &'a str,
+    weight: u64,
+}
+
+/// What one side has of a row.
+#[derive(Serialize)]
+struct SharesJson {
+    #[serde(rename = "self")]
+    own: f64,
+    total: f64,
+    samples: u64,
+}
+
+/// A row of [`DifferenceJson`].
+#[derive(Serialize)]
+struct RowJson {
+    #[serde(rename = "function")]
+    name: String,
+    module: String,
+    a: SharesJson,
+    b: SharesJson,
+    self_change: f64,
+    self_by_chance: bool,
+    total_change: f64,
+    total_by_chance: bool,
+}
+
+/// The table for programs.
+#[derive(Serialize)]
+struct DifferenceJson<'a> {
+    a: SideJson<'a>,
+    b: SideJson<'a>,
+    by: &'static str,
+    forced: Vec<String>,
+    smallest_changes: Vec<SmallestChange>,
+    rows: Vec<RowJson>,
+}
+
+/// The same as one value for programs.
+#[must_use]
+pub fn difference_as_json(table: &DifferenceTable<'_>) -> impl Serialize {
+    fn side<'s>(side: &DifferenceSide<'s>) -> SideJson<'s> {
+        SideJson {
+            name: side.name,
+            event: &side.profile.header.event,
+            unit: &side.profile.header.unit,
+            weight: side.profile.total_weight(),
+        }
+    }
+    let row = |row: DifferenceRow| RowJson {
+        a: SharesJson {
+            own: row.own.a,
+            total: row.total.a,
+            samples: row.weights[0],
+        },
+        b: SharesJson {
+            own: row.own.b,
+            total: row.total.b,
+            samples: row.weights[1],
+        },
+        self_change: row.own.change(),
+        self_by_chance: !row.own.proven,
+        total_change: row.total.change(),
+        total_by_chance: !row.total.proven,
+        name: row.function,
+        module: row.module,
+    };
+    DifferenceJson {
+        a: side(&table.a),
+        b: side(&table.b),
+        by: table.of.name(),
+        forced: table.forced.iter().map(ToString::to_string).collect(),
+        smallest_changes: smallest_changes(table),
+        rows: table.rows().shown.into_iter().map(row).collect(),
+    }
+}

@@ -1,0 +1,150 @@
+//! The table of two profiles.
+
+use super::*;
+use crate::difference::{DifferenceSide, of_stacks};
+
+fn table<'t>(a: &'t Profile, b: &'t Profile) -> DifferenceTable<'t> {
+    DifferenceTable {
+        of: FunctionRowOf::Function,
+        limit: 20,
+        sort: DifferenceSort::Change,
+        only: &|_| true,
+        a: DifferenceSide {
+            profile: a,
+            name: "7k2q",
+        },
+        b: DifferenceSide {
+            profile: b,
+            name: "x3m4, 3 s to 5 s",
+        },
+        forced: &[],
+    }
+}
+
+fn names(text: &str) -> Vec<&str> {
+    let rows = text.lines().skip(1).take_while(|line| !line.is_empty());
+    rows.filter_map(|row| row.rsplit("  ").next()).collect()
+}
+
+fn sides() -> (Profile, Profile) {
+    let of = |f, g, h| {
+        of_stacks(&[
+            ("1_scheduler;main;f", f),
+            ("1_scheduler;main;g", g),
+            ("aux;main;h", h),
+        ])
+    };
+    (of(5_000, 4_900, 100), of(7_000, 2_895, 105))
+}
+
+#[test]
+fn changes_stand_in_order_and_chance_comes_last() {
+    let (a, b) = sides();
+    let text = difference(&table(&a, &b), Style::PLAIN);
+    assert_eq!(names(&text), ["g", "f", "h", "main"], "{text}");
+    for part in [
+        "-20.05",
+        "+20.00",
+        "A: 7k2q, 10,000 samples",
+        "B: x3m4, 3 s to 5 s, 10,000",
+    ] {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+    let h = text.lines().find(|line| line.ends_with("  h")).unwrap();
+    assert!(
+        h.contains("1.00") && h.contains("1.05") && h.matches('~').count() == 2,
+        "{h}"
+    );
+    assert!(text.contains("0.42 points at a share of 1 %"), "{text}");
+    for columns in [60, 80, 120] {
+        assert_fits(&difference(&table(&a, &b), terminal(columns)), columns, 30);
+    }
+}
+
+#[test]
+fn other_orders_other_rows_and_what_is_forced() {
+    let (a, b) = sides();
+    let by = |of, sort| {
+        let table = DifferenceTable {
+            of,
+            sort,
+            ..table(&a, &b)
+        };
+        difference(&table, Style::PLAIN)
+    };
+    let by_total = by(FunctionRowOf::Function, DifferenceSort::Total);
+    assert_eq!(names(&by_total), ["main", "f", "g", "h"]);
+    let by_self = by(FunctionRowOf::Function, DifferenceSort::SelfShare);
+    assert_eq!(names(&by_self), ["f", "g", "h", "main"]);
+    let threads = by(FunctionRowOf::Thread, DifferenceSort::Change);
+    assert!(
+        !threads.contains("total") && threads.contains("scheduler"),
+        "{threads}"
+    );
+    let forced = [Problem::new(
+        "of different events",
+        "cpu and mmap",
+        "remedy",
+    )];
+    let matching = DifferenceTable {
+        only: &|name| name == "f",
+        forced: &forced,
+        ..table(&a, &b)
+    };
+    let text = difference(&matching, Style::PLAIN);
+    assert!(
+        text.contains("forced: of different events (cpu and mmap)"),
+        "{text}"
+    );
+    assert!(
+        text.contains("1 of 1 matching function (4 in all)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn programs_get_figures_where_people_get_marks() {
+    let (a, b) = sides();
+    let json = serde_json::to_value(difference_as_json(&table(&a, &b))).unwrap();
+    let row = &json["rows"][0];
+    assert_eq!(
+        (&row["function"], &row["module"]),
+        (&"g".into(), &"m".into())
+    );
+    assert_eq!(row["a"]["self"], 0.49);
+    assert_eq!(row["b"]["samples"], 2_895);
+    assert_eq!(row["self_by_chance"], false);
+    let change = row["self_change"].as_f64().unwrap();
+    assert!((change + 0.2005).abs() < 1e-9);
+    assert_eq!(json["smallest_changes"][0]["share"], 0.01);
+    let none = Profile::default();
+    let json = serde_json::to_value(difference_as_json(&table(&none, &none))).unwrap();
+    assert_eq!(json["rows"], serde_json::json!([]));
+    assert!(difference(&table(&none, &a), Style::PLAIN).contains("One side is empty"));
+}
+
+/// Folded text has no modules, and a library's version says nothing.
+#[test]
+fn functions_are_found_again_without_modules_and_in_another_version() {
+    let (a, mut b) = sides();
+    let changed = |b: &Profile| {
+        let json = serde_json::to_value(difference_as_json(&table(&a, b))).unwrap();
+        json["rows"].as_array().unwrap().len()
+    };
+    assert_eq!(changed(&b), 4);
+    b.frames.iter_mut().for_each(|it| it.module.clear());
+    assert_eq!(changed(&b), 4);
+    b.frames
+        .iter_mut()
+        .for_each(|it| it.module = "other".into());
+    assert_eq!(changed(&b), 8);
+    let mut old = a.clone();
+    old.frames
+        .iter_mut()
+        .for_each(|it| it.module = "libx.so.1.1".into());
+    b.frames
+        .iter_mut()
+        .for_each(|it| it.module = "libx.so.3".into());
+    let text = difference(&table(&old, &b), Style::PLAIN);
+    assert!(text.contains("4 of 4 functions"), "{text}");
+}

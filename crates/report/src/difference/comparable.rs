@@ -1,0 +1,135 @@
+//! Whether the shares of two profiles mean the same.
+
+use archive::ProfileSummary;
+use archive::profile::{Profile, Unwinding};
+use measure::Problem;
+
+use crate::numbers::{count, percent};
+
+/// Part of the frequency by which two may differ: formats round a period.
+const SAME_FREQUENCY: f64 = 0.01;
+/// Share of stacks that may be complete, or of samples that may have unknown functions, in one profile alone.
+const SAME_STACKS: f64 = 0.2;
+
+/// Why the shares of two profiles cannot be compared, each time with the remedy; empty where they can. What a format does
+/// not say is no reason.
+#[must_use]
+pub fn incomparable(a: &Profile, b: &Profile) -> Vec<Problem> {
+    let (of_a, of_b) = (a.summary(0), b.summary(0));
+    let tells_stacks = |profile: &Profile| {
+        let mut samples = profile.samples.iter();
+        samples.any(|sample| sample.unwinding != Unwinding::Unknown)
+    };
+    let complete = (tells_stacks(a) && tells_stacks(b)).then(|| complete(&of_a, &of_b));
+    [
+        event(&of_a, &of_b),
+        frequency(&of_a, &of_b),
+        complete.flatten(),
+        unknown(&of_a, &of_b),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn event(a: &ProfileSummary, b: &ProfileSummary) -> Option<Problem> {
+    let known = !a.event.is_empty() && !b.event.is_empty();
+    (known && a.event != b.event).then(|| {
+        Problem::new(
+            "the two profiles are of different events, whose shares mean different things",
+            format!("{} and {}", a.event, b.event),
+            "name an event that both have with --event, or compare all the same with --force",
+        )
+    })
+}
+
+fn frequency(a: &ProfileSummary, b: &ProfileSummary) -> Option<Problem> {
+    let known = a.frequency > 0 && b.frequency > 0;
+    let most = f64::from(a.frequency.max(b.frequency)) * SAME_FREQUENCY;
+    let differ = f64::from(a.frequency.abs_diff(b.frequency)) > most;
+    (known && differ).then(|| {
+        let [a, b] = [a, b].map(|it| count(it.frequency.into()));
+        Problem::new(
+            "the two profiles were sampled at different frequencies, which miss different things",
+            format!("{a} Hz and {b} Hz"),
+            "sample both with the same --freq, or compare all the same with --force",
+        )
+    })
+}
+
+fn complete(a: &ProfileSummary, b: &ProfileSummary) -> Option<Problem> {
+    let differ = (a.complete_share - b.complete_share).abs() > SAME_STACKS;
+    differ.then(|| {
+        let [a, b] = [a, b].map(|it| percent(it.complete_share));
+        Problem::new(
+            "stacks reach their root far more often in one profile than in the other, so that total shares differ by that",
+            format!("{a} and {b} complete"),
+            "take both with the same rights (`bellows doctor`), or compare all the same with --force and trust self shares",
+        )
+    })
+}
+
+fn unknown(a: &ProfileSummary, b: &ProfileSummary) -> Option<Problem> {
+    let differ = (a.unknown_share - b.unknown_share).abs() > SAME_STACKS;
+    differ.then(|| {
+        let [a, b] = [a, b].map(|it| percent(it.unknown_share));
+        Problem::new(
+            "one profile has far more functions without a name than the other, so that names differ by that",
+            format!("{a} and {b} of samples with an unknown function"),
+            "take both with the same symbols (`bellows help stacks`), or compare all the same with --force",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::difference::of_stacks;
+
+    fn profile() -> Profile {
+        let mut profile = of_stacks(&[("t;main;f", 10)]);
+        profile.header.frequency = 999;
+        profile
+    }
+
+    fn values(a: &Profile, b: &Profile) -> Vec<String> {
+        let problems = incomparable(a, b).into_iter();
+        problems.map(|problem| problem.value).collect()
+    }
+
+    #[test]
+    fn what_is_not_known_is_no_reason() {
+        let (known, mut unknown) = (profile(), profile());
+        unknown.header.event.clear();
+        unknown.header.frequency = 0;
+        unknown.samples[0].complete = false;
+        assert_eq!(values(&known, &unknown), Vec::<String>::new());
+    }
+
+    #[test]
+    fn events_and_frequencies_have_to_be_the_same() {
+        let (a, mut b) = (profile(), profile());
+        b.header.event = "mmap".into();
+        b.header.frequency = 4_999;
+        assert_eq!(values(&a, &b), ["cpu and mmap", "999 Hz and 4,999 Hz"]);
+        b.header.event = "cpu".into();
+        // pprof holds a period in whole nanoseconds.
+        b.header.frequency = 998;
+        assert!(values(&a, &b).is_empty());
+    }
+
+    #[test]
+    fn stacks_have_to_be_as_whole_and_names_as_known() {
+        let (mut a, mut b) = (profile(), profile());
+        a.samples[0].unwinding = Unwinding::StackCopy;
+        b.samples[0].unwinding = Unwinding::FramePointers;
+        b.samples[0].complete = false;
+        assert_eq!(values(&a, &b), ["100 % and 0 % complete"]);
+        let mut unnamed = profile();
+        unnamed.frames[1] = archive::profile::Frame::unknown("m");
+        assert_eq!(
+            values(&profile(), &unnamed),
+            ["0 % and 100 % of samples with an unknown function"]
+        );
+    }
+}

@@ -1,0 +1,180 @@
+//! Differential flame graphs, read as browsers read them.
+
+use archive::profile::Profile;
+
+use super::difference::{DifferenceOptions, difference_svg};
+use crate::difference::{DifferenceSide, of_stacks};
+
+const BLUE: &str = "rgb(86,180,233)";
+const ORANGE: &str = "rgb(230,159,0)";
+const GREY: &str = "rgb(205,204,202)";
+const WHITE: &str = "rgb(255,255,255)";
+
+fn drawn(a: &Profile, b: &Profile, options: &DifferenceOptions) -> String {
+    let [a, b] =
+        [(a, "first <run>"), (b, "second")].map(|(profile, name)| DifferenceSide { profile, name });
+    String::from_utf8(difference_svg(&a, &b, options).unwrap()).unwrap()
+}
+
+/// A frame's tooltip, its width in per cent, its colour.
+#[derive(Debug)]
+struct Seen {
+    tooltip: String,
+    width: f64,
+    colour: String,
+}
+
+/// The frames with this name, in the order of the picture.
+fn seen(svg: &str, name: &str) -> Vec<Seen> {
+    let start = format!("<title>{name} (");
+    let frames = svg.match_indices(&start).map(|(at, _)| &svg[at..]);
+    let between = |text: &str, from: &str, to: &str| {
+        let (_, rest) = text.split_once(from).unwrap();
+        rest.split_once(to).unwrap().0.to_owned()
+    };
+    frames
+        .map(|frame| Seen {
+            tooltip: between(frame, "<title>", "</title>"),
+            width: between(frame, " width=\"", "%").parse().unwrap(),
+            colour: between(frame, " fill=\"", "\""),
+        })
+        .collect()
+}
+
+fn one(svg: &str, name: &str) -> Seen {
+    let mut found = seen(svg, name);
+    assert_eq!(found.len(), 1, "{name} in {svg}");
+    found.remove(0)
+}
+
+fn a() -> Profile {
+    of_stacks(&[
+        ("t;main;f", 500),
+        ("t;main;g", 300),
+        ("t;main;gone;deep", 200),
+    ])
+}
+
+fn b() -> Profile {
+    of_stacks(&[("t;main;f", 1_400), ("t;main;g", 600)])
+}
+
+#[test]
+fn widths_are_of_b_and_colours_of_the_difference() {
+    let svg = drawn(&a(), &b(), &DifferenceOptions::default());
+    let (f, g) = (one(&svg, "f"), one(&svg, "g"));
+    assert_eq!(f.tooltip, "f (A 50.00 %, B 70.00 %, +20.00 points)");
+    assert_eq!(f.colour, ORANGE);
+    // The picture has what is only in A beside the whole of B.
+    assert!((f.width - 70.0 / 1.2).abs() < 0.01, "{f:?}");
+    assert_eq!((g.colour.as_str(), g.width), (WHITE, 25.0));
+    let gone = one(&svg, "gone");
+    assert_eq!(gone.tooltip, "gone (A 20.00 %, B 0.00 %, -20.00 points)");
+    assert_eq!(gone.colour, BLUE);
+    assert!((gone.width - 20.0 / 1.2).abs() < 0.01, "{gone:?}");
+    let alone = one(&svg, "only in A");
+    assert!(
+        alone.tooltip.contains("(20.00 % of A is nothing in B"),
+        "{alone:?}"
+    );
+    let main: Vec<String> = seen(&svg, "main").into_iter().map(|it| it.colour).collect();
+    assert_eq!(
+        main,
+        [WHITE, WHITE],
+        "in the picture, and as a caller beside it"
+    );
+    assert!(svg.contains("full colour: 20.00 points"), "{svg}");
+    assert!(svg.contains("all (A 1,000 samples, B 2,000 samples)"));
+    assert!(svg.contains("A: first &lt;run&gt;, 1,000 samples"));
+    assert!(!svg.contains(|c: char| ('\u{e000}'..='\u{f8ff}').contains(&c)));
+}
+
+#[test]
+fn swapped_sides_swap_the_colours_and_widths_of_a_are_those_of_the_other_side() {
+    let swapped = drawn(&b(), &a(), &DifferenceOptions::default());
+    assert_eq!(one(&swapped, "f").colour, BLUE);
+    assert_eq!(one(&swapped, "gone").colour, ORANGE);
+    assert!(seen(&swapped, "only in A").is_empty(), "all of A is in B");
+    let of_a = DifferenceOptions {
+        widths_of_a: true,
+        ..DifferenceOptions::default()
+    };
+    let svg = drawn(&b(), &a(), &of_a);
+    assert!((one(&svg, "f").width - 70.0 / 1.2).abs() < 0.01);
+    assert!(one(&svg, "only in B").tooltip.contains("20.00 % of B"));
+    assert!(svg.contains("widths of A"));
+}
+
+#[test]
+fn a_profile_beside_itself_is_white_and_chance_is_grey() {
+    let svg = drawn(&a(), &a(), &DifferenceOptions::default());
+    for name in ["main", "f", "g", "gone", "deep"] {
+        let frame = one(&svg, name);
+        assert_eq!(frame.colour, WHITE, "{frame:?}");
+        assert!(frame.tooltip.ends_with("+0.00 points)"), "{frame:?}");
+    }
+    assert!(svg.contains("no change is proven") && seen(&svg, "only in A").is_empty());
+    let few = |f, g| of_stacks(&[("t;main;f", f), ("t;main;g", g)]);
+    let svg = drawn(&few(50, 50), &few(55, 45), &DifferenceOptions::default());
+    let f = one(&svg, "f");
+    assert_eq!(f.colour, GREY);
+    assert_eq!(
+        f.tooltip,
+        "f (A 50.00 %, B 55.00 %, +5.00 points, not proven)"
+    );
+}
+
+#[test]
+fn what_is_forced_and_names_that_lie_stand_as_text() {
+    let hostile = of_stacks(&[
+        ("t;<script>alert(1)</script>;a b 12;#c;\u{e001}x", 70),
+        ("t;tab\tname;\"quoted\";=;x (A 1)", 30),
+    ]);
+    let options = DifferenceOptions {
+        forced: vec!["cpu and <mmap>".into()],
+        ..DifferenceOptions::default()
+    };
+    let svg = drawn(&hostile, &hostile, &options);
+    assert!(!svg.contains("<script>alert"), "{svg}");
+    assert!(svg.contains("forced: cpu and &lt;mmap&gt;"));
+    assert!((one(&svg, "a b_12").width - 70.0).abs() < 0.01);
+    assert!((one(&svg, "=").width - 30.0).abs() < 0.01);
+    let mut reader = quick_xml::Reader::from_str(&svg);
+    loop {
+        match reader.read_event().expect("XML") {
+            quick_xml::events::Event::Eof => break,
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn an_empty_side_is_drawn_and_two_are_refused() {
+    let nothing = Profile::default();
+    let svg = drawn(&a(), &nothing, &DifferenceOptions::default());
+    assert!((one(&svg, "only in A").width - 100.0).abs() < 0.01);
+    let svg = drawn(&nothing, &a(), &DifferenceOptions::default());
+    assert_eq!(one(&svg, "f").width, 50.0);
+    let side = DifferenceSide {
+        profile: &nothing,
+        name: "nothing",
+    };
+    let refused = difference_svg(&side, &side, &DifferenceOptions::default());
+    assert!(refused.is_err());
+}
+
+#[test]
+fn more_frames_than_there_are_marks_keep_their_own_names() {
+    let names: Vec<String> = (0..13_000).map(|i| format!("t;main;f{i}")).collect();
+    let stacks: Vec<(&str, u64)> = names.iter().map(|it| (it.as_str(), 1)).collect();
+    let options = DifferenceOptions {
+        min_share: 0.0,
+        ..DifferenceOptions::default()
+    };
+    let profile = of_stacks(&stacks);
+    let svg = drawn(&profile, &profile, &options);
+    for i in [0, 6_398, 6_399, 6_400, 12_999] {
+        one(&svg, &format!("f{i}"));
+    }
+    assert_eq!(svg.matches("<title>f").count(), 13_000);
+}
