@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use common::{Broker, bellows, folder, run, start};
 
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 21] = [
     "demo",
     "run",
     "client",
@@ -19,6 +19,7 @@ const COMMANDS: [&str; 20] = [
     "churn",
     "record",
     "top",
+    "diff",
     "flame",
     "fold",
     "broker",

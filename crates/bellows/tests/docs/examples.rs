@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Commands and their subcommands.
-pub(crate) const COMMANDS: [&str; 29] = [
+pub(crate) const COMMANDS: [&str; 30] = [
     "",
     "demo",
     "run",
@@ -20,6 +20,7 @@ pub(crate) const COMMANDS: [&str; 29] = [
     "perf-test",
     "record",
     "top",
+    "diff",
     "flame",
     "fold",
     "broker",
@@ -37,7 +38,7 @@ pub(crate) const COMMANDS: [&str; 29] = [
 ];
 
 /// What stands in an example, and what is run instead: shorter, with a run and a process that exist.
-const INSTEAD: [(&str, &str); 29] = [
+const INSTEAD: [(&str, &str); 31] = [
     // They last until they are stopped.
     ("--show-latency queue", "--show-latency --duration 1 queue"),
     ("--clientID test_id", "--clientID test_id --duration 1"),
@@ -62,6 +63,15 @@ const INSTEAD: [(&str, &str); 29] = [
     ("last --event mmap", "last --event cpu"),
     ("--from 10 --to 20", "--from 0 --to 90"),
     ("--from 10 --to 12", "--from 0 --to 90"),
+    // A part that leaves something to compare with.
+    (
+        "diff last --where 'end-to-end p99 > 50ms'",
+        "diff $(ls runs | grep demo | tail -n 1) --from 1 --to 3",
+    ),
+    (
+        "diff last --from 12 --to 15",
+        "diff $(ls runs | grep demo | tail -n 1) --from 1 --to 3",
+    ),
     // The last run with a profile is one without a load, and nobody stands still.
     (
         "last --where 'end-to-end p99 > 50ms'",
@@ -86,6 +96,8 @@ broker=$!
 sleep 1
 bellows demo --quiet > /dev/null
 cp runs/*/profile.pb.gz runs/*/cpu.folded .
+cp profile.pb.gz before.pb.gz
+cp profile.pb.gz after.pb.gz
 printf 'beam.smp 7/8 [000] 1.5: 1001001 cpu-clock:\\n\\t10 main+0x1 (/bin/x)\\n\\n' > script.txt
 printf '[[fault]]\\nkind = \"lose\"\\nevery = 100\\n' > faults.toml
 printf '[broker]\\nkind = \"embedded\"\\n[[load]]\\nrate = 100\\n' > mine.toml
