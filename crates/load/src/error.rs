@@ -71,6 +71,13 @@ pub enum Error {
     },
     /// A limit of this machine is too low for the plan.
     Limit(Problem),
+    /// A program of the load failed.
+    Command {
+        /// Its name.
+        command: String,
+        /// How it ended, and its last lines.
+        detail: String,
+    },
     /// This machine did not give what the engine needs.
     Machine {
         /// What was attempted.
@@ -167,6 +174,11 @@ impl Error {
                 detail,
                 "check host and port: 5672 is usual for AMQP 0.9.1 (amqp://), 5671 with TLS \
                  (amqps://), 15672 is RabbitMQ's HTTP",
+            ),
+            Self::Command { command, detail } => Problem::new(
+                format!("the load's program {command} failed"),
+                detail,
+                "see what it printed (load-N.log in the run folder), and try its command line by itself",
             ),
             Self::Machine { action, detail } => Problem::new(
                 format!("cannot {action}"),

@@ -111,6 +111,18 @@ pub enum RunEvent {
     },
     /// A client heard nothing for a while, or its event loop did not run.
     Silence(Silence),
+    /// A program of the load runs as this process, which belongs to the load generator.
+    LoadProcess {
+        /// Its number.
+        pid: u32,
+    },
+    /// What a program of the load printed, as far as it is kept.
+    Output {
+        /// The file of the run folder that takes it.
+        file: String,
+        /// Without secrets.
+        text: Vec<u8>,
+    },
     /// Anything else worth a line.
     Note(String),
 }

@@ -3,6 +3,7 @@
 
 mod beside;
 pub mod churn;
+pub mod command;
 mod messages;
 
 use std::fmt;

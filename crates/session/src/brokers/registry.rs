@@ -1,10 +1,11 @@
 //! Every broker that bellows knows, a line each in [`BROKERS`]: how it is started, and how it is found on a
 //! machine.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::registration::{Registration, Request};
-use super::{Broker, attach, embedded, rabbitmq};
+use super::{Broker, artemis, attach, embedded, rabbitmq};
+use crate::experiment::BrokerKind;
 use crate::{Error, Experiment, Observer};
 
 /// The brokers that an experiment can ask for, and those that are only recognised.
@@ -12,12 +13,7 @@ pub(crate) const BROKERS: [&Registration; 7] = [
     &rabbitmq::REGISTRATION,
     &embedded::REGISTRATION,
     &attach::REGISTRATION,
-    &Registration {
-        product: "ActiveMQ Artemis",
-        program: "artemis",
-        folders: &["/opt/artemis/bin", "/opt/activemq-artemis/bin"],
-        ..Registration::NONE
-    },
+    &artemis::REGISTRATION,
     &Registration {
         product: "LavinMQ",
         processes: &["lavinmq", "lavinmq-debug"],
@@ -63,21 +59,31 @@ pub fn start(
         None => Err(super::BrokerError::config(
             "broker.kind is not registered",
             kind.name(),
-            "take \"rabbitmq\", \"embedded\" or \"attach\"",
+            "take \"rabbitmq\", \"artemis\", \"embedded\" or \"attach\"",
         )
         .into()),
+    }
+}
+
+/// The folder with the programs of the installation that an experiment's broker is started from, where they are not
+/// those of the path.
+pub(crate) fn programs(experiment: &Experiment) -> Option<PathBuf> {
+    let spec = &experiment.broker;
+    match spec.kind {
+        BrokerKind::Artemis => artemis::programs(spec.root.as_deref()),
+        BrokerKind::Rabbitmq | BrokerKind::Embedded | BrokerKind::Attach => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::BrokerKind;
 
     #[test]
     fn every_kind_of_an_experiment_is_registered_once() {
         for kind in [
             BrokerKind::Rabbitmq,
+            BrokerKind::Artemis,
             BrokerKind::Embedded,
             BrokerKind::Attach,
         ] {

@@ -493,6 +493,12 @@ impl load::Sink for Recording<'_> {
             load::RunEvent::Silence(silence) => {
                 self.silences.keep(silence);
             }
+            load::RunEvent::LoadProcess { pid } => self.usage.generator(pid),
+            load::RunEvent::Output { file, text } => {
+                if let Some(writer) = &mut self.writer {
+                    writer.write_file(&file, &text);
+                }
+            }
             load::RunEvent::Note(text) => self.note(&text),
         }
     }
