@@ -59,7 +59,7 @@ pub use slice::{SliceLatency, SliceLog, SlicePoint};
 pub use stall::{Stall, Stalled};
 pub use summary::{
     BrokerSummary, ClassShare, FaultOutcome, FunctionShare, PatternShare, PerMessage,
-    ProfileSummary, RequestedSummary, RequestedWindow, Rss, RunSummary, ScenarioSummary,
+    ProfileSummary, ProgramSummary, RequestedSummary, RequestedWindow, Rss, RunSummary, ScenarioSummary,
     Throughput, WorkShare,
 };
 pub use verdict::{Awaited, Busy, Cause, Lateness, LimitedBy, Reason, Verdict};

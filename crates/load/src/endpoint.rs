@@ -131,7 +131,8 @@ impl Endpoint {
     }
 
     /// What to log in with now.
-    pub(crate) fn password(&self) -> String {
+    #[must_use]
+    pub fn password(&self) -> String {
         match &self.token {
             Some(token) => token.text(),
             None => self.password.clone(),

@@ -72,12 +72,7 @@ pub enum Error {
     /// A limit of this machine is too low for the plan.
     Limit(Problem),
     /// A program of the load failed.
-    Command {
-        /// Its name.
-        command: String,
-        /// How it ended, and its last lines.
-        detail: String,
-    },
+    Program(Problem),
     /// This machine did not give what the engine needs.
     Machine {
         /// What was attempted.
@@ -132,7 +127,9 @@ impl Error {
     #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
-            Self::Invalid(problem) | Self::Limit(problem) => problem.clone(),
+            Self::Invalid(problem) | Self::Limit(problem) | Self::Program(problem) => {
+                problem.clone()
+            },
             Self::Connect {
                 endpoint,
                 detail,
@@ -174,11 +171,6 @@ impl Error {
                 detail,
                 "check host and port: 5672 is usual for AMQP 0.9.1 (amqp://), 5671 with TLS \
                  (amqps://), 15672 is RabbitMQ's HTTP",
-            ),
-            Self::Command { command, detail } => Problem::new(
-                format!("the load's program {command} failed"),
-                detail,
-                "see what it printed (load-N.log in the run folder), and try its command line by itself",
             ),
             Self::Machine { action, detail } => Problem::new(
                 format!("cannot {action}"),

@@ -30,6 +30,19 @@ pub trait SliceSink {
     fn event(&mut self, event: RunEvent);
 }
 
+/// What became of a program that loaded the broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramEnd {
+    /// Its command line, without secrets.
+    pub command: String,
+    /// How it ended: `exit status 0`.
+    pub status: String,
+    /// The file of the run folder for what it printed.
+    pub log: String,
+    /// What it printed, as far as it is kept, without secrets.
+    pub output: String,
+}
+
 /// Something that happened during a load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunEvent {
@@ -111,18 +124,13 @@ pub enum RunEvent {
     },
     /// A client heard nothing for a while, or its event loop did not run.
     Silence(Silence),
-    /// A program of the load runs as this process, which belongs to the load generator.
-    LoadProcess {
+    /// A program runs as this process, and loads the broker, too.
+    ProgramStarted {
         /// Its number.
         pid: u32,
     },
-    /// What a program of the load printed, as far as it is kept.
-    Output {
-        /// The file of the run folder that takes it.
-        file: String,
-        /// Without secrets.
-        text: Vec<u8>,
-    },
+    /// A program that loaded the broker has ended.
+    ProgramEnded(ProgramEnd),
     /// Anything else worth a line.
     Note(String),
 }
@@ -160,7 +168,8 @@ pub struct Outcome {
 
 impl Outcome {
     /// That of a load which was stopped before it started.
-    pub(crate) fn never_started() -> Self {
+    #[must_use]
+    pub fn never_started() -> Self {
         Self {
             interrupted: true,
             ..Self::started(Clock.now())

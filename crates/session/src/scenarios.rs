@@ -4,6 +4,7 @@ use load::scenario::Scenario;
 use load::{Endpoint, Error};
 
 use crate::Experiment;
+use crate::command::CommandPlan;
 
 /// Makes a scenario from the options that an experiment has for it, for messages that are marked with
 /// this run's number; `None` where the experiment does not ask for it.
@@ -38,6 +39,6 @@ fn command(
     endpoint: &Endpoint,
     _: u32,
 ) -> Result<Option<Box<dyn Scenario>>, Error> {
-    let plan = experiment.command_plan(endpoint);
+    let plan = CommandPlan::of(experiment, endpoint);
     Ok(plan.map(|plan| Box::new(plan) as Box<dyn Scenario>))
 }

@@ -61,8 +61,8 @@ pub(crate) struct ProcUsage {
     broker: ProcessTree,
     /// Those of further brokers that are loaded.
     further: Vec<ProcessTree>,
-    /// Other programs that load the broker.
-    generators: Vec<ProcessTree>,
+    /// Other programs that load the broker, and what they used when they were last seen.
+    generators: Vec<(ProcessTree, ProcessUse)>,
     /// The broker's port.
     port: Option<u16>,
     page_bytes: u64,
@@ -108,8 +108,15 @@ impl ProcUsage {
             rss_bytes,
             threads: stat.threads,
         };
-        let generators = self.generators.iter_mut();
-        Some(generators.filter_map(ProcessTree::read).fold(own, sum))
+        let used = self.generators.iter_mut().map(|(tree, last)| {
+            // What a program has used stays used when it has ended.
+            *last = tree.read().unwrap_or(ProcessUse {
+                cpu: last.cpu,
+                ..ProcessUse::default()
+            });
+            *last
+        });
+        Some(used.fold(own, sum))
     }
 }
 
@@ -157,7 +164,8 @@ impl UsageSource for ProcUsage {
     }
 
     fn generator(&mut self, pid: u32) {
-        self.generators.push(ProcessTree::of(Some(pid)));
+        let tree = ProcessTree::of(Some(pid));
+        self.generators.push((tree, ProcessUse::default()));
     }
 
     fn leave(&mut self) {

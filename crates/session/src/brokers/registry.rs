@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::registration::{Registration, Request};
 use super::{Broker, artemis, attach, embedded, rabbitmq};
-use crate::experiment::BrokerKind;
+use crate::experiment::{BrokerKind, BrokerSpec};
 use crate::{Error, Experiment, Observer};
 
 /// The brokers that an experiment can ask for, and those that are only recognised.
@@ -65,14 +65,12 @@ pub fn start(
     }
 }
 
-/// The folder with the programs of the installation that an experiment's broker is started from, where they are not
-/// those of the path.
-pub(crate) fn programs(experiment: &Experiment) -> Option<PathBuf> {
-    let spec = &experiment.broker;
-    match spec.kind {
-        BrokerKind::Artemis => artemis::programs(spec.root.as_deref()),
-        BrokerKind::Rabbitmq | BrokerKind::Embedded | BrokerKind::Attach => None,
-    }
+/// The folder with the programs of the installation that a broker is started from, where they need not be in `PATH`.
+pub(crate) fn programs(spec: &BrokerSpec) -> Option<PathBuf> {
+    let mut brokers = BROKERS.iter();
+    let of_kind = |(kind, _): (BrokerKind, _)| kind == spec.kind;
+    let broker = brokers.find(|broker| broker.start.is_some_and(of_kind))?;
+    (broker.programs)(spec)
 }
 
 #[cfg(test)]

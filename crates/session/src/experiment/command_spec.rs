@@ -1,43 +1,14 @@
 //! `[[load]]` with `kind = "command"`: other programs as the load.
 
-use load::Endpoint;
-use load::scenario::command::{CommandPlan, Program};
-use measure::{Nanos, Problem};
+use measure::Problem;
 
 use super::validate::wrong;
 use super::{BrokerKind, Experiment, LoadKind, LoadSpec};
-use crate::{brokers, redact};
 
 impl Experiment {
     /// Whether programs are the load, in place of messages.
     pub(crate) fn has_commands(&self) -> bool {
         self.load.iter().any(|load| load.kind == LoadKind::Command)
-    }
-
-    /// The programs against `endpoint`; `None` where messages are the load.
-    pub(crate) fn command_plan(&self, endpoint: &Endpoint) -> Option<CommandPlan> {
-        if !self.has_commands() {
-            return None;
-        }
-        let url = endpoint.secret_url();
-        let port = endpoint.port.to_string();
-        let word = |word: &String| {
-            let word = word.replace("{url}", &url).replace("{port}", &port);
-            word.replace("{host}", &endpoint.host)
-        };
-        let programs = self.load.iter().enumerate();
-        let programs = programs.map(|(index, load)| Program {
-            words: load.command.iter().map(word).collect(),
-            log: format!("load-{index}.log"),
-            secret: Some((url.clone(), redact::url(&url))),
-        });
-        Some(CommandPlan {
-            programs: programs.collect(),
-            folder: brokers::programs(self),
-            warmup: self.phases.warmup.0,
-            measure: Some(self.phases.measure.0).filter(|length| *length > Nanos::ZERO),
-            drain: self.phases.drain.0,
-        })
     }
 
     /// Checks that programs are given where they are the load, and nowhere else, and that the load can reach its broker.
@@ -137,19 +108,5 @@ mod tests {
             let problem = problem(&text);
             assert!(problem.contains(part), "{text}\n{problem}");
         }
-    }
-
-    #[test]
-    fn the_brokers_address_is_filled_in_and_its_password_is_not_kept() {
-        let text = "[[load]]\nkind = 'command'\ncommand = ['x', '{url}', 'tcp://{host}:{port}']";
-        let experiment = Experiment::from_toml(text, "test").unwrap();
-        let endpoint: Endpoint = "amqp://me:s%3Ccret@h:1/v".parse().unwrap();
-        let plan = experiment.command_plan(&endpoint).unwrap();
-        let program = &plan.programs[0];
-        let url = "amqp://me:s%3Ccret@h:1/v";
-        assert_eq!(program.words, ["x", url, "tcp://h:1"]);
-        let (secret, shown) = program.secret.as_ref().unwrap();
-        assert_eq!(secret, url);
-        assert!(!shown.contains("cret"), "{shown}");
     }
 }

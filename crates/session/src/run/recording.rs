@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
 use archive::{
-    BrokerSummary, Event, FaultOutcome, RunRecord, RunWriter, ScenarioPoint, SeriesPoint,
+    BrokerSummary, Event, FaultOutcome, ProgramSummary, RunRecord, RunWriter, ScenarioPoint, SeriesPoint,
     SlicePoint,
 };
 use linux::CombinedCores;
@@ -86,6 +86,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) answered_beside: Vec<(Time, Time)>,
     /// What was done to the broker so far.
     pub(crate) faults: Vec<FaultOutcome>,
+    /// Other programs that loaded the broker, and have ended.
+    pub(super) programs: Vec<ProgramSummary>,
     /// What the broker logs, where that can be read.
     pub(super) log: Option<LogFollower>,
     pub(super) usage: Box<dyn UsageSource>,
@@ -144,6 +146,7 @@ impl<'a> Recording<'a> {
             silences: Silences::default(),
             answered_beside: Vec::new(),
             faults: Vec::new(),
+            programs: Vec::new(),
             last_usage: usage.read(),
             usage,
             sending_ended: None,
@@ -203,6 +206,17 @@ impl<'a> Recording<'a> {
         if self.record.events.len() < MOST_EVENTS {
             self.record.events.push(event);
         }
+    }
+
+    fn keep_program(&mut self, program: load::ProgramEnd) {
+        if let Some(writer) = &mut self.writer {
+            writer.write_file(&program.log, program.output.as_bytes());
+        }
+        self.programs.push(ProgramSummary {
+            command: program.command,
+            status: program.status,
+            log: program.log,
+        });
     }
 
     /// Each thread and each connection is read at both ends of the measured phase only: there may be
@@ -493,12 +507,8 @@ impl load::Sink for Recording<'_> {
             load::RunEvent::Silence(silence) => {
                 self.silences.keep(silence);
             }
-            load::RunEvent::LoadProcess { pid } => self.usage.generator(pid),
-            load::RunEvent::Output { file, text } => {
-                if let Some(writer) = &mut self.writer {
-                    writer.write_file(&file, &text);
-                }
-            }
+            load::RunEvent::ProgramStarted { pid } => self.usage.generator(pid),
+            load::RunEvent::ProgramEnded(program) => self.keep_program(program),
             load::RunEvent::Note(text) => self.note(&text),
         }
     }

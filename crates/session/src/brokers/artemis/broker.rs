@@ -8,7 +8,7 @@ use super::super::{
     managed::{Managed, Progress, Waiting, Workspace},
     registration::{Registration, Request},
 };
-use super::install::{Installation, PRODUCT};
+use super::install::{self, Installation, PRODUCT};
 use super::setup;
 use crate::Error;
 use crate::experiment::BrokerKind;
@@ -25,6 +25,7 @@ pub(in crate::brokers) const REGISTRATION: Registration = Registration {
         "/opt/apache-artemis/bin",
     ],
     install: "scripts/setup artemis",
+    programs: |spec| install::programs(spec.root.as_deref()),
     ..Registration::NONE
 };
 

@@ -66,7 +66,7 @@ impl Installation {
 }
 
 /// The folder with the installation's own programs (`artemis`), where there is one.
-pub(in crate::brokers) fn programs(root: Option<&Path>) -> Option<PathBuf> {
+pub(super) fn programs(root: Option<&Path>) -> Option<PathBuf> {
     home(root).ok().map(|home| home.join("bin"))
 }
 

@@ -7,4 +7,3 @@ mod install;
 mod setup;
 
 pub(super) use broker::REGISTRATION;
-pub(super) use install::programs;
