@@ -129,7 +129,7 @@ impl Error {
         match self {
             Self::Invalid(problem) | Self::Limit(problem) | Self::Program(problem) => {
                 problem.clone()
-            },
+            }
             Self::Connect {
                 endpoint,
                 detail,

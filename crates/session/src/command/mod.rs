@@ -111,7 +111,8 @@ impl CommandPlan {
             let pid = process.pid();
             sink.event(RunEvent::ProgramStarted { pid });
             let (shown, log) = (&program.shown, &program.log);
-            let note = format!("process {pid} loads the broker ({shown}); {log} keeps what it prints");
+            let note =
+                format!("process {pid} loads the broker ({shown}); {log} keeps what it prints");
             sink.event(RunEvent::Note(note));
             processes.push(process);
         }
@@ -236,7 +237,11 @@ impl Running<'_> {
             self.slice.reset(at, phase);
             let next = until.map_or(at + SLICE, |until| until.min(at + SLICE));
             let over = self.wait_until(next, phase);
-            at = if over { Clock.now().min(next).max(at) } else { next };
+            at = if over {
+                Clock.now().min(next).max(at)
+            } else {
+                next
+            };
             self.slice.end = at;
             self.slice.ends_phase = over || until.is_some_and(|until| at >= until);
             self.sink.slice(&self.slice);

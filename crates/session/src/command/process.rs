@@ -80,13 +80,16 @@ impl Process {
             output,
             reader,
         };
-        let guardian = process.workspace.guard(&[], crate::guardian::Command {
-            program: file,
-            arguments,
-            environment,
-            directory,
-            ..crate::guardian::Command::default()
-        });
+        let guardian = process.workspace.guard(
+            &[],
+            crate::guardian::Command {
+                program: file,
+                arguments,
+                environment,
+                directory,
+                ..crate::guardian::Command::default()
+            },
+        );
         let guardian = process
             .guardian
             .insert(guardian.map_err(|error| error.to_string())?);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
 use archive::{
-    BrokerSummary, Event, FaultOutcome, ProgramSummary, RunRecord, RunWriter, ScenarioPoint, SeriesPoint,
-    SlicePoint,
+    BrokerSummary, Event, FaultOutcome, ProgramSummary, RunRecord, RunWriter, ScenarioPoint,
+    SeriesPoint, SlicePoint,
 };
 use linux::CombinedCores;
 use linux::threads::{ThreadTimes, ThreadUse};
