@@ -42,3 +42,4 @@ pub use events::{EVENTS, Event};
 pub use options::{Options, Stacks};
 pub use perf_data::PERF_DATA;
 pub use sampler::Sampler;
+pub use symbols::go_functions;

@@ -1,6 +1,7 @@
 //! From the addresses of a stack to a node of the profile's stack tree.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use archive::profile::{Frame, StacksWriter};
 use measure::Time;
@@ -10,6 +11,9 @@ use crate::roots;
 use crate::symbols::{Place, Symbols};
 use crate::unwind::Stack;
 
+/// The frames of an address, behind those of functions that were inlined there.
+type Frames = Arc<[u32]>;
+
 /// The frames and stacks that samples have shown so far: an address is named once and not once per
 /// sample.
 #[derive(Debug)]
@@ -17,9 +21,9 @@ pub(crate) struct StackTable {
     symbols: Symbols,
     kernel: HashMap<u64, u32>,
     /// By address, and whether it is a return address.
-    user: HashMap<(u64, bool), u32>,
+    user: HashMap<(u64, bool), Frames>,
     /// Addresses whose answer came, or may yet come, from the JIT map.
-    jit: HashMap<(u64, bool), u32>,
+    jit: HashMap<(u64, bool), Frames>,
     /// By frame.
     roots: Vec<Root>,
     /// An address was in no mapping, so there are new mappings.
@@ -79,16 +83,16 @@ impl StackTable {
         // call, which at the end of a function belongs to the next one.
         let (mut in_kernel, mut in_user) = (false, false);
         for address in &stack.addresses {
-            path.push(match *address {
+            match *address {
                 Address::Kernel(ip) => {
                     let caller = std::mem::replace(&mut in_kernel, true);
-                    self.kernel_frame(ip.saturating_sub(caller.into()), sink)
+                    path.push(self.kernel_frame(ip.saturating_sub(caller.into()), sink));
                 }
                 Address::User(ip) => {
                     let caller = std::mem::replace(&mut in_user, true);
-                    self.user_frame(ip, caller, at, sink)
+                    path.extend_from_slice(&self.user_frames(ip, caller, at, sink));
                 }
-            });
+            }
         }
         if path.is_empty() {
             path.push(self.intern(&Frame::unknown(""), sink));
@@ -163,42 +167,42 @@ impl StackTable {
         frame
     }
 
-    /// The frame of an address of the process, `caller` where it is a return address.
-    fn user_frame(&mut self, ip: u64, caller: bool, at: Time, sink: &mut StacksWriter) -> u32 {
+    /// The frames of an address of the process, `caller` where it is a return address.
+    fn user_frames(&mut self, ip: u64, caller: bool, at: Time, sink: &mut StacksWriter) -> Frames {
         let key = (ip, caller);
-        if let Some(&frame) = self.user.get(&key) {
-            return frame;
+        if let Some(frames) = self.user.get(&key) {
+            return Arc::clone(frames);
         }
         let mut passing = self.symbols.is_before_jit_change(at);
-        if !passing && let Some(&frame) = self.jit.get(&key) {
-            return frame;
+        if !passing && let Some(frames) = self.jit.get(&key) {
+            return Arc::clone(frames);
         }
-        let mut found = self.symbols.user_frame(ip, caller, at);
-        if found.place == Place::Jit
-            && found.frame.is_unknown()
-            && !self.map_on_request
-            && self.symbols.refresh_jit()
-        {
+        let mut found = self.symbols.user_frames(ip, caller, at);
+        if found.is_unnamed() && !self.map_on_request && self.symbols.refresh_jit() {
             // Compiled since the map was last read.
             self.jit.clear();
             passing = self.symbols.is_before_jit_change(at);
-            found = self.symbols.user_frame(ip, caller, at);
+            found = self.symbols.user_frames(ip, caller, at);
         }
-        let frame = self.intern(&found.frame, sink);
-        if found.place == Place::Jit && found.frame.is_unknown() && self.map_on_request {
+        let frames: Frames = found
+            .frames
+            .iter()
+            .map(|it| self.intern(it, sink))
+            .collect();
+        if found.is_unnamed() && self.map_on_request {
             // Not kept: the next stack shall wait for its name, too.
             self.unnamed = true;
-            return frame;
+            return frames;
         }
         match found.place {
-            Place::File => drop(self.user.insert(key, frame)),
-            Place::Jit if !passing => drop(self.jit.insert(key, frame)),
+            Place::File => drop(self.user.insert(key, Arc::clone(&frames))),
+            Place::Jit if !passing => drop(self.jit.insert(key, Arc::clone(&frames))),
             Place::Jit => {}
             // What code without frame pointers leaves in their place can be any number: such
             // addresses are not kept, or they would fill the memory.
             Place::Nowhere => self.missed = true,
         }
-        frame
+        frames
     }
 
     fn intern(&mut self, frame: &Frame, sink: &mut StacksWriter) -> u32 {

@@ -61,3 +61,15 @@ fn fold_folds_its_corpus() {
         }
     }
 }
+
+#[test]
+fn go_names_the_functions_of_its_corpus() {
+    let number = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
+    let inlined = seeds("go_functions").into_iter().filter(|seed| {
+        let (numbers, rest) = seed.split_at(8);
+        let (offset, length) = numbers.split_at(4);
+        let (table, trees) = rest.split_at(number(length) as usize);
+        profile::go_functions(table, trees, number(offset)).len() > 1
+    });
+    assert!(inlined.count() >= 2);
+}

@@ -7,6 +7,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Output},
+    sync::Mutex,
 };
 
 /// Prints `first` when it runs all tests, and `second` when it runs one; writes down what it was asked.
@@ -37,6 +38,9 @@ fn printed(programs: &[(&str, &str, &[&str])]) -> String {
 
 /// Runs the script in a folder of its own; what it was asked for a second time, and how it ended.
 fn run(name: &str, first: &str, second: &str, code: &str) -> (String, Output) {
+    // A program that another thread starts meanwhile would hold the script open for writing, so that it cannot be run.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock();
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&place);
     let (programs, scripts) = (place.join("programs"), place.join("scripts"));

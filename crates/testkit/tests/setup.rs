@@ -14,8 +14,18 @@ use std::{
 const TOOLS: [&str; 11] = [
     "bash", "env", "cat", "printf", "sort", "rm", "tee", "chmod", "mkdir", "cp", "mv",
 ];
-const PRESENT: [&str; 9] = [
-    "cargo", "cc", "curl", "perf", "chromium", "javac", "zsh", "python3", "npm",
+const PRESENT: [&str; 11] = [
+    "cargo",
+    "cc",
+    "curl",
+    "mosquitto",
+    "nats-server",
+    "perf",
+    "chromium",
+    "javac",
+    "zsh",
+    "python3",
+    "npm",
 ];
 /// What of a checkout the script reads.
 const FILES: [&str; 5] = [

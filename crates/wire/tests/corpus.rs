@@ -64,6 +64,7 @@ fn every_target_is_replayed() {
             "client_input",
             "fold",
             "folded",
+            "go_functions",
             "method",
             "perf_data",
             "perf_script",

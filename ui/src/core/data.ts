@@ -168,7 +168,8 @@ function unpackGrid(grid: LatencyGrid, input: Varints): Histograms {
 function unpackProfile(head: ProfileHead, input: Varints): Profile {
   // A node names its parent by distance; 0 stands for none.
   const distance = input.read(new Uint32Array(head.nodes));
-  const parent = Int32Array.from(distance, (d, i) => (d === 0 ? -1 : i - d));
+  const parent = new Int32Array(head.nodes);
+  for (let i = 0; i < parent.length; i++) parent[i] = distance[i] === 0 ? -1 : i - distance[i]!;
   const frame = input.read(new Uint32Array(head.nodes));
   const classes = input.read(new Uint32Array(head.nodes));
   const time = input.read(new Float64Array(head.samples));

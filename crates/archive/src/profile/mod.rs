@@ -16,6 +16,7 @@ mod folded;
 mod format;
 mod frame_pattern;
 mod frames;
+mod grouped;
 mod known;
 mod model;
 mod open;

@@ -3,7 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use clap::{ArgGroup, Args};
 use measure::Length;
-use report::console::{self, FunctionSort, FunctionTable, Shape};
+use report::console::{self, FunctionRowOf, FunctionSort, FunctionTable, Shape};
 use session::experiment::ProfileSpec;
 use session::{RecordOptions, Stacks, Target};
 
@@ -107,6 +107,7 @@ fn show(carried: &CarriedOut) -> Result<(), Failure> {
     output::print(&console::warnings(&warnings, style))?;
     for profile in profiles {
         let table = FunctionTable {
+            of: FunctionRowOf::Function,
             limit: 12,
             sort: FunctionSort::SelfShare,
             only: &|_| true,

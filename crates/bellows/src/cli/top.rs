@@ -1,9 +1,10 @@
-//! `top`: where a profile spent its time, or its other events, by function and by class, and whose work it was, by Erlang process.
+//! `top`: where a profile spent its time, or its other events, by function, module, thread and class, and whose work it
+//! was, by Erlang process.
 
 use archive::profile::{Profile, WorkBy};
 use clap::{Args, ValueEnum};
 use regex::Regex;
-use report::console::{self, FunctionSort, FunctionTable};
+use report::console::{self, FunctionRowOf, FunctionSort, FunctionTable};
 
 use super::profile_part::{ProfileArgs, ProfilePart};
 use crate::failure::{Done, Failure};
@@ -13,6 +14,7 @@ const EXAMPLES: &str = "\
 Examples:
   bellows top last
   bellows top last --sort total --grep '^\\$rabbit_' --limit 40
+  bellows top last --by module --sort total
   bellows top last --by class
   bellows top last --by process
   bellows top last --event mmap
@@ -28,14 +30,14 @@ pub(crate) struct TopArgs {
     /// Rows to show
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
     limit: usize,
-    /// Order of the functions, largest first
-    #[arg(long, default_value = "self")]
-    sort: Sort,
-    /// Show only functions whose name matches
+    /// Order of functions, modules or threads, largest first; `self` unless another is given
+    #[arg(long)]
+    sort: Option<Sort>,
+    /// Show only functions, modules or threads whose name matches
     #[arg(long, value_name = "REGEX")]
     grep: Option<Regex>,
-    /// Split the samples by class, or by the Erlang process that ran, in place of functions
-    #[arg(long, value_name = "WHAT", conflicts_with_all = ["sort", "grep"])]
+    /// Modules or threads in place of functions, or the samples split by class or by the Erlang process that ran
+    #[arg(long, value_name = "WHAT")]
     by: Option<By>,
     /// Print the rows as a JSON array
     #[arg(long)]
@@ -55,6 +57,10 @@ enum Sort {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum By {
+    /// Erlang modules, Java classes, libraries, programs, the kernel
+    Module,
+    /// Threads by what they are for: scheduler, aux
+    Thread,
     /// What the time goes into: garbage collection, allocators, scheduling, and so on
     Class,
     /// Each process by its name: `queue orders-7`
@@ -68,18 +74,49 @@ enum By {
 }
 
 impl TopArgs {
-    /// Prints what the time went into, or whose work it was.
-    fn work(&self, profile: &Profile, name: &str, by: By) -> Result<(), Failure> {
-        let by = match by {
-            By::Class if self.json => return output::print_json(&profile.class_shares()),
-            By::Class => return output::print(&console::classes(profile, output::style())),
-            By::Process => WorkBy::Process,
-            By::Role => WorkBy::Role,
-            By::Connection => WorkBy::Connection,
-            By::Vhost => WorkBy::VirtualHost,
+    /// Prints the table.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        let part = self.profile.open()?;
+        let by = match self.by {
+            None => return self.functions(&part, FunctionRowOf::Function),
+            Some(By::Module) => return self.functions(&part, FunctionRowOf::Module),
+            Some(By::Thread) => return self.functions(&part, FunctionRowOf::Thread),
+            Some(By::Class) => None,
+            Some(By::Process) => Some(WorkBy::Process),
+            Some(By::Role) => Some(WorkBy::Role),
+            Some(By::Connection) => Some(WorkBy::Connection),
+            Some(By::Vhost) => Some(WorkBy::VirtualHost),
         };
+        let unused = [
+            ("--sort", self.sort.is_some()),
+            ("--grep", self.grep.is_some()),
+        ];
+        if let Some((option, _)) = unused.into_iter().find(|(_, given)| *given) {
+            return Err(Failure::usage(
+                format!("{option} has no effect on what the samples are split by"),
+                "leave it out, or take --by module, --by thread or no --by",
+            ));
+        }
+        match by {
+            None => self.classes(&part.profile)?,
+            Some(by) => self.work(&part, by)?,
+        }
+        Ok(Done::Fine)
+    }
+
+    /// Prints what the time went into.
+    fn classes(&self, profile: &Profile) -> Result<(), Failure> {
+        match self.json {
+            true => output::print_json(&profile.class_shares()),
+            false => output::print(&console::classes(profile, output::style())),
+        }
+    }
+
+    /// Prints whose work it was.
+    fn work(&self, part: &ProfilePart, by: WorkBy) -> Result<(), Failure> {
+        let profile = &part.profile;
         if !profile.tells_work(by) {
-            return Err(identifiers_only(name));
+            return Err(identifiers_only(&part.name));
         }
         if self.json {
             return output::print_json(&console::work_rows(profile, by, self.limit));
@@ -87,25 +124,14 @@ impl TopArgs {
         output::print(&console::work(profile, by, self.limit, output::style()))
     }
 
-    /// Prints the table.
-    pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let part = self.profile.open()?;
-        if let Some(by) = self.by {
-            self.work(&part.profile, &part.name, by)?;
-            return Ok(Done::Fine);
-        }
-        self.functions(&part)?;
-        Ok(Done::Fine)
-    }
-
-    /// Prints the functions.
-    fn functions(&self, part: &ProfilePart) -> Result<(), Failure> {
+    /// Prints functions, or what stands in their place.
+    fn functions(&self, part: &ProfilePart, of: FunctionRowOf) -> Result<Done, Failure> {
         let only = |name: &str| self.grep.as_ref().is_none_or(|regex| regex.is_match(name));
         let sort = match self.sort {
-            Sort::SelfShare => FunctionSort::SelfShare,
-            Sort::Total => FunctionSort::Total,
-            Sort::Change if part.rest.is_some() => FunctionSort::Change,
-            Sort::Change => {
+            None | Some(Sort::SelfShare) => FunctionSort::SelfShare,
+            Some(Sort::Total) => FunctionSort::Total,
+            Some(Sort::Change) if part.rest.is_some() => FunctionSort::Change,
+            Some(Sort::Change) => {
                 return Err(Failure::usage(
                     "--sort change needs a part to compare with the rest",
                     "give --where, such as --where stall",
@@ -113,6 +139,7 @@ impl TopArgs {
             }
         };
         let table = FunctionTable {
+            of,
             limit: self.limit,
             sort,
             only: &only,
@@ -120,9 +147,11 @@ impl TopArgs {
             which: part.which.as_deref(),
         };
         if self.json {
-            return output::print_json(&table.rows(&part.profile).shown);
+            output::print_json(&table.rows(&part.profile).shown)?;
+        } else {
+            output::print(&console::functions(&part.profile, &table, output::style()))?;
         }
-        output::print(&console::functions(&part.profile, &table, output::style()))
+        Ok(Done::Fine)
     }
 }
 

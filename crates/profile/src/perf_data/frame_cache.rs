@@ -8,7 +8,7 @@ use crate::record::Address;
 const MOST_ADDRESSES: usize = 1 << 20;
 
 /// Frames by address, and whether it is a return address.
-type Frames = HashMap<(u64, bool), u32>;
+type Frames = HashMap<(u64, bool), Box<[u32]>>;
 
 /// Frames of the kernel, and of each process as long as its memory is the same.
 #[derive(Default)]
@@ -42,13 +42,13 @@ impl FrameCache {
         }
     }
 
-    /// The frame of an address of the kernel or of the process, looked up where it is new.
-    pub(super) fn frame(
+    /// The frames of an address of the kernel or of the process, looked up where it is new.
+    pub(super) fn frames(
         &mut self,
         address: Address,
         is_caller: bool,
-        look_up: impl FnOnce() -> u32,
-    ) -> u32 {
+        look_up: impl FnOnce() -> Box<[u32]>,
+    ) -> &[u32] {
         if self.len > MOST_ADDRESSES {
             *self = Self {
                 pid: self.pid,
@@ -68,7 +68,7 @@ impl FrameCache {
                 (&mut known.frames, ip)
             }
         };
-        *frames.entry((ip, is_caller)).or_insert_with(|| {
+        frames.entry((ip, is_caller)).or_insert_with(|| {
             self.len += 1;
             look_up()
         })

@@ -143,22 +143,22 @@ impl Processes {
         self.symbols.knows_kernel()
     }
 
-    /// The frame of an address of a process or of the kernel, `caller` where it is a return address.
-    pub(super) fn frame(&mut self, pid: u32, address: Address, caller: bool) -> Frame {
+    /// The frames of an address of a process or of the kernel, one at least, `caller` where it is a return address.
+    pub(super) fn frames(&mut self, pid: u32, address: Address, caller: bool) -> Vec<Frame> {
         match address {
             Address::Kernel(ip) => {
                 let ip = ip.saturating_sub(caller.into());
-                self.symbols.kernel_frame(ip, self.kernel_text)
+                vec![self.symbols.kernel_frame(ip, self.kernel_text)]
             }
             Address::User(ip) => {
                 if !self.has_room_for_process(pid) {
-                    return Frame::unknown("");
+                    return vec![Frame::unknown("")];
                 }
                 let process = self.by_pid.entry(pid).or_default();
                 let memory = (process.memory).get_or_insert_with(|| RecordedProcess::new(pid));
                 memory.set_jit_kind(process.jit_kind);
                 let mapping = process.mappings.at(ip.saturating_sub(caller.into()));
-                self.symbols.user_frame(memory, mapping, ip, caller)
+                self.symbols.user_frames(memory, mapping, ip, caller)
             }
         }
     }

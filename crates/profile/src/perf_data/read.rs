@@ -156,11 +156,11 @@ impl<'h> Reader<'h> {
                 Address::Kernel(_) => std::mem::replace(&mut in_kernel, true),
                 Address::User(_) => std::mem::replace(&mut in_user, true),
             };
-            let frame = self.frames.frame(address, is_caller, || {
-                let frame = self.processes.frame(pid, address, is_caller);
-                self.builder.frame(&frame)
+            let frames = self.frames.frames(address, is_caller, || {
+                let frames = self.processes.frames(pid, address, is_caller);
+                frames.iter().map(|it| self.builder.frame(it)).collect()
             });
-            path.push(frame);
+            path.extend_from_slice(frames);
         }
         if path.is_empty() {
             path.push(self.builder.frame(&archive::profile::Frame::unknown("")));

@@ -1,9 +1,8 @@
 //! Symbols of ELF files: `.symtab` and `.dynsym` of the file itself, of its separate debug file
-//! where one is installed, and the entries of its procedure linkage table.
+//! where one is installed, and the entries of its procedure linkage table; Go's own table of functions.
 
-use std::fs::File;
+use std::borrow::Cow;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use linux::maps::Mapping;
@@ -14,7 +13,9 @@ use object::{
 };
 
 use super::bias::bias;
+use super::files::open;
 use super::function_starts::function_starts;
+use super::go::GoFunctions;
 use super::selected::{Loaded, selected};
 use super::table::{Binding, Builder, Table};
 
@@ -30,6 +31,7 @@ pub(crate) struct ElfSymbols {
     /// Loadable segments: place in the file, length there, address.
     segments: Vec<(u64, u64, u64)>,
     table: Table,
+    go: Option<GoFunctions>,
 }
 
 impl ElfSymbols {
@@ -63,7 +65,7 @@ impl ElfSymbols {
         Ok(Self::with(&file, builder))
     }
 
-    fn with<'d>(file: &impl Object<'d>, builder: Builder) -> Self {
+    fn with<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, builder: Builder) -> Self {
         let segments = file.segments().map(|segment| {
             let (offset, size) = segment.file_range();
             (offset, size, segment.address())
@@ -76,27 +78,35 @@ impl ElfSymbols {
         Self {
             table: builder.build(end.unwrap_or(u64::MAX)),
             segments,
+            go: GoFunctions::of(file),
         }
     }
 
-    /// The function at `offset` of the file.
-    pub(crate) fn find(&self, offset: u64) -> Option<&str> {
+    /// The function at `offset` of the file, behind those that are known to be inlined there, innermost first; none
+    /// where it has no name.
+    pub(crate) fn functions(&self, offset: u64) -> Vec<Cow<'_, str>> {
+        let Some(address) = self.address(offset) else {
+            return Vec::new();
+        };
+        let go = self.go.as_ref().map(|go| go.names(address));
+        match go.filter(|names| !names.is_empty()) {
+            Some(names) => names.into_iter().map(Cow::Owned).collect(),
+            None => self
+                .table
+                .find(address)
+                .map(Cow::Borrowed)
+                .into_iter()
+                .collect(),
+        }
+    }
+
+    /// The address that the file states for `offset` in it.
+    fn address(&self, offset: u64) -> Option<u64> {
         let inside = |&&(start, size, _): &&(u64, u64, u64)| {
             offset.checked_sub(start).is_some_and(|into| into < size)
         };
         let (start, _, address) = self.segments.iter().find(inside)?;
-        self.table.find(address.wrapping_add(offset - start))
-    }
-}
-
-/// Only plain files: a path of another process may name a pipe or a device.
-pub(crate) fn open(path: &Path) -> io::Result<File> {
-    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-    let file = File::options().read(true).custom_flags(flags).open(path)?;
-    if file.metadata()?.is_file() {
-        Ok(file)
-    } else {
-        Err(io::ErrorKind::InvalidInput.into())
+        Some(address.wrapping_add(offset - start))
     }
 }
 
@@ -283,9 +293,9 @@ mod tests {
             .find(|m| m.start <= address && address < m.end)
             .unwrap();
         let offset = address - map.start + map.offset;
-        let found = symbols.find(offset).expect("a symbol");
-        assert!(found.contains("bellows_elf_test_function"), "{found}");
-        assert_eq!(symbols.find(u64::MAX), None);
+        let found = symbols.functions(offset);
+        assert!(found[0].contains("bellows_elf_test_function"), "{found:?}");
+        assert!(symbols.functions(u64::MAX).is_empty());
     }
 
     #[test]
@@ -298,8 +308,8 @@ mod tests {
             ElfSymbols::load(Path::new(&*libc.path), Path::new("/"), &libc.path, None).unwrap();
         let address = libc::getenv as *const () as u64;
         assert_eq!(
-            symbols.find(address - libc.start + libc.offset),
-            Some("getenv")
+            symbols.functions(address - libc.start + libc.offset),
+            ["getenv"]
         );
     }
 
@@ -313,7 +323,7 @@ mod tests {
         for i in 0..512 {
             let mut bytes = image.to_vec();
             bytes[i] ^= 0xff;
-            let _ = ElfSymbols::of_image(&bytes).map(|symbols| symbols.find(0x1000).is_some());
+            let _ = ElfSymbols::of_image(&bytes).map(|symbols| symbols.functions(0x1000).len());
         }
         for len in (0..image.len()).step_by(997) {
             let _ = ElfSymbols::of_image(&image[..len]);

@@ -1,8 +1,9 @@
-//! Where the files of a process can be read.
+//! Where the files of a process can be read, and opening them.
 
-use std::fs;
-use std::io::{Read as _, Seek as _, SeekFrom};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 
 use linux::maps::{self, Mapping};
 
@@ -19,12 +20,23 @@ pub(crate) fn files_of(pid: u32, mapping: &Mapping) -> Vec<PathBuf> {
     }
 }
 
+/// Only plain files: a path of another process may name a pipe or a device.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::ErrorKind::InvalidInput.into())
+    }
+}
+
 /// The kernel maps the same image into every process, so ours serves.
 pub(crate) fn vdso_image() -> Option<Vec<u8>> {
     let maps = maps::maps(std::process::id())?;
     let vdso = maps.iter().find(|mapping| &*mapping.path == "[vdso]")?;
     let len = usize::try_from(vdso.end.checked_sub(vdso.start)?).ok()?;
-    let mut memory = fs::File::open("/proc/self/mem").ok()?;
+    let mut memory = File::open("/proc/self/mem").ok()?;
     memory.seek(SeekFrom::Start(vdso.start)).ok()?;
     let mut image = vec![0; len];
     memory.read_exact(&mut image).ok()?;

@@ -3,12 +3,14 @@
 //! Own look-up over the `object` crate rather than `blazesym`: a profile needs the function that
 //! covers an address, once per distinct address, from tables that stay in memory after the process
 //! has gone. That is a sorted table of what `.symtab`, `.dynsym`, `/proc/kallsyms` and the JIT map
-//! say; line numbers and inlined calls, for which `blazesym` brings a DWARF reader, are not asked.
+//! say, and for Go, whose table has inlined calls too, a reader of its own (`go`); line numbers and inlined calls of
+//! other languages, for which `blazesym` brings a DWARF reader, are not asked.
 
 mod bias;
 mod elf;
 mod files;
 mod function_starts;
+mod go;
 mod jit;
 mod kernel;
 mod name;
@@ -22,8 +24,9 @@ use linux::Status;
 use linux::maps::{self, Mapping};
 use measure::Time;
 
-pub(crate) use self::elf::open as open_file;
-pub(crate) use self::files::{files_of, vdso_image};
+pub(crate) use self::files::{files_of, open as open_file, vdso_image};
+pub use self::go::go_functions;
+pub(crate) use self::go::is_go;
 pub(crate) use self::recorded::{RecordedProcess, RecordedSymbols, build_id, compiled_by};
 pub(crate) use self::space::{Place, Resolved};
 
@@ -114,10 +117,10 @@ impl Symbols {
         self.kernel.frame(address)
     }
 
-    /// The frame of an address of the process at the instant `at`, `caller` where it is a return
+    /// The frames of an address of the process at the instant `at`, `caller` where it is a return
     /// address: the instruction after a call, which at the end of a function belongs to the next.
-    pub(crate) fn user_frame(&self, ip: u64, caller: bool, at: Time) -> Resolved {
-        self.space.frame(&self.modules, ip, caller, at)
+    pub(crate) fn user_frames(&self, ip: u64, caller: bool, at: Time) -> Resolved {
+        self.space.frames(&self.modules, ip, caller, at)
     }
 }
 
@@ -164,14 +167,14 @@ mod tests {
     #[test]
     fn functions_of_this_process_have_their_names() {
         let symbols = own();
-        let frame = symbols
-            .user_frame(findme as *const () as u64, false, Time(0))
-            .frame;
+        let frame = &symbols
+            .user_frames(findme as *const () as u64, false, Time(0))
+            .frames[0];
         assert!(frame.name.ends_with("tests::findme"), "{frame:?}");
         assert_eq!(frame.kind, FrameKind::Native);
-        let frame = symbols
-            .user_frame(libc::getenv as *const () as u64, false, Time(0))
-            .frame;
+        let frame = &symbols
+            .user_frames(libc::getenv as *const () as u64, false, Time(0))
+            .frames[0];
         if frame.module.starts_with("libc.so") {
             assert_eq!(
                 (frame.name.as_str(), frame.kind),
@@ -179,8 +182,8 @@ mod tests {
             );
         }
         assert_eq!(
-            symbols.user_frame(1, false, Time(0)).frame,
-            Frame::unknown("")
+            symbols.user_frames(1, false, Time(0)).frames,
+            [Frame::unknown("")]
         );
         assert_eq!(symbols.kernel_frame(1), Frame::unknown("[kernel]"));
     }
@@ -190,7 +193,7 @@ mod tests {
         let symbols = ElfSymbols::of_image(&vdso_image().expect("an image")).expect("a vdso");
         let known = (0..0x4000)
             .step_by(16)
-            .filter_map(|offset| symbols.find(offset));
+            .flat_map(|offset| symbols.functions(offset));
         assert!(known.into_iter().any(|name| name.contains("clock_gettime")));
     }
 }

@@ -43,20 +43,20 @@ impl RecordedSymbols {
         self.kernel.get_or_insert_with(load).frame(address)
     }
 
-    /// The frame of an address of a process that lies in this mapping, `caller` where it is a return address. The
+    /// The frames of an address of a process that lies in this mapping, `caller` where it is a return address. The
     /// mapping's file is read where it is new.
-    pub(crate) fn user_frame(
+    pub(crate) fn user_frames(
         &mut self,
         process: &RecordedProcess,
         mapping: Option<&Mapping>,
         ip: u64,
         caller: bool,
-    ) -> Frame {
+    ) -> Vec<Frame> {
         // Their paths are ours.
         let found = mapping.map(|mapping| (mapping, self.modules.of(mapping, std::process::id())));
         let at = Time(u64::MAX);
-        let resolved = process.0.frame_in(&self.modules, found, ip, caller, at);
-        resolved.frame
+        let resolved = process.0.frames_in(&self.modules, found, ip, caller, at);
+        resolved.frames
     }
 }
 

@@ -1,5 +1,6 @@
 //! The mapped files of a process, and from its addresses to frames.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -13,11 +14,19 @@ use super::selected::Loaded;
 use super::{files, name};
 use crate::memory::ProcessMemory;
 
-/// A frame, and where its address lies.
+/// The frames of an address, and where it lies.
 #[derive(Debug)]
 pub(crate) struct Resolved {
-    pub(crate) frame: Frame,
+    /// One at least; behind those of functions that were inlined there, innermost first.
+    pub(crate) frames: Vec<Frame>,
     pub(crate) place: Place,
+}
+
+impl Resolved {
+    /// Whether a compiler made what is there, and has not told its name.
+    pub(crate) fn is_unnamed(&self) -> bool {
+        self.place == Place::Jit && self.frames.iter().any(Frame::is_unknown)
+    }
 }
 
 /// Where an address lies.
@@ -143,15 +152,15 @@ impl AddressSpace {
         true
     }
 
-    /// The frame of an address at the instant `at`, `caller` where it is a return address.
-    pub(super) fn frame(&self, modules: &Modules, ip: u64, caller: bool, at: Time) -> Resolved {
+    /// The frames of an address at the instant `at`, `caller` where it is a return address.
+    pub(super) fn frames(&self, modules: &Modules, ip: u64, caller: bool, at: Time) -> Resolved {
         let found = self.mapping_at(ip.saturating_sub(caller.into()));
         let found = found.map(|(mapping, module)| (mapping, *module));
-        self.frame_in(modules, found, ip, caller, at)
+        self.frames_in(modules, found, ip, caller, at)
     }
 
     /// The same of an address that lies in a mapping with this module.
-    pub(super) fn frame_in(
+    pub(super) fn frames_in(
         &self,
         modules: &Modules,
         found: Option<(&Mapping, Option<usize>)>,
@@ -164,12 +173,16 @@ impl AddressSpace {
             && let Some(module) = modules.all.get(module)
         {
             let offset = (address - mapping.start).wrapping_add(mapping.offset);
-            let frame = match module.symbols.find(offset) {
-                Some(symbol) => Frame::new(name::demangle(symbol), &module.name, module.kind),
-                None => Frame::unknown(&module.name),
+            let functions = module.symbols.functions(offset).into_iter();
+            let named = |symbol: Cow<'_, str>| {
+                Frame::new(name::demangle(&symbol), &module.name, module.kind)
             };
+            let mut frames: Vec<Frame> = functions.map(named).collect();
+            if frames.is_empty() {
+                frames.push(Frame::unknown(&module.name));
+            }
             return Resolved {
-                frame,
+                frames,
                 place: Place::File,
             };
         }
@@ -186,7 +199,10 @@ impl AddressSpace {
             (None, Some(_)) => (Frame::unknown("[jit]"), Place::Jit),
             (None, None) => (Frame::unknown(""), Place::Nowhere),
         };
-        Resolved { frame, place }
+        Resolved {
+            frames: vec![frame],
+            place,
+        }
     }
 
     fn mapping_at(&self, address: u64) -> Option<&(Mapping, Option<usize>)> {

@@ -9,7 +9,7 @@ use linux::{cpus, threads};
 
 use super::copied::CopiedStacks;
 use super::{FramePointers, Unwinder};
-use crate::beam::{self, Scheduler, Vm};
+use crate::beam::{self, ProcessLayout, Scheduler, Vm};
 use crate::kernel_event::KernelEvent;
 use crate::memory::ProcessMemory;
 use crate::options::Stacks;
@@ -29,47 +29,50 @@ pub(crate) fn by_frame_pointers() -> Box<dyn Unwinder> {
 
 /// The unwinder for a process and an event.
 pub(crate) fn choose(pid: u32, stacks: Stacks, event: KernelEvent) -> Chosen {
-    let plain = |note| Chosen {
+    let plain = Chosen {
         unwinder: by_frame_pointers(),
-        note,
+        note: None,
     };
+    if stacks != Stacks::Whole {
+        return plain;
+    }
     let maps = maps::maps(pid).unwrap_or_default();
-    let runtime = maps.iter().find_map(|it| Some((runtime_of(it)?, it)));
-    let Some((runtime, library)) = runtime.filter(|_| stacks == Stacks::Whole) else {
-        return plain(None);
-    };
-    let (vm, unfamiliar) = match runtime {
-        Runtime::Jvm => (None, None),
-        Runtime::Beam => match look_into(pid, library) {
-            Ok(vm) => (Some(vm), None),
-            Err(why) => (None, Some(why)),
+    match Runtime::of(pid, &maps) {
+        Runtime::Go => plain,
+        Runtime::Beam(emulator) => for_beam(pid, event, emulator),
+        Runtime::Native => match copier(pid, event, None) {
+            Ok(copier) => Chosen {
+                unwinder: Box::new(CopiedStacks::new(pid, copier)),
+                ..plain
+            },
+            Err(note) => Chosen {
+                note: Some(note),
+                ..plain
+            },
         },
+    }
+}
+
+fn for_beam(pid: u32, event: KernelEvent, emulator: &Mapping) -> Chosen {
+    let (vm, unfamiliar) = match look_into(pid, emulator) {
+        Ok(vm) => (Some(vm), None),
+        Err(why) => (None, Some(why)),
     };
-    let last = cpus::online().into_iter().max().unwrap_or(0);
-    let process = vm.as_ref().map(|vm| &vm.process);
-    let copier = StackCopier::load(pid, last.saturating_add(1), event, process);
-    let copier = match copier {
-        Ok(copier) => Arc::new(copier),
-        Err(error) => {
-            return plain(Some(format!(
-                "stacks are unwound by frame pointers alone, because the kernel does not allow \
-                 copying them ({error}): run as root, or give bellows the capabilities BPF and \
-                 PERFMON, on Linux 5.15 or later"
-            )));
+    let copier = match copier(pid, event, vm.as_ref().map(|vm| &vm.process)) {
+        Ok(copier) => copier,
+        Err(note) => {
+            return Chosen {
+                unwinder: by_frame_pointers(),
+                note: Some(note),
+            };
         }
     };
-    if runtime == Runtime::Jvm {
-        return Chosen {
-            unwinder: Box::new(CopiedStacks::of_java(pid, copier)),
-            note: None,
-        };
-    }
     let schedulers = threads::ids(pid).into_iter().filter_map(|tid| {
         let scheduler = Scheduler::of_thread(&threads::name(pid, tid)?)?;
         Some((tid, *vm.as_ref()?.current_process.get(&scheduler)?))
     });
     let schedulers: Vec<_> = schedulers.collect();
-    let unwinder = CopiedStacks::new(pid, copier, vm, schedulers.into_iter());
+    let unwinder = CopiedStacks::of_beam(pid, copier, vm, schedulers.into_iter());
     Chosen {
         unwinder: Box::new(unwinder),
         note: unfamiliar.map(|why| {
@@ -81,21 +84,46 @@ pub(crate) fn choose(pid: u32, stacks: Stacks, event: KernelEvent) -> Chosen {
     }
 }
 
-/// A virtual machine whose own code has stacks of its own making.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Runtime {
-    Beam,
-    Jvm,
+/// The program that copies stacks; what to say where there is none.
+fn copier(
+    pid: u32,
+    event: KernelEvent,
+    process: Option<&ProcessLayout>,
+) -> Result<Arc<StackCopier>, String> {
+    let last = cpus::online().into_iter().max().unwrap_or(0);
+    let copier = StackCopier::load(pid, last.saturating_add(1), event, process);
+    copier.map(Arc::new).map_err(|error| {
+        format!(
+            "stacks are unwound by frame pointers alone, because the kernel does not allow \
+             copying them ({error}): run as root, or give bellows the capabilities BPF and \
+             PERFMON, on Linux 5.15 or later"
+        )
+    })
 }
 
-/// The virtual machine whose code is mapped here.
-fn runtime_of(mapping: &Mapping) -> Option<Runtime> {
-    let name = mapping.path.rsplit('/').next().unwrap_or_default();
-    match name {
-        _ if !maps::is_file(mapping) => None,
-        "libjvm.so" => Some(Runtime::Jvm),
-        _ if name.starts_with("beam.") => Some(Runtime::Beam),
-        _ => None,
+/// What a process's code needs for its stacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runtime<'m> {
+    /// Erlang functions have stacks of their own; this is where the emulator is.
+    Beam(&'m Mapping),
+    /// All code keeps frame pointers, and has no unwind tables; its stacks are those of goroutines, which threads
+    /// change for each other.
+    Go,
+    /// Unwind tables, and frame pointers where there are none.
+    Native,
+}
+
+impl<'m> Runtime<'m> {
+    fn of(pid: u32, maps: &'m [Mapping]) -> Self {
+        let emulator = maps.iter().find(|it| {
+            let name = it.path.rsplit('/').next().unwrap_or_default();
+            maps::is_file(it) && name.starts_with("beam.")
+        });
+        match emulator {
+            Some(emulator) => Self::Beam(emulator),
+            None if symbols::is_go(pid) => Self::Go,
+            None => Self::Native,
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 //! Unwinding from copies of the stack: native code by its unwind tables, and the Erlang code that
-//! called it by the stack of its process; Java code by its frame pointers.
+//! called it by the stack of its process; what other compilers made by its frame pointers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,10 +10,14 @@ use perf_event_open_sys::bindings::perf_event_attr;
 
 use super::erlang::Code;
 use super::native::{End, NativeUnwinder};
-use super::{FramePointers, Stack, Unwinder, java};
+use super::{FramePointers, Stack, Unwinder, compiled};
 use crate::beam::{ProcessId, Vm};
 use crate::record::{Address, SampleRecord};
 use crate::stack_copy::{StackCopier, StackCopy, ThreadStack};
+
+/// Stacks of a thread that are looked up at most: that of one that changes them all the time, as coroutines do, is copied
+/// by guessing.
+const MOST_STACKS: u32 = 64;
 
 /// Unwinds what the program of [`StackCopier`] has copied; a sample that it left to the kernel, by
 /// frame pointers.
@@ -22,10 +26,16 @@ pub(super) struct CopiedStacks {
     copier: Arc<StackCopier>,
     native: NativeUnwinder,
     plain: FramePointers,
-    vm: Option<Vm>,
-    /// What is compiled is Java, on the threads' own stacks.
-    java: bool,
+    compiled: CompiledCode,
     threads: HashMap<u32, KnownThread>,
+}
+
+/// Where code that a JIT compiled has its frames.
+enum CompiledCode {
+    /// On the stacks of Erlang processes, where it is known how to find those.
+    InErlangProcesses(Option<Vm>),
+    /// On the threads' own stacks: Java, and whatever else keeps frame pointers.
+    OnThreads,
 }
 
 /// What the program was told of a thread.
@@ -34,12 +44,26 @@ struct KnownThread {
     stack: ThreadStack,
     /// Its first frame was seen, so that nothing above it is copied.
     settled: bool,
+    /// How often it was told.
+    told: u32,
 }
 
 impl CopiedStacks {
-    /// For a process; `schedulers` are the threads that run Erlang processes, each with the address
+    /// For any process but an Erlang virtual machine.
+    pub(super) fn new(pid: u32, copier: Arc<StackCopier>) -> Self {
+        Self {
+            pid,
+            threads: HashMap::new(),
+            copier,
+            native: NativeUnwinder::new(pid),
+            plain: FramePointers::new(),
+            compiled: CompiledCode::OnThreads,
+        }
+    }
+
+    /// For an Erlang virtual machine; `schedulers` are the threads that run Erlang processes, each with the address
     /// where it writes down which.
-    pub(super) fn new(
+    pub(super) fn of_beam(
         pid: u32,
         copier: Arc<StackCopier>,
         vm: Option<Vm>,
@@ -53,31 +77,24 @@ impl CopiedStacks {
             copier.set_thread(tid, stack);
             let known = KnownThread {
                 stack,
-                settled: false,
+                ..KnownThread::default()
             };
             (tid, known)
         });
         Self {
-            pid,
             threads: threads.collect(),
-            copier,
-            native: NativeUnwinder::new(pid),
-            plain: FramePointers::new(),
-            vm,
-            java: false,
+            compiled: CompiledCode::InErlangProcesses(vm),
+            ..Self::new(pid, copier)
         }
     }
 
-    /// For a Java virtual machine.
-    pub(super) fn of_java(pid: u32, copier: Arc<StackCopier>) -> Self {
-        Self {
-            java: true,
-            ..Self::new(pid, copier, None, std::iter::empty())
-        }
-    }
-
-    /// Unwinds native and Java code in turn; what the copy does not hold, by frame pointers alone.
-    fn unwind_java(&mut self, sample: &SampleRecord<'_>, copy: &StackCopy<'_>, stack: &mut Stack) {
+    /// Unwinds native and compiled code in turn; what the copy does not hold, by frame pointers alone.
+    fn unwind_thread(
+        &mut self,
+        sample: &SampleRecord<'_>,
+        copy: &StackCopy<'_>,
+        stack: &mut Stack,
+    ) {
         let addresses = &mut stack.addresses;
         let leaf = if self.native.is_compiled(copy.ip) {
             addresses.push(Address::User(copy.ip));
@@ -89,10 +106,10 @@ impl CopiedStacks {
             let take = &mut |address| addresses.push(Address::User(address));
             self.native.unwind(copy, take)
         };
-        let end = java::follow(&mut self.native, copy, leaf, addresses);
+        let end = compiled::follow(&mut self.native, copy, leaf, addresses);
         stack.rooted = matches!(end, End::Root { .. });
         if !stack.rooted {
-            java::add_rest(addresses, sample.chain.addresses());
+            compiled::add_rest(addresses, sample.chain.addresses());
         }
         self.learn(sample.tid, copy.sp, end);
     }
@@ -106,9 +123,11 @@ impl CopiedStacks {
             End::Compiled { sp, .. } | End::Root { sp } => Some(sp),
             End::Lost => None,
         };
-        if inside && (known.settled || top.is_none()) {
+        let is_known = inside && (known.settled || top.is_none());
+        if is_known || known.told == MOST_STACKS {
             return;
         }
+        known.told += 1;
         let Some(mapping) = maps::range_around(self.pid, sp) else {
             return;
         };
@@ -120,6 +139,7 @@ impl CopiedStacks {
                 ..stack
             },
             settled: top.is_some(),
+            told: known.told,
         };
         self.copier.set_thread(tid, known.stack);
     }
@@ -135,7 +155,7 @@ impl Unwinder for CopiedStacks {
     }
 
     fn needs_user_chain(&self) -> bool {
-        self.java
+        matches!(self.compiled, CompiledCode::OnThreads)
     }
 
     fn refresh(&mut self) {
@@ -154,22 +174,23 @@ impl Unwinder for CopiedStacks {
         stack.unwinding = Unwinding::StackCopy;
         stack.copied = copy.len();
         stack.value = Some(copy.value);
-        let layout = self.vm.as_ref().map(|vm| vm.identifiers);
+        stack.process = None;
+        let CompiledCode::InErlangProcesses(vm) = &self.compiled else {
+            return self.unwind_thread(sample, &copy, stack);
+        };
+        let layout = vm.as_ref().map(|vm| vm.identifiers);
         stack.process = layout.and_then(|layout| ProcessId::of_term(copy.identifier, layout));
-        if self.java {
-            return self.unwind_java(sample, &copy, stack);
-        }
         let addresses = &mut stack.addresses;
         if self.native.is_compiled(copy.ip) {
             addresses.push(Address::User(copy.ip));
-            stack.rooted = erlang(self.vm.as_ref(), &self.native, &copy, copy.bp, addresses);
+            stack.rooted = erlang(vm.as_ref(), &self.native, &copy, copy.bp, addresses);
             return;
         }
         let take = &mut |address| addresses.push(Address::User(address));
         let end = self.native.unwind(&copy, take);
         stack.rooted = match end {
             End::Compiled { frame, .. } => {
-                erlang(self.vm.as_ref(), &self.native, &copy, frame, addresses)
+                erlang(vm.as_ref(), &self.native, &copy, frame, addresses)
             }
             End::Root { .. } => true,
             End::Lost => false,

@@ -5,10 +5,10 @@
 //! addresses.
 
 mod choice;
+mod compiled;
 mod copied;
 mod erlang;
 mod frame_pointers;
-mod java;
 mod native;
 
 use std::sync::Arc;

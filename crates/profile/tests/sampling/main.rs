@@ -8,6 +8,7 @@ mod child;
 mod erlang;
 mod events;
 mod java;
+mod native;
 mod peer;
 
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 use archive::profile::{FrameKind, Profile, ProfileHeader, StacksWriter};
 use child::Process;
 use measure::Clock;
-use profile::{Error, Options, Outcome, Sampler};
+use profile::{Error, Options, Outcome, Sampler, Stacks};
 use rustix::process::Signal;
 
 const FREQUENCY: u32 = 999;
@@ -28,9 +29,17 @@ fn child() {
 }
 
 fn attach(pid: u32, path: &Path) -> Result<Sampler, Error> {
+    attach_by(pid, path, Stacks::Whole)
+}
+
+fn attach_by(pid: u32, path: &Path, stacks: Stacks) -> Result<Sampler, Error> {
     let header = ProfileHeader::new(Clock.now(), 0);
     let sink = StacksWriter::create(path, header).unwrap();
-    Sampler::attach(pid, &Options::default(), sink)
+    let options = Options {
+        stacks,
+        ..Options::default()
+    };
+    Sampler::attach(pid, &options, sink)
 }
 
 /// Whether processes can be profiled here at all.
@@ -51,9 +60,14 @@ macro_rules! needs_perf_events {
 
 /// Profiles a process until it has used so much CPU time.
 fn profile_for(pid: u32, cpu: Duration) -> (Profile, Outcome) {
+    profile_by(pid, cpu, Stacks::Whole)
+}
+
+/// The same with stacks unwound in this way.
+fn profile_by(pid: u32, cpu: Duration, stacks: Stacks) -> (Profile, Outcome) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("cpu.stacks");
-    let mut sampler = attach(pid, &path).unwrap();
+    let mut sampler = attach_by(pid, &path, stacks).unwrap();
     sampler.start().unwrap();
     burn(pid, cpu);
     let outcome = sampler.stop().unwrap();

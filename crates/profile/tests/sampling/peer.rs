@@ -6,9 +6,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use archive::profile::Profile;
+use profile::Stacks;
 
 use crate::child::Process;
-use crate::{FREQUENCY, profile_for, refused};
+use crate::{FREQUENCY, profile_by, refused};
 
 /// Samples in all, and per function those at the leaf and those anywhere in the stack.
 #[derive(Default)]
@@ -103,7 +104,8 @@ fn the_ten_largest_functions_have_the_shares_that_perf_finds() {
     let Ok(mut perf) = perf else {
         testkit::skip!("perf is not installed");
     };
-    let (profile, outcome) = profile_for(child.pid(), Duration::from_secs(3));
+    // As perf unwinds them.
+    let (profile, outcome) = profile_by(child.pid(), Duration::from_secs(3), Stacks::FramePointers);
     let number = rustix::process::Pid::from_raw(perf.id().cast_signed()).unwrap();
     rustix::process::kill_process(number, rustix::process::Signal::INT).unwrap();
     perf.wait().unwrap();

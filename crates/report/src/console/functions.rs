@@ -1,5 +1,6 @@
 //! The table of functions.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use archive::FunctionShare;
@@ -28,8 +29,42 @@ pub enum FunctionSort {
     Change,
 }
 
+/// What the rows are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FunctionRowOf {
+    /// Functions, each by its name.
+    #[default]
+    Function,
+    /// Modules: Erlang modules, Java classes, libraries and programs.
+    Module,
+    /// Groups of threads, which have all that their threads do at the leaf.
+    Thread,
+}
+
+impl FunctionRowOf {
+    /// One of them, and a heading.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Function => "function",
+            Self::Module => "module",
+            Self::Thread => "thread",
+        }
+    }
+
+    /// The profile with them in place of functions.
+    fn grouped(self, profile: &Profile) -> Cow<'_, Profile> {
+        match self {
+            Self::Function => Cow::Borrowed(profile),
+            Self::Module => Cow::Owned(profile.by_module()),
+            Self::Thread => Cow::Owned(profile.by_thread_group()),
+        }
+    }
+}
+
 /// Which functions are shown.
 pub struct FunctionTable<'a> {
+    /// What a row is.
+    pub of: FunctionRowOf,
     /// At most this many rows.
     pub limit: usize,
     /// Their order, largest first.
@@ -103,8 +138,9 @@ impl FunctionTable<'_> {
     /// The functions of the table.
     #[must_use]
     pub fn rows(&self, profile: &Profile) -> FunctionRows {
+        let profile = self.of.grouped(profile);
         let mut rows = match self.compared() {
-            Some(rest) => compared(profile, rest),
+            Some(rest) => compared(&profile, &self.of.grouped(rest)),
             None => profile.functions().into_iter().map(alone).collect(),
         };
         // Stable: functions that are equal in this stay in the order of their self share.
@@ -135,7 +171,7 @@ fn alone(of: FunctionCount) -> FunctionRow {
     }
 }
 
-/// All functions of a part and of the rest, which have one table of frames.
+/// All functions of a part and of the rest, whose tables of frames are equal.
 fn compared(part: &Profile, rest: &Profile) -> Vec<FunctionRow> {
     let mut others: BTreeMap<u32, FunctionCount> =
         (rest.functions().into_iter().map(|of| (of.frame, of))).collect();
@@ -192,25 +228,26 @@ fn standard_error(a: f64, of_a: u64, b: f64, of_b: u64) -> f64 {
 pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -> String {
     let rows = options.rows(profile);
     let unit = sanitise(&profile.header.unit);
-    let alone = [
-        ("self %", Align::Right),
-        ("total %", Align::Right),
-        (weight_head(&unit), Align::Right),
-        ("module", Align::Left),
-        ("function", Align::Left),
-    ];
-    let mut table = Table::new(match options.compared() {
-        None => &alone[..],
-        Some(_) => &[
-            ("self %", Align::Right),
-            ("rest %", Align::Right),
-            ("change", Align::Right),
-            ("total %", Align::Right),
-            ("rest %", Align::Right),
-            ("function", Align::Left),
+    let name = (options.of.name(), Align::Left);
+    let figure = |head| (head, Align::Right);
+    let samples = figure(weight_head(&unit));
+    let is_function = options.of == FunctionRowOf::Function;
+    let heads = match options.compared() {
+        None if is_function => vec![
+            figure("self %"),
+            figure("total %"),
+            samples,
+            ("module", Align::Left),
+            name,
         ],
-    });
-    table.give_way(if options.compared().is_some() { 5 } else { 4 });
+        None => vec![figure("self %"), figure("total %"), samples, name],
+        Some(_) => {
+            let figures = ["self %", "rest %", "change", "total %", "rest %"];
+            figures.map(figure).into_iter().chain([name]).collect()
+        }
+    };
+    let mut table = Table::new(&heads);
+    table.give_way(heads.len() - 1);
     for row in &rows.shown {
         let function = sanitise(&row.share.function).into_owned();
         let (own, total) = (
@@ -218,13 +255,15 @@ pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -
             percent_digits(row.share.total),
         );
         table.row(match row.rest {
-            None => vec![
-                own,
-                total,
-                weight_digits(row.samples, &unit),
-                sanitise(&row.share.module).into_owned(),
-                function,
-            ],
+            None => {
+                let module = is_function.then(|| sanitise(&row.share.module).into_owned());
+                let figures = [own, total, weight_digits(row.samples, &unit)];
+                figures
+                    .into_iter()
+                    .chain(module)
+                    .chain([function])
+                    .collect()
+            }
             Some(rest) => vec![
                 own,
                 percent_digits(rest.self_share),
@@ -270,12 +309,13 @@ fn footer(
     let [shown, matching, all] = [shown.len(), *matching, *all].map(|it| it as u64);
     let shown = count(shown);
     let rows = if matching == all {
-        format!("{shown} of {}", counted(all, "function"))
+        format!("{shown} of {}", counted(all, options.of.name()))
     } else {
-        let together = profile.share_with(|frame| (options.only)(&frame.name));
+        let grouped = options.of.grouped(profile);
+        let together = grouped.share_with(|frame| (options.only)(&frame.name));
         format!(
             "{shown} of {} ({} in all), together in {} % of the samples",
-            counted(matching, "matching function"),
+            counted(matching, &format!("matching {}", options.of.name())),
             count(all),
             percent_digits(together)
         )

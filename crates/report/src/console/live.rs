@@ -355,7 +355,11 @@ impl LiveTable {
     pub(super) fn new(shape: Shape, style: Style) -> Self {
         Self {
             shape,
-            style,
+            // Its lines are drawn side by side, each filled up to the edge: words of two must not touch there.
+            style: Style {
+                columns: style.columns.saturating_sub(1),
+                ..style
+            },
             step: String::new(),
             waiting: None,
             phase: None,
@@ -394,8 +398,7 @@ impl LiveTable {
 
     /// All lines, none wider than the terminal, no more than it has rows.
     pub(super) fn lines(&self) -> Vec<String> {
-        // Its lines are drawn side by side, each filled up to the edge: words of two must not touch there.
-        let columns = self.style.columns.saturating_sub(1);
+        let columns = self.style.columns;
         let mut out = vec![
             self.style
                 .strong(&fit(&sanitise(&self.shape.title), columns)),

@@ -30,7 +30,9 @@ pub use calibration::{LoadRow, WakeRow, calibration};
 pub use classes::classes;
 pub use doctor::{CheckRow, CheckStatus, doctor};
 pub use error::{error, error_as_json};
-pub use functions::{FunctionRow, FunctionRows, FunctionSort, FunctionTable, RestShare, functions};
+pub use functions::{
+    FunctionRow, FunctionRowOf, FunctionRows, FunctionSort, FunctionTable, RestShare, functions,
+};
 pub use live::{Live, Steps};
 pub use page::{page, page_title};
 pub use repeats::{repeated, repeats};

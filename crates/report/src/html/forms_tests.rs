@@ -7,7 +7,7 @@ use archive::profile::{Frame, FrameKind, Profile, Sample, StackNode, Unwinding};
 use quick_xml::events::Event;
 use testkit::Random;
 
-use crate::console::{self, FunctionSort, FunctionTable, Style};
+use crate::console::{self, FunctionRowOf, FunctionSort, FunctionTable, Style};
 use crate::flame::{FlameOptions, svg};
 use crate::view::encode;
 
@@ -220,6 +220,7 @@ fn pprof_carries(profile: &Profile) {
 
 fn the_table_shows(profile: &Profile) {
     let table = FunctionTable {
+        of: FunctionRowOf::Function,
         limit: 100,
         sort: FunctionSort::SelfShare,
         only: &|_| true,

@@ -343,7 +343,10 @@ fn whole_stacks(w: &Warning) -> &'static str {
              +JPperf true, for frame pointers"
         }
         "java" => "start the Java virtual machine with -XX:+PreserveFramePointer",
-        _ => "build the program and its libraries with frame pointers (-fno-omit-frame-pointer)",
+        _ => {
+            "let stacks be copied (root, or the capabilities BPF and PERFMON: `bellows doctor`), or build the program and \
+             its libraries with frame pointers (-fno-omit-frame-pointer)"
+        }
     }
 }
 

@@ -97,7 +97,7 @@ pub struct ClassView {
     pub meaning: &'static str,
 }
 
-/// Encodes a profile: its head, and the columns as variable-length integers (LEB128): per node the
+/// Encodes a profile: its head, and the columns as variable-length integers (LEB128): per node, in depth-first order, the
 /// distance to its parent (0 for a root), per node its frame, per node its class (0 for a root), then per sample the ticks since the
 /// one before, its leaf, its weight where not all weigh 1, its process where any is known (0 for none, else
 /// the index and 1), and its thread where samples carry a time. The first frame of every stack is its group of threads.
@@ -106,7 +106,8 @@ pub(crate) fn encode(profile: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
     let mut tables = Tables::new(profile);
     let processes = Processes::of(profile);
     let node = |thread, stack| tables.node(thread, stack);
-    let samples = SampleColumns::of(profile, &processes, node, most);
+    let mut samples = SampleColumns::of(profile, &processes, node, most);
+    samples.renumber(&tables.order_depth_first());
     let mut bytes = Vec::with_capacity(samples.len() * 4 + tables.nodes.len() * 4);
     for (i, node) in tables.nodes.iter().enumerate() {
         put(
@@ -255,6 +256,39 @@ impl<'a> Tables<'a> {
         Some(above)
     }
 
+    /// Puts the nodes into depth-first order, which takes least room and is walked through fastest; the new numbers of
+    /// the old ones.
+    fn order_depth_first(&mut self) -> Vec<u32> {
+        // Children come after their parents: sizes add up from the end.
+        let mut sizes = vec![1; self.nodes.len()];
+        for (i, node) in self.nodes.iter().enumerate().rev() {
+            if let Some(parent) = node.parent {
+                sizes[parent as usize] += sizes[i];
+            }
+        }
+        // Where the next child of a node begins; the last one is of those without a parent.
+        let mut next: Vec<u32> = vec![0; self.nodes.len() + 1];
+        let mut numbers = Vec::with_capacity(self.nodes.len());
+        for (i, node) in self.nodes.iter().enumerate() {
+            let parent = node.parent.map_or(self.nodes.len(), |it| it as usize);
+            let number = next[parent];
+            next[parent] += sizes[i];
+            next[i] = number + 1;
+            numbers.push(number);
+        }
+        let mut nodes: Vec<(u32, TreeNode)> = (numbers.iter().copied())
+            .zip(std::mem::take(&mut self.nodes))
+            .collect();
+        nodes.sort_unstable_by_key(|(number, _)| *number);
+        self.nodes = (nodes.into_iter())
+            .map(|(_, node)| TreeNode {
+                parent: node.parent.map(|it| numbers[it as usize]),
+                ..node
+            })
+            .collect();
+        numbers
+    }
+
     /// Appends the class of every node; the classes that there are.
     fn put_classes(&self, bytes: &mut Vec<u8>) -> Vec<ClassView> {
         let mut classes = Class::ALL.to_vec();
@@ -358,5 +392,40 @@ mod tests {
         assert_eq!(classes, ["Erlang code", "built-in functions"]);
         assert_eq!(head.kind.get(2), Some(&THREAD));
         assert!(head.timed);
+    }
+
+    #[test]
+    fn nodes_stand_depth_first_and_leaves_follow_them() {
+        let frame = |name: &str| Frame::new(name, "m", FrameKind::Native);
+        let node = |parent, frame| StackNode { parent, frame };
+        let sample = |t, stack| Sample {
+            t,
+            weight: 1,
+            stack,
+            thread: 0,
+            cpu: 0,
+            complete: true,
+            unwinding: Unwinding::Unknown,
+            process: None,
+        };
+        // a;b, then a;c, then a;b;d: the last one's node stands before that of c.
+        let profile = Profile {
+            frames: ["a", "b", "c", "d"].map(frame).to_vec(),
+            stacks: vec![
+                node(None, 0),
+                node(Some(0), 1),
+                node(Some(0), 2),
+                node(Some(1), 3),
+            ],
+            threads: vec!["t".into()],
+            samples: vec![sample(0, 1), sample(1_000_000, 2), sample(2_000_000, 3)],
+            ..Profile::default()
+        };
+        let (head, bytes) = encode(&profile, usize::MAX);
+        assert_eq!((head.nodes, head.samples), (5, 3));
+        let (distances, frames, leaves) = (&bytes[..5], &bytes[5..10], &bytes[18..21]);
+        assert_eq!(distances, [0, 1, 1, 1, 3]);
+        assert_eq!(frames, [4, 0, 1, 3, 2]);
+        assert_eq!(leaves, [2, 4, 3]);
     }
 }

@@ -86,6 +86,14 @@ impl SampleColumns {
         });
     }
 
+    /// Gives leaves the numbers that stand at their old ones.
+    pub(super) fn renumber(&mut self, numbers: &[u32]) {
+        for sample in &mut self.samples {
+            let known = numbers.get(sample.leaf as usize);
+            sample.leaf = known.copied().unwrap_or(sample.leaf);
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.samples.len()
     }

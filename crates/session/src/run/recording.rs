@@ -29,6 +29,8 @@ const MOST_EVENTS: usize = 1_000;
 const MOST_ANSWERED: usize = 86_400;
 /// Shorter intervals are the edge of a phase: too short for the rate of a second.
 pub(crate) const WHOLE_SECOND: Nanos = Nanos::from_millis(500);
+/// What was used in a shorter time says nothing of the second around it: the millisecond in which a drain ends is ours.
+const SHORTEST_USAGE: Nanos = Nanos::from_millis(100);
 
 /// What is known before the load begins.
 #[derive(Clone, Debug)]
@@ -92,6 +94,8 @@ pub(crate) struct Recording<'a> {
     pub(super) log: Option<LogFollower>,
     pub(super) usage: Box<dyn UsageSource>,
     last_usage: Reading,
+    /// A reading from which on cores can be told: one before the last where that is only just past.
+    usage_from: Reading,
     /// Who wants to know when sending has ended.
     pub(super) sending_ended: Option<Sender<()>>,
     /// When the load began.
@@ -130,6 +134,7 @@ impl<'a> Recording<'a> {
             // There is no later moment that is early enough.
             profiling.start();
         }
+        let last_usage = usage.read();
         Self {
             record,
             writer,
@@ -147,7 +152,8 @@ impl<'a> Recording<'a> {
             answered_beside: Vec::new(),
             faults: Vec::new(),
             programs: Vec::new(),
-            last_usage: usage.read(),
+            last_usage,
+            usage_from: last_usage,
             usage,
             sending_ended: None,
             log: None,
@@ -366,8 +372,8 @@ impl<'a> Recording<'a> {
         }
     }
 
-    fn point(&mut self, interval: &Interval, before: &Reading) -> SeriesPoint {
-        let usage = between(before, &self.last_usage);
+    fn point(&mut self, interval: &Interval) -> SeriesPoint {
+        let usage = between(&self.usage_from, &self.last_usage);
         let requested = self.achieve(interval);
         let seconds = interval.length().as_secs_f64();
         let mut point = SeriesPoint {
@@ -399,7 +405,10 @@ impl load::Sink for Recording<'_> {
     fn interval(&mut self, interval: &Interval) {
         self.start_profile_when_due(interval.end);
         let before = std::mem::replace(&mut self.last_usage, self.usage.read());
-        let point = self.point(interval, &before);
+        if self.last_usage.at.since(before.at) >= SHORTEST_USAGE {
+            self.usage_from = before;
+        }
+        let point = self.point(interval);
         self.totals.add(&interval.counters);
         self.note_beside(interval);
         if interval.phase == Phase::Measure {
@@ -455,6 +464,7 @@ impl load::Sink for Recording<'_> {
                 self.started = Some(at);
                 // What setting up took is no part of the first second.
                 self.last_usage = self.usage.read();
+                self.usage_from = self.last_usage;
                 self.start_profile_when_due(at);
             }
             load::RunEvent::PhaseStarted { phase, .. } => {

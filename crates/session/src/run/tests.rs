@@ -33,10 +33,30 @@ impl UsageSource for Metered {
     }
 }
 
+/// Readings at these milliseconds: half a core of the broker but in the last two milliseconds, which are ours.
+struct Edge(std::vec::IntoIter<u64>);
+
+impl UsageSource for Edge {
+    fn read(&mut self) -> Reading {
+        let ms = self.0.next().expect("a reading");
+        let used = |ms: u64| linux::ProcessUse {
+            cpu: measure::Nanos(ms * MS),
+            ..linux::ProcessUse::default()
+        };
+        Reading {
+            at: Time(ms * MS),
+            broker: Some(used(ms.min(2_000) / 2)),
+            client: Some(used(ms.saturating_sub(2_000))),
+            machine: None,
+        }
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Heard {
     phases: Vec<Phase>,
     points: usize,
+    broker_cores: Vec<f64>,
     steps: Vec<String>,
     pub(super) events: Vec<String>,
 }
@@ -45,8 +65,10 @@ impl Observer for Heard {
     fn phase(&mut self, phase: Phase, _: Option<measure::Nanos>) {
         self.phases.push(phase);
     }
-    fn point(&mut self, _: &archive::SeriesPoint, _: &Interval) {
+    fn point(&mut self, point: &archive::SeriesPoint, _: &Interval) {
         self.points += 1;
+        self.broker_cores
+            .extend(point.broker.map(|broker| broker.cpu_cores));
     }
     fn event(&mut self, event: &archive::Event) {
         self.events.push(event.label.clone());
@@ -263,6 +285,31 @@ fn a_load_that_breaks_off_is_kept_as_failed_with_its_cause() {
     let error = read.record.error.unwrap();
     assert!(error.contains("a played failure"), "{error}");
     assert!(read.record.summary.is_some(), "what was measured is kept");
+}
+
+#[test]
+fn the_end_of_a_phase_has_the_cores_of_the_second_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let (context, record, writer) = begun(dir.path());
+    let mut heard = Heard::default();
+    let usage = Box::new(Edge(vec![0, 0, 1_000, 2_000, 2_001, 2_002].into_iter()));
+    let mut recording =
+        Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    recording.event(RunEvent::Started {
+        at: Time(10 * SECOND),
+    });
+    for second in 10..14 {
+        recording.interval(&interval(second, Phase::Measure, 10, 1));
+    }
+    drop(recording);
+    let expected = [0.5, 0.5, 1_000.0 / 1_001.0 / 2.0, 1_000.0 / 1_002.0 / 2.0];
+    let near = |(a, b): (&f64, f64)| (a - b).abs() < 2e-3;
+    assert_eq!(heard.broker_cores.len(), 4);
+    assert!(
+        heard.broker_cores.iter().zip(expected).all(near),
+        "{:?}",
+        heard.broker_cores
+    );
 }
 
 /// All connections are down from half a second before the end of sending until after it.

@@ -56,6 +56,7 @@ fn the_function_table_sorts_filters_and_says_what_is_missing() {
         functions(
             &profile(),
             &FunctionTable {
+                of: FunctionRowOf::Function,
                 limit: 10,
                 sort,
                 only,
@@ -107,6 +108,7 @@ fn a_part_stands_beside_the_rest_and_chance_is_marked() {
         sample.weight *= 10;
     }
     let table = FunctionTable {
+        of: FunctionRowOf::Function,
         limit: 10,
         sort: FunctionSort::Change,
         only: &|_| true,
@@ -142,6 +144,7 @@ fn a_part_stands_beside_the_rest_and_chance_is_marked() {
     // Where nothing is left there is nothing to compare with.
     let nothing = Profile::default();
     let alone = FunctionTable {
+        of: FunctionRowOf::Function,
         rest: Some(&nothing),
         ..table
     };
@@ -149,6 +152,7 @@ fn a_part_stands_beside_the_rest_and_chance_is_marked() {
     assert!(!functions(&part, &alone, Style::PLAIN).contains("rest"));
     // The same shares differ by nothing.
     let same = FunctionTable {
+        of: FunctionRowOf::Function,
         rest: Some(&whole),
         ..table
     };
@@ -165,6 +169,7 @@ fn long_functions_are_broken_and_columns_stay() {
     let mut profile = profile();
     profile.frames[1].name = "x".repeat(300);
     let options = FunctionTable {
+        of: FunctionRowOf::Function,
         limit: 10,
         sort: FunctionSort::SelfShare,
         only: &|_| true,

@@ -68,3 +68,30 @@ fn the_tables_of_churn_fit_every_width() {
         }
     }
 }
+
+/// The lines of the live table are drawn side by side: what fills the last column touches the next line.
+#[test]
+fn the_live_table_leaves_the_edge_free_at_every_width() {
+    let metric = |key, kind| Metric::named(key, kind).expect("a metric");
+    let mut measured = Interval::new();
+    measured.end = Time(1_000_000_000);
+    for (key, ns) in [
+        ("probe_took", 17_000_000),
+        ("a_name_of_it", 7_900_000),
+        ("x", 0),
+    ] {
+        let latencies = &mut measured.latencies;
+        latencies.record_n(metric(key, MetricKind::Histogram), Nanos(ns), 46_291);
+    }
+    let mut of_second = point(Phase::Measure, 5.0);
+    for (name, scenario) in ScenarioPoint::all_of(&measured) {
+        of_second.insert(name, scenario);
+    }
+    for columns in 60..=200 {
+        let mut live = LiveTable::new(shape(), terminal(columns));
+        live.point(&of_second, &measured);
+        let text = live.lines().join("\n");
+        assert!(text.contains("probe took"), "{text}");
+        assert_fits(&text, columns - 1, usize::MAX);
+    }
+}

@@ -1,11 +1,11 @@
-//! The frames of Java code, which stand on the thread's own stack between those of native code: compiled code keeps
-//! frame pointers where the JVM was told to, its interpreter and stubs always do.
+//! The frames of code that a JIT compiled, where they stand on the thread's own stack between those of native code. Java
+//! keeps frame pointers where the JVM was told to, its interpreter and stubs always do; other compilers mostly do.
 
 use super::native::{End, NativeUnwinder};
 use crate::record::Address;
 use crate::stack_copy::StackCopy;
 
-/// Changes from Java to native code and back that are followed at most.
+/// Changes from compiled to native code and back that are followed at most.
 const MOST_CHANGES: usize = 64;
 
 /// Adds the addresses of a stack from where native code was called by compiled code, up to its root.

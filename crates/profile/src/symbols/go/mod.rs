@@ -1,0 +1,84 @@
+//! Functions of Go programs. The linker writes a table of them (`.gopclntab`), by which the runtime prints stacks, so that
+//! stripping leaves it in: names, and which functions were inlined where.
+
+mod module;
+mod pclntab;
+
+use std::path::Path;
+
+use object::read::{ReadCache, ReadRef};
+use object::{Object as _, ObjectSection as _};
+
+use self::module::{ModuleData, bytes_from};
+use self::pclntab::Pclntab;
+use super::files::open;
+
+/// The table's section, in programs that may be loaded anywhere the second.
+const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
+/// Bytes of tables that are kept at most: no program comes near.
+const LARGEST: usize = 256 << 20;
+
+/// The functions of a Go program, by address.
+#[derive(Debug)]
+pub(super) struct GoFunctions {
+    table: Pclntab,
+    /// Where the code begins.
+    text: u64,
+}
+
+impl GoFunctions {
+    /// Those of a file; `None` where Go 1.18 or later has not linked it.
+    pub(super) fn of<'d, R: ReadRef<'d>>(file: &object::File<'d, R>) -> Option<Self> {
+        let section = section(file)?;
+        let bytes = section.data().ok()?;
+        let mut table = Pclntab::parse(at_most(bytes))?;
+        let module = ModuleData::find(file, section.address(), &table)?;
+        if let Some(trees) = bytes_from(file, module.trees) {
+            table.set_trees(at_most(trees));
+        }
+        Some(Self {
+            table,
+            text: module.text,
+        })
+    }
+
+    /// The function at an address, behind those that were inlined there, innermost first; none where the address is
+    /// not Go's.
+    pub(super) fn names(&self, address: u64) -> Vec<String> {
+        let offset = address.checked_sub(self.text);
+        let offset = offset.and_then(|it| u32::try_from(it).ok());
+        offset.map_or_else(Vec::new, |offset| self.table.names(offset))
+    }
+}
+
+/// Whether a process runs a Go program.
+pub(crate) fn is_go(pid: u32) -> bool {
+    let exe = format!("/proc/{pid}/exe");
+    let Ok(opened) = open(Path::new(&exe)) else {
+        return false;
+    };
+    let cache = ReadCache::new(opened);
+    object::File::parse(&cache).is_ok_and(|file| section(&file).is_some())
+}
+
+/// The functions at an offset into the code of a Go program, innermost first, by the bytes of its `.gopclntab` and those
+/// from `go:func.*` on.
+#[must_use]
+pub fn go_functions(table: &[u8], trees: &[u8], offset: u32) -> Vec<String> {
+    let table = Pclntab::parse(table).map(|mut table| {
+        table.set_trees(trees);
+        table.names(offset)
+    });
+    table.unwrap_or_default()
+}
+
+fn section<'d, 'f, R: ReadRef<'d>>(
+    file: &'f object::File<'d, R>,
+) -> Option<object::Section<'d, 'f, R>> {
+    SECTIONS.iter().find_map(|name| file.section_by_name(name))
+}
+
+/// The first bytes of a table that is too large to be one.
+fn at_most(bytes: &[u8]) -> &[u8] {
+    bytes.get(..LARGEST).unwrap_or(bytes)
+}
