@@ -56,7 +56,8 @@ fn number(file: PathBuf) -> u64 {
 fn programs_run_until_the_measured_phase_ends_and_count_as_the_generator() {
     let dir = common::folder();
     let dir = dir.path();
-    let busy = "['sh', '-c', 'echo at {host}:{port} of {url}; while :; do :; done']";
+    // The first ends after the second, and stands before it.
+    let busy = "['sh', '-c', 'trap \"sleep 0.3; exit 3\" TERM; echo at {host}:{port} of {url}; while :; do :; done']";
     let silent = "['sleep', '600']";
     let ended = run(dir, &experiment(&[busy, silent]));
     ended.assert_ok();
@@ -67,7 +68,8 @@ fn programs_run_until_the_measured_phase_ends_and_count_as_the_generator() {
     assert_eq!(log(&folder, "load-1.log"), "");
     let record = record(&folder);
     let programs = &record["summary"]["programs"];
-    assert_eq!(programs[0]["status"], "told to end: signal 15");
+    assert_eq!(programs[0]["status"], "told to end: exit status 3");
+    assert_eq!(programs[1]["status"], "told to end: signal 15");
     assert_eq!(programs[1]["command"], "sleep 600");
     let client = record["summary"]["cpu_cores"]["client"].as_f64();
     assert!(

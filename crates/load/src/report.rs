@@ -33,6 +33,8 @@ pub trait SliceSink {
 /// What became of a program that loaded the broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramEnd {
+    /// Which of the experiment's loads it was, from 0.
+    pub load: usize,
     /// Its command line, without secrets.
     pub command: String,
     /// How it ended: `exit status 0`.

@@ -29,6 +29,8 @@ const LEAST_DRAIN: Nanos = Nanos::from_millis(5_000);
 /// A program, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Program {
+    /// Which of the experiment's loads it is, from 0.
+    load: usize,
     /// The program and its arguments, one word each; no shell reads them.
     words: Vec<String>,
     /// The same without secrets, for people.
@@ -41,7 +43,7 @@ struct Program {
 
 impl Program {
     /// The program of `command`, with the broker's address filled in.
-    fn new(command: &[String], endpoint: &Endpoint, log: String) -> Self {
+    fn new(command: &[String], endpoint: &Endpoint, load: usize) -> Self {
         let url = endpoint.secret_url();
         let port = endpoint.port.to_string();
         let fill = |word: &String| {
@@ -59,9 +61,10 @@ impl Program {
             secrets.push((password, redact::BLOT.to_owned()));
         }
         Self {
+            load,
             words,
             shown: shown.join(" "),
-            log,
+            log: format!("load-{load}.log"),
             secrets,
         }
     }
@@ -89,9 +92,7 @@ impl CommandPlan {
             return None;
         }
         let loads = experiment.load.iter().enumerate();
-        let programs = loads.map(|(index, load)| {
-            Program::new(&load.command, endpoint, format!("load-{index}.log"))
-        });
+        let programs = loads.map(|(index, load)| Program::new(&load.command, endpoint, index));
         let lengths = &experiment.phases;
         Some(Self {
             programs: programs.collect(),
@@ -307,7 +308,7 @@ mod tests {
         let endpoint: Endpoint = "amqp://me:s%3Ccret@h:1/v".parse().unwrap();
         let url = "amqp://me:s%3Ccret@h:1/v";
         let command = ["x", "{url}", "tcp://{host}:{port}", "--token", "t0ken"].map(str::to_owned);
-        let program = Program::new(&command, &endpoint, "load-0.log".to_owned());
+        let program = Program::new(&command, &endpoint, 0);
         assert_eq!(program.words, ["x", url, "tcp://h:1", "--token", "t0ken"]);
         let said = "at amqp://me:s%3Ccret@h:1/v as me with s<cret and t0ken".to_owned();
         let kept = program.without_secrets(said);

@@ -151,6 +151,7 @@ impl Process {
             (None, _) => "killed: it did not end when it was told to".to_owned(),
         };
         let end = ProgramEnd {
+            load: self.program.load,
             command: self.program.shown.clone(),
             status,
             log: self.program.log.clone(),

@@ -88,8 +88,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) answered_beside: Vec<(Time, Time)>,
     /// What was done to the broker so far.
     pub(crate) faults: Vec<FaultOutcome>,
-    /// Other programs that loaded the broker, and have ended.
-    pub(super) programs: Vec<ProgramSummary>,
+    /// Other programs that loaded the broker, and have ended, by the number of their load.
+    pub(super) programs: BTreeMap<usize, ProgramSummary>,
     /// What the broker logs, where that can be read.
     pub(super) log: Option<LogFollower>,
     pub(super) usage: Box<dyn UsageSource>,
@@ -151,7 +151,7 @@ impl<'a> Recording<'a> {
             silences: Silences::default(),
             answered_beside: Vec::new(),
             faults: Vec::new(),
-            programs: Vec::new(),
+            programs: BTreeMap::new(),
             last_usage,
             usage_from: last_usage,
             usage,
@@ -218,11 +218,12 @@ impl<'a> Recording<'a> {
         if let Some(writer) = &mut self.writer {
             writer.write_file(&program.log, program.output.as_bytes());
         }
-        self.programs.push(ProgramSummary {
+        let summary = ProgramSummary {
             command: program.command,
             status: program.status,
             log: program.log,
-        });
+        };
+        self.programs.insert(program.load, summary);
     }
 
     /// Each thread and each connection is read at both ends of the measured phase only: there may be
