@@ -8,7 +8,7 @@ use super::super::{
     managed::{Managed, Progress, Waiting, Workspace},
     registration::{Registration, Request},
 };
-use super::install::{self, Installation, PRODUCT};
+use super::install::{self, ArtemisInstallation, PRODUCT};
 use super::setup;
 use crate::Error;
 use crate::experiment::BrokerKind;
@@ -53,7 +53,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     for sentence in clean_leftovers() {
         waiting.step(&sentence);
     }
-    let installation = Installation::find(spec.root.as_deref())?;
+    let installation = ArtemisInstallation::find(spec.root.as_deref())?;
     let workspace = Workspace::new(PRODUCT, None, setup::NEEDED_SPACE)?;
     let guard = vec![request.bellows_exe.into(), guardian::SUBCOMMAND.into()];
     let (port, launch) = setup::write(&installation, &workspace, &spec.java_args, guard)?;

@@ -20,7 +20,7 @@ const BOOT: &str = "lib/artemis-boot.jar";
 
 /// An installation.
 #[derive(Debug)]
-pub(super) struct Installation {
+pub(super) struct ArtemisInstallation {
     /// Has `bin` and `lib`.
     pub(super) home: PathBuf,
     /// Its version, such as `2.40.0`.
@@ -31,7 +31,7 @@ pub(super) struct Installation {
     pub(super) runtime: String,
 }
 
-impl Installation {
+impl ArtemisInstallation {
     /// The one at `root`, or the first of those that are usual.
     pub(super) fn find(root: Option<&Path>) -> Result<Self, BrokerError> {
         let home = home(root)?;
@@ -143,13 +143,13 @@ mod tests {
     #[test]
     fn a_missing_or_broken_installation_says_what_to_do() {
         let dir = tempfile::tempdir().unwrap();
-        let missing = Installation::find(Some(dir.path())).unwrap_err();
+        let missing = ArtemisInstallation::find(Some(dir.path())).unwrap_err();
         let missing = missing.problem().sentence();
         assert!(missing.contains("scripts/setup artemis"), "{missing}");
         assert!(missing.contains(BOOT), "{missing}");
         fs::create_dir(dir.path().join("lib")).unwrap();
         fs::write(dir.path().join(BOOT), "").unwrap();
-        let broken = Installation::find(Some(dir.path())).unwrap_err();
+        let broken = ArtemisInstallation::find(Some(dir.path())).unwrap_err();
         let broken = broken.problem().sentence();
         assert!(broken.contains("artemis-server-VERSION.jar"), "{broken}");
         fs::write(dir.path().join("lib/artemis-server-2.40.0.jar"), "").unwrap();

@@ -9,7 +9,7 @@ use super::super::{
     BrokerError, log,
     managed::{Launch, Probe, Workspace, accepts, free_ports},
 };
-use super::install::{Installation, PRODUCT};
+use super::install::{ArtemisInstallation, PRODUCT};
 
 /// Time that it may take until it is ready, on a machine that is busy.
 const START_TIMEOUT: Duration = Duration::from_secs(90);
@@ -76,7 +76,7 @@ appender.console.layout.pattern = %d %-5level [%logger] %msg%n
 
 /// Picks a port and fills the workspace with all that the broker reads.
 pub(super) fn write(
-    installation: &Installation,
+    installation: &ArtemisInstallation,
     workspace: &Workspace,
     java_arguments: &[String],
     guard: Vec<OsString>,
@@ -119,7 +119,11 @@ pub(super) fn write(
 }
 
 /// The JVM's arguments. The user's come last, so that they win.
-fn arguments(installation: &Installation, directory: &Path, further: &[String]) -> Vec<OsString> {
+fn arguments(
+    installation: &ArtemisInstallation,
+    directory: &Path,
+    further: &[String],
+) -> Vec<OsString> {
     let property = |name: &str, path: &Path| {
         let mut text = OsString::from(format!("-D{name}="));
         text.push(path);
