@@ -18,10 +18,11 @@ describe('fragment', () => {
       focus: 9,
       hide: [3, 14],
       collapse: true,
+      difference: true,
       search: '^\\$rabbit & #<script>',
       shape: 'callers',
       order: 'name',
-      sort: 'total',
+      sort: 'change',
       by: 'connection',
       who: '<0.12.0> & #',
       class: 'kernel_network',
@@ -33,7 +34,7 @@ describe('fragment', () => {
 
   test('nonsense is ignored piece by piece', () => {
     const state = fromFragment(
-      '#t=9-3&event=%3Cb%3E&strip=x&hide=1.x&focus=a&recursion=no&zoom=-1&frame=abc&shape=cube&theme=dark&sort=__proto__&class=A%20b',
+      '#t=9-3&event=%3Cb%3E&strip=x&hide=1.x&focus=a&recursion=no&difference=1&zoom=-1&frame=abc&shape=cube&theme=dark&sort=__proto__&class=A%20b',
     );
     expect(state).toEqual({ ...INITIAL, theme: 'dark' });
     expect(fromFragment('#t=1-2-3').window).toBeNull();

@@ -74,6 +74,13 @@ export function percent(share: number): string {
   return `${value < 9.995 ? value.toFixed(2) : value < 99.95 ? value.toFixed(1) : value.toFixed(0)} %`;
 }
 
+/** A difference of two shares in percentage points: `+1.20`, `-0.03`, `0.00`. */
+export function points(difference: number): string {
+  const text = (difference * 100).toFixed(2);
+  if (text === '-0.00' || text === '0.00') return '0.00';
+  return difference > 0 ? `+${text}` : text;
+}
+
 /** Megabytes (10^6 bytes) as MB or GB. */
 export function megabytes(mb: number): string {
   return mb >= 999.5 ? `${significant(mb / 1e3)} GB` : `${significant(mb)} MB`;

@@ -8,7 +8,7 @@ export type Order = 'heavy' | 'name' | 'time';
 /** What stands above the graph: samples over time, or each second's as a column of a heat map. */
 export type Strip = 'rate' | 'offsets';
 export type Axis = 'run' | 'window';
-export type SortBy = 'self' | 'total' | 'name';
+export type SortBy = 'self' | 'total' | 'change' | 'name';
 /** What the work of Erlang processes is split by. */
 export type SplitBy = 'process' | 'role' | 'connection' | 'vhost';
 
@@ -30,6 +30,8 @@ export interface State {
   hide: readonly number[];
   /** Whether a function that calls itself is one frame. */
   collapse: boolean;
+  /** Whether the graph is coloured by the difference between the window and the rest of the measured phase. */
+  difference: boolean;
   search: string;
   shape: Shape;
   order: Order;
@@ -53,6 +55,7 @@ export const INITIAL: State = {
   focus: null,
   hide: [],
   collapse: false,
+  difference: false,
   search: '',
   shape: 'icicle',
   order: 'heavy',
@@ -76,6 +79,7 @@ export function toFragment(state: State): string {
   if (state.focus !== null) out.set('focus', String(state.focus));
   if (state.hide.length > 0) out.set('hide', state.hide.join('.'));
   if (state.collapse) out.set('recursion', 'collapsed');
+  if (state.difference) out.set('difference', 'rest');
   if (state.search) out.set('search', state.search);
   if (state.shape !== INITIAL.shape) out.set('shape', state.shape);
   if (state.order !== INITIAL.order) out.set('order', state.order);
@@ -114,10 +118,11 @@ export function fromFragment(fragment: string): State {
       ? input.get('hide')!.split('.').map(Number)
       : INITIAL.hide,
     collapse: input.get('recursion') === 'collapsed',
+    difference: input.get('difference') === 'rest',
     search: input.get('search') ?? '',
     shape: one('shape', ['icicle', 'flame', 'callers'], INITIAL.shape),
     order: one('order', ['heavy', 'name', 'time'], INITIAL.order),
-    sort: one('sort', ['self', 'total', 'name'], INITIAL.sort),
+    sort: one('sort', ['self', 'total', 'change', 'name'], INITIAL.sort),
     by: one('by', ['process', 'role', 'connection', 'vhost'], INITIAL.by),
     who: input.get('who') ?? '',
     class: /^[a-z_]{1,64}$/.exec(input.get('class') ?? '')?.[0] ?? '',

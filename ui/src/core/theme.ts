@@ -121,6 +121,35 @@ export function kindColor(kind: Kind, dark: boolean, event: EventKind = 'on_cpu'
   return `oklch(${kind === 'thread' ? (dark ? 0.62 : 0.86) : dark ? 0.68 : 0.8} ${chroma} ${hue})`;
 }
 
+/** More and less than elsewhere: Okabe and Ito's orange and sky blue, which people tell apart who see red and green alike. */
+export const MORE = '#e69f00';
+export const LESS = '#56b4e9';
+
+/** Neither more nor less, and a difference that chance gives as well; the ink on both is dark in both themes. */
+export function sameColor(dark: boolean): string {
+  return dark ? '#f4f3f0' : '#ffffff';
+}
+
+export function unprovenColor(dark: boolean): string {
+  return dark ? '#8d8c89' : '#cdccca';
+}
+
+/** The colour of a difference of shares, beside the largest, which has the full colour. */
+export function differenceColor(
+  difference: number,
+  proven: boolean,
+  full: number,
+  dark: boolean,
+): string {
+  // It is written as 0.00 points.
+  if (Math.abs(difference) < 0.00005) return sameColor(dark);
+  if (!proven || !(full > 0)) return unprovenColor(dark);
+  // The faintest can be told from white.
+  const strength = 20 + 80 * Math.min(1, Math.abs(difference) / full);
+  const to = difference > 0 ? MORE : LESS;
+  return `color-mix(in srgb, ${to} ${strength.toFixed(1)}%, ${sameColor(dark)})`;
+}
+
 /** The family of each class, and how much its lightness, chroma and hue differ: what runs in the kernel is blue here too. */
 const CLASSES: Record<Class, readonly [kind: Kind, light: number, strong?: number, turn?: number]> =
   {

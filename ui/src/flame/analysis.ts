@@ -3,6 +3,7 @@
 import type { Profile } from '../core/data';
 import { KINDS } from '../core/data';
 import { type Chronology, chronology, countOf, MOST_IN_ORDER, type Wanted } from './chronology';
+import { type Change, Difference, type Measured } from './difference';
 import { reshape, reshapedWeights, type Shown } from './reshape';
 import {
   below,
@@ -25,6 +26,8 @@ export interface FunctionRow {
   frame: number;
   self: number;
   total: number;
+  /** How its self share differs from that of the rest, where that is asked for. */
+  change?: Change;
 }
 
 /** Which samples are looked at, beside the window. */
@@ -48,6 +51,8 @@ export class Analysis {
   readonly whole: Tree;
   tree: Tree;
   private shown: Shown | null = null;
+  /** The squares of the samples' weights, once they were asked for. */
+  private squared: Float64Array | null = null;
   private shapeKey = '';
   private flags: Uint8Array;
   private key = '';
@@ -60,6 +65,8 @@ export class Analysis {
   classes: Float64Array = new Float64Array();
   /** The functions of the window. */
   rows: FunctionRow[] = [];
+  /** How the window differs from the rest; null where that is not asked for. */
+  difference: Difference | null = null;
   private belowZoom: { zoom: number; rows: FunctionRow[] } | null = null;
 
   constructor(readonly profile: Profile) {
@@ -93,30 +100,67 @@ export class Analysis {
     return this.shown ? this.shown.first[node]! : node;
   }
 
-  /** Adds up the samples of a window, of those that the filter leaves. */
+  /** Adds up the samples of a window, of those that the filter leaves, and those of a phase beside it to compare with. */
   window(
     from: number,
     to: number,
     { marked = null, only = null, focus = null }: Filter = {},
+    phase: readonly [number, number] | null = null,
   ): void {
     const { timed } = this.profile;
     const first = timed ? from : Number.NEGATIVE_INFINITY;
     const last = timed ? to : Number.POSITIVE_INFINITY;
-    const key = `${first},${last},${only},${focus},${marked}`;
+    const key = `${first},${last},${only},${focus},${marked},${phase}`;
     if (key === this.key) return;
     this.key = key;
     this.work = workOf(this.profile, first, last, only);
     const { self, sum } = leaves(this.profile, first, last, marked);
     this.classes = classesOf(this.profile, self);
     const wanted = this.leavesOf(only, focus);
-    if (wanted) for (let i = 0; i < self.length; i++) if (!wanted[i]) self[i] = 0;
-    const own = this.shown ? reshapedWeights(this.shown, self) : self;
-    this.weights = { self: own, total: totals(own, this.tree.parent), sum };
+    this.weights = this.weightsOf(self, sum, wanted);
+    this.difference = null;
+    if (phase && timed) {
+      const beside: [number, number][] = [
+        [phase[0], Math.min(first, phase[1])],
+        [Math.max(last, phase[0]), phase[1]],
+      ];
+      const here = this.measured([[first, last]], marked, wanted, this.weights);
+      this.difference = new Difference(this.tree, here, this.measured(beside, marked, wanted));
+    }
     this.rows = this.functions(this.flags, -1);
     this.belowZoom = null;
     this.ordered = null;
     const all = wanted ?? new Uint8Array(self.length).fill(1);
     this.wanted = { from: first, to: last, leaves: all, marked };
+  }
+
+  /** The weights of the nodes that are shown, from those of all stacks. */
+  private weightsOf(self: Float64Array, sum: number, wanted: Uint8Array | null): Weights {
+    if (wanted) for (let i = 0; i < self.length; i++) if (!wanted[i]) self[i] = 0;
+    const own = this.shown ? reshapedWeights(this.shown, self) : self;
+    return { self: own, total: totals(own, this.tree.parent), sum };
+  }
+
+  /** Some stretches of time together, with the squares of the samples' weights. */
+  private measured(
+    stretches: readonly (readonly [number, number])[],
+    marked: Uint8Array | null,
+    wanted: Uint8Array | null,
+    known: Weights | null = null,
+  ): Measured {
+    const { profile } = this;
+    const added = (of: Float64Array): Weights => {
+      const self = new Float64Array(profile.nodes);
+      let sum = 0;
+      for (const [from, to] of stretches)
+        if (from < to) sum += leaves(profile, from, to, marked, of, self).sum;
+      return this.weightsOf(self, sum, wanted);
+    };
+    const weights = known ?? added(profile.weight);
+    // Where weights count samples, each of them weighs 1.
+    if (profile.unit === 'samples') return { weights, squares: weights };
+    this.squared ??= profile.weight.map((weight) => weight * weight);
+    return { weights, squares: added(this.squared) };
   }
 
   /** Per node of all stacks: whether its samples are of the class and the function; null where all are. */
@@ -165,13 +209,18 @@ export class Analysis {
 
   private functions(flags: Uint8Array, root: number): FunctionRow[] {
     const { names, kind } = this.profile;
-    const { self, total } = functions(this.tree, this.weights, flags, names.length, root);
+    const sums = (weights: Weights): { self: Float64Array; total: Float64Array } =>
+      functions(this.tree, weights, flags, names.length, root);
+    const { self, total } = sums(this.weights);
+    const changes = this.difference?.functions(sums) ?? null;
     const rows: FunctionRow[] = [];
     for (let frame = 0; frame < self.length; frame++) {
       // Threads are the graph's first row and no functions.
-      if (total[frame]! > 0 && KINDS[kind[frame]!] !== 'thread') {
-        rows.push({ frame, self: self[frame]!, total: total[frame]! });
-      }
+      if (KINDS[kind[frame]!] === 'thread') continue;
+      const row: FunctionRow = { frame, self: self[frame]!, total: total[frame]! };
+      const change = changes?.(frame);
+      if (change) rows.push({ ...row, change });
+      else if (row.total > 0) rows.push(row);
     }
     return rows;
   }

@@ -4,10 +4,11 @@ import { xml } from '../charts/export';
 import type { Profile } from '../core/data';
 import { KINDS } from '../core/data';
 import { h } from '../core/dom';
-import { percent, shortened, visible } from '../core/format';
-import { frameColor, type Palette, shadeKey } from '../core/theme';
+import { percent, points, shortened, visible } from '../core/format';
+import { differenceColor, frameColor, type Palette, shadeKey } from '../core/theme';
 import { tip } from '../core/tip';
 import { exactAmount } from '../core/units';
+import type { Change, Difference } from './difference';
 import { type Box, boxAt, type Compare, type Layout, layout, neighbour } from './layout';
 import { remarkOn } from './remarks';
 import type { Tree, Weights } from './tree';
@@ -32,6 +33,8 @@ export interface Scene {
   frame: number | null;
   /** What shares are of. */
   sum: number;
+  /** What the boxes are coloured by in place of the kind of code. */
+  difference?: Difference | null;
   /** Whether nodes stand where the time puts them. */
   timed?: boolean;
   /** What a node is called in place of its frame's name, and what else is to be said of it. */
@@ -137,8 +140,8 @@ export class FlameCanvas {
     const total = s.weights.total[node]!;
     const self = s.weights.self[node]!;
     const shares = `${percent(total / s.sum)} total, ${percent(self / s.sum)} self`;
-    const note = s.note?.(node) ?? '';
-    return `${shares}, ${exactAmount(this.profile, total)}${note && `, ${note}`}`;
+    const notes = [s.note?.(node), s.difference && besideTheRest(s.difference.of(node))];
+    return [shares, exactAmount(this.profile, total), ...notes.filter(Boolean)].join(', ');
   }
 
   private paint_colors(p: Palette): void {
@@ -165,10 +168,17 @@ export class FlameCanvas {
     const s = this.scene!;
     const p = this.palette!;
     const frame = s.tree.frame[box.node]!;
-    const color = this.colors[frame]!;
+    const color = this.color(box.node, frame);
     const dim = s.hits ? !s.hits[frame] : s.frame !== null && s.frame !== frame;
     if (dim && !box.context) return `color-mix(in oklab, ${color} 30%, ${p.paper})`;
     return box.context ? `color-mix(in oklab, ${color} 45%, ${p.paper})` : color;
+  }
+
+  private color(node: number, frame: number): string {
+    const difference = this.scene!.difference;
+    if (!difference) return this.colors[frame]!;
+    const { here, rest, proven } = difference.of(node);
+    return differenceColor(here - rest, proven, difference.full, this.palette!.dark);
   }
 
   private paint(): void {
@@ -197,6 +207,12 @@ export class FlameCanvas {
     ctx.fillStyle = this.fill(box);
     ctx.fillRect(x, y, Math.max(0.5, w - gap), ROW - 1);
     const scene = this.scene!;
+    if (scene.difference && w > 3) {
+      // White boxes have no edge on white paper.
+      ctx.strokeStyle = p.faint;
+      ctx.lineWidth = 0.5;
+      ctx.strokeRect(x + 0.25, y + 0.25, w - gap - 0.5, ROW - 1.5);
+    }
     const frame = scene.tree.frame[box.node]!;
     const marked = scene.hits?.[frame] || scene.frame === frame;
     const pointed = box.node === this.hovered || box.node === this.focused?.node;
@@ -298,6 +314,12 @@ export class FlameCanvas {
     this.tell(next, box.left + next.x * this.width, box.top + top + ROW - view.scrollTop);
     this.paint();
   }
+}
+
+/** `9.50 % in the rest, +1.20 points`. */
+export function besideTheRest({ here, rest, proven }: Change): string {
+  const difference = `${percent(rest)} in the rest, ${points(here - rest)} points`;
+  return proven || here === rest ? difference : `${difference}, not proven`;
 }
 
 /** A name shortened to a width. */

@@ -60,9 +60,10 @@ export function leaves(
   from: number,
   to: number,
   marked: Uint8Array | null = null,
+  weight: Float64Array = profile.weight,
+  self: Float64Array = new Float64Array(profile.nodes),
 ): { self: Float64Array; sum: number } {
-  const self = new Float64Array(profile.nodes);
-  const { leaf, weight, time, process } = profile;
+  const { leaf, time, process } = profile;
   const start = sampleAt(time, from);
   const end = sampleAt(time, to);
   let sum = 0;

@@ -2,14 +2,23 @@
 
 import { type EventProfile, KINDS, type Profile } from '../core/data';
 import { choice, fill, h } from '../core/dom';
-import { grouped, percent, seconds } from '../core/format';
+import { grouped, percent, points, seconds } from '../core/format';
 import type { Pointer, State, Store, Strip } from '../core/state';
-import { KIND_LABELS, kindColor, palette } from '../core/theme';
+import {
+  KIND_LABELS,
+  kindColor,
+  LESS,
+  MORE,
+  palette,
+  sameColor,
+  unprovenColor,
+} from '../core/theme';
 import { eventLabel } from '../core/units';
 import type { RunView } from '../core/view';
 import { Analysis } from '../flame/analysis';
 import { FlameCanvas, type Scene } from '../flame/canvas';
 import { type Chronology, MOST_IN_ORDER } from '../flame/chronology';
+import type { Difference } from '../flame/difference';
 import { remarkOn } from '../flame/remarks';
 import { callersAndCallees, comparison } from './callers';
 import { ClassBar } from './classes';
@@ -17,7 +26,7 @@ import { FunctionTable } from './functions';
 import { actions, openMenu } from './menu';
 import { sampling } from './sampling';
 import { onlyOf, timeStrip } from './strip';
-import { effectiveWindow, type View, wholeName } from './timeline';
+import { effectiveWindow, type View, wholeName, wholeSpan } from './timeline';
 import { filters, type Result, searchBox, toolbar, windowInputs } from './tools';
 import { WorkTable } from './work';
 
@@ -177,7 +186,9 @@ function eventView(
     const { state } = store;
     const only = onlyOf(profile, state);
     analysis.shape(state);
-    analysis.window(from, to, { marked: only.flags, only: only.index, focus: only.focus });
+    const filter = { marked: only.flags, only: only.index, focus: only.focus };
+    const beside = state.difference && state.window !== null ? wholeSpan(run) : null;
+    analysis.window(from, to, filter, beside);
     const result: Result = state.search ? analysis.find(state.search) : null;
     finder.show(result);
     const width = split.querySelector('.graph')!.clientWidth;
@@ -196,6 +207,7 @@ function eventView(
       hits: result?.hits ?? null,
       frame: state.frame,
       sum: analysis.weights.sum,
+      difference: two || ordered ? null : analysis.difference,
     };
     if (width > 0) {
       const drawn = ordered ? { ...scene, ...inOrder(profile, ordered) } : scene;
@@ -206,7 +218,8 @@ function eventView(
     work?.draw(analysis);
     table.draw(analysis, zoom, result?.hits ?? null, p.dark);
     chips.draw();
-    drawLegend(legend, analysis, p.dark);
+    if (scene.difference) drawDifference(legend, scene.difference, p.dark);
+    else drawLegend(legend, analysis, p.dark);
     const name = state.window ? 'window' : wholeName(run);
     fill(facts, sampling(run, profile, [from, to], name).join(' · '));
     const frame = state.frame ?? (zoom === null ? null : analysis.tree.frame[zoom]!);
@@ -225,6 +238,7 @@ function eventView(
       'focus',
       'hide',
       'collapse',
+      'difference',
       'search',
       'shape',
       'order',
@@ -303,6 +317,36 @@ function drawLegend(element: HTMLElement, analysis: Analysis, dark: boolean): vo
           `${KIND_LABELS[kind]} ${percent(sum / analysis.weights.sum)}`,
         );
       }),
+  );
+}
+
+/** What the colours of a difference mean. */
+function drawDifference(element: HTMLElement, difference: Difference, dark: boolean): void {
+  const { full, unseen, empty } = difference;
+  if (empty) {
+    fill(element, 'No sample is left to compare with: choose a smaller window.');
+    return;
+  }
+  const colors = [
+    [MORE, 'more than in the rest'],
+    [LESS, 'less'],
+    [sameColor(dark), 'the same'],
+    [unprovenColor(dark), 'not proven: chance gives as much'],
+  ] as const;
+  fill(
+    element,
+    colors.map(([color, text]) => {
+      const swatch = h('i', { class: 'swatch edged' });
+      swatch.style.background = color;
+      return h('span', {}, swatch, text);
+    }),
+    h(
+      'span',
+      {},
+      full > 0 ? `full colour: ${points(full).slice(1)} points` : 'no change is proven',
+    ),
+    unseen > 0 &&
+      h('span', {}, `${percent(unseen)} of the rest is in stacks that the window has not`),
   );
 }
 

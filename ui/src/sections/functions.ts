@@ -3,11 +3,12 @@
 import type { Profile } from '../core/data';
 import { KINDS } from '../core/data';
 import { button, fill, h } from '../core/dom';
-import { counted, grouped, percent, shortened } from '../core/format';
+import { counted, grouped, percent, points, shortened } from '../core/format';
 import type { SortBy, Store } from '../core/state';
 import { frameColor, shadeKey } from '../core/theme';
 import { amount } from '../core/units';
 import type { Analysis, FunctionRow } from '../flame/analysis';
+import type { Change } from '../flame/difference';
 import { remarkOn } from '../flame/remarks';
 
 const STEP = 40;
@@ -26,7 +27,15 @@ export function sorted(
     return x < y ? -1 : x > y ? 1 : a.frame - b.frame;
   };
   if (by === 'name') return rows.toSorted(name);
+  if (by === 'change')
+    return rows.toSorted((a, b) => told(b) - told(a) || b.self - a.self || name(a, b));
   return rows.toSorted((a, b) => b[by] - a[by] || b.total - a.total || name(a, b));
+}
+
+/** How large a change is, whichever way it goes; what chance gives comes last. */
+function told({ change }: FunctionRow): number {
+  if (!change) return -2;
+  return Math.abs(change.here - change.rest) - (change.proven ? 0 : 1);
 }
 
 export class FunctionTable {
@@ -71,6 +80,7 @@ export class FunctionTable {
               {},
               head('self', 'self', true),
               head('total', 'total', true),
+              head('change', 'change', true),
               head('name', 'function', false),
             ),
           ),
@@ -90,6 +100,8 @@ export class FunctionTable {
     const share = zoom === null || sum === 0 ? 0 : total[zoom]! / sum;
     this.scope.hidden = zoom === null;
     fill(this.scope, 'below ', h('b', {}, top), `, ${percent(share)} of all samples`);
+    const compared = analysis.difference !== null;
+    this.heads.get('change')!.hidden = !compared;
     for (const [by, cell] of this.heads) {
       const order = by === 'name' ? 'ascending' : 'descending';
       cell.setAttribute('aria-sort', by === state.sort ? order : 'none');
@@ -164,6 +176,7 @@ export class FunctionTable {
       },
       share(row.self, most.self),
       share(row.total, most.total),
+      row.change ? changeCell(row.change) : null,
       h(
         'td',
         {
@@ -191,4 +204,17 @@ export class FunctionTable {
       ),
     );
   }
+}
+
+/** The change of a function's self share, beside the rest. */
+function changeCell(change: Change): HTMLElement {
+  const { here, rest, proven } = change;
+  const difference = points(here - rest);
+  const soft = !proven && here !== rest;
+  const title = `self ${percent(here)}, in the rest ${percent(rest)}, ${difference} points${soft ? ': chance gives as much' : ''}`;
+  return h(
+    'td',
+    { class: soft ? 'num unproven' : 'num', title },
+    soft ? `~ ${difference}` : difference,
+  );
 }

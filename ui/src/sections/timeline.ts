@@ -21,7 +21,11 @@ export interface View {
 
 /** The window that holds: the chosen one, else the measured phase, else everything. */
 export function effectiveWindow(run: RunView, store: Store): readonly [number, number] {
-  if (store.state.window) return store.state.window;
+  return store.state.window ?? wholeSpan(run);
+}
+
+/** What is shown where no window is chosen. */
+export function wholeSpan(run: RunView): readonly [number, number] {
   const measured = run.phases.find((p) => p.phase === 'measure');
   return measured ? [measured.start, measured.end] : run.span;
 }

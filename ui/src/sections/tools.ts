@@ -89,11 +89,21 @@ export function toolbar(
     () => store.set({ collapse: !store.state.collapse }),
     { title: 'Draw a function that calls itself as one frame' },
   );
+  const difference = button('difference to the rest', () => {
+    const on = !store.state.difference;
+    store.set({ difference: on, sort: on ? 'change' : 'self' });
+  });
   const back = button('whole graph', () => store.set({ zoom: null }, true), { class: 'quiet' });
   const sync = (): void => {
     shape.set(store.state.shape);
     order.set(store.state.order);
     collapse.setAttribute('aria-pressed', String(store.state.collapse));
+    const chosen = store.state.window !== null;
+    difference.disabled = !chosen;
+    difference.title = chosen
+      ? `Colour by the difference between the window and the rest of the ${wholeName(run)}`
+      : 'Choose a window first: it is compared with the rest';
+    difference.setAttribute('aria-pressed', String(chosen && store.state.difference));
     back.disabled = store.state.zoom === null;
   };
   store.listen(sync);
@@ -105,6 +115,7 @@ export function toolbar(
     shape.element,
     order.element,
     collapse,
+    profile.timed ? difference : null,
     back,
     button('SVG', () => save(`${name}.svg`, picture().text, 'image/svg+xml'), {
       title: 'Save the graph as SVG',
@@ -145,6 +156,7 @@ function functionCsv(analysis: Analysis, store: Store): string {
       `total_${profile.unit}`,
       'self_share',
       'total_share',
+      ...(analysis.difference ? ['rest_self_share', 'self_change_proven'] : []),
     ],
     ...rows.map((r) => [
       profile.names[r.frame]!,
@@ -153,6 +165,7 @@ function functionCsv(analysis: Analysis, store: Store): string {
       r.total,
       r.self / weights.sum,
       r.total / weights.sum,
+      ...(r.change ? [r.change.rest, r.change.proven ? 1 : 0] : []),
     ]),
   ]);
 }

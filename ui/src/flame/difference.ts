@@ -1,0 +1,129 @@
+// How the shares of a window differ from those of the rest of the measured phase, and whether chance gives as much.
+// The test is that of `bellows diff` (crates/compare/src/shares.rs).
+
+import { children, type Tree, type Weights } from './tree';
+
+/** Standard errors that a difference has to exceed. */
+const PROVEN = 3;
+/** Fewer samples on both sides together tell nothing. */
+const FEWEST = 10;
+
+/** Samples added up: their weights, and the squares of these (each sample's own 1 where weights count samples). */
+export interface Amount {
+  weight: number;
+  squares: number;
+}
+
+/** What the window and the rest have of something. */
+export interface Change {
+  /** Share of the window, and of the rest. */
+  here: number;
+  rest: number;
+  proven: boolean;
+}
+
+const share = (part: number, whole: number): number => (whole > 0 ? part / whole : 0);
+
+/** Both sides in units in which a sample of the whole weighs 1. */
+function inSamples(part: Amount, whole: Amount): { part: Amount; whole: Amount } {
+  const unit = whole.squares / whole.weight;
+  if (!(unit > 0)) return { part: { weight: 0, squares: 0 }, whole: { weight: 0, squares: 0 } };
+  const scaled = ({ weight, squares }: Amount): Amount => ({
+    weight: weight / unit,
+    squares: squares / unit / unit,
+  });
+  return { part: scaled(part), whole: scaled(whole) };
+}
+
+/** A two-proportion test with a pooled share; samples count by what their weights let vary. */
+export function changeOf(here: Amount, all: Amount, rest: Amount, allRest: Amount): Change {
+  const change: Change = {
+    here: share(here.weight, all.weight),
+    rest: share(rest.weight, allRest.weight),
+    proven: false,
+  };
+  const a = inSamples(here, all);
+  const b = inSamples(rest, allRest);
+  const weight = a.part.weight + b.part.weight;
+  const squares = a.part.squares + b.part.squares;
+  const whole = a.whole.weight + b.whole.weight;
+  const oneIsEmpty = a.whole.weight <= 0 || b.whole.weight <= 0;
+  if (oneIsEmpty || !(weight * (weight / squares) >= FEWEST)) return change;
+  const pooled = Math.min(weight / whole, 1);
+  const inside = squares / weight;
+  const outside =
+    whole > weight ? (a.whole.squares + b.whole.squares - squares) / (whole - weight) : 0;
+  const weighs = inside * (1 - pooled) + Math.max(outside, 0) * pooled;
+  const each = 1 / a.whole.weight + 1 / b.whole.weight;
+  const error = Math.sqrt(pooled * (1 - pooled) * weighs * each);
+  change.proven = Math.abs(change.here - change.rest) > PROVEN * error;
+  return change;
+}
+
+/** Weights of the nodes of a tree, and the squares of what they are made of. */
+export interface Measured {
+  weights: Weights;
+  /** The same where each sample counts 1. */
+  squares: Weights;
+}
+
+/** The window beside the rest. */
+export class Difference {
+  /** The largest change of a node that is proven: it has the full colour. */
+  readonly full: number;
+  /** Share of the rest whose stacks have no width in the window. */
+  readonly unseen: number;
+
+  constructor(
+    tree: Tree,
+    private readonly here: Measured,
+    private readonly rest: Measured,
+  ) {
+    let full = 0;
+    let unseen = 0;
+    const open = children(tree, -1);
+    for (let node = open.pop(); node !== undefined; node = open.pop()) {
+      if (!(this.rest.weights.total[node]! > 0 || this.here.weights.total[node]! > 0)) continue;
+      if (!(this.here.weights.total[node]! > 0)) unseen += this.rest.weights.total[node]!;
+      else for (let c = tree.first[node]!; c >= 0; c = tree.next[c]!) open.push(c);
+      const change = this.of(node);
+      if (change.proven) full = Math.max(full, Math.abs(change.here - change.rest));
+    }
+    this.full = full;
+    this.unseen = share(unseen, this.rest.weights.sum);
+  }
+
+  /** Whether there is anything to compare with. */
+  get empty(): boolean {
+    return !(this.rest.weights.sum > 0) || !(this.here.weights.sum > 0);
+  }
+
+  /** What a node has of both, with all that it called. */
+  of(node: number): Change {
+    return this.between((it) => it.total[node]!);
+  }
+
+  /** What functions have of both at the leaf, by their frames; null for a function that is in neither. */
+  functions(
+    sums: (weights: Weights) => { self: Float64Array; total: Float64Array },
+  ): (frame: number) => Change | null {
+    const known = new Map<Weights, ReturnType<typeof sums>>();
+    for (const { weights, squares } of [this.here, this.rest])
+      for (const of of [weights, squares]) if (!known.has(of)) known.set(of, sums(of));
+    const rest = known.get(this.rest.weights)!;
+    const here = known.get(this.here.weights)!;
+    return (frame) =>
+      here.total[frame]! > 0 || rest.total[frame]! > 0
+        ? this.between((it) => known.get(it)!.self[frame]!)
+        : null;
+  }
+
+  /** What something has of both, by its sum in the weights of each. */
+  private between(sum: (weights: Weights) => number): Change {
+    const amount = ({ weights, squares }: Measured): [Amount, Amount] => [
+      { weight: sum(weights), squares: sum(squares) },
+      { weight: weights.sum, squares: squares.sum },
+    ];
+    return changeOf(...amount(this.here), ...amount(this.rest));
+  }
+}
