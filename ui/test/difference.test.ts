@@ -118,7 +118,9 @@ describe('a window beside the rest of the measured phase', () => {
     const of = new Analysis(waits);
     of.window(2, 3, {}, [1, 4]);
     expect(of.difference?.full).toBeGreaterThan(0.75);
-    waits.weight = waits.weight.map((_, i) => (waits.time[i]! > 2.99 ? 1e9 : 1e6));
+    // The last sample of `g`.
+    const long = (time: number): boolean => time > 2.97 && time < 3;
+    waits.weight = waits.weight.map((_, i) => (long(waits.time[i]!) ? 1e9 : 1e6));
     const heavy = new Analysis(waits);
     heavy.window(2, 3, {}, [1, 4]);
     const g = heavy.rows.find((it) => it.frame === index('g'))!.change!;

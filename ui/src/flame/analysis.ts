@@ -3,7 +3,7 @@
 import type { Profile } from '../core/data';
 import { KINDS } from '../core/data';
 import { type Chronology, chronology, countOf, MOST_IN_ORDER, type Wanted } from './chronology';
-import { type Change, Difference, type Measured } from './difference';
+import { type Change, Difference, type Measured, type Sums } from './difference';
 import { reshape, reshapedWeights, type Shown } from './reshape';
 import {
   below,
@@ -53,6 +53,10 @@ export class Analysis {
   private shown: Shown | null = null;
   /** The squares of the samples' weights, once they were asked for. */
   private squared: Float64Array | null = null;
+  /** All of the phase that the window is compared with. */
+  private phase: { key: string; all: Measured } | null = null;
+  /** Sums by frame of weights, of all nodes. */
+  private readonly sums = new WeakMap<Weights, Sums>();
   private shapeKey = '';
   private flags: Uint8Array;
   private key = '';
@@ -120,12 +124,14 @@ export class Analysis {
     this.weights = this.weightsOf(self, sum, wanted);
     this.difference = null;
     if (phase && timed) {
-      const beside: [number, number][] = [
-        [phase[0], Math.min(first, phase[1])],
-        [Math.max(last, phase[0]), phase[1]],
-      ];
-      const here = this.measured([[first, last]], marked, wanted, this.weights);
-      this.difference = new Difference(this.tree, here, this.measured(beside, marked, wanted));
+      const of = (a: number, b: number): Measured => this.measured(a, b, marked, wanted);
+      const filter = `${this.shapeKey};${only},${focus},${marked},${phase}`;
+      // Windows are moved while the phase stays.
+      if (this.phase?.key !== filter) this.phase = { key: filter, all: of(...phase) };
+      const here = this.measured(first, last, marked, wanted, this.weights);
+      const within = first >= phase[0] && last <= phase[1];
+      const common = within ? here : of(Math.max(first, phase[0]), Math.min(last, phase[1]));
+      this.difference = new Difference(this.tree, here, common, this.phase.all);
     }
     this.rows = this.functions(this.flags, -1);
     this.belowZoom = null;
@@ -141,19 +147,17 @@ export class Analysis {
     return { self: own, total: totals(own, this.tree.parent), sum };
   }
 
-  /** Some stretches of time together, with the squares of the samples' weights. */
+  /** A stretch of time, with the squares of the samples' weights. */
   private measured(
-    stretches: readonly (readonly [number, number])[],
+    from: number,
+    to: number,
     marked: Uint8Array | null,
     wanted: Uint8Array | null,
     known: Weights | null = null,
   ): Measured {
     const { profile } = this;
     const added = (of: Float64Array): Weights => {
-      const self = new Float64Array(profile.nodes);
-      let sum = 0;
-      for (const [from, to] of stretches)
-        if (from < to) sum += leaves(profile, from, to, marked, of, self).sum;
+      const { self, sum } = leaves(profile, from, Math.max(from, to), marked, of);
       return this.weightsOf(self, sum, wanted);
     };
     const weights = known ?? added(profile.weight);
@@ -209,8 +213,12 @@ export class Analysis {
 
   private functions(flags: Uint8Array, root: number): FunctionRow[] {
     const { names, kind } = this.profile;
-    const sums = (weights: Weights): { self: Float64Array; total: Float64Array } =>
-      functions(this.tree, weights, flags, names.length, root);
+    const known = root < 0 ? this.sums : new WeakMap<Weights, Sums>();
+    const sums = (weights: Weights): Sums => {
+      const told = known.get(weights) ?? functions(this.tree, weights, flags, names.length, root);
+      known.set(weights, told);
+      return told;
+    };
     const { self, total } = sums(this.weights);
     const changes = this.difference?.functions(sums) ?? null;
     const rows: FunctionRow[] = [];

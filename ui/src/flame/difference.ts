@@ -67,7 +67,18 @@ export interface Measured {
   squares: Weights;
 }
 
-/** The window beside the rest. */
+/** What is left of a sum without a part; what rounding leaves of nothing is nothing. */
+function left(all: number, part: number): number {
+  return all - part > all * 1e-9 ? all - part : 0;
+}
+
+/** Sums by frame. */
+export interface Sums {
+  self: Float64Array;
+  total: Float64Array;
+}
+
+/** The window beside the rest, which is the phase without what it has in common with the window. */
 export class Difference {
   /** The largest change of a node that is proven: it has the full colour. */
   readonly full: number;
@@ -77,25 +88,30 @@ export class Difference {
   constructor(
     tree: Tree,
     private readonly here: Measured,
-    private readonly rest: Measured,
+    private readonly common: Measured,
+    private readonly phase: Measured,
   ) {
     let full = 0;
     let unseen = 0;
+    const [x, y, z] = [here.weights, common.weights, phase.weights];
+    const restSum = this.restSum();
     const open = children(tree, -1);
     for (let node = open.pop(); node !== undefined; node = open.pop()) {
-      if (!(this.rest.weights.total[node]! > 0 || this.here.weights.total[node]! > 0)) continue;
-      if (!(this.here.weights.total[node]! > 0)) unseen += this.rest.weights.total[node]!;
+      const inWindow = x.total[node]!;
+      const inRest = left(z.total[node]!, y.total[node]!);
+      if (!(inWindow > 0)) unseen += inRest;
       else for (let c = tree.first[node]!; c >= 0; c = tree.next[c]!) open.push(c);
-      const change = this.of(node);
-      if (change.proven) full = Math.max(full, Math.abs(change.here - change.rest));
+      // Few nodes differ by more than those before them.
+      const by = Math.abs(share(inWindow, x.sum) - share(inRest, restSum));
+      if (by > full && this.of(node).proven) full = by;
     }
     this.full = full;
-    this.unseen = share(unseen, this.rest.weights.sum);
+    this.unseen = share(unseen, restSum);
   }
 
   /** Whether there is anything to compare with. */
   get empty(): boolean {
-    return !(this.rest.weights.sum > 0) || !(this.here.weights.sum > 0);
+    return !(this.restSum() > 0) || !(this.here.weights.sum > 0);
   }
 
   /** What a node has of both, with all that it called. */
@@ -104,26 +120,34 @@ export class Difference {
   }
 
   /** What functions have of both at the leaf, by their frames; null for a function that is in neither. */
-  functions(
-    sums: (weights: Weights) => { self: Float64Array; total: Float64Array },
-  ): (frame: number) => Change | null {
-    const known = new Map<Weights, ReturnType<typeof sums>>();
-    for (const { weights, squares } of [this.here, this.rest])
-      for (const of of [weights, squares]) if (!known.has(of)) known.set(of, sums(of));
-    const rest = known.get(this.rest.weights)!;
-    const here = known.get(this.here.weights)!;
+  functions(sums: (weights: Weights) => Sums): (frame: number) => Change | null {
     return (frame) =>
-      here.total[frame]! > 0 || rest.total[frame]! > 0
-        ? this.between((it) => known.get(it)!.self[frame]!)
+      sums(this.here.weights).total[frame]! > 0 ||
+      this.restOf((of) => sums(of.weights).total[frame]!) > 0
+        ? this.between((it) => sums(it).self[frame]!)
         : null;
+  }
+
+  private restSum(): number {
+    return this.restOf((of) => of.weights.sum);
+  }
+
+  private restOf(sum: (of: Measured) => number): number {
+    return left(sum(this.phase), sum(this.common));
   }
 
   /** What something has of both, by its sum in the weights of each. */
   private between(sum: (weights: Weights) => number): Change {
-    const amount = ({ weights, squares }: Measured): [Amount, Amount] => [
-      { weight: sum(weights), squares: sum(squares) },
-      { weight: weights.sum, squares: squares.sum },
-    ];
-    return changeOf(...amount(this.here), ...amount(this.rest));
+    const amount = (of: (pick: (it: Measured) => number) => number): Amount => ({
+      weight: of((it) => sum(it.weights)),
+      squares: of((it) => sum(it.squares)),
+    });
+    const whole = (of: (pick: (it: Measured) => number) => number): Amount => ({
+      weight: of((it) => it.weights.sum),
+      squares: of((it) => it.squares.sum),
+    });
+    const here = (pick: (it: Measured) => number): number => pick(this.here);
+    const rest = (pick: (it: Measured) => number): number => this.restOf(pick);
+    return changeOf(amount(here), whole(here), amount(rest), whole(rest));
   }
 }

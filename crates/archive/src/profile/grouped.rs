@@ -69,7 +69,10 @@ impl Profile {
     fn with_frames<'p>(&'p self, named: impl Fn(&'p Frame) -> (&'p str, &'p str)) -> Self {
         let mut names = Names::default();
         let of_frame: Vec<u32> = (self.frames.iter())
-            .map(|frame| names.frame(named(frame), frame.kind))
+            .map(|frame| {
+                let (name, module) = named(frame);
+                names.frame(name, module, frame.kind)
+            })
             .collect();
         let mut grouped = self.clone();
         grouped.frames = names.frames;
@@ -111,7 +114,7 @@ struct Names<'n> {
 }
 
 impl<'n> Names<'n> {
-    fn frame(&mut self, (name, module): (&'n str, &'n str), kind: FrameKind) -> u32 {
+    fn frame(&mut self, name: &'n str, module: &'n str, kind: FrameKind) -> u32 {
         let next = self.frames.len() as u32;
         let frame = *self.known.entry((name, module)).or_insert(next);
         if frame == next {

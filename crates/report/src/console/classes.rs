@@ -2,7 +2,7 @@
 
 use archive::profile::Profile;
 
-use super::functions::notes;
+use super::known::notes;
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
 use crate::numbers::{percent_digits, weight, weight_digits, weight_head};

@@ -4,7 +4,8 @@ use compare::ShareDifference;
 use measure::Problem;
 use serde::Serialize;
 
-use super::functions::{FunctionRowOf, change, notes};
+use super::functions::{FunctionRowOf, change};
+use super::known::notes;
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
 use crate::difference::{DifferenceRow, DifferenceSide, differences, smallest_change};

@@ -6,7 +6,7 @@ use archive::FunctionShare;
 use archive::profile::{FunctionCount, Profile, WorkBy};
 use serde::Serialize;
 
-use super::known;
+use super::known::{self, notes};
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
 use super::work;
@@ -329,10 +329,4 @@ fn footer(
         .flat_map(|line| wrap(&line, columns))
         .map(|line| style.faint(&line))
         .collect()
-}
-
-/// What the reader of a profile should know, a line each.
-pub(super) fn notes(profile: &Profile) -> impl Iterator<Item = String> {
-    let notes = profile.notes.iter();
-    notes.map(|note| format!("note: {}", sanitise(note)))
 }

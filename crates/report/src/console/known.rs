@@ -1,6 +1,7 @@
 //! What is known of patterns in a profile's stacks.
 
 use archive::PatternShare;
+use archive::profile::Profile;
 
 use super::text::{Style, sanitise, wrap};
 use crate::text;
@@ -12,4 +13,10 @@ pub(super) fn lines(all: &[PatternShare], style: Style) -> Vec<String> {
         wrap(&sanitise(&text), style.prose_columns())
     };
     all.iter().flat_map(line).collect()
+}
+
+/// What the reader of a profile should know, a line each.
+pub(super) fn notes(profile: &Profile) -> impl Iterator<Item = String> {
+    let notes = profile.notes.iter();
+    notes.map(|note| format!("note: {}", sanitise(note)))
 }

@@ -2,7 +2,7 @@
 
 use archive::profile::{Profile, Work, WorkBy, WorkKind};
 
-use super::functions::notes;
+use super::known::notes;
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
 use crate::numbers::{count, counted, percent_digits, weight, weight_digits, weight_head};
