@@ -257,7 +257,7 @@ fn profiles_of_other_tools_make_tables_and_flame_graphs() {
 fn runs_that_are_not_there_are_named() {
     let dir = folder();
     run(dir.path(), &["top", "last"]).assert_error(1, &["there is no run in runs"]);
-    run(dir.path(), &["report", "7k2q"]).assert_error(1, &["there is no run in runs"]);
+    run(dir.path(), &["report", "7k2q"]).assert_error(1, &["no run or file is named \"7k2q\""]);
     let none = run(dir.path(), &["runs"]);
     none.assert_ok();
     assert!(none.stdout.contains("no runs in runs"), "{none:?}");

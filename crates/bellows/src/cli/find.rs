@@ -61,7 +61,7 @@ pub(super) fn profile(name: &str, event: Option<&str>, runs: &Path) -> Result<Pa
 fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
     let entries = list(runs)?;
     choose(name, &entries).map(|entry| entry.dir.clone()).map_err(|candidates| {
-        if entries.is_empty() {
+        if entries.is_empty() && name == LAST {
             return Failure::failed(
                 format!("there is no run in {}", runs.display()),
                 "make one with `bellows demo`, or name the folder with --runs",
