@@ -112,8 +112,9 @@ fn standard_error(a: PartOf, b: PartOf) -> Option<f64> {
     let squares = sum(|it| it.part.squares);
     let each = part / squares;
     let one_is_empty = a.whole.weight <= 0.0 || b.whole.weight <= 0.0;
-    // `!(… >= …)`: no number is none, too.
-    if one_is_empty || !whole.is_finite() || !(part * each >= FEWEST) {
+    // No number is not enough either.
+    let enough = part * each >= FEWEST;
+    if one_is_empty || !whole.is_finite() || !enough {
         return None;
     }
     let share = (part / whole).clamp(0.0, 1.0);

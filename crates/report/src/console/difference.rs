@@ -115,7 +115,7 @@ pub fn difference(table: &DifferenceTable<'_>, style: Style) -> String {
     };
     let heads: Vec<_> = heads
         .iter()
-        .map(|head| figure(*head))
+        .map(|head| figure(head))
         .chain([name])
         .collect();
     let mut lines = Table::new(&heads);

@@ -140,12 +140,7 @@ fn what_is_forced_and_names_that_lie_stand_as_text() {
     assert!((one(&svg, "a b_12").width - 70.0).abs() < 0.01);
     assert!((one(&svg, "=").width - 30.0).abs() < 0.01);
     let mut reader = quick_xml::Reader::from_str(&svg);
-    loop {
-        match reader.read_event().expect("XML") {
-            quick_xml::events::Event::Eof => break,
-            _ => {}
-        }
-    }
+    while reader.read_event().expect("XML") != quick_xml::events::Event::Eof {}
 }
 
 #[test]
