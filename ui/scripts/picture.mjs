@@ -1,15 +1,15 @@
-// Draws a report as pictures, light, 1280 pixels wide: its first screen, and where it burned.
+// Draws a report as a picture, light, 1280 pixels wide: its first screen, or one of its parts.
 //
-//     node scripts/picture.mjs REPORT.html FIRST.png BURN.png
+//     node scripts/picture.mjs REPORT.html PICTURE.png [FRAGMENT [SELECTOR]]
 
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { chromium } from 'playwright-core';
 
-const [report, first, burn] = process.argv.slice(2);
-if (!report || !first || !burn)
-  throw new Error('usage: picture.mjs REPORT.html FIRST.png BURN.png');
+const [report, picture, fragment = '', selector] = process.argv.slice(2);
+if (!report || !picture)
+  throw new Error('usage: picture.mjs REPORT.html PICTURE.png [FRAGMENT [SELECTOR]]');
 const executablePath = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/google-chrome'].find(
   (path) => path && existsSync(path),
 );
@@ -21,16 +21,24 @@ try {
     viewport: { width: 1280, height: 900 },
     colorScheme: 'light',
   });
-  await page.goto(pathToFileURL(resolve(report)).href);
+  await page.goto(`${pathToFileURL(resolve(report)).href}#${fragment}`);
   await page.waitForSelector('html[data-ready]');
-  await page.screenshot({ path: first });
-  const { x, y, width, height } = await page.locator('#burn').boundingBox();
+  const box = selector ? await page.locator(selector).boundingBox() : null;
   const margin = 24;
-  await page.screenshot({
-    path: burn,
-    fullPage: true,
-    clip: { x: x - margin, y: y - margin, width: width + 2 * margin, height: height + 2 * margin },
-  });
+  await page.screenshot(
+    box
+      ? {
+          path: picture,
+          fullPage: true,
+          clip: {
+            x: box.x - margin,
+            y: box.y - margin,
+            width: box.width + 2 * margin,
+            height: box.height + 2 * margin,
+          },
+        }
+      : { path: picture },
+  );
 } finally {
   await browser.close();
 }

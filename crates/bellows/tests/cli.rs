@@ -361,8 +361,8 @@ fn shells_complete_experiments_runs_and_the_options_of_perf_test() {
     }
     // As bash itself does it.
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_bellows"));
-    let script = "eval \"$(bellows completions bash)\"; COMP_WORDS=(bellows run str); COMP_CWORD=2; \
-                  _clap_complete_bellows bellows str run; echo \"${COMPREPLY[@]}\"";
+    let script = "eval \"$(bellows completions bash)\"; COMP_WORDS=(bellows run stream-p); COMP_CWORD=2; \
+                  _clap_complete_bellows bellows stream-p run; echo \"${COMPREPLY[@]}\"";
     let mut bash = std::process::Command::new("bash");
     bash.args(["-c", script]);
     let path = std::env::var("PATH").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The `sh` blocks of README.md and docs/*.md.
+//! The `sh` blocks of README.md, docs/*.md and docs/experiments/*.md.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,12 +33,14 @@ pub(crate) fn root() -> PathBuf {
 /// README.md and every page of the docs.
 pub(crate) fn pages() -> Vec<PathBuf> {
     let mut pages = vec![root().join("README.md")];
-    let docs = fs::read_dir(root().join("docs")).expect("docs");
-    pages.extend(
-        docs.flatten()
-            .map(|e| e.path())
-            .filter(|p| p.extension().is_some_and(|e| e == "md")),
-    );
+    for folder in ["docs", "docs/experiments"] {
+        let docs = fs::read_dir(root().join(folder)).expect("docs");
+        pages.extend(
+            docs.flatten()
+                .map(|e| e.path())
+                .filter(|p| p.extension().is_some_and(|e| e == "md")),
+        );
+    }
     pages.sort();
     pages
 }

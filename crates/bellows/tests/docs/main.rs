@@ -1,4 +1,4 @@
-//! Every command of the docs is run: each fenced `sh` block of README.md and docs/*.md is one script, run in an
+//! Every command of the docs is run: each fenced `sh` block of README.md and the pages of docs is one script, run in an
 //! empty folder with this build's `bellows` first on the path, and so is every example that `--help` shows. `make`
 //! targets are looked up instead (`make demo` and `make test` are what CI itself runs).
 //!

@@ -5,11 +5,15 @@ use measure::Problem;
 use super::error::unknown_name;
 use super::{Experiment, ExperimentError};
 
-const FILES: [(&str, &str); 13] = [
+const FILES: [(&str, &str); 14] = [
     ("demo", include_str!("../../../../experiments/demo.toml")),
     (
         "stream-publish",
         include_str!("../../../../experiments/stream-publish.toml"),
+    ),
+    (
+        "stream-consume",
+        include_str!("../../../../experiments/stream-consume.toml"),
     ),
     (
         "classic-in-out",

@@ -44,6 +44,9 @@ pub struct LoadSpec {
     pub url: Option<String>,
     /// What happens to the queues before and after.
     pub handling: QueueHandling,
+    /// Messages that stand in each queue before the run begins. They are of this group's size and properties, are not
+    /// measured, and are in no ledger.
+    pub fill: u64,
     /// Producers of each destination.
     pub producers: usize,
     /// Producers of the whole group, assigned to its destinations in turn; instead of
@@ -123,6 +126,7 @@ flat_table!(LoadSpec {
     "declare" => handling.declare,
     "purge" => handling.purge,
     "delete" => handling.delete,
+    "fill" => fill,
     "producers" => producers,
     "total-producers" => total_producers,
     "producer-connections" => producer_connections,
@@ -217,6 +221,7 @@ impl Default for LoadSpec {
             exclusive: false,
             url: None,
             handling: QueueHandling::default(),
+            fill: 0,
             producers: 1,
             total_producers: None,
             producer_connections: None,

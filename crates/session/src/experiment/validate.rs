@@ -164,6 +164,7 @@ impl Experiment {
                 "take \"classic\", or broker.kind = \"rabbitmq\"",
             );
         }
+        check_fill(place, spec)?;
         check_arrivals(place, spec)
     }
 
@@ -283,6 +284,27 @@ impl ProfileSpec {
         }
         Ok(())
     }
+}
+
+/// Messages of before the run need a queue that stays where it is.
+fn check_fill(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
+    let of = |why: &str, help: &str| Err(wrong(format!("{place}.fill"), why, help));
+    if spec.fill == 0 {
+        return Ok(());
+    }
+    let mut names = spec.destinations.iter().chain([&spec.destination]);
+    if names.any(|name| name.starts_with("topic://")) {
+        let why = ": what is sent to a topic before its consumers are there goes to nobody";
+        return of(why, "take a destination queue://NAME");
+    }
+    if spec.exclusive {
+        let why = ": an exclusive queue belongs to the connection of its consumers";
+        return of(why, "leave out {exclusive}");
+    }
+    if spec.handling.purge {
+        return of(" would be emptied by {purge}", "leave out one of the two");
+    }
+    Ok(())
 }
 
 /// Checks for keys that exclude each other, or do nothing alone.

@@ -3,6 +3,7 @@
 mod blocked;
 mod facts;
 mod faults;
+mod filling;
 mod finish;
 mod named_process;
 mod profiling;
@@ -184,8 +185,9 @@ fn apply_load(
     if control.is_stopping() {
         return Err(Error::Stopped { during: "start" });
     }
-    let start = Start::now();
     let endpoint = broker.endpoint().clone();
+    filling::fill(experiment, &endpoint, Start::now().seed, control, observer)?;
+    let start = Start::now();
     let processes = broker.processes();
     let found = processes.further.iter();
     let further: Vec<Option<u32>> = found
