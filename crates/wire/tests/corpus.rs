@@ -65,6 +65,7 @@ fn every_target_is_replayed() {
             "fold",
             "folded",
             "go_functions",
+            "jfr",
             "method",
             "perf_data",
             "perf_script",

@@ -7,7 +7,7 @@ use measure::Problem;
 
 use super::model::Profile;
 use super::tree::MOST_BYTES;
-use super::{folded, perf_script, pprof, stacks};
+use super::{folded, jfr, perf_script, pprof, stacks};
 
 /// A format. What reads or writes one is in its row, so that the next format is a row.
 #[derive(Clone, Copy, Debug)]
@@ -74,13 +74,15 @@ const LARGEST_SCRIPT: u64 = 16 << 30;
 const LARGEST_STACKS: u64 = 2 << 30;
 /// Larger pprof messages are refused.
 const LARGEST_PPROF: u64 = 128 << 20;
+/// Bytes of a recording of Java's flight recorder, which is kept in memory while it is read.
+const LARGEST_JFR: u64 = 1 << 30;
 /// Smaller ones are taken, however small they were packed.
 const UNPACKED_ANYWAY: u64 = 4 << 20;
 /// A few kilobytes of gzip can stand for a thousand times as much; profiles are packed to a tenth or so.
 const MOST_PACKED: u64 = 100;
 
 /// The formats that need nothing but the archive, in the order in which a file is tried.
-pub const FORMATS: [Format; 6] = [
+pub const FORMATS: [Format; 7] = [
     Format {
         name: "stacks",
         ends: &[".stacks"],
@@ -112,15 +114,25 @@ pub const FORMATS: [Format; 6] = [
                 named || (it.packed && is_binary(it.bytes))
             },
             read: |input| {
-                let most = input.packed.map_or(LARGEST_PPROF, |length| {
-                    let most = length.saturating_mul(MOST_PACKED);
-                    most.clamp(UNPACKED_ANYWAY, LARGEST_PPROF)
-                });
-                let bytes = limited(input.bytes, most)?;
+                let bytes = limited(input.bytes, unpacked(input.packed, LARGEST_PPROF))?;
                 Ok(pprof::read(&bytes).map_err(|why| format!("as pprof: {why}")))
             },
         }),
         write: Some(|profile, _| profile.to_pprof().map_err(|e| in_memory(&e))),
+    },
+    Format {
+        name: "jfr",
+        ends: &[".jfr"],
+        what: "Java's flight recorder, and async-profiler",
+        read: Some(Reader {
+            recognises: |it| jfr::looks_like(it.bytes),
+            read: |input| {
+                let bytes = limited(input.bytes, unpacked(input.packed, LARGEST_JFR))?;
+                Ok(jfr::read(&bytes)
+                    .map_err(|why| format!("as a recording of Java's flight recorder: {why}")))
+            },
+        }),
+        write: None,
     },
     Format {
         name: "perf-script",
@@ -187,7 +199,6 @@ pub(super) fn looks_like(bytes: &[u8]) -> &'static str {
     match () {
         () if starts(b"{") || starts(b"[") => "JSON",
         () if starts(b"\x7fELF") => "a program",
-        () if starts(b"FLR\0") => "a recording of Java's flight recorder",
         () if starts(b"PERFILE2") || starts(b"2ELIFREP") => "what `perf record` writes",
         () if starts(b"<") => "HTML or an image",
         () if is_binary(bytes) => "binary data",
@@ -200,6 +211,14 @@ fn is_binary(bytes: &[u8]) -> bool {
     let is_control =
         |byte: &u8| *byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | 0x1b);
     bytes.iter().any(is_control)
+}
+
+/// How many bytes a file may have, of which `largest` are read at most.
+fn unpacked(packed: Option<u64>, largest: u64) -> u64 {
+    packed.map_or(largest, |length| {
+        let most = length.saturating_mul(MOST_PACKED);
+        most.clamp(UNPACKED_ANYWAY, largest)
+    })
 }
 
 /// All bytes of an input that has at most this many.

@@ -22,7 +22,7 @@ const STALL: &str = "stall";
 #[derive(Debug, Args)]
 pub(super) struct ProfileArgs {
     /// Run (path, id, part of its id that only it has, or `last`: the last that has a profile), or a
-    /// file with a profile: pprof, perf.data, text of `perf script`, folded stacks, also packed with gzip
+    /// file with a profile: pprof, perf.data, JFR, text of `perf script`, folded stacks, also packed with gzip
     #[arg(value_name = "RUN|PROFILE", add = complete::profiles())]
     profile: String,
     #[command(flatten)]

@@ -191,7 +191,7 @@ impl AddressSpace {
         let (frame, place) = match (self.jit.find(ip, at), found) {
             (Some(name), _) => {
                 let name = match self.jit_kind {
-                    FrameKind::Java => name::java(name),
+                    FrameKind::Java => archive::profile::java_method(name),
                     _ => name.to_owned(),
                 };
                 (Frame::new(name, "[jit]", self.jit_kind), Place::Jit)

@@ -1,0 +1,271 @@
+//! Recordings of Java's flight recorder, as `jcmd PID JFR.start` and async-profiler write them.
+//!
+//! A recording is a row of chunks, each of which describes the types of its events itself ([`metadata`]).
+
+mod bytes;
+mod chunk;
+mod metadata;
+mod stacks;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use bytes::Bytes;
+use chunk::Chunk;
+use metadata::JfrType;
+use stacks::Stacks;
+use values::{Value, value};
+
+use super::model::{EventKind, Profile, ProfileHeader, Sample, Unwinding};
+use super::tree::Builder;
+
+/// An event that has stacks.
+struct Sampled {
+    /// The recorder's name of it.
+    name: &'static str,
+    /// The name that it has here.
+    event: &'static str,
+    kind: EventKind,
+    unit: &'static str,
+    weight: Weight,
+}
+
+/// How much a sample counts.
+#[derive(Clone, Copy)]
+enum Weight {
+    One,
+    /// A field.
+    Field(&'static str),
+    /// A field that is a time in the recorder's ticks.
+    Ticks(&'static str),
+}
+
+impl Sampled {
+    const fn new(
+        name: &'static str,
+        event: &'static str,
+        kind: EventKind,
+        unit: &'static str,
+        weight: Weight,
+    ) -> Self {
+        Self {
+            name,
+            event,
+            kind,
+            unit,
+            weight,
+        }
+    }
+}
+
+/// The events that are read: of those that a recording has, the first here.
+const SAMPLED: [Sampled; 10] = [
+    Sampled::new(
+        "jdk.ExecutionSample",
+        "cpu",
+        EventKind::OnCpu,
+        "samples",
+        Weight::One,
+    ),
+    Sampled::new(
+        "jdk.CPUTimeSample",
+        "cpu",
+        EventKind::OnCpu,
+        "samples",
+        Weight::One,
+    ),
+    Sampled::new(
+        "profiler.WallClockSample",
+        "wall",
+        EventKind::Other,
+        "samples",
+        Weight::Field("samples"),
+    ),
+    Sampled::new(
+        "jdk.ObjectAllocationSample",
+        "allocations",
+        EventKind::Memory,
+        "bytes",
+        Weight::Field("weight"),
+    ),
+    Sampled::new(
+        "jdk.ObjectAllocationInNewTLAB",
+        "allocations",
+        EventKind::Memory,
+        "bytes",
+        Weight::Field("tlabSize"),
+    ),
+    Sampled::new(
+        "jdk.ObjectAllocationOutsideTLAB",
+        "allocations",
+        EventKind::Memory,
+        "bytes",
+        Weight::Field("allocationSize"),
+    ),
+    Sampled::new(
+        "profiler.Malloc",
+        "malloc",
+        EventKind::Memory,
+        "bytes",
+        Weight::Field("size"),
+    ),
+    Sampled::new(
+        "jdk.JavaMonitorEnter",
+        "locks",
+        EventKind::OffCpu,
+        "nanoseconds",
+        Weight::Ticks("duration"),
+    ),
+    Sampled::new(
+        "jdk.ThreadPark",
+        "parks",
+        EventKind::OffCpu,
+        "nanoseconds",
+        Weight::Ticks("duration"),
+    ),
+    Sampled::new(
+        "jdk.NativeMethodSample",
+        "native",
+        EventKind::Other,
+        "samples",
+        Weight::One,
+    ),
+];
+
+/// Whether bytes are the beginning of a recording.
+pub(super) fn looks_like(bytes: &[u8]) -> bool {
+    bytes.starts_with(chunk::MAGIC)
+}
+
+/// Reads a recording. The error says what is wrong with it.
+pub(super) fn read(recording: &[u8]) -> Result<Profile, String> {
+    let chunks = chunk::split(recording)?;
+    let counts = count(&chunks)?;
+    let Some(row) = counts.iter().position(|&count| count > 0) else {
+        return Err("it has no samples: record with the settings `profile`".to_owned());
+    };
+    let mut reader = Reader {
+        sampled: &SAMPLED[row],
+        builder: Builder::default(),
+        origin_ns: None,
+    };
+    for bytes in &chunks {
+        reader.chunk(&Chunk::read(bytes)?)?;
+    }
+    let mut profile = reader.profile();
+    let others = counts.iter().zip(&SAMPLED).enumerate();
+    let others: Vec<String> = others
+        .filter(|(other, (count, _))| *other != row && **count > 0)
+        .map(|(_, (count, sampled))| format!("{count} of {}", sampled.name))
+        .collect();
+    if !others.is_empty() {
+        profile.notes.push(format!(
+            "only the samples of {} were read, not {}",
+            SAMPLED[row].name,
+            others.join(", ")
+        ));
+    }
+    Ok(profile)
+}
+
+/// How many samples there are of each event.
+fn count(chunks: &[&[u8]]) -> Result<[u64; SAMPLED.len()], String> {
+    let mut counts = [0; SAMPLED.len()];
+    for bytes in chunks {
+        let chunk = Chunk::read(bytes)?;
+        let ids = SAMPLED.map(|it| chunk.classes.id(it.name));
+        for event in chunk.events() {
+            let (class, _) = event?;
+            let rows = counts.iter_mut().zip(&ids);
+            for (count, _) in rows.filter(|(_, id)| **id == Some(class)) {
+                *count += 1;
+            }
+        }
+    }
+    Ok(counts)
+}
+
+struct Reader {
+    sampled: &'static Sampled,
+    builder: Builder,
+    /// When the first chunk began.
+    origin_ns: Option<u64>,
+}
+
+impl Reader {
+    fn chunk(&mut self, chunk: &Chunk<'_>) -> Result<(), String> {
+        let origin = *self.origin_ns.get_or_insert(chunk.start_ns);
+        let Some(wanted) = chunk.classes.id(self.sampled.name) else {
+            return Ok(());
+        };
+        let class = chunk
+            .classes
+            .get(wanted)
+            .ok_or("an event of an unknown type")?;
+        let mut stacks = Stacks::new(chunk);
+        for event in chunk.events() {
+            let (id, mut bytes) = event?;
+            if id == wanted {
+                let fields = fields(&mut bytes, chunk, wanted)?;
+                let start = chunk.start_ns.saturating_sub(origin);
+                let t = start.saturating_add(chunk.ns(fields.field(class, "startTime").number()));
+                self.sample(&fields, class, t, chunk, &mut stacks)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn sample(
+        &mut self,
+        fields: &Value,
+        class: &JfrType,
+        t: u64,
+        chunk: &Chunk<'_>,
+        stacks: &mut Stacks<'_>,
+    ) -> Result<(), String> {
+        let builder = &mut self.builder;
+        let number = |name: &str| fields.field(class, name).number();
+        let weight = match self.sampled.weight {
+            Weight::One => 1,
+            Weight::Field(name) => number(name),
+            Weight::Ticks(name) => chunk.length_ns(number(name)),
+        };
+        let (stack, complete) = stacks.stack(class, number("stackTrace"), builder)?;
+        // The recorder's samplers say whom they sampled, other events where they happened.
+        let threads = ["sampledThread", "eventThread"];
+        let field = threads.into_iter().find(|name| class.place(name).is_some());
+        let thread = field.and_then(|name| stacks.thread(class, name, number(name)));
+        let thread = builder.thread(&thread.unwrap_or_default());
+        builder.sample(Sample {
+            t,
+            weight,
+            stack,
+            thread,
+            cpu: u16::MAX,
+            complete,
+            unwinding: Unwinding::Unknown,
+            process: None,
+        });
+        builder.room()
+    }
+
+    fn profile(self) -> Profile {
+        let mut profile = self.builder.profile;
+        profile.samples.sort_by_key(|sample| sample.t);
+        profile.header = ProfileHeader {
+            event: self.sampled.event.to_owned(),
+            kernel_event: self.sampled.name.to_owned(),
+            unit: self.sampled.unit.to_owned(),
+            kind: self.sampled.kind,
+            ..ProfileHeader::new(measure::Time(0), self.origin_ns.unwrap_or(0))
+        };
+        let times = profile.samples.first().zip(profile.samples.last());
+        profile.span = times.map(|(first, last)| (first.t, last.t));
+        profile
+    }
+}
+
+/// The fields of an event.
+fn fields(bytes: &mut Bytes<'_>, chunk: &Chunk<'_>, class: u64) -> Result<Value, String> {
+    value(bytes, &chunk.classes, class, true)
+}

@@ -1,0 +1,7 @@
+//! The reader of `jfr` in `archive::profile::FORMATS`: any bytes are a profile or an error.
+#![no_main]
+
+#[path = "../reader.rs"]
+mod reader;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| reader::read_named("jfr", data));
