@@ -1,0 +1,193 @@
+//! The names that a JIT map would hold, of a BEAM that writes none: from its memory, where the emulator keeps them for
+//! debuggers.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use linux::maps;
+use measure::{Clock, Nanos, Time};
+
+use super::super::elf::exported;
+use super::table::JitTable;
+use crate::beam::{self, CODE_LIST, CodeList, CompiledModule};
+use crate::mappings::Mappings;
+use crate::memory::ProcessMemory;
+
+/// The emulator's memory is looked at again after this many times what the last look took, so that it costs no more
+/// than a twentieth of the profiler's thread; where there was no list, after a second at least.
+const REST: u64 = 20;
+
+/// The compiled code of a running BEAM.
+#[derive(Debug)]
+pub(super) struct Unwritten {
+    pid: u32,
+    memory: ProcessMemory,
+    list: CodeList,
+    /// When the memory may be looked at next.
+    next: Time,
+}
+
+impl Unwritten {
+    /// Of a process; `None` where it is no BEAM, or may not be looked into.
+    pub(super) fn of(pid: u32) -> Option<Self> {
+        let maps = maps::maps(pid)?;
+        let symbols = exported(pid, beam::emulator(&maps)?, &[CODE_LIST])?;
+        let symbols: HashMap<_, _> = symbols.into_iter().collect();
+        Some(Self {
+            pid,
+            memory: ProcessMemory::open(pid).ok()?,
+            list: CodeList::at(*symbols.get(CODE_LIST)?),
+            next: Time(0),
+        })
+    }
+
+    /// Adds what was compiled since the last look; says whether there was anything.
+    pub(super) fn read_on(&mut self, table: &mut JitTable) -> bool {
+        let begin = Clock.now();
+        if begin < self.next {
+            return false;
+        }
+        let pid = self.pid;
+        // Looked up for the first new module: mostly there is none.
+        let mut compiled = None;
+        let read = self.list.read_on(&self.memory, &mut |module| {
+            let compiled = compiled.get_or_insert_with(|| compiled_memory(pid));
+            if is_within(compiled, &module.code) {
+                add(module, table);
+            }
+        });
+        let took = Clock.now().since(begin);
+        let rest = Nanos(took.0.saturating_mul(REST));
+        self.next = begin + read.map_or(rest.max(Nanos::SECOND), |_| rest);
+        read.is_ok_and(|modules| modules > 0)
+    }
+}
+
+/// Names are those that the emulator would write into a map.
+fn add(module: &CompiledModule<'_>, table: &mut JitTable) {
+    for it in &module.functions {
+        let name = format!("${}", String::from_utf8_lossy(it.name));
+        table.add(it.code.start, it.code.end, &name);
+    }
+}
+
+/// Memory with code that is of no file.
+fn compiled_memory(pid: u32) -> Mappings {
+    let mut compiled = Mappings::default();
+    let maps = maps::maps(pid).unwrap_or_default().into_iter();
+    maps.filter(|it| !maps::is_file(it))
+        .for_each(|it| compiled.insert(it));
+    compiled
+}
+
+fn is_within(compiled: &Mappings, code: &Range<u64>) -> bool {
+    code.start < code.end
+        && [code.start, code.end - 1]
+            .iter()
+            .all(|it| compiled.at(*it).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    /// A node that takes expressions, killed when it goes out of scope.
+    struct Node {
+        child: Child,
+        output: BufReader<std::process::ChildStdout>,
+    }
+
+    impl Node {
+        fn start(flags: &[&str]) -> Result<Self, String> {
+            let mut command = Command::new("erl");
+            command.args(flags).args(["+S", "1:1", "-noshell", "-eval"]);
+            // Evaluates line after line.
+            command.arg(
+                "F = fun F() -> {ok, T, _} = io:scan_erl_exprs(\"\"), {ok, E} = erl_parse:parse_exprs(T), \
+                 {value, V, _} = erl_eval:exprs(E, []), io:format(\"~p~n\", [V]), F() end, F().",
+            );
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+            let child = command.spawn();
+            let mut child = child.map_err(|error| format!("erl (package erlang-base): {error}"))?;
+            let output = BufReader::new(child.stdout.take().unwrap());
+            let mut node = Self { child, output };
+            node.eval("ready.");
+            Ok(node)
+        }
+
+        fn eval(&mut self, expression: &str) -> String {
+            let stdin = self.child.stdin.as_mut().unwrap();
+            stdin
+                .write_all(format!("{expression}\n").as_bytes())
+                .unwrap();
+            let mut line = String::new();
+            self.output.read_line(&mut line).unwrap();
+            line.trim().to_owned()
+        }
+
+        fn map(&self) -> String {
+            format!("/tmp/perf-{}.map", self.child.id())
+        }
+    }
+
+    impl Drop for Node {
+        fn drop(&mut self) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+            let _ = std::fs::remove_file(self.map());
+        }
+    }
+
+    /// Loads a module `late` with one function, and lets the code before it go.
+    fn load(node: &mut Node, function: &str) {
+        let loaded = node.eval(&format!(
+            "begin code:purge(late), {{ok, _, B}} = compile:forms([{{attribute, 1, module, late}}, \
+             {{attribute, 1, export, [{{{function}, 0}}]}}, \
+             {{function, 1, {function}, 0, [{{clause, 1, [], [], [{{atom, 1, ok}}]}}]}}]), \
+             {{module, M}} = code:load_binary(late, [], B), M end."
+        ));
+        assert_eq!(loaded, "late");
+    }
+
+    #[test]
+    fn names_in_memory_are_those_of_the_map() {
+        let mut node = match Node::start(&["+JPperf", "map"]) {
+            Ok(node) => node,
+            Err(reason) => testkit::skip!("{reason}"),
+        };
+        let Some(mut unwritten) = Unwritten::of(node.child.id()) else {
+            testkit::skip!("the memory of a child cannot be read here");
+        };
+        let mut table = JitTable::default();
+        assert!(unwritten.read_on(&mut table));
+        for function in ["first", "second", "third", "fourth"] {
+            load(&mut node, function);
+        }
+        unwritten.next = Time(0);
+        assert!(unwritten.read_on(&mut table), "modules were loaded");
+        unwritten.next = Time(0);
+        assert!(!unwritten.read_on(&mut table));
+        let text = std::fs::read_to_string(node.map()).unwrap();
+        let mut map = JitTable::default();
+        text.lines().for_each(|line| map.add_line(line));
+        let mut functions = 0;
+        for line in text.lines() {
+            let start = line.split(' ').next().unwrap().trim_start_matches("0x");
+            let start = u64::from_str_radix(start, 16).unwrap();
+            assert_eq!(table.find(start), map.find(start), "{line}");
+            functions += usize::from(!line.contains("-CodeInfoPrologue"));
+        }
+        assert!(functions > 5_000, "{functions}");
+        for name in ["$lists:member/2", "$global::process_main", "$late:fourth/0"] {
+            assert!(text.contains(&format!(" {name}\n")), "{name}");
+        }
+    }
+
+    #[test]
+    fn other_processes_tell_no_names() {
+        assert!(Unwritten::of(std::process::id()).is_none());
+    }
+}
