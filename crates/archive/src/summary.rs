@@ -64,6 +64,9 @@ pub struct RunSummary {
     /// What became of further scenarios, by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub scenarios: BTreeMap<String, ScenarioSummary>,
+    /// Programs that loaded the broker; absent where there were none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<ProgramSummary>,
     /// Who limited the run; `None` where there was no load.
     #[serde(default)]
     pub verdict: Option<Verdict>,
@@ -108,6 +111,17 @@ impl RunSummary {
     pub const fn has_messages(&self) -> bool {
         self.sent.total > 0 || self.received.total > 0
     }
+}
+
+/// A program that loaded the broker.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramSummary {
+    /// Its command line, without secrets.
+    pub command: String,
+    /// How it ended: `exit status 0`.
+    pub status: String,
+    /// The file of the run folder with what it printed.
+    pub log: String,
 }
 
 /// What became of the operations of a scenario. Counts are of those that were due in the measured

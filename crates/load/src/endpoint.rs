@@ -131,7 +131,8 @@ impl Endpoint {
     }
 
     /// What to log in with now.
-    pub(crate) fn password(&self) -> String {
+    #[must_use]
+    pub fn password(&self) -> String {
         match &self.token {
             Some(token) => token.text(),
             None => self.password.clone(),
@@ -221,6 +222,16 @@ impl<'a> Parts<'a> {
 }
 
 impl Endpoint {
+    /// As a URL with its password, for programs and not to be shown.
+    #[must_use]
+    pub fn secret_url(&self) -> String {
+        let mut password = String::new();
+        // Writing into a text cannot fail.
+        let _ = encode(&mut password, &self.password());
+        // The user's own @ is written as %40.
+        self.to_string().replacen('@', &format!(":{password}@"), 1)
+    }
+
     /// Whether the URL has options after a `?`, which nothing here reads.
     #[must_use]
     pub fn has_options(url: &str) -> bool {
@@ -301,7 +312,7 @@ fn decode(text: &str, part: &str) -> Result<String, Error> {
 }
 
 /// Percent-encodes what would not read back.
-fn encode(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+fn encode(f: &mut impl fmt::Write, text: &str) -> fmt::Result {
     for byte in text.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {

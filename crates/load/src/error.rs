@@ -71,6 +71,8 @@ pub enum Error {
     },
     /// A limit of this machine is too low for the plan.
     Limit(Problem),
+    /// A program of the load failed.
+    Program(Problem),
     /// This machine did not give what the engine needs.
     Machine {
         /// What was attempted.
@@ -125,7 +127,9 @@ impl Error {
     #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
-            Self::Invalid(problem) | Self::Limit(problem) => problem.clone(),
+            Self::Invalid(problem) | Self::Limit(problem) | Self::Program(problem) => {
+                problem.clone()
+            }
             Self::Connect {
                 endpoint,
                 detail,

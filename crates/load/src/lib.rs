@@ -36,7 +36,8 @@ pub use plan::{
     ServiceTime, Spin, StartDelay, StopCondition, StreamOffset, Subscription,
 };
 pub use report::{
-    Censored, OperationTally, Outcome, PhaseTimes, RunEvent, Silence, Sink, SliceSink, ThreadUsage,
+    Censored, OperationTally, Outcome, PhaseTimes, ProgramEnd, RunEvent, Silence, Sink, SliceSink,
+    ThreadUsage,
 };
 pub use requested::Requested;
 pub use resolver::Resolver;

@@ -30,6 +30,21 @@ pub trait SliceSink {
     fn event(&mut self, event: RunEvent);
 }
 
+/// What became of a program that loaded the broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramEnd {
+    /// Which of the experiment's loads it was, from 0.
+    pub load: usize,
+    /// Its command line, without secrets.
+    pub command: String,
+    /// How it ended: `exit status 0`.
+    pub status: String,
+    /// The file of the run folder for what it printed.
+    pub log: String,
+    /// What it printed, as far as it is kept, without secrets.
+    pub output: String,
+}
+
 /// Something that happened during a load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunEvent {
@@ -111,6 +126,13 @@ pub enum RunEvent {
     },
     /// A client heard nothing for a while, or its event loop did not run.
     Silence(Silence),
+    /// A program runs as this process, and loads the broker, too.
+    ProgramStarted {
+        /// Its number.
+        pid: u32,
+    },
+    /// A program that loaded the broker has ended.
+    ProgramEnded(ProgramEnd),
     /// Anything else worth a line.
     Note(String),
 }
@@ -148,7 +170,8 @@ pub struct Outcome {
 
 impl Outcome {
     /// That of a load which was stopped before it started.
-    pub(crate) fn never_started() -> Self {
+    #[must_use]
+    pub fn never_started() -> Self {
         Self {
             interrupted: true,
             ..Self::started(Clock.now())

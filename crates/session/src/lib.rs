@@ -4,6 +4,7 @@
 pub mod brokers;
 mod calibrate;
 pub mod calibration;
+mod command;
 mod connection_time;
 pub mod doctor;
 mod error;

@@ -4,6 +4,7 @@ use load::scenario::Scenario;
 use load::{Endpoint, Error};
 
 use crate::Experiment;
+use crate::command::CommandPlan;
 
 /// Makes a scenario from the options that an experiment has for it, for messages that are marked with
 /// this run's number; `None` where the experiment does not ask for it.
@@ -11,14 +12,14 @@ pub type MakeScenario = fn(&Experiment, &Endpoint, u32) -> Result<Option<Box<dyn
 
 /// All kinds of load, one line each. Where an experiment asks for several, they run beside each other;
 /// requested rate, verdict and phases are those of the first.
-pub const SCENARIOS: &[MakeScenario] = &[messages, churn];
+pub const SCENARIOS: &[MakeScenario] = &[messages, churn, command];
 
 fn messages(
     experiment: &Experiment,
     endpoint: &Endpoint,
     run_id: u32,
 ) -> Result<Option<Box<dyn Scenario>>, Error> {
-    if experiment.load.is_empty() {
+    if experiment.load.is_empty() || experiment.has_commands() {
         return Ok(None);
     }
     Ok(Some(Box::new(experiment.plan(endpoint, run_id)?)))
@@ -30,5 +31,14 @@ fn churn(
     _: u32,
 ) -> Result<Option<Box<dyn Scenario>>, Error> {
     let plan = experiment.churn_plan(endpoint)?;
+    Ok(plan.map(|plan| Box::new(plan) as Box<dyn Scenario>))
+}
+
+fn command(
+    experiment: &Experiment,
+    endpoint: &Endpoint,
+    _: u32,
+) -> Result<Option<Box<dyn Scenario>>, Error> {
+    let plan = CommandPlan::of(experiment, endpoint);
     Ok(plan.map(|plan| Box::new(plan) as Box<dyn Scenario>))
 }

@@ -49,6 +49,8 @@ pub(crate) trait UsageSource {
     }
     /// The broker is another process from now on.
     fn follow(&mut self, _pid: u32) {}
+    /// A process of this number, with its descendants, belongs to the load generator.
+    fn generator(&mut self, _pid: u32) {}
     /// What was taken for the broker is not it.
     fn leave(&mut self) {}
 }
@@ -59,6 +61,8 @@ pub(crate) struct ProcUsage {
     broker: ProcessTree,
     /// Those of further brokers that are loaded.
     further: Vec<ProcessTree>,
+    /// Other programs that load the broker, and what they used when they were last seen.
+    generators: Vec<(ProcessTree, ProcessUse)>,
     /// The broker's port.
     port: Option<u16>,
     page_bytes: u64,
@@ -69,6 +73,7 @@ impl ProcUsage {
         Self {
             broker: ProcessTree::of(broker),
             further: Vec::new(),
+            generators: Vec::new(),
             port: None,
             page_bytes: rustix::param::page_size() as u64,
         }
@@ -92,16 +97,26 @@ impl ProcUsage {
         self
     }
 
-    fn client(&self) -> Option<ProcessUse> {
+    /// bellows itself, and the programs that it has load the broker.
+    fn client(&mut self) -> Option<ProcessUse> {
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
         let cpu = Nanos(cpu.tv_sec.cast_unsigned() * 1_000_000_000 + cpu.tv_nsec.cast_unsigned());
         let stat = processes::stat(std::process::id())?;
         let rss_bytes = stat.rss_pages.saturating_mul(self.page_bytes);
-        Some(ProcessUse {
+        let own = ProcessUse {
             cpu,
             rss_bytes,
             threads: stat.threads,
-        })
+        };
+        let used = self.generators.iter_mut().map(|(tree, last)| {
+            // What a program has used stays used when it has ended.
+            *last = tree.read().unwrap_or(ProcessUse {
+                cpu: last.cpu,
+                ..ProcessUse::default()
+            });
+            *last
+        });
+        Some(used.fold(own, sum))
     }
 }
 
@@ -111,11 +126,7 @@ impl UsageSource for ProcUsage {
         let mut broker = self.broker.read();
         for tree in &mut self.further {
             let both = broker.zip(tree.read());
-            broker = both.map(|(sum, next)| ProcessUse {
-                cpu: sum.cpu + next.cpu,
-                rss_bytes: sum.rss_bytes + next.rss_bytes,
-                threads: sum.threads + next.threads,
-            });
+            broker = both.map(|(all, next)| sum(all, next));
         }
         let at = Clock.now();
         Reading {
@@ -152,6 +163,11 @@ impl UsageSource for ProcUsage {
         Some(own.combined(&CpuLimits::of(self.broker.root()?)?, machine))
     }
 
+    fn generator(&mut self, pid: u32) {
+        let tree = ProcessTree::of(Some(pid));
+        self.generators.push((tree, ProcessUse::default()));
+    }
+
     fn leave(&mut self) {
         self.broker.leave();
     }
@@ -159,6 +175,14 @@ impl UsageSource for ProcUsage {
     fn follow(&mut self, pid: u32) {
         self.further.retain(|tree| tree.root() != Some(pid));
         self.broker.follow(pid);
+    }
+}
+
+fn sum(one: ProcessUse, other: ProcessUse) -> ProcessUse {
+    ProcessUse {
+        cpu: one.cpu + other.cpu,
+        rss_bytes: one.rss_bytes + other.rss_bytes,
+        threads: one.threads + other.threads,
     }
 }
 

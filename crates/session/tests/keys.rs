@@ -174,9 +174,10 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("Auth", "`\"plain\"` or `\"external\"`", "\"external\""),
     (
         "BrokerKind",
-        "`\"rabbitmq\"`, `\"embedded\"` or `\"attach\"`",
+        "`\"rabbitmq\"`, `\"artemis\"`, `\"embedded\"` or `\"attach\"`",
         "\"embedded\"",
     ),
+    ("LoadKind", "`\"messages\"` or `\"command\"`", "\"command\""),
     (
         "ChurnKind",
         "`\"connections\"`, `\"channels\"` or `\"queues\"`",
@@ -212,6 +213,7 @@ const EXAMPLES: &[(&str, &str)] = &[
         "\"[{rabbit, [{credit_flow_default_credit, {400, 200}}]}].\"",
     ),
     ("broker.plugins", "[\"rabbitmq_auth_backend_oauth2\"]"),
+    ("broker.java-args", "[\"-Xmx4G\"]"),
     ("broker.erlang-args", "[\"+sbwt\", \"none\"]"),
     ("broker.env", "{ RABBITMQ_IO_THREAD_POOL_SIZE = \"64\" }"),
     ("broker.url", "\"amqps://me@broker.example/orders\""),
@@ -234,6 +236,10 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("profile.frequency", "999"),
     ("profile.stacks", "\"frame-pointers\""),
     ("profile.min-block", "\"100us\""),
+    (
+        "load.command",
+        "[\"artemis\", \"perf\", \"client\", \"--url\", \"tcp://{host}:{port}\", \"queue://q\"]",
+    ),
     ("load.destination", "\"queue://orders\""),
     (
         "load.destinations",

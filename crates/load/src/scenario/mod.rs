@@ -25,8 +25,8 @@ pub trait Scenario: fmt::Debug + Send + Sync {
     /// All its metrics, in the order in which they are shown.
     fn metrics(&self) -> Vec<Metric>;
 
-    /// Which of them count its operations; `None` for messages, whose counts are
-    /// [`measure::Counters`].
+    /// Which of them count its operations; `None` for messages, whose counts are [`measure::Counters`], and for a
+    /// load of which bellows sees neither.
     fn operations(&self) -> Option<Operations>;
 
     /// What its schedule asks for over time; `None` without a schedule.

@@ -307,6 +307,7 @@ fn summary(state: &State, run: &Run) -> RunSummary {
         closed_loop: false,
         churn: None,
         scenarios: Default::default(),
+        programs: Vec::new(),
         ledger: Some(ledger()),
         requirements: requirements(state, run),
         latency: m.latencies.messages(),

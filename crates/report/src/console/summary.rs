@@ -1,7 +1,7 @@
 //! The summary of a run, on a terminal and in a pipe alike: what puts its figures in doubt stands above them, and the
 //! report's path last.
 
-use archive::{RequirementOutcome, RunRecord, RunSummary, Tier, Warning};
+use archive::{ProgramSummary, RequirementOutcome, RunRecord, RunSummary, Tier, Warning};
 use measure::{LatencySummary, Nanos};
 
 use super::shape::Shape;
@@ -36,8 +36,9 @@ pub fn summary(
         warning_lines(&summary.warnings, |tier| tier != Tier::Note, style),
         requirements(summary, columns),
     ];
-    // A recording has no load, and so no verdict on one.
-    let has_load = summary.verdict.is_some() && summary.scenarios().next().is_none();
+    // A recording has no load, and so no verdict on one; messages of other programs are not seen.
+    let of_others = summary.scenarios().next().is_some() || !summary.programs.is_empty();
+    let has_load = summary.verdict.is_some() && !of_others;
     if summary.has_messages() || has_load {
         sections.push(rates(shape, record, summary, style));
         sections.push(latencies(shape, summary, style));
@@ -46,6 +47,7 @@ pub fn summary(
         let lines = lines.chain(messages::stalls(record, summary));
         sections.push(lines.flat_map(|line| wrap(&line, columns)).collect());
     }
+    sections.push(programs(summary, columns));
     for (_, of) in summary.scenarios() {
         let account = scenario::account(of).into_iter();
         sections.push(account.flat_map(|line| wrap(&line, columns)).collect());
@@ -240,6 +242,24 @@ fn latencies(shape: &Shape, summary: &RunSummary, style: Style) -> Vec<String> {
         out.push(style.faint(FOOTNOTE));
     }
     out
+}
+
+/// The programs that were the load: how each ended, and where its own figures are.
+fn programs(summary: &RunSummary, columns: usize) -> Vec<String> {
+    let of = |program: &ProgramSummary| {
+        let label = format!("{}: ", sanitise(&program.log));
+        let text = format!(
+            "what this program printed, its own figures among it: {} ({})",
+            program.command, program.status
+        );
+        labelled(&label, &label, &text, columns)
+    };
+    let mut lines: Vec<String> = summary.programs.iter().flat_map(of).collect();
+    if !lines.is_empty() {
+        let text = "bellows saw no messages of the load; CPU and memory of its programs count as bellows' own";
+        lines.extend(wrap(text, columns));
+    }
+    lines
 }
 
 /// The largest memory of both sides.

@@ -110,6 +110,7 @@ fn run_summary(warnings: usize) -> RunSummary {
         closed_loop: false,
         churn: None,
         scenarios: Default::default(),
+        programs: Vec::new(),
         ledger: None,
         requirements: Vec::new(),
         latency: Metric::MESSAGES

@@ -109,7 +109,7 @@ impl<'a> Said<'a> {
         match cause {
             Cause::BrokeOff => "the run broke off before its end".to_owned(),
             Cause::TooShort => format!("only {:.2} s were measured, too short to tell", e.seconds),
-            Cause::NoLoad => "no message was sent or received".to_owned(),
+            Cause::NoLoad => "bellows sent and received no message".to_owned(),
             Cause::RateMet { late } => self.rate_met(*late),
             Cause::ConsumersSlow => format!(
                 "the requested rate was met: all {} {} were sent, and consumers took {} at their own pace, as \

@@ -310,8 +310,20 @@ fn flow(facts: &Facts<'_>) -> String {
     let mut flows = vec![messages(facts)];
     let scenarios = facts.summary.scenarios();
     flows.extend(scenarios.map(|(_, it)| operations(it, facts.phases)));
+    flows.extend(programs(facts));
     flows.retain(|flow| !flow.is_empty());
     flows.join(", beside ")
+}
+
+/// `a program loaded ActiveMQ Artemis for 30 s`.
+fn programs(facts: &Facts<'_>) -> Option<String> {
+    let who = match facts.summary.programs.len() {
+        0 => return None,
+        1 => "a program".to_owned(),
+        several => counted(several as u64, "program"),
+    };
+    let place = place(&facts.record.topology, &facts.summary.broker);
+    Some(format!("{who} loaded {place}{}", length(facts.phases)))
 }
 
 fn messages(facts: &Facts<'_>) -> String {
@@ -377,6 +389,7 @@ fn place(topology: &Topology, broker: &BrokerSummary) -> String {
             "" => "the broker".into(),
             "embedded" => "the embedded broker".into(),
             "rabbitmq" => "RabbitMQ".into(),
+            "artemis" => "ActiveMQ Artemis".into(),
             other => shortened(other, KIND).into_owned(),
         };
     };
@@ -407,7 +420,7 @@ fn latencies(f: &RunSummary) -> Vec<String> {
 
 /// Whose CPU was measured; a profile without load may be of any process.
 fn who(f: &RunSummary) -> &'static str {
-    if f.has_messages() || f.scenarios().next().is_some() {
+    if f.has_messages() || f.scenarios().next().is_some() || !f.programs.is_empty() {
         "the broker"
     } else {
         "the process"

@@ -163,7 +163,7 @@ impl Workspace {
     }
 
     /// All that the broker prints, from its first second on.
-    fn log(&self) -> PathBuf {
+    pub(crate) fn log(&self) -> PathBuf {
         self.directory.join("broker.log")
     }
 
@@ -185,25 +185,14 @@ impl Workspace {
         what: &str,
         waiting: &mut Waiting<'_>,
     ) -> Result<Managed, BrokerError> {
-        let mut environment = launch.environment.clone();
-        environment.push((MARKER.into(), self.name.clone().into()));
         let order = guardian::Command {
             program: launch.program.clone(),
             arguments: launch.arguments.clone(),
-            environment,
+            environment: launch.environment.clone(),
             directory: self.directory.clone(),
-            log: self.log(),
-            state_file: self
-                .leftovers
-                .as_ref()
-                .map(Leftovers::state_file)
-                .unwrap_or_default(),
+            ..guardian::Command::default()
         };
-        let text = serde_json::to_vec(&order)
-            .map_err(|error| guardian::GuardianError::Failed(format!("launch.json: {error}")))?;
-        self.write("launch.json", &text)?;
-        let order = self.directory.join("launch.json");
-        let guardian = Guardian::start(&launch.guard, &self.name, &order)?;
+        let guardian = self.guard(&launch.guard, order)?;
         let mut broker = Managed {
             guardian: Some(guardian),
             log: LogFollower::new(self.log()),
@@ -214,6 +203,37 @@ impl Workspace {
         // From here on, dropping `broker` removes all of it.
         broker.wait_until_ready(what, waiting)?;
         Ok(broker)
+    }
+
+    /// Has a guardian start a program, whose output goes to [`Self::log`]; `command` runs the guardian.
+    pub(crate) fn guard(
+        &self,
+        command: &[OsString],
+        mut order: guardian::Command,
+    ) -> Result<Guardian, BrokerError> {
+        let name = self.name.clone();
+        order.environment.push((MARKER.into(), name.into()));
+        order.log = self.log();
+        let leftovers = self.leftovers.as_ref();
+        order.state_file = leftovers.map(Leftovers::state_file).unwrap_or_default();
+        let text = serde_json::to_vec(&order)
+            .map_err(|error| guardian::GuardianError::Failed(format!("launch.json: {error}")))?;
+        self.write("launch.json", &text)?;
+        let file = self.directory.join("launch.json");
+        Ok(Guardian::start(command, &self.name, &file)?)
+    }
+
+    /// Ends what was guarded, and removes all of it.
+    pub(crate) fn end(&mut self, guardian: Option<Guardian>) -> Result<(), BrokerError> {
+        match guardian.map(Guardian::end) {
+            // It has removed everything.
+            Some(Ok(())) => {
+                self.leftovers = None;
+                Ok(())
+            }
+            // A guardian that was killed leaves its work to us.
+            Some(Err(_)) | None => self.remove(),
+        }
     }
 
     fn remove(&mut self) -> Result<(), BrokerError> {
@@ -424,15 +444,7 @@ impl Managed {
     }
 
     fn end(&mut self) -> Result<(), BrokerError> {
-        match self.guardian.take().map(Guardian::end) {
-            // It has removed everything.
-            Some(Ok(())) => {
-                self.workspace.leftovers = None;
-                Ok(())
-            }
-            // A guardian that was killed leaves its work to us.
-            Some(Err(_)) | None => self.workspace.remove(),
-        }
+        self.workspace.end(self.guardian.take())
     }
 }
 

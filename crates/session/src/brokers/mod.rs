@@ -1,6 +1,7 @@
 //! The brokers that can be under load: those that bellows starts, and those that run already. Each is a file
 //! or a folder here, and one line of [`registry`].
 
+mod artemis;
 mod attach;
 mod broker;
 mod certificates;
@@ -22,4 +23,4 @@ pub use registry::start;
 
 pub(crate) use proxy::is_broker;
 pub(crate) use registration::Registration;
-pub(crate) use registry::BROKERS;
+pub(crate) use registry::{BROKERS, programs};

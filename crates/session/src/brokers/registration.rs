@@ -1,9 +1,9 @@
 //! How a broker is started or found, and how it is recognised on a machine.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Broker;
-use crate::experiment::BrokerKind;
+use crate::experiment::{BrokerKind, BrokerSpec};
 use crate::{Error, Experiment, Observer};
 
 /// A broker that bellows knows.
@@ -23,6 +23,8 @@ pub(crate) struct Registration {
     pub(crate) processes: &'static [&'static str],
     /// The first argument of its processes; empty where they may have any.
     pub(crate) subcommand: &'static str,
+    /// The folder with the programs of the installation that it is started from, where they need not be in `PATH`.
+    pub(super) programs: fn(&BrokerSpec) -> Option<PathBuf>,
     /// Whether profiles name its functions. `None` where they always do.
     pub(crate) names_functions: Option<NamesFunctions>,
 }
@@ -37,6 +39,7 @@ impl Registration {
         install: "",
         processes: &[],
         subcommand: "",
+        programs: |_| None,
         names_functions: None,
     };
 

@@ -1,10 +1,11 @@
 //! Every broker that bellows knows, a line each in [`BROKERS`]: how it is started, and how it is found on a
 //! machine.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::registration::{Registration, Request};
-use super::{Broker, attach, embedded, rabbitmq};
+use super::{Broker, artemis, attach, embedded, rabbitmq};
+use crate::experiment::{BrokerKind, BrokerSpec};
 use crate::{Error, Experiment, Observer};
 
 /// The brokers that an experiment can ask for, and those that are only recognised.
@@ -12,12 +13,7 @@ pub(crate) const BROKERS: [&Registration; 7] = [
     &rabbitmq::REGISTRATION,
     &embedded::REGISTRATION,
     &attach::REGISTRATION,
-    &Registration {
-        product: "ActiveMQ Artemis",
-        program: "artemis",
-        folders: &["/opt/artemis/bin", "/opt/activemq-artemis/bin"],
-        ..Registration::NONE
-    },
+    &artemis::REGISTRATION,
     &Registration {
         product: "LavinMQ",
         processes: &["lavinmq", "lavinmq-debug"],
@@ -63,21 +59,29 @@ pub fn start(
         None => Err(super::BrokerError::config(
             "broker.kind is not registered",
             kind.name(),
-            "take \"rabbitmq\", \"embedded\" or \"attach\"",
+            "take \"rabbitmq\", \"artemis\", \"embedded\" or \"attach\"",
         )
         .into()),
     }
 }
 
+/// The folder with the programs of the installation that a broker is started from, where they need not be in `PATH`.
+pub(crate) fn programs(spec: &BrokerSpec) -> Option<PathBuf> {
+    let mut brokers = BROKERS.iter();
+    let of_kind = |(kind, _): (BrokerKind, _)| kind == spec.kind;
+    let broker = brokers.find(|broker| broker.start.is_some_and(of_kind))?;
+    (broker.programs)(spec)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::BrokerKind;
 
     #[test]
     fn every_kind_of_an_experiment_is_registered_once() {
         for kind in [
             BrokerKind::Rabbitmq,
+            BrokerKind::Artemis,
             BrokerKind::Embedded,
             BrokerKind::Attach,
         ] {

@@ -5,7 +5,7 @@ use measure::Problem;
 use super::error::unknown_name;
 use super::{Experiment, ExperimentError};
 
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 13] = [
     ("demo", include_str!("../../../../experiments/demo.toml")),
     (
         "stream-publish",
@@ -40,6 +40,10 @@ const FILES: [(&str, &str); 12] = [
     (
         "artemis-durable-topics",
         include_str!("../../../../experiments/artemis-durable-topics.toml"),
+    ),
+    (
+        "artemis-perf",
+        include_str!("../../../../experiments/artemis-perf.toml"),
     ),
     (
         "embedded",

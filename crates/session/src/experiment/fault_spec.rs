@@ -5,7 +5,7 @@ use measure::{Length, Problem};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::error::unknown_name;
-use super::{BrokerKind, Experiment, ExperimentError, Origin};
+use super::{BrokerKind, Experiment, ExperimentError, LoadKind, LoadSpec, Origin};
 
 /// One fault of a managed broker, or of the embedded one.
 pub type FaultSpec = broker::FaultSpec<RunFault>;
@@ -151,7 +151,7 @@ impl Experiment {
     /// Checks the faults: that the broker can have them, in the time that there is, and that the load goes on.
     pub(super) fn check_faults(&self) -> Result<(), Problem> {
         match self.broker.kind {
-            BrokerKind::Rabbitmq => check_managed(&self.fault)?,
+            BrokerKind::Rabbitmq | BrokerKind::Artemis => check_managed(&self.fault)?,
             BrokerKind::Embedded => drop(embedded(&self.fault)?),
             BrokerKind::Attach if self.fault.is_empty() => {}
             BrokerKind::Attach => {
@@ -189,7 +189,8 @@ impl Experiment {
             .fault
             .iter()
             .position(|spec| spec.kind.ends_connections());
-        let group = self.load.iter().position(|load| load.recover.is_none());
+        let loses = |load: &LoadSpec| load.kind == LoadKind::Messages && load.recover.is_none();
+        let group = self.load.iter().position(loses);
         let (Some(i), Some(group)) = (ends, group) else {
             return Ok(());
         };

@@ -5,14 +5,31 @@ use std::net::IpAddr;
 
 use load::{AmqpDestination, Argument, Consumers, MessageProperties, QueueHandling};
 use measure::{Length, LengthRange, Rate};
+use serde::{Deserialize, Serialize};
 
 use super::flat_table::flat_table;
 use super::{ScheduleSpec, SizeSpec};
+
+/// What a load consists of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LoadKind {
+    /// Messages of producers and consumers.
+    #[default]
+    Messages,
+    /// A program of its own.
+    Command,
+}
 
 /// One group of producers and consumers: what is resolved when it is planned, and beside it parts of the plan that
 /// mean what they say.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadSpec {
+    /// What loads the broker: bellows itself with messages, or another program.
+    pub kind: LoadKind,
+    /// `kind = "command"`: a program and its arguments, one word each, which no shell reads. `{url}`, `{host}` and
+    /// `{port}` stand for the broker's.
+    pub command: Vec<String>,
     /// `queue://NAME` or `topic://NAME`.
     pub destination: String,
     /// Several destinations, instead of `destination`.
@@ -89,6 +106,8 @@ pub struct LoadSpec {
 }
 
 flat_table!(LoadSpec {
+    "kind" => kind,
+    "command" => command,
     "destination" => destination,
     "destinations" => destinations,
     "num-destinations" => num_destinations,
@@ -161,16 +180,18 @@ impl LoadSpec {
     /// Whether the group sends.
     #[must_use]
     pub fn has_producers(&self) -> bool {
-        self.total_producers.unwrap_or(self.producers) > 0
+        self.kind == LoadKind::Messages && self.total_producers.unwrap_or(self.producers) > 0
     }
 
     /// Whether the group receives.
     #[must_use]
     pub fn has_consumers(&self) -> bool {
-        self.consumers
-            .total
-            .unwrap_or(self.consumers.per_destination)
-            > 0
+        self.kind == LoadKind::Messages
+            && self
+                .consumers
+                .total
+                .unwrap_or(self.consumers.per_destination)
+                > 0
     }
 
     /// Whether the group's messages have intended times of their own.
@@ -184,6 +205,8 @@ impl LoadSpec {
 impl Default for LoadSpec {
     fn default() -> Self {
         Self {
+            kind: LoadKind::Messages,
+            command: Vec::new(),
             destination: "queue://bellows".to_owned(),
             destinations: Vec::new(),
             num_destinations: 1,

@@ -3,6 +3,7 @@
 
 mod built_in;
 mod churn_spec;
+mod command_spec;
 mod edit;
 mod error;
 mod fault_spec;
@@ -32,7 +33,7 @@ pub use churn_spec::ChurnSpec;
 pub use error::ExperimentError;
 pub(crate) use fault_spec::write_faults;
 pub use fault_spec::{FaultSpec, RunFault, read_faults};
-pub use load_spec::LoadSpec;
+pub use load_spec::{LoadKind, LoadSpec};
 pub use origin::{OptionNames, Origin};
 pub use requirement::{RequireSpec, Requirement};
 pub use schedule_spec::ScheduleSpec;
@@ -104,6 +105,8 @@ pub enum BrokerKind {
     /// A disposable RabbitMQ node is started.
     #[default]
     Rabbitmq,
+    /// A disposable ActiveMQ Artemis is started.
+    Artemis,
     /// The embedded broker is started as a child process.
     Embedded,
     /// A running broker is used.
@@ -116,6 +119,7 @@ impl BrokerKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rabbitmq => "rabbitmq",
+            Self::Artemis => "artemis",
             Self::Embedded => "embedded",
             Self::Attach => "attach",
         }
@@ -128,7 +132,7 @@ impl BrokerKind {
 pub struct BrokerSpec {
     /// Where the broker comes from.
     pub kind: BrokerKind,
-    /// `rabbitmq`: a prefix or root directory to take it from instead of the system's.
+    /// `rabbitmq`: a prefix or root directory to take it from instead of the system's. `artemis`: its folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<PathBuf>,
     /// `rabbitmq`: settings for `rabbitmq.conf`, as tables or with dotted keys.
@@ -146,6 +150,9 @@ pub struct BrokerSpec {
     /// `rabbitmq`: further arguments of the Erlang emulator, one word each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub erlang_args: Vec<String>,
+    /// `artemis`: further arguments of the Java virtual machine, one word each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub java_args: Vec<String>,
     /// `rabbitmq`: further environment of the node.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
@@ -363,11 +370,13 @@ impl Experiment {
             *value = redact::variable(name, value);
         }
         broker.erlang_args = redact::words(&broker.erlang_args);
+        broker.java_args = redact::words(&broker.java_args);
         for (key, value) in &mut broker.config {
             redact_config(key, value);
         }
         for load in &mut public.load {
             load.url = load.url.as_deref().map(redact::url);
+            load.command = redact::words(&load.command);
         }
         public
     }

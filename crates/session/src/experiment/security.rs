@@ -113,6 +113,7 @@ impl BrokerSpec {
     fn is_secured(&self) -> bool {
         match self.kind {
             BrokerKind::Rabbitmq | BrokerKind::Embedded => self.tls,
+            BrokerKind::Artemis => false,
             BrokerKind::Attach => self
                 .url
                 .as_deref()
@@ -137,6 +138,7 @@ impl BrokerSpec {
         {
             let help = match self.kind {
                 BrokerKind::Attach => "write the URL with amqps://, or leave it out",
+                BrokerKind::Artemis => "leave it out: a managed Artemis has no TLS",
                 BrokerKind::Rabbitmq | BrokerKind::Embedded => {
                     "set broker.tls = true, or leave it out"
                 }
@@ -170,9 +172,12 @@ impl BrokerSpec {
         const URI: &str = "broker.oauth2.uri";
         let uri = &oauth2.uri;
         match self.kind {
-            BrokerKind::Embedded => Err(wrong(
+            BrokerKind::Embedded | BrokerKind::Artemis => Err(wrong(
                 TABLE,
-                " has no effect on kind = \"embedded\", which knows no tokens",
+                format!(
+                    " has no effect on kind = {:?}, which knows no tokens",
+                    self.kind.name()
+                ),
                 "leave it out, or set broker.kind = \"rabbitmq\"",
             )),
             BrokerKind::Rabbitmq if !self.plugins.iter().any(|name| name == OAUTH2_PLUGIN) => {

@@ -30,6 +30,7 @@ impl Experiment {
     pub fn validate(&self) -> Result<(), ExperimentError> {
         self.check_broker()?;
         self.check_name()
+            .and_then(|()| self.check_commands())
             .and_then(|()| self.check_loads())
             .and_then(|()| self.profile.check())
             .and_then(|()| self.check_requests())
@@ -64,7 +65,7 @@ impl Experiment {
         let endpoint = self.endpoint().map_err(|error| error.about("broker.url"))?;
         endpoint.check_certificates()?;
         let churn = self.churn_plan(&endpoint)?;
-        let messages = match self.load.is_empty() {
+        let messages = match self.load.is_empty() || self.has_commands() {
             true => None,
             false => Some(self.plan(&endpoint, 0)?),
         };
@@ -335,14 +336,14 @@ impl BrokerSpec {
 
     /// Checks for keys that another kind of broker would need, which would be silently without effect.
     fn check_kind(&self) -> Result<(), Problem> {
-        use BrokerKind::{Attach, Rabbitmq};
+        use BrokerKind::{Artemis, Attach, Rabbitmq};
         let keys = [
             (Attach, "url", self.url.is_some()),
             (Attach, "further-urls", !self.further_urls.is_empty()),
             (Attach, "user", self.user.is_some()),
             (Attach, "password", self.password.is_some()),
             (Attach, "pid", self.pid.is_some()),
-            (Rabbitmq, "root", self.root.is_some()),
+            (Artemis, "java-args", !self.java_args.is_empty()),
             (Rabbitmq, "config", !self.config.is_empty()),
             (Rabbitmq, "advanced", self.advanced.is_some()),
             (Rabbitmq, "plugins", !self.plugins.is_empty()),
@@ -350,6 +351,13 @@ impl BrokerSpec {
             (Rabbitmq, "erlang-args", !self.erlang_args.is_empty()),
             (Rabbitmq, "env", !self.env.is_empty()),
         ];
+        if self.root.is_some() && ![Rabbitmq, Artemis].contains(&self.kind) {
+            return Err(wrong(
+                "broker.root",
+                format!(" has no effect on kind = {:?}", self.kind.name()),
+                "leave it out, or set broker.kind = \"rabbitmq\"",
+            ));
+        }
         let misplaced = |(needed, _, set): &(BrokerKind, &str, bool)| *set && self.kind != *needed;
         match keys.into_iter().find(misplaced) {
             None => Ok(()),

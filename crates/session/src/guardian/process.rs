@@ -43,7 +43,7 @@ const OPEN_FILES: u64 = 65_536;
 
 /// What the guardian starts. It is handed over in a file that only the user can read, because an
 /// environment may hold secrets and an argument list is public.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Command {
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<OsString>,

@@ -163,6 +163,7 @@ impl Recording<'_> {
             closed_loop: self.context.planned.closed_loop,
             churn: None,
             scenarios: BTreeMap::new(),
+            programs: self.programs.values().cloned().collect(),
             ledger: outcome.ledger,
             faults: self.faults.clone(),
             requirements: Vec::new(),

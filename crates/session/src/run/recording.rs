@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
 use archive::{
-    BrokerSummary, Event, FaultOutcome, RunRecord, RunWriter, ScenarioPoint, SeriesPoint,
-    SlicePoint,
+    BrokerSummary, Event, FaultOutcome, ProgramSummary, RunRecord, RunWriter, ScenarioPoint,
+    SeriesPoint, SlicePoint,
 };
 use linux::CombinedCores;
 use linux::threads::{ThreadTimes, ThreadUse};
@@ -88,6 +88,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) answered_beside: Vec<(Time, Time)>,
     /// What was done to the broker so far.
     pub(crate) faults: Vec<FaultOutcome>,
+    /// Other programs that loaded the broker, and have ended, by the number of their load.
+    pub(super) programs: BTreeMap<usize, ProgramSummary>,
     /// What the broker logs, where that can be read.
     pub(super) log: Option<LogFollower>,
     pub(super) usage: Box<dyn UsageSource>,
@@ -149,6 +151,7 @@ impl<'a> Recording<'a> {
             silences: Silences::default(),
             answered_beside: Vec::new(),
             faults: Vec::new(),
+            programs: BTreeMap::new(),
             last_usage,
             usage_from: last_usage,
             usage,
@@ -209,6 +212,18 @@ impl<'a> Recording<'a> {
         if self.record.events.len() < MOST_EVENTS {
             self.record.events.push(event);
         }
+    }
+
+    fn keep_program(&mut self, program: load::ProgramEnd) {
+        if let Some(writer) = &mut self.writer {
+            writer.write_file(&program.log, program.output.as_bytes());
+        }
+        let summary = ProgramSummary {
+            command: program.command,
+            status: program.status,
+            log: program.log,
+        };
+        self.programs.insert(program.load, summary);
     }
 
     /// Each thread and each connection is read at both ends of the measured phase only: there may be
@@ -503,6 +518,8 @@ impl load::Sink for Recording<'_> {
             load::RunEvent::Silence(silence) => {
                 self.silences.keep(silence);
             }
+            load::RunEvent::ProgramStarted { pid } => self.usage.generator(pid),
+            load::RunEvent::ProgramEnded(program) => self.keep_program(program),
             load::RunEvent::Note(text) => self.note(&text),
         }
     }

@@ -25,6 +25,7 @@ pub(in crate::brokers) const REGISTRATION: Registration = Registration {
     processes: &["beam.smp", "beam", "erl"],
     subcommand: "",
     names_functions: Some(perf_support),
+    ..Registration::NONE
 };
 
 /// A node that an experiment has requested.

@@ -1,0 +1,273 @@
+//! A program of the load, under a guardian: nothing of it stays behind, whatever happens to bellows.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+use linux::ProcessId;
+use load::{Error, ProgramEnd};
+use measure::Problem;
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::Program;
+use super::output::Output;
+use crate::brokers::managed::Workspace;
+use crate::guardian::{Guardian, Message};
+
+/// Time for a guardian to start a program, on a machine that is busy.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+/// What is in the pipe when a program has ended is read in this time.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Lines of the output that an error shows, and letters of each.
+const TOLD_LINES: usize = 5;
+const TOLD_LETTERS: usize = 200;
+/// What a guardian says of a program that ended in order.
+const SUCCESS: &str = "exit status 0";
+
+/// A program that runs. Dropping it ends all that it has started.
+#[derive(Debug)]
+pub(super) struct Process {
+    program: Program,
+    /// Ends before the workspace does.
+    guardian: Option<Guardian>,
+    workspace: Workspace,
+    id: Option<ProcessId>,
+    /// How it ended by itself.
+    status: Option<String>,
+    /// It was told to end, so that its exit code says nothing.
+    told: bool,
+    output: Arc<Mutex<Output>>,
+    reader: thread::JoinHandle<()>,
+}
+
+impl Process {
+    /// Starts it, with `folder` in front of `PATH`.
+    pub(super) fn start(program: &Program, folder: Option<&Path>) -> Result<Self, Error> {
+        Self::try_start(program, folder).map_err(|detail| {
+            let name = program.words.first().map_or("", String::as_str);
+            Error::Program(Problem::new(
+                format!("the load's program {name} cannot be started"),
+                program.without_secrets(detail),
+                "give a program that this user may run, by its path or in PATH",
+            ))
+        })
+    }
+
+    fn try_start(program: &Program, folder: Option<&Path>) -> Result<Self, String> {
+        let path = search_path(folder);
+        let (name, arguments) = program.words.split_first().ok_or("it has no name")?;
+        let file = find(name, &path)?;
+        let mut environment: Vec<(OsString, OsString)> = env::vars_os().collect();
+        environment.push(("PATH".into(), path));
+        let directory = env::current_dir().map_err(|error| error.to_string())?;
+        let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        let workspace = Workspace::new("a load", None, 0).map_err(|error| error.to_string())?;
+        let output = Arc::new(Mutex::new(Output::default()));
+        let (reader, writer) =
+            follow(&workspace.log(), &output).map_err(|error| error.to_string())?;
+        let mut process = Self {
+            program: program.clone(),
+            guardian: None,
+            workspace,
+            id: None,
+            status: None,
+            told: false,
+            output,
+            reader,
+        };
+        let guardian = process.workspace.guard(
+            &[],
+            crate::guardian::Command {
+                program: file,
+                arguments,
+                environment,
+                directory,
+                ..crate::guardian::Command::default()
+            },
+        );
+        let guardian = process
+            .guardian
+            .insert(guardian.map_err(|error| error.to_string())?);
+        let said = guardian.listen(START_TIMEOUT);
+        // The program holds the pipe open by now, or nobody does.
+        drop(writer);
+        match said.map_err(|error| error.to_string())? {
+            Some(Message::Started(id)) => process.id = Some(id),
+            Some(Message::Failed(reason) | Message::Exited(reason)) => return Err(reason),
+            Some(Message::Gone) => return Err("its guardian is gone".to_owned()),
+            None => return Err(format!("not within {} s", START_TIMEOUT.as_secs())),
+        }
+        Ok(process)
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.id.map_or(0, |id| id.pid)
+    }
+
+    pub(super) fn has_ended(&mut self) -> bool {
+        if self.status.is_none() {
+            let guardian = self.guardian.as_mut();
+            self.status = match guardian.map(|it| it.listen(Duration::ZERO)) {
+                Some(Ok(Some(Message::Exited(status)))) => Some(status),
+                Some(Ok(Some(Message::Failed(reason)))) => Some(reason),
+                Some(Ok(None | Some(Message::Started(_)))) => None,
+                Some(Ok(Some(Message::Gone)) | Err(_)) | None => {
+                    Some("its guardian is gone".to_owned())
+                }
+            };
+        }
+        self.status.is_some()
+    }
+
+    /// Asks its whole group to end (SIGTERM).
+    pub(super) fn terminate(&mut self) {
+        if self.has_ended() {
+            return;
+        }
+        self.told = true;
+        let alive = self.id.filter(|id| id.is_alive());
+        let group = alive.and_then(|id| Pid::from_raw(id.pid.cast_signed()));
+        if let Some(group) = group {
+            let _ = kill_process_group(group, Signal::TERM);
+        }
+    }
+
+    /// What became of it, and why it failed, where it did; all that is left of it is killed.
+    pub(super) fn end(mut self) -> (ProgramEnd, Option<Problem>) {
+        self.told |= !self.has_ended();
+        let status = self.status.take();
+        self.kill();
+        let output = self.output();
+        let failed = status.clone().filter(|it| it != SUCCESS && !self.told);
+        let problem = failed.map(|status| self.failure(&status, &output));
+        let status = match (status, self.told) {
+            (Some(status), false) => status,
+            (Some(status), true) => format!("told to end: {status}"),
+            (None, _) => "killed: it did not end when it was told to".to_owned(),
+        };
+        let end = ProgramEnd {
+            load: self.program.load,
+            command: self.program.shown.clone(),
+            status,
+            log: self.program.log.clone(),
+            output,
+        };
+        (end, problem)
+    }
+
+    fn failure(&self, status: &str, output: &str) -> Problem {
+        let lines = output.lines().rev().filter(|line| !line.trim().is_empty());
+        let shortened = |line: &str| line.chars().take(TOLD_LETTERS).collect::<String>();
+        let mut lines: Vec<String> = lines.take(TOLD_LINES).map(shortened).collect();
+        lines.reverse();
+        let name = self.program.words.first().map_or("", String::as_str);
+        let help = format!(
+            "see what it printed ({} in the run folder), and try its command line by itself",
+            self.program.log
+        );
+        let said = if lines.is_empty() {
+            "it printed nothing".to_owned()
+        } else {
+            lines.join(" | ")
+        };
+        Problem::new(
+            format!("the load's program {name} failed"),
+            format!("{status}: {said}"),
+            help,
+        )
+    }
+
+    /// Kills all that is left of it, and removes its directory.
+    fn kill(&mut self) {
+        // The next start removes what could not be removed now.
+        let _ = self.workspace.end(self.guardian.take());
+    }
+
+    /// What it printed, without secrets.
+    fn output(&self) -> String {
+        let asked = Instant::now();
+        while !self.reader.is_finished() && asked.elapsed() < LAST_WORDS {
+            thread::sleep(Duration::from_millis(2));
+        }
+        let kept = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        self.program.without_secrets(kept.text())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Makes a pipe of this name, and a thread that keeps what comes out of it until nobody holds the other end; that end,
+/// which is to be closed once somebody else has it.
+fn follow(pipe: &Path, output: &Arc<Mutex<Output>>) -> io::Result<(thread::JoinHandle<()>, File)> {
+    let mode = Mode::RUSR | Mode::WUSR;
+    rustix::fs::mknodat(CWD, pipe, FileType::Fifo, mode, 0)?;
+    // Without waiting for the other end.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let reader = rustix::fs::open(pipe, flags, Mode::empty())?;
+    let writer = File::options().write(true).open(pipe)?;
+    rustix::fs::fcntl_setfl(&reader, OFlags::empty())?;
+    let mut reader = File::from(reader);
+    let kept = Arc::clone(output);
+    let thread = thread::Builder::new().name("command output".to_owned());
+    let thread = thread.spawn(move || {
+        let mut chunk = [0; 8192];
+        while let Ok(count @ 1..) = reader.read(&mut chunk) {
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.add(chunk.get(..count).unwrap_or_default());
+        }
+    })?;
+    Ok((thread, writer))
+}
+
+/// `PATH` with a folder in front.
+fn search_path(folder: Option<&Path>) -> OsString {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = folder.map(Path::to_owned).into_iter();
+    let joined = env::join_paths(folders.chain(env::split_paths(&path)));
+    joined.unwrap_or(path)
+}
+
+/// The file of a program's name: the guardian works elsewhere, with another `PATH`.
+fn find(name: &str, path: &OsStr) -> Result<PathBuf, String> {
+    let mut candidates: Vec<PathBuf> = if name.contains('/') {
+        vec![name.into()]
+    } else {
+        env::split_paths(path).map(|it| it.join(name)).collect()
+    };
+    candidates.retain(|file| file.is_file());
+    let found = candidates.first().map(std::path::absolute);
+    match found {
+        Some(Ok(file)) => Ok(file),
+        Some(Err(error)) => Err(error.to_string()),
+        None if name.contains('/') => Err("there is no such file".to_owned()),
+        None => Err(format!("it is not in PATH ({})", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_of_the_folder_come_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().join("sh");
+        std::fs::write(&own, "").unwrap();
+        let path = search_path(Some(dir.path()));
+        assert_eq!(find("sh", &path), Ok(own));
+        let elsewhere = find("sh", &search_path(None)).unwrap();
+        assert!(elsewhere.is_absolute() && !elsewhere.starts_with(dir.path()));
+        let missing = find("no-such-program", &path).unwrap_err();
+        assert!(missing.contains("PATH"), "{missing}");
+        assert!(find("./no-such-program", &path).is_err());
+    }
+}
