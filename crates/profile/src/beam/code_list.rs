@@ -7,9 +7,11 @@
 //! ```
 //!
 //! The emulator goes on meanwhile: it puts modules in front, and takes out those that are purged. So a list that does
-//! not hold together is read once more.
+//! not hold together is read once more. And it gives memory out again: a module may stand where an earlier one stood, with
+//! as many functions of the same size, so that only what it says tells them apart.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher as _};
 
 use super::compiled::{CompiledModule, HEAD};
 use crate::memory::Memory;
@@ -20,9 +22,9 @@ pub(crate) const CODE_LIST: &str = "__jit_debug_descriptor";
 const VERSION: u64 = 1;
 /// Entries of a list: ten times those of the largest nodes.
 const MOST_ENTRIES: usize = 1 << 17;
-/// Bytes of a record, and of all that are read at a time.
+/// Bytes of a record, and of all that are read at a time: a large node has 12 MB.
 const LARGEST_RECORD: usize = 64 << 20;
-const MOST_BYTES: usize = 1 << 30;
+const MOST_BYTES: usize = 256 << 20;
 /// How often a list is read before it is left for later.
 const ATTEMPTS: usize = 3;
 
@@ -31,17 +33,21 @@ const ATTEMPTS: usize = 3;
 pub(crate) struct CodeList {
     /// Where the variable is.
     address: u64,
-    /// Entries by address, as they were when they were read.
-    known: HashMap<u64, ListedCode>,
+    /// Entries by address, as they were when they were read, and what their records held.
+    known: HashMap<u64, (ListedCode, Option<Digest>)>,
 }
+
+/// The hash of a record's bytes.
+type Digest = u64;
 
 /// The emulator's memory holds no list, or one that changes all the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoList;
 
-/// What tells an entry from a later one at the same address.
+/// What an entry says, and how its record begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ListedCode {
+    next: u64,
     record: u64,
     len: usize,
     /// The record's words after the first: the code's address, the number of its functions and its length.
@@ -67,39 +73,31 @@ impl CodeList {
         if self.known.len() > MOST_ENTRIES {
             self.known.clear();
         }
-        let mut attempts = (0..ATTEMPTS).filter_map(|_| self.new_entries(memory));
+        let mut records = Records::of(memory);
+        let mut attempts = (0..ATTEMPTS).filter_map(|_| self.new_entries(&mut records));
         let entries = attempts.next().ok_or(NoList)?;
-        let mut left = MOST_BYTES;
-        let mut bytes = Vec::new();
-        for (_, entry) in entries.iter().rev() {
-            let Some(rest) = left.checked_sub(entry.len) else {
-                break;
-            };
-            left = rest;
-            bytes.resize(entry.len, 0);
+        for &(address, entry) in entries.iter().rev() {
             // One that was taken out meanwhile may be anything.
-            if memory.read(entry.record, &mut bytes)
-                && let Some(module) = CompiledModule::parse(&bytes)
-            {
+            let record = records.read(&entry);
+            if let Some(module) = record.and_then(CompiledModule::parse) {
                 take(&module);
             }
+            self.known.insert(address, (entry, record.map(digest)));
         }
-        let count = entries.len();
-        self.known.extend(entries);
-        Ok(count)
+        Ok(entries.len())
     }
 
     /// The entries in front of the first that is known, with their addresses; `None` where they are no list.
-    fn new_entries(&self, memory: &impl Memory) -> Option<Vec<(u64, ListedCode)>> {
-        let [version, _, first] = words(memory, self.address)?;
+    fn new_entries(&self, records: &mut Records<impl Memory>) -> Option<Vec<(u64, ListedCode)>> {
+        let [version, _, first] = words(records.memory, self.address)?;
         if version & 0xffff_ffff != VERSION {
             return None;
         }
         let mut entries = Vec::new();
         let mut before = None;
-        let mut next = first;
-        while next != 0 {
-            let [after, previous, record, len] = words(memory, next)?;
+        let mut at = first;
+        while at != 0 {
+            let [next, previous, record, len] = words(records.memory, at)?;
             let len = usize::try_from(len).ok()?;
             // Of the first one nothing is certain: others may have been put in front of it by now.
             let follows = before.is_none_or(|before| before == previous);
@@ -107,21 +105,68 @@ impl CodeList {
             {
                 return None;
             }
-            let [_, head @ ..]: [u64; HEAD / 8] = words(memory, record)?;
-            let entry = ListedCode { record, len, head };
-            if self.known.get(&next) == Some(&entry) {
+            let [_, head @ ..]: [u64; HEAD / 8] = words(records.memory, record)?;
+            let entry = ListedCode {
+                next,
+                record,
+                len,
+                head,
+            };
+            if self.is_known(at, &entry, records) {
                 break;
             }
-            entries.push((next, entry));
-            before = Some(next);
-            next = after;
+            entries.push((at, entry));
+            before = Some(at);
+            at = next;
             // As each one names the one before it, a circle goes through the first.
-            if next == first {
+            if at == first {
                 return None;
             }
         }
         Some(entries)
     }
+
+    fn is_known(
+        &self,
+        address: u64,
+        entry: &ListedCode,
+        records: &mut Records<impl Memory>,
+    ) -> bool {
+        let known = self.known.get(&address).filter(|(it, _)| it == entry);
+        known.is_some_and(|(_, known)| records.read(entry).map(digest) == *known)
+    }
+}
+
+/// The records of a list, as many as may be read at a time.
+struct Records<'m, M> {
+    memory: &'m M,
+    bytes: Vec<u8>,
+    /// How many bytes may still be read.
+    left: usize,
+}
+
+impl<'m, M: Memory> Records<'m, M> {
+    fn of(memory: &'m M) -> Self {
+        Self {
+            memory,
+            bytes: Vec::new(),
+            left: MOST_BYTES,
+        }
+    }
+
+    /// What the record of an entry holds now.
+    fn read(&mut self, entry: &ListedCode) -> Option<&[u8]> {
+        self.left = self.left.checked_sub(entry.len)?;
+        self.bytes.resize(entry.len, 0);
+        let whole = self.memory.read(entry.record, &mut self.bytes);
+        whole.then_some(&*self.bytes)
+    }
+}
+
+fn digest(record: &[u8]) -> Digest {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(record);
+    hasher.finish()
 }
 
 fn words<const N: usize>(memory: &impl Memory, address: u64) -> Option<[u64; N]> {

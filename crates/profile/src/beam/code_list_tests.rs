@@ -1,5 +1,6 @@
 //! Lists of compiled modules in memory that is made up, grows, and is damaged.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use testkit::Random;
@@ -86,7 +87,7 @@ fn module(address: u64, name: &str) -> Vec<u8> {
 }
 
 /// What is new, by address and first name.
-fn read_on(list: &mut CodeList, memory: &Pieces) -> Result<Vec<(u64, String)>, NoList> {
+fn read_on(list: &mut CodeList, memory: &impl Memory) -> Result<Vec<(u64, String)>, NoList> {
     let mut found = Vec::new();
     let mut take = |it: &CompiledModule<'_>| {
         let name = it.functions.first().map_or(&b""[..], |it| it.name);
@@ -129,8 +130,25 @@ fn a_module_in_the_memory_of_another_is_new() {
     read_on(&mut list, &memory).unwrap();
     memory.take_out(0x10_0000);
     memory.put(0x10_0000, &module(0x9000, "new:f/0"));
-    assert_eq!(read_on(&mut list, &memory), named(&[(0x9000, "new:f/0")]));
+    // The one that stood in front of it has another neighbour, and is told again.
+    let told = [(0x8000, "a:a/0"), (0x9000, "new:f/0")];
+    assert_eq!(read_on(&mut list, &memory), named(&told));
     memory.take_out(0x10_0000);
+    assert_eq!(read_on(&mut list, &memory), named(&[]));
+}
+
+/// A module is loaded again, and everything of it takes the memory that was given back.
+#[test]
+fn a_module_that_differs_in_its_names_alone_is_new() {
+    let mut memory = empty();
+    let mut list = CodeList::at(LIST);
+    memory.put(0x10_0000, &module(0x6000, "m:m/0"));
+    memory.put(0x20_0000, &module(0x7000, "late:first/0"));
+    read_on(&mut list, &memory).unwrap();
+    memory.take_out(0x20_0000);
+    memory.put(0x20_0000, &module(0x7000, "late:other/0"));
+    let other = [(0x7000, "late:other/0")];
+    assert_eq!(read_on(&mut list, &memory), named(&other));
     assert_eq!(read_on(&mut list, &memory), named(&[]));
 }
 
@@ -211,6 +229,74 @@ fn no_module_is_missed_while_others_come_and_go() {
             }
         }
     }
+}
+
+/// Memory that the emulator changes while it is read.
+struct Restless {
+    now: RefCell<Pieces>,
+    /// What is written down next, and how many reads from now.
+    changes: RefCell<Vec<(u64, Pieces)>>,
+}
+
+impl Memory for Restless {
+    fn read(&self, address: u64, bytes: &mut [u8]) -> bool {
+        let mut changes = self.changes.borrow_mut();
+        if let Some((left, after)) = changes.last_mut() {
+            if *left == 0 {
+                self.now.swap(&RefCell::new(after.clone()));
+                changes.pop();
+            } else {
+                *left -= 1;
+            }
+        }
+        self.now.borrow().read(address, bytes)
+    }
+}
+
+/// Modules come and go while the list is read: what is told is of a module that was there, and what is there at the
+/// next look has been told.
+#[test]
+fn a_list_that_changes_while_it_is_read_tells_no_other_names() {
+    let mut torn = 0;
+    for seed in testkit::seeds(300) {
+        let mut random = Random::new(seed);
+        let mut memory = empty();
+        let mut list = CodeList::at(LIST);
+        let mut there = BTreeMap::new();
+        let mut ever = BTreeMap::new();
+        let mut told = BTreeMap::new();
+        for step in 0..30u64 {
+            let before = memory.clone();
+            let mut changes = Vec::new();
+            for n in 0..=random.below(12) {
+                let entry = 0x10_0000 * (1 + random.below(8));
+                if there.remove(&entry).is_some() {
+                    memory.take_out(entry);
+                } else {
+                    let (address, name) = (0x7000 + entry, format!("m:f{step:02}_{n:02}/0"));
+                    memory.put(entry, &module(address, &name));
+                    ever.insert(name.clone(), address);
+                    there.insert(entry, (address, name));
+                }
+                changes.push((random.below(6), memory.clone()));
+            }
+            changes.reverse();
+            let restless = Restless {
+                now: RefCell::new(before),
+                changes: RefCell::new(changes),
+            };
+            let found = read_on(&mut list, &restless);
+            torn += u32::from(found.is_err());
+            for (address, name) in found.unwrap_or_default() {
+                assert!(ever.get(&name) == Some(&address), "{name}, seed {seed}");
+                told.insert(address, name);
+            }
+            told.extend(read_on(&mut list, &memory).unwrap());
+            let all = there.values().all(|(at, name)| told.get(at) == Some(name));
+            assert!(all, "seed {seed}, step {step}");
+        }
+    }
+    assert!(torn > 0, "no look was disturbed");
 }
 
 #[test]

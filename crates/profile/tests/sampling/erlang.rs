@@ -190,11 +190,11 @@ fn functions_of_modules_that_are_loaded_meanwhile_have_their_own_names() {
         let (first, last) = (rounds[0], *rounds.last().unwrap());
         assert!(
             share > 0.5 && last > first + 3,
-            "{share}: {first} to {last}"
+            "{flags}: {share}: {first} to {last}"
         );
         // Those of the instant in which names are looked up may have the name of what was there before.
         let early = rounds.windows(2).filter(|pair| pair[1] < pair[0]).count();
-        assert!(early <= 2, "{early} go back: {rounds:?}");
+        assert!(early <= 2, "{flags}: {early} go back: {rounds:?}");
     }
 }
 

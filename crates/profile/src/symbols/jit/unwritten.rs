@@ -152,6 +152,27 @@ mod tests {
         assert_eq!(loaded, "late");
     }
 
+    /// What the memory says of each address that the map names, beside what the map says.
+    fn assert_like_map(table: &JitTable, node: &Node) -> String {
+        let text = std::fs::read_to_string(node.map()).unwrap();
+        let mut map = JitTable::default();
+        text.lines().for_each(|line| map.add_line(line));
+        for line in text.lines() {
+            let (start, size) = range(line);
+            for address in [start, start + size.saturating_sub(1)] {
+                assert_eq!(table.find(address), map.find(address), "{line}");
+            }
+        }
+        text
+    }
+
+    /// Start and size in a line of a map.
+    fn range(line: &str) -> (u64, u64) {
+        let mut numbers = line.split(' ').map(|it| it.trim_start_matches("0x"));
+        let mut number = || u64::from_str_radix(numbers.next().unwrap(), 16).unwrap();
+        (number(), number())
+    }
+
     #[test]
     fn names_in_memory_are_those_of_the_map() {
         let mut node = match Node::start(&["+JPperf", "map"]) {
@@ -163,27 +184,36 @@ mod tests {
         };
         let mut table = JitTable::default();
         assert!(unwritten.read_on(&mut table));
-        for function in ["first", "second", "third", "fourth"] {
-            load(&mut node, function);
-        }
-        unwritten.next = Time(0);
-        assert!(unwritten.read_on(&mut table), "modules were loaded");
-        unwritten.next = Time(0);
-        assert!(!unwritten.read_on(&mut table));
-        let text = std::fs::read_to_string(node.map()).unwrap();
-        let mut map = JitTable::default();
-        text.lines().for_each(|line| map.add_line(line));
-        let mut functions = 0;
-        for line in text.lines() {
-            let start = line.split(' ').next().unwrap().trim_start_matches("0x");
-            let start = u64::from_str_radix(start, 16).unwrap();
-            assert_eq!(table.find(start), map.find(start), "{line}");
-            functions += usize::from(!line.contains("-CodeInfoPrologue"));
-        }
-        assert!(functions > 5_000, "{functions}");
-        for name in ["$lists:member/2", "$global::process_main", "$late:fourth/0"] {
+        let text = assert_like_map(&table, &node);
+        let functions = text.lines().filter(|it| !it.ends_with("-CodeInfoPrologue"));
+        assert!(functions.count() > 5_000);
+        for name in ["$lists:member/2", "$global::process_main"] {
             assert!(text.contains(&format!(" {name}\n")), "{name}");
         }
+        // Modules of the same size, each in the memory of one that was purged.
+        let names: Vec<String> = (10..20).map(|n| format!("loaded_{n}")).collect();
+        for name in &names {
+            load(&mut node, name);
+            unwritten.next = Time(0);
+            assert!(unwritten.read_on(&mut table), "{name} was loaded");
+            assert_like_map(&table, &node);
+        }
+        unwritten.next = Time(0);
+        assert!(!unwritten.read_on(&mut table));
+        let text = assert_like_map(&table, &node);
+        let of = |name: &String| {
+            let end = format!(" $late:{name}/0");
+            let line = text.lines().find(|line| line.ends_with(&end));
+            range(line.expect(name)).0
+        };
+        let mut places: Vec<u64> = names.iter().map(of).collect();
+        assert_eq!(
+            table.find(*places.last().unwrap()),
+            Some("$late:loaded_19/0")
+        );
+        places.sort_unstable();
+        places.dedup();
+        assert!(places.len() < names.len(), "no memory was used again");
     }
 
     #[test]
