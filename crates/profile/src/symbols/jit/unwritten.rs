@@ -14,7 +14,8 @@ use crate::mappings::Mappings;
 use crate::memory::ProcessMemory;
 
 /// The emulator's memory is looked at again after this many times what the last look took, so that it costs no more
-/// than a twentieth of the profiler's thread; where there was no list, after a second at least.
+/// than a twentieth of the profiler's thread; where there was no list, after a second at least. The first look, which
+/// takes longest, is before samples are taken.
 const REST: u64 = 20;
 
 /// The compiled code of a running BEAM.
@@ -23,8 +24,8 @@ pub(super) struct Unwritten {
     pid: u32,
     memory: ProcessMemory,
     list: CodeList,
-    /// When the memory may be looked at next.
-    next: Time,
+    /// When the memory may be looked at next; `None` before the first look.
+    next: Option<Time>,
 }
 
 impl Unwritten {
@@ -37,14 +38,14 @@ impl Unwritten {
             pid,
             memory: ProcessMemory::open(pid).ok()?,
             list: CodeList::at(*symbols.get(CODE_LIST)?),
-            next: Time(0),
+            next: None,
         })
     }
 
     /// Adds what was compiled since the last look; says whether there was anything.
     pub(super) fn read_on(&mut self, table: &mut JitTable) -> bool {
         let begin = Clock.now();
-        if begin < self.next {
+        if self.next.is_some_and(|next| begin < next) {
             return false;
         }
         let pid = self.pid;
@@ -57,8 +58,11 @@ impl Unwritten {
             }
         });
         let took = Clock.now().since(begin);
-        let rest = Nanos(took.0.saturating_mul(REST));
-        self.next = begin + read.map_or(rest.max(Nanos::SECOND), |_| rest);
+        let rest = match self.next {
+            None => Nanos(0),
+            Some(_) => Nanos(took.0.saturating_mul(REST)),
+        };
+        self.next = Some(begin + read.map_or(rest.max(Nanos::SECOND), |_| rest));
         read.is_ok_and(|modules| modules > 0)
     }
 }
@@ -194,11 +198,11 @@ mod tests {
         let names: Vec<String> = (10..20).map(|n| format!("loaded_{n}")).collect();
         for name in &names {
             load(&mut node, name);
-            unwritten.next = Time(0);
+            unwritten.next = None;
             assert!(unwritten.read_on(&mut table), "{name} was loaded");
             assert_like_map(&table, &node);
         }
-        unwritten.next = Time(0);
+        unwritten.next = None;
         assert!(!unwritten.read_on(&mut table));
         let text = assert_like_map(&table, &node);
         let of = |name: &String| {
