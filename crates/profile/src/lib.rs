@@ -43,4 +43,4 @@ pub use events::{EVENTS, Event};
 pub use options::{Options, Stacks};
 pub use perf_data::PERF_DATA;
 pub use sampler::Sampler;
-pub use symbols::go_functions;
+pub use symbols::{go_functions, has_erlang_names};

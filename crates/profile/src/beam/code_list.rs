@@ -6,7 +6,8 @@
 //! entry     next u64, previous u64, record u64, its length u64
 //! ```
 //!
-//! The emulator goes on meanwhile: it puts modules in front, and takes out those that are purged. So a list that does
+//! The emulator goes on meanwhile: it puts modules in front, and takes out those that are purged (OTP 25 leaves them
+//! in). So a list that does
 //! not hold together is read once more. And it gives memory out again: a module may stand where an earlier one stood, with
 //! as many functions of the same size, so that only what it says tells them apart.
 
@@ -20,7 +21,7 @@ use crate::memory::Memory;
 pub(crate) const CODE_LIST: &str = "__jit_debug_descriptor";
 
 const VERSION: u64 = 1;
-/// Entries of a list: ten times those of the largest nodes.
+/// Entries of a list that are read, the newest: a hundred times those of a large node.
 const MOST_ENTRIES: usize = 1 << 17;
 /// Bytes of a record, and of all that are read at a time: a large node has 12 MB.
 const LARGEST_RECORD: usize = 64 << 20;
@@ -70,7 +71,7 @@ impl CodeList {
         memory: &impl Memory,
         take: &mut dyn FnMut(&CompiledModule<'_>),
     ) -> Result<usize, NoList> {
-        if self.known.len() > MOST_ENTRIES {
+        if self.known.len() > 2 * MOST_ENTRIES {
             self.known.clear();
         }
         let mut records = Records::of(memory);
@@ -101,8 +102,7 @@ impl CodeList {
             let len = usize::try_from(len).ok()?;
             // Of the first one nothing is certain: others may have been put in front of it by now.
             let follows = before.is_none_or(|before| before == previous);
-            if !follows || !(HEAD..=LARGEST_RECORD).contains(&len) || entries.len() >= MOST_ENTRIES
-            {
+            if !follows || !(HEAD..=LARGEST_RECORD).contains(&len) {
                 return None;
             }
             let [_, head @ ..]: [u64; HEAD / 8] = words(records.memory, record)?;
@@ -112,7 +112,7 @@ impl CodeList {
                 len,
                 head,
             };
-            if self.is_known(at, &entry, records) {
+            if self.is_known(at, &entry, records) || entries.len() >= MOST_ENTRIES {
                 break;
             }
             entries.push((at, entry));

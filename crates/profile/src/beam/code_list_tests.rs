@@ -204,6 +204,29 @@ fn a_list_without_end_is_left() {
     assert_eq!(read_on(&mut CodeList::at(LIST), &memory), Err(NoList));
 }
 
+#[test]
+fn of_a_list_that_is_too_long_the_newest_are_read() {
+    let mut memory = empty();
+    let records = [module(0x7000, "old:f/0"), module(0x8000, "new:f/0")];
+    for (record, at) in records.iter().zip([0x1000, 0x2000]) {
+        memory.0.insert(at, record.clone());
+    }
+    let len = records[0].len() as u64;
+    let last = MOST_ENTRIES as u64 + 1;
+    let place = |n: u64| if n > last { 0 } else { 0x10_0000 + n * 32 };
+    for n in 0..=last {
+        let before = n.checked_sub(1).map_or(0, place);
+        let record = if n == last { 0x1000 } else { 0x2000 };
+        memory.write(place(n), &[place(n + 1), before, record, len]);
+    }
+    memory.write(LIST, &[VERSION, 0, place(0)]);
+    let mut list = CodeList::at(LIST);
+    let told = read_on(&mut list, &memory).unwrap();
+    assert_eq!(told.len(), MOST_ENTRIES);
+    assert!(told.iter().all(|(_, name)| name == "new:f/0"));
+    assert_eq!(read_on(&mut list, &memory), named(&[]));
+}
+
 /// Whatever is put in front and taken out between two looks, each module that is there has been told.
 #[test]
 fn no_module_is_missed_while_others_come_and_go() {

@@ -28,6 +28,7 @@ pub(crate) use self::elf::exported;
 pub(crate) use self::files::{files_of, open as open_file, vdso_image};
 pub use self::go::go_functions;
 pub(crate) use self::go::is_go;
+pub use self::jit::has_erlang_names;
 pub(crate) use self::recorded::{RecordedProcess, RecordedSymbols, build_id, compiled_by};
 pub(crate) use self::space::{Place, Resolved};
 
@@ -129,8 +130,8 @@ impl Symbols {
 pub(crate) fn remedy_without_jit_map(runtime: FrameKind) -> &'static str {
     match runtime {
         FrameKind::Erlang => {
-            "Erlang functions have no names, because the node writes no JIT map, and its memory, where OTP 25 and later \
-             have the names too, tells none: run as root, or start it with `+JPperf true` \
+            "Erlang functions have no names, because the node writes no JIT map, and none were found in its memory (OTP \
+             25 and later keep them there): run as root, or start it with `+JPperf true` \
              (RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS)"
         }
         FrameKind::Java => {

@@ -21,6 +21,7 @@ use measure::Time;
 use self::file::{Change, MapFile, Refusal, Wanted};
 use self::table::JitTable;
 use self::unwritten::Unwritten;
+pub use self::unwritten::has_erlang_names;
 
 /// The JIT map of a process, followed as it grows and as it is replaced.
 #[derive(Debug)]
