@@ -186,7 +186,7 @@ pub(super) mod tests {
         for len in 0..whole.len() {
             assert_eq!(CompiledModule::parse(&whole[..len]), None, "{len} bytes");
         }
-        let mut long = whole.clone();
+        let mut long = whole;
         long.push(0);
         assert_eq!(CompiledModule::parse(&long), None);
         let wrong = |address, length, start, end| {
