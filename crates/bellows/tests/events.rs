@@ -1,12 +1,15 @@
-//! Several events of one run: each has a profile of its own.
+//! Profiles of a RabbitMQ: several events of one run, and names where the node writes none.
 
 mod common;
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
 use archive::profile::Profile;
 use serde_json::Value;
+use session::brokers::rabbitmq::{Config, RabbitMq};
+use session::guardian;
 
 /// What `bellows` prints where it succeeds.
 fn printed(dir: &Path, args: &[&str]) -> String {
@@ -119,4 +122,49 @@ fn an_unknown_event_is_refused_with_those_that_are_known() {
     let twice = ["run", "demo", "--event", "cpu", "--event", "cpu"];
     let ended = common::start(common::bellows(dir.path(), &twice)).end();
     ended.assert_error(2, &["twice"]);
+}
+
+/// A node as others start it: no flag has its JIT tell names, and it keeps no frame pointers.
+#[test]
+fn a_node_without_perf_support_has_names_and_whole_stacks() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = common::folder();
+    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
+    let config = Config {
+        guard: vec![exe, guardian::SUBCOMMAND.into()],
+        // The last one holds.
+        emulator_arguments: vec!["+JPperf".into(), "false".into()],
+        ..Config::default()
+    };
+    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
+    let (pid, url) = (node.pid().to_string(), node.url());
+    let load =
+        "producer queue://q --queue-type stream --max-pending 500 --duration 7 --quiet --url";
+    let load: Vec<&str> = load.split(' ').chain([url.as_str()]).collect();
+    let load = common::start(common::bellows(dir.path(), &load));
+    let arguments = ["record", "--pid", &pid, "--duration", "4", "--quiet"];
+    let ended = common::run(dir.path(), &arguments);
+    load.end().assert_ok();
+    assert!(!Path::new(&format!("/tmp/perf-{pid}.map")).exists());
+    node.stop().expect("stop");
+    if ended.stderr.contains("perf_event") {
+        testkit::skip!("this user may not profile: {}", ended.stderr);
+    }
+    ended.assert_ok();
+    let stacks = dir.path().join(ended.report()).with_file_name("cpu.stacks");
+    let profile = Profile::open(stacks).expect("stacks");
+    let summary = profile.summary(3);
+    if summary.copied_share < 0.5 {
+        testkit::skip!("this user may not copy stacks: {}", ended.stderr);
+    }
+    assert!(summary.samples > 300, "{summary:?}");
+    assert!(summary.complete_share >= 0.97, "{summary:?}");
+    assert!(summary.unknown_share < 0.01, "{summary:?}");
+    let names = || profile.frames.iter().map(|frame| frame.name.as_str());
+    assert!(names().filter(|it| it.starts_with("$rabbit_")).count() > 20);
+    for name in ["$osiris_writer:handle_batch/2", "$global::process_main"] {
+        assert!(names().any(|it| it == name), "{name}");
+    }
 }

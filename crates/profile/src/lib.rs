@@ -7,7 +7,7 @@
 //! [`Sampler::attach`] opens an event of the table in `events` on every thread, [`Sampler::start`] switches them
 //! on, a thread of its own (`worker`) hands the records of a `source` to the `converter`,
 //! [`Sampler::stop`] ends it. Stacks of code without frame pointers are copied at the sample by a
-//! program in the kernel (`stack_copy`); `beam` tells it where Erlang stacks are; `jvm` has a Java virtual machine write down the names of what it compiled. `perf_data` reads what
+//! program in the kernel (`stack_copy`); `beam` tells it where Erlang stacks are, and reads names of Erlang functions; `jvm` has a Java virtual machine write down the names of what it compiled. `perf_data` reads what
 //! `perf record` has written. This is the only crate
 //! of the workspace with `unsafe` code, all of it in the modules `source::perf::sys` and
 //! `stack_copy::sys`.
@@ -36,10 +36,11 @@ mod tracepoint;
 mod unwind;
 mod worker;
 
+pub use beam::beam_functions;
 pub use converter::Outcome;
 pub use error::Error;
 pub use events::{EVENTS, Event};
 pub use options::{Options, Stacks};
 pub use perf_data::PERF_DATA;
 pub use sampler::Sampler;
-pub use symbols::go_functions;
+pub use symbols::{go_functions, has_erlang_names};

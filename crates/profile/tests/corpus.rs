@@ -63,6 +63,13 @@ fn fold_folds_its_corpus() {
 }
 
 #[test]
+fn an_erlang_node_names_the_functions_of_its_corpus() {
+    let seeds = seeds("beam_functions").into_iter();
+    let named = seeds.map(|seed| profile::beam_functions(&seed).len());
+    assert_eq!(named.filter(|count| *count > 3).count(), 5);
+}
+
+#[test]
 fn go_names_the_functions_of_its_corpus() {
     let number = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
     let inlined = seeds("go_functions").into_iter().filter(|seed| {

@@ -61,6 +61,7 @@ fn every_target_is_replayed() {
     assert_eq!(
         names,
         [
+            "beam_functions",
             "client_input",
             "fold",
             "folded",

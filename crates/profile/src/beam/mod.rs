@@ -1,17 +1,25 @@
 //! What must be known of a running BEAM to find its Erlang stacks: where a scheduler writes down
-//! which process it runs, and where a process has the bounds of its stack.
+//! which process it runs, and where a process has the bounds of its stack. And the names of the functions that it has
+//! compiled (`code_list`).
 //!
-//! Both depend on release and build. The emulator exports its global variables to native modules,
+//! The first two depend on release and build. The emulator exports its global variables to native modules,
 //! also where it is stripped, and what they point to is recognised by what must hold there, whatever
 //! the offsets: a scheduler holds its number, and a process's stack ends in the address that the
 //! runtime gives every process to return to (`beam_normal_exit`, OTP 25 to 27).
 
+mod code_list;
+mod compiled;
 mod identifier;
 mod schedulers;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
+use linux::maps::{self, Mapping};
+
+pub(crate) use code_list::{CODE_LIST, CodeList};
+pub(crate) use compiled::CompiledModule;
+pub use compiled::beam_functions;
 use identifier::Places;
 use identifier::is_identifier;
 pub(crate) use identifier::{IDENTIFIER_MASK, IDENTIFIER_TAG, IdentifierLayout, ProcessId};
@@ -44,6 +52,13 @@ const FEWEST_PROCESSES: usize = 8;
 const PROCESS_WORDS: usize = 64;
 /// Addresses of user space, and not those that stand for nothing.
 const POINTERS: std::ops::Range<u64> = 1 << 16..1 << 47;
+
+/// Where a process has the emulator's code, if it is a BEAM.
+pub(crate) fn emulator(maps: &[Mapping]) -> Option<&Mapping> {
+    let is_emulator = |name: &str| name.starts_with("beam.");
+    maps.iter()
+        .find(|it| maps::is_file(it) && it.path.rsplit('/').next().is_some_and(is_emulator))
+}
 
 /// Byte offsets inside an Erlang process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

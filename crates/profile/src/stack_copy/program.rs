@@ -293,23 +293,19 @@ impl Writer<'_> {
         code.set(R8, Value(0));
     }
 
-    /// Copies the Erlang stack, where one was found, behind the native one; R9 becomes the length.
+    /// Copies the Erlang stack, where one was found, behind the native one; R9 becomes the length. What lies below
+    /// its top may be memory that nobody has touched yet: then from the top on.
     fn erlang_stack(&mut self) {
-        let [small, none, done] = [(); 3].map(|()| self.code.label());
+        let [none, done] = [(); 2].map(|()| self.code.label());
         let code = &mut self.code;
         code.place(self.erlang);
         code.store(R7, offset::NATIVE_LENGTH, In(R8));
         code.load(R3, R7, offset::ERLANG_START);
         code.jump_if(R3, Condition::Equal, Value(0), none);
-        code.load(R2, STACK, ERLANG_END);
-        code.subtract(R2, In(R3));
-        at_most(code, R2, LARGEST_ERLANG, small);
-        code.set(R9, In(R2));
-        code.set(R1, In(R7));
-        code.add(R1, Value(offset::BYTES.into()));
-        code.add(R1, In(R8));
-        code.call(Helper::ReadUser);
-        code.jump_if(R0, Condition::Equal, Value(0), done);
+        copy_erlang(code, done);
+        code.load(R3, R7, offset::STOP);
+        code.store(R7, offset::ERLANG_START, In(R3));
+        copy_erlang(code, done);
         code.place(none);
         code.set(R9, Value(0));
         code.place(done);
@@ -407,6 +403,21 @@ fn read_user(code: &mut Bytecode, to: &Place, length: Operand) {
     code.add(R1, Value(to.offset.into()));
     code.set(R2, length);
     code.call(Helper::ReadUser);
+}
+
+/// Copies an Erlang stack from R3 on behind the native copy, whose length is R8, and jumps to `done` where that could be
+/// done; R9 is the length.
+fn copy_erlang(code: &mut Bytecode, done: Label) {
+    let small = code.label();
+    code.load(R2, STACK, ERLANG_END);
+    code.subtract(R2, In(R3));
+    at_most(code, R2, LARGEST_ERLANG, small);
+    code.set(R9, In(R2));
+    code.set(R1, In(R7));
+    code.add(R1, Value(offset::BYTES.into()));
+    code.add(R1, In(R8));
+    code.call(Helper::ReadUser);
+    code.jump_if(R0, Condition::Equal, Value(0), done);
 }
 
 /// A register that is larger becomes `most`.

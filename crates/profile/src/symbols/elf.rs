@@ -13,7 +13,7 @@ use object::{
 };
 
 use super::bias::bias;
-use super::files::open;
+use super::files::{files_of, open};
 use super::function_starts::function_starts;
 use super::go::GoFunctions;
 use super::selected::{Loaded, selected};
@@ -118,8 +118,17 @@ pub(crate) fn build_id(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(id.map(<[u8]>::to_vec))
 }
 
-/// The addresses, in a process that has the file mapped, of what it exports under these names.
+/// The addresses in a process of what a mapped file exports under these names; `None` where it cannot be read.
 pub(crate) fn exported(
+    pid: u32,
+    mapping: &Mapping,
+    names: &[&'static str],
+) -> Option<Vec<(&'static str, u64)>> {
+    let mut files = files_of(pid, mapping).into_iter();
+    files.find_map(|file| exported_by(&file, mapping, names).ok())
+}
+
+fn exported_by(
     path: &Path,
     mapping: &Mapping,
     names: &[&'static str],

@@ -21,12 +21,14 @@ mod table;
 
 use archive::profile::{Frame, FrameKind};
 use linux::Status;
-use linux::maps::{self, Mapping};
+use linux::maps;
 use measure::Time;
 
+pub(crate) use self::elf::exported;
 pub(crate) use self::files::{files_of, open as open_file, vdso_image};
 pub use self::go::go_functions;
 pub(crate) use self::go::is_go;
+pub use self::jit::has_erlang_names;
 pub(crate) use self::recorded::{RecordedProcess, RecordedSymbols, build_id, compiled_by};
 pub(crate) use self::space::{Place, Resolved};
 
@@ -124,22 +126,13 @@ impl Symbols {
     }
 }
 
-/// The addresses in a process of what a mapped file exports under these names.
-pub(crate) fn exported(
-    pid: u32,
-    mapping: &Mapping,
-    names: &[&'static str],
-) -> Option<Vec<(&'static str, u64)>> {
-    let mut files = files_of(pid, mapping).into_iter();
-    files.find_map(|file| elf::exported(&file, mapping, names).ok())
-}
-
 /// What to say where a runtime's compiler tells no names.
 pub(crate) fn remedy_without_jit_map(runtime: FrameKind) -> &'static str {
     match runtime {
         FrameKind::Erlang => {
-            "Erlang functions have no names, because the node writes no JIT map: start it with \
-             `+JPperf true` (RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS)"
+            "Erlang functions have no names, because the node writes no JIT map, and none were found in its memory (OTP \
+             25 and later keep them there): run as root, or start it with `+JPperf true` \
+             (RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS)"
         }
         FrameKind::Java => {
             "Java methods have no names, because the JVM wrote no JIT map: start it with \

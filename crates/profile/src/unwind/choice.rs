@@ -115,11 +115,7 @@ enum Runtime<'m> {
 
 impl<'m> Runtime<'m> {
     fn of(pid: u32, maps: &'m [Mapping]) -> Self {
-        let emulator = maps.iter().find(|it| {
-            let name = it.path.rsplit('/').next().unwrap_or_default();
-            maps::is_file(it) && name.starts_with("beam.")
-        });
-        match emulator {
+        match beam::emulator(maps) {
             Some(emulator) => Self::Beam(emulator),
             None if symbols::is_go(pid) => Self::Go,
             None => Self::Native,

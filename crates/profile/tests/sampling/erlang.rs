@@ -120,9 +120,8 @@ fn assert_whole(profile: &Profile, outcome: &Outcome) {
     assert!((100..16_000).contains(&bytes), "{bytes} bytes a sample");
 }
 
-#[test]
-fn native_code_stands_below_the_erlang_functions_that_called_it() {
-    let node = node!("start", MAP);
+/// Its stacks are whole, its functions have names, and shares are those that the work is made of.
+fn assert_known(node: &Node) {
     let (profile, outcome) = profile_for(node.pid, Duration::from_secs(4));
     assert_whole(&profile, &outcome);
     let summary = profile.summary(3);
@@ -157,11 +156,46 @@ fn native_code_stands_below_the_erlang_functions_that_called_it() {
 }
 
 #[test]
-fn stacks_are_whole_without_frame_pointers_too() {
-    // Without the flag there is no map: functions have no names, but every stack its root.
+fn native_code_stands_below_the_erlang_functions_that_called_it() {
+    assert_known(&node!("start", MAP));
+}
+
+#[test]
+fn a_node_that_writes_no_map_has_names_and_whole_stacks_too() {
     let node = node!("start", "");
-    let (profile, outcome) = profile_for(node.pid, Duration::from_secs(2));
-    assert_whole(&profile, &outcome);
+    assert_known(&node);
+    assert!(!Path::new(&format!("/tmp/perf-{}.map", node.pid)).exists());
+}
+
+/// A module that is loaded again and again gets the memory of one that was purged.
+#[test]
+fn functions_of_modules_that_are_loaded_meanwhile_have_their_own_names() {
+    for flags in [MAP, ""] {
+        let node = node!("rounds", flags);
+        let (profile, outcome) = profile_for(node.pid, Duration::from_secs(4));
+        assert_whole(&profile, &outcome);
+        let summary = profile.summary(3);
+        assert!(summary.unknown_share < 0.01, "{summary:?}");
+        let round = |sample: &archive::profile::Sample| {
+            let mut stack = profile.stack(sample.stack).into_iter();
+            stack.find_map(|it| {
+                let name = it.name.strip_prefix("$late:round_")?;
+                name.split('/').next()?.parse::<u32>().ok()
+            })
+        };
+        let mut samples: Vec<_> = profile.samples.iter().collect();
+        samples.sort_by_key(|sample| sample.t);
+        let rounds: Vec<u32> = samples.into_iter().filter_map(round).collect();
+        let share = rounds.len() as f64 / profile.samples.len() as f64;
+        let (first, last) = (rounds[0], *rounds.last().unwrap());
+        assert!(
+            share > 0.5 && last > first + 3,
+            "{flags}: {share}: {first} to {last}"
+        );
+        // Those of the instant in which names are looked up may have the name of what was there before.
+        let early = rounds.windows(2).filter(|pair| pair[1] < pair[0]).count();
+        assert!(early <= 2, "{flags}: {early} go back: {rounds:?}");
+    }
 }
 
 #[test]

@@ -57,9 +57,8 @@ impl Registration {
     }
 }
 
-/// By the arguments of a broker's process: the option that makes profiles name its functions, or the
-/// remedy.
-pub(crate) type NamesFunctions = fn(&[String]) -> Result<String, &'static str>;
+/// By a broker's process and its arguments: what makes profiles name its functions, or the remedy.
+pub(crate) type NamesFunctions = fn(u32, &[String]) -> Result<String, &'static str>;
 
 /// Starts a broker, or finds it.
 pub(super) type StartBroker = fn(Request<'_>) -> Result<Box<dyn Broker>, Error>;

@@ -86,7 +86,7 @@ fn describe(
     };
     let title = format!("running {name}");
     let observed = format!("pid {pid}, {ports}");
-    match broker.names_functions.map(|named| named(arguments)) {
+    match broker.names_functions.map(|named| named(pid, arguments)) {
         None => Check::new(&title, Status::Ok, observed, "can be loaded and profiled"),
         Some(Ok(flag)) => Check::new(
             &title,
@@ -97,7 +97,7 @@ fn describe(
         Some(Err(remedy)) => Check::new(
             &title,
             Status::Warn,
-            format!("{observed}, perf support off"),
+            format!("{observed}, perf support off, memory not readable"),
             "its functions have no names in profiles",
         )
         .fix(remedy),
@@ -108,17 +108,23 @@ fn describe(
 mod tests {
     use super::*;
 
+    /// No process has this number.
+    const NOBODY: u32 = u32::MAX;
+
     fn check(program: &str, ports: &[u16], line: &str) -> Check {
         let broker = BROKERS.into_iter().find(|it| it.program == program);
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        describe(broker.unwrap(), &words[0], 4711, ports, &words)
+        describe(broker.unwrap(), &words[0], NOBODY, ports, &words)
     }
 
     #[test]
     fn a_node_with_and_without_perf_support_is_told_apart() {
         let on = check("rabbitmq-server", &[5672, 25672], "beam.smp -JPperf true");
         assert_eq!(on.status, Status::Ok);
-        assert_eq!(on.observed, "pid 4711, port 5672, 25672, +JPperf true");
+        assert_eq!(
+            on.observed,
+            format!("pid {NOBODY}, port 5672, 25672, +JPperf true")
+        );
         let off = check("rabbitmq-server", &[], "beam.smp -W w");
         assert_eq!(off.status, Status::Warn);
         assert!(off.fix.is_some_and(|fix| fix.contains("+JPperf true")));
@@ -142,8 +148,8 @@ mod tests {
     fn other_brokers_need_no_flag() {
         let check = check("mosquitto", &[1883], "mosquitto -p 1883");
         assert_eq!(
-            (check.status, check.observed.as_str()),
-            (Status::Ok, "pid 4711, port 1883")
+            (check.status, check.observed),
+            (Status::Ok, format!("pid {NOBODY}, port 1883"))
         );
     }
 }

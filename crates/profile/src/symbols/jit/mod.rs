@@ -6,9 +6,12 @@
 //! into the same file or into one that takes its place. And `/tmp` outlives processes, whose
 //! numbers are given away again: a map that was last written before the process started is of an
 //! earlier one.
+//!
+//! A BEAM that was not told to write a map keeps the names in its memory, and they are read there (`unwritten`).
 
 mod file;
 mod table;
+mod unwritten;
 
 use std::path::PathBuf;
 
@@ -17,6 +20,8 @@ use measure::Time;
 
 use self::file::{Change, MapFile, Refusal, Wanted};
 use self::table::JitTable;
+use self::unwritten::Unwritten;
+pub use self::unwritten::has_erlang_names;
 
 /// The JIT map of a process, followed as it grows and as it is replaced.
 #[derive(Debug)]
@@ -27,6 +32,8 @@ pub(super) struct JitMap {
     /// The map that is believed; kept open, so that the end of it can be read after the process
     /// has gone.
     file: Option<MapFile>,
+    /// Where names come from as long as there is no file.
+    unwritten: Option<Unwritten>,
     table: JitTable,
     /// What the map said before it was replaced, and when that was.
     before: Option<(JitTable, Time)>,
@@ -43,7 +50,10 @@ impl JitMap {
             owners: [status.uid, 0, rustix::process::geteuid().as_raw()],
             started: ProcessId::of(pid).map(ProcessId::started),
         };
-        Self::from_candidates(vec![inner, outer], wanted)
+        Self {
+            unwritten: Unwritten::of(pid),
+            ..Self::from_candidates(vec![inner, outer], wanted)
+        }
     }
 
     /// The map that a process has left behind, which may have ended. As `perf` does, it is believed where it is
@@ -63,6 +73,7 @@ impl JitMap {
             candidates,
             wanted,
             file: None,
+            unwritten: None,
             table: JitTable::default(),
             before: None,
             refused: None,
@@ -82,14 +93,14 @@ impl JitMap {
         self.before.as_ref().is_some_and(|(_, until)| at < *until)
     }
 
-    /// Whether there is a map at all.
+    /// Whether there is a map, or names that stand for one.
     pub(super) fn is_present(&self) -> bool {
-        self.file.is_some()
+        self.file.is_some() || !self.table.is_empty()
     }
 
     /// Why there is none although a file has its name.
     pub(super) fn refused(&self) -> Option<&str> {
-        self.refused.as_deref().filter(|_| self.file.is_none())
+        self.refused.as_deref().filter(|_| !self.is_present())
     }
 
     /// Whether the map names more functions than are kept.
@@ -113,7 +124,8 @@ impl JitMap {
     pub(super) fn refresh(&mut self) -> bool {
         let found = self.look();
         let Some(file) = &mut self.file else {
-            return false;
+            let unwritten = self.unwritten.as_mut();
+            return unwritten.is_some_and(|it| it.read_on(&mut self.table));
         };
         let change = match found {
             Some(other) if other.id() != file.id() => {

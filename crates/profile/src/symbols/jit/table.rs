@@ -35,9 +35,16 @@ impl JitTable {
         let Some(name) = fields.next().filter(|name| !name.is_empty()) else {
             return;
         };
-        let Some(end) = start.checked_add(size).filter(|&end| end > start) else {
+        if let Some(end) = start.checked_add(size) {
+            self.add(start, end, name);
+        }
+    }
+
+    /// Adds a function, in the place of what was there; nothing where it has no code.
+    pub(super) fn add(&mut self, start: u64, end: u64, name: &str) {
+        if end <= start {
             return;
-        };
+        }
         let name = Frame::function_of(name);
         let cut = name.floor_char_boundary(NAME_LIMIT);
         let name = name.get(..cut).unwrap_or(name);
@@ -58,6 +65,10 @@ impl JitTable {
     /// Whether functions were left out, because there are too many.
     pub(super) const fn is_full(&self) -> bool {
         self.full
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
     }
 
     /// Cuts `start..end` out of what is there.

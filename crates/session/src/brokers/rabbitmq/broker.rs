@@ -24,7 +24,7 @@ pub(in crate::brokers) const REGISTRATION: Registration = Registration {
     install: "apt-get install rabbitmq-server (as root)",
     processes: &["beam.smp", "beam", "erl"],
     subcommand: "",
-    names_functions: Some(perf_support),
+    names_functions: Some(names_functions),
     ..Registration::NONE
 };
 
@@ -155,16 +155,19 @@ fn flatten(
     }
 }
 
-/// The flag that makes the JIT tell its symbols, as `+JPperf true`; the emulator shows its own
-/// flags with `-` in place of `+`.
-fn perf_support(arguments: &[String]) -> Result<String, &'static str> {
+/// What makes names of Erlang functions known: the flag that has the JIT tell them, as `+JPperf true`, or the node's
+/// memory. The emulator shows its own flags with `-` in place of `+`.
+fn names_functions(pid: u32, arguments: &[String]) -> Result<String, &'static str> {
     let flag = arguments.windows(2).find_map(|pair| match pair {
         [flag, value] if flag.ends_with("JPperf") && value != "false" && value != "no" => {
             Some(format!("+JPperf {value}"))
         }
         _ => None,
     });
-    flag.ok_or("start it with RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS='+JPperf true' (OTP 25 or later)")
+    let in_memory = || profile::has_erlang_names(pid).then(|| "names in its memory".to_owned());
+    flag.or_else(in_memory).ok_or(
+        "run as root, or start it with RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS='+JPperf true' (OTP 25 or later)",
+    )
 }
 
 #[cfg(test)]
@@ -193,13 +196,15 @@ mod tests {
     fn a_node_with_and_without_perf_support_is_told_apart() {
         let words = |line: &str| -> Vec<String> { line.split(' ').map(str::to_owned).collect() };
         let on = "/usr/lib/erlang/bin/beam.smp -W w -JPperf true -B i -- -root /usr/lib/erlang";
-        assert_eq!(perf_support(&words(on)), Ok("+JPperf true".to_owned()));
+        // No process has this number: no memory can be looked into.
+        let of = |line: &str| names_functions(u32::MAX, &words(line));
+        assert_eq!(of(on), Ok("+JPperf true".to_owned()));
         for off in [
             "beam.smp -W w -B i",
             "beam.smp -JPperf false -B i",
             "beam.smp -JPperf",
         ] {
-            let fix = perf_support(&words(off)).unwrap_err();
+            let fix = of(off).unwrap_err();
             assert!(fix.contains("+JPperf true"), "{off}");
         }
     }

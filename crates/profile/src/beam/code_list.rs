@@ -1,0 +1,178 @@
+//! The modules that the emulator's JIT has compiled, as it tells debuggers of them: a list in its memory that begins
+//! at an exported variable (the JIT Compilation Interface of GDB). New modules are put in front.
+//!
+//! ```text
+//! variable  version u32 = 1, 4 bytes, u64, first u64
+//! entry     next u64, previous u64, record u64, its length u64
+//! ```
+//!
+//! The emulator goes on meanwhile: it puts modules in front, and takes out those that are purged (OTP 25 leaves them
+//! in). So a list that does
+//! not hold together is read once more. And it gives memory out again: a module may stand where an earlier one stood, with
+//! as many functions of the same size, so that only what it says tells them apart.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher as _};
+
+use super::compiled::{CompiledModule, HEAD};
+use crate::memory::Memory;
+
+/// The variable.
+pub(crate) const CODE_LIST: &str = "__jit_debug_descriptor";
+
+const VERSION: u64 = 1;
+/// Entries of a list that are read, the newest: a hundred times those of a large node.
+const MOST_ENTRIES: usize = 1 << 17;
+/// Bytes of a record, and of all that are read at a time: a large node has 12 MB.
+const LARGEST_RECORD: usize = 64 << 20;
+const MOST_BYTES: usize = 256 << 20;
+/// How often a list is read before it is left for later.
+const ATTEMPTS: usize = 3;
+
+/// The list of a running emulator.
+#[derive(Debug)]
+pub(crate) struct CodeList {
+    /// Where the variable is.
+    address: u64,
+    /// Entries by address, as they were when they were read, and what their records held.
+    known: HashMap<u64, (ListedCode, Option<Digest>)>,
+}
+
+/// The hash of a record's bytes.
+type Digest = u64;
+
+/// The emulator's memory holds no list, or one that changes all the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoList;
+
+/// What an entry says, and how its record begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ListedCode {
+    next: u64,
+    record: u64,
+    len: usize,
+    /// The record's words after the first: the code's address, the number of its functions and its length.
+    head: [u64; HEAD / 8 - 1],
+}
+
+impl CodeList {
+    /// The list whose variable is there.
+    pub(crate) fn at(address: u64) -> Self {
+        Self {
+            address,
+            known: HashMap::new(),
+        }
+    }
+
+    /// Has `take` see the modules that are new since the last time, in the order in which they were compiled; how many
+    /// records those were, whatever they held.
+    pub(crate) fn read_on(
+        &mut self,
+        memory: &impl Memory,
+        take: &mut dyn FnMut(&CompiledModule<'_>),
+    ) -> Result<usize, NoList> {
+        if self.known.len() > 2 * MOST_ENTRIES {
+            self.known.clear();
+        }
+        let mut records = Records::of(memory);
+        let mut attempts = (0..ATTEMPTS).filter_map(|_| self.new_entries(&mut records));
+        let entries = attempts.next().ok_or(NoList)?;
+        for &(address, entry) in entries.iter().rev() {
+            // One that was taken out meanwhile may be anything.
+            let record = records.read(&entry);
+            if let Some(module) = record.and_then(CompiledModule::parse) {
+                take(&module);
+            }
+            self.known.insert(address, (entry, record.map(digest)));
+        }
+        Ok(entries.len())
+    }
+
+    /// The entries in front of the first that is known, with their addresses; `None` where they are no list.
+    fn new_entries(&self, records: &mut Records<impl Memory>) -> Option<Vec<(u64, ListedCode)>> {
+        let [version, _, first] = words(records.memory, self.address)?;
+        if version & 0xffff_ffff != VERSION {
+            return None;
+        }
+        let mut entries = Vec::new();
+        let mut before = None;
+        let mut at = first;
+        while at != 0 {
+            let [next, previous, record, len] = words(records.memory, at)?;
+            let len = usize::try_from(len).ok()?;
+            // Of the first one nothing is certain: others may have been put in front of it by now.
+            let follows = before.is_none_or(|before| before == previous);
+            if !follows || !(HEAD..=LARGEST_RECORD).contains(&len) {
+                return None;
+            }
+            let [_, head @ ..]: [u64; HEAD / 8] = words(records.memory, record)?;
+            let entry = ListedCode {
+                next,
+                record,
+                len,
+                head,
+            };
+            if self.is_known(at, &entry, records) || entries.len() >= MOST_ENTRIES {
+                break;
+            }
+            entries.push((at, entry));
+            before = Some(at);
+            at = next;
+            // As each one names the one before it, a circle goes through the first.
+            if at == first {
+                return None;
+            }
+        }
+        Some(entries)
+    }
+
+    fn is_known(
+        &self,
+        address: u64,
+        entry: &ListedCode,
+        records: &mut Records<impl Memory>,
+    ) -> bool {
+        let known = self.known.get(&address).filter(|(it, _)| it == entry);
+        known.is_some_and(|(_, known)| records.read(entry).map(digest) == *known)
+    }
+}
+
+/// The records of a list, as many as may be read at a time.
+struct Records<'m, M> {
+    memory: &'m M,
+    bytes: Vec<u8>,
+    /// How many bytes may still be read.
+    left: usize,
+}
+
+impl<'m, M: Memory> Records<'m, M> {
+    fn of(memory: &'m M) -> Self {
+        Self {
+            memory,
+            bytes: Vec::new(),
+            left: MOST_BYTES,
+        }
+    }
+
+    /// What the record of an entry holds now.
+    fn read(&mut self, entry: &ListedCode) -> Option<&[u8]> {
+        self.left = self.left.checked_sub(entry.len)?;
+        self.bytes.resize(entry.len, 0);
+        let whole = self.memory.read(entry.record, &mut self.bytes);
+        whole.then_some(&*self.bytes)
+    }
+}
+
+fn digest(record: &[u8]) -> Digest {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(record);
+    hasher.finish()
+}
+
+fn words<const N: usize>(memory: &impl Memory, address: u64) -> Option<[u64; N]> {
+    memory.words(address, N).try_into().ok()
+}
+
+#[cfg(test)]
+#[path = "code_list_tests.rs"]
+mod tests;

@@ -1,0 +1,285 @@
+//! The names that a JIT map would hold, of a BEAM that writes none: from its memory, where the emulator keeps them for
+//! debuggers.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use linux::maps;
+use measure::{Clock, Nanos, Time};
+
+use super::super::elf::exported;
+use super::table::JitTable;
+use crate::beam::{self, CODE_LIST, CodeList, CompiledModule};
+use crate::mappings::Mappings;
+use crate::memory::ProcessMemory;
+
+/// The emulator's memory is looked at again after this many times what the last look took, so that it costs no more
+/// than a twentieth of the profiler's thread; where there was no list, after a second at least. The first look, which
+/// takes longest, is before samples are taken.
+const REST: u64 = 20;
+
+/// The compiled code of a running BEAM.
+#[derive(Debug)]
+pub(super) struct Unwritten {
+    pid: u32,
+    memory: ProcessMemory,
+    list: CodeList,
+    /// When the memory may be looked at next; `None` before the first look.
+    next: Option<Time>,
+}
+
+impl Unwritten {
+    /// Of a process; `None` where it is no BEAM, or may not be looked into.
+    pub(super) fn of(pid: u32) -> Option<Self> {
+        let maps = maps::maps(pid)?;
+        let symbols = exported(pid, beam::emulator(&maps)?, &[CODE_LIST])?;
+        let symbols: HashMap<_, _> = symbols.into_iter().collect();
+        Some(Self {
+            pid,
+            memory: ProcessMemory::open(pid).ok()?,
+            list: CodeList::at(*symbols.get(CODE_LIST)?),
+            next: None,
+        })
+    }
+
+    /// Adds what was compiled since the last look; says whether there was anything.
+    pub(super) fn read_on(&mut self, table: &mut JitTable) -> bool {
+        let begin = Clock.now();
+        if self.next.is_some_and(|next| begin < next) {
+            return false;
+        }
+        let pid = self.pid;
+        // Looked up for the first new module: mostly there is none.
+        let mut compiled = None;
+        let read = self.list.read_on(&self.memory, &mut |module| {
+            let compiled = compiled.get_or_insert_with(|| compiled_memory(pid));
+            if is_within(compiled, &module.code) {
+                add(module, table);
+            }
+        });
+        let took = Clock.now().since(begin);
+        let rest = match self.next {
+            None => Nanos(0),
+            Some(_) => Nanos(took.0.saturating_mul(REST)),
+        };
+        self.next = Some(begin + read.map_or(rest.max(Nanos::SECOND), |_| rest));
+        read.is_ok_and(|modules| modules > 0)
+    }
+}
+
+/// Whether the names of Erlang functions can be read from a process's memory.
+#[must_use]
+pub fn has_erlang_names(pid: u32) -> bool {
+    Unwritten::of(pid).is_some()
+}
+
+/// Names are those that the emulator would write into a map.
+fn add(module: &CompiledModule<'_>, table: &mut JitTable) {
+    for it in &module.functions {
+        let name = format!("${}", String::from_utf8_lossy(it.name));
+        table.add(it.code.start, it.code.end, &name);
+    }
+}
+
+/// Memory with code that is of no file.
+fn compiled_memory(pid: u32) -> Mappings {
+    let mut compiled = Mappings::default();
+    let maps = maps::maps(pid).unwrap_or_default().into_iter();
+    maps.filter(|it| !maps::is_file(it))
+        .for_each(|it| compiled.insert(it));
+    compiled
+}
+
+fn is_within(compiled: &Mappings, code: &Range<u64>) -> bool {
+    code.start < code.end
+        && [code.start, code.end - 1]
+            .iter()
+            .all(|it| compiled.at(*it).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    /// A node that takes expressions, killed when it goes out of scope.
+    struct Node {
+        child: Child,
+        output: BufReader<std::process::ChildStdout>,
+    }
+
+    impl Node {
+        fn start(flags: &[&str]) -> Result<Self, String> {
+            let mut command = Command::new("erl");
+            command.args(flags).args(["+S", "1:1", "-noshell", "-eval"]);
+            // Evaluates line after line.
+            command.arg(
+                "F = fun F() -> {ok, T, _} = io:scan_erl_exprs(\"\"), {ok, E} = erl_parse:parse_exprs(T), \
+                 {value, V, _} = erl_eval:exprs(E, []), io:format(\"~p~n\", [V]), F() end, F().",
+            );
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+            let child = command.spawn();
+            let mut child = child.map_err(|error| format!("erl (package erlang-base): {error}"))?;
+            let output = BufReader::new(child.stdout.take().unwrap());
+            let mut node = Self { child, output };
+            node.eval("ready.");
+            Ok(node)
+        }
+
+        fn eval(&mut self, expression: &str) -> String {
+            let stdin = self.child.stdin.as_mut().unwrap();
+            stdin
+                .write_all(format!("{expression}\n").as_bytes())
+                .unwrap();
+            let mut line = String::new();
+            self.output.read_line(&mut line).unwrap();
+            line.trim().to_owned()
+        }
+
+        fn map(&self) -> String {
+            format!("/tmp/perf-{}.map", self.child.id())
+        }
+    }
+
+    impl Drop for Node {
+        fn drop(&mut self) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+            let _ = std::fs::remove_file(self.map());
+        }
+    }
+
+    /// Compiles a module `late` with one function, whose name is in the variable `F`.
+    const COMPILE: &str = "{ok, _, B} = compile:forms([{attribute, 1, module, late}, {attribute, 1, export, [{F, 0}]}, \
+        {function, 1, F, 0, [{clause, 1, [], [], [{atom, 1, ok}]}]}])";
+
+    /// Loads a module `late` with one function, and lets the code before it go.
+    fn load(node: &mut Node, function: &str) {
+        let loaded = node.eval(&format!(
+            "begin F = {function}, {COMPILE}, code:purge(late), {{module, M}} = code:load_binary(late, [], B), M end."
+        ));
+        assert_eq!(loaded, "late");
+    }
+
+    /// Has the node do that over and over, with ten names of the same length, until it is told to stop.
+    fn load_all_the_time(node: &mut Node) {
+        let registered = node.eval(&format!(
+            "begin Compile = fun(N) -> F = list_to_atom(\"loaded_\" ++ integer_to_list(N)), {COMPILE}, B end, \
+             Load = fun G([B | T]) -> code:purge(late), {{module, late}} = code:load_binary(late, [], B), \
+             receive {{stop, From}} -> From ! stopped after 0 -> G(T ++ [B]) end end, \
+             All = lists:map(Compile, lists:seq(10, 19)), register(loader, spawn(fun() -> Load(All) end)) end."
+        ));
+        assert_eq!(registered, "true");
+    }
+
+    /// What the memory says of each address that the map names, beside what the map says.
+    fn assert_like_map(table: &JitTable, node: &Node) -> String {
+        let text = std::fs::read_to_string(node.map()).unwrap();
+        let mut map = JitTable::default();
+        text.lines().for_each(|line| map.add_line(line));
+        for line in text.lines() {
+            let (start, size) = range(line);
+            for address in [start, start + size.saturating_sub(1)] {
+                assert_eq!(table.find(address), map.find(address), "{line}");
+            }
+        }
+        text
+    }
+
+    /// Start and size in a line of a map.
+    fn range(line: &str) -> (u64, u64) {
+        let mut numbers = line.split(' ').map(|it| it.trim_start_matches("0x"));
+        let mut number = || u64::from_str_radix(numbers.next().unwrap(), 16).unwrap();
+        (number(), number())
+    }
+
+    #[test]
+    fn names_in_memory_are_those_of_the_map() {
+        let mut node = match Node::start(&["+JPperf", "map"]) {
+            Ok(node) => node,
+            Err(reason) => testkit::skip!("{reason}"),
+        };
+        let Some(mut unwritten) = Unwritten::of(node.child.id()) else {
+            testkit::skip!("the memory of a child cannot be read here");
+        };
+        let mut table = JitTable::default();
+        assert!(has_erlang_names(node.child.id()) && unwritten.read_on(&mut table));
+        let text = assert_like_map(&table, &node);
+        let functions = text.lines().filter(|it| !it.ends_with("-CodeInfoPrologue"));
+        assert!(functions.count() > 5_000);
+        for name in ["$lists:member/2", "$global::process_main"] {
+            assert!(text.contains(&format!(" {name}\n")), "{name}");
+        }
+        // Modules of the same size, each in the memory of one that was purged.
+        let names: Vec<String> = (10..20).map(|n| format!("loaded_{n}")).collect();
+        for name in &names {
+            load(&mut node, name);
+            unwritten.next = None;
+            assert!(unwritten.read_on(&mut table), "{name} was loaded");
+            assert_like_map(&table, &node);
+        }
+        unwritten.next = None;
+        assert!(!unwritten.read_on(&mut table));
+        let text = assert_like_map(&table, &node);
+        let of = |name: &String| {
+            let end = format!(" $late:{name}/0");
+            let line = text.lines().find(|line| line.ends_with(&end));
+            range(line.expect(name)).0
+        };
+        let mut places: Vec<u64> = names.iter().map(of).collect();
+        assert_eq!(
+            table.find(*places.last().unwrap()),
+            Some("$late:loaded_19/0")
+        );
+        places.sort_unstable();
+        places.dedup();
+        assert!(places.len() < names.len(), "no memory was used again");
+    }
+
+    /// The emulator changes its list while it is read.
+    #[test]
+    fn names_are_right_after_modules_have_come_and_gone_all_the_time() {
+        let mut node = match Node::start(&["+JPperf", "map"]) {
+            Ok(node) => node,
+            Err(reason) => testkit::skip!("{reason}"),
+        };
+        let Some(mut unwritten) = Unwritten::of(node.child.id()) else {
+            testkit::skip!("the memory of a child cannot be read here");
+        };
+        let mut table = JitTable::default();
+        load_all_the_time(&mut node);
+        let begin = Clock.now();
+        let mut changes = 0;
+        while Clock.now().since(begin) < Nanos::SECOND {
+            unwritten.next = None;
+            changes += u32::from(unwritten.read_on(&mut table));
+        }
+        let stopped = "begin loader ! {stop, self()}, receive stopped -> ok end end.";
+        assert_eq!(node.eval(stopped), "ok");
+        unwritten.next = None;
+        unwritten.read_on(&mut table);
+        assert!(changes > 10, "{changes} looks found anything");
+        let text = std::fs::read_to_string(node.map()).unwrap();
+        let (mut others, mut last) = (JitTable::default(), None);
+        for line in text.lines() {
+            others.add_line(line);
+            last = line.contains(" $late:loaded_").then_some(line).or(last);
+        }
+        let (last, (start, _)) = last.map(|line| (line, range(line))).unwrap();
+        let (_, name) = last.rsplit_once(' ').unwrap();
+        assert_eq!(table.find(start), Some(name));
+        // The map keeps what has gone: of `late` more than anybody has seen in the list.
+        let starts = text.lines().map(|line| range(line).0);
+        for start in starts {
+            let name = others.find(start).filter(|it| !it.starts_with("$late:"));
+            assert!(name.is_none() || table.find(start) == name, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn other_processes_tell_no_names() {
+        assert!(!has_erlang_names(std::process::id()));
+    }
+}
