@@ -48,8 +48,7 @@ pub use quantity::{Quantity, plain_name};
 pub use reader::RunReader;
 pub use record::{
     BindingRecord, Event, ExchangeRecord, Hardware, Period, PhaseSpan, QueueRecord, RunRecord,
-    RunState,
-    Topology, Versions,
+    RunState, Topology, Versions,
 };
 pub use remove::Removable;
 pub use repeats::{RepeatedFigure, RepeatedRun, Repeats, RepeatsSummary};

@@ -111,7 +111,9 @@ fn values(key: Key, entry: &RunEntry) -> Vec<String> {
         Key::Label => {
             let period = record.and_then(|r| r.period.as_ref());
             let labels = period.map(|it| it.labels.iter()).into_iter().flatten();
-            labels.map(|(name, value)| format!("{name}={value}")).collect()
+            labels
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect()
         }
         Key::Note => labels.and_then(|l| l.note.clone()).into_iter().collect(),
     }

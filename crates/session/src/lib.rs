@@ -28,11 +28,11 @@ pub use error::Error;
 pub use experiment::Experiment;
 pub use observer::{NoObserver, Observer};
 pub use profile::{Event, Stacks};
-pub use repeats::repeats;
 pub use push::{PushOptions, PushTarget};
+pub use repeats::repeats;
 pub use run::{
-    ContinuousOptions, PeriodEnd, RecordOptions, RunOptions, RunOutcome, Target, Texts, Told, record,
-    record_continuously, run, run_on,
+    ContinuousOptions, PeriodEnd, RecordOptions, RunOptions, RunOutcome, Target, Texts, Told,
+    record, record_continuously, run, run_on,
 };
 pub use scenarios::{MakeScenario, SCENARIOS};
 pub use seconds::Seconds;

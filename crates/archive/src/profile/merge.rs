@@ -20,8 +20,9 @@ pub struct Merge {
     processes: HashMap<(u32, String), u32>,
     commands: BTreeSet<String>,
     pids: BTreeSet<u32>,
-    /// CPU time that the profiles' processes used, nanoseconds, where all of them tell it.
-    cpu_ns: Option<f64>,
+    /// CPU time that the samples stand for, and that the processes used, nanoseconds, in the profiles that tell it.
+    sampled_ns: f64,
+    cpu_ns: f64,
     parts: usize,
     left_out: usize,
 }
@@ -41,7 +42,6 @@ impl Merge {
         let ours = &self.profile.header;
         if self.parts == 0 {
             self.profile.header = header.clone();
-            self.cpu_ns = Some(0.0);
         } else if (header.period_ns, &header.event, &header.unit)
             != (ours.period_ns, &ours.event, &ours.unit)
         {
@@ -53,10 +53,11 @@ impl Merge {
         self.pids.insert(header.pid);
         let began = header.origin_unix_ns;
         let later = began.saturating_sub(self.profile.header.origin_unix_ns);
-        let cpu = part.cpu_share.filter(|share| *share > 0.0).map(|share| {
-            part.total_weight() as f64 * header.period_ns as f64 / share
-        });
-        self.cpu_ns = self.cpu_ns.zip(cpu).map(|(sum, cpu)| sum + cpu);
+        if let Some(share) = part.cpu_share.filter(|share| *share > 0.0) {
+            let sampled = part.total_weight() as f64 * header.period_ns as f64;
+            self.sampled_ns += sampled;
+            self.cpu_ns += sampled / share;
+        }
         let indices = self.indices(&part);
         self.samples(&part, &indices, later);
         self.sums(part, later);
@@ -77,8 +78,7 @@ impl Merge {
         if self.pids.len() > 1 {
             profile.header.pid = 0;
         }
-        let weight = profile.total_weight() as f64 * profile.header.period_ns as f64;
-        profile.cpu_share = self.cpu_ns.filter(|cpu| *cpu > 0.0).map(|cpu| weight / cpu);
+        profile.cpu_share = (self.cpu_ns > 0.0).then(|| self.sampled_ns / self.cpu_ns);
         if self.left_out > 0 {
             profile.notes.push(format!(
                 "{} of {} periods were sampled in another way and are left out",
@@ -118,7 +118,11 @@ impl Merge {
             threads.push(id);
         }
         let pid = part.header.pid;
-        let processes = part.processes.iter().map(|it| self.process(pid, it)).collect();
+        let processes = part
+            .processes
+            .iter()
+            .map(|it| self.process(pid, it))
+            .collect();
         Indices {
             stacks,
             threads,
@@ -145,7 +149,9 @@ impl Merge {
     /// Adds samples that begin `later` than the first profile.
     fn samples(&mut self, part: &Profile, indices: &Indices, later: u64) {
         let samples = part.samples.iter().filter_map(|sample| {
-            let process = sample.process.and_then(|it| *indices.processes.get(it as usize)?);
+            let process = sample
+                .process
+                .and_then(|it| *indices.processes.get(it as usize)?);
             Some(Sample {
                 t: sample.t.saturating_add(later),
                 stack: *indices.stacks.get(sample.stack as usize)?,
@@ -252,6 +258,10 @@ mod tests {
         assert_eq!(merged.cpu_share, Some(0.5));
         assert_eq!(merged.header.pid, 0);
         assert_eq!(merged.processes.len(), 2, "of two nodes");
-        assert!(merged.notes[0].contains("1 of 3 periods"), "{:?}", merged.notes);
+        assert!(
+            merged.notes[0].contains("1 of 3 periods"),
+            "{:?}",
+            merged.notes
+        );
     }
 }

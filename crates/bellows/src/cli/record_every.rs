@@ -11,7 +11,7 @@ use session::experiment::{Hidden, ProfileSpec};
 use session::{ContinuousOptions, PeriodEnd, PushOptions, PushTarget, Told};
 
 use super::args::OutputArgs;
-use super::command_line;
+use super::command_line::{self, Url};
 use super::perform::Watched;
 use crate::failure::{Done, Failure};
 use crate::output;
@@ -34,7 +34,12 @@ pub(super) struct EveryArgs {
     #[arg(long, value_name = "LENGTH", requires = "every")]
     keep: Option<Length>,
     /// Remove the oldest periods where all together have more bytes
-    #[arg(long, value_name = "SIZE", default_value = "2GB", hide_default_value = false)]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "2GB",
+        hide_default_value = false
+    )]
     max_space: Bytes,
     /// Say this of each period; may be repeated
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label, requires = "every")]
@@ -45,7 +50,7 @@ pub(super) struct EveryArgs {
     /// Send each profile, too: http://HOST:4040 (Pyroscope), http://HOST:7070/profiles/writeraw (Parca), or a path that
     /// ends in /push.v1.PusherService/Push
     #[arg(long, value_name = "URL", requires = "every")]
-    push: Option<PushTarget>,
+    push: Option<Url>,
     /// User for that server, whose password is in BELLOWS_PUSH_TOKEN or a file
     #[arg(long, value_name = "USER", requires = "push")]
     push_user: Option<String>,
@@ -136,15 +141,20 @@ impl EveryArgs {
     }
 
     fn push(&self) -> Result<Option<PushOptions>, Failure> {
-        let Some(target) = self.push.clone() else {
+        let Some(url) = &self.push else {
             return Ok(None);
         };
+        let target: PushTarget = url.0.parse().map_err(|refused: Refused| {
+            let cause = format!("--push {url:?} is no server for profiles: {}", refused.what);
+            Failure::usage(cause, refused.help).observed(format_args!("{url:?}"))
+        })?;
         let secret = match &self.push_token_file {
             Some(path) => {
                 let text = std::fs::read_to_string(path);
                 let text = text.map_err(|e| Failure::io("read", path, &e))?;
                 let text = text.trim();
-                if text.is_empty() || text.len() > LONGEST_TOKEN || text.contains(char::is_control) {
+                if text.is_empty() || text.len() > LONGEST_TOKEN || text.contains(char::is_control)
+                {
                     return Err(Failure::failed(
                         format!("{} holds no token", path.display()),
                         "write the token on its only line",
@@ -153,7 +163,9 @@ impl EveryArgs {
                 }
                 Some(text.to_owned())
             }
-            None => std::env::var(TOKEN_VARIABLE).ok().filter(|it| !it.is_empty()),
+            None => std::env::var(TOKEN_VARIABLE)
+                .ok()
+                .filter(|it| !it.is_empty()),
         };
         if self.push_user.is_some() && secret.is_none() {
             return Err(Failure::usage(
@@ -196,16 +208,24 @@ impl Screen {
             Told::Period(period) => self.period(&period)?,
             Told::Following { process, pid } => self.say(&format!("recording {process} ({pid})")),
             Told::Waiting { names } => {
-                self.say(&format!("no process is called {names} now; it is waited for"));
+                self.say(&format!(
+                    "no process is called {names} now; it is waited for"
+                ));
             }
             Told::Ended { process, pid } => self.say(&format!("{process} ({pid}) has ended")),
             Told::Refused {
                 process,
                 pid,
                 problem,
-            } => self.say(&format!("{process} ({pid}) is not recorded: {}", problem.sentence())),
+            } => self.say(&format!(
+                "{process} ({pid}) is not recorded: {}",
+                problem.sentence()
+            )),
             Told::Paused(problem) => {
-                self.say(&format!("the next period is not kept: {}", problem.sentence()));
+                self.say(&format!(
+                    "the next period is not kept: {}",
+                    problem.sentence()
+                ));
             }
             Told::Trouble(problem) => self.say(&problem.sentence()),
             Told::Recovered(text) => self.say(&text),
@@ -239,7 +259,9 @@ impl Screen {
             self.live.step(&text);
             return Ok(());
         }
-        let cores = period.cores.map_or_else(String::new, |it| format!(", {it:.2} cores"));
+        let cores = period
+            .cores
+            .map_or_else(String::new, |it| format!(", {it:.2} cores"));
         output::print(&format!(
             "{}  {} ({}): {:.1} s, {}{cores}, {}; {kept}\n",
             period.id,

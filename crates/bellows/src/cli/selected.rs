@@ -20,8 +20,11 @@ pub(super) fn open(
         && let Some(range) = PeriodRange::parse(name, wall_clock_unix_ns())
     {
         let range = range.map_err(|refused| {
-            Failure::usage(format!("{name:?} means no periods: {}", refused.what), refused.help)
-                .observed(name)
+            Failure::usage(
+                format!("{name:?} means no periods: {}", refused.what),
+                refused.help,
+            )
+            .observed(name)
         })?;
         return periods(name, &range, event, runs);
     }
@@ -67,20 +70,31 @@ fn periods(
 fn none(name: &str, range: &PeriodRange, runs: &Path, entries: &[archive::RunEntry]) -> Failure {
     let all = entries.iter().filter(|entry| {
         let period = entry.record.as_ref().ok().and_then(|it| it.period.as_ref());
-        let names = |it: &archive::Period| it.recording == range.name() || it.process == range.name();
+        let names =
+            |it: &archive::Period| it.recording == range.name() || it.process == range.name();
         period.is_some_and(|it| range.name().is_empty() || names(it))
     });
     let ids: Vec<&str> = all.map(|entry| entry.id.as_str()).collect();
     let (cause, value) = match ids.as_slice() {
         [] => (
-            format!("{} holds no period of a recording called {:?}", runs.display(), range.name()),
+            format!(
+                "{} holds no period of a recording called {:?}",
+                runs.display(),
+                range.name()
+            ),
             name.to_owned(),
         ),
         [first, .., last] => (
             format!("no period lies in {name}"),
-            format!("there are {}, from {first} to {last}", counted(ids.len() as u64, "period")),
+            format!(
+                "there are {}, from {first} to {last}",
+                counted(ids.len() as u64, "period")
+            ),
         ),
-        [one] => (format!("no period lies in {name}"), format!("there is {one}")),
+        [one] => (
+            format!("no period lies in {name}"),
+            format!("there is {one}"),
+        ),
     };
     Failure::Failed(Problem::new(
         cause,

@@ -50,7 +50,10 @@ impl Client {
     /// Hands over one profile.
     pub(super) fn send(&self, push: &Push) -> Result<(), Refusal> {
         let request = self.options.target.request(push);
-        let mut post = self.agent.post(&request.url).content_type(request.content_type);
+        let mut post = self
+            .agent
+            .post(&request.url)
+            .content_type(request.content_type);
         for (name, value) in &request.query {
             post = post.query(*name, value);
         }
@@ -128,7 +131,10 @@ fn remedy(status: StatusCode) -> (&'static str, bool) {
             "check the path of --push: Pyroscope takes /ingest, Parca /profiles/writeraw",
             false,
         ),
-        413 => ("give a shorter --every or a lower --freq, or raise the server's limit", false),
+        413 => (
+            "give a shorter --every or a lower --freq, or raise the server's limit",
+            false,
+        ),
         300..=399 => ("give --push the address that it redirects to", false),
         408 | 425 | 429 | 500..=599 => ("see the server's log; it is tried again", true),
         _ => ("see what the server says", false),

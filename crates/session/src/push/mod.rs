@@ -64,8 +64,12 @@ impl Push {
         let sampled = profiles.iter().filter(|it| !it.samples.is_empty());
         let push = |profile: &Profile| {
             let mut labels = period.labels.clone();
-            labels.entry("process".into()).or_insert_with(|| period.process.clone());
-            labels.entry("recording".into()).or_insert_with(|| period.recording.clone());
+            labels
+                .entry("process".into())
+                .or_insert_with(|| period.process.clone());
+            labels
+                .entry("recording".into())
+                .or_insert_with(|| period.recording.clone());
             Some(Self {
                 process: period.process.clone(),
                 event: profile.header.event.clone(),

@@ -43,10 +43,16 @@ impl FromStr for PushTarget {
 
     fn from_str(text: &str) -> Result<Self, Refused> {
         const EXAMPLE: &str = "write it as http://127.0.0.1:4040";
-        let uri: Uri = text.trim().parse().map_err(|_| Refused::new("it is no address", EXAMPLE))?;
+        let uri: Uri = text
+            .trim()
+            .parse()
+            .map_err(|_| Refused::new("it is no address", EXAMPLE))?;
         let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
         let Some(authority) = uri.authority().filter(|_| is_http) else {
-            return Err(Refused::new("it does not begin with http:// or https://", EXAMPLE));
+            return Err(Refused::new(
+                "it does not begin with http:// or https://",
+                EXAMPLE,
+            ));
         };
         if authority.as_str().contains('@') {
             return Err(Refused::new(
@@ -134,7 +140,9 @@ fn series(push: &Push) -> BTreeMap<String, String> {
 
 fn pairs(labels: &BTreeMap<String, String>) -> Value {
     let pairs = labels.iter();
-    pairs.map(|(name, value)| json!({"name": name, "value": value})).collect()
+    pairs
+        .map(|(name, value)| json!({"name": name, "value": value}))
+        .collect()
 }
 
 /// The one series of a request in JSON, whose bytes are in base64.
@@ -157,11 +165,16 @@ fn label_name(name: &str) -> String {
 
 /// A value, without what ends one in the `name` of `/ingest`.
 fn label_value(value: &str) -> String {
-    replaced(value, |c| !c.is_control() && !matches!(c, ',' | '{' | '}' | '=' | '"'))
+    replaced(value, |c| {
+        !c.is_control() && !matches!(c, ',' | '{' | '}' | '=' | '"')
+    })
 }
 
 fn replaced(text: &str, fits: impl Fn(char) -> bool) -> String {
-    let text: String = text.chars().map(|c| if fits(c) { c } else { '_' }).collect();
+    let text: String = text
+        .chars()
+        .map(|c| if fits(c) { c } else { '_' })
+        .collect();
     match text.is_empty() {
         true => "_".to_owned(),
         false => text,
@@ -195,7 +208,15 @@ mod tests {
         assert_eq!(of(pusher), Ok((pusher.to_owned(), Protocol::Pusher)));
         let parca = "http://h:7070/profiles/writeraw";
         assert_eq!(of(parca), Ok((parca.to_owned(), Protocol::Parca)));
-        for wrong in ["", "h:4040", "ftp://h", "http://", "http://u:p@h", "http://h?x=1", "\n"] {
+        for wrong in [
+            "",
+            "h:4040",
+            "ftp://h",
+            "http://",
+            "http://u:p@h",
+            "http://h?x=1",
+            "\n",
+        ] {
             assert!(of(wrong).is_err(), "{wrong:?}");
         }
     }

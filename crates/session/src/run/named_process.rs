@@ -20,7 +20,8 @@ const MOST_NAMES: usize = 64 * 1_024;
 pub(super) fn all(names: &[String]) -> Vec<(ProcessId, String)> {
     let nodes = ErlangNodes::list();
     let mut found = processes::others();
-    let is_meant = |pid: u32, name: &str| processes::is_called(pid, name) || nodes.is_named(pid, name);
+    let is_meant =
+        |pid: u32, name: &str| processes::is_called(pid, name) || nodes.is_named(pid, name);
     found.retain(|pid| names.iter().any(|name| is_meant(*pid, name)));
     let named = |pid: u32| Some((ProcessId::of(pid)?, nodes.name(pid)?));
     found.into_iter().filter_map(named).collect()

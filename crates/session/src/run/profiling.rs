@@ -276,8 +276,7 @@ impl EventProfile {
 
     /// Itself, where the turn has come about; else the part before it goes on to the end.
     fn settle(self, before: &mut Self) -> Option<Self> {
-        if let (Source::Turning(outcome), Source::Sampler(sampler)) =
-            (&before.source, &self.source)
+        if let (Source::Turning(outcome), Source::Sampler(sampler)) = (&before.source, &self.source)
         {
             sampler.stay();
             if let Ok(outcome) = outcome.recv_timeout(LATEST_TURN) {

@@ -77,7 +77,13 @@ pub fn record(
             return Err(e.into());
         }
     };
-    let context = context(process, start.origin, what.duration, sampling, options.texts);
+    let context = context(
+        process,
+        start.origin,
+        what.duration,
+        sampling,
+        options.texts,
+    );
     let usage = Box::new(ProcUsage::new(Some(process.pid)));
     let mut recording = Recording::new(context, record, Some(writer), profiling, usage, observer);
     let outcome = watch(process, what.duration, control, &mut recording);

@@ -6,14 +6,13 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use archive::profile::ProfileHeader;
-use archive::{Period, RunRecord, RunWriter, Topology, Warning};
+use archive::{Period, RunRecord, RunWriter, Topology};
 use linux::ProcessId;
 use load::Control;
 use measure::{Clock, Nanos, Problem, Time, wall_clock_unix_ns};
 
 use super::keep::Keep;
 use super::{ContinuousOptions, PeriodEnd, Told};
-use crate::judge::profile_incomplete;
 use crate::push::Push;
 use crate::run::finish::Ending;
 use crate::run::profiling::Profiling;
@@ -73,6 +72,14 @@ impl Follower<'_> {
         };
         profiling.be_brief();
         profiling.start();
+        if open.end < Clock.now() + LEAD {
+            // Preparing the profiler took the rest of it.
+            let next = open
+                .start
+                .unix_ns
+                .saturating_add(open.end.since(open.start.origin).0);
+            open.end = open.end + until_next(next, self.shared.what.every);
+        }
         let mut following = Some((open, profiling));
         while let Some((now, profiling)) = following {
             open = now;
@@ -92,7 +99,12 @@ impl Follower<'_> {
     fn period(&self, open: Open, mut profiling: Profiling) -> Option<(Open, Profiling)> {
         let control = self.shared.control;
         let mut recording = self.recording(open.start, open.record, open.writer);
-        let mut watch = Watch::begin(self.process, open.start.origin, POLL_INTERVAL, &mut recording);
+        let mut watch = Watch::begin(
+            self.process,
+            open.start.origin,
+            POLL_INTERVAL,
+            &mut recording,
+        );
         watch.until(Some(open.end - LEAD), control, &mut recording);
         let goes_on = |watch: &Watch| !watch.ended && !control.is_stopping();
         if !goes_on(&watch) {
@@ -144,12 +156,12 @@ impl Follower<'_> {
         }
         let ended = outcome.phases.first().map_or(end, |phase| phase.end);
         let length = ended.since(start);
-        let died = watch.ended.then(|| process_ended(&self.name, self.process.pid, length));
         let outcome = recording.finish(Ending {
             outcome,
             topology: Topology::default(),
             processes: Vec::new(),
-            warnings: died.into_iter().collect(),
+            // That the process ended is in the profile's own note.
+            warnings: Vec::new(),
         });
         let Some(run_dir) = outcome.run_dir else {
             return;
@@ -189,7 +201,11 @@ impl Follower<'_> {
     /// Makes the folder of the period that begins now.
     fn open(&self, start: Start) -> Result<Open, Error> {
         let what = self.shared.what;
-        let has_room = self.shared.keep.lock().is_ok_and(|mut keep| keep.make_room());
+        let has_room = self
+            .shared
+            .keep
+            .lock()
+            .is_ok_and(|mut keep| keep.make_room());
         let mut record = start.record(&self.name, self.shared.run);
         record.experiment = experiment(&what.profile, self.process.pid);
         record.period = Some(Period {
@@ -215,7 +231,11 @@ impl Follower<'_> {
     /// told.
     fn open_next(&self, before: Start, at: Time) -> Open {
         let nominal = before.unix_ns.saturating_add(at.since(before.origin).0);
-        let by_now = wall_clock_unix_ns().saturating_add(at.since(Clock.now()).0);
+        let (now, wall) = (Clock.now(), wall_clock_unix_ns());
+        // One of the two differences is none.
+        let by_now = wall
+            .saturating_add(at.since(now).0)
+            .saturating_sub(now.since(at).0);
         let start = Start {
             origin: at,
             unix_ns: match nominal.abs_diff(by_now) > CLOCK_WAS_SET {
@@ -258,10 +278,6 @@ fn no_room(recording: &str) -> Problem {
         format!("no older period of {recording:?} is left to remove"),
         "make room, or name another folder with --runs; recording goes on when there is room",
     )
-}
-
-fn process_ended(name: &str, pid: u32, after: Nanos) -> Warning {
-    profile_incomplete(&format!("{name} ({pid}) ended after {after} of the period"))
 }
 
 #[cfg(test)]

@@ -113,7 +113,11 @@ fn ended(entry: &RunEntry, recording: &str) -> Option<u64> {
         return None;
     }
     let length = entry.seconds().unwrap_or(period.every_s);
-    Some(record.origin_unix_ns.saturating_add(Nanos::from_secs_f64(length).0))
+    Some(
+        record
+            .origin_unix_ns
+            .saturating_add(Nanos::from_secs_f64(length).0),
+    )
 }
 
 /// Whether so many bytes are free for this user; also where that cannot be told.
@@ -177,7 +181,10 @@ mod tests {
             assert!(stays.exists(), "{stays:?}");
         }
         let troubles = keep.take_troubles();
-        assert!(troubles.iter().any(|it| it.to_string().contains("tag")), "{troubles:?}");
+        assert!(
+            troubles.iter().any(|it| it.to_string().contains("tag")),
+            "{troubles:?}"
+        );
         assert_eq!(keep.sum().0, 1);
     }
 
@@ -190,6 +197,10 @@ mod tests {
         let mut keep = Keep::load(runs.path(), "a", None, 1).unwrap();
         keep.prune();
         let left: Vec<bool> = all.iter().map(|dir| dir.exists()).collect();
-        assert_eq!(left, [false, false, false, true], "the youngest always stays");
+        assert_eq!(
+            left,
+            [false, false, false, true],
+            "the youngest always stays"
+        );
     }
 }

@@ -269,7 +269,11 @@ impl Supervisor<'_, '_, '_> {
         // What the last followers told before they ended.
         told.try_iter().for_each(|told| self.hear(told));
         if let Some(pusher) = self.pusher.take() {
-            pusher.finish().into_iter().map(Told::from).for_each(&mut *self.watcher);
+            pusher
+                .finish()
+                .into_iter()
+                .map(Told::from)
+                .for_each(&mut *self.watcher);
         }
         match self.first_error {
             Some(error) if self.periods == 0 => Err(error),
@@ -319,7 +323,13 @@ impl Supervisor<'_, '_, '_> {
         let thread =
             thread.map_err(|e| Problem::new("cannot start a thread", e, "see ulimit -u"))?;
         let pid = process.pid;
-        self.followed.insert(process, Followed { name: name.clone(), thread });
+        self.followed.insert(
+            process,
+            Followed {
+                name: name.clone(),
+                thread,
+            },
+        );
         (self.watcher)(Told::Following { process: name, pid });
         Ok(())
     }
@@ -348,7 +358,11 @@ impl Supervisor<'_, '_, '_> {
                     let problem = error.problem();
                     self.first_error.get_or_insert(error);
                     let process = process_name;
-                    (self.watcher)(Told::Refused { process, pid, problem });
+                    (self.watcher)(Told::Refused {
+                        process,
+                        pid,
+                        problem,
+                    });
                 }
                 Ok(()) if !process.is_alive() => {
                     let process = process_name;
@@ -373,14 +387,21 @@ impl Supervisor<'_, '_, '_> {
                     keep.prune();
                     (period.kept, period.kept_bytes) = keep.sum();
                     let troubles = keep.take_troubles();
-                    troubles.into_iter().map(Told::Trouble).for_each(&mut *self.watcher);
+                    troubles
+                        .into_iter()
+                        .map(Told::Trouble)
+                        .for_each(&mut *self.watcher);
                 }
                 (self.watcher)(Told::Period(period));
             }
             other => (self.watcher)(other),
         }
         if let Some(pusher) = &self.pusher {
-            pusher.news().into_iter().map(Told::from).for_each(&mut *self.watcher);
+            pusher
+                .news()
+                .into_iter()
+                .map(Told::from)
+                .for_each(&mut *self.watcher);
         }
     }
 }
