@@ -1,6 +1,6 @@
 //! `record --every`: a profile for each period, for days.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -187,7 +187,14 @@ struct Screen {
     live: Live,
     quiet: bool,
     is_terminal: bool,
+    /// Warnings that were said, without their figures: each once.
+    said: BTreeSet<String>,
+    /// That periods are not kept was said.
+    paused: bool,
 }
+
+/// Different warnings that are said.
+const MOST_SAID: usize = 1_000;
 
 impl Screen {
     fn new(quiet: bool) -> Self {
@@ -196,6 +203,8 @@ impl Screen {
             live: output::live(Shape::default(), false, quiet),
             quiet,
             is_terminal,
+            said: BTreeSet::new(),
+            paused: false,
         }
     }
 
@@ -221,7 +230,9 @@ impl Screen {
                 "{process} ({pid}) is not recorded: {}",
                 problem.sentence()
             )),
+            Told::Paused(_) if self.paused => {}
             Told::Paused(problem) => {
+                self.paused = true;
                 self.say(&format!(
                     "the next period is not kept: {}",
                     problem.sentence()
@@ -243,8 +254,12 @@ impl Screen {
     }
 
     fn period(&mut self, period: &PeriodEnd) -> Result<(), Failure> {
+        self.paused = false;
         for warning in &period.warnings {
-            self.say(&format!("{}: {warning}", period.id));
+            let words: String = warning.chars().filter(|c| !c.is_ascii_digit()).collect();
+            if self.said.len() < MOST_SAID && self.said.insert(words) {
+                self.say(&format!("{}: {warning}", period.id));
+            }
         }
         if self.quiet {
             return Ok(());

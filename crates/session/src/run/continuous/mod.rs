@@ -22,9 +22,9 @@ use follow::{Follower, Shared};
 use keep::Keep;
 
 /// Whether to stop is checked this often.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// New processes are looked for this often.
-const LOOK_EVERY: Nanos = Nanos::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// New processes are looked for this often where nobody has the name, and where somebody has.
+const LOOK_EVERY: [Nanos; 2] = [Nanos::from_millis(500), Nanos::from_millis(2_000)];
 /// The shortest period.
 const SHORTEST_PERIOD: Nanos = Nanos::SECOND;
 /// Processes that are recorded at once.
@@ -253,12 +253,22 @@ impl Supervisor<'_, '_, '_> {
                 control.stop();
             }
             if now >= next_look && !control.is_stopping() {
-                next_look = now + LOOK_EVERY;
                 self.look()?;
+                let [alone, beside] = LOOK_EVERY;
+                next_look = now
+                    + if self.followed.is_empty() {
+                        alone
+                    } else {
+                        beside
+                    };
             }
             match told.recv_timeout(POLL_INTERVAL) {
                 Ok(told) => self.hear(told),
-                Err(RecvTimeoutError::Timeout) => self.collect(),
+                Err(RecvTimeoutError::Timeout) => {
+                    if self.collect() {
+                        next_look = Time(0);
+                    }
+                }
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             let alone = self.shared.what.pid.is_some();
@@ -334,12 +344,13 @@ impl Supervisor<'_, '_, '_> {
         Ok(())
     }
 
-    /// Takes leave of processes whose followers have ended.
-    fn collect(&mut self) {
+    /// Takes leave of processes whose followers have ended; whether any has.
+    fn collect(&mut self) -> bool {
         let ended: Vec<ProcessId> = (self.followed.iter())
             .filter(|(_, followed)| followed.thread.is_finished())
             .map(|(process, _)| *process)
             .collect();
+        let any = !ended.is_empty();
         for process in ended {
             let Some(followed) = self.followed.remove(&process) else {
                 continue;
@@ -371,6 +382,7 @@ impl Supervisor<'_, '_, '_> {
                 Ok(()) => {}
             }
         }
+        any
     }
 
     fn hear(&mut self, told: Told) {
