@@ -37,7 +37,7 @@ impl PeriodRange {
             "" => (0, today),
             text => instant(text, today, now)?,
         };
-        let is_time = to.parse::<Time>().is_ok();
+        let is_time = time_alone(to).is_some();
         let mut to_ns = match to {
             "" => now,
             text => instant(text, day, now)?.0,
@@ -108,13 +108,19 @@ fn instant(text: &str, day: Date, now: u64) -> Result<(u64, Date), Refused> {
         return Ok((at, date_of(at)));
     }
     let of = |at: DateTime| unix_ns(TimeZone::UTC.to_timestamp(at).ok()?);
-    if let Ok(time) = text.parse::<Time>() {
+    if let Some(time) = time_alone(text) {
         let at = of(day.to_datetime(time)).ok_or_else(refused)?;
         let at = if at > now { at.saturating_sub(DAY) } else { at };
         return Ok((at, date_of(at)));
     }
     let at: DateTime = text.parse().map_err(|_| refused())?;
     Ok((of(at).ok_or_else(refused)?, at.date()))
+}
+
+/// A time without a day; what has both would be read as one, too.
+fn time_alone(text: &str) -> Option<Time> {
+    let alone = !text.contains(['-', 'T', 't', ' ']);
+    text.parse().ok().filter(|_| alone)
 }
 
 fn unix_ns(at: Timestamp) -> Option<u64> {

@@ -31,7 +31,7 @@ enum Protocol {
 }
 
 /// A request, but for who sends it.
-pub(super) struct Request {
+pub(super) struct PushRequest {
     pub(super) url: String,
     pub(super) query: Vec<(&'static str, String)>,
     pub(super) content_type: &'static str,
@@ -85,7 +85,7 @@ impl PushTarget {
     }
 
     /// What is to be said to hand over a profile.
-    pub(super) fn request(&self, push: &Push) -> Request {
+    pub(super) fn request(&self, push: &Push) -> PushRequest {
         let (query, content_type, body) = match self.protocol {
             Protocol::Ingest => (query(push), "application/octet-stream", push.pprof.clone()),
             Protocol::Pusher => {
@@ -97,7 +97,7 @@ impl PushTarget {
                 (Vec::new(), "application/json", series_of(push, &labels))
             }
         };
-        Request {
+        PushRequest {
             url: self.url.clone(),
             query,
             content_type,

@@ -85,7 +85,7 @@ pub enum Told {
         process: String,
         /// Its number.
         pid: u32,
-        /// Why.
+        /// Why it cannot.
         problem: Problem,
     },
     /// A period has ended and was written.
