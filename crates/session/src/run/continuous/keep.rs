@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use archive::{Removable, RunEntry, list_runs};
-use measure::{Nanos, Problem, wall_clock_unix_ns};
+use measure::{Nanos, Problem};
 
 /// Bytes that stay free on the disk: for the period that is being written, and for others.
 const RESERVE: u64 = 64 << 20;
@@ -59,10 +59,14 @@ impl Keep {
         (self.periods.len(), self.bytes)
     }
 
-    /// Removes what is too old or too much.
+    /// Removes what is too old or too much. Ages count from the end of the newest period, so that a machine that is
+    /// slow to write one does not shorten what is kept.
     pub(super) fn prune(&mut self) {
-        let now = wall_clock_unix_ns();
-        let oldest = self.age.map_or(0, |age| now.saturating_sub(age.0));
+        let newest = self
+            .periods
+            .last_key_value()
+            .map_or(0, |((end, _), _)| *end);
+        let oldest = self.age.map_or(0, |age| newest.saturating_sub(age.0));
         while let Some(((end, _), _)) = self.periods.first_key_value() {
             let too_much = self.bytes > self.most_bytes && self.periods.len() > 1;
             if *end >= oldest && !too_much {
@@ -136,6 +140,7 @@ pub(super) fn joined(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use archive::{Labels, Period, RunRecord, RunWriter};
+    use measure::wall_clock_unix_ns;
 
     use super::*;
 
