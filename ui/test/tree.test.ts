@@ -218,7 +218,9 @@ test('the table sorts by any column, ties by name', () => {
 });
 
 describe('the line about the profile', () => {
-  const run = { figures: { sent: { total: 1 }, received: { total: 0 }, scenarios: {} } };
+  const run = {
+    figures: { sent: { total: 1 }, received: { total: 0 }, scenarios: {}, programs: 0 },
+  };
   const told = (window: readonly [number, number], of: object = {}) => {
     const made = { ...run, warnings: [{ text: 'a note, and more' }] } as unknown as RunView;
     const notes = ['a note', 'another note'];

@@ -14,6 +14,7 @@ mod labels;
 mod line_file;
 mod list;
 mod lock;
+mod periods;
 pub mod profile;
 mod quantity;
 mod reader;
@@ -42,11 +43,12 @@ pub use histogram_log::{HistogramLog, HistogramRecord, encode_histogram};
 pub use labels::{Labels, Tag};
 pub use list::{RunEntry, list_runs};
 pub use lock::RunLock;
+pub use periods::PeriodRange;
 pub use quantity::{Quantity, plain_name};
 pub use reader::RunReader;
 pub use record::{
-    BindingRecord, Event, ExchangeRecord, Hardware, PhaseSpan, QueueRecord, RunRecord, RunState,
-    Topology, Versions,
+    BindingRecord, Event, ExchangeRecord, Hardware, Period, PhaseSpan, QueueRecord, RunRecord,
+    RunState, Topology, Versions,
 };
 pub use remove::Removable;
 pub use repeats::{RepeatedFigure, RepeatedRun, Repeats, RepeatsSummary};

@@ -1,5 +1,7 @@
 //! `run.json`: what ran, on what, and how it ended.
 
+use std::collections::BTreeMap;
+
 use measure::{Metric, Phase, Problem, Time};
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +81,25 @@ pub struct RunRecord {
     pub warnings: Vec<Warning>,
     /// Present once the run has ended.
     pub summary: Option<RunSummary>,
+    /// Which part of a continuous recording it is; `None` where it is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period: Option<Period>,
+}
+
+/// A part of a continuous recording: one process in one period.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Period {
+    /// The recording's name: what removes old periods removes those of the same name alone.
+    pub recording: String,
+    /// Seconds that a period of it lasts; the first and the last may be shorter.
+    pub every_s: f64,
+    /// The process: its Erlang node, else its command.
+    pub process: String,
+    /// Its number.
+    pub pid: u32,
+    /// What the recording was told to say of it.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
 }
 
 impl RunRecord {

@@ -23,9 +23,11 @@ enum Key {
     Requirements,
     Tag,
     Note,
+    Recording,
+    Label,
 }
 
-const KEYS: [(&str, Key); 7] = [
+const KEYS: [(&str, Key); 9] = [
     ("id", Key::Id),
     ("name", Key::Name),
     ("broker", Key::Broker),
@@ -33,6 +35,8 @@ const KEYS: [(&str, Key); 7] = [
     ("requirements", Key::Requirements),
     ("tag", Key::Tag),
     ("note", Key::Note),
+    ("recording", Key::Recording),
+    ("label", Key::Label),
 ];
 
 impl FromStr for RunFilter {
@@ -100,6 +104,17 @@ fn values(key: Key, entry: &RunEntry) -> Vec<String> {
         Key::Tag => labels.map_or_else(Vec::new, |labels| {
             labels.tags.iter().map(ToString::to_string).collect()
         }),
+        Key::Recording => {
+            let period = record.and_then(|r| r.period.as_ref());
+            period.map(|it| it.recording.clone()).into_iter().collect()
+        }
+        Key::Label => {
+            let period = record.and_then(|r| r.period.as_ref());
+            let labels = period.map(|it| it.labels.iter()).into_iter().flatten();
+            labels
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect()
+        }
         Key::Note => labels.and_then(|l| l.note.clone()).into_iter().collect(),
     }
 }

@@ -25,6 +25,9 @@ const MOST_UNTOLD: u64 = 10_000;
 /// Samples that must be due before their number tells how many are missing.
 const LEAST_EXPECTED: u64 = 200;
 
+/// Samples of the next part for which this one stays open.
+const MOST_AHEAD: usize = 10_000;
+
 /// Bytes that the addresses of a process reach at most (x86-64 with five levels of pages).
 const LARGEST_SPACE: u64 = 1 << 56;
 
@@ -42,6 +45,25 @@ pub struct Outcome {
     /// What the reader of the profile should know: missing permissions, a process that died, a
     /// disk that was full. The profile carries the same, as far as it could be written.
     pub notes: Vec<String>,
+}
+
+/// A part of the sampling that has one file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub(crate) from: Time,
+    pub(crate) to: Time,
+    /// CPU time that the sampler's thread used in it.
+    pub(crate) own_cpu: Nanos,
+    /// CPU time that the process used in it; 0 where that is not known.
+    pub(crate) process_cpu: Nanos,
+}
+
+/// A sample without its stack.
+struct Taken {
+    at: Time,
+    thread: String,
+    cpu: u16,
+    weight: u64,
 }
 
 /// Whose samples count, and what they count.
@@ -78,6 +100,12 @@ pub(crate) struct Converter {
     late: Option<LateNames>,
     /// It was noted why there are none.
     told_why_unnamed: bool,
+    /// Samples from this instant on belong to the next part.
+    next_part: Option<Time>,
+    /// Such samples, with their stacks.
+    ahead: Vec<(Stack, Taken)>,
+    /// What holds for every part.
+    standing: Vec<String>,
 }
 
 impl Converter {
@@ -102,7 +130,26 @@ impl Converter {
             processes: HashMap::new(),
             late: None,
             told_why_unnamed: false,
+            next_part: None,
+            ahead: Vec::new(),
+            standing: Vec::new(),
         }
+    }
+
+    /// What was noted so far holds for every part that is to come.
+    pub(crate) fn begin(&mut self) {
+        self.standing.clone_from(&self.outcome.notes);
+    }
+
+    /// Keeps samples from an instant on for the part that begins then.
+    pub(crate) const fn wait_from(&mut self, at: Option<Time>) {
+        self.next_part = at;
+    }
+
+    /// Whether no sample waits for its names, or so many are ahead that none may wait any longer.
+    pub(crate) fn is_settled(&self) -> bool {
+        let waits = self.late.as_ref().is_some_and(LateNames::holds_any);
+        !waits || self.ahead.len() >= MOST_AHEAD
     }
 
     /// Has samples wait for names that a virtual machine is asked for.
@@ -212,28 +259,55 @@ impl Converter {
             let is_user = |address: &Address| matches!(address, Address::User(_));
             self.stack.addresses.retain(is_user);
         }
-        let at = Time(sample.time);
-        let node = self.stacks.node(&self.stack, at, &mut self.sink);
-        let thread = self.sink.thread(self.threads.name(tid));
-        let process = self.stack.process.map(|process| self.process(process));
-        let weight = self.weight(sample);
-        let taken = Sample {
-            t: at.since(self.origin).0,
-            weight,
-            stack: node.id,
-            thread,
+        let mut taken = Taken {
+            at: Time(sample.time),
+            thread: self.threads.name(tid).to_owned(),
             cpu: u16::try_from(sample.cpu).unwrap_or(u16::MAX),
+            weight: self.weight(sample),
+        };
+        let stack = std::mem::take(&mut self.stack);
+        if let Some(next) = self.next_part {
+            if taken.at >= next {
+                self.ahead.push((stack, taken));
+                return;
+            }
+            let before = next.since(taken.at).0;
+            if self.subject.event.weight == Weight::Blocked && taken.weight > before {
+                let after = Taken {
+                    at: next,
+                    thread: taken.thread.clone(),
+                    weight: taken.weight - before,
+                    ..taken
+                };
+                taken.weight = before;
+                self.ahead.push((stack.clone(), after));
+            }
+        }
+        self.keep(&stack, &taken);
+        // Its memory is used again.
+        self.stack = stack;
+    }
+
+    /// Names a stack and writes the sample, or has it wait for names.
+    fn keep(&mut self, stack: &Stack, taken: &Taken) {
+        let node = self.stacks.node(stack, taken.at, &mut self.sink);
+        let sample = Sample {
+            t: taken.at.since(self.origin).0,
+            weight: taken.weight,
+            stack: node.id,
+            thread: self.sink.thread(&taken.thread),
+            cpu: taken.cpu,
             complete: node.complete,
-            unwinding: self.stack.unwinding,
-            process,
+            unwinding: stack.unwinding,
+            process: stack.process.map(|process| self.process(process)),
         };
         let late = self.late.as_mut().filter(|_| node.unnamed);
-        if !late.is_some_and(|late| late.hold(&self.stack, at, taken)) {
-            self.sink.sample(&taken);
+        if !late.is_some_and(|late| late.hold(stack, taken.at, sample)) {
+            self.sink.sample(&sample);
         }
-        self.copied = self.copied.saturating_add(self.stack.copied);
+        self.copied = self.copied.saturating_add(stack.copied);
         self.outcome.samples += 1;
-        self.weight = self.weight.saturating_add(weight);
+        self.weight = self.weight.saturating_add(taken.weight);
     }
 
     /// What the sample that was unwound last weighs.
@@ -313,15 +387,8 @@ impl Converter {
         }
     }
 
-    /// Ends the file of a sampling that took from one instant to the other and cost its thread
-    /// `own_cpu`, while the process used `process_cpu` (0 where that is not known).
-    pub(crate) fn finish(
-        mut self,
-        from: Time,
-        to: Time,
-        own_cpu: Nanos,
-        process_cpu: Nanos,
-    ) -> Outcome {
+    /// Ends the file.
+    pub(crate) fn finish(mut self, part: Part) -> Outcome {
         if let Some(mut late) = self.late.take() {
             if let Err(why) = late.end() {
                 self.note_unnamed(&why);
@@ -330,6 +397,39 @@ impl Converter {
             self.stacks.reread_jit();
             self.write_held(late.release());
         }
+        self.note_lacking_names();
+        let footer = self.footer(part);
+        self.outcome.own_cpu = part.own_cpu;
+        end(self.sink, footer, self.outcome)
+    }
+
+    /// Ends the file, and begins another with the samples that belong to it.
+    pub(crate) fn turn(&mut self, part: Part, sink: StacksWriter) -> Outcome {
+        if let Some(mut late) = self.late.take() {
+            self.write_held(late.release());
+            self.late = Some(late);
+        }
+        self.note_lacking_names();
+        let footer = self.footer(part);
+        let ended = std::mem::replace(&mut self.sink, sink);
+        let mut outcome = std::mem::take(&mut self.outcome);
+        outcome.own_cpu = part.own_cpu;
+        self.origin = self.sink.header_mut().map_or(part.to, |it| it.origin);
+        (self.weight, self.copied) = (0, 0);
+        self.processes.clear();
+        self.stacks.begin_anew();
+        self.next_part = None;
+        for note in self.standing.clone() {
+            self.note(&note);
+        }
+        for (stack, taken) in std::mem::take(&mut self.ahead) {
+            self.keep(&stack, &taken);
+        }
+        end(ended, footer, outcome)
+    }
+
+    /// Notes why functions have no names, where they lack them.
+    fn note_lacking_names(&mut self) {
         if let Some(why) = self.stacks.symbols().refused_jit_map() {
             let why = why.to_owned();
             self.note(&why);
@@ -338,20 +438,16 @@ impl Converter {
         if let Some(kind) = nameless.filter(|_| !self.told_why_unnamed) {
             self.note(symbols::remedy_without_jit_map(kind));
         }
-        self.outcome.own_cpu = own_cpu;
-        let footer = Footer {
-            from: from.since(self.origin).0,
-            to: to.since(self.origin).0,
-            own_cpu_ns: own_cpu.0,
+    }
+
+    fn footer(&self, part: Part) -> Footer {
+        Footer {
+            from: part.from.since(self.origin).0,
+            to: part.to.since(self.origin).0,
+            own_cpu_ns: part.own_cpu.0,
             copied_bytes: self.copied,
-            cpu_share: cpu_share(self.weight, self.subject.period_ns, process_cpu),
-        };
-        if let Err(error) = self.sink.finish(footer) {
-            self.outcome.notes.push(format!(
-                "the stacks file ends before the samples do: {error}; make room on the disk"
-            ));
+            cpu_share: cpu_share(self.weight, self.subject.period_ns, part.process_cpu),
         }
-        self.outcome
     }
 
     /// The time on the run's axis.
@@ -371,6 +467,16 @@ impl Converter {
             self.outcome.notes.push(text.to_owned());
         }
     }
+}
+
+/// Writes the last line of a file.
+fn end(sink: StacksWriter, footer: Footer, mut outcome: Outcome) -> Outcome {
+    if let Err(error) = sink.finish(footer) {
+        outcome.notes.push(format!(
+            "the stacks file ends before the samples do: {error}; make room on the disk"
+        ));
+    }
+    outcome
 }
 
 /// What to say where samples of this weight in all stand for events that were `counted`; `None` where they agree to a

@@ -118,6 +118,11 @@ impl LateNames {
         Some(self.release())
     }
 
+    /// Whether any sample waits.
+    pub(crate) const fn holds_any(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     /// The samples that wait, whatever became of their names.
     pub(crate) fn release(&mut self) -> Vec<Held> {
         self.addresses = 0;

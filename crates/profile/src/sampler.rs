@@ -1,12 +1,13 @@
 //! The sampler as its users see it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use archive::profile::StacksWriter;
+use archive::profile::{ProfileHeader, StacksWriter};
 use linux::Status;
-use measure::{Clock, Nanos, Problem};
+use measure::{Clock, Problem, Time};
 use rustix::event::EventfdFlags;
 
 use crate::Error;
@@ -24,7 +25,7 @@ use crate::symbols::Symbols;
 use crate::target::Target;
 use crate::threads::Threads;
 use crate::unwind::{self, Chosen};
-use crate::worker::{Signals, Worker};
+use crate::worker::{Signals, Turn, Worker};
 
 const NO_FRAME_POINTERS: &str = "stacks of Java methods break off or are wrong, because the JVM keeps no frame \
     pointers: start it with -XX:+PreserveFramePointer";
@@ -37,8 +38,8 @@ pub struct Sampler {
     signals: Arc<Signals>,
     state: SamplerState,
     pid: u32,
-    /// CPU time that the process had used when sampling began.
-    process_cpu: Option<Nanos>,
+    /// What its files say of what is sampled.
+    header: ProfileHeader,
 }
 
 enum SamplerState {
@@ -84,17 +85,19 @@ impl Sampler {
         let event = options.event.clone();
         let frequency = event.frequency(options.frequency);
         let period_ns = event.period_ns(frequency);
-        if let Some(header) = sink.header_mut() {
-            header.event = event.name.clone().into_owned();
-            header.kernel_event = event.kernel_name.clone().into_owned();
-            header.unit = event.unit.into();
-            header.kind = event.kind;
-            header.pid = pid;
-            header.command.clone_from(&target.status.name);
-            header.frequency = frequency;
-            header.period_ns = period_ns;
-            header.kernel_frames = granted.kernel;
-        }
+        let header = ProfileHeader {
+            event: event.name.clone().into_owned(),
+            kernel_event: event.kernel_name.clone().into_owned(),
+            unit: event.unit.into(),
+            kind: event.kind,
+            period_ns,
+            frequency,
+            pid,
+            command: target.status.name.clone(),
+            kernel_frames: granted.kernel,
+            ..ProfileHeader::new(Time(0), 0)
+        };
+        complete(&mut sink, &header);
         let mut notes = first_notes(options, granted, &symbols);
         notes.extend(note);
         notes.extend(java.note);
@@ -123,6 +126,7 @@ impl Sampler {
             Some(Err(why)) => converter.note_unnamed(&why),
             None => {}
         }
+        converter.begin();
         let worker = Worker {
             target,
             source,
@@ -135,10 +139,11 @@ impl Sampler {
                 stop: AtomicBool::new(false),
                 process_cpu_ns: AtomicU64::new(0),
                 ended: AtomicBool::new(false),
+                turn: Mutex::new(None),
             }),
             state: SamplerState::Attached(Box::new(worker)),
             pid,
-            process_cpu: None,
+            header,
         })
     }
 
@@ -152,15 +157,33 @@ impl Sampler {
             return Ok(());
         };
         let from = Clock.now();
-        self.process_cpu = linux::cpu_time(self.pid);
+        let process_cpu = linux::cpu_time(self.pid);
         let enabled = self.events.enable();
         enabled.map_err(|e| system("switch an event on", e))?;
         let signals = Arc::clone(&self.signals);
         let thread = std::thread::Builder::new().name("profiler".into());
-        let thread = thread.spawn(move || worker.run(from, &signals));
+        let thread = thread.spawn(move || worker.run(from, process_cpu, &signals));
         let thread = thread.map_err(|e| system("start the profiler's thread", e))?;
         self.state = SamplerState::Running(thread);
         Ok(())
+    }
+
+    /// From the instant `at` on, samples go to another sink, whose origin must be set; what was sampled before is
+    /// ended in order, and the receiver hears what became of it. Sampling itself goes on. Ask for it a moment before
+    /// `at`: a turn in the past comes with the next samples. Where sampling ends before `at`, or
+    /// [`Sampler::stay`] comes before it, the sink is left alone and the receiver hears nothing.
+    pub fn turn(&self, at: Time, mut sink: StacksWriter) -> Receiver<Outcome> {
+        complete(&mut sink, &self.header);
+        let (done, outcome) = channel();
+        if let Ok(mut wanted) = self.signals.turn.lock() {
+            *wanted = Some(Turn { at, sink, done });
+        }
+        outcome
+    }
+
+    /// Takes back what [`Sampler::turn`] asked for, unless it has come about.
+    pub fn stay(&self) {
+        drop(self.signals.take_turn());
     }
 
     /// Switches sampling off, writes what is still in the rings, and ends the stacks file.
@@ -180,13 +203,12 @@ impl Sampler {
 
     fn end(&mut self) -> Result<Outcome, Error> {
         self.events.disable();
-        if let (Some(before), Some(now)) = (self.process_cpu, linux::cpu_time(self.pid)) {
-            let used = now.saturating_sub(before);
+        if let Some(used) = linux::cpu_time(self.pid) {
             self.signals.process_cpu_ns.store(used.0, Ordering::Release);
         }
         self.signals.stop.store(true, Ordering::Release);
         match std::mem::replace(&mut self.state, SamplerState::Done) {
-            SamplerState::Attached(worker) => Ok(worker.run(Clock.now(), &self.signals)),
+            SamplerState::Attached(worker) => Ok(worker.run(Clock.now(), None, &self.signals)),
             SamplerState::Running(thread) => {
                 // The thread looks at the flag ten times a second in any case.
                 let _ = rustix::io::write(&self.signals.wake, &1u64.to_ne_bytes());
@@ -204,6 +226,17 @@ impl Drop for Sampler {
     fn drop(&mut self) {
         // The outcome is of no interest to somebody who did not ask for it.
         let _ = self.end();
+    }
+}
+
+/// Completes the header of a sink with what only the sampler knows: all but the time axis.
+fn complete(sink: &mut StacksWriter, known: &ProfileHeader) {
+    if let Some(header) = sink.header_mut() {
+        *header = ProfileHeader {
+            origin: header.origin,
+            origin_unix_ns: header.origin_unix_ns,
+            ..known.clone()
+        };
     }
 }
 

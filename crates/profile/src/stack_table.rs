@@ -115,6 +115,14 @@ impl StackTable {
         }
     }
 
+    /// Forgets the indices of a file that has ended; symbols stay.
+    pub(crate) fn begin_anew(&mut self) {
+        self.kernel.clear();
+        self.user.clear();
+        self.jit.clear();
+        self.roots.clear();
+    }
+
     /// Whether an address was in no mapping since this was last asked.
     pub(crate) fn misses_mappings(&mut self) -> bool {
         std::mem::take(&mut self.missed)

@@ -1,14 +1,18 @@
 //! The thread that fetches records from their source and hands them to the converter.
 
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+
+use archive::profile::StacksWriter;
 
 use linux::threads;
 use measure::{Clock, Nanos, Time};
 use rustix::event::Timespec;
 use rustix::time::ClockId;
 
-use crate::converter::{Converter, Outcome};
+use crate::converter::{Converter, Outcome, Part};
 use crate::record::Record;
 use crate::source::{Damaged, SampleSource};
 use crate::target::Target;
@@ -21,6 +25,8 @@ const FETCH_TIMEOUT: Nanos = Nanos::from_millis(100);
 const FIRST_TIMEOUT: Nanos = Nanos::from_millis(5);
 /// The file is flushed and new mappings are looked for this often.
 const FLUSH_EVERY: Nanos = Nanos::SECOND;
+/// Samples of the part that ends may wait so long for names that a virtual machine is asked for.
+const PATIENCE: Nanos = Nanos::from_millis(2_000);
 
 /// What the sampler and its thread tell each other.
 #[derive(Debug)]
@@ -28,10 +34,43 @@ pub(crate) struct Signals {
     /// Wakes the thread.
     pub(crate) wake: OwnedFd,
     pub(crate) stop: AtomicBool,
-    /// CPU time that the process used while it was sampled, known when `stop` is set; 0 where it is not known.
+    /// CPU time that the process had used at the end, known when `stop` is set; 0 where it is not known.
     pub(crate) process_cpu_ns: AtomicU64,
     /// The process has ended.
     pub(crate) ended: AtomicBool,
+    /// What is to happen at an instant to come.
+    pub(crate) turn: Mutex<Option<Turn>>,
+}
+
+impl Signals {
+    fn turn_at(&self) -> Option<Time> {
+        let turn = self.turn.lock().ok()?;
+        turn.as_ref().map(|turn| turn.at)
+    }
+
+    /// The turn that was wanted, which nobody can take back any more.
+    pub(crate) fn take_turn(&self) -> Option<Turn> {
+        self.turn.lock().ok()?.take()
+    }
+}
+
+/// From an instant on samples go to another file, and the one before is ended.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) at: Time,
+    pub(crate) sink: StacksWriter,
+    /// Hears what became of the part that ended.
+    pub(crate) done: Sender<Outcome>,
+}
+
+/// What was true when the present part began.
+struct Begun {
+    at: Time,
+    own_cpu: Nanos,
+    /// CPU time that the process had used.
+    process_cpu: Option<Nanos>,
+    lost: u64,
+    counted: Option<u64>,
 }
 
 /// Samples on their way from a source into a profile.
@@ -42,25 +81,46 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Fetches records until told to stop or the process has ended, and ends the file.
-    pub(crate) fn run(mut self, from: Time, signals: &Signals) -> Outcome {
-        let cpu_before = thread_cpu();
+    /// Fetches records until told to stop or the process has ended, and ends the file. The process had used
+    /// `process_cpu` when sampling began.
+    pub(crate) fn run(
+        mut self,
+        from: Time,
+        process_cpu: Option<Nanos>,
+        signals: &Signals,
+    ) -> Outcome {
+        let mut begun = self.begun(from, process_cpu);
         let mut flushed = from;
         let mut timeout = FIRST_TIMEOUT;
         loop {
-            let ended = self.wait(signals, timeout);
+            let turn_at = signals.turn_at();
+            self.converter.wait_from(turn_at);
+            let left = turn_at.map(|at| at.since(Clock.now()));
+            let next = match left {
+                None => timeout,
+                // It waits for names.
+                Some(Nanos(0)) => FIRST_TIMEOUT,
+                Some(left) => timeout.min(left + Nanos::from_micros(100)),
+            };
+            let ended = self.wait(signals, next);
             timeout = Nanos(timeout.0.saturating_mul(2)).min(FETCH_TIMEOUT);
             let stop = signals.stop.load(Ordering::Acquire);
+            let fetched = Clock.now();
             self.fetch();
             if Clock.now().since(flushed) >= FLUSH_EVERY {
                 flushed = Clock.now();
                 self.converter.every_second();
             }
+            let over = ended || stop;
+            let is_due = turn_at.is_some_and(|at| at <= fetched && (over || self.is_ready(at)));
+            if is_due && let Some(turn) = signals.take_turn() {
+                begun = self.turn(turn, &begun);
+            }
             if ended && !stop {
                 signals.ended.store(true, Ordering::Release);
                 self.note_end();
             }
-            if ended || stop {
+            if over {
                 break;
             }
         }
@@ -69,12 +129,56 @@ impl Worker {
         if let Some(left_out) = self.source.end(Clock.now(), take) {
             converter.remark(&left_out);
         }
-        self.converter.lost_in_all(self.source.lost());
-        self.converter.compare_count(self.source.counted());
-        let own_cpu = thread_cpu().saturating_sub(cpu_before);
         let process_cpu = Nanos(signals.process_cpu_ns.load(Ordering::Acquire));
+        let process_cpu = Some(process_cpu).filter(|it| it.0 > 0);
+        let part = self.part(&begun, Clock.now(), process_cpu);
+        self.converter.finish(part)
+    }
+
+    /// What is true at the beginning of a part.
+    fn begun(&self, at: Time, process_cpu: Option<Nanos>) -> Begun {
+        Begun {
+            at,
+            own_cpu: thread_cpu(),
+            process_cpu,
+            lost: self.source.lost(),
+            counted: self.source.counted(),
+        }
+    }
+
+    /// Ends what the converter counts of the part that began so, and says what was used in it.
+    fn part(&mut self, begun: &Begun, to: Time, process_cpu: Option<Nanos>) -> Part {
         self.converter
-            .finish(from, Clock.now(), own_cpu, process_cpu)
+            .lost_in_all(self.source.lost().saturating_sub(begun.lost));
+        let counted = self.source.counted();
+        self.converter.compare_count(
+            counted.map(|counted| counted.saturating_sub(begun.counted.unwrap_or(0))),
+        );
+        let used = process_cpu.zip(begun.process_cpu);
+        Part {
+            from: begun.at,
+            to,
+            own_cpu: thread_cpu().saturating_sub(begun.own_cpu),
+            process_cpu: used.map_or(Nanos(0), |(now, before)| now.saturating_sub(before)),
+        }
+    }
+
+    /// Whether everything of the part that ends has its names, or has waited long enough for them.
+    fn is_ready(&self, turn_at: Time) -> bool {
+        self.converter.is_settled() || Clock.now() >= turn_at + PATIENCE
+    }
+
+    /// Ends one part and begins the next.
+    fn turn(&mut self, turn: Turn, begun: &Begun) -> Begun {
+        let process_cpu = linux::cpu_time(self.target.pid);
+        let converter = &mut self.converter;
+        self.source
+            .cut(turn.at, &mut |record| converter.record(record));
+        let part = self.part(begun, turn.at, process_cpu);
+        let outcome = self.converter.turn(part, turn.sink);
+        // Whoever asked may have ended.
+        let _ = turn.done.send(outcome);
+        self.begun(turn.at, process_cpu)
     }
 
     /// Waits for records, for the time-out, or for a word from the sampler; says whether the process

@@ -89,7 +89,7 @@ pub(crate) fn marked(ns: u64, supported: bool) -> String {
 }
 
 /// Bytes in the SI unit that suits them: `812 B`, `1.20 MB`.
-pub(crate) fn bytes(bytes: u64) -> String {
+pub fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
     if bytes < 1_000 {
         return format!("{bytes} B");

@@ -11,9 +11,11 @@ mod error;
 pub mod experiment;
 pub mod guardian;
 mod hardware;
+mod http;
 mod judge;
 mod oauth2;
 mod observer;
+mod push;
 pub mod redact;
 mod repeats;
 mod run;
@@ -26,7 +28,11 @@ pub use error::Error;
 pub use experiment::Experiment;
 pub use observer::{NoObserver, Observer};
 pub use profile::{Event, Stacks};
+pub use push::{PushOptions, PushTarget};
 pub use repeats::repeats;
-pub use run::{RecordOptions, RunOptions, RunOutcome, Target, Texts, record, run, run_on};
+pub use run::{
+    ContinuousOptions, PeriodEnd, RecordOptions, RunOptions, RunOutcome, Target, Texts, Told,
+    record, record_continuously, run, run_on,
+};
 pub use scenarios::{MakeScenario, SCENARIOS};
 pub use seconds::Seconds;

@@ -2,22 +2,19 @@
 //! and renewed on a thread of its own before they expire.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use load::{Control, Endpoint, Token};
 use measure::Problem;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use serde::Deserialize;
 use serde_json::Value;
 use ureq::Agent;
-use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
 use crate::Error;
 use crate::experiment::{BrokerSpec, OAuth2Spec};
+use crate::http::{tls, told};
 
 /// The longest that the token endpoint may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -258,14 +255,6 @@ impl Client {
     }
 }
 
-/// Why nothing was answered, without the URI, which may hold a password.
-fn told(error: &ureq::Error) -> String {
-    match error {
-        ureq::Error::BadUri(_) => "it is no URI".to_owned(),
-        error => crate::redact::text(&error.to_string()),
-    }
-}
-
 /// Reads what a token endpoint grants (RFC 6749, 5.1), or says what is missing. Some endpoints write
 /// the number of seconds as text.
 fn granted(body: &str) -> Result<Granted, &'static str> {
@@ -294,30 +283,6 @@ fn granted(body: &str) -> Result<Granted, &'static str> {
         access_token,
         expires_in,
     })
-}
-
-/// The same authorities as for the broker.
-fn tls(ca: Option<&Path>) -> Result<TlsConfig, Error> {
-    let certificates: Vec<CertificateDer<'static>> = match ca {
-        Some(file) => CertificateDer::pem_file_iter(file)
-            .and_then(Iterator::collect)
-            .map_err(|error| {
-                Problem::new(
-                    format!("cannot read a certificate from {}", file.display()),
-                    format!("{error:?}"),
-                    "give a PEM file",
-                )
-            })?,
-        None => rustls_native_certs::load_native_certs().certs,
-    };
-    let roots = certificates
-        .iter()
-        .map(|certificate| Certificate::from_der(certificate).to_owned());
-    Ok(TlsConfig::builder()
-        .provider(TlsProvider::Rustls)
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .root_certs(RootCerts::Specific(Arc::new(roots.collect())))
-        .build())
 }
 
 #[cfg(test)]

@@ -457,7 +457,11 @@ rss_mb: Rss,
 /**
  * What became of the operations of scenarios other than messages, by their names.
  */
-scenarios: { [key in string]: ScenarioSummary }, };
+scenarios: { [key in string]: ScenarioSummary },
+/**
+ * Other programs that loaded the broker.
+ */
+programs: number, };
 
 /**
  * The machine, as the kernel describes it.

@@ -12,8 +12,9 @@ import { scenarioPanels } from './scenario';
 
 /** What was profiled and measured beside bellows: a broker under load, or any process. */
 export function subject(run: RunView): 'broker' | 'process' {
-  const { sent, received, scenarios } = run.figures;
-  const loaded = sent.total + received.total > 0 || Object.keys(scenarios).length > 0;
+  const { sent, received, scenarios, programs } = run.figures;
+  const operations = Object.keys(scenarios).length + programs;
+  const loaded = sent.total + received.total > 0 || operations > 0;
   return loaded ? 'broker' : 'process';
 }
 

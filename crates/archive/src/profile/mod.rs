@@ -20,6 +20,7 @@ mod grouped;
 mod java;
 mod jfr;
 mod known;
+mod merge;
 mod model;
 mod open;
 mod pattern;
@@ -45,6 +46,7 @@ pub use format::{Beginning, FORMATS, Format, Heading, Input, Reader, Write, form
 pub use frames::{Frame, FrameKind, UNKNOWN};
 pub use java::java_method;
 pub use known::{KnownPattern, KnownPatternError};
+pub use merge::Merge;
 pub use model::{EventKind, Profile, ProfileHeader, Sample, StackNode, USUAL_EVENT, Unwinding};
 pub use open::{ProfileError, sampled_events, unpacked};
 pub use perf_script::{Collapse, CollapseOptions, Inlined};

@@ -44,6 +44,7 @@ pub(crate) fn record(id: &str, state: RunState) -> RunRecord {
         problem: None,
         warnings: Vec::new(),
         summary: (state != RunState::Running).then(|| summary(id)),
+        period: None,
     }
 }
 

@@ -28,7 +28,7 @@ macro_rules! topic {
 }
 
 /// The documents by their topics. A topic is called like its file, but where a command has that name.
-const TOPICS: [(&str, &str); 26] = [
+const TOPICS: [(&str, &str); 27] = [
     topic!("getting-started", "getting-started.md"),
     topic!("from-perf-test", "from-perf-test.md"),
     topic!("from-artemis-perf", "from-artemis-perf.md"),
@@ -38,6 +38,7 @@ const TOPICS: [(&str, &str); 26] = [
     topic!("reading-the-report", "reading-the-report.md"),
     topic!("stacks", "stacks.md"),
     topic!("differences", "differences.md"),
+    topic!("continuous", "continuous.md"),
     topic!("profile-formats", "profile-formats.md"),
     topic!("measurement", "measurement.md"),
     topic!("verdict", "verdict.md"),

@@ -23,11 +23,13 @@ mod perf_test;
 pub(crate) mod perform;
 mod profile_part;
 mod record;
+mod record_every;
 mod report;
 mod run;
 mod running_broker;
 mod runs;
 mod security;
+mod selected;
 mod shell;
 mod top;
 

@@ -249,6 +249,11 @@ impl Watched {
         Ok(Self { control, at_once })
     }
 
+    /// What stops it.
+    pub(super) const fn control(&self) -> &load::Control {
+        &self.control
+    }
+
     /// Fails where a second signal came.
     pub(super) fn check(&self) -> Result<(), Failure> {
         self.at_once.check()

@@ -11,9 +11,8 @@ use session::Seconds;
 use session::experiment::Requirement;
 
 use super::args::{RunsDir, event, no_samples, seconds};
-use super::{complete, find};
+use super::{complete, selected};
 use crate::failure::Failure;
-use crate::profile_formats;
 
 /// The condition that stands for the times in which somebody stood still.
 const STALL: &str = "stall";
@@ -21,8 +20,9 @@ const STALL: &str = "stall";
 /// A profile and a part of it.
 #[derive(Debug, Args)]
 pub(super) struct ProfileArgs {
-    /// Run (path, id, part of its id that only it has, or `last`: the last that has a profile), or a
-    /// file with a profile: pprof, perf.data, JFR, text of `perf script`, folded stacks, also packed with gzip
+    /// Run (path, id, part of its id that only it has, or `last`: the last that has a profile); periods of a
+    /// recording, as NAME@FROM..TO (beam.smp@10:00..11:00, beam.smp@-1h.., in UTC); or a file with a profile: pprof,
+    /// perf.data, JFR, text of `perf script`, folded stacks, also packed with gzip
     #[arg(value_name = "RUN|PROFILE", add = complete::profiles())]
     profile: String,
     #[command(flatten)]
@@ -188,13 +188,7 @@ impl PartArgs {
     /// The whole profile, what it is called, and where it is.
     fn whole(&self, profile: &str) -> Result<(Profile, String, PathBuf), Failure> {
         let event = self.event.as_deref();
-        let path = find::profile(profile, event, &self.runs.runs)?;
-        let found = Profile::open_as(&profile_formats::all(), &path, event)?;
-        let id = path.file_name().filter(|_| path.is_dir());
-        let name = id.map_or_else(
-            || profile.to_owned(),
-            |id| id.to_string_lossy().into_owned(),
-        );
+        let (found, name, path) = selected::open(profile, event, &self.runs.runs)?;
         if found.samples.is_empty() {
             let read_to_its_end = found.span.is_some();
             let note = found.notes.last().filter(|_| !read_to_its_end);

@@ -9,6 +9,7 @@ use session::{RecordOptions, Stacks, Target};
 
 use super::args::{EventArgs, OutputArgs, no_samples};
 use super::perform::{self, CarriedOut, Watched};
+use super::record_every::{EveryArgs, Subjects, one_name};
 use crate::failure::{Done, Failure};
 use crate::output;
 
@@ -17,32 +18,44 @@ Examples:
   bellows record --pid 4711 --duration 30
   bellows record --name beam.smp --freq 99 --duration 60
   bellows record --name beam.smp --event cpu --event off-cpu --duration 30
-  bellows top last";
+  bellows top last
+  bellows record --name beam.smp --every 60s --keep 24h --label env=prod
+  bellows record --name beam.smp --every 60s --push http://127.0.0.1:4040
+  bellows top beam.smp@10:00..11:00";
+
+/// Samples per second where a recording goes on for days: rare enough not to be felt, and no divisor of what runs ten or
+/// a hundred times a second.
+const CONTINUOUS_FREQUENCY: u32 = 49;
+const DURATION: Length = Length::seconds(30);
 
 /// What `bellows record` was given.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-#[command(group = ArgGroup::new("process").args(["pid", "name"]).required(true))]
+#[command(group = ArgGroup::new("process").args(["pid", "names"]).required(true))]
 pub(crate) struct RecordArgs {
     /// Process to profile
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Process to profile, by the name of its command, executable or Erlang node (rabbit@host, or rabbit)
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
+    /// Process to profile, by the name of its command, executable or Erlang node (rabbit@host, or rabbit); with --every
+    /// all processes of that name, and --name may be repeated
+    #[arg(long = "name", value_name = "NAME")]
+    names: Vec<String>,
     #[command(flatten)]
     event: EventArgs,
-    /// Samples per second of each running thread, of events that are too many to take each
-    #[arg(long, value_name = "HZ", default_value_t = 999, env = "BELLOWS_FREQ",
+    /// Samples per second of each running thread, of events that are too many to take each [default: 999; with --every
+    /// 49]
+    #[arg(long, value_name = "HZ", env = "BELLOWS_FREQ",
           value_parser = clap::value_parser!(u32).range(1..=20_000))]
-    freq: u32,
+    freq: Option<u32>,
     /// How stacks are unwound: by what makes most of them whole, or by frame pointers alone
     #[arg(long, value_name = "HOW", default_value = "whole",
           value_parser = PossibleValuesParser::new(Stacks::ALL.map(|(name, _)| name)))]
     stacks: String,
-    /// How long, in seconds (or 500ms, 2m); 0 lasts until Ctrl-C
-    #[arg(long, value_name = "LENGTH", default_value = "30")]
-    duration: Length,
+    /// How long, in seconds (or 500ms, 2m); 0 lasts until Ctrl-C [default: 30; with --every 0]
+    #[arg(long, value_name = "LENGTH")]
+    duration: Option<Length>,
+    #[command(flatten)]
+    every: EveryArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -50,20 +63,34 @@ pub(crate) struct RecordArgs {
 impl RecordArgs {
     /// Profiles, and prints the functions and the report's path.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let target = match (self.pid, self.name) {
-            (Some(pid), _) => Target::Pid(pid),
-            (None, name) => Target::Name(name.unwrap_or_default()),
-        };
         let mut profile = ProfileSpec {
-            frequency: self.freq,
             stacks: self.stacks,
             ..ProfileSpec::default()
         };
+        profile.frequency = match (self.freq, self.every.every) {
+            (Some(frequency), _) => frequency,
+            (None, Some(_)) => CONTINUOUS_FREQUENCY,
+            (None, None) => profile.frequency,
+        };
         self.event.apply(&mut profile);
+        if let Some(every) = self.every.every {
+            let subjects = Subjects {
+                pid: self.pid,
+                names: self.names,
+                profile,
+                duration: self.duration,
+            };
+            return self.every.execute(every, subjects, &self.output);
+        }
+        let target = match self.pid {
+            Some(pid) => Target::Pid(pid),
+            None => Target::Name(one_name(&self.names)?),
+        };
+        let duration = self.duration.unwrap_or(DURATION);
         let record = RecordOptions {
             target,
             profile,
-            duration: (!self.duration.is_zero()).then_some(self.duration.0),
+            duration: (!duration.is_zero()).then_some(duration.0),
             name: "record".to_owned(),
         };
         let shape = Shape {

@@ -38,7 +38,7 @@ pub(crate) const COMMANDS: [&str; 30] = [
 ];
 
 /// What stands in an example, and what is run instead: shorter, with a run and a process that exist.
-const INSTEAD: [(&str, &str); 31] = [
+const INSTEAD: [(&str, &str); 33] = [
     // They last until they are stopped.
     ("--show-latency queue", "--show-latency --duration 1 queue"),
     ("--clientID test_id", "--clientID test_id --duration 1"),
@@ -48,6 +48,8 @@ const INSTEAD: [(&str, &str); 31] = [
     ("--duration 30", "--duration 1"),
     ("--duration 20", "--duration 1"),
     ("--duration 10", "--duration 1"),
+    ("--every 60s", "--every 1s --duration 2"),
+    ("beam.smp@10:00..11:00", "@-1h.."),
     ("--warmup 20", "--warmup 0"),
     ("--warmup 5", "--warmup 0"),
     ("-z 60", "-z 1"),

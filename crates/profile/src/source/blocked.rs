@@ -121,6 +121,16 @@ impl Pairs {
         }
     }
 
+    /// Hands over what lies before an instant of the times that have not ended yet; they go on from there.
+    fn cut(&mut self, at: u64, take: &mut dyn FnMut(&Record<'_>)) {
+        let mut blocked = std::mem::take(&mut self.blocked);
+        for sample in blocked.values_mut().filter(|sample| sample.time < at) {
+            self.tell(sample, at, take);
+            sample.time = at;
+        }
+        self.blocked = blocked;
+    }
+
     /// Hands over the times that have not ended yet; what was left out, in words.
     fn end(&mut self, at: u64, take: &mut dyn FnMut(&Record<'_>)) -> Option<String> {
         for (_, sample) in std::mem::take(&mut self.blocked) {
@@ -175,6 +185,11 @@ impl<S: SampleSource> SampleSource for BlockedTimes<S> {
 
     fn lost(&self) -> u64 {
         self.switches.lost()
+    }
+
+    fn cut(&mut self, at: Time, take: &mut dyn FnMut(&Record<'_>)) {
+        self.take_until(at.0, take);
+        self.pairs.cut(at.0, take);
     }
 
     fn end(&mut self, at: Time, take: &mut dyn FnMut(&Record<'_>)) -> Option<String> {
@@ -243,6 +258,26 @@ mod tests {
         let note = source.end(Time(end), &mut take);
         assert_eq!(source.lost(), 3);
         (all, note.unwrap_or_default())
+    }
+
+    #[test]
+    fn a_time_that_lasts_over_a_cut_is_told_in_two() {
+        let script = vec![vec![leaves(5, 0)], vec![], vec![back(5, 30 * MS)], vec![]];
+        let mut source = BlockedTimes::new(Script(script), Nanos(MS));
+        let mut all = Vec::new();
+        let mut take = |record: &Record<'_>| {
+            if let Record::Sample(it) = record {
+                all.push((it.time, it.period));
+            }
+        };
+        for at in [10 * MS, 20 * MS] {
+            assert_eq!(source.fetch(&mut take), Ok(()));
+            source.cut(Time(at), &mut take);
+        }
+        assert_eq!(source.fetch(&mut take), Ok(()));
+        source.end(Time(40 * MS), &mut take);
+        let each = [(0, 10 * MS), (10 * MS, 10 * MS), (20 * MS, 10 * MS)];
+        assert_eq!(all, each);
     }
 
     #[test]

@@ -30,6 +30,10 @@ pub(crate) trait SampleSource: Send {
         None
     }
 
+    /// Hands over what happened before `at`, of what still goes on the part before it. Call it when a fetch has begun
+    /// after `at`.
+    fn cut(&mut self, _at: Time, _take: &mut dyn FnMut(&Record<'_>)) {}
+
     /// Hands over what was held back, where sampling has ended at `at`; what was left out, in words.
     fn end(&mut self, _at: Time, _take: &mut dyn FnMut(&Record<'_>)) -> Option<String> {
         None

@@ -11,6 +11,7 @@ mod verdict;
 mod warnings;
 mod work;
 
+pub use crate::numbers::bytes;
 pub use classes::{class_meaning, classes};
 pub use known::known_pattern;
 pub(crate) use names::shortened;

@@ -52,6 +52,8 @@ pub struct Figures {
     pub rss_mb: Rss,
     /// What became of the operations of scenarios other than messages, by their names.
     pub scenarios: BTreeMap<String, ScenarioSummary>,
+    /// Other programs that loaded the broker.
+    pub programs: usize,
 }
 
 impl Figures {
@@ -82,6 +84,7 @@ impl Figures {
             scenarios: scenarios
                 .map(|(name, of)| (name.to_owned(), of.clone()))
                 .collect(),
+            programs: summary.programs.len(),
         }
     }
 }

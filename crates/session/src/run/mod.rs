@@ -1,6 +1,7 @@
 //! One experiment, from broker to archive.
 
 mod blocked;
+mod continuous;
 mod facts;
 mod faults;
 mod filling;
@@ -31,6 +32,7 @@ use crate::judge::Planned;
 use crate::scenarios::MakeScenario;
 use crate::usage::ProcUsage;
 use crate::{Error, Experiment, Observer, calibration, hardware, redact};
+pub use continuous::{ContinuousOptions, PeriodEnd, Told, record_continuously};
 use faults::Timeline;
 use finish::Ending;
 use profiling::Profiling;

@@ -16,6 +16,22 @@ const EPMD_TIMEOUT: Duration = Duration::from_millis(500);
 /// Bytes that a list of registered nodes may have.
 const MOST_NAMES: usize = 64 * 1_024;
 
+/// All processes that some names mean, and what each is called: its Erlang node, else its command.
+pub(super) fn all(names: &[String]) -> Vec<(ProcessId, String)> {
+    let nodes = ErlangNodes::list();
+    let mut found = processes::others();
+    let is_meant =
+        |pid: u32, name: &str| processes::is_called(pid, name) || nodes.is_named(pid, name);
+    found.retain(|pid| names.iter().any(|name| is_meant(*pid, name)));
+    let named = |pid: u32| Some((ProcessId::of(pid)?, nodes.name(pid)?));
+    found.into_iter().filter_map(named).collect()
+}
+
+/// What a process is called: its Erlang node, else its command.
+pub(super) fn name_of(pid: u32) -> Option<String> {
+    ErlangNodes::list().name(pid)
+}
+
 /// The one process that a name means.
 pub(super) fn find(name: &str) -> Result<u32, Problem> {
     let nodes = ErlangNodes::list();
@@ -99,6 +115,11 @@ impl ErlangNodes {
             registered: parse(&ask(port).unwrap_or_default()),
             host: host.nodename().to_string_lossy().into_owned(),
         }
+    }
+
+    fn name(&self, pid: u32) -> Option<String> {
+        let command = processes::stat(pid)?.command;
+        Some(self.names_of(pid).into_iter().next().unwrap_or(command))
     }
 
     /// Whether a process is the node `name`, which may leave the host out: `rabbit` or `rabbit@host`.

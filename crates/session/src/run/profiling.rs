@@ -2,12 +2,15 @@
 //! then cut to exactly that phase by their time stamps.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
 use archive::profile::{ErlangProcess, Profile, ProfileHeader, StacksWriter, USUAL_EVENT};
 use archive::{RunWriter, Warning, file};
 use measure::{Clock, Nanos, Problem, Time};
-use profile::{Options, Sampler};
+use profile::{Options, Outcome, Sampler};
 
 use crate::judge::{profile_findings, profile_gaps, profile_incomplete};
 
@@ -15,11 +18,19 @@ use crate::judge::{profile_findings, profile_gaps, profile_incomplete};
 /// last chance to begin may come a second early.
 pub(crate) const LEAD: Nanos = Nanos::from_millis(1_500);
 
+/// The end of a part of a profile comes at latest so long after the instant that was set for it: samples may wait for
+/// names.
+const LATEST_TURN: Duration = Duration::from_secs(10);
+
 /// Profiles that are being taken, and the reasons why others are not.
 #[derive(Debug, Default)]
 pub(crate) struct Profiling {
     profiles: Vec<EventProfile>,
     started: Option<Time>,
+    /// When it ended, where others go on.
+    until: Option<Time>,
+    /// Only what cannot be made of the stacks again is written, and pprof.
+    is_brief: bool,
     warnings: Vec<Warning>,
 }
 
@@ -29,7 +40,18 @@ struct EventProfile {
     /// The event's name, which the files carry.
     event: String,
     stacks: PathBuf,
-    sampler: Sampler,
+    source: Source,
+}
+
+/// What writes the stacks of a profile.
+#[derive(Debug)]
+enum Source {
+    /// The sampler, until it is stopped.
+    Sampler(Box<Sampler>),
+    /// A sampler that goes on with another file.
+    Turning(Receiver<Outcome>),
+    /// It has ended.
+    Ended(Outcome),
 }
 
 /// What became of the profiles.
@@ -93,6 +115,41 @@ impl Profiling {
         self.warnings.push(profile_incomplete(&why));
     }
 
+    /// From now on what can be made of the stacks again is not written beside them.
+    pub(crate) const fn be_brief(&mut self) {
+        self.is_brief = true;
+    }
+
+    /// From the header's origin on, samples go to files in another folder, or nowhere where there is none. What is
+    /// returned is the part before that, which can be finished when the moment has come.
+    pub(crate) fn turn(&mut self, header: &ProfileHeader, dir: Option<&Path>) -> Self {
+        let mut ended = Self {
+            started: self.started.replace(header.origin),
+            until: Some(header.origin),
+            is_brief: self.is_brief,
+            ..Self::default()
+        };
+        for profile in &mut self.profiles {
+            ended.profiles.extend(profile.turn(header, dir));
+        }
+        ended
+    }
+
+    /// Where sampling has ended, or is to end, about the moment of a turn: gives those profiles back to the part that
+    /// ended which the turn did not come about for. Whether any has turned.
+    pub(crate) fn settle(&mut self, ended: &mut Self) -> bool {
+        let pairs = std::mem::take(&mut self.profiles).into_iter();
+        for (profile, before) in pairs.zip(&mut ended.profiles) {
+            if let Some(turned) = profile.settle(before) {
+                self.profiles.push(turned);
+            }
+        }
+        if self.profiles.is_empty() {
+            ended.until = None;
+        }
+        self.is_on()
+    }
+
     /// Throws away what was sampled; `false` where nothing was to be.
     pub(crate) fn abandon(&mut self) -> bool {
         let profiles = std::mem::take(&mut self.profiles);
@@ -119,7 +176,7 @@ impl Profiling {
         }
         self.started = Some(Clock.now());
         for mut profile in std::mem::take(&mut self.profiles) {
-            match profile.sampler.start() {
+            match profile.start() {
                 Ok(()) => self.profiles.push(profile),
                 Err(e) => {
                     self.lacks(&profile.event, &e);
@@ -142,13 +199,26 @@ impl Profiling {
             warnings: self.warnings,
             ..Profiled::default()
         };
-        let sampled = self.started.map(|started| Clock.now().since(started));
-        for (index, event) in self.profiles.into_iter().enumerate() {
+        let until = self.until.unwrap_or_else(|| Clock.now());
+        let sampled = self.started.map(|started| until.since(started));
+        for (index, mut event) in self.profiles.into_iter().enumerate() {
             let pprof = match index {
                 0 => file::PPROF.to_owned(),
                 _ => file::of_event(&event.event, file::FURTHER_PPROF),
             };
-            event.finish(window, processes, writer, &pprof, sampled, &mut profiled);
+            event.finish_sampling(sampled, writer, &mut profiled);
+            let Some(profile) = event.finish(window, processes, writer, &mut profiled) else {
+                continue;
+            };
+            if !self.is_brief {
+                let folded = file::of_event(&event.event, file::FOLDED);
+                writer.write_file(&folded, profile.folded().as_bytes());
+            }
+            match profile.to_pprof() {
+                Ok(bytes) => writer.write_file(&pprof, &bytes),
+                Err(e) => writer.complain(&pprof, &e.to_string()),
+            }
+            profiled.profiles.push(profile);
         }
         profiled
     }
@@ -169,7 +239,7 @@ impl EventProfile {
             Ok(sampler) => Ok(Self {
                 event,
                 stacks,
-                sampler,
+                source: Source::Sampler(Box::new(sampler)),
             }),
             Err(e) => {
                 // An empty file would look like a profile without samples.
@@ -179,39 +249,102 @@ impl EventProfile {
         }
     }
 
+    fn start(&mut self) -> Result<(), profile::Error> {
+        match &mut self.source {
+            Source::Sampler(sampler) => sampler.start(),
+            Source::Turning(_) | Source::Ended(_) => Ok(()),
+        }
+    }
+
+    /// Has the sampler go on with a file in another folder; the part before that.
+    fn turn(&mut self, header: &ProfileHeader, dir: Option<&Path>) -> Option<Self> {
+        let Source::Sampler(sampler) = &self.source else {
+            return None;
+        };
+        let stacks = dir.map(|dir| dir.join(file::of_event(&self.event, file::STACKS)));
+        let sink = stacks
+            .as_deref()
+            .and_then(|stacks| StacksWriter::create(stacks, header.clone()).ok());
+        // That a file is missing is told where it is read.
+        let sink = sink.unwrap_or_else(|| StacksWriter::new(io::sink(), header.clone()));
+        Some(Self {
+            event: self.event.clone(),
+            stacks: std::mem::replace(&mut self.stacks, stacks.unwrap_or_default()),
+            source: Source::Turning(sampler.turn(header.origin, sink)),
+        })
+    }
+
+    /// Itself, where the turn has come about; else the part before it goes on to the end.
+    fn settle(self, before: &mut Self) -> Option<Self> {
+        if let (Source::Turning(outcome), Source::Sampler(sampler)) = (&before.source, &self.source)
+        {
+            sampler.stay();
+            if let Ok(outcome) = outcome.recv_timeout(LATEST_TURN) {
+                before.source = Source::Ended(outcome);
+                return Some(self);
+            }
+        }
+        let _ = fs::remove_file(&self.stacks);
+        before.source = self.source;
+        None
+    }
+
     fn abandon(self) {
-        drop(self.sampler);
+        drop(self.source);
         // An empty file would look like a profile without samples.
         let _ = fs::remove_file(&self.stacks);
     }
 
-    fn finish(
-        self,
-        window: Option<(u64, u64)>,
-        processes: &[ErlangProcess],
-        writer: &mut RunWriter,
-        pprof: &str,
-        sampled: Option<Nanos>,
-        profiled: &mut Profiled,
-    ) {
-        let of_event = |warning: Warning| match self.event.as_str() {
+    /// The same warning, with the event that it is about where that is not the usual one.
+    fn of_event(&self, warning: Warning) -> Warning {
+        match self.event.as_str() {
             USUAL_EVENT => warning,
             event => warning.with("event", event),
+        }
+    }
+
+    /// Ends sampling, or waits for the end of the part.
+    fn finish_sampling(
+        &mut self,
+        sampled: Option<Nanos>,
+        writer: &mut RunWriter,
+        profiled: &mut Profiled,
+    ) {
+        let source = std::mem::replace(&mut self.source, Source::Ended(Outcome::default()));
+        let outcome = match source {
+            Source::Sampler(sampler) => sampler.stop().map_err(|e| e.to_string()),
+            Source::Turning(outcome) => outcome
+                .recv_timeout(LATEST_TURN)
+                .map_err(|_| "its sampler did not end it in time".to_owned()),
+            Source::Ended(outcome) => Ok(outcome),
         };
-        let name = |extension| file::of_event(&self.event, extension);
-        match self.sampler.stop() {
+        match outcome {
             Ok(outcome) => {
                 let found = profile_findings(&outcome).into_iter();
-                profiled.warnings.extend(found.map(of_event));
+                profiled.warnings.extend(found.map(|it| self.of_event(it)));
                 profiled.own_cores += sampled.map_or(0.0, |length| {
                     outcome.own_cpu.as_secs_f64() / length.as_secs_f64().max(1e-9)
                 });
             }
-            Err(e) => writer.complain(&name(file::STACKS), &e.to_string()),
+            Err(e) => writer.complain(&file::of_event(&self.event, file::STACKS), &e),
         }
+    }
+
+    /// Cuts the profile to the window, names what can be named, and writes its stacks again.
+    fn finish(
+        &self,
+        window: Option<(u64, u64)>,
+        processes: &[ErlangProcess],
+        writer: &mut RunWriter,
+        profiled: &mut Profiled,
+    ) -> Option<Profile> {
+        let name = file::of_event(&self.event, file::STACKS);
         let mut profile = match Profile::open(&self.stacks) {
             Ok(profile) => profile,
-            Err(e) => return writer.complain(&name(file::STACKS), &e.to_string()),
+            Err(e) => {
+                writer.complain(&name, &e.to_string());
+                return None;
+            }
         };
         if let Some((from, to)) = window {
             profile.cut(from, to);
@@ -219,15 +352,10 @@ impl EventProfile {
         profile.name_processes(processes);
         profile.take_roles_from_stacks();
         let gaps = profile_gaps(&profile.summary(0)).into_iter();
-        profiled.warnings.extend(gaps.map(of_event));
+        profiled.warnings.extend(gaps.map(|it| self.of_event(it)));
         if let Err(e) = profile.write_stacks(&self.stacks) {
-            writer.complain(&name(file::STACKS), &e.to_string());
+            writer.complain(&name, &e.to_string());
         }
-        writer.write_file(&name(file::FOLDED), profile.folded().as_bytes());
-        match profile.to_pprof() {
-            Ok(bytes) => writer.write_file(pprof, &bytes),
-            Err(e) => writer.complain(pprof, &e.to_string()),
-        }
-        profiled.profiles.push(profile);
+        Some(profile)
     }
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 use archive::{BrokerSummary, Topology, Warning};
 use linux::ProcessId;
 use load::{Control, Outcome, PhaseTimes, Phases, RunEvent, Sink};
-use measure::{Clock, Interval, Nanos, Phase, Problem};
+use measure::{Clock, Interval, Nanos, Phase, Problem, Time};
 
 use super::finish::Ending;
 use super::named_process;
 use super::recording::{Recording, RunContext};
-use super::{RunOptions, RunOutcome, Start};
+use super::{RunOptions, RunOutcome, Start, Texts};
 use crate::brokers::Listener;
 use crate::experiment::ProfileSpec;
 use crate::judge::{Planned, profile_incomplete};
@@ -60,10 +60,7 @@ pub fn record(
     let start = Start::now();
     let mut record = start.record(&what.name, options);
     let sampling = what.profile.options();
-    let spec = &what.profile;
-    record.experiment = serde_json::json!({
-        "profile": {"pid": process.pid, "events": spec.events, "frequency": spec.frequency},
-    });
+    record.experiment = experiment(&what.profile, process.pid);
     let Some(writer) = start.writer(options, &mut record)? else {
         return Err(Problem::new(
             "a recording is its archive",
@@ -80,29 +77,13 @@ pub fn record(
             return Err(e.into());
         }
     };
-    let stat = process.stat();
-    let context = RunContext {
-        origin: start.origin,
-        phases: Phases {
-            warmup: Nanos::ZERO,
-            measure: what.duration,
-            drain: Nanos::ZERO,
-        },
-        scenarios: Vec::new(),
-        broker: BrokerSummary {
-            kind: stat.map_or_else(|| "process".to_owned(), |stat| stat.command),
-            version: None,
-            pid: Some(process.pid),
-        },
-        shared_machine: true,
-        sees_all_brokers: true,
-        listener: Listener::default(),
-        profile: sampling,
-        insecure: false,
-        planned: Planned::default(),
-        requirements: Vec::new(),
-        texts: options.texts,
-    };
+    let context = context(
+        process,
+        start.origin,
+        what.duration,
+        sampling,
+        options.texts,
+    );
     let usage = Box::new(ProcUsage::new(Some(process.pid)));
     let mut recording = Recording::new(context, record, Some(writer), profiling, usage, observer);
     let outcome = watch(process, what.duration, control, &mut recording);
@@ -128,34 +109,112 @@ fn watch(
 ) -> Outcome {
     let from = Clock.now();
     let end = duration.map(|duration| from + duration);
-    sink.event(RunEvent::Started { at: from });
-    let phase = Phase::Measure;
-    sink.event(RunEvent::PhaseStarted { phase, at: from });
-    let mut interval = Interval::new();
-    let mut ended = false;
-    let mut at = from;
-    while !ended && !control.is_stopping() && end.is_none_or(|end| at < end) {
-        let next = at + Nanos::SECOND;
-        let next = end.map_or(next, |end| end.min(next));
-        while !ended && !control.is_stopping() && Clock.now() < next {
-            let left = Duration::from(next.since(Clock.now()));
-            thread::sleep(left.min(POLL_INTERVAL));
-            ended = !process.is_alive();
+    let mut watch = Watch::begin(process, from, POLL_INTERVAL, sink);
+    watch.until(end, control, sink);
+    watch.outcome(control.is_stopping() && duration.is_some())
+}
+
+/// Stands in place of a load.
+pub(super) struct Watch {
+    process: ProcessId,
+    from: Time,
+    at: Time,
+    poll: Duration,
+    interval: Interval,
+    /// The process has ended.
+    pub(super) ended: bool,
+}
+
+impl Watch {
+    /// Begins the one phase of a recording; whether it goes on is looked at every `poll`.
+    pub(super) fn begin(
+        process: ProcessId,
+        from: Time,
+        poll: Duration,
+        sink: &mut dyn Sink,
+    ) -> Self {
+        let phase = Phase::Measure;
+        sink.event(RunEvent::Started { at: from });
+        sink.event(RunEvent::PhaseStarted { phase, at: from });
+        Self {
+            process,
+            from,
+            at: from,
+            poll,
+            interval: Interval::new(),
+            ended: false,
         }
-        interval.reset(at, phase);
-        at = Clock.now();
-        interval.end = at;
-        sink.interval(&interval);
     }
-    Outcome {
-        phases: vec![PhaseTimes {
-            phase,
-            start: from,
-            end: at,
-        }],
-        interrupted: control.is_stopping() && duration.is_some(),
-        ..Outcome::started(from)
+
+    /// An interval each second, until the instant, the end of the process, or a stop.
+    pub(super) fn until(&mut self, end: Option<Time>, control: &Control, sink: &mut dyn Sink) {
+        while !self.ended && !control.is_stopping() && end.is_none_or(|end| self.at < end) {
+            let next = self.at + Nanos::SECOND;
+            let next = end.map_or(next, |end| end.min(next));
+            while !self.ended && !control.is_stopping() && Clock.now() < next {
+                let left = Duration::from(next.since(Clock.now()));
+                thread::sleep(left.min(self.poll));
+                self.ended = !self.process.is_alive();
+            }
+            self.interval.reset(self.at, Phase::Measure);
+            self.at = Clock.now();
+            self.interval.end = self.at;
+            sink.interval(&self.interval);
+        }
     }
+
+    /// How it ended.
+    pub(super) fn outcome(&self, interrupted: bool) -> Outcome {
+        Outcome {
+            phases: vec![PhaseTimes {
+                phase: Phase::Measure,
+                start: self.from,
+                end: self.at,
+            }],
+            interrupted,
+            ..Outcome::started(self.from)
+        }
+    }
+}
+
+/// What is known before a process is recorded.
+pub(super) fn context(
+    process: ProcessId,
+    origin: Time,
+    length: Option<Nanos>,
+    profile: Vec<profile::Options>,
+    texts: Texts,
+) -> RunContext {
+    let stat = process.stat();
+    RunContext {
+        origin,
+        phases: Phases {
+            warmup: Nanos::ZERO,
+            measure: length,
+            drain: Nanos::ZERO,
+        },
+        scenarios: Vec::new(),
+        broker: BrokerSummary {
+            kind: stat.map_or_else(|| "process".to_owned(), |stat| stat.command),
+            version: None,
+            pid: Some(process.pid),
+        },
+        shared_machine: true,
+        sees_all_brokers: true,
+        listener: Listener::default(),
+        profile,
+        insecure: false,
+        planned: Planned::default(),
+        requirements: Vec::new(),
+        texts,
+    }
+}
+
+/// What `run.json` holds of the experiment where there is none.
+pub(super) fn experiment(spec: &ProfileSpec, pid: u32) -> serde_json::Value {
+    serde_json::json!({
+        "profile": {"pid": pid, "events": spec.events, "frequency": spec.frequency},
+    })
 }
 
 fn target_ended(pid: u32, after: Nanos) -> Warning {
@@ -192,7 +251,7 @@ mod tests {
             command: Vec::new(),
             bellows_exe: "bellows".into(),
             scenarios: &[],
-            texts: crate::Texts::default(),
+            texts: Texts::default(),
         };
         let e = record(&what, &options, &Control::new(), &mut crate::NoObserver).unwrap_err();
         assert!(e.to_string().contains("no process 4294967295"), "{e}");

@@ -1,0 +1,267 @@
+//! Several profiles as one: the periods of a recording.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::model::{Profile, Sample, StackNode};
+use super::processes::{ErlangProcess, MOST_PROCESSES};
+use super::tree::Interner;
+
+/// Samples of which each keeps its time; of further profiles equal ones are added up, each period's to its beginning.
+const MOST_TIMED: usize = 4 << 20;
+/// Notes that are kept.
+const MOST_NOTES: usize = 20;
+
+/// Adds profiles up, in the order of time.
+#[derive(Debug, Default)]
+pub struct Merge {
+    profile: Profile,
+    interner: Interner,
+    /// By operating-system process and identifier: a node that was started anew gives the same ones.
+    processes: HashMap<(u32, String), u32>,
+    commands: BTreeSet<String>,
+    pids: BTreeSet<u32>,
+    /// CPU time that the samples stand for, and that the processes used, nanoseconds, in the profiles that tell it.
+    sampled_ns: f64,
+    cpu_ns: f64,
+    parts: usize,
+    left_out: usize,
+}
+
+/// What indices of a profile become.
+struct Indices {
+    stacks: Vec<u32>,
+    threads: Vec<u32>,
+    processes: Vec<Option<u32>>,
+}
+
+impl Merge {
+    /// Adds a profile. The first one's origin becomes the origin of all; one that was sampled at another rate, or is of
+    /// another event, cannot be added and is left out, with a note.
+    pub fn add(&mut self, part: Profile) {
+        let header = &part.header;
+        let ours = &self.profile.header;
+        if self.parts == 0 {
+            self.profile.header = header.clone();
+        } else if (header.period_ns, &header.event, &header.unit)
+            != (ours.period_ns, &ours.event, &ours.unit)
+        {
+            self.left_out += 1;
+            return;
+        }
+        self.parts += 1;
+        self.commands.insert(header.command.clone());
+        self.pids.insert(header.pid);
+        let began = header.origin_unix_ns;
+        let later = began.saturating_sub(self.profile.header.origin_unix_ns);
+        if let Some(share) = part.cpu_share.filter(|share| *share > 0.0) {
+            let sampled = part.total_weight() as f64 * header.period_ns as f64;
+            self.sampled_ns += sampled;
+            self.cpu_ns += sampled / share;
+        }
+        let indices = self.indices(&part);
+        self.samples(&part, &indices, later);
+        self.sums(part, later);
+    }
+
+    /// How many were added.
+    #[must_use]
+    pub const fn parts(&self) -> usize {
+        self.parts
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn finish(mut self) -> Profile {
+        let profile = &mut self.profile;
+        let commands: Vec<String> = self.commands.into_iter().collect();
+        profile.header.command = commands.join(", ");
+        if self.pids.len() > 1 {
+            profile.header.pid = 0;
+        }
+        profile.cpu_share = (self.cpu_ns > 0.0).then(|| self.sampled_ns / self.cpu_ns);
+        if self.left_out > 0 {
+            profile.notes.push(format!(
+                "{} of {} periods were sampled in another way and are left out",
+                self.left_out,
+                self.parts + self.left_out
+            ));
+        }
+        self.profile
+    }
+
+    fn indices(&mut self, part: &Profile) -> Indices {
+        let profile = &mut self.profile;
+        let mut frames = Vec::with_capacity(part.frames.len());
+        for frame in &part.frames {
+            let (id, new) = self.interner.frame(frame);
+            if new {
+                profile.frames.push(frame.clone());
+            }
+            frames.push(id);
+        }
+        let mut stacks: Vec<u32> = Vec::with_capacity(part.stacks.len());
+        for node in &part.stacks {
+            let parent = node.parent.and_then(|it| stacks.get(it as usize).copied());
+            let frame = frames.get(node.frame as usize).copied().unwrap_or(0);
+            let (id, new) = self.interner.node(parent, frame);
+            if new {
+                profile.stacks.push(StackNode { parent, frame });
+            }
+            stacks.push(id);
+        }
+        let mut threads = Vec::with_capacity(part.threads.len());
+        for thread in &part.threads {
+            let (id, new) = self.interner.thread(thread);
+            if new {
+                profile.threads.push(thread.clone());
+            }
+            threads.push(id);
+        }
+        let pid = part.header.pid;
+        let processes = part
+            .processes
+            .iter()
+            .map(|it| self.process(pid, it))
+            .collect();
+        Indices {
+            stacks,
+            threads,
+            processes,
+        }
+    }
+
+    /// The index of an Erlang process; none where there are too many.
+    fn process(&mut self, pid: u32, process: &ErlangProcess) -> Option<u32> {
+        let key = (pid, process.id.clone());
+        if let Some(known) = self.processes.get(&key) {
+            return Some(*known);
+        }
+        let index = self.profile.processes.len();
+        if index >= MOST_PROCESSES {
+            return None;
+        }
+        let index = u32::try_from(index).ok()?;
+        self.profile.processes.push(process.clone());
+        self.processes.insert(key, index);
+        Some(index)
+    }
+
+    /// Adds samples that begin `later` than the first profile.
+    fn samples(&mut self, part: &Profile, indices: &Indices, later: u64) {
+        let samples = part.samples.iter().filter_map(|sample| {
+            let process = sample
+                .process
+                .and_then(|it| *indices.processes.get(it as usize)?);
+            Some(Sample {
+                t: sample.t.saturating_add(later),
+                stack: *indices.stacks.get(sample.stack as usize)?,
+                thread: *indices.threads.get(sample.thread as usize)?,
+                process,
+                ..*sample
+            })
+        });
+        if self.profile.samples.len() < MOST_TIMED {
+            self.profile.samples.extend(samples);
+            return;
+        }
+        let mut sums: HashMap<_, Sample> = HashMap::new();
+        for sample in samples {
+            let key = (
+                (sample.stack, sample.thread, sample.process),
+                (sample.complete, sample.unwinding),
+            );
+            let sum = sums.entry(key).or_insert(Sample {
+                weight: 0,
+                ..sample
+            });
+            sum.t = sum.t.min(sample.t);
+            sum.weight = sum.weight.saturating_add(sample.weight);
+        }
+        self.profile.samples.extend(sums.into_values());
+    }
+
+    /// Adds what is not in samples.
+    fn sums(&mut self, part: Profile, later: u64) {
+        let profile = &mut self.profile;
+        profile.lost = profile.lost.saturating_add(part.lost);
+        profile.throttled = profile.throttled.saturating_add(part.throttled);
+        profile.own_cpu_ns = profile.own_cpu_ns.saturating_add(part.own_cpu_ns);
+        profile.copied_bytes = profile.copied_bytes.saturating_add(part.copied_bytes);
+        let (from, to) = part.span.unwrap_or_default();
+        let (from, to) = (from.saturating_add(later), to.saturating_add(later));
+        let span = profile.span.unwrap_or((from, to));
+        profile.span = Some((span.0.min(from), span.1.max(to)));
+        for note in part.notes {
+            if profile.notes.len() < MOST_NOTES && !profile.notes.contains(&note) {
+                profile.notes.push(note);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frames::{Frame, FrameKind};
+    use super::super::tree::Builder;
+    use super::*;
+
+    /// A period that began at a second and has a sample of each function, at its first moment.
+    fn period(second: u64, pid: u32, functions: &[&str]) -> Profile {
+        let mut builder = Builder::default();
+        for name in functions {
+            let frame = builder.frame(&Frame::new(*name, "m", FrameKind::Native));
+            let stack = builder.node(None, frame);
+            let thread = builder.thread("t");
+            let process = Some(builder.process("<0.1.0>"));
+            builder.sample(Sample {
+                t: 5,
+                weight: 1,
+                stack,
+                thread,
+                cpu: 0,
+                complete: true,
+                unwinding: super::super::Unwinding::Unknown,
+                process,
+            });
+        }
+        let mut profile = builder.profile;
+        profile.header.origin_unix_ns = second * 1_000_000_000;
+        profile.header.event = "cpu".into();
+        profile.header.period_ns = 10;
+        profile.header.pid = pid;
+        profile.header.command = "beam.smp".into();
+        profile.span = Some((0, 1_000_000_000));
+        profile.cpu_share = Some(0.5);
+        profile
+    }
+
+    #[test]
+    fn periods_become_one_profile_on_one_time_axis() {
+        let mut merge = Merge::default();
+        merge.add(period(100, 1, &["a", "b"]));
+        merge.add(period(160, 2, &["b", "c"]));
+        let mut other = period(220, 1, &["d"]);
+        other.header.period_ns = 99;
+        merge.add(other);
+        assert_eq!(merge.parts(), 2);
+        let merged = merge.finish();
+        assert!(merged.is_consistent());
+        let functions: Vec<_> = merged.functions().into_iter().collect();
+        let count = |name: &str| {
+            let found = functions.iter().find(|it| it.share.function == name);
+            found.map_or(0, |it| it.self_weight)
+        };
+        assert_eq!(["a", "b", "c", "d"].map(count), [1, 2, 1, 0]);
+        let times: Vec<u64> = merged.samples.iter().map(|it| it.t).collect();
+        assert_eq!(times, [5, 5, 60_000_000_005, 60_000_000_005]);
+        assert_eq!(merged.span, Some((0, 61_000_000_000)));
+        assert_eq!(merged.cpu_share, Some(0.5));
+        assert_eq!(merged.header.pid, 0);
+        assert_eq!(merged.processes.len(), 2, "of two nodes");
+        assert!(
+            merged.notes[0].contains("1 of 3 periods"),
+            "{:?}",
+            merged.notes
+        );
+    }
+}

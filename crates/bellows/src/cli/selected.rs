@@ -1,0 +1,104 @@
+//! The profile that somebody means by a name: of a file, of a run, or of many periods of a recording.
+
+use std::path::{Path, PathBuf};
+
+use archive::PeriodRange;
+use archive::profile::{Merge, Profile};
+use measure::{Problem, counted, wall_clock_unix_ns};
+
+use super::find;
+use crate::failure::Failure;
+use crate::profile_formats;
+
+/// The profile of an event, what it is called, and where it is.
+pub(super) fn open(
+    name: &str,
+    event: Option<&str>,
+    runs: &Path,
+) -> Result<(Profile, String, PathBuf), Failure> {
+    if !Path::new(name).exists()
+        && let Some(range) = PeriodRange::parse(name, wall_clock_unix_ns())
+    {
+        let range = range.map_err(|refused| {
+            Failure::usage(
+                format!("{name:?} means no periods: {}", refused.what),
+                refused.help,
+            )
+            .observed(name)
+        })?;
+        return periods(name, &range, event, runs);
+    }
+    let path = find::profile(name, event, runs)?;
+    let profile = Profile::open_as(&profile_formats::all(), &path, event)?;
+    let id = path.file_name().filter(|_| path.is_dir());
+    let name = id.map_or_else(|| name.to_owned(), |id| id.to_string_lossy().into_owned());
+    Ok((profile, name, path))
+}
+
+/// The periods of a recording as one profile, cut to the range.
+fn periods(
+    name: &str,
+    range: &PeriodRange,
+    event: Option<&str>,
+    runs: &Path,
+) -> Result<(Profile, String, PathBuf), Failure> {
+    let mut entries = find::list(runs)?;
+    // The first is the origin of all.
+    entries.reverse();
+    let mut merge = Merge::default();
+    let mut unread = None;
+    for entry in entries.iter().filter(|entry| range.has(entry)) {
+        match Profile::open_as(&profile_formats::all(), &entry.dir, event) {
+            Ok(profile) => merge.add(profile),
+            Err(error) => unread = Some(error),
+        }
+    }
+    let parts = merge.parts();
+    match unread {
+        _ if parts > 0 => {}
+        Some(error) => return Err(error.into()),
+        None => return Err(none(name, range, runs, &entries)),
+    }
+    let mut profile = merge.finish();
+    let (from, to) = range.on_axis(profile.header.origin_unix_ns);
+    profile.cut(from, to);
+    let called = format!("{name} ({})", counted(parts as u64, "period"));
+    Ok((profile, called, runs.to_owned()))
+}
+
+/// The failure where no period lies in the range; it says which there are.
+fn none(name: &str, range: &PeriodRange, runs: &Path, entries: &[archive::RunEntry]) -> Failure {
+    let all = entries.iter().filter(|entry| {
+        let period = entry.record.as_ref().ok().and_then(|it| it.period.as_ref());
+        let names =
+            |it: &archive::Period| it.recording == range.name() || it.process == range.name();
+        period.is_some_and(|it| range.name().is_empty() || names(it))
+    });
+    let ids: Vec<&str> = all.map(|entry| entry.id.as_str()).collect();
+    let (cause, value) = match ids.as_slice() {
+        [] => (
+            format!(
+                "{} holds no period of a recording called {:?}",
+                runs.display(),
+                range.name()
+            ),
+            name.to_owned(),
+        ),
+        [first, .., last] => (
+            format!("no period lies in {name}"),
+            format!(
+                "there are {}, from {first} to {last}",
+                counted(ids.len() as u64, "period")
+            ),
+        ),
+        [one] => (
+            format!("no period lies in {name}"),
+            format!("there is {one}"),
+        ),
+    };
+    Failure::Failed(Problem::new(
+        cause,
+        value,
+        "`bellows runs` lists them; `bellows record --name NAME --every 60s` makes them; times are UTC",
+    ))
+}

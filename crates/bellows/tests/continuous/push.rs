@@ -1,0 +1,304 @@
+//! Servers that profiles are sent to: well-behaved and other ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use archive::profile::Profile;
+use base64::Engine as _;
+use serde_json::Value;
+
+use super::{Busy, common, needs_perf_events, periods, record, unique};
+
+/// A request as a server sees it.
+#[derive(Debug)]
+struct Request {
+    path: String,
+    query: BTreeMap<String, String>,
+    headers: BTreeMap<String, String>,
+    body: Vec<u8>,
+}
+
+fn read_request(stream: &TcpStream) -> Option<Request> {
+    let mut reader = BufReader::new(stream);
+    let mut first = String::new();
+    reader.read_line(&mut first).ok()?;
+    let target = first.split(' ').nth(1)?.to_owned();
+    let mut headers = BTreeMap::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let Some((name, value)) = line.trim().split_once(": ") else {
+            break;
+        };
+        headers.insert(name.to_lowercase(), value.to_owned());
+    }
+    let mut body = vec![0; headers.get("content-length")?.parse().ok()?];
+    reader.read_exact(&mut body).ok()?;
+    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    Some(Request {
+        path: path.to_owned(),
+        query: pairs
+            .map(|(name, value)| (name.to_owned(), decoded(value)))
+            .collect(),
+        headers,
+        body,
+    })
+}
+
+fn decoded(text: &str) -> String {
+    let mut bytes = text.bytes();
+    let mut out = Vec::new();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'%' => {
+                let hex = [bytes.next().expect("hex"), bytes.next().expect("hex")];
+                let hex = std::str::from_utf8(&hex).expect("text");
+                out.push(u8::from_str_radix(hex, 16).expect("hex"));
+            }
+            b'+' => out.push(b' '),
+            other => out.push(other),
+        }
+    }
+    String::from_utf8(out).expect("text")
+}
+
+/// What is done to who sends.
+type Answer = fn(&mut TcpStream);
+
+/// A server that answers each connection in turn; the last answer holds for all further ones.
+fn server(answers: Vec<Answer>) -> (String, Receiver<Request>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let url = format!("http://{}", listener.local_addr().expect("address"));
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        for number in 0.. {
+            let Ok((mut stream, _)) = listener.accept() else {
+                return;
+            };
+            let request = read_request(&stream);
+            answers[number.min(answers.len() - 1)](&mut stream);
+            if request.is_none_or(|request| tell.send(request).is_err()) {
+                return;
+            }
+        }
+    });
+    (url, told)
+}
+
+fn fine(stream: &mut TcpStream) {
+    let _ =
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}");
+}
+
+/// That a body is a pprof that our own reader reads; its samples.
+fn assert_pprof(dir: &Path, body: &[u8]) -> usize {
+    let file = dir.join("pushed.pb.gz");
+    fs::write(&file, body).expect("write");
+    let profile = Profile::open(&file).expect("a pprof");
+    assert!(profile.total_weight() > 0);
+    profile.samples.len()
+}
+
+#[test]
+fn profiles_are_pushed_as_each_server_wants_them() {
+    let dir = common::folder();
+    let dir = dir.path();
+    needs_perf_events!(dir);
+    let name = unique("pushed");
+    let _busy = Busy::start(dir, &name);
+    let (url, told) = server(vec![fine]);
+    let args = [
+        "record",
+        "--freq",
+        "499",
+        "--name",
+        &name,
+        "--every",
+        "1s",
+        "--duration",
+        "2500ms",
+        "--label",
+        "env=test",
+        "--push-user",
+        "me",
+        "--push-tenant",
+        "team",
+    ];
+    for (path, expected) in [
+        ("", "/ingest"),
+        ("/push.v1.PusherService/Push", "/push.v1.PusherService/Push"),
+        ("/profiles/writeraw", "/profiles/writeraw"),
+    ] {
+        let url = format!("{url}{path}");
+        let mut command = common::bellows(dir, &[&args[..], &["--push", &url]].concat());
+        command.env("BELLOWS_PUSH_TOKEN", "s3cret");
+        let ended = common::start(command).end();
+        ended.assert_ok();
+        assert!(!format!("{ended:?}").contains("not sent"), "{ended:#?}");
+        let requests: Vec<Request> = told.try_iter().collect();
+        assert!(requests.len() >= 2, "{requests:?}");
+        for request in &requests {
+            assert_eq!(request.path, expected);
+            assert_eq!(request.headers["x-scope-orgid"], "team");
+            let pair = base64::engine::general_purpose::STANDARD.encode("me:s3cret");
+            assert_eq!(request.headers["authorization"], format!("Basic {pair}"));
+            match expected {
+                "/ingest" => assert_ingest(dir, &name, request),
+                _ => assert_series(dir, &name, expected, request),
+            }
+        }
+    }
+    let kept = periods(dir);
+    assert!(!format!("{kept:?}").contains("s3cret"));
+}
+
+fn assert_ingest(dir: &Path, name: &str, request: &Request) {
+    let query = &request.query;
+    assert!(query["name"].starts_with(&format!("{name}{{")), "{query:?}");
+    assert!(query["name"].contains("env=test"), "{query:?}");
+    assert_eq!(query["format"], "pprof");
+    assert_eq!(query["sampleRate"], "499");
+    let seconds = |key: &str| query[key].parse::<u64>().expect("seconds");
+    assert!(
+        (0..=2).contains(&(seconds("until") - seconds("from"))),
+        "{query:?}"
+    );
+    assert_pprof(dir, &request.body);
+}
+
+fn assert_series(dir: &Path, name: &str, path: &str, request: &Request) {
+    let body: Value = serde_json::from_slice(&request.body).expect("JSON");
+    let series = &body["series"][0];
+    let labels = match path {
+        "/profiles/writeraw" => &series["labels"]["labels"],
+        _ => &series["labels"],
+    };
+    let labels = labels.as_array().expect("labels");
+    for (label, value) in [
+        ("__name__", "process_cpu"),
+        ("service_name", name),
+        ("env", "test"),
+    ] {
+        let pair = serde_json::json!({"name": label, "value": value});
+        assert!(labels.contains(&pair), "{labels:?}");
+    }
+    let raw = series["samples"][0]["rawProfile"].as_str().expect("text");
+    let raw = base64::engine::general_purpose::STANDARD
+        .decode(raw)
+        .expect("base64");
+    assert_pprof(dir, &raw);
+}
+
+#[test]
+fn whatever_a_server_does_the_recording_goes_on() {
+    let dir = common::folder();
+    let dir = dir.path();
+    needs_perf_events!(dir);
+    let hostile: [(Answer, &str); 5] = [
+        (|_| thread::sleep(Duration::from_secs(30)), "not sent"),
+        (
+            |s| {
+                let _ =
+                    s.write_all(b"HTTP/1.1 500 X\r\nContent-Length: 13\r\n\r\nno \x1b[31m s3cret");
+            },
+            "500",
+        ),
+        (drop_it, "does not take profiles"),
+        (
+            |s| {
+                let _ = s.write_all(b"HTTP/1.1 400 X\r\nContent-Length: 99999999999\r\n\r\n");
+                while s.write_all(&[b'x'; 65_536]).is_ok() {}
+            },
+            "400",
+        ),
+        (
+            |s| {
+                let _ = s.write_all(
+                    b"HTTP/1.1 307 X\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
+                );
+            },
+            "redirects",
+        ),
+    ];
+    for (number, (answer, part)) in hostile.into_iter().enumerate() {
+        let name = unique(&format!("h{number}"));
+        let _busy = Busy::start(dir, &name);
+        let (url, _told) = server(vec![answer]);
+        let token = dir.join("token");
+        fs::write(&token, "s3cret\n").expect("write");
+        let token = token.display().to_string();
+        let args = [
+            "--name",
+            &name,
+            "--every",
+            "1s",
+            "--duration",
+            "2500ms",
+            "--push",
+            &url,
+            "--push-token-file",
+            &token,
+        ];
+        let ended = record(dir, &args).end();
+        ended.assert_ok();
+        assert!(ended.took < Duration::from_secs(10), "{ended:#?}");
+        assert!(ended.stderr.contains(part), "{part}: {ended:#?}");
+        assert!(!ended.stderr.contains("s3cret"), "{ended:#?}");
+        assert!(!ended.stderr.contains('\u{1b}'), "{ended:#?}");
+        let told = ended.stderr.matches("does not take profiles").count();
+        assert!(told <= 1, "told once: {ended:#?}");
+        let ours = periods(dir);
+        let ours = ours.iter().filter(|(_, it)| it.name == name);
+        assert!(ours.count() >= 2, "{ended:#?}");
+    }
+}
+
+fn drop_it(stream: &mut TcpStream) {
+    let _ = stream.shutdown(Shutdown::Both);
+}
+
+#[test]
+fn a_server_that_comes_back_gets_what_waited() {
+    let dir = common::folder();
+    let dir = dir.path();
+    needs_perf_events!(dir);
+    let name = unique("back");
+    let _busy = Busy::start(dir, &name);
+    let busy_now: Answer = |stream| {
+        let _ =
+            stream.write_all(b"HTTP/1.1 503 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    };
+    let (url, told) = server(vec![busy_now, fine]);
+    let args = [
+        "--name",
+        &name,
+        "--every",
+        "1s",
+        "--duration",
+        "4s",
+        "--push",
+        &url,
+    ];
+    let ended = record(dir, &args).end();
+    ended.assert_ok();
+    assert!(
+        ended.stderr.contains("503") && ended.stderr.contains("again"),
+        "{ended:#?}"
+    );
+    assert!(!ended.stderr.contains("not sent"), "{ended:#?}");
+    let requests: Vec<Request> = told.try_iter().collect();
+    assert_eq!(
+        requests[0].query, requests[1].query,
+        "the first was tried again"
+    );
+    let bodies = requests.iter().map(|it| &it.body);
+    let distinct: BTreeSet<_> = bodies.collect();
+    assert_eq!(distinct.len(), requests.len() - 1);
+}

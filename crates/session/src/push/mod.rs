@@ -1,0 +1,215 @@
+//! Profiles on their way to a server that keeps them: a queue, and a thread that sends. Whatever the server does, the
+//! recording goes on.
+
+mod client;
+mod target;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use archive::RunRecord;
+use archive::profile::Profile;
+use measure::{Problem, counted};
+
+use crate::experiment::Hidden;
+use client::{Client, Refusal};
+pub use target::PushTarget;
+
+/// Profiles that wait to be sent; further ones are not sent. An hour at one a minute.
+const MOST_WAITING: usize = 60;
+/// Between two attempts, at first; each time twice as long.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How often one profile is tried: for about five minutes.
+const MOST_TRIES: u32 = 10;
+/// At the end so much time is left for what still waits.
+const GRACE: Duration = Duration::from_secs(3);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Where profiles are sent.
+#[derive(Clone, Debug)]
+pub struct PushOptions {
+    /// The server, and what it understands.
+    pub target: PushTarget,
+    /// Its user, where it asks for one; the secret is then a password.
+    pub user: Option<String>,
+    /// A password, or else a token.
+    pub secret: Option<Hidden>,
+    /// The tenant, where the server has several.
+    pub tenant: Option<String>,
+}
+
+/// A profile of one process, period and event.
+#[derive(Debug)]
+pub struct Push {
+    process: String,
+    event: String,
+    labels: BTreeMap<String, String>,
+    from_unix_ns: u64,
+    until_unix_ns: u64,
+    frequency: u32,
+    pprof: Vec<u8>,
+}
+
+impl Push {
+    /// Those profiles of a period that have samples.
+    pub(crate) fn all(profiles: &[Profile], record: &RunRecord, until_unix_ns: u64) -> Vec<Self> {
+        let Some(period) = &record.period else {
+            return Vec::new();
+        };
+        let sampled = profiles.iter().filter(|it| !it.samples.is_empty());
+        let push = |profile: &Profile| {
+            let mut labels = period.labels.clone();
+            labels
+                .entry("process".into())
+                .or_insert_with(|| period.process.clone());
+            labels
+                .entry("recording".into())
+                .or_insert_with(|| period.recording.clone());
+            Some(Self {
+                process: period.process.clone(),
+                event: profile.header.event.clone(),
+                labels,
+                from_unix_ns: record.origin_unix_ns,
+                until_unix_ns,
+                frequency: profile.header.frequency,
+                pprof: profile.to_pprof().ok()?,
+            })
+        };
+        sampled.filter_map(push).collect()
+    }
+}
+
+/// How sending goes, where that has changed.
+#[derive(Debug)]
+pub(crate) enum PushNews {
+    /// It does not work.
+    Failed(Problem),
+    /// It works again; in words.
+    Recovered(String),
+}
+
+/// The queue and its thread.
+#[derive(Debug)]
+pub(crate) struct Pusher {
+    queue: SyncSender<Push>,
+    news: Receiver<PushNews>,
+    thread: JoinHandle<()>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    queued: AtomicU64,
+    sent: AtomicU64,
+    /// Nobody waits any longer.
+    stop: AtomicBool,
+}
+
+impl Pusher {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The options make no sense.
+    pub(crate) fn start(options: &PushOptions) -> Result<Self, crate::Error> {
+        let client = Client::new(options)?;
+        let (queue, waiting) = sync_channel(MOST_WAITING);
+        let (tell, news) = channel();
+        let counts = Arc::new(Counts::default());
+        let shared = Arc::clone(&counts);
+        let work = move || {
+            let mut is_failing = false;
+            for push in waiting {
+                send(&client, &push, &shared, &mut is_failing, &tell);
+            }
+        };
+        let thread = thread::Builder::new().name("push".into()).spawn(work);
+        let thread =
+            thread.map_err(|e| Problem::new("cannot start a thread", e, "see ulimit -u"))?;
+        Ok(Self {
+            queue,
+            news,
+            thread,
+            counts,
+        })
+    }
+
+    /// Has a profile sent, unless too many wait.
+    pub(crate) fn queue(&self, push: Push) {
+        self.counts.queued.fetch_add(1, Ordering::Relaxed);
+        match self.queue.try_send(push) {
+            // It is counted; why it does not work was told.
+            Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+        }
+    }
+
+    /// What has changed since this was last asked.
+    pub(crate) fn news(&self) -> Vec<PushNews> {
+        self.news.try_iter().collect()
+    }
+
+    /// Gives what waits a little time, and says what was not sent.
+    pub(crate) fn finish(self) -> Vec<PushNews> {
+        drop(self.queue);
+        let deadline = Instant::now() + GRACE;
+        while !self.thread.is_finished() && Instant::now() < deadline {
+            thread::sleep(POLL_INTERVAL);
+        }
+        // It ends when its time-out does; nobody waits for that.
+        self.counts.stop.store(true, Ordering::Relaxed);
+        let mut news: Vec<PushNews> = self.news.try_iter().collect();
+        let queued = self.counts.queued.load(Ordering::Relaxed);
+        let lost = queued.saturating_sub(self.counts.sent.load(Ordering::Relaxed));
+        if lost > 0 {
+            news.push(PushNews::Failed(Problem::new(
+                format!("{lost} of {} were not sent", counted(queued, "profile")),
+                "the server did not take them",
+                "all are in the folder for runs; `bellows flame RUN -o x.pb.gz` writes one to send by hand",
+            )));
+        }
+        news
+    }
+}
+
+/// Sends one profile, again and again where that may help.
+fn send(
+    client: &Client,
+    push: &Push,
+    counts: &Counts,
+    is_failing: &mut bool,
+    tell: &Sender<PushNews>,
+) {
+    let mut pause = FIRST_PAUSE;
+    for attempt in 1..=MOST_TRIES {
+        let (problem, again) = match client.send(push) {
+            Ok(()) => {
+                counts.sent.fetch_add(1, Ordering::Relaxed);
+                if std::mem::take(is_failing) {
+                    let told = "profiles are taken again by the server of --push";
+                    let _ = tell.send(PushNews::Recovered(told.to_owned()));
+                }
+                return;
+            }
+            Err(Refusal::Final(problem)) => (problem, false),
+            Err(Refusal::ForNow(problem)) => (problem, attempt < MOST_TRIES),
+        };
+        if !std::mem::replace(is_failing, true) {
+            let _ = tell.send(PushNews::Failed(problem));
+        }
+        if !again {
+            return;
+        }
+        let until = Instant::now() + pause;
+        while Instant::now() < until {
+            if counts.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}

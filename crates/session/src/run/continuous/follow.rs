@@ -1,0 +1,298 @@
+//! One process of a continuous recording, from the moment that it is found to its end: a run folder for each period,
+//! one sampler for all of them.
+
+use std::sync::Mutex;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use archive::profile::ProfileHeader;
+use archive::{Period, RunRecord, RunWriter, Topology};
+use linux::ProcessId;
+use load::Control;
+use measure::{Clock, Nanos, Problem, Time, wall_clock_unix_ns};
+
+use super::keep::Keep;
+use super::{ContinuousOptions, PeriodEnd, Told};
+use crate::push::Push;
+use crate::run::finish::Ending;
+use crate::run::profiling::Profiling;
+use crate::run::record::{Watch, context, experiment};
+use crate::run::recording::Recording;
+use crate::run::{RunOptions, Start};
+use crate::usage::ProcUsage;
+use crate::{Error, NoObserver, Observer};
+
+/// The next period is prepared so long before it begins.
+const LEAD: Nanos = Nanos::from_millis(400);
+/// Whether the process lives is looked at this often.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// A wall clock that differs by more from what the monotonic one says was set anew.
+const CLOCK_WAS_SET: u64 = 100_000_000;
+const DAY: u64 = 86_400_000_000_000;
+
+/// What the followers of all processes share.
+pub(super) struct Shared<'a> {
+    pub(super) what: &'a ContinuousOptions,
+    pub(super) run: &'a RunOptions,
+    pub(super) control: &'a Control,
+    pub(super) keep: &'a Mutex<Keep>,
+}
+
+/// A process that is followed.
+pub(super) struct Follower<'a> {
+    pub(super) shared: &'a Shared<'a>,
+    pub(super) process: ProcessId,
+    /// What it is called.
+    pub(super) name: String,
+    pub(super) tell: Sender<Told>,
+}
+
+/// A period that has a folder, unless there is no room for one.
+struct Open {
+    start: Start,
+    end: Time,
+    record: RunRecord,
+    writer: Option<RunWriter>,
+}
+
+impl Follower<'_> {
+    /// Records periods until the process or the recording ends.
+    ///
+    /// # Errors
+    /// The process cannot be sampled, or nothing can be written.
+    pub(super) fn run(self) -> Result<(), Error> {
+        let mut open = self.open(Start::now())?;
+        let sampling = self.shared.what.profile.options();
+        let mut profiling = match self.attach(&sampling, &open) {
+            Ok(profiling) => profiling,
+            Err(error) => {
+                open.writer.into_iter().for_each(RunWriter::discard);
+                return Err(error);
+            }
+        };
+        profiling.be_brief();
+        profiling.start();
+        if open.end < Clock.now() + LEAD {
+            // Preparing the profiler took the rest of it.
+            let next = open
+                .start
+                .unix_ns
+                .saturating_add(open.end.since(open.start.origin).0);
+            open.end = open.end + until_next(next, self.shared.what.every);
+        }
+        let mut following = Some((open, profiling));
+        while let Some((now, profiling)) = following {
+            open = now;
+            following = self.period(open, profiling);
+        }
+        Ok(())
+    }
+
+    fn attach(&self, sampling: &[profile::Options], open: &Open) -> Result<Profiling, Error> {
+        match &open.writer {
+            Some(writer) => Ok(open.start.profiling(sampling, self.process.pid, writer)?),
+            None => Err(no_room(&self.shared.what.recording).into()),
+        }
+    }
+
+    /// Records one period; the next one, where there is one.
+    fn period(&self, open: Open, mut profiling: Profiling) -> Option<(Open, Profiling)> {
+        let control = self.shared.control;
+        let mut recording = self.recording(open.start, open.record, open.writer);
+        let mut watch = Watch::begin(
+            self.process,
+            open.start.origin,
+            POLL_INTERVAL,
+            &mut recording,
+        );
+        watch.until(Some(open.end - LEAD), control, &mut recording);
+        let goes_on = |watch: &Watch| !watch.ended && !control.is_stopping();
+        if !goes_on(&watch) {
+            self.end(recording, &watch, profiling, open.end);
+            return None;
+        }
+        let next = self.open_next(open.start, open.end);
+        let header = ProfileHeader::new(next.start.origin, next.start.unix_ns);
+        let mut part = profiling.turn(&header, next.writer.as_ref().map(RunWriter::dir));
+        watch.until(Some(open.end), control, &mut recording);
+        if goes_on(&watch) || profiling.settle(&mut part) {
+            self.end(recording, &watch, part, open.end);
+            return Some((next, profiling));
+        }
+        next.writer.into_iter().for_each(RunWriter::discard);
+        self.end(recording, &watch, part, open.end);
+        None
+    }
+
+    fn recording(
+        &self,
+        start: Start,
+        record: RunRecord,
+        writer: Option<RunWriter>,
+    ) -> Recording<'static> {
+        let what = self.shared.what;
+        let context = context(
+            self.process,
+            start.origin,
+            Some(what.every),
+            what.profile.options(),
+            self.shared.run.texts,
+        );
+        let usage = Box::new(ProcUsage::new(Some(self.process.pid)));
+        // It has no size, so that nothing leaks.
+        let observer: &'static mut dyn Observer = Box::leak(Box::new(NoObserver));
+        Recording::new(context, record, writer, Profiling::off(), usage, observer)
+    }
+
+    /// Finishes a period, and tells of it.
+    fn end(&self, mut recording: Recording<'_>, watch: &Watch, profiling: Profiling, end: Time) {
+        let control = self.shared.control;
+        let is_short = watch.ended || control.is_stopping();
+        recording.profiling = profiling;
+        let start = recording.context.origin;
+        let mut outcome = watch.outcome(false);
+        for phase in &mut outcome.phases {
+            phase.end = phase.end.min(end);
+        }
+        let ended = outcome.phases.first().map_or(end, |phase| phase.end);
+        let length = ended.since(start);
+        let outcome = recording.finish(Ending {
+            outcome,
+            topology: Topology::default(),
+            processes: Vec::new(),
+            // That the process ended is in the profile's own note.
+            warnings: Vec::new(),
+        });
+        let Some(run_dir) = outcome.run_dir else {
+            return;
+        };
+        let record = outcome.record;
+        let from = record.origin_unix_ns;
+        let until = from.saturating_add(length.0);
+        let pushes = match &self.shared.what.push {
+            Some(_) => Push::all(&outcome.profiles, &record, until),
+            None => Vec::new(),
+        };
+        drop(outcome.lock);
+        let entry = archive::RunEntry::read(run_dir.clone());
+        let cores = record.summary.as_ref().and_then(|it| it.cpu_cores.broker);
+        let period = PeriodEnd {
+            id: record.id,
+            run_dir,
+            process: self.name.clone(),
+            pid: self.process.pid,
+            end_unix_ns: until,
+            length,
+            samples: outcome.profiles.iter().map(|it| it.samples.len()).sum(),
+            cores,
+            bytes: entry.bytes,
+            is_short,
+            warnings: record.warnings.into_iter().map(|it| it.text).collect(),
+            kept: 0,
+            kept_bytes: 0,
+        };
+        // Nobody hears it where the recording has broken off.
+        let _ = self.tell.send(Told::Period(Box::new(period)));
+        for push in pushes {
+            let _ = self.tell.send(Told::Push(Box::new(push)));
+        }
+    }
+
+    /// Makes the folder of the period that begins now.
+    fn open(&self, start: Start) -> Result<Open, Error> {
+        let what = self.shared.what;
+        let has_room = self
+            .shared
+            .keep
+            .lock()
+            .is_ok_and(|mut keep| keep.make_room());
+        let mut record = start.record(&self.name, self.shared.run);
+        record.experiment = experiment(&what.profile, self.process.pid);
+        record.period = Some(Period {
+            recording: what.recording.clone(),
+            every_s: what.every.as_secs_f64(),
+            process: self.name.clone(),
+            pid: self.process.pid,
+            labels: what.labels.clone(),
+        });
+        let writer = match has_room {
+            true => start.writer(self.shared.run, &mut record)?,
+            false => None,
+        };
+        Ok(Open {
+            end: start.origin + until_next(start.unix_ns, what.every),
+            start,
+            record,
+            writer,
+        })
+    }
+
+    /// Makes the folder of the period that begins at an instant to come; none where that is not possible, which is
+    /// told.
+    fn open_next(&self, before: Start, at: Time) -> Open {
+        let nominal = before.unix_ns.saturating_add(at.since(before.origin).0);
+        let (now, wall) = (Clock.now(), wall_clock_unix_ns());
+        // One of the two differences is none.
+        let by_now = wall
+            .saturating_add(at.since(now).0)
+            .saturating_sub(now.since(at).0);
+        let start = Start {
+            origin: at,
+            unix_ns: match nominal.abs_diff(by_now) > CLOCK_WAS_SET {
+                true => by_now,
+                false => nominal,
+            },
+            ..Start::now()
+        };
+        let opened = self.open(start);
+        let why = match &opened {
+            Ok(open) if open.writer.is_some() => None,
+            Ok(_) => Some(no_room(&self.shared.what.recording)),
+            Err(error) => Some(error.problem()),
+        };
+        if let Some(problem) = why {
+            let _ = self.tell.send(Told::Paused(problem));
+        }
+        opened.unwrap_or_else(|_| Open {
+            start,
+            end: at + until_next(start.unix_ns, self.shared.what.every),
+            record: RunRecord::default(),
+            writer: None,
+        })
+    }
+}
+
+/// Time from a moment of the wall clock to the next period: where the length divides a day, periods begin at its
+/// multiples.
+fn until_next(unix_ns: u64, every: Nanos) -> Nanos {
+    let every = every.0.max(1);
+    match DAY % every {
+        0 => Nanos(every - unix_ns % every),
+        _ => Nanos(every),
+    }
+}
+
+fn no_room(recording: &str) -> Problem {
+    Problem::new(
+        "there is no room on the disk for another period",
+        format!("no older period of {recording:?} is left to remove"),
+        "make room, or name another folder with --runs; recording goes on when there is room",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_that_divide_a_day_begin_at_multiples() {
+        let second = 1_000_000_000;
+        let noon = 1_795_262_400 * second;
+        let minute = Nanos(60 * second);
+        assert_eq!(until_next(noon, minute), minute);
+        assert_eq!(until_next(noon + 59 * second, minute), Nanos::SECOND);
+        assert_eq!(until_next(noon + 1, minute), Nanos(60 * second - 1));
+        let odd = Nanos(7 * second);
+        assert_eq!(until_next(noon + 3, odd), odd);
+    }
+}

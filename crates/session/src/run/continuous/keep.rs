@@ -1,0 +1,211 @@
+//! The periods of a recording that are kept, and which go: the oldest first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use archive::{Removable, RunEntry, list_runs};
+use measure::{Nanos, Problem};
+
+/// Bytes that stay free on the disk: for the period that is being written, and for others.
+const RESERVE: u64 = 64 << 20;
+
+/// The periods of one recording that have ended.
+#[derive(Debug)]
+pub(super) struct Keep {
+    runs_dir: PathBuf,
+    /// Periods that ended longer ago go.
+    age: Option<Nanos>,
+    /// Together they have at most so many bytes.
+    most_bytes: u64,
+    /// By the end, nanoseconds since 1970, and the folder: its bytes.
+    periods: BTreeMap<(u64, PathBuf), u64>,
+    bytes: u64,
+    /// Why some cannot be removed, each told once.
+    troubles: Vec<Problem>,
+}
+
+impl Keep {
+    /// The periods of the recording of this name that are there already.
+    pub(super) fn load(
+        runs_dir: &Path,
+        recording: &str,
+        age: Option<Nanos>,
+        most_bytes: u64,
+    ) -> Result<Self, archive::Error> {
+        let mut keep = Self {
+            runs_dir: runs_dir.to_owned(),
+            age,
+            most_bytes,
+            periods: BTreeMap::new(),
+            bytes: 0,
+            troubles: Vec::new(),
+        };
+        for entry in list_runs(runs_dir)? {
+            if let Some(end) = ended(&entry, recording) {
+                keep.add(entry.dir, end, entry.bytes);
+            }
+        }
+        Ok(keep)
+    }
+
+    /// A period has ended.
+    pub(super) fn add(&mut self, dir: PathBuf, end_unix_ns: u64, bytes: u64) {
+        self.bytes += bytes;
+        self.periods.insert((end_unix_ns, dir), bytes);
+    }
+
+    /// How many there are, and their bytes.
+    pub(super) fn sum(&self) -> (usize, u64) {
+        (self.periods.len(), self.bytes)
+    }
+
+    /// Removes what is too old or too much. Ages count from the end of the newest period, so that a machine that is
+    /// slow to write one does not shorten what is kept.
+    pub(super) fn prune(&mut self) {
+        let newest = self
+            .periods
+            .last_key_value()
+            .map_or(0, |((end, _), _)| *end);
+        let oldest = self.age.map_or(0, |age| newest.saturating_sub(age.0));
+        while let Some(((end, _), _)) = self.periods.first_key_value() {
+            let too_much = self.bytes > self.most_bytes && self.periods.len() > 1;
+            if *end >= oldest && !too_much {
+                break;
+            }
+            self.remove_oldest();
+        }
+    }
+
+    /// Removes periods until the disk has room for another; whether it has.
+    pub(super) fn make_room(&mut self) -> bool {
+        let largest = self.periods.values().max().copied().unwrap_or(0);
+        let wanted = RESERVE.max(largest.saturating_mul(2));
+        while !has_free(&self.runs_dir, wanted) {
+            if self.periods.is_empty() {
+                return false;
+            }
+            self.remove_oldest();
+        }
+        true
+    }
+
+    /// What could not be removed, and why; each only once.
+    pub(super) fn take_troubles(&mut self) -> Vec<Problem> {
+        std::mem::take(&mut self.troubles)
+    }
+
+    /// Removes the oldest one. One that somebody has tagged, looks at or has put files into stays, and counts no more.
+    fn remove_oldest(&mut self) {
+        let Some(((_, dir), bytes)) = self.periods.pop_first() else {
+            return;
+        };
+        self.bytes = self.bytes.saturating_sub(bytes);
+        let removed = Removable::find(&dir, false).and_then(Removable::remove);
+        if let Err(error) = removed
+            && dir.exists()
+        {
+            self.troubles.push(error.problem());
+        }
+    }
+}
+
+/// When a period of a recording ended, nanoseconds since 1970; `None` where it is none of it, or still written to.
+fn ended(entry: &RunEntry, recording: &str) -> Option<u64> {
+    let record = entry.record.as_ref().ok()?;
+    let period = record.period.as_ref()?;
+    if period.recording != recording || entry.active {
+        return None;
+    }
+    let length = entry.seconds().unwrap_or(period.every_s);
+    Some(
+        record
+            .origin_unix_ns
+            .saturating_add(Nanos::from_secs_f64(length).0),
+    )
+}
+
+/// Whether so many bytes are free for this user; also where that cannot be told.
+fn has_free(dir: &Path, bytes: u64) -> bool {
+    let found = rustix::fs::statvfs(dir);
+    found.is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= bytes)
+        || rustix::fs::statvfs(dir).is_err()
+}
+
+/// Names that some processes have, in one word.
+pub(super) fn joined(names: &[String]) -> String {
+    let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+    names.into_iter().collect::<Vec<_>>().join("+")
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::{Labels, Period, RunRecord, RunWriter};
+    use measure::wall_clock_unix_ns;
+
+    use super::*;
+
+    /// A period that began so many seconds ago and lasted one.
+    fn period(runs: &Path, recording: &str, ago: u64) -> (PathBuf, RunWriter) {
+        let began = wall_clock_unix_ns() - ago * 1_000_000_000;
+        let mut writer = RunWriter::create(runs, "x", began).unwrap();
+        writer.write_record(&RunRecord {
+            schema: RunRecord::SCHEMA.into(),
+            origin_unix_ns: began,
+            period: Some(Period {
+                recording: recording.into(),
+                every_s: 1.0,
+                ..Period::default()
+            }),
+            ..RunRecord::default()
+        });
+        (writer.dir().to_owned(), writer)
+    }
+
+    #[test]
+    fn only_old_periods_of_this_recording_go() {
+        let runs = tempfile::tempdir().unwrap();
+        let make = |recording: &str, ago| period(runs.path(), recording, ago).0;
+        let (old, young) = (make("a", 100), make("a", 5));
+        let other = make("b", 100);
+        let (active, _lock) = period(runs.path(), "a", 100);
+        let tagged = make("a", 100);
+        let labels = Labels {
+            tags: ["keep".parse().unwrap()].into(),
+            ..Labels::default()
+        };
+        labels.write(&tagged).unwrap();
+        let foreign = runs.path().join("notes");
+        std::fs::create_dir(&foreign).unwrap();
+
+        let age = Some(Nanos::from_secs_f64(50.0));
+        let mut keep = Keep::load(runs.path(), "a", age, u64::MAX).unwrap();
+        assert_eq!(keep.sum().0, 3);
+        keep.prune();
+        assert!(!old.exists());
+        for stays in [&young, &other, &active, &tagged, &foreign] {
+            assert!(stays.exists(), "{stays:?}");
+        }
+        let troubles = keep.take_troubles();
+        assert!(
+            troubles.iter().any(|it| it.to_string().contains("tag")),
+            "{troubles:?}"
+        );
+        assert_eq!(keep.sum().0, 1);
+    }
+
+    #[test]
+    fn the_oldest_go_where_there_are_too_many_bytes() {
+        let runs = tempfile::tempdir().unwrap();
+        let all: Vec<PathBuf> = [40, 30, 20, 10]
+            .map(|ago| period(runs.path(), "a", ago).0)
+            .into();
+        let mut keep = Keep::load(runs.path(), "a", None, 1).unwrap();
+        keep.prune();
+        let left: Vec<bool> = all.iter().map(|dir| dir.exists()).collect();
+        assert_eq!(
+            left,
+            [false, false, false, true],
+            "the youngest always stays"
+        );
+    }
+}
