@@ -19,6 +19,8 @@ mod selected;
 mod space;
 mod table;
 
+use std::path::PathBuf;
+
 use archive::profile::{Frame, FrameKind};
 use linux::Status;
 use linux::maps::{self, Mapping};
@@ -132,6 +134,19 @@ pub(crate) fn exported(
 ) -> Option<Vec<(&'static str, u64)>> {
     let mut files = files_of(pid, mapping).into_iter();
     files.find_map(|file| elf::exported(&file, mapping, names).ok())
+}
+
+/// Where the mapped file can be read, and where in it the functions begin that have one of these names.
+pub(crate) fn defined(
+    pid: u32,
+    mapping: &Mapping,
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> Option<(PathBuf, Vec<(String, u64)>)> {
+    let mut files = files_of(pid, mapping).into_iter();
+    files.find_map(|file| {
+        let found = elf::defined(&file, is_wanted).ok()?;
+        Some((file, found))
+    })
 }
 
 /// What to say where a runtime's compiler tells no names.
