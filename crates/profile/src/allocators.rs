@@ -92,7 +92,8 @@ pub(crate) fn find(pid: u32, functions: &[Function]) -> Result<Arc<[Probe]>, Err
 /// The functions of one file; those with a prefix where it has no others.
 fn in_file(pid: u32, mapping: &Mapping, functions: &[Function]) -> Vec<Probe> {
     let known = |name: &str| functions.iter().find(|it| it.name == without_prefix(name));
-    let Some((path, defined)) = symbols::defined(pid, mapping, &|name| known(name).is_some()) else {
+    let Some((path, defined)) = symbols::defined(pid, mapping, &|name| known(name).is_some())
+    else {
         return Vec::new();
     };
     let Ok(path) = CString::new(path.into_os_string().into_vec()) else {

@@ -109,11 +109,9 @@ impl Sampler {
         };
         let source: Box<dyn SampleSource> = match subject.event.weight {
             Weight::Blocked => Box::new(BlockedTimes::new(opened.rings, options.min_block)),
-            Weight::One
-            | Weight::Events
-            | Weight::Field(_)
-            | Weight::Calls
-            | Weight::Requested => Box::new(opened.rings),
+            Weight::One | Weight::Events | Weight::Field(_) | Weight::Calls | Weight::Requested => {
+                Box::new(opened.rings)
+            }
         };
         let unwinder = match granted.copies {
             true => unwinder,

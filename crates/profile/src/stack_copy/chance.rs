@@ -40,7 +40,10 @@ impl Chance {
         }
         for cpu in 0..cpus {
             // They begin apart.
-            let first = draw(cpu.wrapping_mul(389).wrapping_add(DRAWS / 2) % DRAWS, one_in);
+            let first = draw(
+                cpu.wrapping_mul(389).wrapping_add(DRAWS / 2) % DRAWS,
+                one_in,
+            );
             let words = [first, 0].map(u64::to_ne_bytes);
             states.set(cpu, words.as_flattened())?;
         }

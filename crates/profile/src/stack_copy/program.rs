@@ -10,8 +10,8 @@ use super::bytecode::{
     Bytecode, Condition, Helper, Label, Operand, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, Register,
     STACK,
 };
-use super::record::{LARGEST_ERLANG, LARGEST_NATIVE, offset};
 use super::chance::{self, state};
+use super::record::{LARGEST_ERLANG, LARGEST_NATIVE, offset};
 use super::{Maps, PidNamespace, thread};
 use crate::allocators::{Argument, Size};
 use crate::beam::{self, ProcessLayout};
@@ -436,8 +436,11 @@ impl Writer<'_> {
         self.release();
         let code = &mut self.code;
         code.exit(1);
-        code.place(self.passed);
-        code.exit(0);
+        // The kernel refuses instructions that nothing leads to.
+        if let Trigger::Function { .. } = self.trigger {
+            code.place(self.passed);
+            code.exit(0);
+        }
     }
 
     /// Gives the processor's record to the next that comes by.

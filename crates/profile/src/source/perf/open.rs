@@ -16,8 +16,8 @@ use rustix::io::Errno;
 
 use super::sys::{self, RingMap};
 use super::{PerfEvents, PerfRings, Ring, Trigger, permission};
-use crate::events::Weight;
 use crate::allocators::Probe;
+use crate::events::Weight;
 use crate::kernel_event::KernelEvent;
 use crate::options::Options;
 use crate::stack_copy::StackCopier;
