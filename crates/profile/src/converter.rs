@@ -326,7 +326,8 @@ impl Converter {
         match (self.subject.event.weight, self.stack.value) {
             (Weight::One, _) => 1,
             (Weight::Blocked, _) | (Weight::Events, None) => sample.period,
-            (Weight::Events | Weight::Field(_), Some(value)) => value,
+            (_, Some(value)) => value,
+            (Weight::Calls | Weight::Requested, None) => 0,
             (Weight::Field(_), None) => {
                 let field = self.subject.field;
                 field.and_then(|it| it.value(sample.rest)).unwrap_or(0)

@@ -31,6 +31,10 @@ pub(crate) enum EventSource {
     Software(u32),
     /// The tracepoint that [`Event::kernel_name`] names.
     Tracepoint,
+    /// The beginnings of functions that allocate.
+    Allocations,
+    /// The beginnings of functions that give memory back.
+    Frees,
 }
 
 /// How many of the events become samples.
@@ -40,6 +44,8 @@ pub(crate) enum Pace {
     Frequency,
     /// Each of them.
     Each,
+    /// One in about so many calls or bytes, by chance; each stands for as many.
+    OneIn(u32),
 }
 
 /// The weight of a sample, in [`Event::unit`].
@@ -51,6 +57,10 @@ pub(crate) enum Weight {
     Events,
     /// What the tracepoint has in this field.
     Field(&'static str),
+    /// The calls that it stands for.
+    Calls,
+    /// The bytes that it stands for, of those that are asked for.
+    Requested,
     /// Nanoseconds until the thread ran again.
     Blocked,
 }
@@ -76,7 +86,7 @@ const ON_CPU: Event = row(
 );
 
 /// All events that have a name of their own, the usual one first. Any tracepoint is one more.
-pub static EVENTS: [Event; 11] = [
+pub static EVENTS: [Event; 14] = [
     ON_CPU,
     row(
         "off-cpu",
@@ -126,7 +136,47 @@ pub static EVENTS: [Event; 11] = [
         Weight::Field("len"),
     ),
     called("brk", "syscalls:sys_enter_brk", "calls", Weight::One),
+    allocation(
+        "malloc",
+        "uprobe:malloc",
+        EventSource::Allocations,
+        ONE_IN_CALLS,
+    ),
+    row(
+        "malloc-bytes",
+        "uprobe:malloc",
+        "bytes",
+        EventKind::Memory,
+        EventSource::Allocations,
+        Pace::OneIn(ONE_IN_BYTES),
+        Weight::Requested,
+    ),
+    allocation("free", "uprobe:free", EventSource::Frees, ONE_IN_CALLS),
 ];
+
+/// Calls between two samples of an allocator's, and bytes that are asked for. What a sample costs is a few times what
+/// a call costs by being counted.
+const ONE_IN_CALLS: u32 = 256;
+const ONE_IN_BYTES: u32 = 128 << 10;
+
+/// Calls of an allocator.
+const fn allocation(
+    name: &'static str,
+    kernel_name: &'static str,
+    source: EventSource,
+    one_in: u32,
+) -> Event {
+    let pace = Pace::OneIn(one_in);
+    row(
+        name,
+        kernel_name,
+        "calls",
+        EventKind::Memory,
+        source,
+        pace,
+        Weight::Calls,
+    )
+}
 
 const fn row(
     name: &'static str,
@@ -223,7 +273,15 @@ impl Event {
     pub(crate) fn frequency(&self, wanted: u32) -> u32 {
         match self.pace {
             Pace::Frequency => wanted,
-            Pace::Each => 0,
+            Pace::Each | Pace::OneIn(_) => 0,
+        }
+    }
+
+    /// Calls or bytes between two samples where that is given; 1 elsewhere.
+    pub(crate) fn one_in(&self) -> u32 {
+        match self.pace {
+            Pace::OneIn(units) => units,
+            Pace::Frequency | Pace::Each => 1,
         }
     }
 
@@ -243,7 +301,7 @@ impl Event {
 
     /// Whether it happens inside the kernel, whatever the stack below it.
     pub(crate) fn is_of_kernel(&self) -> bool {
-        self.source == EventSource::Tracepoint || self.kind == EventKind::OffCpu
+        !matches!(self.source, EventSource::Software(_)) || self.kind == EventKind::OffCpu
     }
 }
 

@@ -12,6 +12,7 @@
 //! of the workspace with `unsafe` code, all of it in the modules `source::perf::sys` and
 //! `stack_copy::sys`.
 
+mod allocators;
 mod beam;
 mod converter;
 mod error;

@@ -74,9 +74,9 @@ impl Sampler {
             )));
         }
         let target = Target::find(pid)?;
-        let kernel_event = KernelEvent::of(&options.event)?;
-        let Chosen { unwinder, note } = unwind::choose(pid, options.stacks, kernel_event);
-        let opened = perf::open(pid, options, kernel_event, unwinder.as_ref())?;
+        let kernel_event = KernelEvent::of(&options.event, pid)?;
+        let Chosen { unwinder, note } = unwind::choose(pid, options.stacks, &kernel_event);
+        let opened = perf::open(pid, options, &kernel_event, unwinder.as_ref())?;
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = wake.map_err(|e| system("make an event descriptor", e))?;
         let granted = opened.granted;
@@ -112,7 +112,9 @@ impl Sampler {
         };
         let source: Box<dyn SampleSource> = match subject.event.weight {
             Weight::Blocked => Box::new(BlockedTimes::new(opened.rings, options.min_block)),
-            Weight::One | Weight::Events | Weight::Field(_) => Box::new(opened.rings),
+            Weight::One | Weight::Events | Weight::Field(_) | Weight::Calls | Weight::Requested => {
+                Box::new(opened.rings)
+            }
         };
         let unwinder = match granted.copies {
             true => unwinder,

@@ -28,7 +28,7 @@ pub(super) enum Operand {
     In(Register),
 }
 
-/// When to jump. Values are compared without sign.
+/// When to jump. Values are compared without sign, but where it is said.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(super) enum Condition {
@@ -37,6 +37,8 @@ pub(super) enum Condition {
     AtLeast = 0x30,
     NotEqual = 0x50,
     Below = 0xa0,
+    /// With sign.
+    Greater = 0x60,
 }
 
 /// The kernel's functions that the program calls (`enum bpf_func_id`).
@@ -44,6 +46,7 @@ pub(super) enum Condition {
 #[repr(i32)]
 pub(super) enum Helper {
     MapLookup = 1,
+    Random = 7,
     ProcessorId = 8,
     PidTgid = 14,
     PerfEventOutput = 25,
@@ -69,7 +72,11 @@ pub(super) struct Bytecode {
 
 const ADD: u8 = 0x07;
 const SUBTRACT: u8 = 0x17;
+const MULTIPLY: u8 = 0x27;
 const AND: u8 = 0x57;
+/// What an instruction on memory that others change, too, does: adds, or exchanges; the register becomes what was there.
+const FETCH_AND_ADD: i32 = 0x01;
+const EXCHANGE: i32 = 0xe1;
 const MOVE: u8 = 0xb7;
 const JUMP: u8 = 0x05;
 /// The operand is a register rather than a constant.
@@ -101,6 +108,20 @@ impl Bytecode {
 
     pub(super) fn subtract(&mut self, to: Register, operand: Operand) {
         self.with_operand(SUBTRACT, to, operand);
+    }
+
+    pub(super) fn multiply(&mut self, to: Register, operand: Operand) {
+        self.with_operand(MULTIPLY, to, operand);
+    }
+
+    /// Adds `register` to the word at `base + offset`, in one step; `register` becomes what was there.
+    pub(super) fn fetch_and_add(&mut self, base: Register, offset: i16, register: Register) {
+        self.push(0xdb, base, register, offset, FETCH_AND_ADD);
+    }
+
+    /// Exchanges `register` and the word at `base + offset`, in one step.
+    pub(super) fn exchange(&mut self, base: Register, offset: i16, register: Register) {
+        self.push(0xdb, base, register, offset, EXCHANGE);
     }
 
     pub(super) fn and(&mut self, to: Register, operand: Operand) {

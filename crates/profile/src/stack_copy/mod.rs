@@ -7,6 +7,7 @@
 //! however it goes.
 
 mod bytecode;
+mod chance;
 mod namespace;
 mod program;
 mod record;
@@ -15,9 +16,11 @@ mod sys;
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use self::chance::Chance;
 use self::namespace::PidNamespace;
 use self::program::Trigger;
 use self::sys::{Map, MapKind, Program, ProgramKind};
+use crate::allocators::Probe;
 use crate::beam::ProcessLayout;
 use crate::kernel_event::KernelEvent;
 
@@ -57,13 +60,16 @@ struct Maps {
     threads: Map,
     /// By processor: the event whose ring takes the records.
     output: Map,
+    /// What decides which calls become samples, where not each event is one.
+    chance: Option<Chance>,
 }
 
 /// The program, loaded.
 #[derive(Debug)]
 pub(crate) struct StackCopier {
     maps: Maps,
-    program: Program,
+    /// One; for probes one for each.
+    programs: Vec<Program>,
     /// Where threads have the numbers that the program knows them by; `None` for the machine's own.
     namespace: Option<PidNamespace>,
 }
@@ -77,42 +83,57 @@ impl StackCopier {
     pub(crate) fn load(
         pid: u32,
         cpus: u32,
-        event: KernelEvent,
+        event: &KernelEvent,
         process: Option<&ProcessLayout>,
     ) -> io::Result<Self> {
         if !cfg!(target_arch = "x86_64") {
             return Err(io::ErrorKind::Unsupported.into());
         }
+        let one_in = match event {
+            KernelEvent::Probes(probes) => Some(probes.one_in),
+            KernelEvent::Software(_) | KernelEvent::Tracepoint(_) => None,
+        };
         let maps = Maps {
+            chance: one_in.map(|it| Chance::new(it, cpus)).transpose()?,
             scratch: Map::new(MapKind::Array, record::LARGEST, cpus)?,
             threads: Map::new(MapKind::Hash, thread::SIZE, THREADS)?,
             output: Map::new(MapKind::PerfEventArray, size_of::<u32>(), cpus)?,
         };
         let namespace = PidNamespace::of(pid);
-        let (kind, trigger) = match event {
-            KernelEvent::Software(_) => (ProgramKind::PerfEvent, Trigger::Event),
+        let (kind, triggers) = match event {
+            KernelEvent::Software(_) => (ProgramKind::PerfEvent, vec![Trigger::Event]),
             KernelEvent::Tracepoint(tracepoint) => {
                 let number = namespace.map_or(Some(pid), |_| namespace::number_inside(pid));
                 let process = number.ok_or(io::ErrorKind::NotFound)?;
                 let field = tracepoint.field;
-                (
-                    ProgramKind::Tracepoint,
-                    Trigger::Tracepoint { process, field },
-                )
+                let trigger = Trigger::Tracepoint { process, field };
+                (ProgramKind::Tracepoint, vec![trigger])
+            }
+            KernelEvent::Probes(probes) => {
+                let by_bytes = probes.by_bytes;
+                let function = |it: &Probe| Trigger::Function {
+                    size: it.size,
+                    by_bytes,
+                };
+                let triggers = probes.places.iter().map(function);
+                (ProgramKind::Probe, triggers.collect())
             }
         };
-        let code = program::program(&maps, trigger, process, namespace);
-        let code = code.ok_or(io::ErrorKind::InvalidData)?;
-        let program = Program::load(kind, &code, NAME)?;
+        let programs = triggers.into_iter().map(|trigger| {
+            let code = program::program(&maps, trigger, process, namespace);
+            let code = code.ok_or(io::ErrorKind::InvalidData)?;
+            Program::load(kind, &code, NAME)
+        });
+        let programs = programs.collect::<io::Result<_>>()?;
         Ok(Self {
             maps,
-            program,
+            programs,
             namespace,
         })
     }
 
-    pub(crate) fn program(&self) -> BorrowedFd<'_> {
-        self.program.as_fd()
+    pub(crate) fn program(&self, number: usize) -> Option<BorrowedFd<'_>> {
+        self.programs.get(number).map(Program::as_fd)
     }
 
     /// Makes `event` the output of a processor.
@@ -137,6 +158,8 @@ impl StackCopier {
 
 #[cfg(test)]
 mod tests {
+    use crate::allocators;
+    use crate::kernel_event::Probes;
     use crate::tracepoint::{Field, Tracepoint};
 
     use super::*;
@@ -151,10 +174,19 @@ mod tests {
         };
         let tracepoint = |field| KernelEvent::Tracepoint(Tracepoint { number: 1, field });
         let [short, long] = [4, 8].map(|size| tracepoint(Some(Field { offset: 24, size })));
-        let events = [KernelEvent::Software(0), tracepoint(None), short, long];
-        for (process, event) in
-            (events.map(|it| (None, it)).into_iter()).chain(events.map(|it| (Some(&layout), it)))
-        {
+        let probes = |by_bytes| {
+            let places = allocators::find(std::process::id(), &allocators::ALLOCATE);
+            KernelEvent::Probes(Probes {
+                places: places.unwrap(),
+                by_bytes,
+                one_in: 100,
+            })
+        };
+        let software = KernelEvent::Software(0);
+        let (calls, bytes) = (probes(false), probes(true));
+        let events = [software, tracepoint(None), short, long, calls, bytes];
+        let with = |process| events.iter().map(move |event| (process, event));
+        for (process, event) in with(None).chain(with(Some(&layout))) {
             match StackCopier::load(std::process::id(), 4, event, process) {
                 Ok(copier) => copier.set_thread(std::process::id(), ThreadStack::default()),
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {

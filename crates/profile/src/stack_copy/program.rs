@@ -10,8 +10,10 @@ use super::bytecode::{
     Bytecode, Condition, Helper, Label, Operand, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, Register,
     STACK,
 };
+use super::chance::{self, state};
 use super::record::{LARGEST_ERLANG, LARGEST_NATIVE, offset};
 use super::{Maps, PidNamespace, thread};
+use crate::allocators::{Argument, Size};
 use crate::beam::{self, ProcessLayout};
 use crate::tracepoint::Field;
 
@@ -43,6 +45,9 @@ const ERLANG_END: i16 = -24;
 const PROCESS_WORDS: i16 = ERLANG_END - ProcessLayout::SPAN;
 const SAVED: i16 = PROCESS_WORDS - SAVED_WORDS * 8;
 const IDENTIFIER: i16 = SAVED - 8;
+/// What the sample stands for, and the processor's state, where calls are chosen by chance.
+const STANDS_FOR: i16 = IDENTIFIER - 8;
+const STATE: i16 = STANDS_FOR - 8;
 /// Words at the beginning of a native stack among which the functions that were called first have
 /// saved their callers' registers.
 const SAVED_WORDS: i16 = 24;
@@ -63,7 +68,26 @@ pub(super) enum Trigger {
         /// What its samples weigh by.
         field: Option<Field>,
     },
+    /// The beginning of a function of the process's.
+    Function {
+        /// How it says how many bytes it is asked for.
+        size: Size,
+        /// Bytes are counted, rather than calls.
+        by_bytes: bool,
+    },
 }
+
+/// Where a function has its first arguments in `struct pt_regs` of x86-64.
+const fn register_of(argument: Argument) -> i16 {
+    match argument {
+        Argument::First => 112,
+        Argument::Second => 104,
+        Argument::Third => 96,
+    }
+}
+
+/// Nobody has that much memory (2 to this power): the call will fail.
+const MOST_BYTES_BITS: u32 = 47;
 
 /// Throughout: R6 the program's argument, R7 the record, R8 the stack pointer, then the length of the
 /// native copy, R9 what is known of the thread, then the length of the Erlang copy.
@@ -77,6 +101,8 @@ struct Writer<'m> {
     erlang: Label,
     /// Leaves the sample to the kernel, which writes it without copies.
     plain: Label,
+    /// Ends without a sample.
+    passed: Label,
 }
 
 /// The program; `process` is where the fields of an Erlang process are, if the thread may run one, and
@@ -88,7 +114,7 @@ pub(super) fn program(
     namespace: Option<PidNamespace>,
 ) -> Option<Vec<u64>> {
     let mut code = Bytecode::default();
-    let [native, guess, erlang, plain] = [(); 4].map(|()| code.label());
+    let [native, guess, erlang, plain, passed] = [(); 5].map(|()| code.label());
     let mut writer = Writer {
         code,
         maps,
@@ -98,10 +124,13 @@ pub(super) fn program(
         guess,
         erlang,
         plain,
+        passed,
     };
     writer.code.set(R6, In(R1));
-    if let Trigger::Tracepoint { process, .. } = trigger {
-        writer.only(process);
+    match trigger {
+        Trigger::Event => {}
+        Trigger::Tracepoint { process, .. } => writer.only(process),
+        Trigger::Function { size, by_bytes } => writer.choose(size, by_bytes)?,
     }
     writer.begin();
     writer.thread();
@@ -145,6 +174,10 @@ impl Writer<'_> {
         let value = match self.trigger {
             Trigger::Event => Some((SAMPLE_PERIOD, 8)),
             Trigger::Tracepoint { field, .. } => field.map(|it| (it.offset, it.size)),
+            Trigger::Function { .. } => {
+                code.load(R1, STACK, STANDS_FOR);
+                return code.store(R7, offset::VALUE, In(R1));
+            }
         };
         match value {
             None => return code.store(R7, offset::VALUE, Value(1)),
@@ -152,6 +185,67 @@ impl Writer<'_> {
             Some((offset, _)) => code.load(R1, R6, offset),
         }
         code.store(R7, offset::VALUE, In(R1));
+    }
+
+    /// Goes on where the call becomes a sample.
+    fn choose(&mut self, size: Size, by_bytes: bool) -> Option<()> {
+        let chance = self.maps.chance.as_ref()?;
+        self.requested(size, by_bytes);
+        let (code, passed) = (&mut self.code, self.passed);
+        code.call(Helper::ProcessorId);
+        code.store_u32(STACK, KEY, R0);
+        lookup(code, chance.states.raw());
+        code.jump_if(R0, Condition::Equal, Value(0), passed);
+        code.set(R9, In(R0));
+        code.set(R1, Value(0));
+        code.subtract(R1, In(R8));
+        code.fetch_and_add(R9, state::LEFT, R1);
+        code.jump_if(R1, Condition::Greater, In(R8), passed);
+        // What was asked for beyond, and the mean.
+        code.subtract(R8, In(R1));
+        code.add(R8, Value(chance.one_in.cast_signed()));
+        if chance.one_in <= 1 {
+            code.set(R8, Value(1));
+        }
+        code.store(STACK, STANDS_FOR, In(R8));
+        code.call(Helper::Random);
+        code.and(R0, Value(chance::DRAWS.cast_signed() - 1));
+        code.store_u32(STACK, KEY, R0);
+        lookup(code, chance.draws.raw());
+        code.jump_if(R0, Condition::Equal, Value(0), passed);
+        code.load(R1, R0, 0);
+        code.store(R9, state::LEFT, In(R1));
+        code.set(R1, Value(1));
+        code.exchange(R9, state::BUSY, R1);
+        code.jump_if(R1, Condition::NotEqual, Value(0), passed);
+        code.store(STACK, STATE, In(R9));
+        Some(())
+    }
+
+    /// R8 becomes the bytes that the function is asked for, or 1.
+    fn requested(&mut self, size: Size, by_bytes: bool) {
+        let [fits, passed] = [self.code.label(), self.passed];
+        let code = &mut self.code;
+        if size == Size::Resize {
+            code.load(R1, R6, register_of(Argument::First));
+            code.jump_if(R1, Condition::Equal, Value(0), passed);
+        }
+        if !by_bytes {
+            return code.set(R8, Value(1));
+        }
+        match size {
+            Size::Resize => code.load(R8, R6, register_of(Argument::Second)),
+            Size::Argument(argument) => code.load(R8, R6, register_of(argument)),
+            Size::Product => {
+                code.load(R8, R6, register_of(Argument::First));
+                code.load(R1, R6, register_of(Argument::Second));
+                code.multiply(R8, In(R1));
+            }
+        }
+        code.set_u64(R1, 1 << MOST_BYTES_BITS);
+        code.jump_if(R8, Condition::Below, In(R1), fits);
+        code.jump(passed);
+        code.place(fits);
     }
 
     /// Leaves the threads of other processes alone.
@@ -324,16 +418,33 @@ impl Writer<'_> {
         code.set_u32(R3, u32::MAX);
         code.set(R4, In(R7));
         code.call(Helper::PerfEventOutput);
+        self.release();
+        let code = &mut self.code;
         for refusal in [NOT_ON_THIS_CPU, NO_SUCH_OUTPUT] {
             code.jump_if(R0, Condition::Equal, Value(refusal), self.plain);
         }
         // A tracepoint's answer holds for all who look at it, other profilers too.
         code.exit(match self.trigger {
-            Trigger::Event => 0,
+            Trigger::Event | Trigger::Function { .. } => 0,
             Trigger::Tracepoint { .. } => 1,
         });
         code.place(self.plain);
+        self.release();
+        let code = &mut self.code;
         code.exit(1);
+        // The kernel refuses instructions that nothing leads to.
+        if let Trigger::Function { .. } = self.trigger {
+            code.place(self.passed);
+            code.exit(0);
+        }
+    }
+
+    /// Gives the processor's record to the next that comes by.
+    fn release(&mut self) {
+        if let Trigger::Function { .. } = self.trigger {
+            self.code.load(R1, STACK, STATE);
+            self.code.store(R1, state::BUSY, Value(0));
+        }
     }
 }
 

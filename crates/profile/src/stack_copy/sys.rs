@@ -24,6 +24,8 @@ pub(super) enum MapKind {
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub(super) enum ProgramKind {
+    /// At places in code, a process's own too.
+    Probe = 2,
     Tracepoint = 5,
     PerfEvent = 7,
 }

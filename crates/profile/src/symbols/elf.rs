@@ -145,6 +145,41 @@ fn exported_by(
     Ok(found.collect())
 }
 
+/// Where the mapped file can be read, and where in it the functions begin that have one of these names.
+pub(crate) fn defined(
+    pid: u32,
+    mapping: &Mapping,
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> Option<(PathBuf, Vec<(String, u64)>)> {
+    let mut files = files_of(pid, mapping).into_iter();
+    files.find_map(|file| {
+        let found = defined_by(&file, is_wanted).ok()?;
+        Some((file, found))
+    })
+}
+
+fn defined_by(path: &Path, is_wanted: &dyn Fn(&str) -> bool) -> io::Result<Vec<(String, u64)>> {
+    let cache = ReadCache::new(open(path)?);
+    let file = object::File::parse(&cache).map_err(io::Error::other)?;
+    let symbols = file.dynamic_symbols().chain(file.symbols());
+    let found = symbols.filter_map(|symbol| {
+        let name = symbol.name().ok().filter(|name| is_wanted(name))?;
+        let is_code = symbol.is_definition() && symbol.kind() == SymbolKind::Text;
+        let offset = file_offset(&file, symbol.address()).filter(|_| is_code)?;
+        Some((name.to_owned(), offset))
+    });
+    Ok(found.collect())
+}
+
+/// Where in the file the byte at a stated address is.
+fn file_offset<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, address: u64) -> Option<u64> {
+    file.segments().find_map(|segment| {
+        let (offset, size) = segment.file_range();
+        let into = address.checked_sub(segment.address())?;
+        (into < size).then(|| offset.saturating_add(into))
+    })
+}
+
 fn add_symbols<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, builder: &mut Builder) {
     let is_code = |symbol: &object::Symbol<'d, '_, R>| match symbol.kind() {
         SymbolKind::Text => true,

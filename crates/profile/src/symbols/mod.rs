@@ -24,7 +24,7 @@ use linux::Status;
 use linux::maps;
 use measure::Time;
 
-pub(crate) use self::elf::exported;
+pub(crate) use self::elf::{defined, exported};
 pub(crate) use self::files::{files_of, open as open_file, vdso_image};
 pub use self::go::go_functions;
 pub(crate) use self::go::is_go;

@@ -28,7 +28,7 @@ pub(crate) fn by_frame_pointers() -> Box<dyn Unwinder> {
 }
 
 /// The unwinder for a process and an event.
-pub(crate) fn choose(pid: u32, stacks: Stacks, event: KernelEvent) -> Chosen {
+pub(crate) fn choose(pid: u32, stacks: Stacks, event: &KernelEvent) -> Chosen {
     let plain = Chosen {
         unwinder: by_frame_pointers(),
         note: None,
@@ -53,7 +53,7 @@ pub(crate) fn choose(pid: u32, stacks: Stacks, event: KernelEvent) -> Chosen {
     }
 }
 
-fn for_beam(pid: u32, event: KernelEvent, emulator: &Mapping) -> Chosen {
+fn for_beam(pid: u32, event: &KernelEvent, emulator: &Mapping) -> Chosen {
     let (vm, unfamiliar) = match look_into(pid, emulator) {
         Ok(vm) => (Some(vm), None),
         Err(why) => (None, Some(why)),
@@ -87,7 +87,7 @@ fn for_beam(pid: u32, event: KernelEvent, emulator: &Mapping) -> Chosen {
 /// The program that copies stacks; what to say where there is none.
 fn copier(
     pid: u32,
-    event: KernelEvent,
+    event: &KernelEvent,
     process: Option<&ProcessLayout>,
 ) -> Result<Arc<StackCopier>, String> {
     let last = cpus::online().into_iter().max().unwrap_or(0);

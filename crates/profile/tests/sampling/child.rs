@@ -216,6 +216,7 @@ fn tasks() {
             "brk" => moves_the_break,
             "getppid" => asks_for_the_parent,
             "sleep" => sleeps,
+            "allocate" => memory::allocates,
             other => panic!("no task {other:?}"),
         };
         (0..times).for_each(|_| task());
@@ -258,6 +259,64 @@ fn sleeps() {
     let length = [0i64, 50_000_000];
     black_box(call(libc::SYS_nanosleep, [length.as_ptr() as i64, 0, 0, 0]));
     black_box(length);
+}
+
+/// Memory of the C library's allocator.
+#[allow(unsafe_code)]
+pub(crate) mod memory {
+    use std::hint::black_box;
+    use std::ptr;
+
+    /// By each function: its name, its calls of what allocates, and the bytes that it asks for; each frees once.
+    pub(crate) const ALLOCATE: [(&str, u64, u64); 4] = [
+        ("::by_malloc", 1, 1000),
+        ("::by_calloc", 1, 3 * 500),
+        ("::by_realloc", 2, 200 + 2000),
+        ("::by_posix_memalign", 1, 4000),
+    ];
+
+    #[inline(never)]
+    pub(super) fn allocates() {
+        by_malloc();
+        by_calloc();
+        by_realloc();
+        by_posix_memalign();
+    }
+
+    #[inline(never)]
+    fn by_malloc() {
+        // SAFETY: here and below, what was allocated is given back once, and touched no more.
+        unsafe { libc::free(black_box(libc::malloc(1000))) };
+        black_box(());
+    }
+
+    #[inline(never)]
+    fn by_calloc() {
+        // SAFETY: as above.
+        unsafe { libc::free(black_box(libc::calloc(3, 500))) };
+        black_box(());
+    }
+
+    #[inline(never)]
+    fn by_realloc() {
+        // SAFETY: as above.
+        unsafe {
+            let first = black_box(libc::realloc(ptr::null_mut(), 200));
+            libc::free(black_box(libc::realloc(first, 2000)));
+        }
+        black_box(());
+    }
+
+    #[inline(never)]
+    fn by_posix_memalign() {
+        let mut memory = ptr::null_mut();
+        // SAFETY: as above; the address is written to a variable that outlives the call.
+        unsafe {
+            libc::posix_memalign(&raw mut memory, 64, 4000);
+            libc::free(black_box(memory));
+        }
+        black_box(());
+    }
 }
 
 /// Touches memory that was not there before, and gives it back.

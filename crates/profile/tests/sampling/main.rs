@@ -3,6 +3,7 @@
 // All of it is test code; the children end themselves when their parent has gone.
 #![allow(clippy::unwrap_used, clippy::exit)]
 
+mod allocations;
 mod binaries;
 mod child;
 mod erlang;

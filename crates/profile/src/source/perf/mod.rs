@@ -24,8 +24,8 @@ pub(crate) use open::{Capabilities, open};
 #[derive(Debug)]
 pub(crate) struct PerfEvents {
     fds: Vec<OwnedFd>,
-    /// The tracepoint that the copier's program shall run at.
-    trigger: Option<(OwnedFd, Arc<StackCopier>)>,
+    /// What makes the copier's programs run for all threads at once.
+    triggers: Vec<Trigger>,
     /// Whether the events count the records that did not fit into a ring.
     count_lost: bool,
 }
@@ -35,11 +35,8 @@ impl PerfEvents {
     pub(crate) fn enable(&self) -> io::Result<()> {
         let mut events = self.fds.iter();
         events.try_for_each(|event| sys::enable(event.as_fd()))?;
-        let Some((event, copier)) = &self.trigger else {
-            return Ok(());
-        };
-        // From here on it runs; what it writes to is switched on already.
-        sys::set_program(event.as_fd(), copier.program())
+        // From here on they run; what they write to is switched on already.
+        self.triggers.iter().try_for_each(Trigger::enable)
     }
 
     /// Switches all events off; what cannot be switched off ends with its descriptor.
@@ -60,6 +57,23 @@ impl PerfEvents {
     fn counted(&self) -> Option<u64> {
         let counts = self.fds.iter().map(|event| sys::counted(event.as_fd()));
         counts.sum::<Result<u64, _>>().ok()
+    }
+}
+
+/// An event that makes a program of the copier's run, whatever thread it happens in.
+#[derive(Debug)]
+struct Trigger {
+    event: OwnedFd,
+    copier: Arc<StackCopier>,
+    /// Which of the programs.
+    program: usize,
+}
+
+impl Trigger {
+    fn enable(&self) -> io::Result<()> {
+        let program = self.copier.program(self.program);
+        let program = program.ok_or(io::ErrorKind::NotFound)?;
+        sys::set_program(self.event.as_fd(), program)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! An event that new threads inherit cannot have a ring unless it is bound to a processor, hence
 //! threads times processors. Where a program copies stacks, each processor has one event more, which
-//! owns the ring and takes what the program writes. A tracepoint runs the program for all threads at once: those of
+//! owns the ring and takes what the program writes. A tracepoint, or a probe in the process, runs the program for all threads at once: those of
 //! the process have events that tell their names and ends, and take no samples.
 
 use std::collections::HashMap;
@@ -15,7 +15,8 @@ use perf_event_open_sys::bindings as b;
 use rustix::io::Errno;
 
 use super::sys::{self, RingMap};
-use super::{PerfEvents, PerfRings, Ring, permission};
+use super::{PerfEvents, PerfRings, Ring, Trigger, permission};
+use crate::allocators::Probe;
 use crate::events::Weight;
 use crate::kernel_event::KernelEvent;
 use crate::options::Options;
@@ -63,9 +64,12 @@ pub(crate) struct Capabilities {
 pub(crate) fn open(
     pid: u32,
     options: &Options,
-    event: KernelEvent,
+    event: &KernelEvent,
     unwinder: &dyn Unwinder,
 ) -> Result<Opened, Error> {
+    if event.needs_program() && unwinder.copier().is_none() {
+        return Err(permission::needs_program(&options.event.name));
+    }
     let mut wanted = Capabilities {
         kernel: options.kernel,
         threads_only: true,
@@ -79,6 +83,9 @@ pub(crate) fn open(
             Err(Failure::Refused(errno)) => errno,
         };
         match refused {
+            Errno::ACCESS | Errno::PERM if event.needs_program() => {
+                return Err(permission::needs_program(&options.event.name));
+            }
             Errno::ACCESS | Errno::PERM if wanted.copies => wanted.copies = false,
             Errno::ACCESS | Errno::PERM if options.event.is_of_kernel() => {
                 return Err(permission::of_kernel(pid, &options.event.kernel_name));
@@ -89,7 +96,7 @@ pub(crate) fn open(
             Errno::INVAL | Errno::TOOBIG if wanted.count_lost => wanted.count_lost = false,
             // Kernels before 5.13 do not know `inherit_thread`.
             Errno::INVAL | Errno::TOOBIG if wanted.threads_only => wanted.threads_only = false,
-            Errno::INVAL if wanted.copies => wanted.copies = false,
+            Errno::INVAL if wanted.copies && !event.needs_program() => wanted.copies = false,
             Errno::INVAL => return Err(permission::invalid(options.frequency)),
             Errno::NOSYS | Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV => {
                 return Err(Error::NotSupported {
@@ -117,12 +124,12 @@ fn open_with(
     wanted: Capabilities,
     pid: u32,
     options: &Options,
-    event: KernelEvent,
+    event: &KernelEvent,
     unwinder: &dyn Unwinder,
 ) -> Result<Opened, Failure> {
     let mut opener = Opener {
         attr: attributes(options, event, wanted, unwinder),
-        event,
+        event: event.clone(),
         cpus: cpus::online().into_iter().collect(),
         ring_pages: ring_pages(options, wanted.copies),
         copier: unwinder.copier().filter(|_| wanted.copies),
@@ -134,7 +141,7 @@ fn open_with(
         pid,
     };
     opener.outputs()?;
-    let trigger = opener.trigger()?;
+    let triggers = opener.triggers()?;
     for _ in 0..LISTINGS {
         let mut new = threads::ids(pid);
         new.retain(|tid| !opener.opened.contains(tid));
@@ -153,7 +160,7 @@ fn open_with(
     }
     let events = Arc::new(PerfEvents {
         fds: opener.fds,
-        trigger,
+        triggers,
         count_lost: wanted.count_lost,
     });
     let rings = opener.rings.into_iter().map(|owned| owned.ring).collect();
@@ -170,7 +177,7 @@ fn open_with(
 
 fn attributes(
     options: &Options,
-    event: KernelEvent,
+    event: &KernelEvent,
     wanted: Capabilities,
     unwinder: &dyn Unwinder,
 ) -> b::perf_event_attr {
@@ -291,18 +298,35 @@ impl Opener {
         Ok(())
     }
 
-    /// Opens the tracepoint that the copier's program shall run at, where that is the event.
-    fn trigger(&self) -> Result<Option<(OwnedFd, Arc<StackCopier>)>, Failure> {
-        let (Some(copier), true) = (&self.copier, self.event.is_tracepoint()) else {
-            return Ok(None);
+    /// Opens the tracepoint, or the probes, that the copier's programs shall run at, where that is the event.
+    fn triggers(&self) -> Result<Vec<Trigger>, Failure> {
+        let Some(copier) = &self.copier else {
+            return Ok(Vec::new());
         };
-        let mut attr = b::perf_event_attr::default();
-        attr.size = size_of::<b::perf_event_attr>() as u32;
-        (attr.type_, attr.config) = self.event.attribute();
-        attr.set_disabled(1);
         let cpu = self.cpus.first().copied().unwrap_or(0);
-        let fd = sys::open(&attr, None, cpu).map_err(|error| self.refused(error))?;
-        Ok(Some((fd, Arc::clone(copier))))
+        let events = match &self.event {
+            KernelEvent::Software(_) => Vec::new(),
+            KernelEvent::Tracepoint(_) => {
+                let mut attr = b::perf_event_attr::default();
+                attr.size = size_of::<b::perf_event_attr>() as u32;
+                (attr.type_, attr.config) = self.event.attribute();
+                attr.set_disabled(1);
+                vec![sys::open(&attr, None, cpu)]
+            }
+            KernelEvent::Probes(probes) => {
+                let places = probes.places.iter();
+                let open = |it: &Probe| sys::open_probe(&it.path, it.offset, self.pid, cpu);
+                places.map(open).collect()
+            }
+        };
+        let triggers = events.into_iter().enumerate().map(|(program, event)| {
+            Ok(Trigger {
+                event: event.map_err(|error| self.refused(error))?,
+                copier: Arc::clone(copier),
+                program,
+            })
+        });
+        triggers.collect()
     }
 
     fn refused(&self, error: io::Error) -> Failure {
@@ -326,9 +350,10 @@ impl Opener {
                 },
             };
             if let Some(copier) = &self.copier
-                && !self.event.is_tracepoint()
+                && self.event.is_of_thread()
+                && let Some(program) = copier.program(0)
             {
-                let set = sys::set_program(fd.as_fd(), copier.program());
+                let set = sys::set_program(fd.as_fd(), program);
                 set.map_err(|error| self.refused(error))?;
             }
             let id = sys::id(fd.as_fd()).map_err(|e| self.fatal("read an event's number", e))?;

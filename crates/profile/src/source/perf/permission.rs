@@ -54,6 +54,15 @@ pub(crate) fn of_kernel(pid: u32, event: &str) -> Error {
     }
 }
 
+/// An event that only a program in the kernel can take.
+pub(crate) fn needs_program(event: &str) -> Error {
+    Error::Options(Problem::new(
+        format!("{event} cannot be counted"),
+        "a program in the kernel counts it and copies the stack, which was not wanted or is not allowed",
+        "take whole stacks, and run as root or give bellows the capabilities BPF and PERFMON, on Linux 5.15 or later",
+    ))
+}
+
 /// The note of a profile that had to do without the kernel.
 pub(crate) fn user_space_only() -> String {
     let level = machine::sysctl(PARANOID).map_or("unknown".to_owned(), |level| level.to_string());

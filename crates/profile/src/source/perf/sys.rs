@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr::{self, NonNull};
@@ -27,6 +28,24 @@ pub(crate) fn open(attr: &perf_event_attr, tid: Option<u32>, cpu: u32) -> io::Re
     }
     // SAFETY: the kernel has just made this descriptor, and nobody else knows of it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Opens an event at a place in the code of a process: each time one of its threads comes by there.
+pub(crate) fn open_probe(path: &CStr, offset: u64, pid: u32, cpu: u32) -> io::Result<OwnedFd> {
+    let mut attr = perf_event_attr::default();
+    attr.size = size_of::<perf_event_attr>() as u32;
+    attr.type_ = probe_type()?;
+    attr.__bindgen_anon_3.config1 = path.as_ptr() as u64;
+    attr.__bindgen_anon_4.config2 = offset;
+    attr.set_disabled(1);
+    // The path outlives the call, which reads it up to its zero byte.
+    open(&attr, Some(pid), cpu)
+}
+
+/// The number of the kernel's `uprobe` events, which it tells in sysfs.
+fn probe_type() -> io::Result<u32> {
+    let text = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
+    text.trim().parse().map_err(io::Error::other)
 }
 
 /// Switches an event and all that inherited from it on.

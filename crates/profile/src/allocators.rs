@@ -1,0 +1,144 @@
+//! The functions by which a program allocates, and where a process has them.
+
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::sync::Arc;
+
+use linux::maps::{self, Mapping};
+use measure::Problem;
+
+use crate::Error;
+use crate::symbols;
+
+/// What allocators of a program's own put in front of the C library's names: jemalloc, and jemalloc in Rust.
+const PREFIXES: [&str; 2] = ["je_", "_rjem_"];
+/// A process may map any number of files.
+const MOST_PROBES: usize = 64;
+
+/// A function of an allocator, and where its arguments say how many bytes are meant.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Function {
+    name: &'static str,
+    size: Size,
+}
+
+/// Where a function's arguments say how many bytes are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
+    Argument(Argument),
+    /// The first two, multiplied.
+    Product,
+    /// The second, unless the first is a null pointer: then the function hands on to `malloc`.
+    Resize,
+}
+
+/// One of a function's first arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Argument {
+    First,
+    Second,
+    Third,
+}
+
+/// What allocates.
+pub(crate) static ALLOCATE: [Function; 6] = [
+    function("malloc", Size::Argument(Argument::First)),
+    function("calloc", Size::Product),
+    function("realloc", Size::Resize),
+    function("aligned_alloc", Size::Argument(Argument::Second)),
+    function("memalign", Size::Argument(Argument::Second)),
+    function("posix_memalign", Size::Argument(Argument::Third)),
+];
+
+/// What gives back. The size is never used.
+pub(crate) static FREE: [Function; 1] = [function("free", Size::Argument(Argument::First))];
+
+const fn function(name: &'static str, size: Size) -> Function {
+    Function { name, size }
+}
+
+/// A place in a file at which a program in the kernel runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Probe {
+    /// The file, as it is seen from here.
+    pub(crate) path: CString,
+    pub(crate) offset: u64,
+    pub(crate) size: Size,
+}
+
+/// Where a process has these functions.
+///
+/// # Errors
+/// It has none of them.
+pub(crate) fn find(pid: u32, functions: &[Function]) -> Result<Arc<[Probe]>, Error> {
+    let maps = maps::maps(pid).unwrap_or_default();
+    let mut seen = BTreeSet::new();
+    let code = maps.iter().filter(|it| maps::is_file(it));
+    let files = code.filter(|it| seen.insert(it.path.to_string()));
+    let probes = files.flat_map(|file| in_file(pid, file, functions));
+    let probes: Arc<[Probe]> = probes.take(MOST_PROBES).collect();
+    if probes.is_empty() {
+        return Err(Error::Options(Problem::new(
+            format!("process {pid} has no function to count allocations at"),
+            "no file that it has mapped has a symbol malloc, as a Go program, or one that was linked statically and \
+             stripped",
+            "take the event mmap-bytes or page-faults",
+        )));
+    }
+    Ok(probes)
+}
+
+/// The functions of one file; those with a prefix where it has no others.
+fn in_file(pid: u32, mapping: &Mapping, functions: &[Function]) -> Vec<Probe> {
+    let known = |name: &str| functions.iter().find(|it| it.name == without_prefix(name));
+    let Some((path, defined)) = symbols::defined(pid, mapping, &|name| known(name).is_some())
+    else {
+        return Vec::new();
+    };
+    let Ok(path) = CString::new(path.into_os_string().into_vec()) else {
+        return Vec::new();
+    };
+    let is_plain = |name: &str| without_prefix(name) == name;
+    let has_plain = defined.iter().any(|(name, _)| is_plain(name));
+    let mut probes: Vec<Probe> = Vec::new();
+    for (name, offset) in defined {
+        let is_same = probes.iter().any(|it| it.offset == offset);
+        let function = known(&name).filter(|_| !is_same && is_plain(&name) == has_plain);
+        probes.extend(function.map(|function| Probe {
+            path: path.clone(),
+            offset,
+            size: function.size,
+        }));
+    }
+    probes
+}
+
+fn without_prefix(name: &str) -> &str {
+    let plain = PREFIXES.iter().find_map(|it| name.strip_prefix(it));
+    plain.unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_c_library_of_this_process_has_all_functions_and_nothing_twice() {
+        let probes = find(std::process::id(), &ALLOCATE).unwrap();
+        let libc: Vec<_> = probes
+            .iter()
+            .filter(|it| it.path.to_string_lossy().contains("libc."))
+            .collect();
+        let places: BTreeSet<_> = libc.iter().map(|it| (&it.path, it.offset)).collect();
+        assert_eq!(places.len(), libc.len());
+        assert!(libc.len() >= 5, "{probes:?}");
+        assert!(libc.iter().all(|it| it.offset > 0));
+    }
+
+    #[test]
+    fn a_process_without_an_allocator_is_told_a_remedy() {
+        let text = find(u32::MAX, &FREE).unwrap_err().problem().sentence();
+        assert!(text.contains("mmap-bytes"), "{text}");
+    }
+}
