@@ -89,7 +89,14 @@ impl Worker {
         process_cpu: Option<Nanos>,
         signals: &Signals,
     ) -> Outcome {
-        let mut begun = self.begun(from, process_cpu);
+        // Sampling may have gone on for a while before this thread runs: the source counts from its beginning.
+        let mut begun = Begun {
+            at: from,
+            own_cpu: thread_cpu(),
+            process_cpu,
+            lost: 0,
+            counted: None,
+        };
         let mut flushed = from;
         let mut timeout = FIRST_TIMEOUT;
         loop {

@@ -160,7 +160,7 @@ pub(super) fn no_samples(profile: &str, event: EventKind) -> Failure {
 /// Which events are sampled.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct EventArgs {
-    /// Event to sample: cpu, off-cpu, page-faults, mmap, brk, …, or a tracepoint such as sched:sched_process_fork. May
+    /// Event to sample: cpu, off-cpu, page-faults, mmap, brk, malloc, …, or a tracepoint such as sched:sched_process_fork. May
     /// be repeated: each has a profile of its own
     #[arg(long = "event", value_name = "EVENT", value_parser = event)]
     events: Vec<String>,
