@@ -11,8 +11,9 @@ mod examples;
 mod screen;
 
 use std::path::Path;
-use std::thread;
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use std::{thread, vec};
 
 use blocks::{Block, blocks, root};
 use screen::{Screen, play};
@@ -126,16 +127,22 @@ fn walk_blocks(screen: Screen, silence: Silence) -> String {
     let (on_default_port, others): (Vec<Block>, Vec<Block>) = blocks()
         .into_iter()
         .partition(|block| block.script.contains(DEFAULT_PORT));
+    let [on_default_port, others] = [on_default_port, others].map(|it| Mutex::new(it.into_iter()));
+    let walk_rest = |queue: &Mutex<vec::IntoIter<Block>>| {
+        let mut faults = String::new();
+        loop {
+            let next = queue.lock().expect("no walk has failed").next();
+            let Some(block) = next else {
+                return faults;
+            };
+            let began = Instant::now();
+            faults += &walk(&block, screen, LIMIT, silence);
+            eprintln!("{} {screen:?}: {:.0?}", block.place, began.elapsed());
+        }
+    };
     thread::scope(|scope| {
-        let threads = [on_default_port, others].map(|blocks| {
-            scope.spawn(move || {
-                let all = blocks.iter().map(|block| {
-                    eprintln!("{} {screen:?}", block.place);
-                    walk(block, screen, LIMIT, silence)
-                });
-                all.collect::<String>()
-            })
-        });
+        let queues = [&on_default_port, &others, &others];
+        let threads = queues.map(|queue| scope.spawn(|| walk_rest(queue)));
         threads.map(|thread| thread.join().expect("walk")).concat()
     })
 }
