@@ -36,12 +36,9 @@ fn without_numbers(name: &str) -> String {
             // The flight recorder writes a number of the class: `A$$Lambda$14.360062456.run`.
             let number = rest.trim_start_matches(['.', '/']);
             let behind = number.trim_start_matches(|it: char| it.is_ascii_digit());
-            let rest = if behind.len() < number.len() {
-                behind
-            } else {
-                rest
-            }
-            .to_owned();
+            let is_number =
+                behind.len() < number.len() && matches!(behind.get(..1), None | Some("."));
+            let rest = if is_number { behind } else { rest }.to_owned();
             let kept = if begin == LAMBDA {
                 at + LAMBDA.len() - 1
             } else {

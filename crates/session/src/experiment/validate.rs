@@ -301,6 +301,15 @@ fn check_fill(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
         let why = ": an exclusive queue belongs to the connection of its consumers";
         return of(why, "leave out {exclusive}");
     }
+    let many = spec.destinations.len() > 1 || spec.num_destinations > 1;
+    if spec.random_routing_keys.is_some() || (many && spec.queue.exchange.is_some()) {
+        let why =
+            " cannot be told where an exchange decides which of several queues gets a message";
+        return of(
+            why,
+            "leave out {exchange} and {random-routing-keys}, or take one queue",
+        );
+    }
     if spec.handling.purge {
         return of(" would be emptied by {purge}", "leave out one of the two");
     }

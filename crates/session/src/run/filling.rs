@@ -48,6 +48,17 @@ pub(super) fn fill(
     if let Some(error) = outcome.error {
         return Err(error.into());
     }
+    let returned = outcome.totals.returned;
+    if returned > 0 {
+        return Err(Error::Failed(Problem::new(
+            format!(
+                "{} of the messages that were to stand in queues reached none",
+                measure::count(returned)
+            ),
+            format!("queue {}", queues(&plan)),
+            "bind the queue to the exchange with the routing key that messages have, or leave out `exchange` and `declare`",
+        )));
+    }
     let completed = outcome.totals.completed;
     if completed == wanted {
         return Ok(());
@@ -103,6 +114,9 @@ fn producer(load: &LoadSpec) -> LoadSpec {
         commit_every: 0,
         request_reply: false,
         recover: None,
+        // A backlog stays until it is consumed, and what reaches no queue is none.
+        ttl: None,
+        mandatory: true,
         consumers,
         handling,
         ..load.clone()

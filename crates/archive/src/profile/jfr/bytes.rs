@@ -6,6 +6,8 @@ use std::borrow::Cow;
 pub(super) const CUT_OFF: &str = "it is cut off";
 /// Values that are read for each byte of a recording: those of a hostile one can be empty, and as many as it likes.
 const VALUES_PER_BYTE: u64 = 4;
+/// Values of one event that are kept.
+const MOST_KEPT: u64 = 16 << 20;
 
 /// Reads a stretch of a recording. All numbers but those of the header are packed, seven bits to a byte.
 #[derive(Clone, Debug)]
@@ -13,6 +15,8 @@ pub(super) struct Bytes<'a> {
     rest: &'a [u8],
     /// Values that may still be read.
     fuel: u64,
+    /// Values that may still be kept.
+    room: u64,
 }
 
 /// A text, or where it is.
@@ -28,6 +32,7 @@ impl<'a> Bytes<'a> {
         Self {
             rest: bytes,
             fuel: VALUES_PER_BYTE.saturating_mul(bytes.len() as u64),
+            room: MOST_KEPT,
         }
     }
 
@@ -84,6 +89,15 @@ impl<'a> Bytes<'a> {
     /// One more value is read.
     pub(super) fn value(&mut self) -> Result<(), String> {
         self.fuel = self.fuel.checked_sub(1).ok_or("too many empty values")?;
+        Ok(())
+    }
+
+    /// One more value is kept.
+    pub(super) fn kept(&mut self) -> Result<(), String> {
+        self.room = self
+            .room
+            .checked_sub(1)
+            .ok_or("an event of too many values")?;
         Ok(())
     }
 

@@ -132,10 +132,16 @@ impl<'a> Chunk<'a> {
                     }
                 }
             }
-            // Only back: anything else would be a circle.
+            // Only back, and none inside another: anything else could be read without end.
             match at.checked_add_signed(before) {
                 _ if before == 0 => return Ok(()),
-                Some(earlier) if earlier < at => at = earlier,
+                Some(earlier) if earlier < at => {
+                    let length = at - earlier;
+                    if event(self.bytes, earlier)?.len() as u64 > length {
+                        return Err("its constants stand in each other".to_owned());
+                    }
+                    at = earlier;
+                }
                 _ => return Err("its constants stand in a circle".to_owned()),
             }
         }
@@ -183,9 +189,11 @@ impl<'a> Chunk<'a> {
         self.constants.get(&(self.classes.id(class)?, key))
     }
 
-    /// Nanoseconds since the chunk began.
-    pub(super) fn ns(&self, ticks: u64) -> u64 {
-        self.length_ns(ticks.saturating_sub(self.start_ticks))
+    /// Nanoseconds since another instant on the wall clock; less than none for what began before it.
+    pub(super) fn since(&self, origin_ns: u64, ticks: u64) -> i128 {
+        let ticks_in = i128::from(ticks) - i128::from(self.start_ticks);
+        let ns_in = ticks_in * 1_000_000_000 / i128::from(self.ticks_per_second);
+        i128::from(self.start_ns) - i128::from(origin_ns) + ns_in
     }
 
     /// A length of time in nanoseconds.

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use super::bytes::{Bytes, Text};
 
+/// Bytes of the names of all types and fields.
+const LONGEST_NAMES: usize = 32 << 20;
 /// Types in types.
 const DEEPEST: usize = 64;
 
@@ -30,6 +32,8 @@ pub(super) struct Field {
 #[derive(Clone, Debug, Default)]
 pub(super) struct JfrTypes {
     by_id: HashMap<u64, JfrType>,
+    /// Bytes of their names.
+    named: usize,
 }
 
 impl JfrType {
@@ -105,6 +109,10 @@ fn element(
     }
     let attribute = |key: &str| attributes.get(key).copied().unwrap_or_default();
     let number = |key: &str| attribute(key).parse().unwrap_or(u64::MAX);
+    classes.named = classes.named.saturating_add(attribute("name").len());
+    if classes.named > LONGEST_NAMES {
+        return Err("its types have names of more than 32 MiB".to_owned());
+    }
     match name {
         "class" => {
             let name = attribute("name").to_owned();

@@ -140,14 +140,14 @@ pub(super) fn looks_like(bytes: &[u8]) -> bool {
 /// Reads a recording. The error says what is wrong with it.
 pub(super) fn read(recording: &[u8]) -> Result<Profile, String> {
     let chunks = chunk::split(recording)?;
-    let counts = count(&chunks)?;
+    let (counts, origin_ns) = count(&chunks)?;
     let Some(row) = counts.iter().position(|&count| count > 0) else {
         return Err("it has no samples: record with the settings `profile`".to_owned());
     };
     let mut reader = Reader {
         sampled: &SAMPLED[row],
         builder: Builder::default(),
-        origin_ns: None,
+        origin_ns,
     };
     for bytes in &chunks {
         reader.chunk(&Chunk::read(bytes)?)?;
@@ -168,11 +168,13 @@ pub(super) fn read(recording: &[u8]) -> Result<Profile, String> {
     Ok(profile)
 }
 
-/// How many samples there are of each event.
-fn count(chunks: &[&[u8]]) -> Result<[u64; SAMPLED.len()], String> {
+/// How many samples there are of each event, and when the first chunk began.
+fn count(chunks: &[&[u8]]) -> Result<([u64; SAMPLED.len()], u64), String> {
     let mut counts = [0; SAMPLED.len()];
+    let mut origin_ns = u64::MAX;
     for bytes in chunks {
         let chunk = Chunk::read(bytes)?;
+        origin_ns = origin_ns.min(chunk.start_ns);
         let ids = SAMPLED.map(|it| chunk.classes.id(it.name));
         for event in chunk.events() {
             let (class, _) = event?;
@@ -182,19 +184,18 @@ fn count(chunks: &[&[u8]]) -> Result<[u64; SAMPLED.len()], String> {
             }
         }
     }
-    Ok(counts)
+    Ok((counts, origin_ns))
 }
 
 struct Reader {
     sampled: &'static Sampled,
     builder: Builder,
     /// When the first chunk began.
-    origin_ns: Option<u64>,
+    origin_ns: u64,
 }
 
 impl Reader {
     fn chunk(&mut self, chunk: &Chunk<'_>) -> Result<(), String> {
-        let origin = *self.origin_ns.get_or_insert(chunk.start_ns);
         let Some(wanted) = chunk.classes.id(self.sampled.name) else {
             return Ok(());
         };
@@ -207,9 +208,7 @@ impl Reader {
             let (id, mut bytes) = event?;
             if id == wanted {
                 let fields = fields(&mut bytes, chunk, wanted)?;
-                let start = chunk.start_ns.saturating_sub(origin);
-                let t = start.saturating_add(chunk.ns(fields.field(class, "startTime").number()));
-                self.sample(&fields, class, t, chunk, &mut stacks)?;
+                self.sample(&fields, class, chunk, &mut stacks)?;
             }
         }
         Ok(())
@@ -219,7 +218,6 @@ impl Reader {
         &mut self,
         fields: &Value,
         class: &JfrType,
-        t: u64,
         chunk: &Chunk<'_>,
         stacks: &mut Stacks<'_>,
     ) -> Result<(), String> {
@@ -230,6 +228,14 @@ impl Reader {
             Weight::Field(name) => number(name),
             Weight::Ticks(name) => chunk.length_ns(number(name)),
         };
+        // What began before the recording is as long as it was in it.
+        let t = chunk.since(self.origin_ns, number("startTime"));
+        let before = u64::try_from(-t).unwrap_or(0);
+        let weight = match self.sampled.weight {
+            Weight::Ticks(_) => weight.saturating_sub(before),
+            _ => weight,
+        };
+        let t = u64::try_from(t).unwrap_or(0);
         let (stack, complete) = stacks.stack(class, number("stackTrace"), builder)?;
         // The recorder's samplers say whom they sampled, other events where they happened.
         let threads = ["sampledThread", "eventThread"];
@@ -257,7 +263,7 @@ impl Reader {
             kernel_event: self.sampled.name.to_owned(),
             unit: self.sampled.unit.to_owned(),
             kind: self.sampled.kind,
-            ..ProfileHeader::new(measure::Time(0), self.origin_ns.unwrap_or(0))
+            ..ProfileHeader::new(measure::Time(0), self.origin_ns)
         };
         let times = profile.samples.first().zip(profile.samples.last());
         profile.span = times.map(|(first, last)| (first.t, last.t));

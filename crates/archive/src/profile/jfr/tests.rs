@@ -301,6 +301,16 @@ fn what_cannot_be_read_is_refused_with_its_reason() {
     endless.extend([0, 1]);
     endless.extend(pool(30, &[(1, vec![])]));
     let forward = [&[1, 0, 0][..], &number(40), &[0, 0]].concat();
+    // Constants that reach into those behind them.
+    let inner = vec![0x7f; 30];
+    let into = constants(0_u64.wrapping_sub(30), false);
+    let mut lists = types.clone();
+    lists.push((31, "nothing", vec![]));
+    lists.push((32, "jdk.types.ThreadGroup", vec![("all", 31, false, true)]));
+    let mut empty = [1, 0, 0, 0].map(number).concat();
+    empty.extend([0, 1]);
+    empty.extend(pool(32, &[(1, number(5))]));
+    empty.extend([0; 9]);
     let mut old = small();
     old[5] = 1;
     let mut unfinished = small();
@@ -314,6 +324,8 @@ fn what_cannot_be_read_is_refused_with_its_reason() {
         ),
         (chunk(&[], &endless, &metadata(&deep)), "too deep"),
         (chunk(&[], &forward, &metadata(&types)), "circle"),
+        (chunk(&[inner], &into, &metadata(&types)), "in each other"),
+        (chunk(&[], &empty, &metadata(&lists)), "without content"),
         (
             chunk(
                 &[vec![SAMPLE as u8]],

@@ -101,6 +101,7 @@ fn of_class(
             for field in &class.fields {
                 let value = of_field(bytes, classes, field, keep, deep)?;
                 if keep {
+                    bytes.kept()?;
                     all.push(value);
                 }
             }
@@ -128,8 +129,13 @@ fn of_field(
     }
     let mut all = Vec::new();
     for _ in 0..bytes.count()? {
+        let left = bytes.len();
         let value = one(bytes)?;
+        if bytes.len() == left {
+            return Err("a list of values without content".to_owned());
+        }
         if keep {
+            bytes.kept()?;
             all.push(value);
         }
     }
