@@ -73,9 +73,13 @@ impl Output {
     }
 
     /// The bytes of a file of this format.
-    pub(crate) fn write(self, profile: &Profile, heading: &Heading) -> Result<Vec<u8>, Problem> {
+    pub(crate) fn write(self, profile: Profile, heading: &Heading) -> Result<Vec<u8>, Problem> {
+        let profile = match self.0.lines {
+            true => profile,
+            false => profile.without_lines(),
+        };
         match self.0.write {
-            Some(write) => write(profile, heading),
+            Some(write) => write(&profile, heading),
             None => Ok(Vec::new()),
         }
     }

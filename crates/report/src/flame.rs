@@ -125,6 +125,7 @@ pub const SVG: Format = Format {
     name: "svg",
     ends: &[".svg"],
     what: "a flame graph for a browser",
+    lines: false,
     read: None,
     write: Some(|profile, heading| {
         let options = FlameOptions {

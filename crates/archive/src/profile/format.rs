@@ -18,6 +18,8 @@ pub struct Format {
     pub ends: &'static [&'static str],
     /// What it is, in a few words.
     pub what: &'static str,
+    /// Whether its files tell lines of source code.
+    pub lines: bool,
     /// How it is read, where it is.
     pub read: Option<Reader>,
     /// How it is written, where it is.
@@ -87,6 +89,7 @@ pub const FORMATS: [Format; 7] = [
         name: "stacks",
         ends: &[".stacks"],
         what: "every sample with its time, as runs keep them",
+        lines: true,
         read: Some(Reader {
             recognises: |it| it.bytes.starts_with(b"{\"header\":"),
             read: |input| {
@@ -106,6 +109,7 @@ pub const FORMATS: [Format; 7] = [
         name: "pprof",
         ends: &[".pb.gz", ".pb", ".pprof"],
         what: "Go's format, which Pyroscope and Parca read, too",
+        lines: true,
         read: Some(Reader {
             recognises: |it| {
                 let named = [".pb", ".pb.gz", ".pprof"]
@@ -124,6 +128,7 @@ pub const FORMATS: [Format; 7] = [
         name: "jfr",
         ends: &[".jfr"],
         what: "Java's flight recorder, and async-profiler",
+        lines: true,
         read: Some(Reader {
             recognises: |it| jfr::looks_like(it.bytes),
             read: |input| {
@@ -138,6 +143,7 @@ pub const FORMATS: [Format; 7] = [
         name: "perf-script",
         ends: &[".perf", ".script"],
         what: "the text of `perf script`",
+        lines: false,
         read: Some(Reader {
             recognises: |it| perf_script::looks_like(it.bytes),
             read: |input| perf_script::read(&mut Read::take(&mut *input.bytes, LARGEST_SCRIPT)),
@@ -148,6 +154,7 @@ pub const FORMATS: [Format; 7] = [
         name: "speedscope",
         ends: &[".speedscope.json"],
         what: "for https://www.speedscope.app",
+        lines: false,
         read: None,
         write: Some(|profile, heading| {
             let made = profile.to_speedscope(&heading.title);
@@ -158,6 +165,7 @@ pub const FORMATS: [Format; 7] = [
         name: "firefox",
         ends: &[".profile.json.gz", ".json.gz"],
         what: "for https://profiler.firefox.com",
+        lines: false,
         read: None,
         write: Some(|profile, heading| {
             let made = profile.to_firefox(&heading.title);
@@ -169,6 +177,7 @@ pub const FORMATS: [Format; 7] = [
         name: "folded",
         ends: &[".folded", ".collapsed", ".txt"],
         what: "a line per stack, as FlameGraph and async-profiler write them",
+        lines: false,
         read: Some(Reader {
             recognises: |_| true,
             read: |input| folded::read(&mut Read::take(&mut *input.bytes, LARGEST_TEXT)),

@@ -1,5 +1,7 @@
 //! Frames: one function each.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 /// The name of a frame whose function could not be found.
@@ -44,7 +46,24 @@ pub enum FrameKind {
     Unknown,
 }
 
-/// One function. Frames are unique by name and module inside a profile.
+/// A line of source code.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SourceLine {
+    /// The file as the compiler was given it; empty where only its number is known.
+    pub file: String,
+    /// Counted from 1.
+    pub number: u32,
+}
+
+impl SourceLine {
+    /// The name of the file without its folders.
+    #[must_use]
+    pub fn file_name(&self) -> &str {
+        self.file.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+/// One function, or one line of it. Frames are unique inside a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Frame {
     /// Name as the symbol table or JIT map writes it, demangled; [`UNKNOWN`] where there is none.
@@ -54,6 +73,9 @@ pub struct Frame {
     pub module: String,
     /// What sort of code it is.
     pub kind: FrameKind,
+    /// The line of the instruction, where it is known and was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<SourceLine>,
 }
 
 impl Frame {
@@ -63,6 +85,22 @@ impl Frame {
             name: name.into(),
             module: module.into(),
             kind,
+            line: None,
+        }
+    }
+
+    /// The frame of a line of this function.
+    #[must_use]
+    pub fn at_line(self, line: Option<SourceLine>) -> Self {
+        Self { line, ..self }
+    }
+
+    /// The function with its line, as far as that is known: `main server.go:14`.
+    #[must_use]
+    pub fn name_with_line(&self) -> Cow<'_, str> {
+        match &self.line {
+            None => Cow::Borrowed(&self.name),
+            Some(line) => format!("{} {}:{}", self.name, line.file_name(), line.number).into(),
         }
     }
 

@@ -1,18 +1,68 @@
 //! A profile with something else in place of functions: modules, groups of threads, classes, whose work it was.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::frames::{Frame, FrameKind, UNKNOWN};
 use super::model::{Profile, Sample, StackNode};
+use super::tree::Interner;
 use super::work::WorkBy;
 use crate::class::Class;
 
 impl Profile {
+    /// The same samples by function alone: all lines of one are one frame.
+    #[must_use]
+    pub fn without_lines(mut self) -> Self {
+        if self.frames.iter().all(|frame| frame.line.is_none()) {
+            return self;
+        }
+        let mut interner = Interner::default();
+        let mut frames = Vec::new();
+        let of_line = std::mem::take(&mut self.frames).into_iter().map(|line| {
+            let function = line.at_line(None);
+            let (frame, new) = interner.frame(&function);
+            frames.extend(new.then_some(function));
+            frame
+        });
+        let of_line: Vec<u32> = of_line.collect();
+        let mut stacks = Vec::new();
+        let mut of_node: Vec<u32> = Vec::with_capacity(self.stacks.len());
+        for node in &self.stacks {
+            let frame = of_line.get(node.frame as usize).copied();
+            let frame = frame.unwrap_or(u32::MAX);
+            let parent = node.parent.and_then(|it| of_node.get(it as usize)).copied();
+            let (merged, new) = interner.node(parent, frame);
+            stacks.extend(new.then_some(StackNode { parent, frame }));
+            of_node.push(merged);
+        }
+        for sample in &mut self.samples {
+            let merged = of_node.get(sample.stack as usize);
+            sample.stack = merged.copied().unwrap_or(u32::MAX);
+        }
+        Self {
+            frames,
+            stacks,
+            ..self
+        }
+    }
+
+    /// The same samples with lines in place of functions, as far as lines are known.
+    #[must_use]
+    pub fn by_line(&self) -> Self {
+        self.with_frames(|frame| (frame.name_with_line(), &frame.module))
+    }
+
+    /// Whether the line of any frame is known.
+    #[must_use]
+    pub fn knows_lines(&self) -> bool {
+        self.frames.iter().any(|frame| frame.line.is_some())
+    }
+
     /// The same samples with modules in place of functions: an Erlang module, a Java class, a library, a program, the
     /// kernel. A module that calls itself counts once.
     #[must_use]
     pub fn by_module(&self) -> Self {
-        self.with_frames(|frame| (module(frame), ""))
+        self.with_frames(|frame| (module(frame).into(), ""))
     }
 
     /// The same samples with functions that can be told apart in another build, too: by their names and modules, libraries
@@ -24,7 +74,8 @@ impl Profile {
             let version = module
                 .find(".so.")
                 .map_or(module.len(), |at| at + ".so".len());
-            (&frame.name, module.get(..version).unwrap_or(module))
+            let module = module.get(..version).unwrap_or(module);
+            (frame.name.as_str().into(), module)
         })
     }
 
@@ -66,7 +117,7 @@ impl Profile {
     }
 
     /// The same stacks of other frames: those of this name and module.
-    fn with_frames<'p>(&'p self, named: impl Fn(&'p Frame) -> (&'p str, &'p str)) -> Self {
+    fn with_frames<'p>(&'p self, named: impl Fn(&'p Frame) -> (Cow<'p, str>, &'p str)) -> Self {
         let mut names = Names::default();
         let of_frame: Vec<u32> = (self.frames.iter())
             .map(|frame| {
@@ -109,18 +160,19 @@ impl Profile {
 /// Frames that are told apart by their names and modules.
 #[derive(Default)]
 struct Names<'n> {
-    known: HashMap<(&'n str, &'n str), u32>,
+    known: HashMap<(Cow<'n, str>, &'n str), u32>,
     frames: Vec<Frame>,
 }
 
 impl<'n> Names<'n> {
-    fn frame(&mut self, name: &'n str, module: &'n str, kind: FrameKind) -> u32 {
+    fn frame(&mut self, name: Cow<'n, str>, module: &'n str, kind: FrameKind) -> u32 {
         let next = self.frames.len() as u32;
-        let frame = *self.known.entry((name, module)).or_insert(next);
-        if frame == next {
-            self.frames.push(Frame::new(name, module, kind));
-        }
-        frame
+        let frames = &mut self.frames;
+        let entry = self.known.entry((name, module));
+        *entry.or_insert_with_key(|(name, module)| {
+            frames.push(Frame::new(name.as_ref(), *module, kind));
+            next
+        })
     }
 }
 

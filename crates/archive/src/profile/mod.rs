@@ -43,7 +43,7 @@ pub use classes::{ClassRules, ClassRulesError};
 pub use fold::{Detail, FoldedNames, NO_THREAD, ThreadGroups};
 pub use folded::{folded_beside, folded_name};
 pub use format::{Beginning, FORMATS, Format, Heading, Input, Reader, Write, format_of_name};
-pub use frames::{Frame, FrameKind, UNKNOWN};
+pub use frames::{Frame, FrameKind, SourceLine, UNKNOWN};
 pub use java::java_method;
 pub use known::{KnownPattern, KnownPatternError};
 pub use merge::Merge;

@@ -92,12 +92,25 @@ impl Profile {
         Self::open_as(&FORMATS, path.as_ref(), None)
     }
 
-    /// Reads a profile, of the event that is named or else of the usual one: of a run folder, or a file in one of these
-    /// formats, told apart by content; gzip is unpacked. Files that were cut off are read as far as they go, with a note.
+    /// The same as [`Profile::open_with_lines`], by function alone.
     ///
     /// # Errors
     /// The file cannot be read or is no profile, or the event was not sampled.
     pub fn open_as(
+        formats: &[Format],
+        path: &Path,
+        event: Option<&str>,
+    ) -> Result<Self, ProfileError> {
+        Self::open_with_lines(formats, path, event).map(Self::without_lines)
+    }
+
+    /// Reads a profile, of the event that is named or else of the usual one: of a run folder, or a file in one of these
+    /// formats, told apart by content; gzip is unpacked. Files that were cut off are read as far as they go, with a note.
+    /// Each line of a function is a frame of its own, where lines are known.
+    ///
+    /// # Errors
+    /// The file cannot be read or is no profile, or the event was not sampled.
+    pub fn open_with_lines(
         formats: &[Format],
         path: &Path,
         event: Option<&str>,

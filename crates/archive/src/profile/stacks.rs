@@ -4,6 +4,7 @@
 //! {"header":{"schema":"bellows.stacks/1","event":"cpu",…}}
 //! {"thread":"1_scheduler"}                             thread 0
 //! {"frame":["main","bellows","native"]}                frame 0: name, module, kind
+//! {"frame":["f","b","native",["f.c",12]]}              frame 1: with a line of source code
 //! {"node":[null,0]}                                    stack 0: parent, frame
 //! {"process":{"id":"<0.123.0>"}}                       Erlang process 0
 //! {"sample":[1200345678,0,0,1,true,1,0]}               t, stack, thread, cpu, complete, weight, process
@@ -23,7 +24,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::frames::{Frame, FrameKind};
+use super::frames::{Frame, FrameKind, SourceLine};
 use super::model::{Profile, ProfileHeader, Sample, StackNode, Unwinding};
 use super::processes::ErlangProcess;
 use super::tree::{self, Interner};
@@ -60,6 +61,7 @@ enum Line<'a> {
         #[serde(borrow)] Cow<'a, str>,
         #[serde(borrow)] Cow<'a, str>,
         FrameKind,
+        #[serde(default, skip_serializing_if = "Option::is_none")] Option<(Cow<'a, str>, u32)>,
     ),
     Node(Option<u32>, u32),
     Process(Cow<'a, ErlangProcess>),
@@ -134,7 +136,9 @@ impl StacksWriter {
         let (id, new) = self.interner.frame(frame);
         if new {
             let (name, module) = (frame.name.as_str().into(), frame.module.as_str().into());
-            self.line(&Line::Frame(name, module, frame.kind));
+            let line = frame.line.as_ref();
+            let line = line.map(|it| (it.file.as_str().into(), it.number));
+            self.line(&Line::Frame(name, module, frame.kind, line));
         }
         id
     }
@@ -439,8 +443,13 @@ impl Reader {
                 }
                 profile.stacks.push(StackNode { parent, frame });
             }
-            Line::Frame(name, module, kind) => {
-                profile.frames.push(Frame::new(name, module, kind));
+            Line::Frame(name, module, kind, line) => {
+                let line = line.map(|(file, number)| SourceLine {
+                    file: file.into_owned(),
+                    number,
+                });
+                let frame = Frame::new(name, module, kind).at_line(line);
+                profile.frames.push(frame);
             }
             Line::Thread(name) => profile.threads.push(name.into_owned()),
             Line::Process(process) => profile.processes.push(process.into_owned()),

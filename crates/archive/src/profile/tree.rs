@@ -111,7 +111,9 @@ impl Builder {
     pub fn frame(&mut self, frame: &Frame) -> u32 {
         let (id, new) = self.interner.frame(frame);
         if new {
-            self.take(2 * (size_of::<Frame>() + frame.name.len() + frame.module.len()) + 64);
+            let file = frame.line.as_ref().map_or(0, |line| line.file.len());
+            let texts = frame.name.len() + frame.module.len() + file;
+            self.take(2 * (size_of::<Frame>() + texts) + 64);
             self.profile.frames.push(frame.clone());
         }
         id

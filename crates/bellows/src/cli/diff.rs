@@ -118,8 +118,15 @@ impl DiffArgs {
         Ok(Done::Fine)
     }
 
+    /// What the rows of the table are; a file is of functions.
+    fn rows_of(&self) -> FunctionRowOf {
+        let by = self.by.filter(|_| self.output.is_none());
+        by.map_or(FunctionRowOf::Function, By::row)
+    }
+
     /// The two sides, where they may be compared.
     fn sides(&self) -> Result<Sides, Failure> {
+        let of = self.rows_of();
         let Some(b) = &self.b else {
             let (b, rest) = self.part.beside_the_rest(&self.a)?;
             let a = ProfilePart {
@@ -130,12 +137,13 @@ impl DiffArgs {
                 which: Some("the rest".to_owned()),
             };
             return Ok(Sides {
-                a,
-                b,
+                a: a.for_rows(of)?,
+                b: b.for_rows(of)?,
                 forced: Vec::new(),
             });
         };
-        let (a, b) = (self.part.open(&self.a)?, self.part.open(b)?);
+        let a = self.part.open(&self.a)?.for_rows(of)?;
+        let b = self.part.open(b)?.for_rows(of)?;
         let mut forced = incomparable(&a.profile, &b.profile);
         if !self.force && !forced.is_empty() {
             return Err(Failure::Failed(forced.remove(0)));
@@ -144,7 +152,7 @@ impl DiffArgs {
     }
 
     fn print(&self, sides: &Sides) -> Result<(), Failure> {
-        let of = self.by.map_or(FunctionRowOf::Function, By::row);
+        let of = self.rows_of();
         if let FunctionRowOf::Work(by) = of {
             let mut parts = [&sides.a, &sides.b].into_iter();
             if let Some(part) = parts.find(|part| !part.profile.tells_work(by)) {

@@ -70,7 +70,7 @@ impl FlameArgs {
                 None => format!("{name}, {samples}"),
             }),
         };
-        let content = format.write(&profile, &heading)?;
+        let content = format.write(profile, &heading)?;
         match self.output {
             Some(file) if is_stdout(&file) => output::data(&content)?,
             Some(file) => {

@@ -7,6 +7,7 @@ use archive::RunReader;
 use archive::profile::Profile;
 use clap::Args;
 use measure::{Phase, Problem, Refused, counted};
+use report::console::FunctionRowOf;
 use session::Seconds;
 use session::experiment::Requirement;
 
@@ -90,13 +91,33 @@ pub(super) struct ProfilePart {
 }
 
 impl ProfileArgs {
-    /// The profile, or its part.
+    /// The profile, or its part, by line where lines are known.
     pub(super) fn open(&self) -> Result<ProfilePart, Failure> {
         self.part.open(&self.profile)
     }
 }
 
 impl ProfilePart {
+    /// The same with what the rows are to be made of: lines, or functions alone.
+    pub(super) fn for_rows(self, of: FunctionRowOf) -> Result<Self, Failure> {
+        if of != FunctionRowOf::Line {
+            return Ok(Self {
+                profile: self.profile.without_lines(),
+                rest: self.rest.map(Profile::without_lines),
+                ..self
+            });
+        }
+        if self.profile.knows_lines() {
+            return Ok(self);
+        }
+        Err(Failure::failed(
+            format!("{} tells no lines of source code", self.name),
+            "they are known of Erlang functions on OTP 25 or later, of Go programs, and in recordings of Java's flight \
+             recorder and pprof files that have them; `--by module` needs none",
+        )
+        .observed(&self.name))
+    }
+
     /// What it is, in a heading: the profile, and which part of it.
     pub(super) fn heading(&self) -> String {
         match &self.which {
@@ -107,7 +128,7 @@ impl ProfilePart {
 }
 
 impl PartArgs {
-    /// This part of the profile that is called so.
+    /// This part of the profile that is called so, by line where lines are known.
     pub(super) fn open(&self, profile: &str) -> Result<ProfilePart, Failure> {
         let (mut profile, name, path) = self.whole(profile)?;
         if self.has_window() {

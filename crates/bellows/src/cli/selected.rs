@@ -10,7 +10,7 @@ use super::find;
 use crate::failure::Failure;
 use crate::profile_formats;
 
-/// The profile of an event, what it is called, and where it is.
+/// The profile of an event, by line where lines are known, what it is called, and where it is.
 pub(super) fn open(
     name: &str,
     event: Option<&str>,
@@ -29,7 +29,7 @@ pub(super) fn open(
         return periods(name, &range, event, runs);
     }
     let path = find::profile(name, event, runs)?;
-    let profile = Profile::open_as(&profile_formats::all(), &path, event)?;
+    let profile = Profile::open_with_lines(&profile_formats::all(), &path, event)?;
     let id = path.file_name().filter(|_| path.is_dir());
     let name = id.map_or_else(|| name.to_owned(), |id| id.to_string_lossy().into_owned());
     Ok((profile, name, path))
@@ -48,7 +48,7 @@ fn periods(
     let mut merge = Merge::default();
     let mut unread = None;
     for entry in entries.iter().filter(|entry| range.has(entry)) {
-        match Profile::open_as(&profile_formats::all(), &entry.dir, event) {
+        match Profile::open_with_lines(&profile_formats::all(), &entry.dir, event) {
             Ok(profile) => merge.add(profile),
             Err(error) => unread = Some(error),
         }

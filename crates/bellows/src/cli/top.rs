@@ -14,6 +14,7 @@ const EXAMPLES: &str = "\
 Examples:
   bellows top last
   bellows top last --sort total --grep '^\\$rabbit_' --limit 40
+  bellows top last --by line --grep rabbit_exchange --sort total
   bellows top last --by module --sort total
   bellows top last --by class
   bellows top last --by process
@@ -58,6 +59,8 @@ enum Sort {
 /// What stands in the place of functions.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum By {
+    /// Lines of source code: of Erlang and Go programs, and what a file of another profiler tells
+    Line,
     /// Erlang modules, Java classes, libraries, programs, the kernel
     Module,
     /// Threads by what they are for: scheduler, aux
@@ -78,6 +81,7 @@ impl By {
     /// What a row is.
     pub(super) const fn row(self) -> FunctionRowOf {
         match self {
+            Self::Line => FunctionRowOf::Line,
             Self::Module => FunctionRowOf::Module,
             Self::Thread => FunctionRowOf::Thread,
             Self::Class => FunctionRowOf::Class,
@@ -92,8 +96,9 @@ impl By {
 impl TopArgs {
     /// Prints the table.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let part = self.profile.open()?;
-        let by = match self.by.map_or(FunctionRowOf::Function, By::row) {
+        let of = self.by.map_or(FunctionRowOf::Function, By::row);
+        let part = self.profile.open()?.for_rows(of)?;
+        let by = match of {
             FunctionRowOf::Class => None,
             FunctionRowOf::Work(by) => Some(by),
             of => return self.functions(&part, of),

@@ -37,6 +37,16 @@ pub(crate) struct CompiledModule<'a> {
 pub(crate) struct CompiledFunction<'a> {
     pub(crate) code: Range<u64>,
     pub(crate) name: &'a [u8],
+    /// In the order of the record.
+    pub(crate) lines: Vec<CompiledLine<'a>>,
+}
+
+/// From where on code is of a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct CompiledLine<'a> {
+    pub(crate) start: u64,
+    pub(crate) number: u32,
+    pub(crate) file: &'a [u8],
 }
 
 impl<'a> CompiledModule<'a> {
@@ -69,15 +79,20 @@ fn function<'a>(fields: &mut Fields<'a>, module: &Range<u64>) -> Option<Compiled
         (address <= module.end).then_some(address)
     };
     let code = address(fields)?..address(fields)?;
-    let lines = fields.u32()?;
+    let count = fields.u32()?;
     let name_of_it = name(fields, AFTER_OTHERS)?;
-    for _ in 0..lines {
-        fields.take(8)?;
-        name(fields, AFTER_OTHERS)?;
+    let mut lines = Vec::new();
+    for _ in 0..count {
+        lines.push(CompiledLine {
+            start: module.start.checked_add(fields.u32()?.into())?,
+            number: fields.u32()?,
+            file: name(fields, AFTER_OTHERS)?,
+        });
     }
     (code.start <= code.end).then_some(CompiledFunction {
         code,
         name: name_of_it,
+        lines,
     })
 }
 

@@ -30,6 +30,7 @@ pub const PERF_DATA: Format = Format {
     name: "perf-data",
     ends: &[".data"],
     what: "what `perf record` writes",
+    lines: false,
     read: Some(Reader {
         recognises: |it| it.bytes.starts_with(MAGIC) || it.bytes.starts_with(SWAPPED),
         read: read::read,

@@ -194,7 +194,9 @@ impl AddressSpace {
                     FrameKind::Java => archive::profile::java_method(name),
                     _ => name.to_owned(),
                 };
-                (Frame::new(name, "[jit]", self.jit_kind), Place::Jit)
+                let line = self.jit.line(ip, caller, at);
+                let frame = Frame::new(name, "[jit]", self.jit_kind).at_line(line);
+                (frame, Place::Jit)
             }
             (None, Some(_)) => (Frame::unknown("[jit]"), Place::Jit),
             (None, None) => (Frame::unknown(""), Place::Nowhere),

@@ -92,7 +92,8 @@ impl DifferenceTable<'_> {
 
     /// A function stands in one place of a stack, and may call others; a class, or whose work it is, is of all of it.
     const fn has_totals(&self) -> bool {
-        matches!(self.of, FunctionRowOf::Function | FunctionRowOf::Module)
+        use FunctionRowOf::{Function, Line, Module};
+        matches!(self.of, Function | Line | Module)
     }
 }
 

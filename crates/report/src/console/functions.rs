@@ -32,6 +32,8 @@ pub enum FunctionRowOf {
     /// Functions, each by its name.
     #[default]
     Function,
+    /// Lines of source code, where they are known, and functions where not.
+    Line,
     /// Modules: Erlang modules, Java classes, libraries and programs.
     Module,
     /// Groups of threads, which have all that their threads do at the leaf.
@@ -47,6 +49,7 @@ impl FunctionRowOf {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Function => "function",
+            Self::Line => "line",
             Self::Module => "module",
             Self::Thread => "thread",
             Self::Class => "class",
@@ -58,6 +61,7 @@ impl FunctionRowOf {
     pub(super) fn grouped(self, profile: &Profile) -> Cow<'_, Profile> {
         match self {
             Self::Function => Cow::Borrowed(profile),
+            Self::Line => Cow::Owned(profile.by_line()),
             Self::Module => Cow::Owned(profile.by_module()),
             Self::Thread => Cow::Owned(profile.by_thread_group()),
             Self::Class => Cow::Owned(profile.by_class()),

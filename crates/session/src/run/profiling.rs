@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use archive::profile::{ErlangProcess, Profile, ProfileHeader, StacksWriter, USUAL_EVENT};
+use archive::profile::{ErlangProcess, FORMATS, Profile, ProfileHeader, StacksWriter, USUAL_EVENT};
 use archive::{RunWriter, Warning, file};
 use measure::{Clock, Nanos, Problem, Time};
 use profile::{Options, Outcome, Sampler};
@@ -210,13 +210,14 @@ impl Profiling {
             let Some(profile) = event.finish(window, processes, writer, &mut profiled) else {
                 continue;
             };
-            if !self.is_brief {
-                let folded = file::of_event(&event.event, file::FOLDED);
-                writer.write_file(&folded, profile.folded().as_bytes());
-            }
             match profile.to_pprof() {
                 Ok(bytes) => writer.write_file(&pprof, &bytes),
                 Err(e) => writer.complain(&pprof, &e.to_string()),
+            }
+            let profile = profile.without_lines();
+            if !self.is_brief {
+                let folded = file::of_event(&event.event, file::FOLDED);
+                writer.write_file(&folded, profile.folded().as_bytes());
             }
             profiled.profiles.push(profile);
         }
@@ -339,7 +340,7 @@ impl EventProfile {
         profiled: &mut Profiled,
     ) -> Option<Profile> {
         let name = file::of_event(&self.event, file::STACKS);
-        let mut profile = match Profile::open(&self.stacks) {
+        let mut profile = match Profile::open_with_lines(&FORMATS, &self.stacks, None) {
             Ok(profile) => profile,
             Err(e) => {
                 writer.complain(&name, &e.to_string());

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::chunk::Chunk;
 use super::metadata::JfrType;
 use super::values::Value;
-use crate::profile::frames::{Frame, FrameKind, UNKNOWN};
+use crate::profile::frames::{Frame, FrameKind, SourceLine, UNKNOWN};
 use crate::profile::java::java_method;
 use crate::profile::tree::Builder;
 
@@ -15,8 +15,8 @@ pub(super) struct Stacks<'c> {
     chunk: &'c Chunk<'c>,
     /// The leaf of each stack, and whether it is complete.
     stacks: HashMap<u64, (u32, bool)>,
-    /// The frame of each method and kind of code.
-    frames: HashMap<(u64, u64), u32>,
+    /// The frame of each method, kind of code and line.
+    frames: HashMap<(u64, u64, u64), u32>,
 }
 
 impl<'c> Stacks<'c> {
@@ -68,12 +68,15 @@ impl<'c> Stacks<'c> {
         for value in trace.field(class, "frames").list().iter().rev() {
             let method = value.field(of_frame, "method").number();
             let kind = value.field(of_frame, "type").number();
-            let frame = match self.frames.get(&(method, kind)) {
+            let line = value.field(of_frame, "lineNumber").number();
+            let key = (method, kind, line);
+            let frame = match self.frames.get(&key) {
                 Some(&frame) => frame,
                 None => {
-                    let frame = builder.frame(&self.frame(of_frame, method, kind));
+                    let frame = self.frame(of_frame, method, kind).at_line(source_line(line));
+                    let frame = builder.frame(&frame);
                     builder.take(64);
-                    self.frames.insert((method, kind), frame);
+                    self.frames.insert(key, frame);
                     frame
                 }
             };
@@ -141,4 +144,13 @@ impl<'c> Stacks<'c> {
         let name = names.into_iter().find(|name| !name.is_empty());
         name.map(str::to_owned)
     }
+}
+
+/// A line of a class's file, which recordings do not name; 0 and less stand for none.
+fn source_line(number: u64) -> Option<SourceLine> {
+    let number = u32::try_from(number).ok().filter(|number| *number > 0 && *number <= i32::MAX as u32);
+    number.map(|number| SourceLine {
+        file: String::new(),
+        number,
+    })
 }

@@ -84,6 +84,8 @@ pub(super) struct Location {
 pub(super) struct LineMessage {
     #[prost(uint64, tag = "1")]
     pub(super) function_id: u64,
+    #[prost(int64, tag = "2")]
+    pub(super) line: i64,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -94,4 +96,6 @@ pub(super) struct Function {
     pub(super) name: i64,
     #[prost(int64, tag = "3")]
     pub(super) system_name: i64,
+    #[prost(int64, tag = "4")]
+    pub(super) filename: i64,
 }

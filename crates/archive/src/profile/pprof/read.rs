@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use prost::encoding::{self, WireType};
 
 use super::{CUT_OFF, LABEL_PROCESS, LABEL_STACK, LABEL_THREAD, proto};
-use crate::profile::frames::{Frame, UNKNOWN};
+use crate::profile::frames::{Frame, SourceLine, UNKNOWN};
 use crate::profile::model::{Profile, ProfileHeader, Sample, Unwinding};
 use crate::profile::tree::Builder;
 
@@ -106,7 +106,8 @@ struct Reader<'a> {
     head: proto::ProfileMessage,
     strings: Vec<&'a str>,
     locations: HashMap<u64, proto::Location>,
-    functions: HashMap<u64, i64>,
+    /// Name and file.
+    functions: HashMap<u64, (i64, i64)>,
     mappings: HashMap<u64, i64>,
 }
 
@@ -135,7 +136,8 @@ impl<'a> Reader<'a> {
                 }
                 FUNCTION => {
                     let function: proto::Function = decode(field.body)?;
-                    this.functions.insert(function.id, function.name);
+                    this.functions
+                        .insert(function.id, (function.name, function.filename));
                     builder.take(64);
                 }
                 STRING => {
@@ -206,6 +208,20 @@ impl<'a> Reader<'a> {
         }
     }
 
+    fn frame(&self, line: &proto::LineMessage, module: &str) -> Frame {
+        let function = self.functions.get(&line.function_id);
+        let (name, file) = function.map_or(("", ""), |&(name, file)| {
+            (Frame::function_of(self.text(name)), self.text(file))
+        });
+        let kind = Frame::kind_from_name(name, module);
+        let name = if name.is_empty() { UNKNOWN } else { name };
+        let number = u32::try_from(line.line).ok().filter(|number| *number > 0);
+        Frame::new(name, module, kind).at_line(number.map(|number| SourceLine {
+            file: file.to_owned(),
+            number,
+        }))
+    }
+
     fn sample(&self, sample: &proto::SampleMessage, weight: u64, builder: &mut Builder) {
         let label = |key: &str| sample.label.iter().find(|l| self.text(l.key) == key);
         let thread = builder.thread(label(LABEL_THREAD).map_or("", |l| self.text(l.str)));
@@ -225,13 +241,7 @@ impl<'a> Reader<'a> {
                 parent = Some(builder.node(parent, frame));
             }
             for line in lines.iter().rev() {
-                let name = self
-                    .functions
-                    .get(&line.function_id)
-                    .map_or("", |&n| Frame::function_of(self.text(n)));
-                let kind = Frame::kind_from_name(name, module);
-                let name = if name.is_empty() { UNKNOWN } else { name };
-                let frame = builder.frame(&Frame::new(name, module, kind));
+                let frame = builder.frame(&self.frame(line, module));
                 parent = Some(builder.node(parent, frame));
             }
         }

@@ -8,6 +8,7 @@ use flate2::write::GzEncoder;
 use prost::Message as _;
 
 use super::{CUT_OFF, LABEL_PROCESS, LABEL_STACK, LABEL_THREAD, proto};
+use crate::profile::frames::Frame;
 use crate::profile::model::Profile;
 use crate::profile::processes::ErlangProcess;
 
@@ -87,33 +88,39 @@ impl Writer {
             .collect()
     }
 
-    /// Frame `n` is location and function `n + 1`, for 0 is no id.
+    /// Frame `n` is location `n + 1`, for 0 is no id. Lines of a function are locations of their own.
     fn functions(
         &mut self,
         profile: &Profile,
         mappings: &[(String, proto::Mapping)],
     ) -> (Vec<proto::Location>, Vec<proto::Function>) {
         let ids: HashMap<&str, u64> = mappings.iter().map(|(m, p)| (m.as_str(), p.id)).collect();
-        (1u64..)
-            .zip(&profile.frames)
-            .map(|(id, frame)| {
-                let name = self.string(&frame.name);
-                let mapping_id = ids.get(frame.module.as_str()).copied().unwrap_or(0);
-                let line = vec![proto::LineMessage { function_id: id }];
-                (
-                    proto::Location {
-                        id,
-                        mapping_id,
-                        line,
-                    },
-                    proto::Function {
-                        id,
-                        name,
-                        system_name: name,
-                    },
-                )
-            })
-            .unzip()
+        let mut known = HashMap::new();
+        let mut functions = Vec::new();
+        let mut location = |(id, frame): (u64, &Frame)| {
+            let name = self.string(&frame.name);
+            let mapping_id = ids.get(frame.module.as_str()).copied().unwrap_or(0);
+            let file = frame.line.as_ref().map_or("", |line| line.file.as_str());
+            let filename = self.string(file);
+            let next = functions.len() as u64 + 1;
+            let function_id = *known.entry((name, mapping_id, filename)).or_insert(next);
+            if function_id == next {
+                functions.push(proto::Function {
+                    id: next,
+                    name,
+                    system_name: name,
+                    filename,
+                });
+            }
+            let line = frame.line.as_ref().map_or(0, |line| line.number.into());
+            proto::Location {
+                id,
+                mapping_id,
+                line: vec![proto::LineMessage { function_id, line }],
+            }
+        };
+        let locations = (1u64..).zip(&profile.frames).map(&mut location).collect();
+        (locations, functions)
     }
 
     fn samples(&mut self, profile: &Profile, period_ns: Option<u64>) -> Vec<proto::SampleMessage> {

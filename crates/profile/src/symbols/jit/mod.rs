@@ -7,14 +7,17 @@
 //! numbers are given away again: a map that was last written before the process started is of an
 //! earlier one.
 //!
-//! A BEAM that was not told to write a map keeps the names in its memory, and they are read there (`unwritten`).
+//! A BEAM of OTP 25 or later keeps the same names in its memory, with lines of source code, whether or not it was told to write
+//! a map. They are read there (`unwritten`) where that is permitted.
 
 mod file;
+mod lines;
 mod table;
 mod unwritten;
 
 use std::path::PathBuf;
 
+use archive::profile::SourceLine;
 use linux::{ProcessId, Status, maps};
 use measure::Time;
 
@@ -32,7 +35,7 @@ pub(super) struct JitMap {
     /// The map that is believed; kept open, so that the end of it can be read after the process
     /// has gone.
     file: Option<MapFile>,
-    /// Where names come from as long as there is no file.
+    /// Where names come from, in place of a file, as long as there are any.
     unwritten: Option<Unwritten>,
     table: JitTable,
     /// What the map said before it was replaced, and when that was.
@@ -88,6 +91,13 @@ impl JitMap {
         older.or_else(|| self.table.find(address))
     }
 
+    /// The line of source code of an address at the instant `at`, `caller` where it is a return address.
+    pub(super) fn line(&self, ip: u64, caller: bool, at: Time) -> Option<SourceLine> {
+        let before = self.before.as_ref().filter(|(_, until)| at < *until);
+        let older = before.and_then(|(table, _)| table.line(ip, caller));
+        older.or_else(|| self.table.line(ip, caller))
+    }
+
     /// Whether the answer for a sample of the instant `at` may differ from that for later ones.
     pub(super) fn is_before_change(&self, at: Time) -> bool {
         self.before.as_ref().is_some_and(|(_, until)| at < *until)
@@ -122,11 +132,19 @@ impl JitMap {
 
     /// Reads what has changed since last time; says whether answers may have changed.
     pub(super) fn refresh(&mut self) -> bool {
+        // A map is the same without lines.
+        if let Some(unwritten) = self.unwritten.as_mut() {
+            let found = unwritten.read_on(&mut self.table);
+            if !self.table.is_empty() {
+                return found;
+            }
+        }
         let found = self.look();
         let Some(file) = &mut self.file else {
-            let unwritten = self.unwritten.as_mut();
-            return unwritten.is_some_and(|it| it.read_on(&mut self.table));
+            return false;
         };
+        // Of an emulator that tells its names in no other way.
+        self.unwritten = None;
         let change = match found {
             Some(other) if other.id() != file.id() => {
                 let when = other.took_over(file);

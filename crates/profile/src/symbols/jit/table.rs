@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use archive::profile::Frame;
+use archive::profile::{Frame, SourceLine};
+
+use super::lines::LineTable;
 
 /// Longer names are cut.
 pub(super) const NAME_LIMIT: usize = 4096;
@@ -19,6 +21,7 @@ pub(in crate::symbols) struct JitTable {
     names: String,
     /// Functions were left out.
     full: bool,
+    lines: LineTable,
 }
 
 impl JitTable {
@@ -73,6 +76,7 @@ impl JitTable {
 
     /// Cuts `start..end` out of what is there.
     fn make_room(&mut self, start: u64, end: u64) {
+        self.lines.make_room(start, end);
         if let Some((&before, &(before_end, at, len))) = self.ranges.range(..start).next_back()
             && before_end > start
         {
@@ -87,6 +91,21 @@ impl JitTable {
                 self.ranges.insert(end, (inside_end, at, len));
             }
         }
+    }
+
+    /// From `start` on code is of this line, up to the next one, or the end of its function.
+    pub(super) fn add_line_of_source(&mut self, start: u64, file: &str, number: u32) {
+        if !self.full {
+            self.lines.add(start, file, number);
+        }
+    }
+
+    /// The line of the instruction before `ip`, where `caller` says that this is a return address, or else at `ip`; in the
+    /// function that covers `ip`.
+    pub(in crate::symbols) fn line(&self, ip: u64, caller: bool) -> Option<SourceLine> {
+        let (&start, &(end, ..)) = self.ranges.range(..=ip).next_back()?;
+        let address = ip - u64::from(caller && ip > start);
+        (ip < end).then(|| self.lines.find(start, address))?
     }
 
     /// The name that covers `address`.

@@ -78,6 +78,9 @@ fn add(module: &CompiledModule<'_>, table: &mut JitTable) {
     for it in &module.functions {
         let name = format!("${}", String::from_utf8_lossy(it.name));
         table.add(it.code.start, it.code.end, &name);
+        for line in &it.lines {
+            table.add_line_of_source(line.start, &String::from_utf8_lossy(line.file), line.number);
+        }
     }
 }
 
@@ -117,7 +120,7 @@ mod tests {
             // Evaluates line after line.
             command.arg(
                 "F = fun F() -> {ok, T, _} = io:scan_erl_exprs(\"\"), {ok, E} = erl_parse:parse_exprs(T), \
-                 {value, V, _} = erl_eval:exprs(E, []), io:format(\"~p~n\", [V]), F() end, F().",
+                 {value, V, _} = erl_eval:exprs(E, []), io:format(\"~0p~n\", [V]), F() end, F().",
             );
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             let child = command.spawn();
@@ -236,6 +239,56 @@ mod tests {
         places.sort_unstable();
         places.dedup();
         assert!(places.len() < names.len(), "no memory was used again");
+    }
+
+    /// The emulator's own traces say of each caller its line, and its backtraces the address that is returned to.
+    const CALLERS: &str = "begin erlang:system_flag(backtrace_depth, 64), \
+        spawn(fun() -> lists:map(fun(_) -> lists:foldl(fun(_, _) -> lists:sort(fun(_, _) -> receive never -> ok end end, \
+        [b, a]) end, 0, [1]) end, [1]) end), \
+        spawn(fun() -> maps:map(fun(_, _) -> orddict:fold(fun(_, _, _) -> lists:foreach(fun(_) -> \
+        gb_sets:fold(fun(_, _) -> timer:sleep(infinity) end, 0, gb_sets:from_list([1])) end, [1]) end, 0, [{a, 1}]) end, \
+        #{a => 1}) end), timer:sleep(300), \
+        Of = fun(P) -> \
+            {backtrace, B} = process_info(P, backtrace), {current_stacktrace, [_ | S]} = process_info(P, current_stacktrace), \
+            Found = re:run(B, \"Return addr (0x[0-9a-f]+) [(](.+?) [+] \", [global, {capture, all_but_first, list}]), \
+            R = case Found of nomatch -> []; {match, M} -> M end, \
+            Lines = [{lists:flatten(io_lib:format(\"~w:~w/~w\", [M, F, A])), proplists:get_value(file, L, \"\"), \
+                proplists:get_value(line, L, 0)} || {M, F, A, L} <- S], \
+            case [N || [_, N] <- R] =:= [N || {N, _, _} <- Lines] of \
+                true -> [[A, N, F, integer_to_list(L)] || {[A, N], {N, F, L}} <- lists:zip(R, Lines)]; \
+                false -> [] end end, \
+        lists:flatten(lists:join($;, [lists:join($,, It) || \
+            It <- lists:usort(lists:append([Of(P) || P <- processes(), P =/= self()]))])) end.";
+
+    #[test]
+    fn callers_have_the_lines_that_the_emulator_says() {
+        // Without a JIT map: lines come from memory alone, and there they are, whatever the flags.
+        let mut node = match Node::start(&["+JPperf", "map"]) {
+            Ok(node) => node,
+            Err(reason) => testkit::skip!("{reason}"),
+        };
+        let Some(mut unwritten) = Unwritten::of(node.child.id()) else {
+            testkit::skip!("the memory of a child cannot be read here");
+        };
+        let mut table = JitTable::default();
+        assert!(unwritten.read_on(&mut table));
+        let callers = node.eval(CALLERS);
+        let mut found = 0;
+        for caller in callers.trim_matches('"').split(';') {
+            let fields: Vec<&str> = caller.split(',').collect();
+            let [address, name, file, line] = fields[..] else {
+                panic!("{callers}");
+            };
+            let address = u64::from_str_radix(address.trim_start_matches("0x"), 16).unwrap();
+            let function = format!("${name}");
+            assert_eq!(table.find(address), Some(function.as_str()), "{caller}");
+            let told = table.line(address, true);
+            let told = told.map(|it| (it.file_name().to_owned(), it.number));
+            let wanted = (file.rsplit('/').next().unwrap().to_owned(), line.parse().unwrap());
+            assert_eq!(told.unwrap_or_default(), wanted, "{caller}");
+            found += u32::from(wanted.1 > 0);
+        }
+        assert!(found >= 10, "{found} lines: {callers}");
     }
 
     /// The emulator changes its list while it is read.
