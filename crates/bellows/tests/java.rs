@@ -54,23 +54,8 @@ fn recorded(dir: &Path) -> bool {
 
 /// Stacks as the JDK prints them, root first, and how often each was taken.
 fn printed(dir: &Path) -> BTreeMap<String, u64> {
-    let arguments = [
-        "print",
-        "--json",
-        "--stack-depth",
-        "64",
-        "--events",
-        "jdk.ExecutionSample",
-        "busy.jfr",
-    ];
-    let printed = Command::new("jfr")
-        .args(arguments)
-        .current_dir(dir)
-        .output()
-        .expect("jfr");
-    let told: Value = serde_json::from_slice(&printed.stdout).expect("JSON");
     let mut stacks = BTreeMap::new();
-    for event in told["recording"]["events"].as_array().expect("events") {
+    for event in printed_samples(dir) {
         let values = &event["values"];
         let mut stack = vec![
             values["sampledThread"]["javaName"]
@@ -108,6 +93,42 @@ fn printed(dir: &Path) -> BTreeMap<String, u64> {
     stacks
 }
 
+/// The lines of the program's own methods, as the JDK prints them, and how often each was running.
+fn printed_lines(dir: &Path) -> BTreeMap<String, u64> {
+    let mut lines = BTreeMap::new();
+    for event in printed_samples(dir) {
+        let leaf = &event["values"]["stackTrace"]["frames"][0];
+        let method = &leaf["method"];
+        if method["type"]["name"] == "Busy" {
+            let name = method["name"].as_str().expect("a name");
+            let line = format!("Busy.{name} line {}", leaf["lineNumber"]);
+            *lines.entry(line).or_insert(0) += 1;
+        }
+    }
+    lines
+}
+
+/// The samples of a recording, as the JDK prints them.
+fn printed_samples(dir: &Path) -> Vec<Value> {
+    let arguments = [
+        "print",
+        "--json",
+        "--stack-depth",
+        "64",
+        "--events",
+        "jdk.ExecutionSample",
+        "busy.jfr",
+    ];
+    let printed = Command::new("jfr")
+        .args(arguments)
+        .current_dir(dir)
+        .output()
+        .expect("jfr");
+    let told: Value = serde_json::from_slice(&printed.stdout).expect("JSON");
+    let events = told["recording"]["events"].as_array().expect("events");
+    events.clone()
+}
+
 #[test]
 fn a_recording_of_the_flight_recorder_is_read_as_the_jdk_reads_it() {
     let dir = folder();
@@ -135,6 +156,17 @@ fn a_recording_of_the_flight_recorder_is_read_as_the_jdk_reads_it() {
         let row = rows.find(|row| row["function"] == function);
         row.map_or(0.0, |row| row["total"].as_f64().expect("a share"))
     };
+    let by_line = [
+        "top", "busy.jfr", "--by", "line", "--json", "--limit", "100000",
+    ];
+    let by_line = run(dir, &by_line);
+    let by_line: Value = serde_json::from_str(&by_line.stdout).expect("JSON");
+    let own = by_line.as_array().expect("rows").iter().filter_map(|row| {
+        let name = row["function"].as_str().expect("a name");
+        let samples = row["samples"].as_u64().expect("a count");
+        (name.starts_with("Busy.") && samples > 0).then(|| (name.to_owned(), samples))
+    });
+    assert_eq!(own.collect::<BTreeMap<_, _>>(), printed_lines(dir));
     // Some 200 samples: within three standard errors of three quarters.
     let share = total("Busy.heavy") / (total("Busy.heavy") + total("Busy.light"));
     assert!((0.65..0.85).contains(&share), "{share}");

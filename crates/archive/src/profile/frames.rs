@@ -100,6 +100,9 @@ impl Frame {
     pub fn name_with_line(&self) -> Cow<'_, str> {
         match &self.line {
             None => Cow::Borrowed(&self.name),
+            Some(SourceLine { file, number }) if file.is_empty() => {
+                format!("{} line {number}", self.name).into()
+            }
             Some(line) => format!("{} {}:{}", self.name, line.file_name(), line.number).into(),
         }
     }

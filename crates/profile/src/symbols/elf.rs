@@ -12,6 +12,7 @@ use object::{
     SymbolIndex, SymbolKind,
 };
 
+use super::Function;
 use super::bias::bias;
 use super::files::{files_of, open};
 use super::function_starts::function_starts;
@@ -84,19 +85,18 @@ impl ElfSymbols {
 
     /// The function at `offset` of the file, behind those that are known to be inlined there, innermost first; none
     /// where it has no name.
-    pub(crate) fn functions(&self, offset: u64) -> Vec<Cow<'_, str>> {
+    pub(crate) fn functions(&self, offset: u64) -> Vec<Function<'_>> {
         let Some(address) = self.address(offset) else {
             return Vec::new();
         };
-        let go = self.go.as_ref().map(|go| go.names(address));
-        match go.filter(|names| !names.is_empty()) {
-            Some(names) => names.into_iter().map(Cow::Owned).collect(),
-            None => self
-                .table
-                .find(address)
-                .map(Cow::Borrowed)
-                .into_iter()
-                .collect(),
+        let go = self.go.as_ref().map(|go| go.functions(address));
+        match go.filter(|functions| !functions.is_empty()) {
+            Some(functions) => functions,
+            None => {
+                let name = self.table.find(address).map(Cow::Borrowed);
+                let function = name.map(|name| Function { name, line: None });
+                function.into_iter().collect()
+            }
         }
     }
 
@@ -338,7 +338,10 @@ mod tests {
             .unwrap();
         let offset = address - map.start + map.offset;
         let found = symbols.functions(offset);
-        assert!(found[0].contains("bellows_elf_test_function"), "{found:?}");
+        assert!(
+            found[0].name.contains("bellows_elf_test_function"),
+            "{found:?}"
+        );
         assert!(symbols.functions(u64::MAX).is_empty());
     }
 
@@ -351,10 +354,8 @@ mod tests {
         let symbols =
             ElfSymbols::load(Path::new(&*libc.path), Path::new("/"), &libc.path, None).unwrap();
         let address = libc::getenv as *const () as u64;
-        assert_eq!(
-            symbols.functions(address - libc.start + libc.offset),
-            ["getenv"]
-        );
+        let found = symbols.functions(address - libc.start + libc.offset);
+        assert_eq!((found.len(), &*found[0].name), (1, "getenv"));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! Own look-up over the `object` crate rather than `blazesym`: a profile needs the function that
 //! covers an address, once per distinct address, from tables that stay in memory after the process
 //! has gone. That is a sorted table of what `.symtab`, `.dynsym`, `/proc/kallsyms` and the JIT map
-//! say, and for Go, whose table has inlined calls too, a reader of its own (`go`); line numbers and inlined calls of
-//! other languages, for which `blazesym` brings a DWARF reader, are not asked.
+//! say, and for Go, whose table has inlined calls and lines too, a reader of its own (`go`); line numbers and inlined calls
+//! of other machine code, for which `blazesym` brings a DWARF reader, are not asked.
 
 mod bias;
 mod elf;
@@ -19,7 +19,9 @@ mod selected;
 mod space;
 mod table;
 
-use archive::profile::{Frame, FrameKind};
+use std::borrow::Cow;
+
+use archive::profile::{Frame, FrameKind, SourceLine};
 use linux::Status;
 use linux::maps;
 use measure::Time;
@@ -35,6 +37,15 @@ pub(crate) use self::space::{Place, Resolved};
 use self::jit::JitMap;
 use self::kernel::KernelSymbols;
 use self::space::{AddressSpace, Modules};
+
+/// A function at an address of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Function<'s> {
+    /// As the file has it.
+    name: Cow<'s, str>,
+    /// The line of the instruction there, where it is known.
+    line: Option<SourceLine>,
+}
 
 /// Names the addresses of one process and of the kernel. Loads the tables of everything that is
 /// mapped when it is made, so that nothing is read while samples come in, and what is mapped later
@@ -187,6 +198,10 @@ mod tests {
         let known = (0..0x4000)
             .step_by(16)
             .flat_map(|offset| symbols.functions(offset));
-        assert!(known.into_iter().any(|name| name.contains("clock_gettime")));
+        assert!(
+            known
+                .into_iter()
+                .any(|it| it.name.contains("clock_gettime"))
+        );
     }
 }

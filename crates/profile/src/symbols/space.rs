@@ -1,6 +1,5 @@
 //! The mapped files of a process, and from its addresses to frames.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -8,6 +7,7 @@ use archive::profile::{Frame, FrameKind};
 use linux::maps::{self, Mapping};
 use measure::Time;
 
+use super::Function;
 use super::elf::ElfSymbols;
 use super::jit::JitMap;
 use super::selected::Loaded;
@@ -174,8 +174,8 @@ impl AddressSpace {
         {
             let offset = (address - mapping.start).wrapping_add(mapping.offset);
             let functions = module.symbols.functions(offset).into_iter();
-            let named = |symbol: Cow<'_, str>| {
-                Frame::new(name::demangle(&symbol), &module.name, module.kind)
+            let named = |it: Function<'_>| {
+                Frame::new(name::demangle(&it.name), &module.name, module.kind).at_line(it.line)
             };
             let mut frames: Vec<Frame> = functions.map(named).collect();
             if frames.is_empty() {

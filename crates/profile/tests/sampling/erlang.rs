@@ -143,6 +143,17 @@ fn assert_known(node: &Node) {
             "{three} to {one}, not 3 to 1 within {error}"
         );
     }
+    // Each caller stands at the line of its call.
+    let lines = profile.by_line();
+    for (line, called) in [
+        (95, "$known:three_selects/1"),
+        (98, "$known:one_match/1"),
+        (99, "$known:three_packs/1"),
+    ] {
+        let at = share(&lines, &format!("$known:loop/3 known.erl:{line}"));
+        let of = share(&profile, called);
+        assert!((at - of).abs() < 0.01, "line {line}: {at}, {called}: {of}");
+    }
     // Nearly all of it is native code, at the leaf, and none of it is Erlang's root.
     let native = |name: &str| share(&profile, name);
     assert!(native("db_match_dbterm_uncompressed") > 0.02);

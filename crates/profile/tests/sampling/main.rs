@@ -15,7 +15,7 @@ mod peer;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use archive::profile::{FrameKind, Profile, ProfileHeader, StacksWriter};
+use archive::profile::{FORMATS, FrameKind, Profile, ProfileHeader, StacksWriter};
 use child::Process;
 use measure::Clock;
 use profile::{Error, Options, Outcome, Sampler, Stacks};
@@ -72,7 +72,8 @@ fn profile_by(pid: u32, cpu: Duration, stacks: Stacks) -> (Profile, Outcome) {
     sampler.start().unwrap();
     burn(pid, cpu);
     let outcome = sampler.stop().unwrap();
-    (Profile::open(&path).unwrap(), outcome)
+    let profile = Profile::open_with_lines(&FORMATS, &path, None).unwrap();
+    (profile, outcome)
 }
 
 /// Waits until a process has used so much more CPU time.
@@ -90,7 +91,7 @@ fn burn(pid: u32, cpu: Duration) {
 
 /// Sum of the total shares of the functions whose name ends so.
 fn share(profile: &Profile, name: &str) -> f64 {
-    let functions = profile.functions().into_iter();
+    let functions = profile.clone().without_lines().functions().into_iter();
     let own = functions.filter(|f| f.share.function.ends_with(name));
     own.map(|f| f.share.total).sum()
 }

@@ -223,6 +223,21 @@ fn nats_server_has_the_names_of_its_go_functions() {
         let share = share(&profile, function);
         assert!(share > least, "{function} {share}");
     }
+    for (function, file) in [
+        ("server.(*client).readLoop", "client.go"),
+        ("server.(*client).parse", "parser.go"),
+        ("sync.(*Mutex).Lock", "mutex.go"),
+    ] {
+        let of_it = profile
+            .frames
+            .iter()
+            .filter(|it| it.name.ends_with(function));
+        let lines: Vec<_> = of_it.map(|it| it.line.clone().expect(function)).collect();
+        assert!(lines.iter().all(|it| it.file_name() == file), "{lines:?}");
+        let numbers = lines.iter().map(|it| it.number);
+        let (first, last) = (numbers.clone().min().unwrap(), numbers.max().unwrap());
+        assert!(first > 1 && last - first < 1_200, "{lines:?}");
+    }
     let of_go = |name: &str| name.contains("server.(*client)");
     let mut known = profile.frames.iter().filter(|it| of_go(&it.name));
     assert!(known.all(|it| it.kind == FrameKind::Native && it.module == "nats-server"));

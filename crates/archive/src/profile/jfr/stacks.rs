@@ -73,7 +73,9 @@ impl<'c> Stacks<'c> {
             let frame = match self.frames.get(&key) {
                 Some(&frame) => frame,
                 None => {
-                    let frame = self.frame(of_frame, method, kind).at_line(source_line(line));
+                    let frame = self
+                        .frame(of_frame, method, kind)
+                        .at_line(source_line(line));
                     let frame = builder.frame(&frame);
                     builder.take(64);
                     self.frames.insert(key, frame);
@@ -148,7 +150,9 @@ impl<'c> Stacks<'c> {
 
 /// A line of a class's file, which recordings do not name; 0 and less stand for none.
 fn source_line(number: u64) -> Option<SourceLine> {
-    let number = u32::try_from(number).ok().filter(|number| *number > 0 && *number <= i32::MAX as u32);
+    let number = u32::try_from(number)
+        .ok()
+        .filter(|number| *number > 0 && *number <= i32::MAX as u32);
     number.map(|number| SourceLine {
         file: String::new(),
         number,

@@ -3,6 +3,7 @@
 mod classes;
 mod forms;
 mod known;
+mod lines;
 mod perf_script;
 mod stacks_file;
 mod tables;

@@ -6,11 +6,13 @@ mod pclntab;
 
 use std::path::Path;
 
+use archive::profile::{Frame, FrameKind};
 use object::read::{ReadCache, ReadRef};
 use object::{Object as _, ObjectSection as _};
 
 use self::module::{ModuleData, bytes_from};
 use self::pclntab::Pclntab;
+use super::Function;
 use super::files::open;
 
 /// The table's section, in programs that may be loaded anywhere the second.
@@ -44,10 +46,10 @@ impl GoFunctions {
 
     /// The function at an address, behind those that were inlined there, innermost first; none where the address is
     /// not Go's.
-    pub(super) fn names(&self, address: u64) -> Vec<String> {
+    pub(super) fn functions(&self, address: u64) -> Vec<Function<'static>> {
         let offset = address.checked_sub(self.text);
         let offset = offset.and_then(|it| u32::try_from(it).ok());
-        offset.map_or_else(Vec::new, |offset| self.table.names(offset))
+        offset.map_or_else(Vec::new, |offset| self.table.functions(offset))
     }
 }
 
@@ -61,15 +63,20 @@ pub(crate) fn is_go(pid: u32) -> bool {
     object::File::parse(&cache).is_ok_and(|file| section(&file).is_some())
 }
 
-/// The functions at an offset into the code of a Go program, innermost first, by the bytes of its `.gopclntab` and those
-/// from `go:func.*` on.
+/// The functions at an offset into the code of a Go program, innermost first, with the lines that they are at, by the
+/// bytes of its `.gopclntab` and those from `go:func.*` on.
 #[must_use]
-pub fn go_functions(table: &[u8], trees: &[u8], offset: u32) -> Vec<String> {
-    let table = Pclntab::parse(table).map(|mut table| {
+pub fn go_functions(table: &[u8], trees: &[u8], offset: u32) -> Vec<Frame> {
+    let functions = Pclntab::parse(table).map(|mut table| {
         table.set_trees(trees);
-        table.names(offset)
+        table.functions(offset)
     });
-    table.unwrap_or_default()
+    let frame = |it: Function<'_>| Frame::new(it.name, "", FrameKind::Native).at_line(it.line);
+    functions
+        .unwrap_or_default()
+        .into_iter()
+        .map(frame)
+        .collect()
 }
 
 fn section<'d, 'f, R: ReadRef<'d>>(

@@ -10,6 +10,10 @@
 //! One value table says which inlined call an instruction is of. The calls stand in a tree, in `go:func.*`, each with
 //! its function's name and an instruction of the caller at the place of the call. Every number may be a lie.
 
+use archive::profile::SourceLine;
+
+use super::super::Function;
+
 /// Where these versions of Go have what is read here.
 const SHAPES: [(u32, Shape); 2] = [
     // 1.18 and 1.19
@@ -39,11 +43,16 @@ const SHAPES: [(u32, Shape); 2] = [
 /// Of a header: how many functions there are, and the offsets of parts.
 const COUNT: usize = 8;
 const NAMES: usize = 32;
+const UNITS: usize = 40;
+const FILES: usize = 48;
 const VALUES: usize = 56;
 const FUNCTIONS: usize = 64;
 /// Of a function.
 const NAME: usize = 4;
+const FILE_OF_CODE: usize = 20;
+const LINE_OF_CODE: usize = 24;
 const VALUE_TABLES: usize = 28;
+const UNIT: usize = 32;
 /// Which of a function's value tables tells the inlined call, and which of its data is the tree.
 const CALL_OF_CODE: usize = 2;
 const TREE: usize = 3;
@@ -76,6 +85,8 @@ pub(super) struct Pclntab {
     shape: Shape,
     bytes: Box<[u8]>,
     names: usize,
+    units: usize,
+    files: usize,
     values: usize,
     functions: usize,
     count: usize,
@@ -84,9 +95,9 @@ pub(super) struct Pclntab {
     trees: Box<[u8]>,
 }
 
-/// A function of the table.
+/// A function's place in the table.
 #[derive(Clone, Copy, Debug)]
-struct Function {
+struct CodePlace {
     /// Where it is described.
     at: usize,
     /// Offset of its code.
@@ -104,6 +115,8 @@ impl Pclntab {
         Some(Self {
             shape,
             names: place_at(bytes, NAMES)?,
+            units: place_at(bytes, UNITS)?,
+            files: place_at(bytes, FILES)?,
             values: place_at(bytes, VALUES)?,
             functions: place_at(bytes, FUNCTIONS)?,
             count: place_at(bytes, COUNT)?,
@@ -128,26 +141,49 @@ impl Pclntab {
         self.trees = trees.into();
     }
 
-    /// The function at an offset into the code, behind those that were inlined there, innermost first.
-    pub(super) fn names(&self, offset: u32) -> Vec<String> {
-        let mut names = Vec::new();
-        let Some(function) = self.function_at(offset) else {
-            return names;
+    /// The function at an offset into the code, behind those that were inlined there, innermost first, each with the line
+    /// that it is at.
+    pub(super) fn functions(&self, offset: u32) -> Vec<Function<'static>> {
+        let mut found = Vec::new();
+        let Some(place) = self.function_at(offset) else {
+            return found;
         };
-        let mut into = offset - function.start;
-        while names.len() < MOST_INLINED {
-            let Some((name, site)) = self.call_at(function, into) else {
+        let mut into = offset - place.start;
+        let mut add = |name: String, into| {
+            found.push(Function {
+                name: name.into(),
+                line: self.line(place, into),
+            });
+            found.len()
+        };
+        for _ in 0..MOST_INLINED {
+            let Some((name, site)) = self.call_at(place, into) else {
                 break;
             };
-            names.push(name);
+            add(name, into);
             into = site;
         }
-        names.extend(self.name(u32_at(&self.bytes, function.at.saturating_add(NAME))));
-        names
+        if let Some(name) = self.name(u32_at(&self.bytes, place.at.saturating_add(NAME))) {
+            add(name, into);
+        }
+        found
+    }
+
+    /// The line of the instruction `into` a function, whose innermost call it is of.
+    fn line(&self, function: CodePlace, into: u32) -> Option<SourceLine> {
+        let word = |at: usize| u32_at(&self.bytes, function.at.checked_add(at)?);
+        let number = self.value(word(LINE_OF_CODE)?, into)?;
+        let number = u32::try_from(number).ok().filter(|number| *number > 0)?;
+        let file = u32::try_from(self.value(word(FILE_OF_CODE)?, into)?).ok()?;
+        let entry = (file as usize).checked_add(word(UNIT)? as usize)?;
+        let entry = entry.checked_mul(4)?.checked_add(self.units)?;
+        let file = u32_at(&self.bytes, entry).filter(|file| *file != NONE)?;
+        let file = self.text(self.files.checked_add(file as usize)?)?;
+        Some(SourceLine { file, number })
     }
 
     /// The function whose code is at this offset.
-    fn function_at(&self, offset: u32) -> Option<Function> {
+    fn function_at(&self, offset: u32) -> Option<CodePlace> {
         let (mut low, mut high) = (0, self.count);
         while low < high {
             let middle = low.midpoint(high);
@@ -160,7 +196,7 @@ impl Pclntab {
         let (start, place) = self.entry(low.checked_sub(1)?)?;
         let (end, _) = self.entry_start(low)?;
         let at = self.functions.checked_add(place as usize)?;
-        (start <= offset && offset < end).then_some(Function { at, start })
+        (start <= offset && offset < end).then_some(CodePlace { at, start })
     }
 
     /// Start and place of function `n`.
@@ -177,7 +213,7 @@ impl Pclntab {
 
     /// The inlined call that the instruction `into` a function is of: the name of what was called, and where in the
     /// function the caller is.
-    fn call_at(&self, function: Function, into: u32) -> Option<(String, u32)> {
+    fn call_at(&self, function: CodePlace, into: u32) -> Option<(String, u32)> {
         let tables = u32_at(&self.bytes, function.at.checked_add(VALUE_TABLES)?)? as usize;
         let fixed_end = function.at.checked_add(self.shape.function)?;
         let data = usize::from(*self.bytes.get(fixed_end - 1)?);
@@ -220,7 +256,11 @@ impl Pclntab {
 
     /// The name at an offset.
     fn name(&self, offset: Option<u32>) -> Option<String> {
-        let start = self.names.checked_add(offset? as usize)?;
+        self.text(self.names.checked_add(offset? as usize)?)
+    }
+
+    /// What stands in the table from a place up to a zero.
+    fn text(&self, start: usize) -> Option<String> {
         let bytes = self.bytes.get(start..)?;
         let bytes = bytes.get(..LONGEST_NAME.min(bytes.len()))?;
         let name = bytes.split(|byte| *byte == 0).next()?;

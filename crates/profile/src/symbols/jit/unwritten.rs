@@ -284,7 +284,10 @@ mod tests {
             assert_eq!(table.find(address), Some(function.as_str()), "{caller}");
             let told = table.line(address, true);
             let told = told.map(|it| (it.file_name().to_owned(), it.number));
-            let wanted = (file.rsplit('/').next().unwrap().to_owned(), line.parse().unwrap());
+            let wanted = (
+                file.rsplit('/').next().unwrap().to_owned(),
+                line.parse().unwrap(),
+            );
             assert_eq!(told.unwrap_or_default(), wanted, "{caller}");
             found += u32::from(wanted.1 > 0);
         }

@@ -5,6 +5,8 @@ use super::*;
 /// A header, and what stands behind it.
 struct Parts {
     names: Vec<u8>,
+    units: Vec<u8>,
+    files: Vec<u8>,
     values: Vec<u8>,
     functions: Vec<u8>,
 }
@@ -17,12 +19,20 @@ fn table(magic: u32, count: u64, parts: &Parts) -> Vec<u8> {
     let mut table = words(&[magic]);
     table.extend([0, 0, 1, 8]);
     let names = 72;
-    let values = names + parts.names.len() as u64;
+    let units = names + parts.names.len() as u64;
+    let files = units + parts.units.len() as u64;
+    let values = files + parts.files.len() as u64;
     let functions = values + parts.values.len() as u64;
-    for word in [count, 1, 0x40_0000, names, 0, 0, values, functions] {
+    for word in [count, 1, 0x40_0000, names, units, files, values, functions] {
         table.extend(word.to_le_bytes());
     }
-    for part in [&parts.names, &parts.values, &parts.functions] {
+    for part in [
+        &parts.names,
+        &parts.units,
+        &parts.files,
+        &parts.values,
+        &parts.functions,
+    ] {
         table.extend(part);
     }
     table
@@ -34,7 +44,8 @@ fn known(version: usize) -> (Vec<u8>, Vec<u8>) {
     let (magic, shape) = SHAPES[version];
     let mut functions = words(&[0x10, 20, 0x40, 20 + 100, 0x50]);
     let mut function = |start: u32, name: u32, tables: [u32; 3], data: [u32; 4]| {
-        let mut fixed = words(&[start, name, 0, 0, 0, 0, 0, 3]);
+        // The file and the line of code, and one file before those of the unit.
+        let mut fixed = words(&[start, name, 0, 0, 0, 12, 17, 3, 1]);
         fixed.resize(shape.function - 1, 0);
         fixed.push(4);
         fixed.extend(words(&tables));
@@ -46,7 +57,9 @@ fn known(version: usize) -> (Vec<u8>, Vec<u8>) {
     function(0x40, 36, [0, 0, 0], [NONE; 4]);
     let names = b"\0main.outer\0main.middle\0main.inner\0\0main.leaf\0".to_vec();
     // -1 for 4 bytes, 0 for 4, 1 for 8, 0 for 2, -1 for 0x1e.
-    let values = vec![0, 0, 4, 2, 4, 2, 8, 1, 2, 1, 0x1e, 0];
+    let mut values = vec![0, 0, 4, 2, 4, 2, 8, 1, 2, 1, 0x1e, 0];
+    // The first file of the unit for 8 bytes, then the second. Line 7 for 8 bytes, then 9.
+    values.extend([2, 8, 2, 0x28, 0, 16, 8, 4, 0x28, 0]);
     let mut trees = vec![0xff; 4];
     for (name, site) in [(12u32, 2u32), (24, 5)] {
         let mut call = vec![0; shape.call];
@@ -56,6 +69,8 @@ fn known(version: usize) -> (Vec<u8>, Vec<u8>) {
     }
     let parts = Parts {
         names,
+        units: words(&[NONE, 0, 5]),
+        files: b"a.go\0b.go\0".to_vec(),
         values,
         functions,
     };
@@ -63,7 +78,28 @@ fn known(version: usize) -> (Vec<u8>, Vec<u8>) {
 }
 
 fn names(table: &[u8], trees: &[u8], offset: u32) -> Vec<String> {
-    super::super::go_functions(table, trees, offset)
+    let functions = super::super::go_functions(table, trees, offset).into_iter();
+    functions.map(|it| it.name).collect()
+}
+
+#[test]
+fn functions_and_what_is_inlined_have_their_lines() {
+    for version in 0..SHAPES.len() {
+        let (table, trees) = known(version);
+        let lines = |offset| -> Vec<String> {
+            let functions = super::super::go_functions(&table, &trees, offset);
+            let named = functions.iter().map(|it| it.name_with_line().into_owned());
+            named.collect()
+        };
+        assert_eq!(lines(0x10), ["main.outer a.go:7"]);
+        let inlined = [
+            "main.inner b.go:9",
+            "main.middle a.go:7",
+            "main.outer a.go:7",
+        ];
+        assert_eq!(lines(0x18), inlined);
+        assert_eq!(lines(0x4f), ["main.leaf b.go:9"]);
+    }
 }
 
 #[test]
