@@ -63,5 +63,7 @@ export function profileOf(lines: string[], weight = 1): Profile {
     weight: new Float64Array(time.length).fill(weight),
     process: null,
     thread: () => new Uint32Array(time.length),
+    lines: null,
+    lineTree: null,
   };
 }

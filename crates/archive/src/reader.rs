@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use measure::{Phase, Recorder};
 
 use crate::error::where_present;
-use crate::profile::{Profile, ProfileError};
+use crate::profile::{FORMATS, Profile, ProfileError};
 use crate::{
     Error, HistogramLog, RunRecord, RunState, RunSummary, SeriesPoint, SliceLog, bounded,
     bounded::Line, file,
@@ -103,12 +103,12 @@ impl RunReader {
         Ok(sum)
     }
 
-    /// The run's profile, as far as it was written; `None` where there is none.
+    /// The run's profile, by line where lines are known, as far as it was written; `None` where there is none.
     ///
     /// # Errors
     /// Where there is one and it cannot be read.
     pub fn profile(&self) -> Result<Option<Profile>, ProfileError> {
-        match Profile::open(&self.dir) {
+        match Profile::open_with_lines(&FORMATS, &self.dir, None) {
             Ok(profile) => Ok(Some(profile)),
             Err(ProfileError::NotARun { .. }) => Ok(None),
             Err(e) => Err(e),

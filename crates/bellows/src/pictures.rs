@@ -18,7 +18,7 @@ pub(crate) fn draw(run_dir: &Path, profiles: &[Profile]) -> Result<PathBuf, Fail
         let name = file::of_event(&profile.header.event, file::FLAME);
         flame::write_svg(profile, &options, &run_dir.join(name))?;
     }
-    Ok(report::html::write_report(run_dir, profiles.first())?)
+    Ok(report::html::write_report(run_dir)?)
 }
 
 /// The heading of a profile's flame graph.

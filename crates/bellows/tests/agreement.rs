@@ -222,7 +222,7 @@ fn whatever_shows_a_run_shows_the_same() {
 
         // A run that was cut off before it could write its record shows the same.
         std::fs::remove_file(folder.join(archive::file::RECORD)).expect("removable");
-        let again = report::html::write_report(&folder, None).expect("a report");
+        let again = report::html::write_report(&folder).expect("a report");
         check_page(&page_parts(&again), &measured, &warmup);
     }
 }

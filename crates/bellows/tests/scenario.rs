@@ -237,7 +237,7 @@ fn a_scenario_of_its_own_is_shown_by_everything() {
             .is_some_and(|it| it.counts.values().sum::<u64>() > 150)
     );
 
-    let page = report::html::write_report(&folder, None).expect("a report");
+    let page = report::html::write_report(&folder).expect("a report");
     let page = common::page(&page);
     let known = |key: &str| {
         let metrics = page["metrics"].as_array().expect("metrics");

@@ -54,7 +54,7 @@ fn cut_off(dir: &Path) -> PathBuf {
 fn a_run_that_was_killed_has_a_report_with_its_figures() {
     let dir = tempfile::tempdir().expect("a folder");
     let run = cut_off(dir.path());
-    let path = html::write_report(&run, None).expect("a report");
+    let path = html::write_report(&run).expect("a report");
     let text = fs::read_to_string(&path).expect("readable");
     let start = text.find("class=\"headline\"").expect("a headline");
     let headline: String = text.chars().skip(start).take(160).collect();
@@ -112,7 +112,7 @@ fn a_profile_alone_has_a_report_and_its_names_are_nowhere_markup() {
 #[test]
 fn a_folder_that_is_no_run_is_told_so() {
     let dir = tempfile::tempdir().expect("a folder");
-    let error = html::write_report(dir.path(), None).expect_err("no run");
+    let error = html::write_report(dir.path()).expect_err("no run");
     assert!(error.to_string().contains("is not a run"), "{error}");
     assert!(!dir.path().join(archive::file::REPORT).exists());
 }
@@ -124,7 +124,7 @@ fn a_report_that_cannot_be_written_says_so_and_leaves_nothing() {
     // A folder in its place cannot be replaced by a file, whoever runs this.
     fs::create_dir(run.join(archive::file::REPORT)).expect("a folder");
     let before = fs::read_dir(&run).expect("readable").count();
-    let error = html::write_report(&run, None).expect_err("not writable");
+    let error = html::write_report(&run).expect_err("not writable");
     assert!(error.to_string().starts_with("cannot write "), "{error}");
     assert_eq!(fs::read_dir(&run).expect("readable").count(), before);
 }

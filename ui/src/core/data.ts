@@ -5,6 +5,7 @@ import type {
   Figures,
   LatencyGrid,
   LatencySummary,
+  LinesHead,
   Metric,
   MetricInfo,
   ProducerTime,
@@ -56,12 +57,24 @@ export const KINDS = [
 ] as const;
 export type Kind = (typeof KINDS)[number];
 
+/** The lines that stacks stand at: a tree beside that of functions. Nodes come after their parents. */
+export interface LineTree extends LinesHead {
+  /** Per node: parent, -1 for a root; node of the functions' tree; line, index in `file` and `number`. */
+  parent: Int32Array;
+  of: Uint32Array;
+  line: Uint32Array;
+  /** Per sample: its node. */
+  leaf: Uint32Array;
+}
+
 /** A profile with its columns unpacked. Nodes come after their parents. */
 export interface Profile extends ProfileHead {
   /** Per node: parent, -1 for a root; frame; index in `classes` of the samples that end there. */
   parent: Int32Array;
   frame: Uint32Array;
   class: Uint32Array;
+  /** Lines of source code; null where none is known. */
+  lineTree: LineTree | null;
   /** Per sample, in the order of time: seconds since the origin, leaf node, weight. */
   time: Float64Array;
   leaf: Uint32Array;
@@ -166,12 +179,10 @@ function unpackGrid(grid: LatencyGrid, input: Varints): Histograms {
 }
 
 function unpackProfile(head: ProfileHead, input: Varints): Profile {
-  // A node names its parent by distance; 0 stands for none.
-  const distance = input.read(new Uint32Array(head.nodes));
-  const parent = new Int32Array(head.nodes);
-  for (let i = 0; i < parent.length; i++) parent[i] = distance[i] === 0 ? -1 : i - distance[i]!;
+  const parent = parents(input.read(new Uint32Array(head.nodes)));
   const frame = input.read(new Uint32Array(head.nodes));
   const classes = input.read(new Uint32Array(head.nodes));
+  const tree = head.lines && unpackLines(head.lines, input);
   const time = input.read(new Float64Array(head.samples));
   const seconds = head.tick_ns / 1e9;
   let ticks = 0;
@@ -179,7 +190,8 @@ function unpackProfile(head: ProfileHead, input: Varints): Profile {
     ticks += time[i]!;
     time[i] = ticks * seconds;
   }
-  const leaf = input.read(new Uint32Array(head.samples));
+  const lineLeaf = input.read(new Uint32Array(head.samples));
+  const leaf = tree ? lineLeaf.map((node) => tree.of[node]!) : lineLeaf;
   const weight = new Float64Array(head.samples);
   if (head.weighted) input.read(weight);
   else weight.fill(1);
@@ -189,7 +201,20 @@ function unpackProfile(head: ProfileHead, input: Varints): Profile {
     if (head.timed) of ??= input.read(new Uint32Array(head.samples));
     return of;
   };
-  return { ...head, parent, frame, class: classes, time, leaf, weight, process, thread };
+  const lineTree = tree && { ...tree, leaf: lineLeaf };
+  return { ...head, parent, frame, class: classes, time, leaf, weight, process, thread, lineTree };
+}
+
+function unpackLines(lines: LinesHead, input: Varints): Omit<LineTree, 'leaf'> {
+  const parent = parents(input.read(new Uint32Array(lines.nodes)));
+  const of = input.read(new Uint32Array(lines.nodes));
+  const line = input.read(new Uint32Array(lines.nodes));
+  return { ...lines, parent, of, line };
+}
+
+/** A node names its parent by distance; 0 stands for none. */
+function parents(distance: Uint32Array): Int32Array {
+  return Int32Array.from(distance, (back, i) => (back === 0 ? -1 : i - back));
 }
 
 function decode(base64: string): Uint8Array<ArrayBuffer> {

@@ -656,6 +656,27 @@ exact: boolean, };
 export type LimitedBy = "broker" | "generator" | "network" | "schedule" | "undecided";
 
 /**
+ * The lines of a profile; their tree follows in the columns.
+ */
+export type LinesHead = {
+/**
+ * Number of nodes of the tree of lines.
+ */
+nodes: number,
+/**
+ * Names of files, without their folders.
+ */
+files: Array<string>,
+/**
+ * Per line: index into `files`; the first is of all that has no line.
+ */
+file: Array<number>,
+/**
+ * Per line: its number, 0 where it has none.
+ */
+number: Array<number>, };
+
+/**
  * What an event loop did with its time.
  */
 export type LoopUse = {
@@ -963,6 +984,10 @@ module: Array<number>,
  * Per name: its kind.
  */
 kind: Array<number>,
+/**
+ * Lines of source code; `None` where none is known.
+ */
+lines: LinesHead | null,
 /**
  * The classes that nodes are of, from the broker's own code down to the kernel.
  */

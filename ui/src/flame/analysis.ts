@@ -4,6 +4,7 @@ import type { Profile } from '../core/data';
 import { KINDS } from '../core/data';
 import { type Chronology, chronology, countOf, MOST_IN_ORDER, type Wanted } from './chronology';
 import { type Change, Difference, type Measured, type Sums } from './difference';
+import { type LineRow, linesOf } from './lines';
 import { reshape, reshapedWeights, type Shown } from './reshape';
 import {
   below,
@@ -198,6 +199,24 @@ export class Analysis {
       this.belowZoom = { zoom, rows: this.functions(flags, zoom) };
     }
     return this.belowZoom.rows;
+  }
+
+  /** The lines of a function in the stacks at and below a node, or in all; empty where none is known. */
+  lines(frame: number, zoom: number | null): LineRow[] {
+    const { profile, wanted, tree } = this;
+    if (!profile.lineTree || !wanted) return [];
+    let inside: Uint8Array | null = null;
+    if (zoom !== null) {
+      const below = new Uint8Array(tree.frame.length);
+      for (let i = zoom; i < below.length; i++) {
+        const above = tree.parent[i]!;
+        below[i] = i === zoom || (above >= 0 && below[above] === 1) ? 1 : 0;
+      }
+      const { shown } = this;
+      inside = shown ? Uint8Array.from(shown.map, (node) => below[node]!) : below;
+    }
+    const rows = linesOf(profile, profile.lineTree, frame, wanted, inside);
+    return rows.some((row) => row.name !== '') ? rows : [];
   }
 
   /** The function with the largest self share of the window; what has no name only where nothing has one. */

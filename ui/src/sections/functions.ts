@@ -9,11 +9,14 @@ import { frameColor, shadeKey } from '../core/theme';
 import { amount } from '../core/units';
 import type { Analysis, FunctionRow } from '../flame/analysis';
 import type { Change } from '../flame/difference';
+import type { LineRow } from '../flame/lines';
 import { remarkOn } from '../flame/remarks';
 
 const STEP = 40;
 /** Letters of a name: about a line. */
 const LONGEST = 33;
+/** Lines of the chosen function. */
+const MOST_LINES = 12;
 
 /** Rows in the order of a column; equal ones by name. */
 export function sorted(
@@ -115,7 +118,12 @@ export class FunctionTable {
     }
     fill(
       this.body,
-      list.slice(0, this.limit).map((row) => this.row(row, sum, most, dark)),
+      list.slice(0, this.limit).flatMap((row) => {
+        const shown = this.row(row, sum, most, dark);
+        if (row.frame !== state.frame) return [shown];
+        const lines = analysis.lines(row.frame, zoom);
+        return [shown, ...this.lines(lines, sum, most, compared)];
+      }),
     );
     const rest = list.length - this.limit;
     fill(
@@ -132,6 +140,44 @@ export class FunctionTable {
     );
   }
 
+  /** The lines of the chosen function, below it. */
+  private lines(
+    lines: readonly LineRow[],
+    sum: number,
+    most: { self: number; total: number },
+    compared: boolean,
+  ): HTMLElement[] {
+    const shown = lines
+      .slice(0, MOST_LINES)
+      .map((line) =>
+        h(
+          'tr',
+          { class: 'line' },
+          this.share(line.self, most.self, sum),
+          this.share(line.total, most.total, sum),
+          compared ? h('td') : null,
+          h('td', { class: 'name' }, line.name || 'at no known line'),
+        ),
+      );
+    const left = lines.length - shown.length;
+    if (left > 0) {
+      const columns = compared ? '3' : '2';
+      const text = `${counted(left, 'more line')} with less`;
+      shown.push(
+        h('tr', { class: 'line' }, h('td', { colspan: columns }), h('td', { class: 'name' }, text)),
+      );
+    }
+    return shown;
+  }
+
+  /** A cell with a share of the window's samples, and a bar. */
+  private share(value: number, top: number, sum: number): HTMLElement {
+    const title = `${amount(this.profile, value)} of ${amount(this.profile, sum)}`;
+    const cell = h('td', { class: 'num bar', title }, percent(sum > 0 ? value / sum : 0));
+    cell.style.setProperty('--w', `${top > 0 ? (value / top) * 100 : 0}%`);
+    return cell;
+  }
+
   private row(
     row: FunctionRow,
     sum: number,
@@ -144,18 +190,6 @@ export class FunctionTable {
     const where = modules[module[row.frame]!] ?? '';
     const remark = remarkOn(this.profile, row.frame);
     const selected = this.store.state.frame === row.frame;
-    const share = (value: number, top: number): HTMLElement => {
-      const cell = h(
-        'td',
-        {
-          class: 'num bar',
-          title: `${amount(this.profile, value)} of ${amount(this.profile, sum)}`,
-        },
-        percent(sum > 0 ? value / sum : 0),
-      );
-      cell.style.setProperty('--w', `${top > 0 ? (value / top) * 100 : 0}%`);
-      return cell;
-    };
     const swatch = h('i', { class: 'swatch' });
     swatch.style.background = frameColor(
       k,
@@ -174,8 +208,8 @@ export class FunctionTable {
           this.menu(row.frame, byKey ? left : e.clientX, byKey ? bottom : e.clientY);
         },
       },
-      share(row.self, most.self),
-      share(row.total, most.total),
+      this.share(row.self, most.self, sum),
+      this.share(row.total, most.total, sum),
       row.change ? changeCell(row.change) : null,
       h(
         'td',

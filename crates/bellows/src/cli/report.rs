@@ -34,7 +34,7 @@ impl ReportArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let dir = find::run(&self.run, &self.runs.runs)?;
         let path = match self.output {
-            None => report::html::write_report(&dir, None)?,
+            None => report::html::write_report(&dir)?,
             Some(path) => {
                 let html = report::html::render(&RunReader::open(&dir)?)?;
                 std::fs::write(&path, html).map_err(|e| Failure::io("write", &path, &e))?;

@@ -134,5 +134,5 @@ fn write(dir: &Path, state: &State) -> Result<std::path::PathBuf, Box<dyn Error>
         labels.write(writer.dir())?;
     }
     std::fs::rename(writer.dir(), &target)?;
-    Ok(report::html::write_report(&target, None)?)
+    Ok(report::html::write_report(&target)?)
 }

@@ -11,7 +11,6 @@ mod forms_tests;
 use std::path::{Path, PathBuf};
 
 use archive::RunReader;
-use archive::profile::Profile;
 use measure::Problem;
 
 use crate::view::RunPage;
@@ -26,18 +25,13 @@ pub fn render(run: &RunReader) -> Result<String, Problem> {
     page::document(&RunPage::read(run)?)
 }
 
-/// Writes `report.html` into a run's folder, at once or not at all, and returns its path. The run's
-/// profile is read unless `profile` is it.
+/// Writes `report.html` into a run's folder, at once or not at all, and returns its path.
 ///
 /// # Errors
 /// Where the folder is no run, cannot be read, or cannot be written to.
-pub fn write_report(run_dir: &Path, profile: Option<&Profile>) -> Result<PathBuf, Problem> {
+pub fn write_report(run_dir: &Path) -> Result<PathBuf, Problem> {
     let run = RunReader::open(run_dir)?;
-    let page = match profile {
-        Some(profile) => RunPage::of(&run, Some(profile))?,
-        None => RunPage::read(&run)?,
-    };
-    let document = page::document(&page)?;
+    let document = render(&run)?;
     let path = run_dir.join(archive::file::REPORT);
     archive::replace_file(&path, document.as_bytes()).map_err(|source| {
         let cause = format!("cannot write {}", path.display());

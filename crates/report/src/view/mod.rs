@@ -5,6 +5,7 @@
 mod distributions;
 mod figures;
 mod headline;
+mod lines;
 mod processes;
 mod profile;
 mod requirements;
@@ -167,11 +168,8 @@ impl RunPage {
         }
     }
 
-    /// The same of a run whose profile has been read.
-    ///
-    /// # Errors
-    /// Where the run's histograms cannot be read.
-    pub fn of(reader: &RunReader, profile: Option<&Profile>) -> Result<Self, Problem> {
+    /// The same of a run whose profile has been read, by line where lines are known.
+    fn of(reader: &RunReader, profile: Option<&Profile>) -> Result<Self, Problem> {
         let (mut run, mut columns) = RunView::of(reader, profile)?;
         let further = further_profiles(reader, profile, &mut run.notes);
         let all: Vec<&Profile> = profile.into_iter().chain(&further).collect();
@@ -203,7 +201,7 @@ fn further_profiles(
     let mut events = sampled_events(&reader.dir);
     events.retain(|event| *event != profile.header.event);
     let read = events.iter().filter_map(|event| {
-        match Profile::open_as(&FORMATS, &reader.dir, Some(event)) {
+        match Profile::open_with_lines(&FORMATS, &reader.dir, Some(event)) {
             Ok(profile) => Some(profile),
             Err(e) => {
                 notes.push(format!("the profile of {event} cannot be read: {e}"));
@@ -224,7 +222,7 @@ impl RunView {
         let slices = slices::read(run, &mut found.cells)?;
         let mut summary = figures::summary_of(run, &found);
         if let Some(profile) = profile {
-            summary.profiles = vec![profile.summary(1)];
+            summary.profiles = vec![profile.clone().without_lines().summary(1)];
         }
         let figures = Figures::of(&summary, &run.points);
         let series = SeriesColumns::of(&run.points);

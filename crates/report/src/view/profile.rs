@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
+use super::lines::{Lines, LinesHead};
 use super::processes::{ProcessView, Processes};
 use super::samples::SampleColumns;
 use super::varint::put;
 use crate::text;
-use archive::profile::{EventKind, FrameKind, Profile};
+use archive::profile::{EventKind, FrameKind, Profile, Sample};
 use archive::{Class, PatternShare};
 use serde::Serialize;
 
@@ -59,6 +60,8 @@ pub struct ProfileHead {
     pub module: Vec<u32>,
     /// Per name: its kind.
     pub kind: Vec<u8>,
+    /// Lines of source code; `None` where none is known.
+    pub lines: Option<LinesHead>,
     /// The classes that nodes are of, from the broker's own code down to the kernel.
     pub classes: Vec<ClassView>,
     /// The Erlang processes of the node, largest share first; empty where none is known.
@@ -98,16 +101,31 @@ pub struct ClassView {
 }
 
 /// Encodes a profile: its head, and the columns as variable-length integers (LEB128): per node, in depth-first order, the
-/// distance to its parent (0 for a root), per node its frame, per node its class (0 for a root), then per sample the ticks since the
-/// one before, its leaf, its weight where not all weigh 1, its process where any is known (0 for none, else
+/// distance to its parent (0 for a root), per node its frame, per node its class (0 for a root), the tree of lines where they
+/// are known ([`LinesHead`]): per node the distance to its parent, its function's node, and its line. Then per sample the ticks since the
+/// one before, its leaf (a node of lines where there are any), its weight where not all weigh 1, its process where any is known (0 for none, else
 /// the index and 1), and its thread where samples carry a time. The first frame of every stack is its group of threads.
 /// Where there are more than `most` samples, those of one stack and thread that lie close together become one.
-pub(crate) fn encode(profile: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
+pub(crate) fn encode(by_line: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
+    let profile = &by_line.clone().without_lines();
     let mut tables = Tables::new(profile);
+    let mut lines = Lines::of(by_line);
     let processes = Processes::of(profile);
-    let node = |thread, stack| tables.node(thread, stack);
+    // Both have the same samples, in the same order.
+    let node = |index: u32, sample: &Sample| {
+        let function = tables.node(sample.thread, sample.stack)?;
+        let Some(lines) = &mut lines else {
+            return Some(function);
+        };
+        let stack = by_line.samples.get(index as usize)?.stack;
+        let parents = |node: u32| tables.nodes.get(node as usize)?.parent;
+        lines.node(stack, function, &parents)
+    };
     let mut samples = SampleColumns::of(profile, &processes, node, most);
-    samples.renumber(&tables.order_depth_first());
+    let numbers = tables.order_depth_first();
+    if lines.is_none() {
+        samples.renumber(&numbers);
+    }
     let mut bytes = Vec::with_capacity(samples.len() * 4 + tables.nodes.len() * 4);
     for (i, node) in tables.nodes.iter().enumerate() {
         put(
@@ -119,6 +137,7 @@ pub(crate) fn encode(profile: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
         put(&mut bytes, u64::from(node.frame));
     }
     let classes = tables.put_classes(&mut bytes);
+    let lines = lines.map(|lines| lines.put(&numbers, &mut bytes));
     let timed = profile.samples.iter().any(|s| s.t > 0);
     let has_processes = !processes.views.is_empty();
     let weighted = samples.put(&mut bytes, has_processes, timed);
@@ -147,6 +166,7 @@ pub(crate) fn encode(profile: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
         timed,
         tick_ns: samples.tick_ns,
         classes,
+        lines,
         processes: processes.views,
         threads: if timed {
             profile.threads.clone()
@@ -335,7 +355,7 @@ const fn kind_number(kind: FrameKind) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use archive::profile::{Frame, Sample, StackNode, Unwinding};
+    use archive::profile::{Frame, SourceLine, StackNode, Unwinding};
 
     #[test]
     fn threads_of_a_group_share_a_root_and_samples_are_sorted_by_time() {
@@ -427,5 +447,56 @@ mod tests {
         assert_eq!(distances, [0, 1, 1, 1, 3]);
         assert_eq!(frames, [4, 0, 1, 3, 2]);
         assert_eq!(leaves, [2, 4, 3]);
+    }
+
+    #[test]
+    fn lines_are_a_tree_beside_that_of_functions() {
+        let line = |number| {
+            let file = "src/a.erl".to_owned();
+            let frame = Frame::new("$a:f/0", "[jit]", FrameKind::Erlang);
+            frame.at_line(Some(SourceLine { file, number }))
+        };
+        let node = |parent, frame| StackNode { parent, frame };
+        let sample = |t, stack, thread| Sample {
+            t,
+            weight: 1,
+            stack,
+            thread,
+            cpu: 0,
+            complete: true,
+            unwinding: Unwinding::Unknown,
+            process: None,
+        };
+        // f at line 7 and f at line 9, each with the same leaf, and one of them in another thread.
+        let profile = Profile {
+            frames: vec![line(7), line(9), Frame::new("eq", "b", FrameKind::Runtime)],
+            stacks: vec![
+                node(None, 0),
+                node(Some(0), 2),
+                node(None, 1),
+                node(Some(2), 2),
+            ],
+            threads: vec!["t".into(), "u".into()],
+            samples: vec![
+                sample(0, 1, 0),
+                sample(1_000_000, 3, 0),
+                sample(2_000_000, 3, 1),
+            ],
+            ..Profile::default()
+        };
+        let (head, bytes) = encode(&profile, usize::MAX);
+        // A group's root, f and eq; twice.
+        assert_eq!(head.nodes, 6);
+        let lines = head.lines.unwrap();
+        assert_eq!(
+            (lines.files, lines.nodes),
+            (vec![String::new(), "a.erl".into()], 8)
+        );
+        assert_eq!((lines.file, lines.number), (vec![0, 1, 1], vec![0, 7, 9]));
+        let (tree, columns) = (&bytes[3 * 6..][..3 * 8], &bytes[3 * 6 + 3 * 8..]);
+        assert_eq!(tree[..8], [0, 1, 1, 3, 1, 0, 1, 1]);
+        assert_eq!(tree[8..16], [0, 1, 2, 1, 2, 3, 4, 5]);
+        assert_eq!(tree[16..], [0, 1, 0, 2, 0, 0, 2, 0]);
+        assert_eq!(columns[3..6], [2, 4, 7], "leaves");
     }
 }

@@ -1,6 +1,6 @@
 //! The samples of a profile as columns, so many at most that a page of all events stays small.
 
-use archive::profile::Profile;
+use archive::profile::{Profile, Sample};
 
 use super::processes::Processes;
 use super::varint::put;
@@ -36,23 +36,23 @@ pub(super) struct SampleColumns {
 }
 
 impl SampleColumns {
-    /// The samples of a profile whose stack `node` knows. Where there are more than `most`, ticks get longer, and
+    /// The samples of a profile whose leaf `node` knows, by the sample's index and itself. Where there are more than `most`, ticks get longer, and
     /// samples that differ in nothing but their weight become one; sums stay what they are.
     pub(super) fn of(
         profile: &Profile,
         processes: &Processes,
-        mut node: impl FnMut(u32, u32) -> Option<u32>,
+        mut node: impl FnMut(u32, &Sample) -> Option<u32>,
         most: usize,
     ) -> Self {
         let mut order: Vec<u32> = (0..profile.samples.len() as u32).collect();
         order.sort_by_key(|&i| profile.samples.get(i as usize).map(|s| s.t));
         let in_order = order
             .iter()
-            .filter_map(|&i| profile.samples.get(i as usize));
-        let known = in_order.filter_map(|s| {
+            .filter_map(|&i| Some((i, profile.samples.get(i as usize)?)));
+        let known = in_order.filter_map(|(i, s)| {
             Some(PageSample {
                 tick: s.t / TICK_NS,
-                leaf: node(s.thread, s.stack)?,
+                leaf: node(i, s)?,
                 process: processes.number(s.process),
                 thread: s.thread,
                 weight: s.weight,
@@ -136,7 +136,7 @@ impl SampleColumns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use archive::profile::{Sample, Unwinding};
+    use archive::profile::Unwinding;
 
     #[test]
     fn too_many_samples_share_longer_ticks_and_keep_their_sum() {
@@ -157,7 +157,8 @@ mod tests {
             ..Profile::default()
         };
         let none = Processes::of(&profile);
-        let columns = |most| SampleColumns::of(&profile, &none, |_, stack| Some(stack), most);
+        let columns =
+            |most| SampleColumns::of(&profile, &none, |_, sample| Some(sample.stack), most);
         let all = columns(800);
         assert_eq!((all.len(), all.tick_ns, all.note()), (800, TICK_NS, None));
         let some = columns(100);
