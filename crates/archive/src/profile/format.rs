@@ -150,7 +150,7 @@ pub const FORMATS: [Format; 7] = [
         what: "for https://www.speedscope.app",
         read: None,
         write: Some(|profile, heading| {
-            let made = profile.to_speedscope(&heading.title);
+            let made = profile.with_reasons().to_speedscope(&heading.title);
             made.map_err(|e| in_memory(&e))
         }),
     },
@@ -160,7 +160,7 @@ pub const FORMATS: [Format; 7] = [
         what: "for https://profiler.firefox.com",
         read: None,
         write: Some(|profile, heading| {
-            let made = profile.to_firefox(&heading.title);
+            let made = profile.with_reasons().to_firefox(&heading.title);
             made.map_err(|e| in_memory(&e))
         }),
     },

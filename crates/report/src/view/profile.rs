@@ -101,8 +101,9 @@ pub struct ClassView {
 /// distance to its parent (0 for a root), per node its frame, per node its class (0 for a root), then per sample the ticks since the
 /// one before, its leaf, its weight where not all weigh 1, its process where any is known (0 for none, else
 /// the index and 1), and its thread where samples carry a time. The first frame of every stack is its group of threads.
-/// Where there are more than `most` samples, those of one stack and thread that lie close together become one.
+/// Frames at the leaves say why times off CPU ended. Where there are more than `most` samples, those of one stack and thread that lie close together become one.
 pub(crate) fn encode(profile: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
+    let profile = &*profile.with_reasons();
     let mut tables = Tables::new(profile);
     let processes = Processes::of(profile);
     let node = |thread, stack| tables.node(thread, stack);
@@ -348,6 +349,7 @@ mod tests {
             complete: true,
             unwinding: Unwinding::Unknown,
             process: None,
+            wait: None,
         };
         let profile = Profile {
             frames: vec![
@@ -407,6 +409,7 @@ mod tests {
             complete: true,
             unwinding: Unwinding::Unknown,
             process: None,
+            wait: None,
         };
         // a;b, then a;c, then a;b;d: the last one's node stands before that of c.
         let profile = Profile {
