@@ -15,6 +15,12 @@ pub fn online() -> BTreeSet<u32> {
     cpus
 }
 
+/// One more than the highest number of a processor that is switched on.
+#[must_use]
+pub fn end() -> u32 {
+    online().last().map_or(1, |last| last.saturating_add(1))
+}
+
 /// Cores that this process may use, by its affinity and its control group's quota.
 #[must_use]
 pub fn usable() -> u32 {

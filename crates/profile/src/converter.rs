@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use archive::profile::{ErlangProcess, Footer, Sample, StacksWriter};
+use archive::profile::{ErlangProcess, Footer, Sample, StacksWriter, Wait};
 use measure::{Nanos, Time};
 
 use crate::beam::ProcessId;
@@ -15,6 +15,7 @@ use crate::symbols;
 use crate::threads::Threads;
 use crate::tracepoint::Field;
 use crate::unwind::{Stack, Unwinder};
+use crate::wakers::Wakers;
 
 /// Erlang processes whose index is kept.
 const MOST_PROCESSES: usize = 1 << 16;
@@ -64,6 +65,8 @@ struct Taken {
     thread: String,
     cpu: u16,
     weight: u64,
+    /// Of a time off CPU.
+    wait: Option<Wait>,
 }
 
 /// Whose samples count, and what they count.
@@ -86,6 +89,7 @@ pub(crate) struct Converter {
     threads: Threads,
     unwinder: Box<dyn Unwinder>,
     stacks: StackTable,
+    wakers: Wakers,
     sink: StacksWriter,
     origin: Time,
     outcome: Outcome,
@@ -117,6 +121,7 @@ impl Converter {
         mut sink: StacksWriter,
     ) -> Self {
         Self {
+            wakers: Wakers::of(subject.pid),
             subject,
             threads,
             unwinder,
@@ -264,7 +269,10 @@ impl Converter {
             thread: self.threads.name(tid).to_owned(),
             cpu: u16::try_from(sample.cpu).unwrap_or(u16::MAX),
             weight: self.weight(sample),
+            wait: None,
         };
+        let symbols = self.stacks.symbols();
+        taken.wait = sample.ended.map(|it| self.wakers.wait(it, symbols));
         let stack = std::mem::take(&mut self.stack);
         if let Some(next) = self.next_part {
             if taken.at >= next {
@@ -277,6 +285,7 @@ impl Converter {
                     at: next,
                     thread: taken.thread.clone(),
                     weight: taken.weight - before,
+                    wait: taken.wait.clone(),
                     ..taken
                 };
                 taken.weight = before;
@@ -300,6 +309,7 @@ impl Converter {
             complete: node.complete,
             unwinding: stack.unwinding,
             process: stack.process.map(|process| self.process(process)),
+            wait: taken.wait.as_ref().map(|wait| self.sink.wait(wait)),
         };
         let late = self.late.as_mut().filter(|_| node.unnamed);
         if !late.is_some_and(|late| late.hold(stack, taken.at, sample)) {

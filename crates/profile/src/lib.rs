@@ -35,6 +35,7 @@ mod target;
 mod threads;
 mod tracepoint;
 mod unwind;
+mod wakers;
 mod worker;
 
 pub use beam::beam_functions;

@@ -44,10 +44,47 @@ pub(crate) enum Record<'a> {
     Exit { tid: u32 },
     /// Executable memory was mapped.
     Mmap { pid: u32 },
-    /// A thread begins to run, or ends to: another takes its processor.
-    Switch { tid: u32, time: u64, runs: bool },
+    /// A thread begins to run, or ends to: another takes its processor, and it may be that it would have run on.
+    Switch { tid: u32, time: u64, runs: Runs },
     /// Anything else.
     Other,
+}
+
+/// What becomes of a thread at a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Runs {
+    /// It begins to run.
+    Begins,
+    /// It has nothing to do, or waits.
+    Ends,
+    /// It would run on.
+    IsPreempted,
+}
+
+/// Why a time off CPU ended, as far as records tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended<'a> {
+    /// The thread was woken.
+    Woken(WakeUp<'a>),
+    /// It was awake, and got a processor.
+    GotProcessor,
+    /// It could have run all the time, and got a processor back.
+    WasPreempted,
+    /// It has not ended yet.
+    NotYet,
+    /// Nobody saw what woke it.
+    Unseen,
+}
+
+/// Who wakes a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WakeUp<'a> {
+    /// The process that runs, whoever it is that an interrupt stopped.
+    pub(crate) pid: u32,
+    /// The name of its thread.
+    pub(crate) waker: &'a [u8],
+    /// Its kernel stack.
+    pub(crate) chain: Chain<'a>,
 }
 
 /// One sample.
@@ -63,6 +100,8 @@ pub(crate) struct SampleRecord<'a> {
     /// How many events it stands for; of the time off CPU how many nanoseconds.
     pub(crate) period: u64,
     pub(crate) chain: Chain<'a>,
+    /// Of a time off CPU why it ended.
+    pub(crate) ended: Option<Ended<'a>>,
     /// What the unwinder asked for beyond that, in the kernel's form.
     pub(crate) rest: &'a [u8],
 }
@@ -94,9 +133,38 @@ impl SampleRecord<'_> {
     }
 }
 
+/// A wake-up that is kept after its ring has taken back the memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeptWakeUp {
+    pub(crate) time: u64,
+    pid: u32,
+    waker: Box<[u8]>,
+    chain: Box<[u8]>,
+}
+
+impl KeptWakeUp {
+    /// A wake-up by `waker`, which took this sample.
+    pub(crate) fn of(sample: &SampleRecord<'_>, waker: &[u8]) -> Self {
+        Self {
+            time: sample.time,
+            pid: sample.pid,
+            waker: waker.into(),
+            chain: sample.chain.0.into(),
+        }
+    }
+
+    pub(crate) fn get(&self) -> WakeUp<'_> {
+        WakeUp {
+            pid: self.pid,
+            waker: &self.waker,
+            chain: Chain(&self.chain),
+        }
+    }
+}
+
 impl KeptSample {
-    /// The sample with another time and period.
-    pub(crate) fn at(&self, time: u64, period: u64) -> SampleRecord<'_> {
+    /// The sample as a time off CPU.
+    pub(crate) fn at<'s>(&'s self, time: u64, period: u64, ended: Ended<'s>) -> SampleRecord<'s> {
         SampleRecord {
             pid: self.pid,
             tid: self.tid,
@@ -105,6 +173,7 @@ impl KeptSample {
             cpu: self.cpu,
             period,
             chain: Chain(&self.chain),
+            ended: Some(ended),
             rest: &self.rest,
         }
     }
@@ -188,11 +257,22 @@ pub(crate) fn parse<'a>(raw: &RawRecord<'a>) -> Option<Record<'a>> {
             Record::Switch {
                 tid,
                 time: fields.u64()?,
-                runs: u32::from(raw.misc) & b::PERF_RECORD_MISC_SWITCH_OUT == 0,
+                runs: runs(raw.misc.into()),
             }
         }
         _ => Record::Other,
     })
+}
+
+/// What the bits of a switch say.
+const fn runs(misc: u32) -> Runs {
+    if misc & b::PERF_RECORD_MISC_SWITCH_OUT == 0 {
+        Runs::Begins
+    } else if misc & b::PERF_RECORD_MISC_SWITCH_OUT_PREEMPT == 0 {
+        Runs::Ends
+    } else {
+        Runs::IsPreempted
+    }
 }
 
 fn sample<'a>(fields: &mut Fields<'a>) -> Option<SampleRecord<'a>> {
@@ -210,6 +290,7 @@ fn sample<'a>(fields: &mut Fields<'a>) -> Option<SampleRecord<'a>> {
         cpu,
         period,
         chain,
+        ended: None,
         rest: fields.0,
     })
 }
@@ -349,9 +430,12 @@ mod tests {
             };
             format!("{:?}", parse(&raw))
         };
-        // Other bits say whether the thread would have liked to run on.
-        for (misc, runs) in [(0, true), (1 << 13, false), (1 << 13 | 1 << 14, false)] {
-            let wanted = format!("Some(Switch {{ tid: 2, time: 77, runs: {runs} }})");
+        for (misc, runs) in [
+            (0, Runs::Begins),
+            (1 << 13, Runs::Ends),
+            (1 << 13 | 1 << 14, Runs::IsPreempted),
+        ] {
+            let wanted = format!("Some(Switch {{ tid: 2, time: 77, runs: {runs:?} }})");
             assert_eq!(switch(misc), wanted);
         }
         let comm = [words(&[pair(1, 2)]), b"worker\0\0".to_vec()].concat();

@@ -18,8 +18,9 @@ use crate::kernel_event::KernelEvent;
 use crate::late_names::LateNames;
 use crate::options::Options;
 use crate::source::SampleSource;
-use crate::source::blocked::BlockedTimes;
+use crate::source::blocked::{BlockedTimes, Wakings};
 use crate::source::perf::{self, Capabilities, PerfEvents, permission};
+use crate::stack_copy::WakeUps;
 use crate::stack_table::StackTable;
 use crate::symbols::Symbols;
 use crate::target::Target;
@@ -75,8 +76,10 @@ impl Sampler {
         }
         let target = Target::find(pid)?;
         let kernel_event = KernelEvent::of(&options.event, pid)?;
-        let Chosen { unwinder, note } = unwind::choose(pid, options.stacks, &kernel_event);
-        let opened = perf::open(pid, options, &kernel_event, unwinder.as_ref())?;
+        let wake_ups = (options.event.weight == Weight::Blocked).then(|| WakeUps::load(pid));
+        let loaded = wake_ups.as_ref().and_then(|it| it.as_ref().ok());
+        let Chosen { unwinder, note } = unwind::choose(pid, options.stacks, &kernel_event, loaded);
+        let opened = perf::open(pid, options, &kernel_event, unwinder.as_ref(), loaded)?;
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = wake.map_err(|e| system("make an event descriptor", e))?;
         let granted = opened.granted;
@@ -101,6 +104,12 @@ impl Sampler {
         let mut notes = first_notes(options, granted, &symbols);
         notes.extend(note);
         notes.extend(java.note);
+        notes.extend(
+            wake_ups
+                .as_ref()
+                .and_then(|it| unknown_wakers(it, granted, &symbols)),
+        );
+        let numbering = loaded.map(WakeUps::numbering);
         let threads = Threads::new(pid, &target.status.name, opened.owners.values().copied());
         let subject = Subject {
             pid,
@@ -111,7 +120,14 @@ impl Sampler {
             period_ns,
         };
         let source: Box<dyn SampleSource> = match subject.event.weight {
-            Weight::Blocked => Box::new(BlockedTimes::new(opened.rings, options.min_block)),
+            Weight::Blocked => {
+                let wakings = Wakings {
+                    events: opened.wakings,
+                    numbering,
+                };
+                let least = options.min_block;
+                Box::new(BlockedTimes::new(opened.rings, least, wakings))
+            }
             Weight::One | Weight::Events | Weight::Field(_) | Weight::Calls | Weight::Requested => {
                 Box::new(opened.rings)
             }
@@ -240,6 +256,23 @@ fn complete(sink: &mut StacksWriter, known: &ProfileHeader) {
             ..known.clone()
         };
     }
+}
+
+/// What to say where nobody knows what wakes threads.
+fn unknown_wakers(
+    wake_ups: &Result<WakeUps, Error>,
+    granted: Capabilities,
+    symbols: &Symbols,
+) -> Option<String> {
+    let why = match wake_ups {
+        Err(error) => error.problem().sentence(),
+        Ok(_) if !granted.wake_ups => "the kernel refuses the events for it".to_owned(),
+        Ok(_) if symbols.kernel_is_hidden() => {
+            "the kernel hides the names of its functions".to_owned()
+        }
+        Ok(_) => return None,
+    };
+    Some(format!("what woke threads is unknown: {why}"))
 }
 
 /// What is to be done, and said, of a Java virtual machine.

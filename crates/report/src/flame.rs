@@ -65,6 +65,7 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem
     if total == 0 {
         return Err(no_samples());
     }
+    let profile = &*profile.with_reasons();
     let groups = profile.thread_groups();
     let names = drawn_names(profile, &groups.names);
     let detail = Detail {
@@ -274,6 +275,7 @@ mod tests {
             complete: true,
             unwinding: Unwinding::Unknown,
             process: None,
+            wait: None,
         }
     }
 

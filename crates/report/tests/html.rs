@@ -97,6 +97,7 @@ fn a_profile_alone_has_a_report_and_its_names_are_nowhere_markup() {
             complete: true,
             unwinding: Unwinding::Unknown,
             process: None,
+            wait: None,
         });
     }
     out.flush();

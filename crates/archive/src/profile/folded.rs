@@ -38,10 +38,11 @@ impl Profile {
     }
 
     fn each_line(&self, threads: bool, mut take: impl FnMut(String, u64)) {
-        let groups = self.thread_groups();
+        let profile = self.with_reasons();
+        let groups = profile.thread_groups();
         let named = |name: &str, empty| folded_name(name, empty).into_owned();
         let names = FoldedNames {
-            frames: (self.frames.iter())
+            frames: (profile.frames.iter())
                 .map(|frame| named(&frame.name, UNKNOWN))
                 .collect(),
             groups: threads.then(|| {
@@ -50,7 +51,7 @@ impl Profile {
             }),
             deeper: "",
         };
-        for (line, weight) in self.folded_lines(&groups, Detail::ALL, &names) {
+        for (line, weight) in profile.folded_lines(&groups, Detail::ALL, &names) {
             take(line, weight);
         }
     }
@@ -192,6 +193,7 @@ fn add(builder: &mut Builder, fractions: &mut Fractions, line: &str) -> bool {
             complete: true,
             unwinding: Unwinding::Unknown,
             process: None,
+            wait: None,
         });
     }
     true

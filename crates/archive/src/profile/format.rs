@@ -157,7 +157,7 @@ pub const FORMATS: [Format; 7] = [
         lines: false,
         read: None,
         write: Some(|profile, heading| {
-            let made = profile.to_speedscope(&heading.title);
+            let made = profile.with_reasons().to_speedscope(&heading.title);
             made.map_err(|e| in_memory(&e))
         }),
     },
@@ -168,7 +168,7 @@ pub const FORMATS: [Format; 7] = [
         lines: false,
         read: None,
         write: Some(|profile, heading| {
-            let made = profile.to_firefox(&heading.title);
+            let made = profile.with_reasons().to_firefox(&heading.title);
             made.map_err(|e| in_memory(&e))
         }),
     },

@@ -138,7 +138,11 @@ impl Profile {
     }
 
     /// The same samples with one of these names, by its index, in place of their stack.
-    fn with_leaves(&self, names: &[String], of: impl Fn(&Sample) -> Option<u32>) -> Self {
+    pub(super) fn with_leaves(
+        &self,
+        names: &[String],
+        of: impl Fn(&Sample) -> Option<u32>,
+    ) -> Self {
         let frames = names
             .iter()
             .map(|name| Frame::new(name, "", FrameKind::Native));
@@ -222,6 +226,7 @@ mod tests {
                 complete: true,
                 unwinding: Unwinding::Unknown,
                 process: None,
+                wait: None,
             });
         }
         builder.profile

@@ -32,6 +32,7 @@ struct Indices {
     stacks: Vec<u32>,
     threads: Vec<u32>,
     processes: Vec<Option<u32>>,
+    waits: Vec<u32>,
 }
 
 impl Merge {
@@ -117,6 +118,14 @@ impl Merge {
             }
             threads.push(id);
         }
+        let mut waits = Vec::with_capacity(part.waits.len());
+        for wait in &part.waits {
+            let ((id, new), wait) = self.interner.wait(wait);
+            if new {
+                profile.waits.push(wait);
+            }
+            waits.push(id);
+        }
         let pid = part.header.pid;
         let processes = part
             .processes
@@ -127,6 +136,7 @@ impl Merge {
             stacks,
             threads,
             processes,
+            waits,
         }
     }
 
@@ -157,6 +167,7 @@ impl Merge {
                 stack: *indices.stacks.get(sample.stack as usize)?,
                 thread: *indices.threads.get(sample.thread as usize)?,
                 process,
+                wait: (sample.wait).and_then(|it| indices.waits.get(it as usize).copied()),
                 ..*sample
             })
         });
@@ -167,7 +178,7 @@ impl Merge {
         let mut sums: HashMap<_, Sample> = HashMap::new();
         for sample in samples {
             let key = (
-                (sample.stack, sample.thread, sample.process),
+                (sample.stack, sample.thread, sample.process, sample.wait),
                 (sample.complete, sample.unwinding),
             );
             let sum = sums.entry(key).or_insert(Sample {
@@ -222,6 +233,7 @@ mod tests {
                 complete: true,
                 unwinding: super::super::Unwinding::Unknown,
                 process,
+                wait: None,
             });
         }
         let mut profile = builder.profile;

@@ -1,7 +1,7 @@
 //! Profiles: where a process spent its time, and where other events struck it, as time-stamped stacks, and the
 //! forms they are written in. Each event of a run has files of its own.
 //!
-//! A [`Profile`] is five tables that refer to each other by index. Stacks are a tree: a
+//! A [`Profile`] is six tables that refer to each other by index. Stacks are a tree: a
 //! [`StackNode`] is one frame below its parent, and a sample points at the node of its leaf. All
 //! that is computed from a profile is computed per node, not per sample, so that a million samples
 //! cost no more than their distinct stacks.
@@ -36,6 +36,8 @@ mod table;
 mod tests;
 mod threads;
 mod tree;
+mod wait_rules;
+mod waits;
 mod window;
 mod work;
 
@@ -56,4 +58,6 @@ pub use stacks::{Footer, StacksWriter};
 pub use table::FunctionCount;
 pub use threads::{ThreadRules, ThreadRulesError};
 pub use tree::Builder;
+pub use wait_rules::{WaitRules, WakeClue};
+pub use waits::{Wait, WaitBy, WaitReason};
 pub use work::{Work, WorkBy, WorkKind};

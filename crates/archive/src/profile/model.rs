@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::frames::Frame;
 use super::processes::ErlangProcess;
+use super::waits::Wait;
 
 /// The event that is sampled, and shown, where nobody names another.
 pub const USUAL_EVENT: &str = "cpu";
@@ -103,6 +104,8 @@ pub struct Sample {
     /// The Erlang process that ran, an index into [`Profile::processes`]; `None` where none did, or it is not
     /// known.
     pub process: Option<u32>,
+    /// Of a time off CPU why it ended, an index into [`Profile::waits`]; `None` where that was not asked.
+    pub wait: Option<u32>,
 }
 
 /// How a stack was found.
@@ -135,6 +138,8 @@ pub struct Profile {
     pub threads: Vec<String>,
     /// Erlang processes that samples were taken in, each once.
     pub processes: Vec<ErlangProcess>,
+    /// Why times off CPU ended, and by whom, each once.
+    pub waits: Vec<Wait>,
     /// Samples in the order of the file, which is nearly the order of time.
     pub samples: Vec<Sample>,
     /// Samples that the kernel had to drop because nobody fetched them in time.
@@ -202,6 +207,7 @@ impl Profile {
             let known = s
                 .process
                 .is_none_or(|it| (it as usize) < self.processes.len());
+            let known = known && s.wait.is_none_or(|it| (it as usize) < self.waits.len());
             known && (s.stack as usize) < stacks && (s.thread as usize) < threads
         })
     }

@@ -7,13 +7,14 @@
 //! {"frame":["f","b","native",["f.c",12]]}              frame 1: with a line of source code
 //! {"node":[null,0]}                                    stack 0: parent, frame
 //! {"process":{"id":"<0.123.0>"}}                       Erlang process 0
-//! {"sample":[1200345678,0,0,1,true,1,0]}               t, stack, thread, cpu, complete, weight, process
+//! {"wait":["same_process","4_scheduler"]}              why a time off CPU ended 0: reason, waker
+//! {"sample":[1200345678,0,0,1,true,1,0,0]}             t, stack, thread, cpu, complete, weight, process, wait
 //! {"unwinding":"stack_copy"}                           how the samples from here on were unwound
 //! {"lost":3}  {"throttled":1}  {"note":"…"}            each adds to what was said before
 //! {"footer":{"from":…,"to":…,"own_cpu_ns":…}}
 //! ```
 //!
-//! Threads, frames, nodes and processes are numbered in the order of their lines, and stand before the first
+//! Threads, frames, nodes, processes and waits are numbered in the order of their lines, and stand before the first
 //! line that refers to them. So the file is readable up to its last whole line whenever the writer
 //! ends, by plan or not.
 
@@ -28,6 +29,7 @@ use super::frames::{Frame, FrameKind, SourceLine};
 use super::model::{Profile, ProfileHeader, Sample, StackNode, Unwinding};
 use super::processes::ErlangProcess;
 use super::tree::{self, Interner};
+use super::waits::{Wait, WaitReason};
 use crate::{Replacement, bounded};
 
 /// Bytes that are kept before they are written without being asked.
@@ -65,6 +67,7 @@ enum Line<'a> {
     ),
     Node(Option<u32>, u32),
     Process(Cow<'a, ErlangProcess>),
+    Wait(WaitReason, #[serde(borrow)] Cow<'a, str>),
     Sample(
         u64,
         u32,
@@ -72,6 +75,8 @@ enum Line<'a> {
         u16,
         bool,
         u64,
+        // Null where none ran, and something follows.
+        #[serde(default, skip_serializing_if = "Option::is_none")] Option<Option<u32>>,
         #[serde(default, skip_serializing_if = "Option::is_none")] Option<u32>,
     ),
     Unwinding(Unwinding),
@@ -172,14 +177,27 @@ impl StacksWriter {
         index
     }
 
+    /// The index of why a time off CPU ended, and by whom.
+    pub fn wait(&mut self, wait: &Wait) -> u32 {
+        let ((index, new), Wait { reason, waker }) = self.interner.wait(wait);
+        if new {
+            self.line(&Line::Wait(reason, waker.into()));
+        }
+        index
+    }
+
     /// Writes a sample whose indices came from this writer.
     pub fn sample(&mut self, s: &Sample) {
         if s.unwinding != self.unwinding {
             self.unwinding = s.unwinding;
             self.line(&Line::Unwinding(s.unwinding));
         }
+        let process = match (s.process, s.wait) {
+            (None, None) => None,
+            (process, _) => Some(process),
+        };
         self.line(&Line::Sample(
-            s.t, s.stack, s.thread, s.cpu, s.complete, s.weight, s.process,
+            s.t, s.stack, s.thread, s.cpu, s.complete, s.weight, process, s.wait,
         ));
     }
 
@@ -275,10 +293,13 @@ impl Profile {
                 .process
                 .and_then(|it| self.processes.get(it as usize));
             let process = process.map(|process| writer.process(process));
+            let wait = sample.wait.and_then(|it| self.waits.get(it as usize));
+            let wait = wait.map(|wait| writer.wait(wait));
             writer.sample(&Sample {
                 stack,
                 thread,
                 process,
+                wait,
                 ..*sample
             });
         }
@@ -409,17 +430,20 @@ impl Reader {
             // Their texts are not longer than the line.
             Line::Frame(..) => size_of::<Frame>() + bytes.len(),
             Line::Process(_) => size_of::<ErlangProcess>() + bytes.len(),
+            Line::Wait(..) => size_of::<Wait>() + bytes.len(),
             Line::Thread(_) | Line::Note(_) => size_of::<String>() + bytes.len(),
             _ => 0,
         };
         match line {
-            Line::Sample(t, stack, thread, cpu, complete, weight, process) => {
+            Line::Sample(t, stack, thread, cpu, complete, weight, process, wait) => {
+                let process = process.flatten();
                 let known = (stack as usize) < profile.stacks.len()
                     && (thread as usize) < profile.threads.len()
-                    && process.is_none_or(|it| (it as usize) < profile.processes.len());
+                    && process.is_none_or(|it| (it as usize) < profile.processes.len())
+                    && wait.is_none_or(|it| (it as usize) < profile.waits.len());
                 if !known {
                     return Err(format!(
-                        "sample of unknown stack {stack}, thread {thread} or process {process:?}"
+                        "sample of unknown stack {stack}, thread {thread}, process {process:?} or wait {wait:?}"
                     ));
                 }
                 profile.samples.push(Sample {
@@ -431,6 +455,7 @@ impl Reader {
                     complete,
                     unwinding: self.unwinding,
                     process,
+                    wait,
                 });
             }
             Line::Node(parent, frame) => {
@@ -452,6 +477,10 @@ impl Reader {
                 profile.frames.push(frame);
             }
             Line::Thread(name) => profile.threads.push(name.into_owned()),
+            Line::Wait(reason, waker) => profile.waits.push(Wait {
+                reason,
+                waker: waker.into_owned(),
+            }),
             Line::Process(process) => profile.processes.push(process.into_owned()),
             Line::Unwinding(next) => self.unwinding = next,
             Line::Lost(count) => profile.lost = profile.lost.saturating_add(count),

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::frames::Frame;
 use super::model::{Profile, Sample, StackNode};
 use super::processes::{ErlangProcess, MOST_PROCESSES, OTHER_PROCESSES};
+use super::waits::{MOST_WAITS, OTHER_WAKERS, Wait, WaitReason};
 
 /// Finds what a profile already contains. Grows with the number of distinct entries only.
 #[derive(Debug, Default)]
@@ -13,6 +14,7 @@ pub(super) struct Interner {
     nodes: HashMap<(Option<u32>, u32), u32>,
     threads: HashMap<String, u32>,
     processes: HashMap<String, u32>,
+    waits: HashMap<Wait, u32>,
 }
 
 /// An index, and whether it was new.
@@ -56,6 +58,24 @@ impl Interner {
         let name = if last { OTHER_PROCESSES } else { name };
         self.processes.insert(name.to_owned(), index(len));
         ((index(len), true), name)
+    }
+}
+
+impl Interner {
+    /// Where there are too many, wakers of one reason become one.
+    pub(super) fn wait(&mut self, wait: &Wait) -> (Interned, Wait) {
+        let room = MOST_WAITS - WaitReason::ALL.len();
+        let wait = if self.waits.len() < room || self.waits.contains_key(wait) {
+            wait.clone()
+        } else {
+            Wait {
+                waker: OTHER_WAKERS.to_owned(),
+                ..*wait
+            }
+        };
+        let next = index(self.waits.len());
+        let id = *self.waits.entry(wait.clone()).or_insert(next);
+        ((id, id == next), wait)
     }
 }
 
@@ -145,6 +165,16 @@ impl Builder {
         if new {
             self.take(2 * id.len() + 256);
             self.profile.processes.push(ErlangProcess::unnamed(id));
+        }
+        index
+    }
+
+    /// The index of why a time off CPU ended.
+    pub fn wait(&mut self, wait: &Wait) -> u32 {
+        let ((index, new), wait) = self.interner.wait(wait);
+        if new {
+            self.take(2 * wait.waker.len() + 160);
+            self.profile.waits.push(wait);
         }
         index
     }

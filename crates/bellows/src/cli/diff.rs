@@ -10,7 +10,7 @@ use report::difference::{DifferenceSide, incomparable};
 use report::flame::{DifferenceOptions, difference_svg};
 
 use super::profile_part::{PartArgs, ProfilePart};
-use super::top::{By, identifiers_only};
+use super::top::{By, identifiers_only, no_waits};
 use super::{complete, flame};
 use crate::failure::{Done, Failure};
 use crate::output;
@@ -157,6 +157,12 @@ impl DiffArgs {
             let mut parts = [&sides.a, &sides.b].into_iter();
             if let Some(part) = parts.find(|part| !part.profile.tells_work(by)) {
                 return Err(identifiers_only(&part.name));
+            }
+        }
+        if let FunctionRowOf::Wait(_) = of {
+            let mut parts = [&sides.a, &sides.b].into_iter();
+            if let Some(part) = parts.find(|part| part.profile.waits.is_empty()) {
+                return Err(no_waits(&part.name));
             }
         }
         let [a, b] = [&sides.a, &sides.b].map(ProfilePart::heading);

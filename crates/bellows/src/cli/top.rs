@@ -1,7 +1,7 @@
 //! `top`: where a profile spent its time, or its other events, by function, module, thread and class, and whose work it
 //! was, by Erlang process.
 
-use archive::profile::{Profile, WorkBy};
+use archive::profile::{Profile, WaitBy, WorkBy};
 use clap::{Args, ValueEnum};
 use regex::Regex;
 use report::console::{self, FunctionRowOf, FunctionSort, FunctionTable};
@@ -19,6 +19,7 @@ Examples:
   bellows top last --by class
   bellows top last --by process
   bellows top last --event mmap
+  bellows top last --event off-cpu --by reason
   bellows top profile.pb.gz --from 10 --to 20
   bellows top last --where 'end-to-end p99 > 50ms' --sort change";
 
@@ -37,7 +38,8 @@ pub(crate) struct TopArgs {
     /// Show only functions, modules or threads whose name matches
     #[arg(long, value_name = "REGEX")]
     grep: Option<Regex>,
-    /// Modules or threads in place of functions, or the samples split by class or by the Erlang process that ran
+    /// Modules or threads in place of functions, or the samples split by class, by the Erlang process that ran, or by what ended a
+    /// time off CPU
     #[arg(long, value_name = "WHAT")]
     by: Option<By>,
     /// Print the rows as a JSON array
@@ -75,6 +77,10 @@ pub(super) enum By {
     Connection,
     /// Virtual hosts
     Vhost,
+    /// Why times off CPU ended: a timer, another thread, the network, a wait for a processor, and so on
+    Reason,
+    /// The threads that ended times off CPU
+    Waker,
 }
 
 impl By {
@@ -89,6 +95,8 @@ impl By {
             Self::Role => FunctionRowOf::Work(WorkBy::Role),
             Self::Connection => FunctionRowOf::Work(WorkBy::Connection),
             Self::Vhost => FunctionRowOf::Work(WorkBy::VirtualHost),
+            Self::Reason => FunctionRowOf::Wait(WaitBy::Reason),
+            Self::Waker => FunctionRowOf::Wait(WaitBy::Waker),
         }
     }
 }
@@ -101,6 +109,9 @@ impl TopArgs {
         let by = match of {
             FunctionRowOf::Class => None,
             FunctionRowOf::Work(by) => Some(by),
+            FunctionRowOf::Wait(_) if part.profile.waits.is_empty() => {
+                return Err(no_waits(&part.name));
+            }
             of => return self.functions(&part, of),
         };
         let unused = [
@@ -110,7 +121,7 @@ impl TopArgs {
         if let Some((option, _)) = unused.into_iter().find(|(_, given)| *given) {
             return Err(Failure::usage(
                 format!("{option} has no effect on what the samples are split by"),
-                "leave it out, or take --by module, --by thread or no --by",
+                "leave it out, or take --by module, --by thread, --by reason, --by waker or no --by",
             ));
         }
         match by {
@@ -169,6 +180,15 @@ impl TopArgs {
         }
         Ok(Done::Fine)
     }
+}
+
+/// The failure of a profile that does not say why times off CPU ended.
+pub(super) fn no_waits(profile: &str) -> Failure {
+    Failure::failed(
+        format!("{profile} does not say what its threads waited for"),
+        "give a profile of the event off-cpu, which says it where it was taken by this version: `--event off-cpu`",
+    )
+    .observed(profile)
 }
 
 /// The failure of a profile that does not say what its processes do.

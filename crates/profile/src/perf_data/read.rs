@@ -117,6 +117,7 @@ impl<'h> Reader<'h> {
             complete,
             unwinding,
             process: None,
+            wait: None,
         });
     }
 

@@ -46,9 +46,11 @@ pub(super) enum Condition {
 #[repr(i32)]
 pub(super) enum Helper {
     MapLookup = 1,
+    MapUpdate = 2,
     Random = 7,
     ProcessorId = 8,
     PidTgid = 14,
+    ThreadName = 16,
     PerfEventOutput = 25,
     ReadUser = 112,
     PidTgidInNamespace = 120,

@@ -12,6 +12,7 @@ mod namespace;
 mod program;
 mod record;
 mod sys;
+mod wake_ups;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -25,6 +26,7 @@ use crate::beam::ProcessLayout;
 use crate::kernel_event::KernelEvent;
 
 pub(crate) use record::{MemoryCopy, StackCopy};
+pub(crate) use wake_ups::{Numbering, WakeUps};
 
 /// What `bpftool prog` shows.
 const NAME: &str = "bellows_stacks";
@@ -76,7 +78,7 @@ pub(crate) struct StackCopier {
 
 impl StackCopier {
     /// Loads the program for process `pid` and an event, on a machine with this many processors; `process` is where
-    /// an Erlang process has its fields.
+    /// an Erlang process has its fields. Threads whose `wake_ups` are told enter their table.
     ///
     /// # Errors
     /// The kernel does not allow it, or is older than 5.15.
@@ -85,6 +87,7 @@ impl StackCopier {
         cpus: u32,
         event: &KernelEvent,
         process: Option<&ProcessLayout>,
+        wake_ups: Option<&WakeUps>,
     ) -> io::Result<Self> {
         if !cfg!(target_arch = "x86_64") {
             return Err(io::ErrorKind::Unsupported.into());
@@ -120,7 +123,8 @@ impl StackCopier {
             }
         };
         let programs = triggers.into_iter().map(|trigger| {
-            let code = program::program(&maps, trigger, process, namespace);
+            let threads = wake_ups.map(WakeUps::threads);
+            let code = program::program(&maps, trigger, threads, process, namespace);
             let code = code.ok_or(io::ErrorKind::InvalidData)?;
             Program::load(kind, &code, NAME)
         });
@@ -132,8 +136,9 @@ impl StackCopier {
         })
     }
 
-    pub(crate) fn program(&self, number: usize) -> Option<BorrowedFd<'_>> {
-        self.programs.get(number).map(Program::as_fd)
+    /// The programs: one, for probes one for each.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.programs.iter().map(Program::as_fd)
     }
 
     /// Makes `event` the output of a processor.
@@ -186,8 +191,10 @@ mod tests {
         let (calls, bytes) = (probes(false), probes(true));
         let events = [software, tracepoint(None), short, long, calls, bytes];
         let with = |process| events.iter().map(move |event| (process, event));
+        let wake_ups = WakeUps::load(std::process::id()).ok();
         for (process, event) in with(None).chain(with(Some(&layout))) {
-            match StackCopier::load(std::process::id(), 4, event, process) {
+            let wake_ups = wake_ups.as_ref();
+            match StackCopier::load(std::process::id(), 4, event, process, wake_ups) {
                 Ok(copier) => copier.set_thread(std::process::id(), ThreadStack::default()),
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                     testkit::skip!("the kernel does not allow eBPF programs: {error}");

@@ -17,6 +17,9 @@ pub(super) struct PidNamespace {
     pub(super) inode: u64,
 }
 
+/// The inode of the namespace that the machine begins with (`PROC_PID_INIT_INO`).
+const FIRST: u64 = 0xefff_fffc;
+
 impl PidNamespace {
     /// That of a process; `None` where it is not ours to see.
     pub(super) fn of(pid: u32) -> Option<Self> {
@@ -26,6 +29,13 @@ impl PidNamespace {
             device: u64::from(major(device)) << 20 | u64::from(minor(device)),
             inode: file.ino(),
         })
+    }
+}
+
+impl PidNamespace {
+    /// Whether the machine begins with it, so that all threads have a number in it.
+    pub(super) const fn is_first(self) -> bool {
+        self.inode == FIRST
     }
 }
 

@@ -12,7 +12,8 @@ use super::bytecode::{
 };
 use super::chance::{self, state};
 use super::record::{LARGEST_ERLANG, LARGEST_NATIVE, offset};
-use super::{Maps, PidNamespace, thread};
+use super::sys::Map;
+use super::{Maps, PidNamespace, thread, wake_ups};
 use crate::allocators::{Argument, Size};
 use crate::beam::{self, ProcessLayout};
 use crate::tracepoint::Field;
@@ -38,7 +39,7 @@ const MOVED_STACK: i32 = 4096;
 
 // The program's own stack, from its end down. A key is the lower half of its word; of numbers of a thread and its
 // process the latter is the upper half.
-const KEY: i16 = -8;
+pub(super) const KEY: i16 = -8;
 const PROCESS_NUMBER: i16 = KEY + 4;
 const CURRENT: i16 = -16;
 const ERLANG_END: i16 = -24;
@@ -48,6 +49,8 @@ const IDENTIFIER: i16 = SAVED - 8;
 /// What the sample stands for, and the processor's state, where calls are chosen by chance.
 const STANDS_FOR: i16 = IDENTIFIER - 8;
 const STATE: i16 = STANDS_FOR - 8;
+/// The thread's numbers, where it enters the table of those whose wake-ups are told.
+const ENTERED: i16 = STATE - 8;
 /// Words at the beginning of a native stack among which the functions that were called first have
 /// saved their callers' registers.
 const SAVED_WORDS: i16 = 24;
@@ -105,11 +108,12 @@ struct Writer<'m> {
     passed: Label,
 }
 
-/// The program; `process` is where the fields of an Erlang process are, if the thread may run one, and
+/// The program; `threads` is the table that threads enter whose wake-ups are told, `process` is where the fields of an Erlang process are, if the thread may run one, and
 /// `namespace` where threads have the numbers that they are known by.
 pub(super) fn program(
     maps: &Maps,
     trigger: Trigger,
+    threads: Option<&Map>,
     process: Option<&ProcessLayout>,
     namespace: Option<PidNamespace>,
 ) -> Option<Vec<u64>> {
@@ -128,7 +132,11 @@ pub(super) fn program(
     };
     writer.code.set(R6, In(R1));
     match trigger {
-        Trigger::Event => {}
+        Trigger::Event => {
+            if let Some(threads) = threads {
+                wake_ups::enter(&mut writer.code, threads, namespace, ENTERED);
+            }
+        }
         Trigger::Tracepoint { process, .. } => writer.only(process),
         Trigger::Function { size, by_bytes } => writer.choose(size, by_bytes)?,
     }
@@ -259,26 +267,12 @@ impl Writer<'_> {
 
     /// Puts the numbers of the thread and its process on the stack, as the process's own namespace has them.
     fn numbers(&mut self) {
-        let numbered = self.code.label();
-        let code = &mut self.code;
-        if let Some(namespace) = self.namespace {
-            code.set_u64(R1, namespace.device);
-            code.set_u64(R2, namespace.inode);
-            code.set(R3, In(STACK));
-            code.add(R3, Value(KEY.into()));
-            code.set(R4, Value(8));
-            // Writes `struct bpf_pidns_info`: the thread, the process.
-            code.call(Helper::PidTgidInNamespace);
-            code.jump_if(R0, Condition::Equal, Value(0), numbered);
-            if let Trigger::Tracepoint { .. } = self.trigger {
-                // A thread of another namespace, where numbers mean others.
-                code.jump(self.plain);
-                return code.place(numbered);
-            }
-        }
-        code.call(Helper::PidTgid);
-        code.store(STACK, KEY, In(R0));
-        code.place(numbered);
+        // A thread of another namespace, where numbers mean others.
+        let elsewhere = match self.trigger {
+            Trigger::Tracepoint { .. } => Some(self.plain),
+            Trigger::Event | Trigger::Function { .. } => None,
+        };
+        numbers(&mut self.code, self.namespace, elsewhere);
     }
 
     /// Finds what is known of the thread, by its number in the process's own namespace.
@@ -485,8 +479,35 @@ fn try_process(code: &mut Bytecode, process: &ProcessLayout, moving: Option<Labe
     code.place(next);
 }
 
+/// Puts the numbers of the thread and its process on the stack, as a namespace has them; a thread of none jumps to
+/// `elsewhere`, or has those of this machine.
+pub(super) fn numbers(
+    code: &mut Bytecode,
+    namespace: Option<PidNamespace>,
+    elsewhere: Option<Label>,
+) {
+    let numbered = code.label();
+    if let Some(namespace) = namespace {
+        code.set_u64(R1, namespace.device);
+        code.set_u64(R2, namespace.inode);
+        code.set(R3, In(STACK));
+        code.add(R3, Value(KEY.into()));
+        code.set(R4, Value(8));
+        // Writes `struct bpf_pidns_info`: the thread, the process.
+        code.call(Helper::PidTgidInNamespace);
+        code.jump_if(R0, Condition::Equal, Value(0), numbered);
+        if let Some(elsewhere) = elsewhere {
+            code.jump(elsewhere);
+            return code.place(numbered);
+        }
+    }
+    code.call(Helper::PidTgid);
+    code.store(STACK, KEY, In(R0));
+    code.place(numbered);
+}
+
 /// R0 becomes the value of the key on the stack, or 0.
-fn lookup(code: &mut Bytecode, map: i32) {
+pub(super) fn lookup(code: &mut Bytecode, map: i32) {
     code.set(R2, In(STACK));
     code.add(R2, Value(KEY.into()));
     code.map(R1, map);

@@ -18,6 +18,8 @@ pub(super) enum MapKind {
     Hash = 1,
     Array = 2,
     PerfEventArray = 4,
+    /// What was not used for longest makes room.
+    RecentlyUsedHash = 9,
 }
 
 /// What a program runs at.

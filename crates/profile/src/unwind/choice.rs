@@ -13,7 +13,7 @@ use crate::beam::{self, ProcessLayout, Scheduler, Vm};
 use crate::kernel_event::KernelEvent;
 use crate::memory::ProcessMemory;
 use crate::options::Stacks;
-use crate::stack_copy::StackCopier;
+use crate::stack_copy::{StackCopier, WakeUps};
 use crate::symbols;
 
 /// An unwinder, and what the profile's reader should know of it.
@@ -27,8 +27,13 @@ pub(crate) fn by_frame_pointers() -> Box<dyn Unwinder> {
     Box::new(FramePointers::new())
 }
 
-/// The unwinder for a process and an event.
-pub(crate) fn choose(pid: u32, stacks: Stacks, event: &KernelEvent) -> Chosen {
+/// The unwinder for a process and an event. Threads whose `wake_ups` are told enter their table.
+pub(crate) fn choose(
+    pid: u32,
+    stacks: Stacks,
+    event: &KernelEvent,
+    wake_ups: Option<&WakeUps>,
+) -> Chosen {
     let plain = Chosen {
         unwinder: by_frame_pointers(),
         note: None,
@@ -39,8 +44,8 @@ pub(crate) fn choose(pid: u32, stacks: Stacks, event: &KernelEvent) -> Chosen {
     let maps = maps::maps(pid).unwrap_or_default();
     match Runtime::of(pid, &maps) {
         Runtime::Go => plain,
-        Runtime::Beam(emulator) => for_beam(pid, event, emulator),
-        Runtime::Native => match copier(pid, event, None) {
+        Runtime::Beam(emulator) => for_beam(pid, event, emulator, wake_ups),
+        Runtime::Native => match copier(pid, event, None, wake_ups) {
             Ok(copier) => Chosen {
                 unwinder: Box::new(CopiedStacks::new(pid, copier)),
                 ..plain
@@ -53,12 +58,18 @@ pub(crate) fn choose(pid: u32, stacks: Stacks, event: &KernelEvent) -> Chosen {
     }
 }
 
-fn for_beam(pid: u32, event: &KernelEvent, emulator: &Mapping) -> Chosen {
+fn for_beam(
+    pid: u32,
+    event: &KernelEvent,
+    emulator: &Mapping,
+    wake_ups: Option<&WakeUps>,
+) -> Chosen {
     let (vm, unfamiliar) = match look_into(pid, emulator) {
         Ok(vm) => (Some(vm), None),
         Err(why) => (None, Some(why)),
     };
-    let copier = match copier(pid, event, vm.as_ref().map(|vm| &vm.process)) {
+    let process = vm.as_ref().map(|vm| &vm.process);
+    let copier = match copier(pid, event, process, wake_ups) {
         Ok(copier) => copier,
         Err(note) => {
             return Chosen {
@@ -89,9 +100,9 @@ fn copier(
     pid: u32,
     event: &KernelEvent,
     process: Option<&ProcessLayout>,
+    wake_ups: Option<&WakeUps>,
 ) -> Result<Arc<StackCopier>, String> {
-    let last = cpus::online().into_iter().max().unwrap_or(0);
-    let copier = StackCopier::load(pid, last.saturating_add(1), event, process);
+    let copier = StackCopier::load(pid, cpus::end(), event, process, wake_ups);
     copier.map(Arc::new).map_err(|error| {
         format!(
             "stacks are unwound by frame pointers alone, because the kernel does not allow \

@@ -11,6 +11,7 @@ mod events;
 mod java;
 mod native;
 mod peer;
+mod wake_ups;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -350,6 +350,7 @@ pub(crate) fn write_further(dir: &Path, state: &State) -> io::Result<()> {
                 complete,
                 unwinding: Unwinding::Unknown,
                 process: processes.get(random.below(3)).copied(),
+                wait: None,
             });
         }
         out.finish(Footer {
@@ -443,6 +444,7 @@ pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
                 4 if state.faults => processes.first().copied(),
                 _ => processes.get(random.below(processes.len())).copied(),
             },
+            wait: None,
         });
     }
     out.lost(17);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use archive::FunctionShare;
-use archive::profile::{FunctionCount, Profile, WorkBy};
+use archive::profile::{FunctionCount, Profile, WaitBy, WorkBy};
 use serde::Serialize;
 
 use super::known::{self, notes};
@@ -42,6 +42,8 @@ pub enum FunctionRowOf {
     Class,
     /// Whose work it is.
     Work(WorkBy),
+    /// What times off CPU were ended by.
+    Wait(WaitBy),
 }
 
 impl FunctionRowOf {
@@ -54,6 +56,8 @@ impl FunctionRowOf {
             Self::Thread => "thread",
             Self::Class => "class",
             Self::Work(by) => work::head(by),
+            Self::Wait(WaitBy::Reason) => "reason",
+            Self::Wait(WaitBy::Waker) => "waker",
         }
     }
 
@@ -66,6 +70,7 @@ impl FunctionRowOf {
             Self::Thread => Cow::Owned(profile.by_thread_group()),
             Self::Class => Cow::Owned(profile.by_class()),
             Self::Work(by) => Cow::Owned(profile.by_work(by)),
+            Self::Wait(by) => Cow::Owned(profile.by_wait(by)),
         }
     }
 }

@@ -125,6 +125,7 @@ mod tests {
             complete: true,
             unwinding: Unwinding::Unknown,
             process,
+            wait: None,
         };
         let ids = ["<0.1.0>", "<0.2.0>", "<0.3.0>"];
         let profile = Profile {

@@ -52,6 +52,7 @@ pub(crate) fn of_stacks(stacks: &[(&str, u64)]) -> Profile {
             complete: true,
             unwinding: Unwinding::Unknown,
             process: None,
+            wait: None,
         });
     }
     builder.profile.header.unit = "samples".into();

@@ -82,6 +82,7 @@ impl Maker {
             complete: true,
             unwinding: Unwinding::Unknown,
             process: None,
+            wait: None,
         });
         let mut profile = Profile {
             samples: samples.collect(),
@@ -112,6 +113,7 @@ fn deep(frames: u32) -> Profile {
         complete: true,
         unwinding: Unwinding::Unknown,
         process: None,
+        wait: None,
     };
     let mut profile = Profile {
         frames: ["even", "odd"]

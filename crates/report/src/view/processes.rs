@@ -171,6 +171,7 @@ mod tests {
             complete: true,
             unwinding: Unwinding::Unknown,
             process,
+            wait: None,
         };
         let all = MOST_SHOWN + 10;
         // The later, the larger; the last has no sample.
@@ -209,6 +210,7 @@ mod tests {
             complete: true,
             unwinding: Unwinding::Unknown,
             process: Some(i),
+            wait: None,
         };
         let profile = Profile {
             processes: (0..1000).map(process).collect(),
@@ -263,6 +265,7 @@ mod tests {
             complete: true,
             unwinding: Unwinding::Unknown,
             process: Some(i as u32),
+            wait: None,
         };
         let profile = Profile {
             processes: (0..845).map(process).collect(),

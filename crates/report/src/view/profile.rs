@@ -105,8 +105,10 @@ pub struct ClassView {
 /// are known ([`LinesHead`]): per node the distance to its parent, its function's node, and its line. Then per sample the ticks since the
 /// one before, its leaf (a node of lines where there are any), its weight where not all weigh 1, its process where any is known (0 for none, else
 /// the index and 1), and its thread where samples carry a time. The first frame of every stack is its group of threads.
-/// Where there are more than `most` samples, those of one stack and thread that lie close together become one.
+/// Frames at the leaves say why times off CPU ended. Where there are more than `most` samples, those of one stack and
+/// thread that lie close together become one.
 pub(crate) fn encode(by_line: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
+    let by_line = &*by_line.with_reasons();
     let profile = &by_line.clone().without_lines();
     let mut tables = Tables::new(profile);
     let mut lines = Lines::of(by_line);
@@ -368,6 +370,7 @@ mod tests {
             complete: true,
             unwinding: Unwinding::Unknown,
             process: None,
+            wait: None,
         };
         let profile = Profile {
             frames: vec![
@@ -427,6 +430,7 @@ mod tests {
             complete: true,
             unwinding: Unwinding::Unknown,
             process: None,
+            wait: None,
         };
         // a;b, then a;c, then a;b;d: the last one's node stands before that of c.
         let profile = Profile {
@@ -466,6 +470,7 @@ mod tests {
             complete: true,
             unwinding: Unwinding::Unknown,
             process: None,
+            wait: None,
         };
         // f at line 7 and f at line 9, each with the same leaf, and one of them in another thread.
         let profile = Profile {

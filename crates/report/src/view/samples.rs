@@ -149,6 +149,7 @@ mod tests {
             complete: true,
             unwinding: Unwinding::Unknown,
             process: None,
+            wait: None,
         };
         // Two stacks in turn, one of them by two threads, every 100 us.
         let samples = (0..800u32).map(|i| sample(u64::from(i) * TICK_NS, i % 2, i % 4));

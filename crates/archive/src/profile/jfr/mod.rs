@@ -251,6 +251,7 @@ impl Reader {
             complete,
             unwinding: Unwinding::Unknown,
             process: None,
+            wait: None,
         });
         builder.room()
     }

@@ -182,6 +182,7 @@ impl Reader {
             complete: is_root_known && !current.is_cut,
             unwinding: Unwinding::Unknown,
             process: None,
+            wait: None,
         });
     }
 

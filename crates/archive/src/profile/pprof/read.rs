@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use prost::encoding::{self, WireType};
 
-use super::{CUT_OFF, LABEL_PROCESS, LABEL_STACK, LABEL_THREAD, proto};
+use super::{CUT_OFF, LABEL_PROCESS, LABEL_REASON, LABEL_STACK, LABEL_THREAD, LABEL_WAKER, proto};
 use crate::profile::frames::{Frame, SourceLine, UNKNOWN};
 use crate::profile::model::{Profile, ProfileHeader, Sample, Unwinding};
 use crate::profile::tree::Builder;
+use crate::profile::waits::{Wait, WaitReason};
 
 /// Bytes that one of its messages may have.
 const LARGEST_MESSAGE: usize = 4 << 20;
@@ -227,6 +228,13 @@ impl<'a> Reader<'a> {
         let thread = builder.thread(label(LABEL_THREAD).map_or("", |l| self.text(l.str)));
         let complete = label(LABEL_STACK).is_none_or(|l| self.text(l.str) != CUT_OFF);
         let process = label(LABEL_PROCESS).map(|l| builder.process(self.text(l.str)));
+        let reason = label(LABEL_REASON).and_then(|l| WaitReason::named(self.text(l.str)));
+        let wait = reason.map(|reason| {
+            let waker = label(LABEL_WAKER)
+                .map_or("", |l| self.text(l.str))
+                .to_owned();
+            builder.wait(&Wait { reason, waker })
+        });
         let mut parent = None;
         for id in sample.location_id.iter().rev() {
             let (module, lines) = self.locations.get(id).map_or(("", &[] as &[_]), |l| {
@@ -258,6 +266,7 @@ impl<'a> Reader<'a> {
             complete,
             unwinding: Unwinding::Unknown,
             process,
+            wait,
         };
         builder.sample(sample);
     }

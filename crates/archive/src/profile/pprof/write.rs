@@ -7,7 +7,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message as _;
 
-use super::{CUT_OFF, LABEL_PROCESS, LABEL_STACK, LABEL_THREAD, proto};
+use super::{CUT_OFF, LABEL_PROCESS, LABEL_REASON, LABEL_STACK, LABEL_THREAD, LABEL_WAKER, proto};
 use crate::profile::frames::Frame;
 use crate::profile::model::Profile;
 use crate::profile::processes::ErlangProcess;
@@ -124,7 +124,7 @@ impl Writer {
     }
 
     fn samples(&mut self, profile: &Profile, period_ns: Option<u64>) -> Vec<proto::SampleMessage> {
-        let sums = profile.sums(|s| (s.thread, s.stack, s.complete, s.process));
+        let sums = profile.sums(|s| (s.thread, s.stack, s.complete, s.process, s.wait));
         let (thread_key, stack_key) = (self.string(LABEL_THREAD), self.string(LABEL_STACK));
         let cut_off = self.string(CUT_OFF);
         let threads: Vec<_> = profile
@@ -135,9 +135,10 @@ impl Writer {
         let process_key = self.string(LABEL_PROCESS);
         let processes = profile.processes.iter().map(ErlangProcess::label);
         let processes: Vec<_> = processes.map(|label| self.string(&label)).collect();
+        let waits = self.waits(profile);
         let mut path = Vec::new();
         sums.into_iter()
-            .map(|((thread, stack, complete, process), weight)| {
+            .map(|((thread, stack, complete, process, wait), weight)| {
                 profile.path_into(stack, &mut path);
                 let str = threads.get(thread as usize).copied().unwrap_or(0);
                 let mut label = vec![proto::Label {
@@ -155,6 +156,8 @@ impl Writer {
                     key: process_key,
                     str,
                 }));
+                let wait = wait.and_then(|it| waits.get(it as usize));
+                label.extend(wait.into_iter().flatten());
                 let mut value = vec![signed(weight)];
                 value.extend(period_ns.map(|ns| signed(weight.saturating_mul(ns))));
                 let location_id = path.iter().map(|&frame| u64::from(frame) + 1).collect();
@@ -165,6 +168,23 @@ impl Writer {
                 }
             })
             .collect()
+    }
+
+    /// The labels that say why times off CPU ended, and who ended them.
+    fn waits(&mut self, profile: &Profile) -> Vec<Vec<proto::Label>> {
+        let (reason, waker) = (self.string(LABEL_REASON), self.string(LABEL_WAKER));
+        let labels = profile.waits.iter().map(|wait| {
+            let mut labels = vec![proto::Label {
+                key: reason,
+                str: self.string(wait.reason.name()),
+            }];
+            if !wait.waker.is_empty() {
+                let str = self.string(&wait.waker);
+                labels.push(proto::Label { key: waker, str });
+            }
+            labels
+        });
+        labels.collect()
     }
 
     fn value_type(&mut self, kind: &str, unit: &str) -> proto::ValueType {

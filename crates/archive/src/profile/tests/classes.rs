@@ -49,6 +49,7 @@ pub(super) fn profile(stacks: &[&str]) -> Profile {
             complete: true,
             unwinding: Unwinding::StackCopy,
             process: None,
+            wait: None,
         });
     }
     profile

@@ -35,6 +35,7 @@ fn known() -> Profile {
             complete: true,
             unwinding: Unwinding::Unknown,
             process: None,
+            wait: None,
         });
     }
     let mut profile = builder.profile;

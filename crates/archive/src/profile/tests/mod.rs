@@ -46,6 +46,7 @@ pub(super) fn profile(stacks: &[(&str, u64)]) -> Profile {
             complete,
             unwinding: Unwinding::Unknown,
             process: None,
+            wait: None,
         });
     }
     let mut profile = builder.profile;

@@ -205,6 +205,7 @@ fn sampled(path: &Path) {
             complete: true,
             unwinding: Unwinding::Unknown,
             process: None,
+            wait: None,
         });
     }
     writer.lost(3);

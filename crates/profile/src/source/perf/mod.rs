@@ -16,7 +16,6 @@ use self::ring::Next;
 use self::sys::RingMap;
 use super::{Damaged, SampleSource};
 use crate::record::{self, Record};
-use crate::stack_copy::StackCopier;
 
 pub(crate) use open::{Capabilities, open};
 
@@ -24,7 +23,7 @@ pub(crate) use open::{Capabilities, open};
 #[derive(Debug)]
 pub(crate) struct PerfEvents {
     fds: Vec<OwnedFd>,
-    /// What makes the copier's programs run for all threads at once.
+    /// What makes programs run for all threads at once.
     triggers: Vec<Trigger>,
     /// Whether the events count the records that did not fit into a ring.
     count_lost: bool,
@@ -60,20 +59,16 @@ impl PerfEvents {
     }
 }
 
-/// An event that makes a program of the copier's run, whatever thread it happens in.
+/// An event that makes a program run, whatever thread it happens in.
 #[derive(Debug)]
 struct Trigger {
     event: OwnedFd,
-    copier: Arc<StackCopier>,
-    /// Which of the programs.
-    program: usize,
+    program: OwnedFd,
 }
 
 impl Trigger {
     fn enable(&self) -> io::Result<()> {
-        let program = self.copier.program(self.program);
-        let program = program.ok_or(io::ErrorKind::NotFound)?;
-        sys::set_program(self.event.as_fd(), program)
+        sys::set_program(self.event.as_fd(), self.program.as_fd())
     }
 }
 

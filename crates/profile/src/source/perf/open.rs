@@ -3,11 +3,12 @@
 //! An event that new threads inherit cannot have a ring unless it is bound to a processor, hence
 //! threads times processors. Where a program copies stacks, each processor has one event more, which
 //! owns the ring and takes what the program writes. A tracepoint, or a probe in the process, runs the program for all threads at once: those of
-//! the process have events that tell their names and ends, and take no samples.
+//! the process have events that tell their names and ends, and take no samples. Wake-ups are told by a program of their own,
+//! which has an event for each processor, too, and shares its ring.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use linux::{cpus, threads};
@@ -20,7 +21,7 @@ use crate::allocators::Probe;
 use crate::events::Weight;
 use crate::kernel_event::KernelEvent;
 use crate::options::Options;
-use crate::stack_copy::StackCopier;
+use crate::stack_copy::{StackCopier, WakeUps};
 use crate::unwind::Unwinder;
 use crate::{Error, record};
 
@@ -31,6 +32,8 @@ const SMALLEST_RING_PAGES: usize = 8;
 const LARGEST_RING_BYTES: u64 = 8 << 20;
 /// Samples per second that rings are made for where each event is one.
 const OFTEN: u32 = 2_000;
+/// Functions of a waker's kernel stack. The way of a packet from the network card to its reader is 30 long.
+const WAKER_FRAMES: u16 = 64;
 /// Threads are listed again until no new one shows up, but no more often than this.
 const LISTINGS: usize = 8;
 
@@ -44,6 +47,8 @@ pub(crate) struct Opened {
     /// Event number to the thread that it was opened on. Threads that inherited the event report
     /// the same number.
     pub(crate) owners: HashMap<u64, u32>,
+    /// The numbers of the events whose samples are wake-ups.
+    pub(crate) wakings: HashSet<u64>,
     pub(crate) granted: Capabilities,
 }
 
@@ -58,6 +63,8 @@ pub(crate) struct Capabilities {
     pub(crate) count_lost: bool,
     /// The unwinder's program runs at each sample.
     pub(crate) copies: bool,
+    /// Wake-ups of its threads are told.
+    pub(crate) wake_ups: bool,
 }
 
 /// Opens the events, switched off, with as many capabilities as the kernel grants.
@@ -66,6 +73,7 @@ pub(crate) fn open(
     options: &Options,
     event: &KernelEvent,
     unwinder: &dyn Unwinder,
+    wake_ups: Option<&WakeUps>,
 ) -> Result<Opened, Error> {
     if event.needs_program() && unwinder.copier().is_none() {
         return Err(permission::needs_program(&options.event.name));
@@ -75,14 +83,17 @@ pub(crate) fn open(
         threads_only: true,
         count_lost: true,
         copies: unwinder.copier().is_some(),
+        wake_ups: wake_ups.is_some(),
     };
     loop {
-        let refused = match open_with(wanted, pid, options, event, unwinder) {
+        let wake_ups = wake_ups.filter(|_| wanted.wake_ups);
+        let refused = match open_with(wanted, pid, options, event, unwinder, wake_ups) {
             Ok(opened) => return Ok(opened),
             Err(Failure::Fatal(error)) => return Err(error),
             Err(Failure::Refused(errno)) => errno,
         };
         match refused {
+            _ if wanted.wake_ups => wanted.wake_ups = false,
             Errno::ACCESS | Errno::PERM if event.needs_program() => {
                 return Err(permission::needs_program(&options.event.name));
             }
@@ -126,6 +137,7 @@ fn open_with(
     options: &Options,
     event: &KernelEvent,
     unwinder: &dyn Unwinder,
+    wake_ups: Option<&WakeUps>,
 ) -> Result<Opened, Failure> {
     let mut opener = Opener {
         attr: attributes(options, event, wanted, unwinder),
@@ -133,6 +145,7 @@ fn open_with(
         cpus: cpus::online().into_iter().collect(),
         ring_pages: ring_pages(options, wanted.copies),
         copier: unwinder.copier().filter(|_| wanted.copies),
+        wake_ups,
         user_chain: unwinder.needs_user_chain(),
         fds: Vec::new(),
         rings: Vec::new(),
@@ -141,7 +154,8 @@ fn open_with(
         pid,
     };
     opener.outputs()?;
-    let triggers = opener.triggers()?;
+    let mut triggers = opener.triggers()?;
+    let wakings = opener.wakings(&mut triggers)?;
     for _ in 0..LISTINGS {
         let mut new = threads::ids(pid);
         new.retain(|tid| !opener.opened.contains(tid));
@@ -171,6 +185,7 @@ fn open_with(
         },
         events,
         owners: opener.owners,
+        wakings,
         granted: wanted,
     })
 }
@@ -246,6 +261,14 @@ fn output_attributes(mut attr: b::perf_event_attr, user_chain: bool) -> b::perf_
     attr
 }
 
+/// The same for the program that tells wake-ups: its samples have the waker's kernel stack.
+fn waking_attributes(attr: b::perf_event_attr) -> b::perf_event_attr {
+    let mut attr = output_attributes(attr, false);
+    attr.set_exclude_callchain_kernel(0);
+    attr.sample_max_stack = WAKER_FRAMES;
+    attr
+}
+
 fn ring_pages(options: &Options, copies: bool) -> usize {
     let frequency = match options.event.frequency(options.frequency) {
         0 => OFTEN,
@@ -257,12 +280,13 @@ fn ring_pages(options: &Options, copies: bool) -> usize {
     (bytes / rustix::param::page_size()).max(SMALLEST_RING_PAGES)
 }
 
-struct Opener {
+struct Opener<'w> {
     attr: b::perf_event_attr,
     event: KernelEvent,
     cpus: Vec<u32>,
     ring_pages: usize,
     copier: Option<Arc<StackCopier>>,
+    wake_ups: Option<&'w WakeUps>,
     /// The kernel also walks the user's frame pointers where the stack is copied.
     user_chain: bool,
     fds: Vec<OwnedFd>,
@@ -281,7 +305,7 @@ struct OwnedRing {
     owner: usize,
 }
 
-impl Opener {
+impl Opener<'_> {
     /// Opens the events that the copier's program writes into.
     fn outputs(&mut self) -> Result<(), Failure> {
         let Some(copier) = self.copier.clone() else {
@@ -303,30 +327,74 @@ impl Opener {
         let Some(copier) = &self.copier else {
             return Ok(Vec::new());
         };
-        let cpu = self.cpus.first().copied().unwrap_or(0);
+        let cpu = self.first_cpu();
         let events = match &self.event {
             KernelEvent::Software(_) => Vec::new(),
-            KernelEvent::Tracepoint(_) => {
-                let mut attr = b::perf_event_attr::default();
-                attr.size = size_of::<b::perf_event_attr>() as u32;
-                (attr.type_, attr.config) = self.event.attribute();
-                attr.set_disabled(1);
-                vec![sys::open(&attr, None, cpu)]
-            }
+            KernelEvent::Tracepoint(_) => vec![self.tracepoint(&self.event)],
             KernelEvent::Probes(probes) => {
                 let places = probes.places.iter();
                 let open = |it: &Probe| sys::open_probe(&it.path, it.offset, self.pid, cpu);
                 places.map(open).collect()
             }
         };
-        let triggers = events.into_iter().enumerate().map(|(program, event)| {
-            Ok(Trigger {
-                event: event.map_err(|error| self.refused(error))?,
-                copier: Arc::clone(copier),
-                program,
-            })
-        });
+        let programs = copier.programs();
+        let triggers = events.into_iter().zip(programs);
+        let triggers = triggers.map(|(event, program)| self.trigger(event, program));
         triggers.collect()
+    }
+
+    /// Opens what tells wake-ups; the numbers of the events that have them as samples.
+    fn wakings(&mut self, triggers: &mut Vec<Trigger>) -> Result<HashSet<u64>, Failure> {
+        let Some(wake_ups) = self.wake_ups else {
+            return Ok(HashSet::new());
+        };
+        let attr = waking_attributes(self.attr);
+        let mut numbers = HashSet::new();
+        for cpu in self.cpus.clone() {
+            let fd = sys::open(&attr, None, cpu).map_err(|error| self.refused(error))?;
+            let set = wake_ups.set_output(cpu, fd.as_fd());
+            set.map_err(|error| self.refused(error))?;
+            numbers.insert(sys::id(fd.as_fd()).map_err(|error| self.refused(error))?);
+            self.output(&fd, cpu)?;
+            self.fds.push(fd);
+        }
+        let event = self.tracepoint(&wake_ups.event());
+        triggers.push(self.trigger(event, wake_ups.at_waking())?);
+        Ok(numbers)
+    }
+
+    /// Opens a tracepoint for a program that runs there in every thread.
+    fn tracepoint(&self, event: &KernelEvent) -> io::Result<OwnedFd> {
+        let mut attr = b::perf_event_attr::default();
+        attr.size = size_of::<b::perf_event_attr>() as u32;
+        (attr.type_, attr.config) = event.attribute();
+        attr.set_disabled(1);
+        sys::open(&attr, None, self.first_cpu())
+    }
+
+    fn trigger(
+        &self,
+        event: io::Result<OwnedFd>,
+        program: BorrowedFd<'_>,
+    ) -> Result<Trigger, Failure> {
+        let program = program.try_clone_to_owned();
+        Ok(Trigger {
+            event: event.map_err(|error| self.refused(error))?,
+            program: program.map_err(|error| self.refused(error))?,
+        })
+    }
+
+    fn first_cpu(&self) -> u32 {
+        self.cpus.first().copied().unwrap_or(0)
+    }
+
+    /// The program that runs at each event of a thread's own.
+    fn thread_program(&self) -> Option<BorrowedFd<'_>> {
+        match &self.copier {
+            Some(copier) if self.event.is_of_thread() => copier.programs().next(),
+            Some(_) => None,
+            None => self.wake_ups.map(WakeUps::at_leaving),
+        }
     }
 
     fn refused(&self, error: io::Error) -> Failure {
@@ -349,10 +417,7 @@ impl Opener {
                     _ => return Err(self.refused(error)),
                 },
             };
-            if let Some(copier) = &self.copier
-                && self.event.is_of_thread()
-                && let Some(program) = copier.program(0)
-            {
+            if let Some(program) = self.thread_program() {
                 let set = sys::set_program(fd.as_fd(), program);
                 set.map_err(|error| self.refused(error))?;
             }

@@ -40,6 +40,7 @@ fn profile() -> Profile {
                 complete: i < 98,
                 unwinding: Unwinding::Unknown,
                 process: None,
+                wait: None,
             })
             .collect(),
         lost: 3,

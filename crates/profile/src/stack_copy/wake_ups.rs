@@ -1,0 +1,279 @@
+//! Wake-ups of the process's threads, told by a program at the kernel's tracepoint `sched_waking`.
+//!
+//! It runs in the waker, whoever that is, and leaves the wake-ups of other processes' threads alone: it looks the thread
+//! up in a table of those that have left their processor, which they enter by themselves when they do. A record has the waker's
+//! thread, process and kernel stack from the kernel, and behind them
+//!
+//! ```text
+//! thread on this machine (8 bytes)    in its own namespace (8, its process above)    the waker's name (16)
+//! ```
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use linux::cpus;
+use measure::Problem;
+
+use super::bytecode::Operand::{In, Value};
+use super::bytecode::{Bytecode, Condition, Helper, R0, R1, R2, R3, R4, R5, R6, STACK};
+use super::namespace::PidNamespace;
+use super::program::{KEY, lookup, numbers};
+use super::sys::{Map, MapKind, Program, ProgramKind};
+use crate::Error;
+use crate::kernel_event::KernelEvent;
+use crate::tracepoint::{Field, Tracepoint};
+
+const TRACEPOINT: &str = "sched:sched_waking";
+/// The field with the thread that is woken.
+const THREAD_FIELD: &str = "pid";
+const NAME: &str = "bellows_wakeups";
+/// Threads of which wake-ups are told; where there are more, the one that was not woken for longest makes room.
+const THREADS: u32 = 16 << 10;
+
+// The record, on the program's own stack.
+const RECORD: i16 = KEY - LENGTH as i16;
+const ON_MACHINE: i16 = RECORD;
+const INSIDE: i16 = RECORD + 8;
+const WAKER: i16 = RECORD + 16;
+const WAKER_LENGTH: usize = 16;
+const LENGTH: usize = 32;
+
+/// The programs, loaded.
+#[derive(Debug)]
+pub(crate) struct WakeUps {
+    /// By a thread's number on this machine: that in its own namespace.
+    threads: Map,
+    /// By processor: the event whose ring takes the records.
+    output: Map,
+    at_waking: Program,
+    at_leaving: Program,
+    tracepoint: Tracepoint,
+    numbering: Numbering,
+}
+
+/// Which of a thread's numbers this process knows it by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Numbering {
+    /// That of this machine.
+    OnMachine,
+    /// That of the namespace that the process and this one are both in.
+    Inside,
+}
+
+/// What the program tells of a wake-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WakeRecord<'a> {
+    /// The thread that was woken.
+    pub(crate) tid: u32,
+    /// The name of the thread that woke it, or that was interrupted.
+    pub(crate) waker: &'a [u8],
+}
+
+impl WakeUps {
+    /// Loads the programs for the threads of process `pid`.
+    ///
+    /// # Errors
+    /// The kernel does not allow it, or does not show the tracepoint.
+    pub(crate) fn load(pid: u32) -> Result<Self, Error> {
+        let tracepoint = Tracepoint::find(TRACEPOINT, Some(THREAD_FIELD))?;
+        let namespace = PidNamespace::of(pid);
+        let own = PidNamespace::of(std::process::id());
+        let numbering = Numbering::of(own, namespace)?;
+        let load = || {
+            let threads = Map::new(MapKind::RecentlyUsedHash, size_of::<u64>(), THREADS)?;
+            let output = Map::new(MapKind::PerfEventArray, size_of::<u32>(), cpus::end())?;
+            let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+            let field = tracepoint.field.ok_or_else(invalid)?;
+            let code = waking(&threads, &output, field).ok_or_else(invalid)?;
+            let at_waking = Program::load(ProgramKind::Tracepoint, &code, NAME)?;
+            let code = leaving(&threads, namespace).ok_or_else(invalid)?;
+            Ok(Self {
+                at_leaving: Program::load(ProgramKind::PerfEvent, &code, NAME)?,
+                threads,
+                output,
+                at_waking,
+                tracepoint,
+                numbering,
+            })
+        };
+        load().map_err(|error: io::Error| {
+            Error::Options(Problem::new(
+                "the kernel does not allow a program at its wake-ups",
+                error,
+                "run as root, or give bellows the capabilities BPF and PERFMON, on Linux 5.15 or later",
+            ))
+        })
+    }
+
+    /// The event that runs the program, as it is opened.
+    pub(crate) const fn event(&self) -> KernelEvent {
+        KernelEvent::Tracepoint(self.tracepoint)
+    }
+
+    /// The program that runs at each wake-up on this machine.
+    pub(crate) fn at_waking(&self) -> BorrowedFd<'_> {
+        self.at_waking.as_fd()
+    }
+
+    /// The program by which threads enter the table, where no other runs when they leave their processor.
+    pub(crate) fn at_leaving(&self) -> BorrowedFd<'_> {
+        self.at_leaving.as_fd()
+    }
+
+    /// Makes `event` the output of a processor.
+    pub(crate) fn set_output(&self, cpu: u32, event: BorrowedFd<'_>) -> io::Result<()> {
+        self.output.set_event(cpu, event)
+    }
+
+    /// The table that threads enter.
+    pub(super) const fn threads(&self) -> &Map {
+        &self.threads
+    }
+
+    pub(crate) const fn numbering(&self) -> Numbering {
+        self.numbering
+    }
+}
+
+impl Numbering {
+    /// That by which a process in the namespace `own` knows threads of the namespace `theirs`.
+    fn of(own: Option<PidNamespace>, theirs: Option<PidNamespace>) -> Result<Self, Error> {
+        if own.is_some() && own == theirs {
+            return Ok(Self::Inside);
+        }
+        if own.is_some_and(|own| own.is_first()) {
+            return Ok(Self::OnMachine);
+        }
+        Err(Error::Options(Problem::new(
+            "the process is in a container inside this one",
+            "the kernel numbers its threads for the machine and for its own container",
+            "run bellows in the same container, or outside of all",
+        )))
+    }
+
+    /// What a record's raw part says, which begins with its length in 32 bits; `None` where it is too short to say it.
+    pub(crate) fn parse(self, raw: &[u8]) -> Option<WakeRecord<'_>> {
+        let (_length, raw) = raw.split_at_checked(4)?;
+        let at = match self {
+            Self::OnMachine => 0,
+            Self::Inside => 8,
+        };
+        let tid = raw.get(at..at + 4)?.try_into().ok()?;
+        let waker = raw.get(16..16 + WAKER_LENGTH)?;
+        Some(WakeRecord {
+            tid: u32::from_ne_bytes(tid),
+            waker: waker.split(|&byte| byte == 0).next().unwrap_or_default(),
+        })
+    }
+}
+
+/// The program at `sched_waking`.
+fn waking(threads: &Map, output: &Map, thread: Field) -> Option<Vec<u64>> {
+    let mut code = Bytecode::default();
+    let passed = code.label();
+    code.set(R6, In(R1));
+    code.load_u32(R1, R6, thread.offset);
+    code.store(STACK, KEY, In(R1));
+    code.store(STACK, ON_MACHINE, In(R1));
+    lookup(&mut code, threads.raw());
+    code.jump_if(R0, Condition::Equal, Value(0), passed);
+    code.load(R1, R0, 0);
+    code.store(STACK, INSIDE, In(R1));
+    code.set(R1, In(STACK));
+    code.add(R1, Value(WAKER.into()));
+    code.set(R2, Value(WAKER_LENGTH as i32));
+    code.call(Helper::ThreadName);
+    code.set(R1, In(R6));
+    code.map(R2, output.raw());
+    // BPF_F_CURRENT_CPU
+    code.set_u32(R3, u32::MAX);
+    code.set(R4, In(STACK));
+    code.add(R4, Value(RECORD.into()));
+    code.set(R5, Value(LENGTH as i32));
+    code.call(Helper::PerfEventOutput);
+    code.place(passed);
+    // A tracepoint's answer holds for all who look at it, other profilers too.
+    code.exit(1);
+    code.finish()
+}
+
+/// The program that only enters the thread into the table, and leaves the sample to the kernel.
+fn leaving(threads: &Map, namespace: Option<PidNamespace>) -> Option<Vec<u64>> {
+    let mut code = Bytecode::default();
+    enter(&mut code, threads, namespace, INSIDE);
+    code.exit(1);
+    code.finish()
+}
+
+/// Enters the thread that leaves its processor into the table; the word at `place` on the program's stack is used for
+/// it. Only R6 to R9 stay what they are.
+pub(super) fn enter(
+    code: &mut Bytecode,
+    threads: &Map,
+    namespace: Option<PidNamespace>,
+    place: i16,
+) {
+    let [new, done] = [(); 2].map(|()| code.label());
+    numbers(code, namespace, None);
+    code.load(R1, STACK, KEY);
+    code.store(STACK, place, In(R1));
+    // The lower half is the thread.
+    code.call(Helper::PidTgid);
+    code.store(STACK, KEY, In(R0));
+    lookup(code, threads.raw());
+    code.jump_if(R0, Condition::Equal, Value(0), new);
+    // The number may have been another thread's.
+    code.load(R1, STACK, place);
+    code.store(R0, 0, In(R1));
+    code.jump(done);
+    code.place(new);
+    code.map(R1, threads.raw());
+    code.set(R2, In(STACK));
+    code.add(R2, Value(KEY.into()));
+    code.set(R3, In(STACK));
+    code.add(R3, Value(place.into()));
+    code.set(R4, Value(0));
+    code.call(Helper::MapUpdate);
+    code.place(done);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_of_any_length_are_read_by_either_number() {
+        let mut raw = 32u32.to_ne_bytes().to_vec();
+        raw.extend(70_000u64.to_ne_bytes());
+        raw.extend((7u64 << 32 | 12).to_ne_bytes());
+        raw.extend(*b"4_scheduler\0\xff\xff\xff\xff");
+        let of = |numbering: Numbering| numbering.parse(&raw).map(|it| (it.tid, it.waker));
+        assert_eq!(
+            of(Numbering::OnMachine),
+            Some((70_000, &b"4_scheduler"[..]))
+        );
+        assert_eq!(of(Numbering::Inside), Some((12, &b"4_scheduler"[..])));
+        for length in 0..raw.len() {
+            assert_eq!(Numbering::Inside.parse(&raw[..length]), None);
+        }
+    }
+
+    #[test]
+    fn threads_are_known_by_the_number_that_both_see() {
+        let first = PidNamespace {
+            device: 4,
+            inode: 0xefff_fffc,
+        };
+        let other = |inode| PidNamespace { device: 4, inode };
+        let of = |own, theirs| Numbering::of(Some(own), Some(theirs)).ok();
+        assert_eq!(of(first, first), Some(Numbering::Inside));
+        assert_eq!(of(other(1), other(1)), Some(Numbering::Inside));
+        assert_eq!(of(first, other(1)), Some(Numbering::OnMachine));
+        assert_eq!(of(other(1), other(2)), None);
+        assert_eq!(
+            Numbering::of(Some(first), None).ok(),
+            Some(Numbering::OnMachine)
+        );
+        assert!(Numbering::of(None, None).is_err());
+    }
+}
