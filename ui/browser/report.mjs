@@ -474,6 +474,26 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     }
   });
 
+  test('a chosen function opens into its lines', async () => {
+    const { page, done } = await open('full');
+    const functions = page.locator('.functions:not(.work)');
+    await page.locator('#search').fill('rabbit_channel:handle_method');
+    await functions.locator('td button').first().click();
+    const lines = functions.locator('tr.line');
+    assert.ok((await lines.count()) >= 2);
+    for (const name of await lines.locator('td.name').allInnerTexts())
+      assert.match(name, /^rabbit_channel\.erl:\d+$|^at no known line$/);
+    const totals = async (rows) =>
+      (await rows.locator('td:nth-child(2)').allInnerTexts()).map((it) => Number.parseFloat(it));
+    const [all] = await totals(functions.locator('tr.selected'));
+    const each = await totals(lines);
+    const sum = each.reduce((a, b) => a + b, 0);
+    assert.ok(Math.abs(sum - all) < 0.2, `${each} of ${all}`);
+    await functions.locator('tr.selected button').click();
+    assert.equal(await lines.count(), 0);
+    await done();
+  });
+
   test('recursion collapses, functions are hidden and focused on, and can be taken back', async () => {
     const { page, done } = await open('full');
     const graph = page.locator('.flame-view').first();

@@ -191,7 +191,11 @@ function unpackProfile(head: ProfileHead, input: Varints): Profile {
     time[i] = ticks * seconds;
   }
   const lineLeaf = input.read(new Uint32Array(head.samples));
-  const leaf = tree ? lineLeaf.map((node) => tree.of[node]!) : lineLeaf;
+  let leaf = lineLeaf;
+  if (tree) {
+    leaf = new Uint32Array(lineLeaf.length);
+    for (let i = 0; i < leaf.length; i++) leaf[i] = tree.of[lineLeaf[i]!]!;
+  }
   const weight = new Float64Array(head.samples);
   if (head.weighted) input.read(weight);
   else weight.fill(1);
@@ -214,7 +218,9 @@ function unpackLines(lines: LinesHead, input: Varints): Omit<LineTree, 'leaf'> {
 
 /** A node names its parent by distance; 0 stands for none. */
 function parents(distance: Uint32Array): Int32Array {
-  return Int32Array.from(distance, (back, i) => (back === 0 ? -1 : i - back));
+  const parent = new Int32Array(distance.length);
+  for (let i = 0; i < parent.length; i++) parent[i] = distance[i] === 0 ? -1 : i - distance[i]!;
+  return parent;
 }
 
 function decode(base64: string): Uint8Array<ArrayBuffer> {
