@@ -23,13 +23,18 @@ function withLines(samples: string[]): Profile {
   }
   const head = {
     nodes: byLine.nodes,
+    bytes: 0,
     files: ['', 'a.erl'],
     file: number.map((it) => (it > 0 ? 1 : 0)),
     number,
   };
   const { parent, leaf } = byLine;
   const line = Uint32Array.from(byLine.frame, (frame) => number.indexOf(at[frame]!));
-  return { ...profile, lines: head, lineTree: { ...head, parent, of, line, leaf } };
+  return {
+    ...profile,
+    lines: head,
+    lineTree: { ...head, of, leaf, tree: () => ({ parent, line }) },
+  };
 }
 
 describe('lines of a function', () => {

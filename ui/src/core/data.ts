@@ -59,10 +59,10 @@ export type Kind = (typeof KINDS)[number];
 
 /** The lines that stacks stand at: a tree beside that of functions. Nodes come after their parents. */
 export interface LineTree extends LinesHead {
-  /** Per node: parent, -1 for a root; node of the functions' tree; line, index in `file` and `number`. */
-  parent: Int32Array;
+  /** Per node: its node of the functions' tree. */
   of: Uint32Array;
-  line: Uint32Array;
+  /** Per node: parent, -1 for a root; line, index in `file` and `number`. Read when it is first asked for. */
+  tree(): { parent: Int32Array; line: Uint32Array };
   /** Per sample: its node. */
   leaf: Uint32Array;
 }
@@ -210,10 +210,28 @@ function unpackProfile(head: ProfileHead, input: Varints): Profile {
 }
 
 function unpackLines(lines: LinesHead, input: Varints): Omit<LineTree, 'leaf'> {
-  const parent = parents(input.read(new Uint32Array(lines.nodes)));
+  // The next node mostly, or one that lies so far from it: 0, -1, 1, -2 are 0 to 3.
   const of = input.read(new Uint32Array(lines.nodes));
-  const line = input.read(new Uint32Array(lines.nodes));
-  return { ...lines, parent, of, line };
+  let next = 0;
+  for (let i = 0; i < of.length; i++) {
+    const folded = of[i]!;
+    of[i] = next + (folded % 2 === 0 ? folded / 2 : -(folded + 1) / 2);
+    next = of[i]! + 1;
+  }
+  const rest = new Varints(input.take(lines.bytes));
+  let tree: ReturnType<LineTree['tree']> | null = null;
+  const read = (): ReturnType<LineTree['tree']> => {
+    const parent = parents(rest.read(new Uint32Array(lines.nodes)));
+    return { parent, line: rest.read(new Uint32Array(lines.nodes)) };
+  };
+  return {
+    ...lines,
+    of,
+    tree: () => {
+      tree ??= read();
+      return tree;
+    },
+  };
 }
 
 /** A node names its parent by distance; 0 stands for none. */

@@ -664,6 +664,10 @@ export type LinesHead = {
  */
 nodes: number,
 /**
+ * Bytes of the columns that are read when lines are asked for.
+ */
+bytes: number,
+/**
  * Names of files, without their folders.
  */
 files: Array<string>,

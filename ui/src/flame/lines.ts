@@ -20,7 +20,8 @@ export function linesOf(
   { from, to, leaves: wanted, marked }: Wanted,
   inside: Uint8Array | null,
 ): LineRow[] {
-  const { parent, of, line } = lines;
+  const { of } = lines;
+  const { parent, line } = lines.tree();
   const counted = { ...profile, leaf: lines.leaf, nodes: lines.nodes };
   const { self } = leaves(counted, from, to, marked);
   for (let i = 0; i < self.length; i++) if (!wanted[of[i]!]) self[i] = 0;

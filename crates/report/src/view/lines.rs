@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use archive::profile::Profile;
 use serde::Serialize;
 
+use super::depth_first::depth_first;
 use super::varint::put;
 
 /// The lines of a profile; their tree follows in the columns.
@@ -13,6 +14,8 @@ use super::varint::put;
 pub struct LinesHead {
     /// Number of nodes of the tree of lines.
     pub nodes: usize,
+    /// Bytes of the columns that are read when lines are asked for.
+    pub bytes: usize,
     /// Names of files, without their folders.
     pub files: Vec<String>,
     /// Per line: index into `files`; the first is of all that has no line.
@@ -51,6 +54,7 @@ impl<'p> Lines<'p> {
     fn new(profile: &'p Profile) -> Self {
         let mut head = LinesHead {
             nodes: 0,
+            bytes: 0,
             files: vec![String::new()],
             file: vec![0],
             number: vec![0],
@@ -131,20 +135,39 @@ impl<'p> Lines<'p> {
         root
     }
 
-    /// Appends, per node, the distance to its parent (0 for a root), its node of the other tree by its number there, and
-    /// its line.
+    /// Puts the nodes into depth-first order; the new numbers of the old ones.
+    pub(super) fn order_depth_first(&mut self) -> Vec<u32> {
+        let (nodes, numbers) =
+            depth_first(std::mem::take(&mut self.nodes), |node| &mut node.parent);
+        self.nodes = nodes;
+        numbers
+    }
+
+    /// Appends, per node, how far its node of the other tree, by its number there, lies from that of the node before it
+    /// (as [`signed`]), then the part that the head knows the length of: per node the distance to its parent (0 for a
+    /// root), and its line.
     pub(super) fn put(mut self, numbers: &[u32], bytes: &mut Vec<u8>) -> LinesHead {
+        let mut before = -1;
+        for node in &self.nodes {
+            let number = numbers.get(node.of as usize).map_or(0, |it| i64::from(*it));
+            // Mostly the next one.
+            put(bytes, signed(number - before - 1));
+            before = number;
+        }
+        let start = bytes.len();
         for (i, node) in self.nodes.iter().enumerate() {
             put(bytes, node.parent.map_or(0, |it| i as u64 - u64::from(it)));
-        }
-        for node in &self.nodes {
-            let number = numbers.get(node.of as usize);
-            put(bytes, number.map_or(0, |it| u64::from(*it)));
         }
         for node in &self.nodes {
             put(bytes, u64::from(node.line));
         }
         self.head.nodes = self.nodes.len();
+        self.head.bytes = bytes.len() - start;
         self.head
     }
+}
+
+/// A small number for a small distance, whichever way it goes: 0, -1, 1, -2 are 0 to 3.
+const fn signed(value: i64) -> u64 {
+    (value.unsigned_abs() << 1) - (value < 0) as u64
 }

@@ -2,6 +2,7 @@
 //! a server can hand out the same, and the page's TypeScript types are made from these
 //! (`ui/src/core/view.ts`).
 
+mod depth_first;
 mod distributions;
 mod figures;
 mod headline;

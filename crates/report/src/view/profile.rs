@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::depth_first::depth_first;
 use super::lines::{Lines, LinesHead};
 use super::processes::{ProcessView, Processes};
 use super::samples::SampleColumns;
@@ -102,7 +103,7 @@ pub struct ClassView {
 
 /// Encodes a profile: its head, and the columns as variable-length integers (LEB128): per node, in depth-first order, the
 /// distance to its parent (0 for a root), per node its frame, per node its class (0 for a root), the tree of lines where they
-/// are known ([`LinesHead`]): per node the distance to its parent, its function's node, and its line. Then per sample the ticks since the
+/// are known ([`LinesHead`]): per node its function's node, the distance to its parent, and its line. Then per sample the ticks since the
 /// one before, its leaf (a node of lines where there are any), its weight where not all weigh 1, its process where any is known (0 for none, else
 /// the index and 1), and its thread where samples carry a time. The first frame of every stack is its group of threads.
 /// Frames at the leaves say why times off CPU ended. Where there are more than `most` samples, those of one stack and
@@ -125,9 +126,8 @@ pub(crate) fn encode(by_line: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
     };
     let mut samples = SampleColumns::of(profile, &processes, node, most);
     let numbers = tables.order_depth_first();
-    if lines.is_none() {
-        samples.renumber(&numbers);
-    }
+    let of_lines = lines.as_mut().map(Lines::order_depth_first);
+    samples.renumber(of_lines.as_ref().unwrap_or(&numbers));
     let mut bytes = Vec::with_capacity(samples.len() * 4 + tables.nodes.len() * 4);
     for (i, node) in tables.nodes.iter().enumerate() {
         put(
@@ -278,36 +278,11 @@ impl<'a> Tables<'a> {
         Some(above)
     }
 
-    /// Puts the nodes into depth-first order, which takes least room and is walked through fastest; the new numbers of
-    /// the old ones.
+    /// Puts the nodes into depth-first order; the new numbers of the old ones.
     fn order_depth_first(&mut self) -> Vec<u32> {
-        // Children come after their parents: sizes add up from the end.
-        let mut sizes = vec![1; self.nodes.len()];
-        for (i, node) in self.nodes.iter().enumerate().rev() {
-            if let Some(parent) = node.parent {
-                sizes[parent as usize] += sizes[i];
-            }
-        }
-        // Where the next child of a node begins; the last one is of those without a parent.
-        let mut next: Vec<u32> = vec![0; self.nodes.len() + 1];
-        let mut numbers = Vec::with_capacity(self.nodes.len());
-        for (i, node) in self.nodes.iter().enumerate() {
-            let parent = node.parent.map_or(self.nodes.len(), |it| it as usize);
-            let number = next[parent];
-            next[parent] += sizes[i];
-            next[i] = number + 1;
-            numbers.push(number);
-        }
-        let mut nodes: Vec<(u32, TreeNode)> = (numbers.iter().copied())
-            .zip(std::mem::take(&mut self.nodes))
-            .collect();
-        nodes.sort_unstable_by_key(|(number, _)| *number);
-        self.nodes = (nodes.into_iter())
-            .map(|(_, node)| TreeNode {
-                parent: node.parent.map(|it| numbers[it as usize]),
-                ..node
-            })
-            .collect();
+        let (nodes, numbers) =
+            depth_first(std::mem::take(&mut self.nodes), |node| &mut node.parent);
+        self.nodes = nodes;
         numbers
     }
 
@@ -499,8 +474,12 @@ mod tests {
         );
         assert_eq!((lines.file, lines.number), (vec![0, 1, 1], vec![0, 7, 9]));
         let (tree, columns) = (&bytes[3 * 6..][..3 * 8], &bytes[3 * 6 + 3 * 8..]);
-        assert_eq!(tree[..8], [0, 1, 1, 3, 1, 0, 1, 1]);
-        assert_eq!(tree[8..16], [0, 1, 2, 1, 2, 3, 4, 5]);
+        // The nodes 0, 1, 2, 1, 2, 3, 4, 5 of the functions' tree.
+        assert_eq!(tree[..8], [0, 0, 0, 3, 0, 0, 0, 0]);
+        assert_eq!(
+            (&tree[8..16], lines.bytes),
+            (&[0, 1, 1, 3, 1, 0, 1, 1][..], 16)
+        );
         assert_eq!(tree[16..], [0, 1, 0, 2, 0, 0, 2, 0]);
         assert_eq!(columns[3..6], [2, 4, 7], "leaves");
     }
