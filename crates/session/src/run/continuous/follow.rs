@@ -11,7 +11,7 @@ use linux::ProcessId;
 use load::Control;
 use measure::{Clock, Nanos, Problem, Time, wall_clock_unix_ns};
 
-use super::keep::Keep;
+use super::keep::{Keep, RESERVE, free};
 use super::{ContinuousOptions, PeriodEnd, Told};
 use crate::push::Push;
 use crate::run::finish::Ending;
@@ -205,7 +205,7 @@ impl Follower<'_> {
             .shared
             .keep
             .lock()
-            .is_ok_and(|mut keep| keep.make_room());
+            .is_ok_and(|mut keep| keep.make_room(free));
         let mut record = start.record(&self.name, self.shared.run);
         record.experiment = experiment(&what.profile, self.process.pid);
         record.period = Some(Period {
@@ -274,8 +274,11 @@ fn until_next(unix_ns: u64, every: Nanos) -> Nanos {
 
 fn no_room(recording: &str) -> Problem {
     Problem::new(
-        "there is no room on the disk for another period",
-        format!("no older period of {recording:?} is left to remove"),
+        format!(
+            "there is no room on the disk for another period: less than {} MB are free",
+            RESERVE >> 20
+        ),
+        format!("removing older periods of {recording:?} would not be enough"),
         "make room, or name another folder with --runs; recording goes on when there is room",
     )
 }

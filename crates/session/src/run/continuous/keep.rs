@@ -7,7 +7,7 @@ use archive::{Removable, RunEntry, list_runs};
 use measure::{Nanos, Problem};
 
 /// Bytes that stay free on the disk: for the period that is being written, and for others.
-const RESERVE: u64 = 64 << 20;
+pub(super) const RESERVE: u64 = 64 << 20;
 
 /// The periods of one recording that have ended.
 #[derive(Debug)]
@@ -76,12 +76,13 @@ impl Keep {
         }
     }
 
-    /// Removes periods until the disk has room for another; whether it has.
-    pub(super) fn make_room(&mut self) -> bool {
+    /// Removes periods until the disk has room for another; whether it has. Where all of them together would not make
+    /// room, something else has filled the disk: they stay, because they tell what happened before.
+    pub(super) fn make_room(&mut self, free: impl Fn(&Path) -> Option<u64>) -> bool {
         let largest = self.periods.values().max().copied().unwrap_or(0);
         let wanted = RESERVE.max(largest.saturating_mul(2));
-        while !has_free(&self.runs_dir, wanted) {
-            if self.periods.is_empty() {
+        while let Some(free) = free(&self.runs_dir).filter(|free| *free < wanted) {
+            if self.periods.is_empty() || free.saturating_add(self.bytes) < wanted {
                 return false;
             }
             self.remove_oldest();
@@ -124,11 +125,10 @@ fn ended(entry: &RunEntry, recording: &str) -> Option<u64> {
     )
 }
 
-/// Whether so many bytes are free for this user; also where that cannot be told.
-fn has_free(dir: &Path, bytes: u64) -> bool {
-    let found = rustix::fs::statvfs(dir);
-    found.is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= bytes)
-        || rustix::fs::statvfs(dir).is_err()
+/// How many bytes of the disk are free for this user; `None` where that cannot be told.
+pub(super) fn free(dir: &Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(dir).ok()?;
+    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 /// Names that some processes have, in one word.
@@ -191,6 +191,29 @@ mod tests {
             "{troubles:?}"
         );
         assert_eq!(keep.sum().0, 1);
+    }
+
+    #[test]
+    fn the_oldest_go_for_room_only_where_that_makes_any() {
+        let runs = tempfile::tempdir().unwrap();
+        let dirs: Vec<PathBuf> = [30, 20, 10]
+            .map(|ago| period(runs.path(), "a", ago).0)
+            .into();
+        let left = || dirs.iter().filter(|dir| dir.exists()).count() as u64;
+        let mut keep = Keep::load(runs.path(), "a", None, u64::MAX).unwrap();
+        let each = 10 << 20;
+        keep.periods.values_mut().for_each(|bytes| *bytes = each);
+        keep.bytes = 3 * each;
+        // A disk on which nothing but this recording makes room.
+        let disk = |others: u64| move |left: u64| Some((200 << 20u64) - others - left * each);
+        assert!(keep.make_room(|_| disk(0)(left())));
+        assert_eq!(left(), 3);
+        // Without all three 50 MB would be free.
+        assert!(!keep.make_room(|_| disk(150 << 20)(left())));
+        assert_eq!(left(), 3);
+        assert!(keep.make_room(|_| disk(115 << 20)(left())));
+        assert_eq!(left(), 2);
+        assert!(keep.make_room(|_| None));
     }
 
     #[test]
