@@ -76,9 +76,11 @@ impl Sampler {
         }
         let target = Target::find(pid)?;
         let kernel_event = KernelEvent::of(&options.event, pid)?;
-        let wake_ups = (options.event.weight == Weight::Blocked).then(|| WakeUps::load(pid));
+        let wake_ups =
+            (options.event.weight == Weight::Blocked).then(|| WakeUps::load(pid).map(Arc::new));
         let loaded = wake_ups.as_ref().and_then(|it| it.as_ref().ok());
-        let Chosen { unwinder, note } = unwind::choose(pid, options.stacks, &kernel_event, loaded);
+        let Chosen { unwinder, note } =
+            unwind::choose(pid, options.stacks, &kernel_event, loaded.map(Arc::as_ref));
         let opened = perf::open(pid, options, &kernel_event, unwinder.as_ref(), loaded)?;
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = wake.map_err(|e| system("make an event descriptor", e))?;
@@ -109,7 +111,7 @@ impl Sampler {
                 .as_ref()
                 .and_then(|it| unknown_wakers(it, granted, &symbols)),
         );
-        let numbering = loaded.map(WakeUps::numbering);
+        let numbering = loaded.map(|it| it.numbering());
         let threads = Threads::new(pid, &target.status.name, opened.owners.values().copied());
         let subject = Subject {
             pid,
@@ -260,7 +262,7 @@ fn complete(sink: &mut StacksWriter, known: &ProfileHeader) {
 
 /// What to say where nobody knows what wakes threads.
 fn unknown_wakers(
-    wake_ups: &Result<WakeUps, Error>,
+    wake_ups: &Result<Arc<WakeUps>, Error>,
     granted: Capabilities,
     symbols: &Symbols,
 ) -> Option<String> {

@@ -138,7 +138,8 @@ fn assert_woken(profile: &Profile, length: Duration) {
     for (thread, reason, waker) in WOKEN {
         let waited = Waited::of(profile, thread);
         let share = waited.share(reason, waker);
-        assert!(share > 0.98, "{thread} {share}: {waited:?}");
+        // Its first waits may have begun before the program ran.
+        assert!(share > 0.94, "{thread} {share}: {waited:?}");
         let all = waited.sum(|_| true);
         let least = if thread == "short" { 0.5 } else { 0.9 };
         let length = length.as_secs_f64();

@@ -16,6 +16,7 @@ use self::ring::Next;
 use self::sys::RingMap;
 use super::{Damaged, SampleSource};
 use crate::record::{self, Record};
+use crate::stack_copy::WakeUps;
 
 pub(crate) use open::{Capabilities, open};
 
@@ -25,6 +26,8 @@ pub(crate) struct PerfEvents {
     fds: Vec<OwnedFd>,
     /// What makes programs run for all threads at once.
     triggers: Vec<Trigger>,
+    /// Its map lets go of its events when it goes.
+    _wake_ups: Option<Arc<WakeUps>>,
     /// Whether the events count the records that did not fit into a ring.
     count_lost: bool,
 }

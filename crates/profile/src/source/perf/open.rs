@@ -73,7 +73,7 @@ pub(crate) fn open(
     options: &Options,
     event: &KernelEvent,
     unwinder: &dyn Unwinder,
-    wake_ups: Option<&WakeUps>,
+    wake_ups: Option<&Arc<WakeUps>>,
 ) -> Result<Opened, Error> {
     if event.needs_program() && unwinder.copier().is_none() {
         return Err(permission::needs_program(&options.event.name));
@@ -137,7 +137,7 @@ fn open_with(
     options: &Options,
     event: &KernelEvent,
     unwinder: &dyn Unwinder,
-    wake_ups: Option<&WakeUps>,
+    wake_ups: Option<&Arc<WakeUps>>,
 ) -> Result<Opened, Failure> {
     let mut opener = Opener {
         attr: attributes(options, event, wanted, unwinder),
@@ -175,6 +175,7 @@ fn open_with(
     let events = Arc::new(PerfEvents {
         fds: opener.fds,
         triggers,
+        _wake_ups: wake_ups.cloned(),
         count_lost: wanted.count_lost,
     });
     let rings = opener.rings.into_iter().map(|owned| owned.ring).collect();
@@ -286,7 +287,7 @@ struct Opener<'w> {
     cpus: Vec<u32>,
     ring_pages: usize,
     copier: Option<Arc<StackCopier>>,
-    wake_ups: Option<&'w WakeUps>,
+    wake_ups: Option<&'w Arc<WakeUps>>,
     /// The kernel also walks the user's frame pointers where the stack is copied.
     user_chain: bool,
     fds: Vec<OwnedFd>,
@@ -393,7 +394,7 @@ impl Opener<'_> {
         match &self.copier {
             Some(copier) if self.event.is_of_thread() => copier.programs().next(),
             Some(_) => None,
-            None => self.wake_ups.map(WakeUps::at_leaving),
+            None => self.wake_ups.map(|it| it.at_leaving()),
         }
     }
 
