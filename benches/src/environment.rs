@@ -34,15 +34,29 @@ impl Bench {
 
 /// A node for this scenario alone.
 pub fn rabbitmq(bench: &Bench, tls: bool) -> Result<RabbitMq> {
+    let config = Config {
+        tls,
+        ..Config::default()
+    };
+    start(bench, config)
+}
+
+/// The same with further arguments of the emulator.
+pub fn rabbitmq_with(bench: &Bench, emulator_arguments: &[&str]) -> Result<RabbitMq> {
+    let words = emulator_arguments.iter().map(|&word| word.to_owned());
+    let config = Config {
+        emulator_arguments: words.collect(),
+        ..Config::default()
+    };
+    start(bench, config)
+}
+
+fn start(bench: &Bench, config: Config) -> Result<RabbitMq> {
     let guard = vec![
         bench.bellows.clone().into_os_string(),
         session::guardian::SUBCOMMAND.into(),
     ];
-    let config = Config {
-        guard,
-        tls,
-        ..Config::default()
-    };
+    let config = Config { guard, ..config };
     let mut progress = |progress: Progress<'_>| {
         if let Progress::Step(step) = progress {
             eprintln!("bench:   {step}");
