@@ -19,6 +19,8 @@ pub struct Bench {
     pub seconds: u64,
     /// Runs of bellows and of what stands beside it, each, where they take turns.
     pub pairs: u64,
+    /// Samples per second of the profilers that are compared.
+    pub frequency: u32,
     /// An older bellows.
     pub against: Option<PathBuf>,
     pub perf_test_classpath: Option<String>,

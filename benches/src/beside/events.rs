@@ -74,15 +74,16 @@ fn events(bench: &Bench, group: &Group) -> Result<Vec<Row>> {
         .collect();
     let node = rabbitmq_with(bench, group.emulator)?;
     let title = format!(
-        "{} {} on {}, {} msg/s in and out of a classic queue",
+        "{} {} on {}, {} msg/s in and out of a classic queue, {} Hz",
         group.name,
         node.version(),
         node.runtime(),
-        group.rate
+        group.rate,
+        bench.frequency
     );
     let (turns, seconds) = Subject::with_folder(bench, &node, group.rate, |subject| {
-        let turns = rounds(bench, &names, |which, _| turn(subject, names[which]))?;
-        Ok((turns, subject.sampled_seconds() as f64))
+        let turns = rounds(subject, &names, |which, _| turn(subject, names[which]))?;
+        Ok((turns, subject.sampling().seconds as f64))
     })?;
     node.stop()?;
     let loads: Vec<Vec<Load>> = turns

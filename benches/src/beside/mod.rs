@@ -26,8 +26,6 @@ use crate::micro::Random;
 use crate::own;
 use spread::Spread;
 
-/// Samples per second and thread, of all profilers.
-const FREQUENCY: &str = "999";
 /// Load before the measured phase.
 const WARMUP_S: u64 = 4;
 /// The profiler begins so long after the load's process.
@@ -42,6 +40,14 @@ struct Subject<'b> {
     rate: u32,
     /// What the profilers write is kept here for a turn.
     folder: PathBuf,
+}
+
+/// What every profiler is told.
+#[derive(Clone, Copy)]
+struct Sampling {
+    /// Samples per second and thread.
+    frequency: u32,
+    seconds: u64,
 }
 
 /// How the load went in a turn.
@@ -85,18 +91,22 @@ impl<'b> Subject<'b> {
         result
     }
 
-    /// Seconds that a profiler samples in a turn.
-    fn sampled_seconds(&self) -> u64 {
-        WARMUP_S - LEAD.as_secs() + self.bench.pair_seconds() + TAIL_S
+    /// What profilers are told in every turn.
+    fn sampling(&self) -> Sampling {
+        Sampling {
+            frequency: self.bench.frequency,
+            seconds: WARMUP_S - LEAD.as_secs() + self.bench.pair_seconds() + TAIL_S,
+        }
     }
 
     /// `bellows record` on the broker, its run folder in [`Self::runs`].
     fn bellows(&self, args: &[&str]) -> Command {
+        let Sampling { frequency, seconds } = self.sampling();
         let mut command = Command::new(&self.bench.bellows);
         command
             .args(["record", "--pid", &self.node.pid().to_string()])
-            .args(["--freq", FREQUENCY, "--json", "--quiet"])
-            .args(["--duration", &self.sampled_seconds().to_string()])
+            .args(["--freq", &frequency.to_string(), "--json", "--quiet"])
+            .args(["--duration", &seconds.to_string()])
             .arg("--runs")
             .arg(self.runs())
             .args(args);
@@ -183,12 +193,15 @@ fn figures(summary: &RunSummary) -> Result<Load> {
     })
 }
 
-/// Runs every method once a round, and hands back what each gave, round by round.
+/// Runs every method once a round, and hands back what each gave, round by round. The first turn of a node is dearer:
+/// one goes before that does not count.
 fn rounds<R>(
-    bench: &Bench,
+    subject: &Subject<'_>,
     names: &[&str],
     mut turn: impl FnMut(usize, u64) -> Result<R>,
 ) -> Result<Vec<Vec<R>>> {
+    let bench = subject.bench;
+    subject.turn(None)?;
     let mut results: Vec<Vec<R>> = names.iter().map(|_| Vec::new()).collect();
     for round in 0..bench.pairs {
         for which in order(names.len(), round) {

@@ -8,7 +8,7 @@ use archive::ProfileSummary;
 use archive::profile::Profile;
 use wait4::Wait4;
 
-use super::FREQUENCY;
+use super::Sampling;
 
 /// Its version; `None` where there is no `perf` that runs here.
 pub fn version() -> Option<String> {
@@ -17,16 +17,17 @@ pub fn version() -> Option<String> {
     output.status.success().then_some(text)
 }
 
-/// `perf record` of a process for so many seconds.
-pub fn record(pid: u32, seconds: u64, data: &Path, args: &[&str]) -> Command {
+/// `perf record` of a process.
+pub fn record(pid: u32, sampling: Sampling, data: &Path, args: &[&str]) -> Command {
     let mut command = Command::new("perf");
     command
         // Without -N it copies the programs of the process to the home directory.
-        .args(["record", "-q", "-N", "-e", "cpu-clock", "-F", FREQUENCY])
+        .args(["record", "-q", "-N", "-e", "cpu-clock"])
+        .args(["-F", &sampling.frequency.to_string()])
         .args(args)
         .args(["-p", &pid.to_string(), "-o"])
         .arg(data)
-        .args(["--", "sleep", &seconds.to_string()]);
+        .args(["--", "sleep", &sampling.seconds.to_string()]);
     command
 }
 

@@ -108,16 +108,17 @@ pub fn stacks(bench: &Bench) -> Result<Vec<Row>> {
     let names: Vec<_> = methods.iter().map(|method| method.name).collect();
     let node = rabbitmq(bench, false)?;
     let title = format!(
-        "RabbitMQ {} on {}, {RATE} msg/s in and out of a classic queue, {}",
+        "RabbitMQ {} on {}, {RATE} msg/s in and out of a classic queue, {} Hz, {}",
         node.version(),
         node.runtime(),
+        bench.frequency,
         perf.as_deref().unwrap_or("no perf")
     );
     let (turns, seconds) = Subject::with_folder(bench, &node, RATE, |subject| {
-        let turns = rounds(bench, &names, |which, round| {
+        let turns = rounds(subject, &names, |which, round| {
             turn(subject, methods[which], round == 0)
         })?;
-        Ok((turns, subject.sampled_seconds() as f64))
+        Ok((turns, subject.sampling().seconds as f64))
     })?;
     node.stop()?;
     let loads: Vec<Vec<Load>> = turns
@@ -145,7 +146,7 @@ fn turn(subject: &Subject<'_>, method: &Method, first: bool) -> Result<(Load, Op
         Tool::None => None,
         Tool::Perf => Some(perf::record(
             subject.node.pid(),
-            subject.sampled_seconds(),
+            subject.sampling(),
             &data,
             method.args,
         )),
@@ -223,63 +224,57 @@ fn outcome(
 
 /// Prints the table of the documents, and below it what must be known to read it.
 fn show(title: &str, none: &[Load], outcomes: &[Outcome]) {
-    let head = [
-        "stacks by",
-        "samples/s",
-        "complete",
-        "`[unknown]`",
-        "lost",
-        "bytes copied for a sample",
-        "bytes written for a sample",
-        "profiler",
-        "broker beyond none",
-        "`perf script`",
-        "in all",
-        "beside `perf -g`",
-        "beside frame pointers",
-        "p99",
-    ];
     let total = |name| {
-        outcomes
-            .iter()
-            .find(|it| it.name == name)
-            .map(Outcome::total)
+        let of = outcomes.iter().find(|it| it.name == name);
+        of.map(Outcome::total)
     };
     let (perf, own) = (total(PERF_FP), total(OWN_FP));
-    let beside = |it: &Outcome, of: Option<f64>| {
-        of.map_or_else(|| "-".to_owned(), |of| format!("{:.2} x", it.total() / of))
-    };
-    let rows: Vec<Vec<String>> = outcomes
-        .iter()
-        .map(|it| {
-            vec![
-                it.name.to_owned(),
-                format!("{:.0}", it.samples_per_s.median),
-                format!("{:.1} %", it.complete.median),
-                format!("{:.1} %", it.unknown.median),
-                it.lost.to_string(),
-                match it.copied.median {
-                    0.0 => "-".to_owned(),
-                    bytes => format!("{bytes:.0}"),
-                },
-                format!("{:.0}", it.written.median),
-                format!("{} %", it.profiler.times(100.0)),
-                format!("{} %", it.broker.times(100.0)),
-                it.script
-                    .map_or_else(|| "-".to_owned(), |s| format!("{:.1} %", s * 100.0)),
-                format!("{:.1} %", it.total() * 100.0),
-                beside(it, perf),
-                beside(it, own),
-                format!("{:.1} ms", it.p99_ms),
-            ]
-        })
+    let percent = |cores: Spread| format!("{} %", cores.times(100.0));
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let beside =
+        |it: &Outcome, of: Option<f64>| or_dash(of.map(|of| format!("{:.2}", it.total() / of)));
+    let copied = |it: &Outcome| Some(it.copied.median).filter(|&bytes| bytes > 0.0);
+    let figures: [(&str, &dyn Fn(&Outcome) -> String); 13] = [
+        ("samples a second", &|it| {
+            format!("{:.0}", it.samples_per_s.median)
+        }),
+        ("lost", &|it| it.lost.to_string()),
+        ("complete", &|it| format!("{:.1} %", it.complete.median)),
+        ("with an `[unknown]`", &|it| {
+            format!("{:.1} %", it.unknown.median)
+        }),
+        ("stack bytes copied for a sample", &|it| {
+            or_dash(copied(it).map(|it| format!("{it:.0}")))
+        }),
+        ("bytes on disk for a sample", &|it| {
+            format!("{:.0}", it.written.median)
+        }),
+        ("profiler, % of a core", &|it| percent(it.profiler)),
+        ("broker beyond none, % of a core", &|it| percent(it.broker)),
+        ("`perf script`, % of a core", &|it| {
+            or_dash(it.script.map(|cores| format!("{:.1} %", cores * 100.0)))
+        }),
+        ("in all, % of a core", &|it| {
+            format!("{:.1} %", it.total() * 100.0)
+        }),
+        ("in all, over `perf -g`", &|it| beside(it, perf)),
+        ("in all, over frame pointers", &|it| beside(it, own)),
+        ("end-to-end p99, ms", &|it| it.p99_ms.to_string()),
+    ];
+    let head: Vec<&str> = std::iter::once("")
+        .chain(outcomes.iter().map(|it| it.name))
         .collect();
-    println!("{title}:\n\n{}", markdown(&head, &rows));
+    let rows = figures.iter().map(|(what, figure)| {
+        let cells = outcomes.iter().map(figure);
+        std::iter::once((*what).to_owned()).chain(cells).collect()
+    });
+    println!("{title}:\n\n{}", markdown(&head, &rows.collect::<Vec<_>>()));
     let broker = Spread::of(none.iter().map(|load| load.broker_cores * 100.0));
     let p99 = Spread::of(none.iter().map(|load| load.p99_ms));
     println!(
-        "Medians of {} rounds (quartiles in brackets), in % of a core. The broker alone takes {broker} %, p99 {p99} ms. \
-         `in all` is profiler, broker beyond none and `perf script` together; the ratios are those of `in all`.",
+        "Medians of {} rounds, quartiles in brackets. The broker alone takes {broker} % of a core, p99 {p99} ms. `in all` \
+         is profiler, broker beyond none and `perf script` together, because bellows names its samples itself: above 1.00 a \
+         method is dearer than the one it is set over.",
         none.len()
     );
     println!(
