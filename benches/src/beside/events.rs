@@ -3,8 +3,7 @@
 use anyhow::{Context, Result};
 
 use super::spread::Spread;
-use super::stacks::warnings;
-use super::{Load, Subject, beyond, rounds};
+use super::{Load, Subject, beyond, rounds, warnings};
 use crate::environment::{Bench, rabbitmq_with};
 use crate::table::{Row, markdown};
 
@@ -39,6 +38,8 @@ struct Recorded {
     samples: u64,
     /// Sum of the weights: events that the samples stand for.
     weight: u64,
+    /// What the weights count.
+    unit: String,
     lost: u64,
     cpu_s: f64,
 }
@@ -48,6 +49,7 @@ struct Outcome {
     event: &'static str,
     samples_per_s: Spread,
     weight_per_s: Spread,
+    unit: String,
     lost: u64,
     profiler: Spread,
     broker: Spread,
@@ -73,15 +75,19 @@ fn events(bench: &Bench, group: &Group) -> Result<Vec<Row>> {
         .chain(group.events.iter().copied())
         .collect();
     let node = rabbitmq_with(bench, group.emulator)?;
+    let with: String = match group.emulator {
+        [] => String::new(),
+        words => format!(" with {}", words.join(" ")),
+    };
     let title = format!(
-        "{} {} on {}, {} msg/s in and out of a classic queue, {} Hz",
-        group.name,
+        "RabbitMQ {} on {}{with}, {} msg/s in and out of a classic queue, {} Hz",
         node.version(),
         node.runtime(),
         group.rate,
         bench.frequency
     );
     let (turns, seconds) = Subject::with_folder(bench, &node, group.rate, |subject| {
+        subject.turn(Vec::new())?;
         let turns = rounds(subject, &names, |which, _| turn(subject, names[which]))?;
         Ok((turns, subject.sampling().seconds as f64))
     })?;
@@ -100,13 +106,13 @@ fn events(bench: &Bench, group: &Group) -> Result<Vec<Row>> {
 }
 
 fn turn(subject: &Subject<'_>, event: &str) -> Result<(Load, Option<Recorded>)> {
-    let command = (event != NONE).then(|| subject.bellows(&["--event", event]));
-    let (load, ended) = subject.turn(command)?;
+    let command = (event != NONE).then(|| subject.bellows(subject.sampling(), &["--event", event]));
+    let (load, mut ended) = subject.turn(command.into_iter().collect())?;
     eprintln!(
         "bench:     {:.1} us/msg of the broker, which took {:.2} cores at {:.0} msg/s, p99 {:.2} ms",
         load.broker_us, load.broker_cores, load.rate, load.p99_ms
     );
-    let Some(ended) = ended else {
+    let Some(ended) = ended.pop() else {
         return Ok((load, None));
     };
     let mut summary = ended.record()?;
@@ -115,6 +121,7 @@ fn turn(subject: &Subject<'_>, event: &str) -> Result<(Load, Option<Recorded>)> 
     let recorded = Recorded {
         samples: profile.samples,
         weight: profile.weight,
+        unit: profile.unit,
         lost: profile.lost,
         cpu_s: ended.cpu_s,
     };
@@ -135,6 +142,9 @@ fn outcome(
         event,
         samples_per_s: of(&|it| it.samples as f64 / seconds),
         weight_per_s: of(&|it| it.weight as f64 / seconds),
+        unit: recorded
+            .first()
+            .map_or_else(String::new, |it| it.unit.clone()),
         lost: recorded.iter().map(|it| it.lost).sum(),
         profiler: of(&|it| it.cpu_s / seconds),
         broker: beyond(none, with),
@@ -150,7 +160,7 @@ fn show(title: &str, none: &[Load], outcomes: &[Outcome]) {
     let head = [
         "event",
         "samples/s",
-        "stand for",
+        "stand for, a second",
         "lost",
         "profiler",
         "broker beyond none",
@@ -175,7 +185,7 @@ fn show(title: &str, none: &[Load], outcomes: &[Outcome]) {
         vec![
             format!("`{}`", it.event),
             format!("{:.0}", it.samples_per_s.median),
-            format!("{:.0}/s", it.weight_per_s.median),
+            stands_for(it.weight_per_s.median, &it.unit),
             it.lost.to_string(),
             format!("{:.2} %", it.profiler.times(100.0)),
             format!("{} %", it.broker.times(100.0)),
@@ -200,6 +210,15 @@ fn show(title: &str, none: &[Load], outcomes: &[Outcome]) {
     );
 }
 
+/// A sum of weights as people read it.
+fn stands_for(weight: f64, unit: &str) -> String {
+    match unit {
+        "nanoseconds" => format!("{:.2} s", weight / 1e9),
+        "bytes" => format!("{:.2} MB", weight / 1e6),
+        unit => format!("{weight:.0} {unit}"),
+    }
+}
+
 fn judge(group: &Group, none: &[Load], outcomes: &[Outcome]) -> Vec<Row> {
     let none_us = Spread::of(none.iter().map(|load| load.broker_us)).median;
     let row = |it: &Outcome| {
@@ -216,7 +235,7 @@ fn judge(group: &Group, none: &[Load], outcomes: &[Outcome]) -> Vec<Row> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Load, OF_MALLOC, Recorded, judge, outcome};
+    use super::{Load, OF_MALLOC, Recorded, judge, outcome, stands_for};
 
     fn load(broker_us: f64) -> Load {
         Load {
@@ -228,12 +247,20 @@ mod tests {
     }
 
     #[test]
+    fn weights_are_written_in_their_unit() {
+        assert_eq!(stands_for(2.5e9, "nanoseconds"), "2.50 s");
+        assert_eq!(stands_for(1_250_000.0, "bytes"), "1.25 MB");
+        assert_eq!(stands_for(12.4, "calls"), "12 calls");
+    }
+
+    #[test]
     fn an_event_is_compared_with_none_of_the_same_round() {
         let none = [load(50.0), load(100.0), load(80.0)];
         let with = [load(60.0), load(120.0), load(96.0)];
         let recorded = |samples| Recorded {
             samples,
             weight: samples * 256,
+            unit: "calls".to_owned(),
             lost: 1,
             cpu_s: 0.2,
         };

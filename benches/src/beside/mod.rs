@@ -99,9 +99,17 @@ impl<'b> Subject<'b> {
         }
     }
 
+    /// The same for as short a recording as there is.
+    fn shortest(&self) -> Sampling {
+        Sampling {
+            seconds: 1,
+            ..self.sampling()
+        }
+    }
+
     /// `bellows record` on the broker, its run folder in [`Self::runs`].
-    fn bellows(&self, args: &[&str]) -> Command {
-        let Sampling { frequency, seconds } = self.sampling();
+    fn bellows(&self, sampling: Sampling, args: &[&str]) -> Command {
+        let Sampling { frequency, seconds } = sampling;
         let mut command = Command::new(&self.bench.bellows);
         command
             .args(["record", "--pid", &self.node.pid().to_string()])
@@ -117,8 +125,8 @@ impl<'b> Subject<'b> {
         self.folder.join("runs")
     }
 
-    /// A turn: the load, and the profiler beside it where there is one.
-    fn turn(&self, profiler: Option<Command>) -> Result<(Load, Option<Ended>)> {
+    /// A turn: the load, and the profilers beside it, one after the other.
+    fn turn(&self, profilers: Vec<Command>) -> Result<(Load, Vec<Ended>)> {
         let (pid, rate) = (self.node.pid().to_string(), self.rate.to_string());
         let (warmup, seconds) = (WARMUP_S.to_string(), self.bench.pair_seconds().to_string());
         let url = self.node.url();
@@ -148,10 +156,13 @@ impl<'b> Subject<'b> {
             ],
         )?;
         sleep(LEAD);
-        let ended = profiler.map(|mut command| self.wait_for(&mut command));
+        let ended: Result<Vec<_>> = profilers
+            .into_iter()
+            .map(|mut command| self.wait_for(&mut command))
+            .collect();
         // Waited for before the profiler's failure is told, so that no load is left behind.
         let load = figures(&load.finish()?)?;
-        Ok((load, ended.transpose()?))
+        Ok((load, ended?))
     }
 
     fn wait_for(&self, command: &mut Command) -> Result<Ended> {
@@ -193,15 +204,14 @@ fn figures(summary: &RunSummary) -> Result<Load> {
     })
 }
 
-/// Runs every method once a round, and hands back what each gave, round by round. The first turn of a node is dearer:
-/// one goes before that does not count.
+/// Runs every method once a round, and hands back what each gave, round by round. A turn must have gone before: the first
+/// of a node is dearer.
 fn rounds<R>(
     subject: &Subject<'_>,
     names: &[&str],
     mut turn: impl FnMut(usize, u64) -> Result<R>,
 ) -> Result<Vec<Vec<R>>> {
     let bench = subject.bench;
-    subject.turn(None)?;
     let mut results: Vec<Vec<R>> = names.iter().map(|_| Vec::new()).collect();
     for round in 0..bench.pairs {
         for which in order(names.len(), round) {
@@ -244,6 +254,28 @@ fn noise(none: &[Load]) -> f64 {
     spread.high - spread.low
 }
 
+/// Whether the broker's CPU time grew by more than it spreads by itself.
+fn is_sure(cost: Spread, none: &[Load]) -> bool {
+    cost.low > 0.0 && cost.median >= noise(none)
+}
+
+/// Which costs cannot be told from none.
+fn warnings<'o>(none: &[Load], costs: impl Iterator<Item = (&'o str, Spread)>) -> String {
+    let unsure: Vec<_> = costs
+        .filter(|(_, cost)| !is_sure(*cost, none))
+        .map(|(name, _)| name)
+        .collect();
+    if unsure.is_empty() {
+        return String::new();
+    }
+    format!(
+        "WARNING: alone, the broker's CPU time spreads by {:.1} % of a core between the quartiles of its rounds. What it \
+         takes beyond that cannot be told from none with: {}. A higher --freq or more --pairs can tell.\n",
+        noise(none) * 100.0,
+        unsure.join("; ")
+    )
+}
+
 /// Bytes of all files below a folder.
 fn bytes_below(folder: &Path) -> Result<u64> {
     let mut bytes = 0;
@@ -260,7 +292,7 @@ fn bytes_below(folder: &Path) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Load, beyond, bytes_below, noise, order};
+    use super::{Load, Spread, beyond, bytes_below, noise, order, warnings};
 
     fn load(broker_us: f64, rate: f64) -> Load {
         Load {
@@ -294,6 +326,26 @@ mod tests {
         let beyond = beyond(&none, &with);
         assert!((beyond.median - 0.075).abs() < 1e-9, "{beyond:?}");
         assert!((noise(&none) - 0.25).abs() < 1e-9);
+    }
+
+    #[test]
+    fn costs_within_the_noise_are_named() {
+        // Quartiles at 50.5 and 51.5 us: 1 us, or 1 % of a core.
+        let none = [50.0, 51.0, 52.0].map(|us| load(us, 10_000.0));
+        let cost = |rounds: [f64; 3]| Spread::of(rounds.into_iter());
+        let costs = [
+            ("small", cost([0.009; 3])),
+            ("large", cost([0.05; 3])),
+            ("below nothing", cost([-0.05; 3])),
+            ("everywhere", cost([-0.1, 0.05, 0.2])),
+        ];
+        let text = warnings(&none, costs.into_iter());
+        assert!(
+            text.contains("with: small; below nothing; everywhere."),
+            "{text}"
+        );
+        let sure = [("large", cost([0.05; 3]))];
+        assert_eq!(warnings(&none, sure.into_iter()), "");
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! What whole stacks are worth and what they cost: `perf` in both of its modes and bellows in both of its own, one after
 //! the other on one RabbitMQ.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use archive::ProfileSummary;
 
 use super::spread::Spread;
-use super::{Ended, Load, Subject, beyond, bytes_below, noise, perf, rounds};
+use super::{Ended, Load, Sampling, Subject, beyond, bytes_below, is_sure, perf, rounds, warnings};
 use crate::environment::{Bench, rabbitmq};
 use crate::table::{Row, markdown};
 
@@ -72,7 +73,7 @@ struct Sampled {
     script_s: Option<f64>,
 }
 
-/// A method after all rounds; costs are in cores.
+/// A method after all rounds; costs are in cores unless they say otherwise.
 struct Outcome {
     name: &'static str,
     samples_per_s: Spread,
@@ -81,17 +82,27 @@ struct Outcome {
     lost: u64,
     copied: Spread,
     written: Spread,
+    /// CPU seconds of the shortest recording.
+    shortest_s: f64,
+    /// From start to end.
     profiler: Spread,
-    broker: Spread,
-    p99_ms: Spread,
     /// `perf script` of the first round.
-    script: Option<f64>,
+    script: f64,
+    broker: Spread,
+    /// The broker's is more than chance.
+    is_sure: bool,
+    p99_ms: Spread,
 }
 
 impl Outcome {
-    /// Cores from the first sample to names: what `perf` leaves to `perf script` is in it.
-    fn total(&self) -> f64 {
-        self.broker.median + self.profiler.median + self.script.unwrap_or(0.0)
+    /// Until samples have names, which `perf` leaves to `perf script`.
+    fn named(&self) -> f64 {
+        self.profiler.median + self.script
+    }
+
+    /// With what the broker takes more; `None` where that is not known.
+    fn total(&self) -> Option<f64> {
+        self.is_sure.then(|| self.named() + self.broker.median)
     }
 }
 
@@ -114,11 +125,12 @@ pub fn stacks(bench: &Bench) -> Result<Vec<Row>> {
         bench.frequency,
         perf.as_deref().unwrap_or("no perf")
     );
-    let (turns, seconds) = Subject::with_folder(bench, &node, RATE, |subject| {
+    let (shortest, turns, seconds) = Subject::with_folder(bench, &node, RATE, |subject| {
+        let shortest = shortest(subject, &methods)?;
         let turns = rounds(subject, &names, |which, round| {
             turn(subject, methods[which], round == 0)
         })?;
-        Ok((turns, subject.sampling().seconds as f64))
+        Ok((shortest, turns, subject.sampling().seconds as f64))
     })?;
     node.stop()?;
     let loads: Vec<Vec<Load>> = turns
@@ -126,34 +138,50 @@ pub fn stacks(bench: &Bench) -> Result<Vec<Row>> {
         .map(|turns| turns.iter().map(|(load, _)| *load).collect())
         .collect();
     let mut outcomes = Vec::new();
-    for ((method, turns), loads_with) in methods.iter().zip(&turns).zip(&loads).skip(1) {
+    let profilers = methods.iter().zip(&turns).zip(&loads).skip(1);
+    for (((method, turns), with), shortest_s) in profilers.zip(shortest) {
         let sampled: Vec<&Sampled> = turns.iter().filter_map(|(_, it)| it.as_ref()).collect();
-        outcomes.push(outcome(
-            method.name,
-            &sampled,
-            &loads[0],
-            loads_with,
-            seconds,
-        ));
+        outcomes.push(Outcome {
+            shortest_s,
+            ..outcome(method.name, &sampled, &loads[0], with, seconds)
+        });
     }
-    show(&title, &loads[0], &outcomes);
+    show(&title, seconds, &loads[0], &outcomes);
     Ok(judge(&outcomes, perf.is_some()))
 }
 
-fn turn(subject: &Subject<'_>, method: &Method, first: bool) -> Result<(Load, Option<Sampled>)> {
-    let data = subject.folder.join("perf.data");
-    let command = match method.tool {
+/// The recording of a method; none of the first.
+fn command(subject: &Subject<'_>, method: &Method, sampling: Sampling) -> Option<Command> {
+    let data = data(subject);
+    match method.tool {
         Tool::None => None,
         Tool::Perf => Some(perf::record(
             subject.node.pid(),
-            subject.sampling(),
+            sampling,
             &data,
             method.args,
         )),
-        Tool::Bellows => Some(subject.bellows(method.args)),
-    };
-    let (load, ended) = subject.turn(command)?;
-    let sampled = match (method.tool, ended) {
+        Tool::Bellows => Some(subject.bellows(sampling, method.args)),
+    }
+}
+
+fn data(subject: &Subject<'_>) -> PathBuf {
+    subject.folder.join("perf.data")
+}
+
+/// CPU seconds of each method's shortest recording, all beside one load.
+fn shortest(subject: &Subject<'_>, methods: &[&Method]) -> Result<Vec<f64>> {
+    let of = |method: &&Method| command(subject, method, subject.shortest());
+    let (_, ended) = subject.turn(methods.iter().filter_map(of).collect())?;
+    std::fs::remove_dir_all(subject.runs())?;
+    Ok(ended.iter().map(|ended| ended.cpu_s).collect())
+}
+
+fn turn(subject: &Subject<'_>, method: &Method, first: bool) -> Result<(Load, Option<Sampled>)> {
+    let data = data(subject);
+    let command = command(subject, method, subject.sampling());
+    let (load, mut ended) = subject.turn(command.into_iter().collect())?;
+    let sampled = match (method.tool, ended.pop()) {
         (Tool::Perf, Some(ended)) => Some(of_perf(&ended, &data, first)?),
         (Tool::Bellows, Some(ended)) => Some(of_bellows(subject, &ended)?),
         _ => None,
@@ -204,6 +232,8 @@ fn outcome(
 ) -> Outcome {
     let of = |value: &dyn Fn(&Sampled) -> f64| Spread::of(sampled.iter().map(|it| value(it)));
     let samples = |it: &Sampled| (it.summary.samples as f64).max(1.0);
+    let broker = beyond(none, with);
+    let script = sampled.iter().find_map(|it| it.script_s);
     Outcome {
         name,
         samples_per_s: of(&|it| it.summary.samples as f64 / seconds),
@@ -212,96 +242,89 @@ fn outcome(
         lost: sampled.iter().map(|it| it.summary.lost).sum(),
         copied: of(&|it| it.summary.copied_bytes as f64),
         written: of(&|it| it.written as f64 / samples(it)),
+        shortest_s: 0.0,
         profiler: of(&|it| it.cpu_s / seconds),
-        broker: beyond(none, with),
+        broker,
+        is_sure: is_sure(broker, none),
         p99_ms: Spread::of(with.iter().map(|load| load.p99_ms)),
-        script: sampled
-            .iter()
-            .find_map(|it| it.script_s)
-            .map(|s| s / seconds),
+        script: script.unwrap_or(0.0) / seconds,
     }
 }
 
 /// Prints the table of the documents, and below it what must be known to read it.
-fn show(title: &str, none: &[Load], outcomes: &[Outcome]) {
-    let total = |name| {
-        let of = outcomes.iter().find(|it| it.name == name);
-        of.map(Outcome::total)
-    };
-    let (perf, own) = (total(PERF_FP), total(OWN_FP));
-    let percent = |cores: Spread| format!("{} %", cores.times(100.0));
+fn show(title: &str, seconds: f64, none: &[Load], outcomes: &[Outcome]) {
+    let by_name = |name| outcomes.iter().find(|it| it.name == name);
+    let (perf, own) = (by_name(PERF_FP), by_name(OWN_FP));
+    let percent = |cores: Spread| cores.times(100.0).to_string();
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let beside =
-        |it: &Outcome, of: Option<f64>| or_dash(of.map(|of| format!("{:.2}", it.total() / of)));
-    let copied = |it: &Outcome| Some(it.copied.median).filter(|&bytes| bytes > 0.0);
-    let figures: [(&str, &dyn Fn(&Outcome) -> String); 13] = [
+    let named =
+        |it: &Outcome, of: Option<&Outcome>| of.map(|of| format!("{:.2}", it.named() / of.named()));
+    let total = |it: &Outcome, of: Option<&Outcome>| {
+        let (it, of) = it.total().zip(of?.total())?;
+        Some(format!("{:.2}", it / of))
+    };
+    let further = |it: &Outcome| {
+        let all = it.profiler.times(seconds);
+        (all.median - it.shortest_s) / (seconds - 1.0)
+    };
+    let unless_0 = |figure: f64, text: String| or_dash(Some(text).filter(|_| figure > 0.0));
+    let share = |cores: f64| format!("{:.1}", cores * 100.0);
+    let us = |it: &Outcome| it.broker.times(1e6 / it.samples_per_s.median.max(1.0));
+    let figures: [(&str, &dyn Fn(&Outcome) -> String); 18] = [
         ("samples a second", &|it| {
             format!("{:.0}", it.samples_per_s.median)
         }),
         ("lost", &|it| it.lost.to_string()),
-        ("complete", &|it| format!("{:.1} %", it.complete.median)),
-        ("with an `[unknown]`", &|it| {
-            format!("{:.1} %", it.unknown.median)
+        ("complete, %", &|it| format!("{:.1}", it.complete.median)),
+        ("with an `[unknown]`, %", &|it| {
+            format!("{:.1}", it.unknown.median)
         }),
         ("stack bytes copied for a sample", &|it| {
-            or_dash(copied(it).map(|it| format!("{it:.0}")))
+            unless_0(it.copied.median, format!("{:.0}", it.copied.median))
         }),
         ("bytes on disk for a sample", &|it| {
             format!("{:.0}", it.written.median)
         }),
         ("profiler, % of a core", &|it| percent(it.profiler)),
-        ("broker beyond none, % of a core", &|it| percent(it.broker)),
+        ("shortest recording (1 s), CPU seconds", &|it| {
+            format!("{:.2}", it.shortest_s)
+        }),
+        ("each further second, % of a core", &|it| share(further(it))),
         ("`perf script`, % of a core", &|it| {
-            or_dash(it.script.map(|cores| format!("{:.1} %", cores * 100.0)))
+            unless_0(it.script, share(it.script))
         }),
-        ("in all, % of a core", &|it| {
-            format!("{:.1} %", it.total() * 100.0)
+        ("until samples have names, % of a core", &|it| {
+            share(it.named())
         }),
-        ("in all, over `perf -g`", &|it| beside(it, perf)),
-        ("in all, over frame pointers", &|it| beside(it, own)),
+        ("over `perf -g`", &|it| or_dash(named(it, perf))),
+        ("over frame pointers", &|it| or_dash(named(it, own))),
+        ("broker beyond none, % of a core", &|it| percent(it.broker)),
+        ("the same for a sample, us", &|it| us(it).to_string()),
+        ("all that, over `perf -g`", &|it| or_dash(total(it, perf))),
+        ("all that, over frame pointers", &|it| {
+            or_dash(total(it, own))
+        }),
         ("end-to-end p99, ms", &|it| it.p99_ms.to_string()),
     ];
-    let head: Vec<&str> = std::iter::once("")
-        .chain(outcomes.iter().map(|it| it.name))
-        .collect();
+    let names = outcomes.iter().map(|it| it.name);
+    let head: Vec<&str> = std::iter::once("").chain(names).collect();
     let rows = figures.iter().map(|(what, figure)| {
         let cells = outcomes.iter().map(figure);
         std::iter::once((*what).to_owned()).chain(cells).collect()
     });
     println!("{title}:\n\n{}", markdown(&head, &rows.collect::<Vec<_>>()));
-    let broker = Spread::of(none.iter().map(|load| load.broker_cores * 100.0));
-    let p99 = Spread::of(none.iter().map(|load| load.p99_ms));
     println!(
-        "Medians of {} rounds, quartiles in brackets. The broker alone takes {broker} % of a core, p99 {p99} ms. `in all` \
-         is profiler, broker beyond none and `perf script` together, because bellows names its samples itself: above 1.00 a \
-         method is dearer than the one it is set over.",
-        none.len()
+        "Medians of {} rounds of {seconds} s, quartiles in brackets. The broker alone takes {} % of a core, p99 {} ms. `perf \
+         script` is of the first round: bellows names its samples itself. A ratio above 1.00 is dearer; those with the \
+         broker are `-` where what it takes beyond none cannot be told from chance.",
+        none.len(),
+        Spread::of(none.iter().map(|load| load.broker_cores * 100.0)),
+        Spread::of(none.iter().map(|load| load.p99_ms)),
     );
     println!(
         "{}",
         warnings(none, outcomes.iter().map(|it| (it.name, it.broker)))
     );
-}
-
-/// Which costs cannot be told from none.
-pub(super) fn warnings<'o>(
-    none: &[Load],
-    costs: impl Iterator<Item = (&'o str, Spread)>,
-) -> String {
-    let noise = noise(none);
-    let lost: Vec<_> = costs
-        .filter(|(_, cost)| cost.median.abs() < noise)
-        .map(|(name, _)| name)
-        .collect();
-    if lost.is_empty() {
-        return String::new();
-    }
-    format!(
-        "WARNING: without a profiler the broker's CPU time spreads by {:.1} % of a core between quartiles, which is more \
-         than what it was found to take beyond that with: {}\n",
-        noise * 100.0,
-        lost.join("; ")
-    )
 }
 
 /// The figures that have goals.
@@ -320,9 +343,11 @@ fn judge(outcomes: &[Outcome], has_perf: bool) -> Vec<Row> {
     };
     let complete = own.complete.median;
     let dwarf = outcomes.iter().find(|it| it.name == PERF_DWARF);
-    let mut cost = row("CPU time in all", "% core", &|it| it.total() * 100.0);
+    let mut cost = row("profiler until samples have names", "% core", &|it| {
+        it.named() * 100.0
+    });
     cost = match dwarf {
-        Some(dwarf) => cost.goal("below perf's copies of stacks", own.total() < dwarf.total()),
+        Some(dwarf) => cost.goal("below perf's copies of stacks", own.named() < dwarf.named()),
         None => cost,
     };
     if !has_perf {
@@ -331,7 +356,6 @@ fn judge(outcomes: &[Outcome], has_perf: bool) -> Vec<Row> {
     vec![
         row("complete", "%", &|it| it.complete.median).goal("at least 97 %", complete >= 97.0),
         row("with an [unknown]", "%", &|it| it.unknown.median),
-        row("profiler alone", "% core", &|it| it.profiler.median * 100.0),
         cost,
     ]
 }
@@ -340,7 +364,7 @@ fn judge(outcomes: &[Outcome], has_perf: bool) -> Vec<Row> {
 mod tests {
     use archive::ProfileSummary;
 
-    use super::{Load, METHODS, OWN, Sampled, Spread, judge, outcome, warnings};
+    use super::{Load, METHODS, OWN, Sampled, judge, outcome};
 
     fn load(broker_us: f64) -> Load {
         Load {
@@ -374,15 +398,19 @@ mod tests {
         let perf = outcome("perf -g", &turns, &none, &with, 10.0);
         assert!((perf.broker.median - 0.03).abs() < 1e-9);
         assert!((perf.profiler.median - 0.06).abs() < 1e-9);
-        assert!((perf.total() - 0.29).abs() < 1e-9);
+        assert!((perf.named() - 0.26).abs() < 1e-9);
+        assert!(
+            perf.total()
+                .is_some_and(|cores| (cores - 0.29).abs() < 1e-9)
+        );
         assert_eq!((perf.lost, perf.written.median), (6, 100.0));
         let own = outcome(OWN, &turns[1..], &none, &with, 10.0);
-        assert!((own.total() - 0.1).abs() < 1e-9);
+        assert!((own.named() - 0.07).abs() < 1e-9);
         let rows = judge(&[perf, own], true);
         assert_eq!(rows[0].value, 98.0);
-        let last = &rows[3].peers[0];
+        let last = &rows[2].peers[0];
         assert_eq!(last.name, "perf -g");
-        assert!((last.ratio - 10.0 / 29.0).abs() < 1e-9);
+        assert!((last.ratio - 7.0 / 26.0).abs() < 1e-9);
     }
 
     #[test]
@@ -392,17 +420,8 @@ mod tests {
         let turns: Vec<_> = turns.iter().collect();
         let outcome = outcome(OWN, &turns, &none, &none, 10.0);
         assert_eq!(outcome.written.median, 0.0);
-    }
-
-    #[test]
-    fn costs_within_the_noise_are_named() {
-        // Quartiles at 50.5 and 51.5 us: 1 us, or 1 % of a core.
-        let none = [load(50.0), load(51.0), load(52.0)];
-        let cost = |cores| Spread::of([cores].into_iter());
-        let costs = [("cheap", cost(0.009)), ("dear", cost(0.05))];
-        let text = warnings(&none, costs.into_iter());
-        assert!(text.contains("cheap") && !text.contains("dear"), "{text}");
-        assert_eq!(warnings(&none, [("dear", cost(-0.05))].into_iter()), "");
+        // It cost the broker nothing, which chance does, too.
+        assert_eq!(outcome.total(), None);
     }
 
     #[test]
