@@ -19,6 +19,8 @@ pub struct Bench {
     pub seconds: u64,
     /// Runs of bellows and of what stands beside it, each, where they take turns.
     pub pairs: u64,
+    /// Samples per second of the profilers that are compared.
+    pub frequency: u32,
     /// An older bellows.
     pub against: Option<PathBuf>,
     pub perf_test_classpath: Option<String>,
@@ -34,15 +36,29 @@ impl Bench {
 
 /// A node for this scenario alone.
 pub fn rabbitmq(bench: &Bench, tls: bool) -> Result<RabbitMq> {
+    let config = Config {
+        tls,
+        ..Config::default()
+    };
+    start(bench, config)
+}
+
+/// The same with further arguments of the emulator.
+pub fn rabbitmq_with(bench: &Bench, emulator_arguments: &[&str]) -> Result<RabbitMq> {
+    let words = emulator_arguments.iter().map(|&word| word.to_owned());
+    let config = Config {
+        emulator_arguments: words.collect(),
+        ..Config::default()
+    };
+    start(bench, config)
+}
+
+fn start(bench: &Bench, config: Config) -> Result<RabbitMq> {
     let guard = vec![
         bench.bellows.clone().into_os_string(),
         session::guardian::SUBCOMMAND.into(),
     ];
-    let config = Config {
-        guard,
-        tls,
-        ..Config::default()
-    };
+    let config = Config { guard, ..config };
     let mut progress = |progress: Progress<'_>| {
         if let Progress::Step(step) = progress {
             eprintln!("bench:   {step}");

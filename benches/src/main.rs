@@ -2,6 +2,7 @@
 //! only ratios of the same minute can be trusted. Prints a table and, with `--json`, the same as data.
 
 mod against;
+mod beside;
 mod connections;
 mod environment;
 mod floor;
@@ -27,9 +28,12 @@ struct Cli {
     /// Seconds measured per broker scenario, after 5 s of warm-up
     #[arg(long, default_value_t = 15)]
     seconds: u64,
-    /// Runs of bellows and of the bare program, each, in the floor's scenario
+    /// Runs of bellows and of what it takes turns with, each: the floor, an older bellows, other profilers
     #[arg(long, default_value_t = 5)]
     pairs: u64,
+    /// Samples per second of the profilers in the scenarios "stacks" and "events"
+    #[arg(long, default_value_t = 999)]
+    freq: u32,
     /// For tries: one pair, and 3 s at most per scenario
     #[arg(long)]
     quick: bool,
@@ -86,6 +90,7 @@ fn main() -> Result<()> {
             cli.seconds
         },
         pairs: if cli.quick { 1 } else { cli.pairs },
+        frequency: cli.freq,
         against: cli.against,
         perf_test_classpath: cli.perf_test_classpath,
         flamegraph_dir: cli.flamegraph_dir,

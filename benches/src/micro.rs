@@ -114,10 +114,10 @@ fn synthetic(count: usize) -> Profile {
 }
 
 /// Xorshift: repeatable, no dependency.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

@@ -7,7 +7,7 @@ use measure::{Metric, Nanos};
 
 use crate::environment::{Bench, Embedded, WARMUP_S, perf_test, rabbitmq};
 use crate::table::Row;
-use crate::{against, connections, floor, micro, own, process, starts, tls};
+use crate::{against, beside, connections, floor, micro, own, process, starts, tls};
 
 /// A scenario: measures and judges.
 pub type Scenario = fn(&Bench) -> Result<Vec<Row>>;
@@ -25,6 +25,9 @@ pub const ALL: &[(&str, Scenario)] = &[
     ("tls", tls::tls),
     ("schedule", schedule),
     ("profiler", profiler),
+    ("stacks", beside::stacks::stacks),
+    ("events-kernel", beside::events::of_the_kernel),
+    ("events-malloc", beside::events::of_malloc),
     ("starts", starts::starts),
     ("against", against::against),
 ];

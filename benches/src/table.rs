@@ -107,6 +107,41 @@ pub fn text(rows: &[Row]) -> String {
     out
 }
 
+/// A table as the documents have it, all columns but the first on the right.
+pub fn markdown(head: &[&str], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = head
+        .iter()
+        .map(|cell| cell.chars().count().max(4))
+        .collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let cells = cells.zip(&widths).enumerate();
+        let cells = cells.map(|(column, (cell, &width))| match column {
+            0 => format!(" {cell:width$} |"),
+            _ => format!(" {cell:>width$} |"),
+        });
+        format!("|{}\n", cells.collect::<String>())
+    };
+    let rule = widths
+        .iter()
+        .enumerate()
+        .map(|(column, &width)| match column {
+            0 => "-".repeat(width),
+            _ => format!("{}:", "-".repeat(width - 1)),
+        });
+    let rule: Vec<String> = rule.collect();
+    let mut out = line(&mut head.iter().copied());
+    out += &line(&mut rule.iter().map(String::as_str));
+    for row in rows {
+        out += &line(&mut row.iter().map(String::as_str));
+    }
+    out
+}
+
 /// Three significant digits.
 fn figure(value: f64) -> String {
     let magnitude = value.abs();
@@ -135,7 +170,22 @@ pub fn median(values: impl Iterator<Item = f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::median;
+    use super::{markdown, median};
+
+    #[test]
+    fn tables_have_columns_of_one_width() {
+        let rows = [
+            vec!["none".to_owned(), "1.0".to_owned()],
+            vec!["a longer name".to_owned(), "12,345.6".to_owned()],
+        ];
+        let expected = "\
+| method        |     cost |
+| ------------- | -------: |
+| none          |      1.0 |
+| a longer name | 12,345.6 |
+";
+        assert_eq!(markdown(&["method", "cost"], &rows), expected);
+    }
 
     #[test]
     fn the_median_is_in_the_middle() {
