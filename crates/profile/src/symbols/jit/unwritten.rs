@@ -122,6 +122,7 @@ mod tests {
                 "F = fun F() -> {ok, T, _} = io:scan_erl_exprs(\"\"), {ok, E} = erl_parse:parse_exprs(T), \
                  {value, V, _} = erl_eval:exprs(E, []), io:format(\"~0p~n\", [V]), F() end, F().",
             );
+            command.env("ERL_CRASH_DUMP_SECONDS", "0");
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             let child = command.spawn();
             let mut child = child.map_err(|error| format!("erl (package erlang-base): {error}"))?;
