@@ -87,7 +87,6 @@ fn events(bench: &Bench, group: &Group) -> Result<Vec<Row>> {
         bench.frequency
     );
     let (turns, seconds) = Subject::with_folder(bench, &node, group.rate, |subject| {
-        subject.turn(Vec::new())?;
         let turns = rounds(subject, &names, |which, _| turn(subject, names[which]))?;
         Ok((turns, subject.sampling().seconds as f64))
     })?;
@@ -106,13 +105,13 @@ fn events(bench: &Bench, group: &Group) -> Result<Vec<Row>> {
 }
 
 fn turn(subject: &Subject<'_>, event: &str) -> Result<(Load, Option<Recorded>)> {
-    let command = (event != NONE).then(|| subject.bellows(subject.sampling(), &["--event", event]));
-    let (load, mut ended) = subject.turn(command.into_iter().collect())?;
+    let command = (event != NONE).then(|| subject.bellows(&["--event", event]));
+    let (load, ended) = subject.turn(command)?;
     eprintln!(
         "bench:     {:.1} us/msg of the broker, which took {:.2} cores at {:.0} msg/s, p99 {:.2} ms",
         load.broker_us, load.broker_cores, load.rate, load.p99_ms
     );
-    let Some(ended) = ended.pop() else {
+    let Some(ended) = ended else {
         return Ok((load, None));
     };
     let mut summary = ended.record()?;

@@ -99,17 +99,9 @@ impl<'b> Subject<'b> {
         }
     }
 
-    /// The same for as short a recording as there is.
-    fn shortest(&self) -> Sampling {
-        Sampling {
-            seconds: 1,
-            ..self.sampling()
-        }
-    }
-
     /// `bellows record` on the broker, its run folder in [`Self::runs`].
-    fn bellows(&self, sampling: Sampling, args: &[&str]) -> Command {
-        let Sampling { frequency, seconds } = sampling;
+    fn bellows(&self, args: &[&str]) -> Command {
+        let Sampling { frequency, seconds } = self.sampling();
         let mut command = Command::new(&self.bench.bellows);
         command
             .args(["record", "--pid", &self.node.pid().to_string()])
@@ -125,8 +117,8 @@ impl<'b> Subject<'b> {
         self.folder.join("runs")
     }
 
-    /// A turn: the load, and the profilers beside it, one after the other.
-    fn turn(&self, profilers: Vec<Command>) -> Result<(Load, Vec<Ended>)> {
+    /// A turn: the load, and the profiler beside it where there is one.
+    fn turn(&self, profiler: Option<Command>) -> Result<(Load, Option<Ended>)> {
         let (pid, rate) = (self.node.pid().to_string(), self.rate.to_string());
         let (warmup, seconds) = (WARMUP_S.to_string(), self.bench.pair_seconds().to_string());
         let url = self.node.url();
@@ -156,13 +148,10 @@ impl<'b> Subject<'b> {
             ],
         )?;
         sleep(LEAD);
-        let ended: Result<Vec<_>> = profilers
-            .into_iter()
-            .map(|mut command| self.wait_for(&mut command))
-            .collect();
+        let ended = profiler.map(|mut command| self.wait_for(&mut command));
         // Waited for before the profiler's failure is told, so that no load is left behind.
         let load = figures(&load.finish()?)?;
-        Ok((load, ended?))
+        Ok((load, ended.transpose()?))
     }
 
     fn wait_for(&self, command: &mut Command) -> Result<Ended> {
@@ -204,14 +193,15 @@ fn figures(summary: &RunSummary) -> Result<Load> {
     })
 }
 
-/// Runs every method once a round, and hands back what each gave, round by round. A turn must have gone before: the first
-/// of a node is dearer.
+/// Runs every method once a round, and hands back what each gave, round by round. The first turn of a node is dearer:
+/// one goes before that does not count.
 fn rounds<R>(
     subject: &Subject<'_>,
     names: &[&str],
     mut turn: impl FnMut(usize, u64) -> Result<R>,
 ) -> Result<Vec<Vec<R>>> {
     let bench = subject.bench;
+    subject.turn(None)?;
     let mut results: Vec<Vec<R>> = names.iter().map(|_| Vec::new()).collect();
     for round in 0..bench.pairs {
         for which in order(names.len(), round) {

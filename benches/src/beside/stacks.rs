@@ -1,14 +1,13 @@
 //! What whole stacks are worth and what they cost: `perf` in both of its modes and bellows in both of its own, one after
 //! the other on one RabbitMQ.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use archive::ProfileSummary;
 
 use super::spread::Spread;
-use super::{Ended, Load, Sampling, Subject, beyond, bytes_below, is_sure, perf, rounds, warnings};
+use super::{Ended, Load, Subject, beyond, bytes_below, is_sure, perf, rounds, warnings};
 use crate::environment::{Bench, rabbitmq};
 use crate::table::{Row, markdown};
 
@@ -82,8 +81,6 @@ struct Outcome {
     lost: u64,
     copied: Spread,
     written: Spread,
-    /// CPU seconds of the shortest recording.
-    shortest_s: f64,
     /// From start to end.
     profiler: Spread,
     /// `perf script` of the first round.
@@ -125,12 +122,11 @@ pub fn stacks(bench: &Bench) -> Result<Vec<Row>> {
         bench.frequency,
         perf.as_deref().unwrap_or("no perf")
     );
-    let (shortest, turns, seconds) = Subject::with_folder(bench, &node, RATE, |subject| {
-        let shortest = shortest(subject, &methods)?;
+    let (turns, seconds) = Subject::with_folder(bench, &node, RATE, |subject| {
         let turns = rounds(subject, &names, |which, round| {
             turn(subject, methods[which], round == 0)
         })?;
-        Ok((shortest, turns, subject.sampling().seconds as f64))
+        Ok((turns, subject.sampling().seconds as f64))
     })?;
     node.stop()?;
     let loads: Vec<Vec<Load>> = turns
@@ -138,50 +134,23 @@ pub fn stacks(bench: &Bench) -> Result<Vec<Row>> {
         .map(|turns| turns.iter().map(|(load, _)| *load).collect())
         .collect();
     let mut outcomes = Vec::new();
-    let profilers = methods.iter().zip(&turns).zip(&loads).skip(1);
-    for (((method, turns), with), shortest_s) in profilers.zip(shortest) {
+    for ((method, turns), with) in methods.iter().zip(&turns).zip(&loads).skip(1) {
         let sampled: Vec<&Sampled> = turns.iter().filter_map(|(_, it)| it.as_ref()).collect();
-        outcomes.push(Outcome {
-            shortest_s,
-            ..outcome(method.name, &sampled, &loads[0], with, seconds)
-        });
+        outcomes.push(outcome(method.name, &sampled, &loads[0], with, seconds));
     }
     show(&title, seconds, &loads[0], &outcomes);
     Ok(judge(&outcomes, perf.is_some()))
 }
 
-/// The recording of a method; none of the first.
-fn command(subject: &Subject<'_>, method: &Method, sampling: Sampling) -> Option<Command> {
-    let data = data(subject);
-    match method.tool {
-        Tool::None => None,
-        Tool::Perf => Some(perf::record(
-            subject.node.pid(),
-            sampling,
-            &data,
-            method.args,
-        )),
-        Tool::Bellows => Some(subject.bellows(sampling, method.args)),
-    }
-}
-
-fn data(subject: &Subject<'_>) -> PathBuf {
-    subject.folder.join("perf.data")
-}
-
-/// CPU seconds of each method's shortest recording, all beside one load.
-fn shortest(subject: &Subject<'_>, methods: &[&Method]) -> Result<Vec<f64>> {
-    let of = |method: &&Method| command(subject, method, subject.shortest());
-    let (_, ended) = subject.turn(methods.iter().filter_map(of).collect())?;
-    std::fs::remove_dir_all(subject.runs())?;
-    Ok(ended.iter().map(|ended| ended.cpu_s).collect())
-}
-
 fn turn(subject: &Subject<'_>, method: &Method, first: bool) -> Result<(Load, Option<Sampled>)> {
-    let data = data(subject);
-    let command = command(subject, method, subject.sampling());
-    let (load, mut ended) = subject.turn(command.into_iter().collect())?;
-    let sampled = match (method.tool, ended.pop()) {
+    let (data, pid) = (subject.folder.join("perf.data"), subject.node.pid());
+    let command = match method.tool {
+        Tool::None => None,
+        Tool::Perf => Some(perf::record(pid, subject.sampling(), &data, method.args)),
+        Tool::Bellows => Some(subject.bellows(method.args)),
+    };
+    let (load, ended) = subject.turn(command)?;
+    let sampled = match (method.tool, ended) {
         (Tool::Perf, Some(ended)) => Some(of_perf(&ended, &data, first)?),
         (Tool::Bellows, Some(ended)) => Some(of_bellows(subject, &ended)?),
         _ => None,
@@ -242,7 +211,6 @@ fn outcome(
         lost: sampled.iter().map(|it| it.summary.lost).sum(),
         copied: of(&|it| it.summary.copied_bytes as f64),
         written: of(&|it| it.written as f64 / samples(it)),
-        shortest_s: 0.0,
         profiler: of(&|it| it.cpu_s / seconds),
         broker,
         is_sure: is_sure(broker, none),
@@ -263,14 +231,10 @@ fn show(title: &str, seconds: f64, none: &[Load], outcomes: &[Outcome]) {
         let (it, of) = it.total().zip(of?.total())?;
         Some(format!("{:.2}", it / of))
     };
-    let further = |it: &Outcome| {
-        let all = it.profiler.times(seconds);
-        (all.median - it.shortest_s) / (seconds - 1.0)
-    };
     let unless_0 = |figure: f64, text: String| or_dash(Some(text).filter(|_| figure > 0.0));
     let share = |cores: f64| format!("{:.1}", cores * 100.0);
     let us = |it: &Outcome| it.broker.times(1e6 / it.samples_per_s.median.max(1.0));
-    let figures: [(&str, &dyn Fn(&Outcome) -> String); 18] = [
+    let figures: [(&str, &dyn Fn(&Outcome) -> String); 16] = [
         ("samples a second", &|it| {
             format!("{:.0}", it.samples_per_s.median)
         }),
@@ -286,10 +250,6 @@ fn show(title: &str, seconds: f64, none: &[Load], outcomes: &[Outcome]) {
             format!("{:.0}", it.written.median)
         }),
         ("profiler, % of a core", &|it| percent(it.profiler)),
-        ("shortest recording (1 s), CPU seconds", &|it| {
-            format!("{:.2}", it.shortest_s)
-        }),
-        ("each further second, % of a core", &|it| share(further(it))),
         ("`perf script`, % of a core", &|it| {
             unless_0(it.script, share(it.script))
         }),
