@@ -12,6 +12,7 @@ mod namespace;
 mod program;
 mod record;
 mod sys;
+mod threads;
 mod wake_ups;
 
 use std::io;

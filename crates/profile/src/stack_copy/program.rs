@@ -13,7 +13,8 @@ use super::bytecode::{
 use super::chance::{self, state};
 use super::record::{LARGEST_ERLANG, LARGEST_NATIVE, offset};
 use super::sys::Map;
-use super::{Maps, PidNamespace, thread, wake_ups};
+use super::threads::{KEY, enter, lookup, numbers};
+use super::{Maps, PidNamespace, thread};
 use crate::allocators::{Argument, Size};
 use crate::beam::{self, ProcessLayout};
 use crate::tracepoint::Field;
@@ -39,7 +40,6 @@ const MOVED_STACK: i32 = 4096;
 
 // The program's own stack, from its end down. A key is the lower half of its word; of numbers of a thread and its
 // process the latter is the upper half.
-pub(super) const KEY: i16 = -8;
 const PROCESS_NUMBER: i16 = KEY + 4;
 const CURRENT: i16 = -16;
 const ERLANG_END: i16 = -24;
@@ -134,7 +134,7 @@ pub(super) fn program(
     match trigger {
         Trigger::Event => {
             if let Some(threads) = threads {
-                wake_ups::enter(&mut writer.code, threads, namespace, ENTERED);
+                enter(&mut writer.code, threads, namespace, ENTERED);
             }
         }
         Trigger::Tracepoint { process, .. } => writer.only(process),
@@ -477,41 +477,6 @@ fn try_process(code: &mut Bytecode, process: &ProcessLayout, moving: Option<Labe
         code.jump(moving);
     }
     code.place(next);
-}
-
-/// Puts the numbers of the thread and its process on the stack, as a namespace has them; a thread of none jumps to
-/// `elsewhere`, or has those of this machine.
-pub(super) fn numbers(
-    code: &mut Bytecode,
-    namespace: Option<PidNamespace>,
-    elsewhere: Option<Label>,
-) {
-    let numbered = code.label();
-    if let Some(namespace) = namespace {
-        code.set_u64(R1, namespace.device);
-        code.set_u64(R2, namespace.inode);
-        code.set(R3, In(STACK));
-        code.add(R3, Value(KEY.into()));
-        code.set(R4, Value(8));
-        // Writes `struct bpf_pidns_info`: the thread, the process.
-        code.call(Helper::PidTgidInNamespace);
-        code.jump_if(R0, Condition::Equal, Value(0), numbered);
-        if let Some(elsewhere) = elsewhere {
-            code.jump(elsewhere);
-            return code.place(numbered);
-        }
-    }
-    code.call(Helper::PidTgid);
-    code.store(STACK, KEY, In(R0));
-    code.place(numbered);
-}
-
-/// R0 becomes the value of the key on the stack, or 0.
-pub(super) fn lookup(code: &mut Bytecode, map: i32) {
-    code.set(R2, In(STACK));
-    code.add(R2, Value(KEY.into()));
-    code.map(R1, map);
-    code.call(Helper::MapLookup);
 }
 
 /// Memory of the program's own.

@@ -17,8 +17,8 @@ use measure::Problem;
 use super::bytecode::Operand::{In, Value};
 use super::bytecode::{Bytecode, Condition, Helper, R0, R1, R2, R3, R4, R5, R6, STACK};
 use super::namespace::PidNamespace;
-use super::program::{KEY, lookup, numbers};
 use super::sys::{Map, MapKind, Program, ProgramKind};
+use super::threads::{KEY, enter, lookup};
 use crate::Error;
 use crate::kernel_event::KernelEvent;
 use crate::tracepoint::{Field, Tracepoint};
@@ -203,38 +203,6 @@ fn leaving(threads: &Map, namespace: Option<PidNamespace>) -> Option<Vec<u64>> {
     enter(&mut code, threads, namespace, INSIDE);
     code.exit(1);
     code.finish()
-}
-
-/// Enters the thread that leaves its processor into the table; the word at `place` on the program's stack is used for
-/// it. Only R6 to R9 stay what they are.
-pub(super) fn enter(
-    code: &mut Bytecode,
-    threads: &Map,
-    namespace: Option<PidNamespace>,
-    place: i16,
-) {
-    let [new, done] = [(); 2].map(|()| code.label());
-    numbers(code, namespace, None);
-    code.load(R1, STACK, KEY);
-    code.store(STACK, place, In(R1));
-    // The lower half is the thread.
-    code.call(Helper::PidTgid);
-    code.store(STACK, KEY, In(R0));
-    lookup(code, threads.raw());
-    code.jump_if(R0, Condition::Equal, Value(0), new);
-    // The number may have been another thread's.
-    code.load(R1, STACK, place);
-    code.store(R0, 0, In(R1));
-    code.jump(done);
-    code.place(new);
-    code.map(R1, threads.raw());
-    code.set(R2, In(STACK));
-    code.add(R2, Value(KEY.into()));
-    code.set(R3, In(STACK));
-    code.add(R3, Value(place.into()));
-    code.set(R4, Value(0));
-    code.call(Helper::MapUpdate);
-    code.place(done);
 }
 
 #[cfg(test)]

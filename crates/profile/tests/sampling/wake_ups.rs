@@ -165,6 +165,7 @@ fn assert_synchronised(waited: &Waited) {
             WaitReason::Processor,
             WaitReason::Preempted,
             WaitReason::NotOver,
+            WaitReason::Unknown,
         ];
         !other.contains(&it)
     });
