@@ -95,7 +95,7 @@ impl WaitReason {
 /// Why a thread did not run, and which thread ended that.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Wait {
-    /// Why.
+    /// Why it ended.
     pub reason: WaitReason,
     /// The name of the thread that woke it, for one of another process with that process's name; empty where an
     /// interrupt did, or nobody.

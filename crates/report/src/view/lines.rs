@@ -34,7 +34,7 @@ struct LineNode {
 }
 
 /// The tree of lines, holding only what samples use.
-pub(super) struct Lines<'p> {
+pub(super) struct LineTree<'p> {
     profile: &'p Profile,
     nodes: Vec<LineNode>,
     /// Node of the function's root, and stack of the profile, to node here.
@@ -45,7 +45,7 @@ pub(super) struct Lines<'p> {
     head: LinesHead,
 }
 
-impl<'p> Lines<'p> {
+impl<'p> LineTree<'p> {
     /// Of a profile by line; `None` where it knows none.
     pub(super) fn of(profile: &'p Profile) -> Option<Self> {
         profile.knows_lines().then(|| Self::new(profile))

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::depth_first::depth_first;
-use super::lines::{Lines, LinesHead};
+use super::lines::{LineTree, LinesHead};
 use super::processes::{ProcessView, Processes};
 use super::samples::SampleColumns;
 use super::varint::put;
@@ -112,7 +112,7 @@ pub(crate) fn encode(by_line: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
     let by_line = &*by_line.with_reasons();
     let profile = &by_line.clone().without_lines();
     let mut tables = Tables::new(profile);
-    let mut lines = Lines::of(by_line);
+    let mut lines = LineTree::of(by_line);
     let processes = Processes::of(profile);
     // Both have the same samples, in the same order.
     let node = |index: u32, sample: &Sample| {
@@ -126,7 +126,7 @@ pub(crate) fn encode(by_line: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
     };
     let mut samples = SampleColumns::of(profile, &processes, node, most);
     let numbers = tables.order_depth_first();
-    let of_lines = lines.as_mut().map(Lines::order_depth_first);
+    let of_lines = lines.as_mut().map(LineTree::order_depth_first);
     samples.renumber(of_lines.as_ref().unwrap_or(&numbers));
     let mut bytes = Vec::with_capacity(samples.len() * 4 + tables.nodes.len() * 4);
     for (i, node) in tables.nodes.iter().enumerate() {
