@@ -82,7 +82,9 @@ impl Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Builder, Sample, Unwinding};
+    use measure::Time;
+
+    use crate::profile::{Builder, Merge, ProfileHeader, Sample, Unwinding};
 
     fn profile() -> Profile {
         let mut builder = Builder::default();
@@ -169,5 +171,35 @@ mod tests {
             Profile::default().with_reasons(),
             Cow::Borrowed(_)
         ));
+    }
+
+    #[test]
+    fn reasons_are_kept_in_files_and_when_periods_become_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let mut profile = profile();
+        profile.header = ProfileHeader::new(Time(0), 0);
+        profile.header.event = "off-cpu".into();
+        profile.header.unit = "nanoseconds".into();
+        profile.write_stacks(&path("off-cpu.stacks")).unwrap();
+        std::fs::write(path("off-cpu.pb.gz"), profile.to_pprof().unwrap()).unwrap();
+        let reasons = |profile: &Profile| {
+            [WaitBy::Reason, WaitBy::Waker].map(|by| rows(&profile.by_wait(by)))
+        };
+        let wanted = reasons(&profile);
+        for name in ["off-cpu.stacks", "off-cpu.pb.gz"] {
+            let read = Profile::open(path(name)).unwrap();
+            assert!(read.is_consistent());
+            assert_eq!(reasons(&read), wanted, "{name}");
+        }
+        let mut merge = Merge::default();
+        merge.add(profile.clone());
+        merge.add(profile);
+        let twice = reasons(&merge.finish());
+        let doubled = wanted.map(|rows| {
+            let twice = rows.into_iter().map(|(name, weight)| (name, 2 * weight));
+            twice.collect::<Vec<_>>()
+        });
+        assert_eq!(twice, doubled);
     }
 }
