@@ -100,6 +100,7 @@ fn synthetic(count: usize) -> Profile {
             complete: true,
             unwinding: Unwinding::Unknown,
             process: None,
+            wait: None,
         })
         .collect();
     let threads = (1..=4).map(|i| format!("{i}_scheduler")).collect();

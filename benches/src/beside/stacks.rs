@@ -219,6 +219,9 @@ fn outcome(
     }
 }
 
+/// A row's name, and its figure of a profiler.
+type Figure<'a> = (&'a str, &'a dyn Fn(&Outcome) -> String);
+
 /// Prints the table of the documents, and below it what must be known to read it.
 fn show(title: &str, seconds: f64, none: &[Load], outcomes: &[Outcome]) {
     let by_name = |name| outcomes.iter().find(|it| it.name == name);
@@ -234,7 +237,7 @@ fn show(title: &str, seconds: f64, none: &[Load], outcomes: &[Outcome]) {
     let unless_0 = |figure: f64, text: String| or_dash(Some(text).filter(|_| figure > 0.0));
     let share = |cores: f64| format!("{:.1}", cores * 100.0);
     let us = |it: &Outcome| it.broker.times(1e6 / it.samples_per_s.median.max(1.0));
-    let figures: [(&str, &dyn Fn(&Outcome) -> String); 16] = [
+    let figures: [Figure; 16] = [
         ("samples a second", &|it| {
             format!("{:.0}", it.samples_per_s.median)
         }),
