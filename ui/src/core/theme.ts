@@ -20,24 +20,34 @@ export interface Palette {
   mono: string;
 }
 
-/** Reads the colours that hold at present. */
+let known: { theme: string; palette: Palette } | null = null;
+
+/** The colours that hold at present. */
 export function palette(): Palette {
+  // What the style sheet's colours depend on. To read them, the browser settles all that was changed before.
+  const dark = matchMedia('(prefers-color-scheme: dark)').matches;
+  const theme = `${document.documentElement.dataset.theme},${dark}`;
+  if (known?.theme !== theme) known = { theme, palette: read() };
+  return known.palette;
+}
+
+function read(): Palette {
   const style = getComputedStyle(document.documentElement);
-  const read = (name: string): string => style.getPropertyValue(name).trim();
+  const value = (name: string): string => style.getPropertyValue(name).trim();
   return {
-    dark: read('--dark') === '1',
-    paper: read('--paper'),
-    ink: read('--ink'),
-    soft: read('--soft'),
-    faint: read('--faint'),
-    line: read('--line'),
-    shade: read('--shade'),
-    send: read('--send'),
-    receive: read('--receive'),
-    delay: read('--delay'),
-    accent: read('--accent'),
-    font: read('--sans'),
-    mono: read('--mono'),
+    dark: value('--dark') === '1',
+    paper: value('--paper'),
+    ink: value('--ink'),
+    soft: value('--soft'),
+    faint: value('--faint'),
+    line: value('--line'),
+    shade: value('--shade'),
+    send: value('--send'),
+    receive: value('--receive'),
+    delay: value('--delay'),
+    accent: value('--accent'),
+    font: value('--sans'),
+    mono: value('--mono'),
   };
 }
 

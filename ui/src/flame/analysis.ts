@@ -52,6 +52,10 @@ export class Analysis {
   readonly whole: Tree;
   tree: Tree;
   private shown: Shown | null = null;
+  /** The weight of each of all stacks in the window. */
+  private readonly own: Float64Array;
+  /** All stacks, marked as those that are looked at. */
+  private readonly everything: Uint8Array;
   /** The squares of the samples' weights, once they were asked for. */
   private squared: Float64Array | null = null;
   /** All of the phase that the window is compared with. */
@@ -76,6 +80,8 @@ export class Analysis {
 
   constructor(readonly profile: Profile) {
     this.whole = link(profile.frame, profile.parent);
+    this.own = new Float64Array(profile.frame.length);
+    this.everything = new Uint8Array(profile.frame.length).fill(1);
     this.tree = this.whole;
     this.flags = outermost(this.tree, profile.names.length);
   }
@@ -119,10 +125,12 @@ export class Analysis {
     if (key === this.key) return;
     this.key = key;
     this.work = workOf(this.profile, first, last, only);
-    const { self, sum } = leaves(this.profile, first, last, marked);
+    // The columns of the window before are written over: fresh ones cost as much as the sums.
+    const { weight } = this.profile;
+    const { self, sum } = leaves(this.profile, first, last, marked, weight, this.own.fill(0));
     this.classes = classesOf(this.profile, self);
     const wanted = this.leavesOf(only, focus);
-    this.weights = this.weightsOf(self, sum, wanted);
+    this.weights = this.weightsOf(self, sum, wanted, this.weights.total);
     this.difference = null;
     if (phase && timed) {
       const of = (a: number, b: number): Measured => this.measured(a, b, marked, wanted);
@@ -132,20 +140,24 @@ export class Analysis {
       const here = this.measured(first, last, marked, wanted, this.weights);
       const within = first >= phase[0] && last <= phase[1];
       const common = within ? here : of(Math.max(first, phase[0]), Math.min(last, phase[1]));
-      this.difference = new Difference(this.tree, here, common, this.phase.all);
+      this.difference = new Difference(here, common, this.phase.all);
     }
     this.rows = this.functions(this.flags, -1);
     this.belowZoom = null;
     this.ordered = null;
-    const all = wanted ?? new Uint8Array(self.length).fill(1);
-    this.wanted = { from: first, to: last, leaves: all, marked };
+    this.wanted = { from: first, to: last, leaves: wanted ?? this.everything, marked };
   }
 
   /** The weights of the nodes that are shown, from those of all stacks. */
-  private weightsOf(self: Float64Array, sum: number, wanted: Uint8Array | null): Weights {
+  private weightsOf(
+    self: Float64Array,
+    sum: number,
+    wanted: Uint8Array | null,
+    total?: Float64Array,
+  ): Weights {
     if (wanted) for (let i = 0; i < self.length; i++) if (!wanted[i]) self[i] = 0;
     const own = this.shown ? reshapedWeights(this.shown, self) : self;
-    return { self: own, total: totals(own, this.tree.parent), sum };
+    return { self: own, total: totals(own, this.tree.parent, total), sum };
   }
 
   /** A stretch of time, with the squares of the samples' weights. */

@@ -1,7 +1,7 @@
 // How the shares of a window differ from those of the rest of the measured phase, and whether chance gives as much.
 // The test is that of `bellows diff` (crates/compare/src/shares.rs).
 
-import { children, type Tree, type Weights } from './tree';
+import type { Weights } from './tree';
 
 /** Standard errors that a difference has to exceed. */
 const PROVEN = 3;
@@ -86,7 +86,6 @@ export class Difference {
   readonly unseen: number;
 
   constructor(
-    tree: Tree,
     private readonly here: Measured,
     private readonly common: Measured,
     private readonly phase: Measured,
@@ -94,16 +93,18 @@ export class Difference {
     let full = 0;
     let unseen = 0;
     const [x, y, z] = [here.weights, common.weights, phase.weights];
-    const restSum = this.restSum();
-    const open = children(tree, -1);
-    for (let node = open.pop(); node !== undefined; node = open.pop()) {
-      const inWindow = x.total[node]!;
+    const [inWindow, allInWindow, restSum] = [x.total, x.sum, this.restSum()];
+    // Where weights are no samples, few may have many.
+    const few = here.squares === x ? FEWEST : 0;
+    for (let node = 0; node < inWindow.length; node++) {
+      if (!(inWindow[node]! > 0)) {
+        unseen += left(z.self[node]!, y.self[node]!);
+        continue;
+      }
       const inRest = left(z.total[node]!, y.total[node]!);
-      if (!(inWindow > 0)) unseen += inRest;
-      else for (let c = tree.first[node]!; c >= 0; c = tree.next[c]!) open.push(c);
-      // Few nodes differ by more than those before them.
-      const by = Math.abs(share(inWindow, x.sum) - share(inRest, restSum));
-      if (by > full && this.of(node).proven) full = by;
+      const by = Math.abs(inWindow[node]! / allInWindow - share(inRest, restSum));
+      // Most nodes are of a few samples, and few differ by more than those before them.
+      if (by > full && inWindow[node]! + inRest >= few && this.of(node).proven) full = by;
     }
     this.full = full;
     this.unseen = share(unseen, restSum);

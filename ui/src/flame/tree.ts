@@ -117,9 +117,10 @@ export function classesOf(profile: Profile, self: Float64Array): Float64Array {
   return out;
 }
 
-/** Adds every node's weight to its ancestors'. */
-export function totals(self: Float64Array, parent: Int32Array): Float64Array {
-  const total = self.slice();
+/** Adds every node's weight to its ancestors', in a column that is there already where it has the length. */
+export function totals(self: Float64Array, parent: Int32Array, known?: Float64Array): Float64Array {
+  const total = known?.length === self.length ? known : new Float64Array(self.length);
+  total.set(self);
   for (let i = total.length - 1; i >= 0; i--) {
     const p = parent[i]!;
     if (p >= 0) total[p]! += total[i]!;
@@ -168,11 +169,15 @@ export function functions(
 ): { self: Float64Array; total: Float64Array } {
   const self = new Float64Array(frames);
   const total = new Float64Array(frames);
-  const inside = new Uint8Array(flags.length);
-  for (let i = 0; i < flags.length; i++) {
-    const p = tree.parent[i]!;
-    inside[i] = root < 0 || i === root || (p >= 0 && inside[p]) ? 1 : 0;
-    if (!inside[i]) continue;
+  const inside = root < 0 ? null : new Uint8Array(flags.length);
+  // Nodes come after their parents: none before the root is below it.
+  for (let i = Math.max(root, 0); i < flags.length; i++) {
+    if (inside) {
+      const p = tree.parent[i]!;
+      inside[i] = i === root || (p >= 0 && inside[p]) ? 1 : 0;
+      if (!inside[i]) continue;
+    }
+    if (!(weights.total[i]! > 0)) continue;
     const frame = tree.frame[i]!;
     self[frame]! += weights.self[i]!;
     if (flags[i]) total[frame]! += weights.total[i]!;
