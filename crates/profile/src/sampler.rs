@@ -134,9 +134,10 @@ impl Sampler {
                 Box::new(opened.rings)
             }
         };
-        let unwinder = match granted.copies {
-            true => unwinder,
-            false => unwind::by_frame_pointers(),
+        let is_refused = unwinder.copier().is_some() && !granted.copies;
+        let unwinder = match is_refused {
+            true => unwind::by_frame_pointers(),
+            false => unwinder,
         };
         let stacks = StackTable::new(symbols);
         let mut converter = Converter::new(subject, threads, unwinder, stacks, sink);

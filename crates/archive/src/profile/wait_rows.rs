@@ -23,21 +23,19 @@ impl Profile {
     /// The same samples with why they ended, or who ended them, in place of their stack.
     #[must_use]
     pub fn by_wait(&self, by: WaitBy) -> Self {
-        let mut names = vec![match by {
-            WaitBy::Reason => WaitReason::Unknown.name().to_owned(),
-            WaitBy::Waker => Wait::default().label(),
-        }];
+        let name_of = |wait: &Wait| match by {
+            WaitBy::Reason => wait.reason.name().to_owned(),
+            WaitBy::Waker => wait.label(),
+        };
+        let unknown = name_of(&Wait::default());
+        let mut known = HashMap::from([(unknown.clone(), 0)]);
+        let mut names = vec![unknown];
         let of_wait = self.waits.iter().map(|wait| {
-            let name = match by {
-                WaitBy::Reason => wait.reason.name().to_owned(),
-                WaitBy::Waker => wait.label(),
-            };
-            let known = names.iter().position(|it| *it == name);
-            let at = known.unwrap_or_else(|| {
-                names.push(name);
-                names.len() - 1
-            });
-            u32::try_from(at).unwrap_or(0)
+            let name = name_of(wait);
+            *known.entry(name).or_insert_with_key(|name| {
+                names.push(name.clone());
+                names.len() as u32 - 1
+            })
         });
         let of_wait: Vec<u32> = of_wait.collect();
         self.with_leaves(&names, |sample| match sample.wait {

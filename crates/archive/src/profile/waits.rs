@@ -103,10 +103,12 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Who woke it, as people call it: where that was no thread, the reason in brackets.
+    /// Who woke it, as people call it: where that was no thread, the reason in brackets; a thread whose name could be
+    /// taken for that has quotes.
     pub(super) fn label(&self) -> String {
         match self.waker.as_str() {
             "" => format!("[{}]", self.reason.name()),
+            waker if waker.starts_with(['[', '\'']) => format!("'{waker}'"),
             waker => waker.to_owned(),
         }
     }
@@ -115,6 +117,16 @@ impl Wait {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_thread_is_called_as_a_reason_is() {
+        let label = |waker: &str| {
+            let (reason, waker) = (WaitReason::Timer, waker.to_owned());
+            Wait { reason, waker }.label()
+        };
+        let labels = ["", "[timer]", "'[timer]'", "timer"].map(label);
+        assert_eq!(labels, ["[timer]", "'[timer]'", "''[timer]''", "timer"]);
+    }
 
     #[test]
     fn reasons_have_names_of_their_own() {

@@ -29,7 +29,7 @@ use measure::Time;
 pub(crate) use self::elf::{defined, exported};
 pub(crate) use self::files::{files_of, open as open_file, vdso_image};
 pub use self::go::go_functions;
-pub(crate) use self::go::is_go;
+pub(crate) use self::go::{GoCode, is_go};
 pub use self::jit::has_erlang_names;
 pub(crate) use self::recorded::{RecordedProcess, RecordedSymbols, build_id, compiled_by};
 pub(crate) use self::space::{Place, Resolved};

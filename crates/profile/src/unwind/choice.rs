@@ -8,6 +8,7 @@ use linux::maps::{self, Mapping};
 use linux::{cpus, threads};
 
 use super::copied::CopiedStacks;
+use super::go::GoStacks;
 use super::{FramePointers, Unwinder};
 use crate::beam::{self, ProcessLayout, Scheduler, Vm};
 use crate::kernel_event::KernelEvent;
@@ -43,7 +44,10 @@ pub(crate) fn choose(
     }
     let maps = maps::maps(pid).unwrap_or_default();
     match Runtime::of(pid, &maps) {
-        Runtime::Go => plain,
+        Runtime::Go => Chosen {
+            unwinder: Box::new(GoStacks::new(pid, event.field().is_some())),
+            ..plain
+        },
         Runtime::Beam(emulator) => for_beam(pid, event, emulator, wake_ups),
         Runtime::Native => match copier(pid, event, None, wake_ups) {
             Ok(copier) => Chosen {
@@ -117,8 +121,8 @@ fn copier(
 enum Runtime<'m> {
     /// Erlang functions have stacks of their own; this is where the emulator is.
     Beam(&'m Mapping),
-    /// All code keeps frame pointers, and has no unwind tables; its stacks are those of goroutines, which threads
-    /// change for each other.
+    /// All code but leaves keeps frame pointers, and has no unwind tables; its stacks are those of goroutines, which
+    /// threads change for each other.
     Go,
     /// Unwind tables, and frame pointers where there are none.
     Native,

@@ -9,6 +9,7 @@ mod compiled;
 mod copied;
 mod erlang;
 mod frame_pointers;
+mod go;
 mod native;
 
 use std::sync::Arc;

@@ -238,6 +238,17 @@ fn nats_server_has_the_names_of_its_go_functions() {
         let (first, last) = (numbers.clone().min().unwrap(), numbers.max().unwrap());
         assert!(first > 1 && last - first < 1_200, "{lines:?}");
     }
+    // It has no frame of its own, and one function alone calls it.
+    let system_calls = profile.samples.iter().filter_map(|sample| {
+        let stack = profile.stack(sample.stack);
+        let at = (stack.iter()).position(|it| it.name.ends_with("internal/syscall.Syscall6"))?;
+        Some(at.checked_sub(1).map(|above| stack[above].name.clone()))
+    });
+    let callers: Vec<_> = system_calls.flatten().collect();
+    let right = callers.iter().filter(|it| *it == "syscall.RawSyscall6");
+    let right = right.count();
+    assert!(callers.len() > 20, "{}", callers.len());
+    assert!(right * 100 >= callers.len() * 99, "{right} of {callers:?}");
     let of_go = |name: &str| name.contains("server.(*client)");
     let mut known = profile.frames.iter().filter(|it| of_go(&it.name));
     assert!(known.all(|it| it.kind == FrameKind::Native && it.module == "nats-server"));

@@ -4,15 +4,18 @@
 mod module;
 mod pclntab;
 
-use std::path::Path;
+use std::ops::Range;
+use std::path::PathBuf;
 
 use archive::profile::{Frame, FrameKind};
+use linux::maps::{self, Mapping};
 use object::read::{ReadCache, ReadRef};
 use object::{Object as _, ObjectSection as _};
 
 use self::module::{ModuleData, bytes_from};
 use self::pclntab::Pclntab;
 use super::Function;
+use super::bias::bias;
 use super::files::open;
 
 /// The table's section, in programs that may be loaded anywhere the second.
@@ -53,10 +56,58 @@ impl GoFunctions {
     }
 }
 
+/// The code of a process that runs a Go program.
+#[derive(Debug)]
+pub(crate) struct GoCode {
+    functions: GoFunctions,
+    /// What is added to the file's addresses.
+    bias: u64,
+    /// Where the code is.
+    range: Range<u64>,
+}
+
+impl GoCode {
+    /// That of a process; `None` where Go 1.18 or later has not linked it.
+    pub(crate) fn of_process(pid: u32) -> Option<Self> {
+        let cache = ReadCache::new(open(&executable(pid)).ok()?);
+        let file = object::File::parse(&cache).ok()?;
+        let functions = GoFunctions::of(&file)?;
+        let maps = maps::maps(pid)?;
+        let covers = |mapping: &Mapping, bias| {
+            let start = functions.text.wrapping_add(bias);
+            (mapping.start..mapping.end).contains(&start)
+        };
+        let (range, bias) = maps.iter().find_map(|mapping| {
+            let bias = bias(&file, mapping)?;
+            covers(mapping, bias).then_some((mapping.start..mapping.end, bias))
+        })?;
+        Some(Self {
+            functions,
+            bias,
+            range,
+        })
+    }
+
+    /// Whether an address is one of code.
+    pub(crate) fn contains(&self, address: u64) -> bool {
+        self.range.contains(&address)
+    }
+
+    /// How far the stack has grown at an address since its function was called: there stands where to return to.
+    pub(crate) fn stack_size(&self, address: u64) -> Option<u64> {
+        let offset = address.checked_sub(self.bias)?;
+        let offset = offset.checked_sub(self.functions.text)?;
+        self.functions.table.stack_size(offset.try_into().ok()?)
+    }
+}
+
+fn executable(pid: u32) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/exe"))
+}
+
 /// Whether a process runs a Go program.
 pub(crate) fn is_go(pid: u32) -> bool {
-    let exe = format!("/proc/{pid}/exe");
-    let Ok(opened) = open(Path::new(&exe)) else {
+    let Ok(opened) = open(&executable(pid)) else {
         return false;
     };
     let cache = ReadCache::new(opened);

@@ -49,10 +49,15 @@ const VALUES: usize = 56;
 const FUNCTIONS: usize = 64;
 /// Of a function.
 const NAME: usize = 4;
+const STACK_OF_CODE: usize = 16;
 const FILE_OF_CODE: usize = 20;
 const LINE_OF_CODE: usize = 24;
 const VALUE_TABLES: usize = 28;
 const UNIT: usize = 32;
+/// A function's flags, so far before its value tables, and the one of those that set the stack pointer to what no table
+/// knows.
+const FLAGS_BEFORE: usize = 3;
+const SETS_STACK: u8 = 2;
 /// Which of a function's value tables tells the inlined call, and which of its data is the tree.
 const CALL_OF_CODE: usize = 2;
 const TREE: usize = 3;
@@ -167,6 +172,17 @@ impl Pclntab {
             add(name, into);
         }
         found
+    }
+
+    /// How far the stack has grown at an offset into the code since its function was called.
+    pub(super) fn stack_size(&self, offset: u32) -> Option<u64> {
+        let place = self.function_at(offset)?;
+        let flags = place.at.checked_add(self.shape.function - FLAGS_BEFORE)?;
+        if self.bytes.get(flags)? & SETS_STACK != 0 {
+            return None;
+        }
+        let table = u32_at(&self.bytes, place.at.checked_add(STACK_OF_CODE)?)?;
+        u64::try_from(self.value(table, offset - place.start)?).ok()
     }
 
     /// The line of the instruction `into` a function, whose innermost call it is of.

@@ -43,23 +43,26 @@ fn table(magic: u32, count: u64, parts: &Parts) -> Vec<u8> {
 fn known(version: usize) -> (Vec<u8>, Vec<u8>) {
     let (magic, shape) = SHAPES[version];
     let mut functions = words(&[0x10, 20, 0x40, 20 + 100, 0x50]);
-    let mut function = |start: u32, name: u32, tables: [u32; 3], data: [u32; 4]| {
-        // The file and the line of code, and one file before those of the unit.
-        let mut fixed = words(&[start, name, 0, 0, 0, 12, 17, 3, 1]);
-        fixed.resize(shape.function - 1, 0);
+    let mut function = |start: u32, name: u32, flags: u8, tables: [u32; 3], data: [u32; 4]| {
+        // The stack, the file and the line of code, and one file before those of the unit.
+        let mut fixed = words(&[start, name, 0, 0, 22, 12, 17, 3, 1]);
+        fixed.resize(shape.function - FLAGS_BEFORE, 0);
+        fixed.extend([flags, 0]);
         fixed.push(4);
         fixed.extend(words(&tables));
         fixed.extend(words(&data));
         fixed.resize(100, 0);
         functions.extend(fixed);
     };
-    function(0x10, 1, [0, 0, 1], [NONE, NONE, NONE, 4]);
-    function(0x40, 36, [0, 0, 0], [NONE; 4]);
+    function(0x10, 1, 4, [0, 0, 1], [NONE, NONE, NONE, 4]);
+    function(0x40, 36, 6, [0, 0, 0], [NONE; 4]);
     let names = b"\0main.outer\0main.middle\0main.inner\0\0main.leaf\0".to_vec();
     // -1 for 4 bytes, 0 for 4, 1 for 8, 0 for 2, -1 for 0x1e.
     let mut values = vec![0, 0, 4, 2, 4, 2, 8, 1, 2, 1, 0x1e, 0];
     // The first file of the unit for 8 bytes, then the second. Line 7 for 8 bytes, then 9.
     values.extend([2, 8, 2, 0x28, 0, 16, 8, 4, 0x28, 0]);
+    // A stack of 0 bytes for 4 bytes, of 8 for 2, then of 24.
+    values.extend([2, 4, 16, 2, 32, 0x2a, 0]);
     let mut trees = vec![0xff; 4];
     for (name, site) in [(12u32, 2u32), (24, 5)] {
         let mut call = vec![0; shape.call];
@@ -103,6 +106,17 @@ fn functions_and_what_is_inlined_have_their_lines() {
 }
 
 #[test]
+fn functions_have_stacks_where_they_do_not_set_them_by_themselves() {
+    for version in 0..SHAPES.len() {
+        let (table, _) = known(version);
+        let table = Pclntab::parse(&table).unwrap();
+        let sizes = [0x0f, 0x10, 0x13, 0x14, 0x16, 0x3f, 0x40].map(|it| table.stack_size(it));
+        let known = [None, Some(0), Some(0), Some(8), Some(24), Some(24), None];
+        assert_eq!(sizes, known);
+    }
+}
+
+#[test]
 fn functions_have_names_behind_those_that_were_inlined() {
     for version in 0..SHAPES.len() {
         let (table, trees) = known(version);
@@ -132,6 +146,7 @@ fn damaged_tables_end_and_do_no_harm() {
         for offset in (0..0x60).step_by(4).chain([u32::MAX]) {
             let names = names(table, trees, offset);
             assert!(names.len() <= MOST_INLINED + 1);
+            let _ = Pclntab::parse(table).map(|it| it.stack_size(offset));
             // A byte that is none of UTF-8 becomes three.
             assert!(names.iter().all(|it| it.len() <= 3 * LONGEST_NAME));
         }

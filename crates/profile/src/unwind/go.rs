@@ -1,0 +1,145 @@
+//! Unwinding of Go programs: by frame pointers, which all their functions keep but those that call nothing, and by the
+//! top of the stack where such a one was interrupted.
+
+use perf_event_open_sys::bindings::{self as b, perf_event_attr};
+
+use super::{FramePointers, Stack, Unwinder};
+use crate::record::{Address, SampleRecord};
+use crate::symbols::GoCode;
+
+/// Bytes of the stack that are copied: a frame that is larger has its pointer.
+const COPIED: u32 = 256;
+/// The bits of `rbp` and `rsp`, in the order in which they are written (`asm/perf_regs.h`).
+const REGISTERS: u64 = 1 << 6 | 1 << 7;
+/// `rbp` points to the caller's, and above that stands where to return to.
+const WORD: u64 = 8;
+
+/// Adds the caller of the leaf that frame pointers leave out.
+pub(super) struct GoStacks {
+    plain: FramePointers,
+    code: Option<GoCode>,
+    /// The kernel writes the event's own fields before the registers.
+    has_fields: bool,
+}
+
+impl GoStacks {
+    /// For a process, whose samples have a tracepoint's fields where `has_fields`.
+    pub(super) fn new(pid: u32, has_fields: bool) -> Self {
+        Self {
+            plain: FramePointers::new(),
+            code: GoCode::of_process(pid),
+            has_fields,
+        }
+    }
+
+    /// Where the function at `ip` returns to, where its frame is not in the chain: before it has made one, after it has
+    /// taken it down, and where it never makes one.
+    fn caller_without_frame(&self, ip: u64, rest: &[u8]) -> Option<u64> {
+        let code = self.code.as_ref()?;
+        let top = StackTop::parse(rest, self.has_fields)?;
+        let size = code.stack_size(ip)?;
+        if top.sp.checked_add(size)? == top.bp.wrapping_add(WORD) {
+            return None;
+        }
+        top.word(size).filter(|caller| code.contains(*caller))
+    }
+}
+
+impl Unwinder for GoStacks {
+    fn configure(&self, attr: &mut perf_event_attr) {
+        self.plain.configure(attr);
+        attr.sample_type |= u64::from(b::PERF_SAMPLE_REGS_USER | b::PERF_SAMPLE_STACK_USER);
+        attr.sample_regs_user = REGISTERS;
+        attr.sample_stack_user = COPIED;
+    }
+
+    fn unwind(&mut self, sample: &SampleRecord<'_>, stack: &mut Stack) {
+        self.plain.unwind(sample, stack);
+        let addresses = &mut stack.addresses;
+        let user = |address: &Address| matches!(address, Address::User(_));
+        let Some(leaf) = addresses.iter().position(user) else {
+            return;
+        };
+        if let Address::User(ip) = addresses[leaf]
+            && let Some(caller) = self.caller_without_frame(ip, sample.rest)
+        {
+            addresses.insert(leaf + 1, Address::User(caller));
+        }
+    }
+}
+
+/// The registers of a sample, and the top of its stack.
+#[derive(Debug, PartialEq, Eq)]
+struct StackTop<'a> {
+    bp: u64,
+    sp: u64,
+    bytes: &'a [u8],
+}
+
+impl<'a> StackTop<'a> {
+    /// From what follows the call chain; none where the thread had no code of the user's.
+    fn parse(rest: &'a [u8], has_fields: bool) -> Option<Self> {
+        let mut rest = rest;
+        if has_fields {
+            let (length, fields) = rest.split_first_chunk()?;
+            rest = fields.get(u32::from_le_bytes(*length) as usize..)?;
+        }
+        let mut word = || {
+            let (word, after) = rest.split_first_chunk()?;
+            rest = after;
+            Some(u64::from_le_bytes(*word))
+        };
+        // The registers' width; without any there are none.
+        if word()? == 0 {
+            return None;
+        }
+        let (bp, sp) = (word()?, word()?);
+        let size = usize::try_from(word()?).ok()?;
+        let (bytes, after) = rest.split_at_checked(size)?;
+        let copied = after.first_chunk().map_or(0, |it| u64::from_le_bytes(*it));
+        let bytes = &bytes[..size.min(usize::try_from(copied).ok()?)];
+        Some(Self { bp, sp, bytes })
+    }
+
+    fn word(&self, at: u64) -> Option<u64> {
+        let word = self.bytes.get(usize::try_from(at).ok()?..)?;
+        Some(u64::from_le_bytes(*word.first_chunk()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record's end: registers, two words of stack, and six that the kernel could not read.
+    fn record(fields: &[u8]) -> Vec<u8> {
+        let words = [2, 0x7000, 0x6000, 64, 11, 22, 0, 0, 0, 0, 0, 0, 16];
+        let words = words.iter().flat_map(|word: &u64| word.to_le_bytes());
+        fields.iter().copied().chain(words).collect()
+    }
+
+    #[test]
+    fn reads_registers_and_what_was_copied() {
+        for (fields, has_fields) in [(&[][..], false), (&[4, 0, 0, 0, 1, 2, 3, 4], true)] {
+            let record = record(fields);
+            let top = StackTop::parse(&record, has_fields).unwrap();
+            assert_eq!((top.bp, top.sp), (0x7000, 0x6000));
+            assert_eq!(
+                [0, 8, 16].map(|at| top.word(at)),
+                [Some(11), Some(22), None]
+            );
+            assert_eq!(top.word(9), None);
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_is_nothing() {
+        let record = record(&[]);
+        for length in 0..record.len() - 8 {
+            assert_eq!(StackTop::parse(&record[..length], false), None, "{length}");
+        }
+        assert_eq!(StackTop::parse(&[0; 8], false), None);
+        assert_eq!(StackTop::parse(&[255; 64], false), None);
+        assert_eq!(StackTop::parse(&[255; 64], true), None);
+    }
+}
