@@ -35,8 +35,12 @@ pub(crate) struct PerfEvents {
 impl PerfEvents {
     /// Switches all events on.
     pub(crate) fn enable(&self) -> io::Result<()> {
-        let mut events = self.fds.iter();
-        events.try_for_each(|event| sys::enable(event.as_fd()))?;
+        // A thread that starts while its parent's events are switched on, one after another, may inherit some of them
+        // switched off for good. By the second time all parents have theirs.
+        for _ in 0..2 {
+            let mut events = self.fds.iter();
+            events.try_for_each(|event| sys::enable(event.as_fd()))?;
+        }
         // From here on they run; what they write to is switched on already.
         self.triggers.iter().try_for_each(Trigger::enable)
     }
