@@ -64,8 +64,10 @@ impl Interner {
 impl Interner {
     /// Where there are too many, wakers of one reason become one.
     pub(super) fn wait(&mut self, wait: &Wait) -> (Interned, Wait) {
-        let room = MOST_WAITS - WaitReason::ALL.len();
-        let wait = if self.waits.len() < room || self.waits.contains_key(wait) {
+        // Each reason has a place without a waker, and one for all wakers that there is no room for.
+        let room = MOST_WAITS - 2 * WaitReason::ALL.len();
+        let fits = self.waits.len() < room || wait.waker.is_empty();
+        let wait = if fits || self.waits.contains_key(wait) {
             wait.clone()
         } else {
             Wait {

@@ -20,14 +20,18 @@ pub(crate) fn files_of(pid: u32, mapping: &Mapping) -> Vec<PathBuf> {
     }
 }
 
+/// Bytes of a file that is read at most. Tables of symbols are read whole, and a file may state more than the disk has.
+const LARGEST: u64 = 512 << 20;
+
 /// Only plain files: a path of another process may name a pipe or a device.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
     let file = File::options().read(true).custom_flags(flags).open(path)?;
-    if file.metadata()?.is_file() {
-        Ok(file)
-    } else {
-        Err(io::ErrorKind::InvalidInput.into())
+    let metadata = file.metadata()?;
+    match metadata.is_file() {
+        true if metadata.len() <= LARGEST => Ok(file),
+        true => Err(io::ErrorKind::FileTooLarge.into()),
+        false => Err(io::ErrorKind::InvalidInput.into()),
     }
 }
 
@@ -41,4 +45,22 @@ pub(crate) fn vdso_image() -> Option<Vec<u8>> {
     let mut image = vec![0; len];
     memory.read_exact(&mut image).ok()?;
     Some(image)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_files_of_some_size_are_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sparse");
+        let file = File::create(&path).unwrap();
+        for (length, opens) in [(0, true), (LARGEST, true), (LARGEST + 1, false)] {
+            file.set_len(length).unwrap();
+            assert_eq!(open(&path).is_ok(), opens, "{length}");
+        }
+        assert!(open(dir.path()).is_err());
+        assert!(open(Path::new("/dev/null")).is_err());
+    }
 }

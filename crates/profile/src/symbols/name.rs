@@ -1,9 +1,43 @@
 //! Names as people write them.
 
+use std::fmt::{self, Write as _};
+
 use cpp_demangle::{DemangleOptions, Symbol};
 
-/// Longer C++ names are left as they are: templates can unfold to megabytes.
+/// Longer names are left as they are: 300 bytes of a template can unfold to gigabytes.
 const LONGEST: usize = 4096;
+
+/// A text that takes no more than [`LONGEST`] bytes.
+#[derive(Default)]
+struct Bounded(String);
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        if self.0.len() + part.len() > LONGEST {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(part);
+        Ok(())
+    }
+}
+
+fn demangle_rust(symbol: &str) -> Option<String> {
+    let name = rustc_demangle::try_demangle(symbol).ok()?;
+    let mut text = Bounded::default();
+    write!(text, "{name:#}").ok().map(|()| text.0)
+}
+
+fn demangle_cpp(symbol: &str) -> Option<String> {
+    if !symbol.starts_with("_Z") || symbol.len() > LONGEST {
+        return None;
+    }
+    let options = DemangleOptions::new().no_params().no_return_type();
+    let mut text = Bounded::default();
+    let written = Symbol::new(symbol)
+        .ok()?
+        .structured_demangle(&mut text, &options);
+    written.ok().map(|()| text.0)
+}
 
 /// The name of a symbol: Rust's and C++'s demangled, without hashes and argument lists; any other
 /// as it is. Versions (`memcpy@@GLIBC_2.14`) are cut off.
@@ -12,20 +46,8 @@ pub(crate) fn demangle(symbol: &str) -> String {
     if symbol.starts_with('[') {
         return symbol.to_owned();
     }
-    if let Ok(name) = rustc_demangle::try_demangle(symbol) {
-        return format!("{name:#}");
-    }
-    if symbol.starts_with("_Z") && symbol.len() <= LONGEST {
-        let options = DemangleOptions::new().no_params().no_return_type();
-        if let Ok(name) = Symbol::new(symbol).map_err(drop).and_then(|name| {
-            let mut text = String::new();
-            name.structured_demangle(&mut text, &options)
-                .map_err(drop)?;
-            Ok(text)
-        }) && name.len() <= LONGEST
-        {
-            return name;
-        }
+    if let Some(name) = demangle_rust(symbol).or_else(|| demangle_cpp(symbol)) {
+        return name;
     }
     match symbol.split_once('@') {
         // `getenv@plt` is not `getenv`.
@@ -62,5 +84,16 @@ mod tests {
         ] {
             assert_eq!(demangle(symbol), name);
         }
+    }
+
+    #[test]
+    fn a_name_that_unfolds_without_end_stays_as_it_is() {
+        // Each argument of `f` is an `A` of eight times the one before.
+        let levels = (1..10).map(|n| format!("S0_I{}E", format!("S{n}_").repeat(8)));
+        let symbol = format!("_Z1fI1AIiiiiiiiiE{}Evv", levels.collect::<String>());
+        assert!(Symbol::new(&symbol).is_ok());
+        let begun = std::time::Instant::now();
+        assert_eq!(demangle(&symbol), symbol);
+        assert!(begun.elapsed() < std::time::Duration::from_secs(5));
     }
 }

@@ -1,4 +1,4 @@
-/* Threads that wait, each for something else, and are named after it. Roles are "woken" and "contended". */
+/* Threads that wait, each for something else, and are named after it. Roles are "woken", "contended" and "passing". */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -209,14 +209,35 @@ static void contended(void) {
         go("spinner", spins);
 }
 
+static void *passes(void *nothing) {
+    (void)nothing;
+    rest(1200000);
+    return NULL;
+}
+
+/* Starts 10,000 threads a second that live for a little more than 1 ms. */
+static void passing(void) {
+    pthread_attr_t detached;
+    require(pthread_attr_init(&detached) == 0, "pthread_attr_init");
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&detached, 65536);
+    for (;;) {
+        pthread_t thread;
+        (void)!pthread_create(&thread, &detached, passes, NULL);
+        rest(100000);
+    }
+}
+
 int main(int count, char **arguments) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     require(count == 3, "waits ROLE FOLDER");
     folder = arguments[2];
     if (strcmp(arguments[1], "woken") == 0)
         woken();
-    else
+    else if (strcmp(arguments[1], "contended") == 0)
         contended();
+    else
+        go("passer", passing);
     rest(100000000);
     puts("@ready");
     fflush(stdout);

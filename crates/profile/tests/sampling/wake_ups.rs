@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use archive::profile::{Profile, ProfileHeader, StacksWriter, WaitReason};
 use measure::{Clock, Nanos};
-use profile::{Event, Options, Sampler, Stacks};
+use profile::{Event, Options, Outcome, Sampler, Stacks};
 
 use crate::erlang::{cannot_copy, child_of, contained};
 use crate::events::needs_tracepoints;
@@ -67,6 +67,12 @@ impl Waits {
 
     /// What its threads wait for, for a while; by whom they are woken.
     fn profile(&self, stacks: Stacks, length: Duration) -> Profile {
+        let (profile, outcome) = self.sample(stacks, length);
+        assert_eq!((outcome.lost, &outcome.notes), (0, &Vec::new()));
+        profile
+    }
+
+    fn sample(&self, stacks: Stacks, length: Duration) -> (Profile, Outcome) {
         let path = self.folder.path().join("off-cpu.stacks");
         let sink = StacksWriter::create(&path, ProfileHeader::new(Clock.now(), 0)).unwrap();
         let options = Options {
@@ -79,11 +85,10 @@ impl Waits {
         sampler.start().unwrap();
         std::thread::sleep(length);
         let outcome = sampler.stop().unwrap();
-        assert_eq!((outcome.lost, &outcome.notes), (0, &Vec::new()));
         let profile = Profile::open(&path).unwrap();
         std::fs::remove_file(path).unwrap();
         assert!(profile.is_consistent());
-        profile
+        (profile, outcome)
     }
 }
 
@@ -246,4 +251,23 @@ fn waiting_for_a_processor_is_told_from_being_blocked() {
         timer > 0.005 && timer + runnable > 0.95 * hog.sum(|_| true),
         "{hog:?}"
     );
+}
+
+#[test]
+fn threads_that_end_while_sampling_begins_wait_no_longer() {
+    needs_tracepoints!("wake_ups::threads_that_end_while_sampling_begins_wait_no_longer");
+    let waits = Waits::start("passing");
+    // So that threads start while the events are switched on, one after another.
+    rustix::process::nice(19).unwrap();
+    for _ in 0..4 {
+        let (profile, _) = waits.sample(Stacks::FramePointers, Duration::from_millis(600));
+        let of_passer = |thread: u32| profile.threads[thread as usize] == "passer";
+        let passers = (profile.samples.iter()).filter(|it| of_passer(it.thread));
+        let passers: Vec<u64> = passers.map(|it| it.weight).collect();
+        assert!(passers.len() > 500, "{}", passers.len());
+        // All of them sleep for a little more than 1 ms, on a busy machine some for ten times as much.
+        let long = passers.iter().filter(|weight| **weight > 90_000_000);
+        let (long, all) = (long.sum::<u64>() as f64, passers.iter().sum::<u64>() as f64);
+        assert!(long < 0.05 * all, "{long} of {all} ns");
+    }
 }

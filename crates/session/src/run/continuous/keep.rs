@@ -82,12 +82,19 @@ impl Keep {
         let largest = self.periods.values().max().copied().unwrap_or(0);
         let wanted = RESERVE.max(largest.saturating_mul(2));
         while let Some(free) = free(&self.runs_dir).filter(|free| *free < wanted) {
-            if self.periods.is_empty() || free.saturating_add(self.bytes) < wanted {
+            if self.periods.is_empty() || free.saturating_add(self.removable()) < wanted {
                 return false;
             }
             self.remove_oldest();
         }
         true
+    }
+
+    /// The bytes of those that nobody holds.
+    fn removable(&self) -> u64 {
+        let periods = self.periods.iter();
+        let removable = periods.filter(|((_, dir), _)| Removable::find(dir, false).is_ok());
+        removable.map(|(_, bytes)| bytes).sum()
     }
 
     /// What could not be removed, and why; each only once.
@@ -214,6 +221,14 @@ mod tests {
         assert!(keep.make_room(|_| disk(115 << 20)(left())));
         assert_eq!(left(), 2);
         assert!(keep.make_room(|_| None));
+        // One that is tagged makes no room: the other alone gives 10 MB of the 20 that are missing.
+        let labels = Labels {
+            tags: ["keep".parse().unwrap()].into(),
+            ..Labels::default()
+        };
+        labels.write(&dirs[2]).unwrap();
+        assert!(!keep.make_room(|_| disk(136 << 20)(left())));
+        assert_eq!(left(), 2);
     }
 
     #[test]
