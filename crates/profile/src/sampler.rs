@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use archive::profile::{ProfileHeader, StacksWriter};
 use linux::Status;
+use linux::threads;
 use measure::{Clock, Problem, Time};
 use rustix::event::EventfdFlags;
 
@@ -128,7 +129,8 @@ impl Sampler {
                     numbering,
                 };
                 let least = options.min_block;
-                Box::new(BlockedTimes::new(opened.rings, least, wakings))
+                let alive = move || threads::ids(pid).into_iter().collect();
+                Box::new(BlockedTimes::new(opened.rings, least, wakings, alive))
             }
             Weight::One | Weight::Events | Weight::Field(_) | Weight::Calls | Weight::Requested => {
                 Box::new(opened.rings)

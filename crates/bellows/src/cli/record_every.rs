@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use measure::{Bytes, Length, Problem, Refused, counted};
-use report::console::{Live, Shape};
+use report::console::{Live, Shape, sanitise};
 use report::text::bytes;
 use session::experiment::{Hidden, ProfileSpec};
 use session::{ContinuousOptions, PeriodEnd, PushOptions, PushTarget, Told};
@@ -280,7 +280,7 @@ impl Screen {
         output::print(&format!(
             "{}  {} ({}): {:.1} s, {}{cores}, {}; {kept}\n",
             period.id,
-            period.process,
+            sanitise(&period.process),
             period.pid,
             period.length.as_secs_f64(),
             counted(period.samples as u64, "sample"),

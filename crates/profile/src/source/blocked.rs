@@ -43,7 +43,6 @@ enum Step {
 }
 
 /// A source of times off CPU, made from one of the switches.
-#[derive(Debug)]
 pub(crate) struct BlockedTimes<S> {
     switches: S,
     wakings: Wakings,
@@ -51,6 +50,8 @@ pub(crate) struct BlockedTimes<S> {
     waiting: BTreeMap<(u64, u64), (u32, Step)>,
     arrived: u64,
     pairs: Pairs,
+    /// The threads that live, by the system's own list.
+    alive: Box<dyn Fn() -> HashSet<u32> + Send>,
     /// When the rings were last fetched: all that is older has come.
     fetched: u64,
 }
@@ -99,8 +100,13 @@ struct Pairs {
 }
 
 impl<S: SampleSource> BlockedTimes<S> {
-    /// Pairs what `switches` tells; times shorter than `least` are left out.
-    pub(crate) fn new(switches: S, least: Nanos, wakings: Wakings) -> Self {
+    /// Pairs what `switches` tells of the threads that `alive` lists; times shorter than `least` are left out.
+    pub(crate) fn new(
+        switches: S,
+        least: Nanos,
+        wakings: Wakings,
+        alive: impl Fn() -> HashSet<u32> + Send + 'static,
+    ) -> Self {
         Self {
             switches,
             wakings,
@@ -114,6 +120,7 @@ impl<S: SampleSource> BlockedTimes<S> {
                 short_ns: 0,
                 endless: 0,
             },
+            alive: Box::new(alive),
             fetched: 0,
         }
     }
@@ -196,6 +203,16 @@ impl Pairs {
         let woken_at = woken_at.clamp(sample.time, end);
         in_parts(sample, sample.time, woken_at, ended, take);
         in_parts(sample, woken_at, end, Ended::GotProcessor, take);
+    }
+
+    /// Leaves out the threads that have ended some time before an instant, and nobody saw it.
+    fn forget_dead(&mut self, at: u64, alive: &HashSet<u32>) {
+        let before = self.blocked.len();
+        self.blocked.retain(|tid, blocked| {
+            alive.contains(tid) || at.saturating_sub(blocked.sample.time) < LONGEST_PART
+        });
+        self.early.retain(|tid, _| alive.contains(tid));
+        self.endless += (before - self.blocked.len()) as u64;
     }
 
     /// Hands over what lies before an instant of the times that have not ended yet; they go on from there.
@@ -287,11 +304,13 @@ impl<S: SampleSource> SampleSource for BlockedTimes<S> {
 
     fn cut(&mut self, at: Time, take: &mut dyn FnMut(&Record<'_>)) {
         self.take_until(at.0, take);
+        self.pairs.forget_dead(at.0, &(self.alive)());
         self.pairs.cut(at.0, take);
     }
 
     fn end(&mut self, at: Time, take: &mut dyn FnMut(&Record<'_>)) -> Option<String> {
         self.take_until(u64::MAX, take);
+        self.pairs.forget_dead(at.0, &(self.alive)());
         self.pairs.end(at.0, take)
     }
 }
@@ -320,6 +339,11 @@ mod tests {
         }
     }
 
+    /// The threads of most tests.
+    fn few() -> HashSet<u32> {
+        (0..10).collect()
+    }
+
     fn leaves(tid: u32, time: u64) -> Record<'static> {
         Record::Sample(SampleRecord {
             pid: 1,
@@ -344,7 +368,7 @@ mod tests {
     /// Thread, time and length of each sample, and the note.
     fn told(script: Vec<Vec<Record<'static>>>, end: u64) -> (Vec<(u32, u64, u64)>, String) {
         let fetches = script.len();
-        let mut source = BlockedTimes::new(Script(script), Nanos(MS), Wakings::default());
+        let mut source = BlockedTimes::new(Script(script), Nanos(MS), Wakings::default(), few);
         let mut all = Vec::new();
         let mut take = |record: &Record<'_>| match record {
             Record::Sample(it) => all.push((it.tid, it.time, it.period)),
@@ -362,7 +386,7 @@ mod tests {
     #[test]
     fn a_time_that_lasts_over_a_cut_is_told_in_two() {
         let script = vec![vec![leaves(5, 0)], vec![], vec![back(5, 30 * MS)], vec![]];
-        let mut source = BlockedTimes::new(Script(script), Nanos(MS), Wakings::default());
+        let mut source = BlockedTimes::new(Script(script), Nanos(MS), Wakings::default(), few);
         let mut all = Vec::new();
         let mut take = |record: &Record<'_>| {
             if let Record::Sample(it) = record {
@@ -404,6 +428,15 @@ mod tests {
         let (all, _) = told(vec![vec![leaves(1, 0)]], u64::MAX);
         assert!(all.len() as u64 <= MOST_PARTS);
         assert_eq!(all.iter().map(|it| it.2).sum::<u64>(), u64::MAX);
+    }
+
+    #[test]
+    fn what_has_ended_unseen_is_left_out_and_told() {
+        let script = vec![vec![leaves(1, 0), leaves(99, 0), leaves(98, 200 * MS)]];
+        let (all, note) = told(script, 250 * MS);
+        let of = |tid| all.iter().filter(move |it| it.0 == tid).count();
+        assert_eq!([1, 99, 98].map(of), [3, 0, 1]);
+        assert_eq!(note, "of 1 blocked times the end was lost");
     }
 
     #[test]
@@ -475,7 +508,7 @@ mod tests {
             events: [WAKING].into(),
             numbering: Some(Numbering::Inside),
         };
-        let mut source = BlockedTimes::new(Script(vec![script]), Nanos(MS), wakings);
+        let mut source = BlockedTimes::new(Script(vec![script]), Nanos(MS), wakings, few);
         let mut all = Vec::new();
         let mut take = |record: &Record<'_>| {
             if let Record::Sample(it) = record {
@@ -577,6 +610,7 @@ mod tests {
                 events: [WAKING].into(),
                 numbering: Some(Numbering::Inside),
             },
+            few,
         );
         let mut told = 0;
         let mut take = |record: &Record<'_>| told += u32::from(matches!(record, Record::Sample(_)));

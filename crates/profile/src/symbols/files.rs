@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use linux::maps::{self, Mapping};
@@ -20,16 +20,19 @@ pub(crate) fn files_of(pid: u32, mapping: &Mapping) -> Vec<PathBuf> {
     }
 }
 
-/// Bytes of a file that is read at most. Tables of symbols are read whole, and a file may state more than the disk has.
-const LARGEST: u64 = 512 << 20;
+/// Tables of symbols are read whole, and a file of holes may state any length: a longer one has to be on the disk.
+const LONGEST: u64 = 256 << 20;
+/// What `st_blocks` counts.
+const BLOCK: u64 = 512;
 
 /// Only plain files: a path of another process may name a pipe or a device.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     let metadata = file.metadata()?;
+    let on_disk = metadata.blocks().saturating_mul(BLOCK);
     match metadata.is_file() {
-        true if metadata.len() <= LARGEST => Ok(file),
+        true if metadata.len() <= LONGEST.max(on_disk) => Ok(file),
         true => Err(io::ErrorKind::FileTooLarge.into()),
         false => Err(io::ErrorKind::InvalidInput.into()),
     }
@@ -52,11 +55,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_plain_files_of_some_size_are_opened() {
+    fn only_plain_files_that_are_on_the_disk_are_opened() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sparse");
         let file = File::create(&path).unwrap();
-        for (length, opens) in [(0, true), (LARGEST, true), (LARGEST + 1, false)] {
+        for (length, opens) in [(0, true), (LONGEST, true), (LONGEST + 1, false)] {
             file.set_len(length).unwrap();
             assert_eq!(open(&path).is_ok(), opens, "{length}");
         }

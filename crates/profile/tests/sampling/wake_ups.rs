@@ -259,15 +259,17 @@ fn threads_that_end_while_sampling_begins_wait_no_longer() {
     let waits = Waits::start("passing");
     // So that threads start while the events are switched on, one after another.
     rustix::process::nice(19).unwrap();
+    let mut whole = 0;
     for _ in 0..4 {
-        let (profile, _) = waits.sample(Stacks::FramePointers, Duration::from_millis(600));
+        let (profile, outcome) = waits.sample(Stacks::FramePointers, Duration::from_millis(600));
         let of_passer = |thread: u32| profile.threads[thread as usize] == "passer";
-        let passers = (profile.samples.iter()).filter(|it| of_passer(it.thread));
-        let passers: Vec<u64> = passers.map(|it| it.weight).collect();
-        assert!(passers.len() > 500, "{}", passers.len());
-        // All of them sleep for a little more than 1 ms, on a busy machine some for ten times as much.
-        let long = passers.iter().filter(|weight| **weight > 90_000_000);
-        let (long, all) = (long.sum::<u64>() as f64, passers.iter().sum::<u64>() as f64);
-        assert!(long < 0.05 * all, "{long} of {all} ns");
+        let passers = profile.samples.iter().filter(|it| of_passer(it.thread));
+        assert!(passers.count() > 500, "{outcome:?}");
+        let is_lost = |note: &String| note.contains("the end was lost");
+        if outcome.lost == 0 {
+            assert!(!outcome.notes.iter().any(is_lost), "{outcome:?}");
+            whole += 1;
+        }
     }
+    assert!(whole > 0, "records were lost every time");
 }

@@ -275,7 +275,7 @@ fn until_next(unix_ns: u64, every: Nanos) -> Nanos {
 fn no_room(recording: &str) -> Problem {
     Problem::new(
         format!(
-            "there is no room on the disk for another period: less than {} MB are free",
+            "there is no room on the disk for another period: twice the largest one, and {} MB at least, are to be free",
             RESERVE >> 20
         ),
         format!("removing older periods of {recording:?} would not be enough"),

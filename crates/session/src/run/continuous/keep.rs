@@ -79,10 +79,19 @@ impl Keep {
     /// Removes periods until the disk has room for another; whether it has. Where all of them together would not make
     /// room, something else has filled the disk: they stay, because they tell what happened before.
     pub(super) fn make_room(&mut self, free: impl Fn(&Path) -> Option<u64>) -> bool {
+        let is_free = |wanted: u64| free(&self.runs_dir).is_none_or(|free| free >= wanted);
+        // Two of the largest: others take room too.
         let largest = self.periods.values().max().copied().unwrap_or(0);
+        if is_free(RESERVE.max(largest.saturating_mul(2))) {
+            return true;
+        }
+        // What somebody holds makes no room, and may have other things in it.
+        let removable = self.removable();
+        let largest = removable.iter().max().copied().unwrap_or(0);
         let wanted = RESERVE.max(largest.saturating_mul(2));
+        let together: u64 = removable.iter().sum();
         while let Some(free) = free(&self.runs_dir).filter(|free| *free < wanted) {
-            if self.periods.is_empty() || free.saturating_add(self.removable()) < wanted {
+            if self.periods.is_empty() || free.saturating_add(together) < wanted {
                 return false;
             }
             self.remove_oldest();
@@ -90,11 +99,11 @@ impl Keep {
         true
     }
 
-    /// The bytes of those that nobody holds.
-    fn removable(&self) -> u64 {
+    /// The bytes of each that nobody holds.
+    fn removable(&self) -> Vec<u64> {
         let periods = self.periods.iter();
         let removable = periods.filter(|((_, dir), _)| Removable::find(dir, false).is_ok());
-        removable.map(|(_, bytes)| bytes).sum()
+        removable.map(|(_, bytes)| *bytes).collect()
     }
 
     /// What could not be removed, and why; each only once.
@@ -228,6 +237,11 @@ mod tests {
         };
         labels.write(&dirs[2]).unwrap();
         assert!(!keep.make_room(|_| disk(136 << 20)(left())));
+        assert_eq!(left(), 2);
+        // Nor does what somebody has put into it ask for room.
+        let newest = keep.periods.last_entry().unwrap();
+        *newest.into_mut() = 1 << 30;
+        assert!(keep.make_room(|_| disk(0)(left())));
         assert_eq!(left(), 2);
     }
 
