@@ -19,7 +19,7 @@ use crate::usage::ProcUsage;
 use crate::{Error, Observer};
 
 /// Whether to stop is checked this often.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Which process to profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
