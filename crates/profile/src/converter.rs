@@ -8,6 +8,7 @@ use measure::{Nanos, Time};
 
 use crate::beam::ProcessId;
 use crate::events::{Event, Weight};
+use crate::held::HeldMemory;
 use crate::late_names::{Held, LateNames};
 use crate::record::{Address, Record, SampleRecord};
 use crate::stack_table::StackTable;
@@ -69,6 +70,13 @@ struct Taken {
     wait: Option<Wait>,
 }
 
+/// A sample whose weight is known at the end, and its stack where that may get names until then.
+struct UnweighedSample {
+    sample: Sample,
+    at: Time,
+    unnamed: Option<Stack>,
+}
+
 /// Whose samples count, and what they count.
 pub(crate) struct Subject {
     pub(crate) pid: u32,
@@ -110,6 +118,8 @@ pub(crate) struct Converter {
     ahead: Vec<(Stack, Taken)>,
     /// What holds for every part.
     standing: Vec<String>,
+    /// What the process holds, where that is what samples weigh by.
+    held: Option<HeldMemory<UnweighedSample>>,
 }
 
 impl Converter {
@@ -122,6 +132,7 @@ impl Converter {
     ) -> Self {
         Self {
             wakers: Wakers::of(subject.pid),
+            held: HeldMemory::of(&subject.event),
             subject,
             threads,
             unwinder,
@@ -167,6 +178,9 @@ impl Converter {
     /// the samples that were taken before.
     pub(crate) fn before_fetch(&mut self) {
         self.stacks.refresh_jit();
+        if let Some(held) = &mut self.held {
+            held.look_at(self.subject.pid);
+        }
         if let Some(mut late) = self.late.take() {
             self.poll_names(&mut late);
             self.late = Some(late);
@@ -297,8 +311,25 @@ impl Converter {
         self.stack = stack;
     }
 
-    /// Names a stack and writes the sample, or has it wait for names.
+    /// Writes a sample, or keeps it until it is known what is held of what was taken.
     fn keep(&mut self, stack: &Stack, taken: &Taken) {
+        if let Some(mut held) = self.held.take() {
+            held.step(&stack.transfer, || {
+                let (sample, is_unnamed) = self.named(stack, taken);
+                let unnamed = is_unnamed.then(|| stack.clone());
+                let at = taken.at;
+                UnweighedSample { sample, at, unnamed }
+            });
+            self.held = Some(held);
+        } else {
+            let (sample, is_unnamed) = self.named(stack, taken);
+            self.write(sample, taken.at, Some(stack).filter(|_| is_unnamed));
+        }
+        self.copied = self.copied.saturating_add(stack.copied);
+    }
+
+    /// Names a stack; the sample, and whether names are missing that may come.
+    fn named(&mut self, stack: &Stack, taken: &Taken) -> (Sample, bool) {
         let node = self.stacks.node(stack, taken.at, &mut self.sink);
         let sample = Sample {
             t: taken.at.since(self.origin).0,
@@ -311,13 +342,40 @@ impl Converter {
             process: stack.process.map(|process| self.process(process)),
             wait: taken.wait.as_ref().map(|wait| self.sink.wait(wait)),
         };
-        let late = self.late.as_mut().filter(|_| node.unnamed);
-        if !late.is_some_and(|late| late.hold(stack, taken.at, sample)) {
+        (sample, node.unnamed)
+    }
+
+    /// Writes a sample, or has it wait for names that its stack lacks.
+    fn write(&mut self, sample: Sample, at: Time, unnamed: Option<&Stack>) {
+        let late = self.late.as_mut().zip(unnamed);
+        if !late.is_some_and(|(late, stack)| late.hold(stack, at, sample)) {
             self.sink.sample(&sample);
         }
-        self.copied = self.copied.saturating_add(stack.copied);
         self.outcome.samples += 1;
-        self.weight = self.weight.saturating_add(taken.weight);
+        self.weight = self.weight.saturating_add(sample.weight);
+    }
+
+    /// Writes what is held, where a part ends. What was taken in it is not known in the next.
+    fn write_held_memory(&mut self) {
+        let Some(held) = &mut self.held else {
+            return;
+        };
+        let left_out = held.left_out();
+        let mut samples = held.end();
+        samples.sort_by_key(|(it, _)| it.at);
+        for (it, weight) in samples {
+            let sample = Sample {
+                weight,
+                ..it.sample
+            };
+            self.write(sample, it.at, it.unnamed.as_ref());
+        }
+        if let Some(left_out) = left_out {
+            self.note(&left_out);
+        }
+        if self.outcome.lost > 0 {
+            self.note("what the lost samples gave back is shown as held");
+        }
     }
 
     /// What the sample that was unwound last weighs.
@@ -337,7 +395,7 @@ impl Converter {
             (Weight::One, _) => 1,
             (Weight::Blocked, _) | (Weight::Events, None) => sample.period,
             (_, Some(value)) => value,
-            (Weight::Calls | Weight::Requested, None) => 0,
+            (Weight::Held | Weight::Calls | Weight::Requested, None) => 0,
             (Weight::Field(_), None) => {
                 let field = self.subject.field;
                 field.and_then(|it| it.value(sample.rest)).unwrap_or(0)
@@ -400,6 +458,7 @@ impl Converter {
 
     /// Ends the file.
     pub(crate) fn finish(mut self, part: Part) -> Outcome {
+        self.write_held_memory();
         if let Some(mut late) = self.late.take() {
             if let Err(why) = late.end() {
                 self.note_unnamed(&why);
@@ -416,6 +475,7 @@ impl Converter {
 
     /// Ends the file, and begins another with the samples that belong to it.
     pub(crate) fn turn(&mut self, part: Part, sink: StacksWriter) -> Outcome {
+        self.write_held_memory();
         if let Some(mut late) = self.late.take() {
             self.write_held(late.release());
             self.late = Some(late);

@@ -19,6 +19,7 @@ use crate::late_names::LateNames;
 use crate::options::Options;
 use crate::source::SampleSource;
 use crate::source::blocked::{BlockedTimes, Wakings};
+use crate::source::in_order::SamplesInOrder;
 use crate::source::perf::{self, Capabilities, PerfEvents, permission};
 use crate::stack_copy::WakeUps;
 use crate::stack_table::StackTable;
@@ -130,6 +131,7 @@ impl Sampler {
                 let least = options.min_block;
                 Box::new(BlockedTimes::new(opened.rings, least, wakings))
             }
+            Weight::Held => Box::new(SamplesInOrder::of(opened.rings)),
             Weight::One | Weight::Events | Weight::Field(_) | Weight::Calls | Weight::Requested => {
                 Box::new(opened.rings)
             }

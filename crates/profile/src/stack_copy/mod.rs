@@ -26,7 +26,7 @@ use crate::allocators::Probe;
 use crate::beam::ProcessLayout;
 use crate::kernel_event::KernelEvent;
 
-pub(crate) use record::{MemoryCopy, StackCopy};
+pub(crate) use record::{Extent, MemoryCopy, StackCopy, Transfer};
 pub(crate) use wake_ups::{Numbering, WakeUps};
 
 /// What `bpftool prog` shows.
@@ -95,7 +95,7 @@ impl StackCopier {
         }
         let one_in = match event {
             KernelEvent::Probes(probes) => Some(probes.one_in),
-            KernelEvent::Software(_) | KernelEvent::Tracepoint(_) => None,
+            KernelEvent::Software(_) | KernelEvent::Tracepoint(_) | KernelEvent::Calls(_) => None,
         };
         let maps = Maps {
             chance: one_in.map(|it| Chance::new(it, cpus)).transpose()?,
@@ -104,11 +104,15 @@ impl StackCopier {
             output: Map::new(MapKind::PerfEventArray, size_of::<u32>(), cpus)?,
         };
         let namespace = PidNamespace::of(pid);
+        // Its number as programs know it that run in whatever thread comes by.
+        let number = || {
+            let number = namespace.map_or(Some(pid), |_| namespace::number_inside(pid));
+            number.ok_or(io::ErrorKind::NotFound)
+        };
         let (kind, triggers) = match event {
             KernelEvent::Software(_) => (ProgramKind::PerfEvent, vec![Trigger::Event]),
             KernelEvent::Tracepoint(tracepoint) => {
-                let number = namespace.map_or(Some(pid), |_| namespace::number_inside(pid));
-                let process = number.ok_or(io::ErrorKind::NotFound)?;
+                let process = number()?;
                 let field = tracepoint.field;
                 let trigger = Trigger::Tracepoint { process, field };
                 (ProgramKind::Tracepoint, vec![trigger])
@@ -121,6 +125,11 @@ impl StackCopier {
                 };
                 let triggers = probes.places.iter().map(function);
                 (ProgramKind::Probe, triggers.collect())
+            }
+            KernelEvent::Calls(calls) => {
+                let process = number()?;
+                let trigger = |&(call, _): &_| Trigger::Call { process, call };
+                (ProgramKind::Tracepoint, calls.iter().map(trigger).collect())
             }
         };
         let programs = triggers.into_iter().map(|trigger| {
@@ -164,6 +173,7 @@ impl StackCopier {
 
 #[cfg(test)]
 mod tests {
+    use crate::address_space::SystemCall;
     use crate::allocators;
     use crate::kernel_event::Probes;
     use crate::tracepoint::{Field, Tracepoint};
@@ -190,7 +200,9 @@ mod tests {
         };
         let software = KernelEvent::Software(0);
         let (calls, bytes) = (probes(false), probes(true));
-        let events = [software, tracepoint(None), short, long, calls, bytes];
+        let number = |call| (SystemCall::of(call).unwrap(), Tracepoint { number: 1, field: None });
+        let space = KernelEvent::Calls((1..=5).map(number).collect());
+        let events = [software, tracepoint(None), short, long, calls, bytes, space];
         let with = |process| events.iter().map(move |event| (process, event));
         let wake_ups = WakeUps::load(std::process::id()).ok();
         for (process, event) in with(None).chain(with(Some(&layout))) {

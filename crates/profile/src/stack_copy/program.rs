@@ -15,6 +15,7 @@ use super::record::{LARGEST_ERLANG, LARGEST_NATIVE, offset};
 use super::sys::Map;
 use super::threads::{KEY, enter, lookup, numbers};
 use super::{Maps, PidNamespace, thread};
+use crate::address_space::SystemCall;
 use crate::allocators::{Argument, Size};
 use crate::beam::{self, ProcessLayout};
 use crate::tracepoint::Field;
@@ -71,6 +72,12 @@ pub(super) enum Trigger {
         /// What its samples weigh by.
         field: Option<Field>,
     },
+    /// The end of a call for address space, whoever comes by.
+    Call {
+        /// As above.
+        process: u32,
+        call: SystemCall,
+    },
     /// The beginning of a function of the process's.
     Function {
         /// How it says how many bytes it is asked for.
@@ -78,6 +85,16 @@ pub(super) enum Trigger {
         /// Bytes are counted, rather than calls.
         by_bytes: bool,
     },
+}
+
+impl Trigger {
+    /// Whether the record needs the thread's stack.
+    const fn needs_stack(self) -> bool {
+        match self {
+            Self::Event | Self::Tracepoint { .. } | Self::Function { .. } => true,
+            Self::Call { call, .. } => !call.only_gives_back(),
+        }
+    }
 }
 
 /// Where a function has its first arguments in `struct pt_regs` of x86-64.
@@ -88,6 +105,12 @@ const fn register_of(argument: Argument) -> i16 {
         Argument::Third => 96,
     }
 }
+
+/// Where a system call has its fourth argument.
+const FOURTH_OF_CALL: i16 = 56;
+/// Where the record of the end of a system call has its answer, and the first of those that are errors.
+const RESULT: i16 = 16;
+const FIRST_ERROR: i32 = -4095;
 
 /// Nobody has that much memory (2 to this power): the call will fail.
 const MOST_BYTES_BITS: u32 = 47;
@@ -137,16 +160,20 @@ pub(super) fn program(
                 enter(&mut writer.code, threads, namespace, ENTERED);
             }
         }
-        Trigger::Tracepoint { process, .. } => writer.only(process),
+        Trigger::Tracepoint { process, .. } | Trigger::Call { process, .. } => writer.only(process),
         Trigger::Function { size, by_bytes } => writer.choose(size, by_bytes)?,
     }
     writer.begin();
-    writer.thread();
-    if let Some(process) = process {
-        writer.erlang_bounds(process);
+    if trigger.needs_stack() {
+        writer.thread();
+        if let Some(process) = process {
+            writer.erlang_bounds(process);
+        }
+        writer.native_stack();
+        writer.erlang_stack();
+    } else {
+        writer.no_stack();
     }
-    writer.native_stack();
-    writer.erlang_stack();
     writer.output();
     writer.code.finish()
 }
@@ -182,6 +209,7 @@ impl Writer<'_> {
         let value = match self.trigger {
             Trigger::Event => Some((SAMPLE_PERIOD, 8)),
             Trigger::Tracepoint { field, .. } => field.map(|it| (it.offset, it.size)),
+            Trigger::Call { call, .. } => return self.transfer(call),
             Trigger::Function { .. } => {
                 code.load(R1, STACK, STANDS_FOR);
                 return code.store(R7, offset::VALUE, In(R1));
@@ -256,6 +284,59 @@ impl Writer<'_> {
         code.place(fits);
     }
 
+    /// Writes what memory a call has taken and given back, of those that have not failed; R0 is where the registers are.
+    fn transfer(&mut self, call: SystemCall) {
+        let plain = self.plain;
+        let code = &mut self.code;
+        code.store(R7, offset::VALUE, Value(call.number().into()));
+        for word in [offset::RELEASED, offset::TAKEN] {
+            code.store(R7, word, Value(0));
+            code.store(R7, word + 8, Value(0));
+        }
+        if call == SystemCall::Exec {
+            // All addresses, as a number with sign.
+            return code.store(R7, offset::RELEASED + 8, Value(-1));
+        }
+        code.load(R1, R6, RESULT);
+        code.set(R2, Value(FIRST_ERROR));
+        code.jump_if(R1, Condition::AtLeast, In(R2), plain);
+        let [first, second, third] =
+            [Argument::First, Argument::Second, Argument::Third].map(register_of);
+        let (taken, released) = match call {
+            SystemCall::Mmap => (Some(second), false),
+            SystemCall::Mremap => (Some(third), true),
+            SystemCall::Munmap => (None, true),
+            SystemCall::Brk | SystemCall::Exec => (None, false),
+        };
+        if let Some(length) = taken {
+            copy_register(code, length, offset::TAKEN + 8);
+        }
+        if call != SystemCall::Munmap {
+            code.store(R7, offset::TAKEN, In(R1));
+        }
+        let keeps_old = code.label();
+        if call == SystemCall::Mremap {
+            code.load(R1, R0, FOURTH_OF_CALL);
+            code.and(R1, Value(libc::MREMAP_DONTUNMAP));
+            code.jump_if(R1, Condition::NotEqual, Value(0), keeps_old);
+        }
+        if released {
+            copy_register(code, first, offset::RELEASED);
+            copy_register(code, second, offset::RELEASED + 8);
+        }
+        code.place(keeps_old);
+    }
+
+    /// Writes that nothing of the stack is copied.
+    fn no_stack(&mut self) {
+        let code = &mut self.code;
+        for length in [offset::NATIVE_LENGTH, offset::ERLANG_LENGTH] {
+            code.store(R7, length, Value(0));
+        }
+        code.set(R8, Value(0));
+        code.set(R9, Value(0));
+    }
+
     /// Leaves the threads of other processes alone.
     fn only(&mut self, process: u32) {
         self.numbers();
@@ -269,7 +350,7 @@ impl Writer<'_> {
     fn numbers(&mut self) {
         // A thread of another namespace, where numbers mean others.
         let elsewhere = match self.trigger {
-            Trigger::Tracepoint { .. } => Some(self.plain),
+            Trigger::Tracepoint { .. } | Trigger::Call { .. } => Some(self.plain),
             Trigger::Event | Trigger::Function { .. } => None,
         };
         numbers(&mut self.code, self.namespace, elsewhere);
@@ -420,7 +501,7 @@ impl Writer<'_> {
         // A tracepoint's answer holds for all who look at it, other profilers too.
         code.exit(match self.trigger {
             Trigger::Event | Trigger::Function { .. } => 0,
-            Trigger::Tracepoint { .. } => 1,
+            Trigger::Tracepoint { .. } | Trigger::Call { .. } => 1,
         });
         code.place(self.plain);
         self.release();
@@ -477,6 +558,12 @@ fn try_process(code: &mut Bytecode, process: &ProcessLayout, moving: Option<Labe
         code.jump(moving);
     }
     code.place(next);
+}
+
+/// Writes a register of the registers at R0 into the record.
+fn copy_register(code: &mut Bytecode, from: i16, to: i16) {
+    code.load(R2, R0, from);
+    code.store(R7, to, In(R2));
 }
 
 /// Memory of the program's own.

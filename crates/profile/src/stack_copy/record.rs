@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! ip sp bp r12 process frame_pointer stop  native length  Erlang start  Erlang length  identifier  value   12 words
+//! released: start, length   taken: start, length                                                           4 words
 //! native bytes, from sp on
 //! Erlang bytes, from the Erlang start on
 //! ```
@@ -20,7 +21,9 @@ pub(super) mod offset {
     pub(in crate::stack_copy) const ERLANG_LENGTH: i16 = 72;
     pub(in crate::stack_copy) const IDENTIFIER: i16 = 80;
     pub(in crate::stack_copy) const VALUE: i16 = 88;
-    pub(in crate::stack_copy) const BYTES: i16 = 96;
+    pub(in crate::stack_copy) const RELEASED: i16 = 96;
+    pub(in crate::stack_copy) const TAKEN: i16 = 112;
+    pub(in crate::stack_copy) const BYTES: i16 = 128;
 }
 
 /// Bytes of a native stack that are copied at most. Where a thread's frames need more, its stack is
@@ -53,6 +56,24 @@ impl MemoryCopy<'_> {
     }
 }
 
+/// Memory that changes hands in a call, where the event tells it; elsewhere there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Transfer {
+    /// Which call, by its number.
+    pub(crate) call: u64,
+    /// What the process gives back.
+    pub(crate) released: Extent,
+    /// What it gets.
+    pub(crate) taken: Extent,
+}
+
+/// Some memory: a range of addresses, or a numbered block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) start: u64,
+    pub(crate) length: u64,
+}
+
 /// Registers and stacks of a thread at the instant of a sample. All of it comes from the memory of a
 /// foreign process: any value is possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,6 +90,8 @@ pub(crate) struct StackCopy<'a> {
     pub(crate) identifier: u64,
     /// How many events the sample stands for, or the tracepoint's field that it weighs by.
     pub(crate) value: u64,
+    pub(crate) released: Extent,
+    pub(crate) taken: Extent,
     /// The process's last frame, as it was when it last called the runtime.
     pub(crate) frame_pointer: u64,
     /// The top of the process's stack at that instant.
@@ -94,6 +117,10 @@ impl<'a> StackCopy<'a> {
         let (native, rest) = bytes.split_at_checked(length(offset::NATIVE_LENGTH)?)?;
         let erlang = rest.get(..length(offset::ERLANG_LENGTH)?)?;
         let sp = word(offset::SP)?;
+        let extent = |at: i16| {
+            let (start, length) = (word(at)?, word(at + 8)?);
+            Some(Extent { start, length })
+        };
         Some(Self {
             ip: word(offset::IP)?,
             sp,
@@ -102,6 +129,8 @@ impl<'a> StackCopy<'a> {
             process: word(offset::PROCESS)?,
             identifier: word(offset::IDENTIFIER)?,
             value: word(offset::VALUE)?,
+            released: extent(offset::RELEASED)?,
+            taken: extent(offset::TAKEN)?,
             frame_pointer: word(offset::FRAME_POINTER)?,
             stop: word(offset::STOP)?,
             native: MemoryCopy {
@@ -115,6 +144,20 @@ impl<'a> StackCopy<'a> {
         })
     }
 
+    /// What memory changed hands.
+    pub(crate) const fn transfer(&self) -> Transfer {
+        Transfer {
+            call: self.value,
+            released: self.released,
+            taken: self.taken,
+        }
+    }
+
+    /// Whether nothing was copied.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Bytes that were copied of both stacks.
     pub(crate) fn len(&self) -> u64 {
         (self.native.bytes.len() + self.erlang.bytes.len()) as u64
@@ -126,8 +169,8 @@ mod tests {
     use super::*;
 
     fn raw(native: u64, erlang: u64, bytes: usize) -> Vec<u8> {
-        let words = [1, 2, 3, 4, 5, 6, 7, native, 9, erlang, 10, 11];
-        let mut raw = 128u32.to_ne_bytes().to_vec();
+        let words = [1, 2, 3, 4, 5, 6, 7, native, 9, erlang, 10, 11, 12, 13, 14, 15];
+        let mut raw = 160u32.to_ne_bytes().to_vec();
         raw.extend(words.iter().flat_map(|w: &u64| w.to_ne_bytes()));
         raw.extend((0..bytes).map(|i| i as u8));
         raw
@@ -141,6 +184,9 @@ mod tests {
         assert_eq!((copy.ip, copy.sp, copy.bp, copy.r12), (1, 2, 3, 4));
         assert_eq!((copy.process, copy.frame_pointer, copy.stop), (5, 6, 7));
         assert_eq!((copy.identifier, copy.value), (10, 11));
+        let [released, taken] = [(12, 13), (14, 15)].map(|(start, length)| Extent { start, length });
+        let call = 11;
+        assert_eq!(copy.transfer(), Transfer { call, released, taken });
         assert_eq!((copy.native.start, copy.native.bytes.len()), (2, 16));
         assert_eq!((copy.erlang.start, copy.erlang.end()), (9, 17));
         let word = u64::from_ne_bytes([8, 9, 10, 11, 12, 13, 14, 15]);

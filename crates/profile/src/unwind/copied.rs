@@ -174,7 +174,12 @@ impl Unwinder for CopiedStacks {
         stack.unwinding = Unwinding::StackCopy;
         stack.copied = copy.len();
         stack.value = Some(copy.value);
+        stack.transfer = copy.transfer();
         stack.process = None;
+        stack.rooted = false;
+        if copy.is_bare() {
+            return;
+        }
         let CompiledCode::InErlangProcesses(vm) = &self.compiled else {
             return self.unwind_thread(sample, &copy, stack);
         };

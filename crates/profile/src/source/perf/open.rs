@@ -22,6 +22,7 @@ use crate::events::Weight;
 use crate::kernel_event::KernelEvent;
 use crate::options::Options;
 use crate::stack_copy::{StackCopier, WakeUps};
+use crate::tracepoint::Tracepoint;
 use crate::unwind::Unwinder;
 use crate::{Error, record};
 
@@ -331,7 +332,8 @@ impl Opener<'_> {
         let cpu = self.first_cpu();
         let events = match &self.event {
             KernelEvent::Software(_) => Vec::new(),
-            KernelEvent::Tracepoint(_) => vec![self.tracepoint(&self.event)],
+            KernelEvent::Tracepoint(it) => vec![self.tracepoint(*it)],
+            KernelEvent::Calls(calls) => calls.iter().map(|it| self.tracepoint(it.1)).collect(),
             KernelEvent::Probes(probes) => {
                 let places = probes.places.iter();
                 let open = |it: &Probe| sys::open_probe(&it.path, it.offset, self.pid, cpu);
@@ -359,16 +361,16 @@ impl Opener<'_> {
             self.output(&fd, cpu)?;
             self.fds.push(fd);
         }
-        let event = self.tracepoint(&wake_ups.event());
+        let event = self.tracepoint(wake_ups.tracepoint());
         triggers.push(self.trigger(event, wake_ups.at_waking())?);
         Ok(numbers)
     }
 
     /// Opens a tracepoint for a program that runs there in every thread.
-    fn tracepoint(&self, event: &KernelEvent) -> io::Result<OwnedFd> {
+    fn tracepoint(&self, tracepoint: Tracepoint) -> io::Result<OwnedFd> {
         let mut attr = b::perf_event_attr::default();
         attr.size = size_of::<b::perf_event_attr>() as u32;
-        (attr.type_, attr.config) = event.attribute();
+        (attr.type_, attr.config) = KernelEvent::Tracepoint(tracepoint).attribute();
         attr.set_disabled(1);
         sys::open(&attr, None, self.first_cpu())
     }

@@ -1,0 +1,81 @@
+//! Memory that a process holds: taken since sampling began, and not given back.
+//!
+//! What the process held before is not known, and what it gives back of that changes nothing.
+
+mod address_space;
+mod blocks;
+
+use self::address_space::AddressSpace;
+use self::blocks::Blocks;
+use crate::events::{Event, EventSource, Weight};
+use crate::stack_copy::Transfer;
+
+/// Blocks that are followed at most, and ranges of addresses; of each some 200 bytes are kept.
+const MOST_BLOCKS: usize = 1 << 17;
+
+/// What a process holds, and by what `T` it took each block.
+#[derive(Debug)]
+pub(crate) struct HeldMemory<T> {
+    blocks: Blocks<T>,
+    told_by: ToldBy,
+}
+
+/// How blocks are told.
+#[derive(Debug)]
+enum ToldBy {
+    /// As ranges of addresses, of which any part can be given back.
+    Addresses(AddressSpace),
+    /// By their numbers.
+    Numbers,
+}
+
+impl<T> HeldMemory<T> {
+    /// For an event whose samples weigh what is held.
+    pub(crate) fn of(event: &Event) -> Option<Self> {
+        let told_by = match event.source {
+            EventSource::AddressSpace => ToldBy::Addresses(AddressSpace::default()),
+            _ => ToldBy::Numbers,
+        };
+        let blocks = Blocks::new(MOST_BLOCKS);
+        (event.weight == Weight::Held).then_some(Self { blocks, told_by })
+    }
+
+    /// Looks at what the process has before its first step, where that is needed.
+    pub(crate) fn look_at(&mut self, pid: u32) {
+        if let ToldBy::Addresses(space) = &mut self.told_by {
+            space.look_at(pid);
+        }
+    }
+
+    /// Takes a step. Steps come in the order of time; `by` is asked for where memory was taken.
+    pub(crate) fn step(&mut self, transfer: &Transfer, by: impl FnOnce() -> T) {
+        match &mut self.told_by {
+            ToldBy::Addresses(space) => space.step(transfer, &mut self.blocks, by),
+            ToldBy::Numbers => {
+                self.blocks.give_back(transfer.released.start, u64::MAX);
+                let taken = transfer.taken;
+                if taken.length > 0 {
+                    self.blocks.take(taken.start, taken.length, by);
+                }
+            }
+        }
+    }
+
+    /// What is held, with its bytes; it is known no longer.
+    pub(crate) fn end(&mut self) -> Vec<(T, u64)> {
+        if let ToldBy::Addresses(space) = &mut self.told_by {
+            space.forget();
+        }
+        self.blocks.end()
+    }
+
+    /// What was left out, in words.
+    pub(crate) fn left_out(&mut self) -> Option<String> {
+        let count = self.blocks.left_out();
+        (count > 0).then(|| {
+            format!(
+                "more than {MOST_BLOCKS} blocks of memory are held: {count} that were taken later are left out"
+            )
+        })
+    }
+}
