@@ -1,6 +1,8 @@
 //! The one way from records to a profile, whatever their source: threads get their names, stacks are
 //! unwound and named, samples go into the stacks file.
 
+mod held_memory;
+
 use std::collections::HashMap;
 
 use archive::profile::{ErlangProcess, Footer, Sample, StacksWriter, Wait};
@@ -8,7 +10,6 @@ use measure::{Nanos, Time};
 
 use crate::beam::ProcessId;
 use crate::events::{Event, Weight};
-use crate::held::HeldMemory;
 use crate::late_names::{Held, LateNames};
 use crate::record::{Address, Record, SampleRecord};
 use crate::stack_table::StackTable;
@@ -70,13 +71,6 @@ struct Taken {
     wait: Option<Wait>,
 }
 
-/// A sample whose weight is known at the end, and its stack where that may get names until then.
-struct UnweighedSample {
-    sample: Sample,
-    at: Time,
-    unnamed: Option<Stack>,
-}
-
 /// Whose samples count, and what they count.
 pub(crate) struct Subject {
     pub(crate) pid: u32,
@@ -119,7 +113,7 @@ pub(crate) struct Converter {
     /// What holds for every part.
     standing: Vec<String>,
     /// What the process holds, where that is what samples weigh by.
-    held: Option<HeldMemory<UnweighedSample>>,
+    held: Option<held_memory::Held>,
 }
 
 impl Converter {
@@ -132,7 +126,7 @@ impl Converter {
     ) -> Self {
         Self {
             wakers: Wakers::of(subject.pid),
-            held: HeldMemory::of(&subject.event),
+            held: held_memory::of(&subject.event),
             subject,
             threads,
             unwinder,
@@ -313,14 +307,8 @@ impl Converter {
 
     /// Writes a sample, or keeps it until it is known what is held of what was taken.
     fn keep(&mut self, stack: &Stack, taken: &Taken) {
-        if let Some(mut held) = self.held.take() {
-            held.step(&stack.transfer, || {
-                let (sample, is_unnamed) = self.named(stack, taken);
-                let unnamed = is_unnamed.then(|| stack.clone());
-                let at = taken.at;
-                UnweighedSample { sample, at, unnamed }
-            });
-            self.held = Some(held);
+        if self.held.is_some() {
+            self.hold(stack, taken);
         } else {
             let (sample, is_unnamed) = self.named(stack, taken);
             self.write(sample, taken.at, Some(stack).filter(|_| is_unnamed));
@@ -353,29 +341,6 @@ impl Converter {
         }
         self.outcome.samples += 1;
         self.weight = self.weight.saturating_add(sample.weight);
-    }
-
-    /// Writes what is held, where a part ends. What was taken in it is not known in the next.
-    fn write_held_memory(&mut self) {
-        let Some(held) = &mut self.held else {
-            return;
-        };
-        let left_out = held.left_out();
-        let mut samples = held.end();
-        samples.sort_by_key(|(it, _)| it.at);
-        for (it, weight) in samples {
-            let sample = Sample {
-                weight,
-                ..it.sample
-            };
-            self.write(sample, it.at, it.unnamed.as_ref());
-        }
-        if let Some(left_out) = left_out {
-            self.note(&left_out);
-        }
-        if self.outcome.lost > 0 {
-            self.note("what the lost samples gave back is shown as held");
-        }
     }
 
     /// What the sample that was unwound last weighs.

@@ -35,6 +35,8 @@ pub(crate) enum EventSource {
     Allocations,
     /// The beginnings of functions that give memory back.
     Frees,
+    /// Both, and the ends of functions that allocate.
+    Blocks,
     /// The calls by which the process takes address space, and gives it back.
     AddressSpace,
 }
@@ -90,7 +92,7 @@ const ON_CPU: Event = row(
 );
 
 /// All events that have a name of their own, the usual one first. Any tracepoint is one more.
-pub static EVENTS: [Event; 15] = [
+pub static EVENTS: [Event; 16] = [
     ON_CPU,
     row(
         "off-cpu",
@@ -163,6 +165,15 @@ pub static EVENTS: [Event; 15] = [
         EventSource::Allocations,
         Pace::OneIn(ONE_IN_BYTES),
         Weight::Requested,
+    ),
+    row(
+        "malloc-held",
+        "uprobe:malloc",
+        "bytes",
+        EventKind::Memory,
+        EventSource::Blocks,
+        Pace::OneIn(ONE_IN_BYTES),
+        Weight::Held,
     ),
     allocation("free", "uprobe:free", EventSource::Frees, ONE_IN_CALLS),
 ];

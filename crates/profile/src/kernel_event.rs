@@ -43,10 +43,9 @@ impl KernelEvent {
             Weight::Field(name) => Some(name),
             _ => None,
         };
-        let probes = |functions| {
-            let places = allocators::find(pid, functions)?;
+        let probes = |places: Result<Arc<[Probe]>, Error>| {
             Ok(Self::Probes(Probes {
-                places,
+                places: places?,
                 by_bytes: event.weight == Weight::Requested,
                 one_in: event.one_in(),
             }))
@@ -56,8 +55,9 @@ impl KernelEvent {
             EventSource::Tracepoint => {
                 Tracepoint::find(&event.kernel_name, field).map(Self::Tracepoint)
             }
-            EventSource::Allocations => probes(&allocators::ALLOCATE),
-            EventSource::Frees => probes(&allocators::FREE),
+            EventSource::Allocations => probes(allocators::find(pid, &allocators::ALLOCATE)),
+            EventSource::Frees => probes(allocators::find(pid, &allocators::FREE)),
+            EventSource::Blocks => probes(allocators::find_followed(pid)),
             EventSource::AddressSpace => address_space::find().map(Self::Calls),
         }
     }

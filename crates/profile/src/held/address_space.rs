@@ -4,11 +4,10 @@ use std::ops::Range;
 
 use linux::maps;
 
-use super::MOST_BLOCKS;
 use super::blocks::Blocks;
 use crate::address_space::SystemCall;
 use crate::ranges::{Ranged, Ranges};
-use crate::stack_copy::{Transfer, Extent};
+use crate::stack_copy::{Extent, MOST_BLOCKS, Transfer};
 
 /// Ranges of addresses, each of a block.
 #[derive(Debug, Default)]

@@ -8,10 +8,7 @@ mod blocks;
 use self::address_space::AddressSpace;
 use self::blocks::Blocks;
 use crate::events::{Event, EventSource, Weight};
-use crate::stack_copy::Transfer;
-
-/// Blocks that are followed at most, and ranges of addresses; of each some 200 bytes are kept.
-const MOST_BLOCKS: usize = 1 << 17;
+use crate::stack_copy::{Extent, MOST_BLOCKS, Transfer};
 
 /// What a process holds, and by what `T` it took each block.
 #[derive(Debug)]
@@ -53,9 +50,11 @@ impl<T> HeldMemory<T> {
             ToldBy::Addresses(space) => space.step(transfer, &mut self.blocks, by),
             ToldBy::Numbers => {
                 self.blocks.give_back(transfer.released.start, u64::MAX);
-                let taken = transfer.taken;
-                if taken.length > 0 {
-                    self.blocks.take(taken.start, taken.length, by);
+                match transfer.taken {
+                    Extent { length: 0, .. } => {}
+                    // The program could not follow it.
+                    Extent { start: 0, .. } => self.blocks.leave_out(),
+                    Extent { start, length } => drop(self.blocks.take(start, length, by)),
                 }
             }
         }

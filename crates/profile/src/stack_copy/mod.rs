@@ -8,6 +8,7 @@
 
 mod bytecode;
 mod chance;
+mod following;
 mod namespace;
 mod program;
 mod record;
@@ -19,13 +20,15 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use self::chance::Chance;
+use self::following::Following;
 use self::namespace::PidNamespace;
-use self::program::Trigger;
+use self::program::{Followed, Trigger};
 use self::sys::{Map, MapKind, Program, ProgramKind};
-use crate::allocators::Probe;
+use crate::allocators::{Probe, Role};
 use crate::beam::ProcessLayout;
 use crate::kernel_event::KernelEvent;
 
+pub(crate) use following::MOST_BLOCKS;
 pub(crate) use record::{Extent, MemoryCopy, StackCopy, Transfer};
 pub(crate) use wake_ups::{Numbering, WakeUps};
 
@@ -65,6 +68,8 @@ struct Maps {
     output: Map,
     /// What decides which calls become samples, where not each event is one.
     chance: Option<Chance>,
+    /// What is known of an allocator's blocks, where they are followed.
+    following: Option<Following>,
 }
 
 /// The program, loaded.
@@ -93,12 +98,15 @@ impl StackCopier {
         if !cfg!(target_arch = "x86_64") {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        let one_in = match event {
-            KernelEvent::Probes(probes) => Some(probes.one_in),
+        let probes = match event {
+            KernelEvent::Probes(probes) => Some(probes),
             KernelEvent::Software(_) | KernelEvent::Tracepoint(_) | KernelEvent::Calls(_) => None,
         };
+        let chance = probes.map(|it| Chance::new(it.one_in, cpus));
+        let followed = probes.filter(|it| it.places.iter().any(Probe::is_followed));
         let maps = Maps {
-            chance: one_in.map(|it| Chance::new(it, cpus)).transpose()?,
+            chance: chance.transpose()?,
+            following: followed.map(|_| Following::new()).transpose()?,
             scratch: Map::new(MapKind::Array, record::LARGEST, cpus)?,
             threads: Map::new(MapKind::Hash, thread::SIZE, THREADS)?,
             output: Map::new(MapKind::PerfEventArray, size_of::<u32>(), cpus)?,
@@ -119,9 +127,17 @@ impl StackCopier {
             }
             KernelEvent::Probes(probes) => {
                 let by_bytes = probes.by_bytes;
-                let function = |it: &Probe| Trigger::Function {
-                    size: it.size,
-                    by_bytes,
+                let function = |it: &Probe| match it.role {
+                    Role::Counted => Trigger::Function {
+                        size: it.size,
+                        by_bytes,
+                    },
+                    Role::Begins => Trigger::Followed(Followed::Begins {
+                        size: it.size,
+                        answer: it.answer,
+                    }),
+                    Role::Returns => Trigger::Followed(Followed::Returns),
+                    Role::Frees => Trigger::Followed(Followed::Frees),
                 };
                 let triggers = probes.places.iter().map(function);
                 (ProgramKind::Probe, triggers.collect())
@@ -175,6 +191,7 @@ impl StackCopier {
 mod tests {
     use crate::address_space::SystemCall;
     use crate::allocators;
+    use crate::events::Event;
     use crate::kernel_event::Probes;
     use crate::tracepoint::{Field, Tracepoint};
 
@@ -202,7 +219,9 @@ mod tests {
         let (calls, bytes) = (probes(false), probes(true));
         let number = |call| (SystemCall::of(call).unwrap(), Tracepoint { number: 1, field: None });
         let space = KernelEvent::Calls((1..=5).map(number).collect());
-        let events = [software, tracepoint(None), short, long, calls, bytes, space];
+        let held = KernelEvent::of(&Event::named("malloc-held").unwrap(), std::process::id());
+        let held = held.unwrap();
+        let events = [software, tracepoint(None), short, long, calls, bytes, space, held];
         let with = |process| events.iter().map(move |event| (process, event));
         let wake_ups = WakeUps::load(std::process::id()).ok();
         for (process, event) in with(None).chain(with(Some(&layout))) {

@@ -5,6 +5,9 @@
 //! writes one record into the ring of its processor, in place of the kernel's own. Only the record's own time, thread,
 //! processor and kernel frames come from the kernel.
 
+mod calls;
+mod following;
+
 use super::bytecode::Operand::{In, Value};
 use super::bytecode::{
     Bytecode, Condition, Helper, Label, Operand, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, Register,
@@ -16,7 +19,7 @@ use super::sys::Map;
 use super::threads::{KEY, enter, lookup, numbers};
 use super::{Maps, PidNamespace, thread};
 use crate::address_space::SystemCall;
-use crate::allocators::{Argument, Size};
+use crate::allocators::{Answer, Argument, Size};
 use crate::beam::{self, ProcessLayout};
 use crate::tracepoint::Field;
 
@@ -85,15 +88,40 @@ pub(super) enum Trigger {
         /// Bytes are counted, rather than calls.
         by_bytes: bool,
     },
+    /// A function of the process's whose blocks are followed.
+    Followed(Followed),
+}
+
+/// What such a function does.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Followed {
+    /// It begins to allocate.
+    Begins { size: Size, answer: Answer },
+    /// It has allocated.
+    Returns,
+    /// It begins to give back.
+    Frees,
 }
 
 impl Trigger {
     /// Whether the record needs the thread's stack.
     const fn needs_stack(self) -> bool {
         match self {
-            Self::Event | Self::Tracepoint { .. } | Self::Function { .. } => true,
             Self::Call { call, .. } => !call.only_gives_back(),
+            Self::Event | Self::Tracepoint { .. } | Self::Function { .. } | Self::Followed(_) => {
+                true
+            }
         }
+    }
+
+    /// Whether it runs whatever thread comes by.
+    const fn is_of_all(self) -> bool {
+        matches!(self, Self::Tracepoint { .. } | Self::Call { .. })
+    }
+
+    /// Whether it is a place in the process's code, where threads may take turns in the middle of a record.
+    const fn is_in_code(self) -> bool {
+        matches!(self, Self::Function { .. } | Self::Followed(_))
     }
 }
 
@@ -105,12 +133,6 @@ const fn register_of(argument: Argument) -> i16 {
         Argument::Third => 96,
     }
 }
-
-/// Where a system call has its fourth argument.
-const FOURTH_OF_CALL: i16 = 56;
-/// Where the record of the end of a system call has its answer, and the first of those that are errors.
-const RESULT: i16 = 16;
-const FIRST_ERROR: i32 = -4095;
 
 /// Nobody has that much memory (2 to this power): the call will fail.
 const MOST_BYTES_BITS: u32 = 47;
@@ -162,6 +184,15 @@ pub(super) fn program(
         }
         Trigger::Tracepoint { process, .. } | Trigger::Call { process, .. } => writer.only(process),
         Trigger::Function { size, by_bytes } => writer.choose(size, by_bytes)?,
+        Trigger::Followed(Followed::Returns) => writer.returns()?,
+        Trigger::Followed(Followed::Begins { size, answer }) => {
+            writer.begins(size, answer)?;
+            return writer.code.finish();
+        }
+        Trigger::Followed(Followed::Frees) => {
+            writer.frees()?;
+            return writer.code.finish();
+        }
     }
     writer.begin();
     if trigger.needs_stack() {
@@ -210,6 +241,7 @@ impl Writer<'_> {
             Trigger::Event => Some((SAMPLE_PERIOD, 8)),
             Trigger::Tracepoint { field, .. } => field.map(|it| (it.offset, it.size)),
             Trigger::Call { call, .. } => return self.transfer(call),
+            Trigger::Followed(_) => return self.numbers_of_blocks(),
             Trigger::Function { .. } => {
                 code.load(R1, STACK, STANDS_FOR);
                 return code.store(R7, offset::VALUE, In(R1));
@@ -225,18 +257,34 @@ impl Writer<'_> {
 
     /// Goes on where the call becomes a sample.
     fn choose(&mut self, size: Size, by_bytes: bool) -> Option<()> {
-        let chance = self.maps.chance.as_ref()?;
         self.requested(size, by_bytes);
-        let (code, passed) = (&mut self.code, self.passed);
+        self.draw(self.passed)?;
+        self.claim(self.passed);
+        Some(())
+    }
+
+    /// R9 becomes the processor's state.
+    fn state(&mut self) -> Option<()> {
+        let chance = self.maps.chance.as_ref()?;
+        let code = &mut self.code;
         code.call(Helper::ProcessorId);
         code.store_u32(STACK, KEY, R0);
         lookup(code, chance.states.raw());
-        code.jump_if(R0, Condition::Equal, Value(0), passed);
+        code.jump_if(R0, Condition::Equal, Value(0), self.passed);
         code.set(R9, In(R0));
+        Some(())
+    }
+
+    /// Takes the calls or bytes in R8 off those until the next sample; goes on where they are used up, with the
+    /// processor's state in R9.
+    fn draw(&mut self, unchosen: Label) -> Option<()> {
+        let chance = self.maps.chance.as_ref()?;
+        self.state()?;
+        let (code, passed) = (&mut self.code, self.passed);
         code.set(R1, Value(0));
         code.subtract(R1, In(R8));
         code.fetch_and_add(R9, state::LEFT, R1);
-        code.jump_if(R1, Condition::Greater, In(R8), passed);
+        code.jump_if(R1, Condition::Greater, In(R8), unchosen);
         // What was asked for beyond, and the mean.
         code.subtract(R8, In(R1));
         code.add(R8, Value(chance.one_in.cast_signed()));
@@ -251,11 +299,16 @@ impl Writer<'_> {
         code.jump_if(R0, Condition::Equal, Value(0), passed);
         code.load(R1, R0, 0);
         code.store(R9, state::LEFT, In(R1));
+        Some(())
+    }
+
+    /// Goes on where nobody else is in the middle of the processor's record; its state is in R9.
+    fn claim(&mut self, busy: Label) {
+        let code = &mut self.code;
         code.set(R1, Value(1));
         code.exchange(R9, state::BUSY, R1);
-        code.jump_if(R1, Condition::NotEqual, Value(0), passed);
+        code.jump_if(R1, Condition::NotEqual, Value(0), busy);
         code.store(STACK, STATE, In(R9));
-        Some(())
     }
 
     /// R8 becomes the bytes that the function is asked for, or 1.
@@ -284,59 +337,6 @@ impl Writer<'_> {
         code.place(fits);
     }
 
-    /// Writes what memory a call has taken and given back, of those that have not failed; R0 is where the registers are.
-    fn transfer(&mut self, call: SystemCall) {
-        let plain = self.plain;
-        let code = &mut self.code;
-        code.store(R7, offset::VALUE, Value(call.number().into()));
-        for word in [offset::RELEASED, offset::TAKEN] {
-            code.store(R7, word, Value(0));
-            code.store(R7, word + 8, Value(0));
-        }
-        if call == SystemCall::Exec {
-            // All addresses, as a number with sign.
-            return code.store(R7, offset::RELEASED + 8, Value(-1));
-        }
-        code.load(R1, R6, RESULT);
-        code.set(R2, Value(FIRST_ERROR));
-        code.jump_if(R1, Condition::AtLeast, In(R2), plain);
-        let [first, second, third] =
-            [Argument::First, Argument::Second, Argument::Third].map(register_of);
-        let (taken, released) = match call {
-            SystemCall::Mmap => (Some(second), false),
-            SystemCall::Mremap => (Some(third), true),
-            SystemCall::Munmap => (None, true),
-            SystemCall::Brk | SystemCall::Exec => (None, false),
-        };
-        if let Some(length) = taken {
-            copy_register(code, length, offset::TAKEN + 8);
-        }
-        if call != SystemCall::Munmap {
-            code.store(R7, offset::TAKEN, In(R1));
-        }
-        let keeps_old = code.label();
-        if call == SystemCall::Mremap {
-            code.load(R1, R0, FOURTH_OF_CALL);
-            code.and(R1, Value(libc::MREMAP_DONTUNMAP));
-            code.jump_if(R1, Condition::NotEqual, Value(0), keeps_old);
-        }
-        if released {
-            copy_register(code, first, offset::RELEASED);
-            copy_register(code, second, offset::RELEASED + 8);
-        }
-        code.place(keeps_old);
-    }
-
-    /// Writes that nothing of the stack is copied.
-    fn no_stack(&mut self) {
-        let code = &mut self.code;
-        for length in [offset::NATIVE_LENGTH, offset::ERLANG_LENGTH] {
-            code.store(R7, length, Value(0));
-        }
-        code.set(R8, Value(0));
-        code.set(R9, Value(0));
-    }
-
     /// Leaves the threads of other processes alone.
     fn only(&mut self, process: u32) {
         self.numbers();
@@ -349,10 +349,7 @@ impl Writer<'_> {
     /// Puts the numbers of the thread and its process on the stack, as the process's own namespace has them.
     fn numbers(&mut self) {
         // A thread of another namespace, where numbers mean others.
-        let elsewhere = match self.trigger {
-            Trigger::Tracepoint { .. } | Trigger::Call { .. } => Some(self.plain),
-            Trigger::Event | Trigger::Function { .. } => None,
-        };
+        let elsewhere = self.trigger.is_of_all().then_some(self.plain);
         numbers(&mut self.code, self.namespace, elsewhere);
     }
 
@@ -499,16 +496,13 @@ impl Writer<'_> {
             code.jump_if(R0, Condition::Equal, Value(refusal), self.plain);
         }
         // A tracepoint's answer holds for all who look at it, other profilers too.
-        code.exit(match self.trigger {
-            Trigger::Event | Trigger::Function { .. } => 0,
-            Trigger::Tracepoint { .. } | Trigger::Call { .. } => 1,
-        });
+        code.exit(self.trigger.is_of_all().into());
         code.place(self.plain);
         self.release();
         let code = &mut self.code;
         code.exit(1);
         // The kernel refuses instructions that nothing leads to.
-        if let Trigger::Function { .. } = self.trigger {
+        if self.trigger.is_in_code() {
             code.place(self.passed);
             code.exit(0);
         }
@@ -516,7 +510,7 @@ impl Writer<'_> {
 
     /// Gives the processor's record to the next that comes by.
     fn release(&mut self) {
-        if let Trigger::Function { .. } = self.trigger {
+        if self.trigger.is_in_code() {
             self.code.load(R1, STACK, STATE);
             self.code.store(R1, state::BUSY, Value(0));
         }
@@ -558,12 +552,6 @@ fn try_process(code: &mut Bytecode, process: &ProcessLayout, moving: Option<Labe
         code.jump(moving);
     }
     code.place(next);
-}
-
-/// Writes a register of the registers at R0 into the record.
-fn copy_register(code: &mut Bytecode, from: i16, to: i16) {
-    code.load(R2, R0, from);
-    code.store(R7, to, In(R2));
 }
 
 /// Memory of the program's own.

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use super::sys::{self, RingMap};
 use super::{PerfEvents, PerfRings, Ring, Trigger, permission};
-use crate::allocators::Probe;
+use crate::allocators::{Probe, Role};
 use crate::events::Weight;
 use crate::kernel_event::KernelEvent;
 use crate::options::Options;
@@ -336,7 +336,10 @@ impl Opener<'_> {
             KernelEvent::Calls(calls) => calls.iter().map(|it| self.tracepoint(it.1)).collect(),
             KernelEvent::Probes(probes) => {
                 let places = probes.places.iter();
-                let open = |it: &Probe| sys::open_probe(&it.path, it.offset, self.pid, cpu);
+                let open = |it: &Probe| {
+                    let returns = it.role == Role::Returns;
+                    sys::open_probe(&it.path, it.offset, returns, self.pid, cpu)
+                };
                 places.map(open).collect()
             }
         };

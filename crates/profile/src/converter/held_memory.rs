@@ -1,0 +1,65 @@
+//! Samples that weigh what is held at the end of a part.
+
+use archive::profile::Sample;
+use measure::Time;
+
+use super::{Converter, Taken};
+use crate::events::Event;
+use crate::held::HeldMemory;
+use crate::unwind::Stack;
+
+/// What the process holds, each block by the sample of when it was taken.
+pub(super) type Held = HeldMemory<Unweighed>;
+
+/// A sample whose weight is known at the end, and its stack where that may get names until then.
+pub(super) struct Unweighed {
+    sample: Sample,
+    at: Time,
+    unnamed: Option<Stack>,
+}
+
+/// For an event whose samples weigh what is held.
+pub(super) fn of(event: &Event) -> Option<Held> {
+    HeldMemory::of(event)
+}
+
+impl Converter {
+    /// Takes what a sample says of memory.
+    pub(super) fn hold(&mut self, stack: &Stack, taken: &Taken) {
+        let Some(mut held) = self.held.take() else {
+            return;
+        };
+        held.step(&stack.transfer, || {
+            let (sample, is_unnamed) = self.named(stack, taken);
+            Unweighed {
+                sample,
+                at: taken.at,
+                unnamed: is_unnamed.then(|| stack.clone()),
+            }
+        });
+        self.held = Some(held);
+    }
+
+    /// Writes what is held, where a part ends. What was taken in it is not known in the next.
+    pub(super) fn write_held_memory(&mut self) {
+        let Some(held) = &mut self.held else {
+            return;
+        };
+        let left_out = held.left_out();
+        let mut samples = held.end();
+        samples.sort_by_key(|(it, _)| it.at);
+        for (it, weight) in samples {
+            let sample = Sample {
+                weight,
+                ..it.sample
+            };
+            self.write(sample, it.at, it.unnamed.as_ref());
+        }
+        if let Some(left_out) = left_out {
+            self.note(&left_out);
+        }
+        if self.outcome.lost > 0 {
+            self.note("what the lost samples gave back is shown as held");
+        }
+    }
+}
