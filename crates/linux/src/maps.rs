@@ -41,6 +41,13 @@ pub fn range_around(pid: u32, address: u64) -> Option<Range<u64>> {
     ranges.into_iter().find(|range| range.contains(&address))
 }
 
+/// Where a process has the code of the kernel's probes; empty where it has none.
+pub fn probe_code(pid: u32) -> Range<u64> {
+    let maps = maps(pid).unwrap_or_default().into_iter();
+    let mut own = maps.filter(|it| &*it.path == "[uprobes]");
+    own.next().map_or(0..0, |it| it.start..it.end)
+}
+
 /// Where the heap of a process ends, which the call `brk` moves; `None` where it has none.
 pub fn heap_end(pid: u32) -> Option<u64> {
     let text = fs::read(format!("/proc/{pid}/maps")).ok()?;

@@ -17,13 +17,15 @@ pub(crate) enum SystemCall {
     Exec,
 }
 
+const EXEC: &str = "sched:sched_process_exec";
+
 /// All of them, each with where it is done.
 static CALLS: [(SystemCall, &str); 5] = [
     (SystemCall::Mmap, "syscalls:sys_exit_mmap"),
     (SystemCall::Munmap, "syscalls:sys_exit_munmap"),
     (SystemCall::Mremap, "syscalls:sys_exit_mremap"),
     (SystemCall::Brk, "syscalls:sys_exit_brk"),
-    (SystemCall::Exec, "sched:sched_process_exec"),
+    (SystemCall::Exec, EXEC),
 ];
 
 impl SystemCall {
@@ -52,6 +54,14 @@ pub(crate) fn find() -> Result<Arc<[(SystemCall, Tracepoint)]>, Error> {
     let calls = CALLS.iter();
     let found = calls.map(|&(call, name)| Ok((call, Tracepoint::find(name, None)?)));
     found.collect()
+}
+
+/// Where this kernel tells that a process has another program.
+///
+/// # Errors
+/// As [`Tracepoint::find`].
+pub(crate) fn exec() -> Result<Tracepoint, Error> {
+    Tracepoint::find(EXEC, None)
 }
 
 #[cfg(test)]

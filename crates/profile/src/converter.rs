@@ -172,9 +172,6 @@ impl Converter {
     /// the samples that were taken before.
     pub(crate) fn before_fetch(&mut self) {
         self.stacks.refresh_jit();
-        if let Some(held) = &mut self.held {
-            held.look_at(self.subject.pid);
-        }
         if let Some(mut late) = self.late.take() {
             self.poll_names(&mut late);
             self.late = Some(late);

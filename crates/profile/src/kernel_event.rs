@@ -31,6 +31,8 @@ pub(crate) struct Probes {
     pub(crate) by_bytes: bool,
     /// Calls or bytes that a sample stands for.
     pub(crate) one_in: u32,
+    /// Where the kernel tells that the process has another program, if that matters and the kernel shows it.
+    pub(crate) exec: Option<Tracepoint>,
 }
 
 impl KernelEvent {
@@ -48,6 +50,10 @@ impl KernelEvent {
                 places: places?,
                 by_bytes: event.weight == Weight::Requested,
                 one_in: event.one_in(),
+                exec: match event.weight {
+                    Weight::Held => address_space::exec().ok(),
+                    _ => None,
+                },
             }))
         };
         match event.source {
@@ -77,7 +83,9 @@ impl KernelEvent {
         match self {
             Self::Software(number) => (b::PERF_TYPE_SOFTWARE, *number as u64),
             Self::Tracepoint(tracepoint) => (b::PERF_TYPE_TRACEPOINT, tracepoint.number),
-            Self::Probes(_) | Self::Calls(_) => (b::PERF_TYPE_SOFTWARE, b::PERF_COUNT_SW_DUMMY as u64),
+            Self::Probes(_) | Self::Calls(_) => {
+                (b::PERF_TYPE_SOFTWARE, b::PERF_COUNT_SW_DUMMY as u64)
+            }
         }
     }
 

@@ -21,6 +21,7 @@ mod events;
 mod held;
 mod jvm;
 mod kernel_event;
+mod kernel_types;
 mod late_names;
 mod mappings;
 mod memory;

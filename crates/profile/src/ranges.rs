@@ -109,8 +109,14 @@ mod tests {
                 if random.below(3) == 0 {
                     let cut = ranges.cut(range.clone()).into_iter();
                     let cut = cut.flat_map(|it: Numbered| {
-                        let Numbered { range, number, first } = it;
-                        range.clone().map(move |at| (at, number, first + at - range.start))
+                        let Numbered {
+                            range,
+                            number,
+                            first,
+                        } = it;
+                        range
+                            .clone()
+                            .map(move |at| (at, number, first + at - range.start))
                     });
                     let wanted = range.clone().zip(&model[inside.clone()]);
                     let wanted = wanted.filter_map(|(at, it)| it.map(|(n, first)| (at, n, first)));
@@ -120,7 +126,11 @@ mod tests {
                     for (into, at) in inside.enumerate() {
                         model[at] = Some((number, 1_000 + into as u64));
                     }
-                    ranges.insert(Numbered { range, number, first: 1_000 });
+                    ranges.insert(Numbered {
+                        range,
+                        number,
+                        first: 1_000,
+                    });
                 }
                 for (address, wanted) in (0..).zip(&model) {
                     let found = ranges.at(address);

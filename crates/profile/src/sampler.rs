@@ -175,9 +175,10 @@ impl Sampler {
     /// The kernel refuses.
     pub fn start(&mut self) -> Result<(), Error> {
         let state = std::mem::replace(&mut self.state, SamplerState::Done);
-        let SamplerState::Attached(worker) = state else {
+        let SamplerState::Attached(mut worker) = state else {
             return Ok(());
         };
+        worker.converter.look_at_memory();
         let from = Clock.now();
         let process_cpu = linux::cpu_time(self.pid);
         let enabled = self.events.enable();

@@ -24,6 +24,13 @@ pub(super) fn of(event: &Event) -> Option<Held> {
 }
 
 impl Converter {
+    /// Looks at what the process has before samples come, where that is needed. Call it just before.
+    pub(crate) fn look_at_memory(&mut self) {
+        if let Some(held) = &mut self.held {
+            held.look_at(self.subject.pid);
+        }
+    }
+
     /// Takes what a sample says of memory.
     pub(super) fn hold(&mut self, stack: &Stack, taken: &Taken) {
         let Some(mut held) = self.held.take() else {

@@ -62,7 +62,9 @@ impl AddressSpace {
         blocks: &mut Blocks<T>,
         by: impl FnOnce() -> T,
     ) {
-        let Transfer { released, taken, .. } = *transfer;
+        let Transfer {
+            released, taken, ..
+        } = *transfer;
         match SystemCall::of(transfer.call) {
             Some(SystemCall::Brk) => return self.move_heap_end(taken.start, blocks, by),
             Some(SystemCall::Exec) => self.heap_end = None,
@@ -261,13 +263,20 @@ mod tests {
     #[test]
     fn impossible_steps_change_nothing_and_never_panic() {
         let all = [0, 1, 4096, u64::MAX - 1, u64::MAX];
-        let extents = || all.iter().flat_map(|&start| all.map(|length| Extent { start, length }));
+        let extents = || {
+            all.iter()
+                .flat_map(|&start| all.map(|length| Extent { start, length }))
+        };
         for call in [0, 1, 2, 3, 4, 5, 6, u64::MAX] {
             let mut space = AddressSpace::default();
             let mut blocks = Blocks::new(10);
             for released in extents() {
                 for taken in extents() {
-                    let step = Transfer { call, released, taken };
+                    let step = Transfer {
+                        call,
+                        released,
+                        taken,
+                    };
                     space.step(&step, &mut blocks, || ());
                 }
             }

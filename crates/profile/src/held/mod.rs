@@ -7,6 +7,7 @@ mod blocks;
 
 use self::address_space::AddressSpace;
 use self::blocks::Blocks;
+use crate::address_space::SystemCall;
 use crate::events::{Event, EventSource, Weight};
 use crate::stack_copy::{Extent, MOST_BLOCKS, Transfer};
 
@@ -48,6 +49,9 @@ impl<T> HeldMemory<T> {
     pub(crate) fn step(&mut self, transfer: &Transfer, by: impl FnOnce() -> T) {
         match &mut self.told_by {
             ToldBy::Addresses(space) => space.step(transfer, &mut self.blocks, by),
+            ToldBy::Numbers if SystemCall::of(transfer.call) == Some(SystemCall::Exec) => {
+                drop(self.blocks.end());
+            }
             ToldBy::Numbers => {
                 self.blocks.give_back(transfer.released.start, u64::MAX);
                 match transfer.taken {

@@ -119,7 +119,9 @@ mod tests {
             (30, vec![]),
         ];
         for (begun, things) in fetches {
-            things.into_iter().for_each(|(time, it)| order.put(time, it));
+            things
+                .into_iter()
+                .for_each(|(time, it)| order.put(time, it));
             all.extend(order.settled(begun));
         }
         let wanted = [(3, "a"), (5, "b"), (8, "c"), (9, "d"), (12, "e"), (12, "f")];

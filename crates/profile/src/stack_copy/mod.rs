@@ -23,10 +23,12 @@ use self::chance::Chance;
 use self::following::Following;
 use self::namespace::PidNamespace;
 use self::program::{Followed, Trigger};
-use self::sys::{Map, MapKind, Program, ProgramKind};
+use self::sys::{Map, MapKind, Program};
+use crate::address_space::SystemCall;
 use crate::allocators::{Probe, Role};
 use crate::beam::ProcessLayout;
 use crate::kernel_event::KernelEvent;
+use crate::kernel_types::ReplacedReturns;
 
 pub(crate) use following::MOST_BLOCKS;
 pub(crate) use record::{Extent, MemoryCopy, StackCopy, Transfer};
@@ -70,6 +72,8 @@ struct Maps {
     chance: Option<Chance>,
     /// What is known of an allocator's blocks, where they are followed.
     following: Option<Following>,
+    /// How to find return addresses that the kernel has replaced.
+    returns: Option<ReplacedReturns>,
 }
 
 /// The program, loaded.
@@ -95,6 +99,20 @@ impl StackCopier {
         process: Option<&ProcessLayout>,
         wake_ups: Option<&WakeUps>,
     ) -> io::Result<Self> {
+        let load = |returns| Self::load_with(returns, pid, cpus, event, process, wake_ups);
+        let returns = ReplacedReturns::of_kernel();
+        // A kernel may have reasons not to let its structures be read.
+        load(returns).or_else(|error| returns.map_or(Err(error), |_| load(None)))
+    }
+
+    fn load_with(
+        returns: Option<ReplacedReturns>,
+        pid: u32,
+        cpus: u32,
+        event: &KernelEvent,
+        process: Option<&ProcessLayout>,
+        wake_ups: Option<&WakeUps>,
+    ) -> io::Result<Self> {
         if !cfg!(target_arch = "x86_64") {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -107,6 +125,7 @@ impl StackCopier {
         let maps = Maps {
             chance: chance.transpose()?,
             following: followed.map(|_| Following::new()).transpose()?,
+            returns,
             scratch: Map::new(MapKind::Array, record::LARGEST, cpus)?,
             threads: Map::new(MapKind::Hash, thread::SIZE, THREADS)?,
             output: Map::new(MapKind::PerfEventArray, size_of::<u32>(), cpus)?,
@@ -117,13 +136,13 @@ impl StackCopier {
             let number = namespace.map_or(Some(pid), |_| namespace::number_inside(pid));
             number.ok_or(io::ErrorKind::NotFound)
         };
-        let (kind, triggers) = match event {
-            KernelEvent::Software(_) => (ProgramKind::PerfEvent, vec![Trigger::Event]),
+        let triggers = match event {
+            KernelEvent::Software(_) => vec![Trigger::Event],
             KernelEvent::Tracepoint(tracepoint) => {
                 let process = number()?;
                 let field = tracepoint.field;
                 let trigger = Trigger::Tracepoint { process, field };
-                (ProgramKind::Tracepoint, vec![trigger])
+                vec![trigger]
             }
             KernelEvent::Probes(probes) => {
                 let by_bytes = probes.by_bytes;
@@ -140,16 +159,22 @@ impl StackCopier {
                     Role::Frees => Trigger::Followed(Followed::Frees),
                 };
                 let triggers = probes.places.iter().map(function);
-                (ProgramKind::Probe, triggers.collect())
+                let call = SystemCall::Exec;
+                let exec = probes.exec.map(|_| {
+                    let process = number()?;
+                    Ok::<_, io::Error>(Trigger::Call { process, call })
+                });
+                triggers.chain(exec.transpose()?).collect()
             }
             KernelEvent::Calls(calls) => {
                 let process = number()?;
                 let trigger = |&(call, _): &_| Trigger::Call { process, call };
-                (ProgramKind::Tracepoint, calls.iter().map(trigger).collect())
+                calls.iter().map(trigger).collect()
             }
         };
         let programs = triggers.into_iter().map(|trigger| {
             let threads = wake_ups.map(WakeUps::threads);
+            let kind = trigger.kind();
             let code = program::program(&maps, trigger, threads, process, namespace);
             let code = code.ok_or(io::ErrorKind::InvalidData)?;
             Program::load(kind, &code, NAME)
@@ -189,7 +214,6 @@ impl StackCopier {
 
 #[cfg(test)]
 mod tests {
-    use crate::address_space::SystemCall;
     use crate::allocators;
     use crate::events::Event;
     use crate::kernel_event::Probes;
@@ -213,15 +237,33 @@ mod tests {
                 places: places.unwrap(),
                 by_bytes,
                 one_in: 100,
+                exec: None,
             })
         };
         let software = KernelEvent::Software(0);
         let (calls, bytes) = (probes(false), probes(true));
-        let number = |call| (SystemCall::of(call).unwrap(), Tracepoint { number: 1, field: None });
+        let number = |call| {
+            (
+                SystemCall::of(call).unwrap(),
+                Tracepoint {
+                    number: 1,
+                    field: None,
+                },
+            )
+        };
         let space = KernelEvent::Calls((1..=5).map(number).collect());
         let held = KernelEvent::of(&Event::named("malloc-held").unwrap(), std::process::id());
         let held = held.unwrap();
-        let events = [software, tracepoint(None), short, long, calls, bytes, space, held];
+        let events = [
+            software,
+            tracepoint(None),
+            short,
+            long,
+            calls,
+            bytes,
+            space,
+            held,
+        ];
         let with = |process| events.iter().map(move |event| (process, event));
         let wake_ups = WakeUps::load(std::process::id()).ok();
         for (process, event) in with(None).chain(with(Some(&layout))) {

@@ -6,6 +6,7 @@
 //! processor and kernel frames come from the kernel.
 
 mod calls;
+mod chosen;
 mod following;
 
 use super::bytecode::Operand::{In, Value};
@@ -13,9 +14,9 @@ use super::bytecode::{
     Bytecode, Condition, Helper, Label, Operand, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, Register,
     STACK,
 };
-use super::chance::{self, state};
+use super::chance::state;
 use super::record::{LARGEST_ERLANG, LARGEST_NATIVE, offset};
-use super::sys::Map;
+use super::sys::{Map, ProgramKind};
 use super::threads::{KEY, enter, lookup, numbers};
 use super::{Maps, PidNamespace, thread};
 use crate::address_space::SystemCall;
@@ -104,6 +105,15 @@ pub(super) enum Followed {
 }
 
 impl Trigger {
+    /// What the kernel calls such a program.
+    pub(super) const fn kind(self) -> ProgramKind {
+        match self {
+            Self::Event => ProgramKind::PerfEvent,
+            Self::Tracepoint { .. } | Self::Call { .. } => ProgramKind::Tracepoint,
+            Self::Function { .. } | Self::Followed(_) => ProgramKind::Probe,
+        }
+    }
+
     /// Whether the record needs the thread's stack.
     const fn needs_stack(self) -> bool {
         match self {
@@ -133,9 +143,6 @@ const fn register_of(argument: Argument) -> i16 {
         Argument::Third => 96,
     }
 }
-
-/// Nobody has that much memory (2 to this power): the call will fail.
-const MOST_BYTES_BITS: u32 = 47;
 
 /// Throughout: R6 the program's argument, R7 the record, R8 the stack pointer, then the length of the
 /// native copy, R9 what is known of the thread, then the length of the Erlang copy.
@@ -220,6 +227,14 @@ impl Writer<'_> {
         code.jump_if(R0, Condition::Equal, Value(0), self.plain);
         code.set(R7, In(R0));
         code.call(Helper::CurrentTask);
+        if let Some(returns) = self.maps.returns {
+            code.load(R1, R0, returns.utask);
+            code.load(R1, R1, returns.return_instances);
+            code.load(R2, R1, returns.stack);
+            code.store(R7, offset::REPLACED, In(R2));
+            code.load(R2, R1, returns.orig_ret_vaddr);
+            code.store(R7, offset::REPLACED + 8, In(R2));
+        }
         code.set(R1, In(R0));
         code.call(Helper::TaskRegisters);
         for (from, to) in REGISTERS {
@@ -253,88 +268,6 @@ impl Writer<'_> {
             Some((offset, _)) => code.load(R1, R6, offset),
         }
         code.store(R7, offset::VALUE, In(R1));
-    }
-
-    /// Goes on where the call becomes a sample.
-    fn choose(&mut self, size: Size, by_bytes: bool) -> Option<()> {
-        self.requested(size, by_bytes);
-        self.draw(self.passed)?;
-        self.claim(self.passed);
-        Some(())
-    }
-
-    /// R9 becomes the processor's state.
-    fn state(&mut self) -> Option<()> {
-        let chance = self.maps.chance.as_ref()?;
-        let code = &mut self.code;
-        code.call(Helper::ProcessorId);
-        code.store_u32(STACK, KEY, R0);
-        lookup(code, chance.states.raw());
-        code.jump_if(R0, Condition::Equal, Value(0), self.passed);
-        code.set(R9, In(R0));
-        Some(())
-    }
-
-    /// Takes the calls or bytes in R8 off those until the next sample; goes on where they are used up, with the
-    /// processor's state in R9.
-    fn draw(&mut self, unchosen: Label) -> Option<()> {
-        let chance = self.maps.chance.as_ref()?;
-        self.state()?;
-        let (code, passed) = (&mut self.code, self.passed);
-        code.set(R1, Value(0));
-        code.subtract(R1, In(R8));
-        code.fetch_and_add(R9, state::LEFT, R1);
-        code.jump_if(R1, Condition::Greater, In(R8), unchosen);
-        // What was asked for beyond, and the mean.
-        code.subtract(R8, In(R1));
-        code.add(R8, Value(chance.one_in.cast_signed()));
-        if chance.one_in <= 1 {
-            code.set(R8, Value(1));
-        }
-        code.store(STACK, STANDS_FOR, In(R8));
-        code.call(Helper::Random);
-        code.and(R0, Value(chance::DRAWS.cast_signed() - 1));
-        code.store_u32(STACK, KEY, R0);
-        lookup(code, chance.draws.raw());
-        code.jump_if(R0, Condition::Equal, Value(0), passed);
-        code.load(R1, R0, 0);
-        code.store(R9, state::LEFT, In(R1));
-        Some(())
-    }
-
-    /// Goes on where nobody else is in the middle of the processor's record; its state is in R9.
-    fn claim(&mut self, busy: Label) {
-        let code = &mut self.code;
-        code.set(R1, Value(1));
-        code.exchange(R9, state::BUSY, R1);
-        code.jump_if(R1, Condition::NotEqual, Value(0), busy);
-        code.store(STACK, STATE, In(R9));
-    }
-
-    /// R8 becomes the bytes that the function is asked for, or 1.
-    fn requested(&mut self, size: Size, by_bytes: bool) {
-        let [fits, passed] = [self.code.label(), self.passed];
-        let code = &mut self.code;
-        if size == Size::Resize {
-            code.load(R1, R6, register_of(Argument::First));
-            code.jump_if(R1, Condition::Equal, Value(0), passed);
-        }
-        if !by_bytes {
-            return code.set(R8, Value(1));
-        }
-        match size {
-            Size::Resize => code.load(R8, R6, register_of(Argument::Second)),
-            Size::Argument(argument) => code.load(R8, R6, register_of(argument)),
-            Size::Product => {
-                code.load(R8, R6, register_of(Argument::First));
-                code.load(R1, R6, register_of(Argument::Second));
-                code.multiply(R8, In(R1));
-            }
-        }
-        code.set_u64(R1, 1 << MOST_BYTES_BITS);
-        code.jump_if(R8, Condition::Below, In(R1), fits);
-        code.jump(passed);
-        code.place(fits);
     }
 
     /// Leaves the threads of other processes alone.

@@ -122,7 +122,10 @@ fn blocks_of_the_allocator_are_held_by_the_function_that_took_them() {
         child.tell("allocates", "did");
     });
     assert_is_whole(&held, &outcome);
-    let found: BTreeMap<_, _> = BYTES.iter().map(|(name, _)| (name, weight_of(&held, name))).collect();
+    let found: BTreeMap<_, _> = BYTES
+        .iter()
+        .map(|(name, _)| (name, weight_of(&held, name)))
+        .collect();
     for (name, bytes) in BYTES {
         if bytes == 0 {
             assert_eq!(found[&name], 0, "{name} of {found:?}");
@@ -145,6 +148,9 @@ fn other_events_have_whole_stacks_while_blocks_are_followed() {
     assert_eq!(held.samples, 0, "{held:?}");
     let burns = weight_of(&cpu, "burns") as f64 / cpu.total_weight() as f64;
     let complete = cpu.summary(5).complete_share;
-    println!("{} samples: {complete} complete, {burns} below burns", cpu.samples.len());
+    println!(
+        "{} samples: {complete} complete, {burns} below burns",
+        cpu.samples.len()
+    );
     assert!(complete > 0.95 && burns > 0.95, "{complete}, {burns}");
 }

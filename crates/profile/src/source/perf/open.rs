@@ -340,7 +340,8 @@ impl Opener<'_> {
                     let returns = it.role == Role::Returns;
                     sys::open_probe(&it.path, it.offset, returns, self.pid, cpu)
                 };
-                places.map(open).collect()
+                let exec = probes.exec.map(|it| self.tracepoint(it));
+                places.map(open).chain(exec).collect()
             }
         };
         let programs = copier.programs();
