@@ -309,8 +309,8 @@ impl Converter {
         } else {
             let (sample, is_unnamed) = self.named(stack, taken);
             self.write(sample, taken.at, Some(stack).filter(|_| is_unnamed));
+            self.copied = self.copied.saturating_add(stack.copied);
         }
-        self.copied = self.copied.saturating_add(stack.copied);
     }
 
     /// Names a stack; the sample, and whether names are missing that may come.

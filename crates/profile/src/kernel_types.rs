@@ -22,6 +22,8 @@ pub(crate) struct ReplacedReturns {
     /// In that: where on the stack the return address was, and what it was.
     pub(crate) stack: i16,
     pub(crate) orig_ret_vaddr: i16,
+    /// And the one before it, of a function that called this one.
+    pub(crate) next: i16,
 }
 
 impl ReplacedReturns {
@@ -44,14 +46,16 @@ impl ReplacedReturns {
                 ("uprobe_task", "return_instances"),
                 ("return_instance", "stack"),
                 ("return_instance", "orig_ret_vaddr"),
+                ("return_instance", "next"),
             ],
         )?;
-        let [utask, return_instances, stack, orig_ret_vaddr] = fields.try_into().ok()?;
+        let [utask, return_instances, stack, orig_ret_vaddr, next] = fields.try_into().ok()?;
         Some(Self {
             utask,
             return_instances,
             stack,
             orig_ret_vaddr,
+            next,
         })
     }
 }

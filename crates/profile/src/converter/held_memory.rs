@@ -16,6 +16,8 @@ pub(super) struct Unweighed {
     sample: Sample,
     at: Time,
     unnamed: Option<Stack>,
+    /// Bytes of its stack that were copied.
+    copied: u64,
 }
 
 /// For an event whose samples weigh what is held.
@@ -42,6 +44,7 @@ impl Converter {
                 sample,
                 at: taken.at,
                 unnamed: is_unnamed.then(|| stack.clone()),
+                copied: stack.copied,
             }
         });
         self.held = Some(held);
@@ -61,6 +64,7 @@ impl Converter {
                 ..it.sample
             };
             self.write(sample, it.at, it.unnamed.as_ref());
+            self.copied = self.copied.saturating_add(it.copied);
         }
         if let Some(left_out) = left_out {
             self.note(&left_out);

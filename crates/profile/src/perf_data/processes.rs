@@ -196,7 +196,7 @@ impl Processes {
             native: MemoryCopy {
                 start: sp,
                 bytes: stack,
-                replaced: None,
+                ..MemoryCopy::default()
             },
             ..StackCopy::default()
         };

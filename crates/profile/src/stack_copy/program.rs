@@ -230,10 +230,13 @@ impl Writer<'_> {
         if let Some(returns) = self.maps.returns {
             code.load(R1, R0, returns.utask);
             code.load(R1, R1, returns.return_instances);
-            code.load(R2, R1, returns.stack);
-            code.store(R7, offset::REPLACED, In(R2));
-            code.load(R2, R1, returns.orig_ret_vaddr);
-            code.store(R7, offset::REPLACED + 8, In(R2));
+            for at in [offset::REPLACED, offset::REPLACED_BEFORE] {
+                code.load(R2, R1, returns.stack);
+                code.store(R7, at, In(R2));
+                code.load(R2, R1, returns.orig_ret_vaddr);
+                code.store(R7, at + 8, In(R2));
+                code.load(R1, R1, returns.next);
+            }
         }
         code.set(R1, In(R0));
         code.call(Helper::TaskRegisters);

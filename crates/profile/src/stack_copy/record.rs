@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ip sp bp r12 process frame_pointer stop  native length  Erlang start  Erlang length  identifier  value   12 words
-//! released: start, length   taken: start, length   replaced return address: where, which                    6 words
+//! released: start, length   taken: start, length   two replaced return addresses: where, which              8 words
 //! native bytes, from sp on
 //! Erlang bytes, from the Erlang start on
 //! ```
@@ -26,7 +26,8 @@ pub(super) mod offset {
     pub(in crate::stack_copy) const RELEASED: i16 = 96;
     pub(in crate::stack_copy) const TAKEN: i16 = 112;
     pub(in crate::stack_copy) const REPLACED: i16 = 128;
-    pub(in crate::stack_copy) const BYTES: i16 = 144;
+    pub(in crate::stack_copy) const REPLACED_BEFORE: i16 = 144;
+    pub(in crate::stack_copy) const BYTES: i16 = 160;
 }
 
 /// Bytes of what functions return to whose return the kernel wants to hear of; behind it are instructions that it runs
@@ -47,12 +48,12 @@ pub(super) const LARGEST: usize =
 pub(crate) struct MemoryCopy<'a> {
     pub(crate) start: u64,
     pub(crate) bytes: &'a [u8],
-    /// A word that has been replaced in it.
-    pub(crate) replaced: Option<ReplacedWord>,
+    /// Words that have been replaced in it.
+    pub(crate) replaced: [ReplacedWord; 2],
 }
 
-/// What a word was before it was replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a word was before it was replaced; none at address 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReplacedWord {
     pub(crate) address: u64,
     pub(crate) word: u64,
@@ -61,7 +62,8 @@ pub(crate) struct ReplacedWord {
 impl MemoryCopy<'_> {
     /// The word at an address of the process.
     pub(crate) fn word(&self, address: u64) -> Option<u64> {
-        let replaced = self.replaced.filter(|it| it.address == address);
+        let mut replaced = self.replaced.iter().filter(|it| it.address != 0);
+        let replaced = replaced.find(|it| it.address == address);
         replaced.map_or_else(|| self.copied_word(address), |it| Some(it.word))
     }
 
@@ -113,8 +115,9 @@ pub(crate) struct StackCopy<'a> {
     pub(crate) value: u64,
     pub(crate) released: Extent,
     pub(crate) taken: Extent,
-    /// A return address that the kernel has replaced, so that it hears of the function's return.
-    pub(crate) replaced_return: Option<ReplacedWord>,
+    /// Return addresses that the kernel has replaced, so that it hears of a function's return, and before it of one that
+    /// called that function.
+    pub(crate) replaced_returns: [ReplacedWord; 2],
     /// The process's last frame, as it was when it last called the runtime.
     pub(crate) frame_pointer: u64,
     /// The top of the process's stack at that instant.
@@ -144,11 +147,14 @@ impl<'a> StackCopy<'a> {
             let (start, length) = (word(at)?, word(at + 8)?);
             Some(Extent { start, length })
         };
-        let (address, replaced) = (word(offset::REPLACED)?, word(offset::REPLACED + 8)?);
-        let replaced = Some(ReplacedWord {
-            address,
-            word: replaced,
-        });
+        let replaced = |at: i16| {
+            let (address, word) = (word(at)?, word(at + 8)?);
+            Some(ReplacedWord { address, word })
+        };
+        let replaced_returns = [
+            replaced(offset::REPLACED)?,
+            replaced(offset::REPLACED_BEFORE)?,
+        ];
         Some(Self {
             ip: word(offset::IP)?,
             sp,
@@ -159,18 +165,18 @@ impl<'a> StackCopy<'a> {
             value: word(offset::VALUE)?,
             released: extent(offset::RELEASED)?,
             taken: extent(offset::TAKEN)?,
-            replaced_return: replaced.filter(|it| it.address != 0),
+            replaced_returns,
             frame_pointer: word(offset::FRAME_POINTER)?,
             stop: word(offset::STOP)?,
             native: MemoryCopy {
                 start: sp,
                 bytes: native,
-                replaced: None,
+                replaced: [ReplacedWord::default(); 2],
             },
             erlang: MemoryCopy {
                 start: word(offset::ERLANG_START)?,
                 bytes: erlang,
-                replaced: None,
+                replaced: [ReplacedWord::default(); 2],
             },
         })
     }
@@ -187,22 +193,31 @@ impl<'a> StackCopy<'a> {
     /// Puts back what the kernel has changed in a thread that it looks at by probes, whose code is in `probes`.
     pub(crate) fn put_back(&mut self, probes: &Range<u64>) {
         let is_there = |word: Option<u64>| word.is_some_and(|it| probes.contains(&it));
-        let replaced = self.replaced_return;
-        self.native.replaced = replaced.filter(|it| is_there(self.native.word(it.address)));
+        let replaced = self.replaced_returns;
+        self.native.replaced = replaced.map(|it| match is_there(self.native.word(it.address)) {
+            true => it,
+            false => ReplacedWord::default(),
+        });
         if !probes.contains(&self.ip) {
             return;
         }
         if self.ip < probes.start.saturating_add(TRAMPOLINE) {
             // The function has returned.
-            if let Some(replaced) = replaced {
-                self.ip = replaced.word;
-                self.sp = replaced.address.saturating_add(8);
+            let [last, _] = replaced;
+            if last.address != 0 {
+                self.ip = last.word;
+                self.sp = last.address.saturating_add(8);
             }
         } else if let Some(caller) = self.native.word(self.sp) {
             // A function's first instruction runs outside of it.
             self.ip = caller.saturating_sub(1);
             self.sp = self.sp.saturating_add(8);
         }
+    }
+
+    /// Whether the kernel has replaced a return address.
+    pub(crate) const fn has_replaced_returns(&self) -> bool {
+        self.replaced_returns[0].address != 0
     }
 
     /// Whether nothing was copied.
@@ -222,9 +237,9 @@ mod tests {
 
     fn raw(native: u64, erlang: u64, bytes: usize) -> Vec<u8> {
         let words = [
-            1, 2, 3, 4, 5, 6, 7, native, 9, erlang, 10, 11, 12, 13, 14, 15, 0, 0,
+            1, 2, 3, 4, 5, 6, 7, native, 9, erlang, 10, 11, 12, 13, 14, 15, 0, 0, 0, 0,
         ];
-        let mut raw = 176u32.to_ne_bytes().to_vec();
+        let mut raw = 192u32.to_ne_bytes().to_vec();
         raw.extend(words.iter().flat_map(|w: &u64| w.to_ne_bytes()));
         raw.extend((0..bytes).map(|i| i as u8));
         raw
@@ -263,7 +278,7 @@ mod tests {
     fn a_replaced_return_address_is_put_back() {
         let mut raw = raw(24, 0, 24);
         // The words of the trampoline and of the caller, and where on the stack, which begins at 2.
-        raw[4 + 144 + 8..][..8].copy_from_slice(&0x7000u64.to_ne_bytes());
+        raw[4 + 160 + 8..][..8].copy_from_slice(&0x7000u64.to_ne_bytes());
         for (at, word) in [(128, 10u64), (136, 0x400)] {
             raw[4 + at..][..8].copy_from_slice(&word.to_ne_bytes());
         }

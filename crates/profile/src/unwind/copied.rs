@@ -204,7 +204,7 @@ impl Unwinder for CopiedStacks {
         if copy.is_bare() {
             return;
         }
-        if copy.replaced_return.is_some() || !self.native.is_code(copy.ip) {
+        if copy.has_replaced_returns() || !self.native.is_code(copy.ip) {
             copy.put_back(self.probes.code(self.pid));
         }
         let CompiledCode::InErlangProcesses(vm) = &self.compiled else {

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
-use archive::profile::Profile;
+use archive::profile::{Profile, ProfileHeader, StacksWriter};
+use measure::Clock;
 use profile::Outcome;
 
 use crate::allocations::assert_sampled;
 use crate::child::Process;
-use crate::events::{needs_tracepoints, weight_of, while_doing};
+use crate::events::{attach, needs_tracepoints, weight_of, while_doing};
 use crate::refused;
 
 /// `holds.c`, waiting for what it is told.
@@ -86,6 +88,30 @@ fn another_program_holds_nothing_of_the_one_before() {
     let before: u64 = PAGES.iter().map(|(name, _)| weight_of(&mapped, name)).sum();
     assert_eq!((before, weight_of(&mapped, "after_exec")), (0, 7 * page));
     assert_eq!(weight_of(&allocated, "before_exec"), 0);
+}
+
+#[test]
+fn a_period_holds_what_was_taken_in_it() {
+    needs_tracepoints!("held::a_period_holds_what_was_taken_in_it");
+    let (mut child, folder) = holds();
+    let path = |name: &str| folder.path().join(name);
+    let mut sampler = attach(child.pid(), "mmap-held", &path("first")).unwrap();
+    sampler.start().unwrap();
+    child.tell("maps", "did");
+    let header = ProfileHeader::new(Clock.now(), 0);
+    let sink = StacksWriter::create(&path("second"), header).unwrap();
+    let ended = sampler.turn(Clock.now(), sink);
+    let first = ended.recv_timeout(Duration::from_secs(20)).unwrap();
+    child.tell("maps", "did");
+    let second = sampler.stop().unwrap();
+    assert!(first.samples > 0 && second.samples > 0);
+    let page = rustix::param::page_size() as u64;
+    for part in ["first", "second"] {
+        let held = Profile::open(path(part)).unwrap();
+        for (name, pages) in PAGES {
+            assert_eq!(weight_of(&held, name), pages * page, "{name} in the {part}");
+        }
+    }
 }
 
 /// How often `holds.c` allocates in each function.
