@@ -5,11 +5,13 @@ mod held_memory;
 
 use std::collections::HashMap;
 
+use self::held_memory::Unweighed;
 use archive::profile::{ErlangProcess, Footer, Sample, StacksWriter, Wait};
 use measure::{Nanos, Time};
 
 use crate::beam::ProcessId;
 use crate::events::{Event, Weight};
+use crate::held::HeldMemory;
 use crate::late_names::{Held, LateNames};
 use crate::record::{Address, Record, SampleRecord};
 use crate::stack_table::StackTable;
@@ -113,7 +115,7 @@ pub(crate) struct Converter {
     /// What holds for every part.
     standing: Vec<String>,
     /// What the process holds, where that is what samples weigh by.
-    held: Option<held_memory::Held>,
+    held: Option<HeldMemory<Unweighed>>,
 }
 
 impl Converter {
@@ -126,7 +128,7 @@ impl Converter {
     ) -> Self {
         Self {
             wakers: Wakers::of(subject.pid),
-            held: held_memory::of(&subject.event),
+            held: HeldMemory::of(&subject.event),
             subject,
             threads,
             unwinder,

@@ -4,12 +4,7 @@ use archive::profile::Sample;
 use measure::Time;
 
 use super::{Converter, Taken};
-use crate::events::Event;
-use crate::held::HeldMemory;
 use crate::unwind::Stack;
-
-/// What the process holds, each block by the sample of when it was taken.
-pub(super) type Held = HeldMemory<Unweighed>;
 
 /// A sample whose weight is known at the end, and its stack where that may get names until then.
 pub(super) struct Unweighed {
@@ -18,11 +13,6 @@ pub(super) struct Unweighed {
     unnamed: Option<Stack>,
     /// Bytes of its stack that were copied.
     copied: u64,
-}
-
-/// For an event whose samples weigh what is held.
-pub(super) fn of(event: &Event) -> Option<Held> {
-    HeldMemory::of(event)
 }
 
 impl Converter {

@@ -11,7 +11,7 @@ use crate::stack_copy::{Extent, MOST_BLOCKS, Transfer};
 
 /// Ranges of addresses, each of a block.
 #[derive(Debug, Default)]
-pub(super) struct AddressSpace {
+pub(super) struct MappedRanges {
     ranges: Ranges<Piece>,
     /// Where the heap that `brk` moves ends; `None` where that is not known.
     heap_end: Option<u64>,
@@ -42,7 +42,7 @@ impl Piece {
     }
 }
 
-impl AddressSpace {
+impl MappedRanges {
     /// Finds the end of the heap, where that is not known.
     pub(super) fn look_at(&mut self, pid: u32) {
         if self.heap_end.is_none() {
@@ -209,7 +209,7 @@ mod tests {
         for seed in seeds(500) {
             let mut random = Random::new(seed);
             let mut model: Model = vec![None; PAGES as usize];
-            let mut space = AddressSpace::default();
+            let mut space = MappedRanges::default();
             let mut blocks = Blocks::new(1_000);
             for number in 0..60 {
                 let step = some_step(&mut random, number, &mut model);
@@ -230,9 +230,9 @@ mod tests {
 
     /// The bytes held after these steps, each with its number.
     fn held(heap_end: Option<u64>, steps: &[Transfer]) -> Vec<(usize, u64)> {
-        let mut space = AddressSpace {
+        let mut space = MappedRanges {
             heap_end,
-            ..AddressSpace::default()
+            ..MappedRanges::default()
         };
         let mut blocks = Blocks::new(1_000);
         for (number, step) in steps.iter().enumerate() {
@@ -268,7 +268,7 @@ mod tests {
                 .flat_map(|&start| all.map(|length| Extent { start, length }))
         };
         for call in [0, 1, 2, 3, 4, 5, 6, u64::MAX] {
-            let mut space = AddressSpace::default();
+            let mut space = MappedRanges::default();
             let mut blocks = Blocks::new(10);
             for released in extents() {
                 for taken in extents() {

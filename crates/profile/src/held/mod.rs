@@ -5,7 +5,7 @@
 mod address_space;
 mod blocks;
 
-use self::address_space::AddressSpace;
+use self::address_space::MappedRanges;
 use self::blocks::Blocks;
 use crate::address_space::SystemCall;
 use crate::events::{Event, EventSource, Weight};
@@ -22,7 +22,7 @@ pub(crate) struct HeldMemory<T> {
 #[derive(Debug)]
 enum ToldBy {
     /// As ranges of addresses, of which any part can be given back.
-    Addresses(AddressSpace),
+    Addresses(MappedRanges),
     /// By their numbers.
     Numbers,
 }
@@ -31,7 +31,7 @@ impl<T> HeldMemory<T> {
     /// For an event whose samples weigh what is held.
     pub(crate) fn of(event: &Event) -> Option<Self> {
         let told_by = match event.source {
-            EventSource::AddressSpace => ToldBy::Addresses(AddressSpace::default()),
+            EventSource::AddressSpace => ToldBy::Addresses(MappedRanges::default()),
             _ => ToldBy::Numbers,
         };
         let blocks = Blocks::new(MOST_BLOCKS);
