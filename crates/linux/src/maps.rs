@@ -41,6 +41,25 @@ pub fn range_around(pid: u32, address: u64) -> Option<Range<u64>> {
     ranges.into_iter().find(|range| range.contains(&address))
 }
 
+/// Where a process has the code of the kernel's probes; empty where it has none.
+pub fn probe_code(pid: u32) -> Range<u64> {
+    let maps = maps(pid).unwrap_or_default().into_iter();
+    let mut own = maps.filter(|it| &*it.path == "[uprobes]");
+    own.next().map_or(0..0, |it| it.start..it.end)
+}
+
+/// Where the heap of a process ends, which the call `brk` moves; `None` where it has none.
+pub fn heap_end(pid: u32) -> Option<u64> {
+    let text = fs::read(format!("/proc/{pid}/maps")).ok()?;
+    heap_end_in(&String::from_utf8_lossy(&text))
+}
+
+fn heap_end_in(text: &str) -> Option<u64> {
+    let heap = text.lines().find(|line| line.ends_with(" [heap]"))?;
+    let (_, end) = heap.split_once(' ')?.0.split_once('-')?;
+    u64::from_str_radix(end, 16).ok()
+}
+
 fn parse_maps(text: &str) -> Vec<Mapping> {
     let mut maps: Vec<_> = text.lines().filter_map(parse_mapping).collect();
     maps.sort_by_key(|m| m.start);
@@ -115,6 +134,16 @@ ffff-10000 r-xp 00000000 00:00 0                          [vdso]";
             (0x7faf_1eaf_3000, 0x26000, 326_269)
         );
         assert!(maps[1].deleted && is_file(&maps[1]) && !is_file(&maps[0]) && !is_file(&maps[2]));
+    }
+
+    #[test]
+    fn the_heap_is_found_by_its_name() {
+        let text = "\
+1000-2000 rw-p 00000000 00:00 0                          /tmp/[heap] or so
+5581f000-55a21000 rw-p 00000000 00:00 0                          [heap]";
+        assert_eq!(heap_end_in(text), Some(0x55a2_1000));
+        assert_eq!(heap_end_in("x [heap]\n"), None);
+        assert_eq!(heap_end_in(""), None);
     }
 
     #[test]

@@ -21,6 +21,7 @@ const MOST_PROBES: usize = 64;
 pub(crate) struct Function {
     name: &'static str,
     size: Size,
+    answer: Answer,
 }
 
 /// Where a function's arguments say how many bytes are meant.
@@ -31,6 +32,14 @@ pub(crate) enum Size {
     Product,
     /// The second, unless the first is a null pointer: then the function hands on to `malloc`.
     Resize,
+}
+
+/// Where a function leaves the address of what it has allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Returned,
+    /// Where this argument points to; it returns 0 then.
+    Behind(Argument),
 }
 
 /// One of a function's first arguments.
@@ -48,14 +57,21 @@ pub(crate) static ALLOCATE: [Function; 6] = [
     function("realloc", Size::Resize),
     function("aligned_alloc", Size::Argument(Argument::Second)),
     function("memalign", Size::Argument(Argument::Second)),
-    function("posix_memalign", Size::Argument(Argument::Third)),
+    Function {
+        answer: Answer::Behind(Argument::First),
+        ..function("posix_memalign", Size::Argument(Argument::Third))
+    },
 ];
 
 /// What gives back. The size is never used.
 pub(crate) static FREE: [Function; 1] = [function("free", Size::Argument(Argument::First))];
 
 const fn function(name: &'static str, size: Size) -> Function {
-    Function { name, size }
+    Function {
+        name,
+        size,
+        answer: Answer::Returned,
+    }
 }
 
 /// A place in a file at which a program in the kernel runs.
@@ -65,6 +81,48 @@ pub(crate) struct Probe {
     pub(crate) path: CString,
     pub(crate) offset: u64,
     pub(crate) size: Size,
+    pub(crate) answer: Answer,
+    pub(crate) role: Role,
+}
+
+/// What the program is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Calls or bytes are counted where the function begins.
+    Counted,
+    /// What the function allocates is followed, from its beginning.
+    Begins,
+    /// The same, where it returns.
+    Returns,
+    /// What is followed is given back where the function begins.
+    Frees,
+}
+
+impl Probe {
+    /// Whether blocks are followed by it.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.role != Role::Counted
+    }
+
+    fn with(&self, role: Role) -> Self {
+        Self {
+            role,
+            ..self.clone()
+        }
+    }
+}
+
+/// Where a process allocates and gives back, so that what it allocates can be followed.
+///
+/// # Errors
+/// It has no such functions.
+pub(crate) fn find_followed(pid: u32) -> Result<Arc<[Probe]>, Error> {
+    let (allocate, free) = (find(pid, &ALLOCATE)?, find(pid, &FREE)?);
+    // They are switched on in this order: whatever begins is seen to return, and what is numbered to be given back.
+    let frees = free.iter().map(|it| it.with(Role::Frees));
+    let returns = allocate.iter().map(|it| it.with(Role::Returns));
+    let begins = allocate.iter().map(|it| it.with(Role::Begins));
+    Ok(frees.chain(returns).chain(begins).collect())
 }
 
 /// Where a process has these functions.
@@ -109,6 +167,8 @@ fn in_file(pid: u32, mapping: &Mapping, functions: &[Function]) -> Vec<Probe> {
             path: path.clone(),
             offset,
             size: function.size,
+            answer: function.answer,
+            role: Role::Counted,
         }));
     }
     probes

@@ -1,13 +1,17 @@
 //! The one way from records to a profile, whatever their source: threads get their names, stacks are
 //! unwound and named, samples go into the stacks file.
 
+mod held_memory;
+
 use std::collections::HashMap;
 
+use self::held_memory::Unweighed;
 use archive::profile::{ErlangProcess, Footer, Sample, StacksWriter, Wait};
 use measure::{Nanos, Time};
 
 use crate::beam::ProcessId;
 use crate::events::{Event, Weight};
+use crate::held::HeldMemory;
 use crate::late_names::{Held, LateNames};
 use crate::record::{Address, Record, SampleRecord};
 use crate::stack_table::StackTable;
@@ -110,6 +114,8 @@ pub(crate) struct Converter {
     ahead: Vec<(Stack, Taken)>,
     /// What holds for every part.
     standing: Vec<String>,
+    /// What the process holds, where that is what samples weigh by.
+    held: Option<HeldMemory<Unweighed>>,
 }
 
 impl Converter {
@@ -122,6 +128,7 @@ impl Converter {
     ) -> Self {
         Self {
             wakers: Wakers::of(subject.pid),
+            held: HeldMemory::of(&subject.event),
             subject,
             threads,
             unwinder,
@@ -297,8 +304,19 @@ impl Converter {
         self.stack = stack;
     }
 
-    /// Names a stack and writes the sample, or has it wait for names.
+    /// Writes a sample, or keeps it until it is known what is held of what was taken.
     fn keep(&mut self, stack: &Stack, taken: &Taken) {
+        if self.held.is_some() {
+            self.hold(stack, taken);
+        } else {
+            let (sample, is_unnamed) = self.named(stack, taken);
+            self.write(sample, taken.at, Some(stack).filter(|_| is_unnamed));
+            self.copied = self.copied.saturating_add(stack.copied);
+        }
+    }
+
+    /// Names a stack; the sample, and whether names are missing that may come.
+    fn named(&mut self, stack: &Stack, taken: &Taken) -> (Sample, bool) {
         let node = self.stacks.node(stack, taken.at, &mut self.sink);
         let sample = Sample {
             t: taken.at.since(self.origin).0,
@@ -311,13 +329,17 @@ impl Converter {
             process: stack.process.map(|process| self.process(process)),
             wait: taken.wait.as_ref().map(|wait| self.sink.wait(wait)),
         };
-        let late = self.late.as_mut().filter(|_| node.unnamed);
-        if !late.is_some_and(|late| late.hold(stack, taken.at, sample)) {
+        (sample, node.unnamed)
+    }
+
+    /// Writes a sample, or has it wait for names that its stack lacks.
+    fn write(&mut self, sample: Sample, at: Time, unnamed: Option<&Stack>) {
+        let late = self.late.as_mut().zip(unnamed);
+        if !late.is_some_and(|(late, stack)| late.hold(stack, at, sample)) {
             self.sink.sample(&sample);
         }
-        self.copied = self.copied.saturating_add(stack.copied);
         self.outcome.samples += 1;
-        self.weight = self.weight.saturating_add(taken.weight);
+        self.weight = self.weight.saturating_add(sample.weight);
     }
 
     /// What the sample that was unwound last weighs.
@@ -337,7 +359,7 @@ impl Converter {
             (Weight::One, _) => 1,
             (Weight::Blocked, _) | (Weight::Events, None) => sample.period,
             (_, Some(value)) => value,
-            (Weight::Calls | Weight::Requested, None) => 0,
+            (Weight::Held | Weight::Calls | Weight::Requested, None) => 0,
             (Weight::Field(_), None) => {
                 let field = self.subject.field;
                 field.and_then(|it| it.value(sample.rest)).unwrap_or(0)
@@ -400,6 +422,7 @@ impl Converter {
 
     /// Ends the file.
     pub(crate) fn finish(mut self, part: Part) -> Outcome {
+        self.write_held_memory();
         if let Some(mut late) = self.late.take() {
             if let Err(why) = late.end() {
                 self.note_unnamed(&why);
@@ -416,6 +439,7 @@ impl Converter {
 
     /// Ends the file, and begins another with the samples that belong to it.
     pub(crate) fn turn(&mut self, part: Part, sink: StacksWriter) -> Outcome {
+        self.write_held_memory();
         if let Some(mut late) = self.late.take() {
             self.write_held(late.release());
             self.late = Some(late);

@@ -35,6 +35,10 @@ pub(crate) enum EventSource {
     Allocations,
     /// The beginnings of functions that give memory back.
     Frees,
+    /// Both, and the ends of functions that allocate.
+    Blocks,
+    /// The calls by which the process takes address space, and gives it back.
+    AddressSpace,
 }
 
 /// How many of the events become samples.
@@ -63,6 +67,8 @@ pub(crate) enum Weight {
     Requested,
     /// Nanoseconds until the thread ran again.
     Blocked,
+    /// Bytes of what was taken that are held at the end.
+    Held,
 }
 
 impl PartialEq for Event {
@@ -86,7 +92,7 @@ const ON_CPU: Event = row(
 );
 
 /// All events that have a name of their own, the usual one first. Any tracepoint is one more.
-pub static EVENTS: [Event; 14] = [
+pub static EVENTS: [Event; 16] = [
     ON_CPU,
     row(
         "off-cpu",
@@ -128,6 +134,15 @@ pub static EVENTS: [Event; 14] = [
         "bytes",
         Weight::Field("len"),
     ),
+    row(
+        "mmap-held",
+        "syscalls:sys_exit_mmap",
+        "bytes",
+        EventKind::Memory,
+        EventSource::AddressSpace,
+        Pace::Each,
+        Weight::Held,
+    ),
     called("munmap", "syscalls:sys_enter_munmap", "calls", Weight::One),
     called(
         "munmap-bytes",
@@ -150,6 +165,15 @@ pub static EVENTS: [Event; 14] = [
         EventSource::Allocations,
         Pace::OneIn(ONE_IN_BYTES),
         Weight::Requested,
+    ),
+    row(
+        "malloc-held",
+        "uprobe:malloc",
+        "bytes",
+        EventKind::Memory,
+        EventSource::Blocks,
+        Pace::OneIn(ONE_IN_BYTES),
+        Weight::Held,
     ),
     allocation("free", "uprobe:free", EventSource::Frees, ONE_IN_CALLS),
 ];
@@ -294,7 +318,7 @@ impl Event {
             .unwrap_or_default()
     }
 
-    /// Whether it is the beginning of a system call, where the kernel's functions are those that take the sample.
+    /// Whether it is a system call, where the kernel's functions are those that take the sample.
     pub(crate) fn is_system_call(&self) -> bool {
         self.kernel_name.starts_with("syscalls:")
     }

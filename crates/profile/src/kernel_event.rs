@@ -5,6 +5,7 @@ use std::sync::Arc;
 use perf_event_open_sys::bindings as b;
 
 use crate::Error;
+use crate::address_space::{self, SystemCall};
 use crate::allocators::{self, Probe};
 use crate::events::{Event, EventSource, Weight};
 use crate::tracepoint::{Field, Tracepoint};
@@ -18,6 +19,8 @@ pub(crate) enum KernelEvent {
     Tracepoint(Tracepoint),
     /// Places in the process's code.
     Probes(Probes),
+    /// The ends of calls for address space.
+    Calls(Arc<[(SystemCall, Tracepoint)]>),
 }
 
 /// Places in a process's code, and what is counted there.
@@ -28,6 +31,8 @@ pub(crate) struct Probes {
     pub(crate) by_bytes: bool,
     /// Calls or bytes that a sample stands for.
     pub(crate) one_in: u32,
+    /// Where the kernel tells that the process has another program, if that matters and the kernel shows it.
+    pub(crate) exec: Option<Tracepoint>,
 }
 
 impl KernelEvent {
@@ -40,12 +45,15 @@ impl KernelEvent {
             Weight::Field(name) => Some(name),
             _ => None,
         };
-        let probes = |functions| {
-            let places = allocators::find(pid, functions)?;
+        let probes = |places: Result<Arc<[Probe]>, Error>| {
             Ok(Self::Probes(Probes {
-                places,
+                places: places?,
                 by_bytes: event.weight == Weight::Requested,
                 one_in: event.one_in(),
+                exec: match event.weight {
+                    Weight::Held => address_space::exec().ok(),
+                    _ => None,
+                },
             }))
         };
         match event.source {
@@ -53,8 +61,10 @@ impl KernelEvent {
             EventSource::Tracepoint => {
                 Tracepoint::find(&event.kernel_name, field).map(Self::Tracepoint)
             }
-            EventSource::Allocations => probes(&allocators::ALLOCATE),
-            EventSource::Frees => probes(&allocators::FREE),
+            EventSource::Allocations => probes(allocators::find(pid, &allocators::ALLOCATE)),
+            EventSource::Frees => probes(allocators::find(pid, &allocators::FREE)),
+            EventSource::Blocks => probes(allocators::find_followed(pid)),
+            EventSource::AddressSpace => address_space::find().map(Self::Calls),
         }
     }
 
@@ -65,7 +75,7 @@ impl KernelEvent {
 
     /// Whether only the copier's program can take it.
     pub(crate) const fn needs_program(&self) -> bool {
-        matches!(self, Self::Probes(_))
+        matches!(self, Self::Probes(_) | Self::Calls(_))
     }
 
     /// `perf_event_attr.type` and `perf_event_attr.config` of what is opened on each thread.
@@ -73,14 +83,16 @@ impl KernelEvent {
         match self {
             Self::Software(number) => (b::PERF_TYPE_SOFTWARE, *number as u64),
             Self::Tracepoint(tracepoint) => (b::PERF_TYPE_TRACEPOINT, tracepoint.number),
-            Self::Probes(_) => (b::PERF_TYPE_SOFTWARE, b::PERF_COUNT_SW_DUMMY as u64),
+            Self::Probes(_) | Self::Calls(_) => {
+                (b::PERF_TYPE_SOFTWARE, b::PERF_COUNT_SW_DUMMY as u64)
+            }
         }
     }
 
     /// The field that its samples weigh by.
     pub(crate) const fn field(&self) -> Option<Field> {
         match self {
-            Self::Software(_) | Self::Probes(_) => None,
+            Self::Software(_) | Self::Probes(_) | Self::Calls(_) => None,
             Self::Tracepoint(tracepoint) => tracepoint.field,
         }
     }

@@ -12,18 +12,22 @@
 //! of the workspace with `unsafe` code, all of it in the modules `source::perf::sys` and
 //! `stack_copy::sys`.
 
+mod address_space;
 mod allocators;
 mod beam;
 mod converter;
 mod error;
 mod events;
+mod held;
 mod jvm;
 mod kernel_event;
+mod kernel_types;
 mod late_names;
 mod mappings;
 mod memory;
 mod options;
 mod perf_data;
+mod ranges;
 mod record;
 mod roots;
 mod sampler;

@@ -1,91 +1,50 @@
 //! What a process has mapped where.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 
 use linux::maps::Mapping;
 
-/// Mappings by address, none over another.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Mappings(BTreeMap<u64, Mapping>);
+use crate::ranges::{Ranged, Ranges};
 
-impl Mappings {
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
+/// Mappings by address; the last one of an address counts.
+pub(crate) type Mappings = Ranges<Mapping>;
+
+impl Ranged for Mapping {
+    fn range(&self) -> Range<u64> {
+        self.start..self.end
     }
 
-    /// What is mapped at an address.
-    pub(crate) fn at(&self, address: u64) -> Option<&Mapping> {
-        let (_, mapping) = self.0.range(..=address).next_back()?;
-        (address < mapping.end).then_some(mapping)
-    }
-
-    /// Adds a mapping, which takes the place of what was there.
-    pub(crate) fn insert(&mut self, mapping: Mapping) {
-        self.cut(mapping.start, mapping.end);
-        self.0.insert(mapping.start, mapping);
-    }
-
-    /// Cuts `start..end` out of what is mapped.
-    fn cut(&mut self, start: u64, end: u64) {
-        let before = self.0.range(..start).next_back();
-        let first = before.filter(|(_, it)| it.end > start).map(|(at, _)| *at);
-        let inside = self.0.range(start..end).map(|(at, _)| *at);
-        let overlapping: Vec<u64> = first.into_iter().chain(inside).collect();
-        for at in overlapping {
-            let Some(old) = self.0.remove(&at) else {
-                continue;
-            };
-            if old.start < start {
-                let mut left = old.clone();
-                left.end = start;
-                self.0.insert(left.start, left);
-            }
-            if old.end > end {
-                let mut right = old;
-                right.offset = right.offset.wrapping_add(end - right.start);
-                right.start = end;
-                self.0.insert(end, right);
-            }
+    fn part(&self, range: Range<u64>) -> Self {
+        Self {
+            start: range.start,
+            end: range.end,
+            offset: self.offset.wrapping_add(range.start - self.start),
+            ..self.clone()
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use testkit::Random;
-
     use super::*;
 
-    /// Against a plain model: for each address the last mapping over it.
     #[test]
-    fn the_last_mapping_of_an_address_counts() {
-        for seed in 0..300 {
-            let mut random = Random::new(seed);
-            let mut mappings = Mappings::default();
-            let mut model: Vec<Option<(usize, u64)>> = vec![None; 64];
-            for number in 0..40 {
-                let start = random.below(60);
-                let end = start + 1 + random.below(64 - start - 1);
-                mappings.insert(Mapping {
-                    start,
-                    end,
-                    offset: 1_000,
-                    inode: 0,
-                    path: number.to_string().into(),
-                    deleted: false,
-                });
-                for address in start..end {
-                    model[address as usize] = Some((number, 1_000 + address - start));
-                }
-                for (address, wanted) in (0..).zip(&model) {
-                    let found = mappings.at(address).map(|it| {
-                        let number: usize = it.path.parse().unwrap();
-                        (number, it.offset + address - it.start)
-                    });
-                    assert_eq!(found, *wanted, "seed {seed}, address {address}");
-                }
-            }
-            assert!(mappings.len() <= 64);
+    fn what_is_left_of_a_mapping_begins_further_inside_its_file() {
+        let mapping = |start, end, offset, path: &str| Mapping {
+            start,
+            end,
+            offset,
+            inode: 0,
+            path: path.into(),
+            deleted: false,
+        };
+        let mut mappings = Mappings::default();
+        mappings.insert(mapping(10, 50, 1_000, "old"));
+        mappings.insert(mapping(20, 30, 7, "new"));
+        let left = [(10, 20, 1_000), (20, 30, 7), (30, 50, 1_020)];
+        for (start, end, offset) in left {
+            let found = mappings.at(start).unwrap();
+            assert_eq!((found.start, found.end, found.offset), (start, end, offset));
         }
     }
 }

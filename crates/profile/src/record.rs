@@ -114,6 +114,7 @@ pub(crate) struct KeptSample {
     pub(crate) id: u64,
     pid: u32,
     cpu: u32,
+    period: u64,
     chain: Box<[u8]>,
     rest: Box<[u8]>,
 }
@@ -127,6 +128,7 @@ impl SampleRecord<'_> {
             id: self.id,
             pid: self.pid,
             cpu: self.cpu,
+            period: self.period,
             chain: self.chain.0.into(),
             rest: self.rest.into(),
         }
@@ -163,18 +165,28 @@ impl KeptWakeUp {
 }
 
 impl KeptSample {
-    /// The sample as a time off CPU.
-    pub(crate) fn at<'s>(&'s self, time: u64, period: u64, ended: Ended<'s>) -> SampleRecord<'s> {
+    /// The sample as it was.
+    pub(crate) fn get(&self) -> SampleRecord<'_> {
         SampleRecord {
             pid: self.pid,
             tid: self.tid,
-            time,
+            time: self.time,
             id: self.id,
             cpu: self.cpu,
-            period,
+            period: self.period,
             chain: Chain(&self.chain),
-            ended: Some(ended),
+            ended: None,
             rest: &self.rest,
+        }
+    }
+
+    /// The sample as a time off CPU.
+    pub(crate) fn at<'s>(&'s self, time: u64, period: u64, ended: Ended<'s>) -> SampleRecord<'s> {
+        SampleRecord {
+            time,
+            period,
+            ended: Some(ended),
+            ..self.get()
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::late_names::LateNames;
 use crate::options::Options;
 use crate::source::SampleSource;
 use crate::source::blocked::{BlockedTimes, Wakings};
+use crate::source::in_order::SamplesInOrder;
 use crate::source::perf::{self, Capabilities, PerfEvents, permission};
 use crate::stack_copy::WakeUps;
 use crate::stack_table::StackTable;
@@ -132,6 +133,7 @@ impl Sampler {
                 let alive = move || threads::ids(pid).into_iter().collect();
                 Box::new(BlockedTimes::new(opened.rings, least, wakings, alive))
             }
+            Weight::Held => Box::new(SamplesInOrder::of(opened.rings)),
             Weight::One | Weight::Events | Weight::Field(_) | Weight::Calls | Weight::Requested => {
                 Box::new(opened.rings)
             }
@@ -176,9 +178,10 @@ impl Sampler {
     /// The kernel refuses.
     pub fn start(&mut self) -> Result<(), Error> {
         let state = std::mem::replace(&mut self.state, SamplerState::Done);
-        let SamplerState::Attached(worker) = state else {
+        let SamplerState::Attached(mut worker) = state else {
             return Ok(());
         };
+        worker.converter.look_at_memory();
         let from = Clock.now();
         let process_cpu = linux::cpu_time(self.pid);
         let enabled = self.events.enable();

@@ -148,7 +148,8 @@ where
 pub(super) fn no_samples(profile: &str, event: EventKind) -> Failure {
     let why = match event {
         EventKind::OnCpu => "the process used no CPU",
-        EventKind::OffCpu | EventKind::Memory | EventKind::Other => "the event did not happen",
+        EventKind::Memory => "the event did not happen, or nothing of what it took is held",
+        EventKind::OffCpu | EventKind::Other => "the event did not happen",
     };
     Failure::failed(
         format!("{profile} has no samples: {why} while it was sampled"),

@@ -196,6 +196,7 @@ impl Processes {
             native: MemoryCopy {
                 start: sp,
                 bytes: stack,
+                ..MemoryCopy::default()
             },
             ..StackCopy::default()
         };

@@ -9,15 +9,15 @@
 //! Each weighs its nanoseconds. A thread that is preempted waits for a processor all the time: a record says so, and
 //! then what might wake it does not count.
 //!
-//! The two may lie in rings of different processors, which are fetched one after another. So all of them wait
-//! until every ring has been fetched once more, and are taken in the order of time then.
+//! The two may lie in rings of different processors; they are taken in the order of time.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::os::fd::BorrowedFd;
 
 use measure::{Clock, Nanos, Time};
 use rustix::event::Timespec;
 
+use super::in_order::InOrder;
 use super::{Damaged, SampleSource};
 use crate::record::{Ended, KeptSample, KeptWakeUp, Record, Runs, SampleRecord};
 use crate::stack_copy::Numbering;
@@ -46,14 +46,11 @@ enum Step {
 pub(crate) struct BlockedTimes<S> {
     switches: S,
     wakings: Wakings,
-    /// By instant, in the order of arrival and thread.
-    waiting: BTreeMap<(u64, u64), (u32, Step)>,
-    arrived: u64,
+    /// Each with its thread.
+    waiting: InOrder<(u32, Step)>,
     pairs: Pairs,
     /// The threads that live, by the system's own list.
     alive: Box<dyn Fn() -> HashSet<u32> + Send>,
-    /// When the rings were last fetched: all that is older has come.
-    fetched: u64,
 }
 
 /// Which samples are wake-ups.
@@ -110,8 +107,7 @@ impl<S: SampleSource> BlockedTimes<S> {
         Self {
             switches,
             wakings,
-            waiting: BTreeMap::new(),
-            arrived: 0,
+            waiting: InOrder::new(),
             pairs: Pairs {
                 blocked: HashMap::new(),
                 early: HashMap::new(),
@@ -121,14 +117,12 @@ impl<S: SampleSource> BlockedTimes<S> {
                 endless: 0,
             },
             alive: Box::new(alive),
-            fetched: 0,
         }
     }
 
     /// Takes the steps before an instant.
     fn take_until(&mut self, until: u64, take: &mut dyn FnMut(&Record<'_>)) {
-        let later = self.waiting.split_off(&(until, 0));
-        for ((time, _), (tid, step)) in std::mem::replace(&mut self.waiting, later) {
+        for (time, (tid, step)) in self.waiting.until(until) {
             self.pairs.step(tid, time, step, take);
         }
     }
@@ -269,11 +263,8 @@ impl<S: SampleSource> SampleSource for BlockedTimes<S> {
 
     fn fetch(&mut self, take: &mut dyn FnMut(&Record<'_>)) -> Result<(), Damaged> {
         let begun = Clock.now().0;
-        let (waiting, arrived, wakings) = (&mut self.waiting, &mut self.arrived, &self.wakings);
-        let mut put = |time: u64, tid: u32, step: Step| {
-            *arrived += 1;
-            waiting.insert((time, *arrived), (tid, step));
-        };
+        let (waiting, wakings) = (&mut self.waiting, &self.wakings);
+        let mut put = |time: u64, tid: u32, step: Step| waiting.put(time, (tid, step));
         let fetched = self.switches.fetch(&mut |record| match record {
             Record::Sample(sample) => {
                 if let Some((tid, step)) = wakings.step(sample) {
@@ -293,8 +284,9 @@ impl<S: SampleSource> SampleSource for BlockedTimes<S> {
                 take(other);
             }
         });
-        self.take_until(self.fetched, take);
-        self.fetched = begun;
+        for (time, (tid, step)) in self.waiting.settled(begun) {
+            self.pairs.step(tid, time, step, take);
+        }
         fetched
     }
 

@@ -1,6 +1,7 @@
 //! Where samples come from.
 
 pub(crate) mod blocked;
+pub(crate) mod in_order;
 pub(crate) mod perf;
 
 use std::os::fd::BorrowedFd;

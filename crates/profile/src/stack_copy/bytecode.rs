@@ -47,6 +47,7 @@ pub(super) enum Condition {
 pub(super) enum Helper {
     MapLookup = 1,
     MapUpdate = 2,
+    MapDelete = 3,
     Random = 7,
     ProcessorId = 8,
     PidTgid = 14,

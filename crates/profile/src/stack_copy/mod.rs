@@ -8,6 +8,7 @@
 
 mod bytecode;
 mod chance;
+mod following;
 mod namespace;
 mod program;
 mod record;
@@ -19,14 +20,18 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use self::chance::Chance;
+use self::following::Following;
 use self::namespace::PidNamespace;
-use self::program::Trigger;
-use self::sys::{Map, MapKind, Program, ProgramKind};
-use crate::allocators::Probe;
+use self::program::{Followed, Trigger};
+use self::sys::{Map, MapKind, Program};
+use crate::address_space::SystemCall;
+use crate::allocators::{Probe, Role};
 use crate::beam::ProcessLayout;
 use crate::kernel_event::KernelEvent;
+use crate::kernel_types::ReplacedReturns;
 
-pub(crate) use record::{MemoryCopy, StackCopy};
+pub(crate) use following::MOST_BLOCKS;
+pub(crate) use record::{Extent, MemoryCopy, StackCopy, Transfer};
 pub(crate) use wake_ups::{Numbering, WakeUps};
 
 /// What `bpftool prog` shows.
@@ -65,6 +70,10 @@ struct Maps {
     output: Map,
     /// What decides which calls become samples, where not each event is one.
     chance: Option<Chance>,
+    /// What is known of an allocator's blocks, where they are followed.
+    following: Option<Following>,
+    /// How to find return addresses that the kernel has replaced.
+    returns: Option<ReplacedReturns>,
 }
 
 /// The program, loaded.
@@ -90,41 +99,82 @@ impl StackCopier {
         process: Option<&ProcessLayout>,
         wake_ups: Option<&WakeUps>,
     ) -> io::Result<Self> {
+        let load = |returns| Self::load_with(returns, pid, cpus, event, process, wake_ups);
+        let returns = ReplacedReturns::of_kernel();
+        // A kernel may have reasons not to let its structures be read.
+        load(returns).or_else(|error| returns.map_or(Err(error), |_| load(None)))
+    }
+
+    fn load_with(
+        returns: Option<ReplacedReturns>,
+        pid: u32,
+        cpus: u32,
+        event: &KernelEvent,
+        process: Option<&ProcessLayout>,
+        wake_ups: Option<&WakeUps>,
+    ) -> io::Result<Self> {
         if !cfg!(target_arch = "x86_64") {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        let one_in = match event {
-            KernelEvent::Probes(probes) => Some(probes.one_in),
-            KernelEvent::Software(_) | KernelEvent::Tracepoint(_) => None,
+        let probes = match event {
+            KernelEvent::Probes(probes) => Some(probes),
+            KernelEvent::Software(_) | KernelEvent::Tracepoint(_) | KernelEvent::Calls(_) => None,
         };
+        let chance = probes.map(|it| Chance::new(it.one_in, cpus));
+        let followed = probes.filter(|it| it.places.iter().any(Probe::is_followed));
         let maps = Maps {
-            chance: one_in.map(|it| Chance::new(it, cpus)).transpose()?,
+            chance: chance.transpose()?,
+            following: followed.map(|_| Following::new()).transpose()?,
+            returns,
             scratch: Map::new(MapKind::Array, record::LARGEST, cpus)?,
             threads: Map::new(MapKind::Hash, thread::SIZE, THREADS)?,
             output: Map::new(MapKind::PerfEventArray, size_of::<u32>(), cpus)?,
         };
         let namespace = PidNamespace::of(pid);
-        let (kind, triggers) = match event {
-            KernelEvent::Software(_) => (ProgramKind::PerfEvent, vec![Trigger::Event]),
+        // Its number as programs know it that run in whatever thread comes by.
+        let number = || {
+            let number = namespace.map_or(Some(pid), |_| namespace::number_inside(pid));
+            number.ok_or(io::ErrorKind::NotFound)
+        };
+        let triggers = match event {
+            KernelEvent::Software(_) => vec![Trigger::Event],
             KernelEvent::Tracepoint(tracepoint) => {
-                let number = namespace.map_or(Some(pid), |_| namespace::number_inside(pid));
-                let process = number.ok_or(io::ErrorKind::NotFound)?;
+                let process = number()?;
                 let field = tracepoint.field;
                 let trigger = Trigger::Tracepoint { process, field };
-                (ProgramKind::Tracepoint, vec![trigger])
+                vec![trigger]
             }
             KernelEvent::Probes(probes) => {
                 let by_bytes = probes.by_bytes;
-                let function = |it: &Probe| Trigger::Function {
-                    size: it.size,
-                    by_bytes,
+                let function = |it: &Probe| match it.role {
+                    Role::Counted => Trigger::Function {
+                        size: it.size,
+                        by_bytes,
+                    },
+                    Role::Begins => Trigger::Followed(Followed::Begins {
+                        size: it.size,
+                        answer: it.answer,
+                    }),
+                    Role::Returns => Trigger::Followed(Followed::Returns),
+                    Role::Frees => Trigger::Followed(Followed::Frees),
                 };
                 let triggers = probes.places.iter().map(function);
-                (ProgramKind::Probe, triggers.collect())
+                let call = SystemCall::Exec;
+                let exec = probes.exec.map(|_| {
+                    let process = number()?;
+                    Ok::<_, io::Error>(Trigger::Call { process, call })
+                });
+                triggers.chain(exec.transpose()?).collect()
+            }
+            KernelEvent::Calls(calls) => {
+                let process = number()?;
+                let trigger = |&(call, _): &_| Trigger::Call { process, call };
+                calls.iter().map(trigger).collect()
             }
         };
         let programs = triggers.into_iter().map(|trigger| {
             let threads = wake_ups.map(WakeUps::threads);
+            let kind = trigger.kind();
             let code = program::program(&maps, trigger, threads, process, namespace);
             let code = code.ok_or(io::ErrorKind::InvalidData)?;
             Program::load(kind, &code, NAME)
@@ -165,6 +215,7 @@ impl StackCopier {
 #[cfg(test)]
 mod tests {
     use crate::allocators;
+    use crate::events::Event;
     use crate::kernel_event::Probes;
     use crate::tracepoint::{Field, Tracepoint};
 
@@ -186,11 +237,33 @@ mod tests {
                 places: places.unwrap(),
                 by_bytes,
                 one_in: 100,
+                exec: None,
             })
         };
         let software = KernelEvent::Software(0);
         let (calls, bytes) = (probes(false), probes(true));
-        let events = [software, tracepoint(None), short, long, calls, bytes];
+        let number = |call| {
+            (
+                SystemCall::of(call).unwrap(),
+                Tracepoint {
+                    number: 1,
+                    field: None,
+                },
+            )
+        };
+        let space = KernelEvent::Calls((1..=5).map(number).collect());
+        let held = KernelEvent::of(&Event::named("malloc-held").unwrap(), std::process::id());
+        let held = held.unwrap();
+        let events = [
+            software,
+            tracepoint(None),
+            short,
+            long,
+            calls,
+            bytes,
+            space,
+            held,
+        ];
         let with = |process| events.iter().map(move |event| (process, event));
         let wake_ups = WakeUps::load(std::process::id()).ok();
         for (process, event) in with(None).chain(with(Some(&layout))) {

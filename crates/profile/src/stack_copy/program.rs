@@ -5,17 +5,22 @@
 //! writes one record into the ring of its processor, in place of the kernel's own. Only the record's own time, thread,
 //! processor and kernel frames come from the kernel.
 
+mod calls;
+mod chosen;
+mod following;
+
 use super::bytecode::Operand::{In, Value};
 use super::bytecode::{
     Bytecode, Condition, Helper, Label, Operand, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, Register,
     STACK,
 };
-use super::chance::{self, state};
+use super::chance::state;
 use super::record::{LARGEST_ERLANG, LARGEST_NATIVE, offset};
-use super::sys::Map;
+use super::sys::{Map, ProgramKind};
 use super::threads::{KEY, enter, lookup, numbers};
 use super::{Maps, PidNamespace, thread};
-use crate::allocators::{Argument, Size};
+use crate::address_space::SystemCall;
+use crate::allocators::{Answer, Argument, Size};
 use crate::beam::{self, ProcessLayout};
 use crate::tracepoint::Field;
 
@@ -71,6 +76,12 @@ pub(super) enum Trigger {
         /// What its samples weigh by.
         field: Option<Field>,
     },
+    /// The end of a call for address space, whoever comes by.
+    Call {
+        /// As above.
+        process: u32,
+        call: SystemCall,
+    },
     /// The beginning of a function of the process's.
     Function {
         /// How it says how many bytes it is asked for.
@@ -78,6 +89,50 @@ pub(super) enum Trigger {
         /// Bytes are counted, rather than calls.
         by_bytes: bool,
     },
+    /// A function of the process's whose blocks are followed.
+    Followed(Followed),
+}
+
+/// What such a function does.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Followed {
+    /// It begins to allocate.
+    Begins { size: Size, answer: Answer },
+    /// It has allocated.
+    Returns,
+    /// It begins to give back.
+    Frees,
+}
+
+impl Trigger {
+    /// What the kernel calls such a program.
+    pub(super) const fn kind(self) -> ProgramKind {
+        match self {
+            Self::Event => ProgramKind::PerfEvent,
+            Self::Tracepoint { .. } | Self::Call { .. } => ProgramKind::Tracepoint,
+            Self::Function { .. } | Self::Followed(_) => ProgramKind::Probe,
+        }
+    }
+
+    /// Whether the record needs the thread's stack.
+    const fn needs_stack(self) -> bool {
+        match self {
+            Self::Call { call, .. } => !call.only_gives_back(),
+            Self::Event | Self::Tracepoint { .. } | Self::Function { .. } | Self::Followed(_) => {
+                true
+            }
+        }
+    }
+
+    /// Whether it runs whatever thread comes by.
+    const fn is_of_all(self) -> bool {
+        matches!(self, Self::Tracepoint { .. } | Self::Call { .. })
+    }
+
+    /// Whether it is a place in the process's code, where threads may take turns in the middle of a record.
+    const fn is_in_code(self) -> bool {
+        matches!(self, Self::Function { .. } | Self::Followed(_))
+    }
 }
 
 /// Where a function has its first arguments in `struct pt_regs` of x86-64.
@@ -88,9 +143,6 @@ const fn register_of(argument: Argument) -> i16 {
         Argument::Third => 96,
     }
 }
-
-/// Nobody has that much memory (2 to this power): the call will fail.
-const MOST_BYTES_BITS: u32 = 47;
 
 /// Throughout: R6 the program's argument, R7 the record, R8 the stack pointer, then the length of the
 /// native copy, R9 what is known of the thread, then the length of the Erlang copy.
@@ -137,16 +189,29 @@ pub(super) fn program(
                 enter(&mut writer.code, threads, namespace, ENTERED);
             }
         }
-        Trigger::Tracepoint { process, .. } => writer.only(process),
+        Trigger::Tracepoint { process, .. } | Trigger::Call { process, .. } => writer.only(process),
         Trigger::Function { size, by_bytes } => writer.choose(size, by_bytes)?,
+        Trigger::Followed(Followed::Returns) => writer.returns()?,
+        Trigger::Followed(Followed::Begins { size, answer }) => {
+            writer.begins(size, answer)?;
+            return writer.code.finish();
+        }
+        Trigger::Followed(Followed::Frees) => {
+            writer.frees()?;
+            return writer.code.finish();
+        }
     }
     writer.begin();
-    writer.thread();
-    if let Some(process) = process {
-        writer.erlang_bounds(process);
+    if trigger.needs_stack() {
+        writer.thread();
+        if let Some(process) = process {
+            writer.erlang_bounds(process);
+        }
+        writer.native_stack();
+        writer.erlang_stack();
+    } else {
+        writer.no_stack();
     }
-    writer.native_stack();
-    writer.erlang_stack();
     writer.output();
     writer.code.finish()
 }
@@ -162,6 +227,17 @@ impl Writer<'_> {
         code.jump_if(R0, Condition::Equal, Value(0), self.plain);
         code.set(R7, In(R0));
         code.call(Helper::CurrentTask);
+        if let Some(returns) = self.maps.returns {
+            code.load(R1, R0, returns.utask);
+            code.load(R1, R1, returns.return_instances);
+            for at in [offset::REPLACED, offset::REPLACED_BEFORE] {
+                code.load(R2, R1, returns.stack);
+                code.store(R7, at, In(R2));
+                code.load(R2, R1, returns.orig_ret_vaddr);
+                code.store(R7, at + 8, In(R2));
+                code.load(R1, R1, returns.next);
+            }
+        }
         code.set(R1, In(R0));
         code.call(Helper::TaskRegisters);
         for (from, to) in REGISTERS {
@@ -182,6 +258,8 @@ impl Writer<'_> {
         let value = match self.trigger {
             Trigger::Event => Some((SAMPLE_PERIOD, 8)),
             Trigger::Tracepoint { field, .. } => field.map(|it| (it.offset, it.size)),
+            Trigger::Call { call, .. } => return self.transfer(call),
+            Trigger::Followed(_) => return self.numbers_of_blocks(),
             Trigger::Function { .. } => {
                 code.load(R1, STACK, STANDS_FOR);
                 return code.store(R7, offset::VALUE, In(R1));
@@ -193,67 +271,6 @@ impl Writer<'_> {
             Some((offset, _)) => code.load(R1, R6, offset),
         }
         code.store(R7, offset::VALUE, In(R1));
-    }
-
-    /// Goes on where the call becomes a sample.
-    fn choose(&mut self, size: Size, by_bytes: bool) -> Option<()> {
-        let chance = self.maps.chance.as_ref()?;
-        self.requested(size, by_bytes);
-        let (code, passed) = (&mut self.code, self.passed);
-        code.call(Helper::ProcessorId);
-        code.store_u32(STACK, KEY, R0);
-        lookup(code, chance.states.raw());
-        code.jump_if(R0, Condition::Equal, Value(0), passed);
-        code.set(R9, In(R0));
-        code.set(R1, Value(0));
-        code.subtract(R1, In(R8));
-        code.fetch_and_add(R9, state::LEFT, R1);
-        code.jump_if(R1, Condition::Greater, In(R8), passed);
-        // What was asked for beyond, and the mean.
-        code.subtract(R8, In(R1));
-        code.add(R8, Value(chance.one_in.cast_signed()));
-        if chance.one_in <= 1 {
-            code.set(R8, Value(1));
-        }
-        code.store(STACK, STANDS_FOR, In(R8));
-        code.call(Helper::Random);
-        code.and(R0, Value(chance::DRAWS.cast_signed() - 1));
-        code.store_u32(STACK, KEY, R0);
-        lookup(code, chance.draws.raw());
-        code.jump_if(R0, Condition::Equal, Value(0), passed);
-        code.load(R1, R0, 0);
-        code.store(R9, state::LEFT, In(R1));
-        code.set(R1, Value(1));
-        code.exchange(R9, state::BUSY, R1);
-        code.jump_if(R1, Condition::NotEqual, Value(0), passed);
-        code.store(STACK, STATE, In(R9));
-        Some(())
-    }
-
-    /// R8 becomes the bytes that the function is asked for, or 1.
-    fn requested(&mut self, size: Size, by_bytes: bool) {
-        let [fits, passed] = [self.code.label(), self.passed];
-        let code = &mut self.code;
-        if size == Size::Resize {
-            code.load(R1, R6, register_of(Argument::First));
-            code.jump_if(R1, Condition::Equal, Value(0), passed);
-        }
-        if !by_bytes {
-            return code.set(R8, Value(1));
-        }
-        match size {
-            Size::Resize => code.load(R8, R6, register_of(Argument::Second)),
-            Size::Argument(argument) => code.load(R8, R6, register_of(argument)),
-            Size::Product => {
-                code.load(R8, R6, register_of(Argument::First));
-                code.load(R1, R6, register_of(Argument::Second));
-                code.multiply(R8, In(R1));
-            }
-        }
-        code.set_u64(R1, 1 << MOST_BYTES_BITS);
-        code.jump_if(R8, Condition::Below, In(R1), fits);
-        code.jump(passed);
-        code.place(fits);
     }
 
     /// Leaves the threads of other processes alone.
@@ -268,10 +285,7 @@ impl Writer<'_> {
     /// Puts the numbers of the thread and its process on the stack, as the process's own namespace has them.
     fn numbers(&mut self) {
         // A thread of another namespace, where numbers mean others.
-        let elsewhere = match self.trigger {
-            Trigger::Tracepoint { .. } => Some(self.plain),
-            Trigger::Event | Trigger::Function { .. } => None,
-        };
+        let elsewhere = self.trigger.is_of_all().then_some(self.plain);
         numbers(&mut self.code, self.namespace, elsewhere);
     }
 
@@ -418,16 +432,13 @@ impl Writer<'_> {
             code.jump_if(R0, Condition::Equal, Value(refusal), self.plain);
         }
         // A tracepoint's answer holds for all who look at it, other profilers too.
-        code.exit(match self.trigger {
-            Trigger::Event | Trigger::Function { .. } => 0,
-            Trigger::Tracepoint { .. } => 1,
-        });
+        code.exit(self.trigger.is_of_all().into());
         code.place(self.plain);
         self.release();
         let code = &mut self.code;
         code.exit(1);
         // The kernel refuses instructions that nothing leads to.
-        if let Trigger::Function { .. } = self.trigger {
+        if self.trigger.is_in_code() {
             code.place(self.passed);
             code.exit(0);
         }
@@ -435,7 +446,7 @@ impl Writer<'_> {
 
     /// Gives the processor's record to the next that comes by.
     fn release(&mut self) {
-        if let Trigger::Function { .. } = self.trigger {
+        if self.trigger.is_in_code() {
             self.code.load(R1, STACK, STATE);
             self.code.store(R1, state::BUSY, Value(0));
         }

@@ -2,9 +2,12 @@
 //!
 //! ```text
 //! ip sp bp r12 process frame_pointer stop  native length  Erlang start  Erlang length  identifier  value   12 words
+//! released: start, length   taken: start, length   two replaced return addresses: where, which              8 words
 //! native bytes, from sp on
 //! Erlang bytes, from the Erlang start on
 //! ```
+
+use std::ops::Range;
 
 /// Where each word stands.
 pub(super) mod offset {
@@ -20,8 +23,16 @@ pub(super) mod offset {
     pub(in crate::stack_copy) const ERLANG_LENGTH: i16 = 72;
     pub(in crate::stack_copy) const IDENTIFIER: i16 = 80;
     pub(in crate::stack_copy) const VALUE: i16 = 88;
-    pub(in crate::stack_copy) const BYTES: i16 = 96;
+    pub(in crate::stack_copy) const RELEASED: i16 = 96;
+    pub(in crate::stack_copy) const TAKEN: i16 = 112;
+    pub(in crate::stack_copy) const REPLACED: i16 = 128;
+    pub(in crate::stack_copy) const REPLACED_BEFORE: i16 = 144;
+    pub(in crate::stack_copy) const BYTES: i16 = 160;
 }
+
+/// Bytes of what functions return to whose return the kernel wants to hear of; behind it are instructions that it runs
+/// in place of those that its probes lie over.
+const TRAMPOLINE: u64 = 128;
 
 /// Bytes of a native stack that are copied at most. Where a thread's frames need more, its stack is
 /// cut short.
@@ -37,11 +48,26 @@ pub(super) const LARGEST: usize =
 pub(crate) struct MemoryCopy<'a> {
     pub(crate) start: u64,
     pub(crate) bytes: &'a [u8],
+    /// Words that have been replaced in it.
+    pub(crate) replaced: [ReplacedWord; 2],
+}
+
+/// What a word was before it was replaced; none at address 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReplacedWord {
+    pub(crate) address: u64,
+    pub(crate) word: u64,
 }
 
 impl MemoryCopy<'_> {
     /// The word at an address of the process.
     pub(crate) fn word(&self, address: u64) -> Option<u64> {
+        let mut replaced = self.replaced.iter().filter(|it| it.address != 0);
+        let replaced = replaced.find(|it| it.address == address);
+        replaced.map_or_else(|| self.copied_word(address), |it| Some(it.word))
+    }
+
+    fn copied_word(&self, address: u64) -> Option<u64> {
         let at = usize::try_from(address.checked_sub(self.start)?).ok()?;
         let word = self.bytes.get(at..at.checked_add(8)?)?;
         word.try_into().ok().map(u64::from_ne_bytes)
@@ -51,6 +77,24 @@ impl MemoryCopy<'_> {
     pub(crate) fn end(&self) -> u64 {
         self.start.saturating_add(self.bytes.len() as u64)
     }
+}
+
+/// Memory that changes hands in a call, where the event tells it; elsewhere there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Transfer {
+    /// Which call, by its number.
+    pub(crate) call: u64,
+    /// What the process gives back.
+    pub(crate) released: Extent,
+    /// What it gets.
+    pub(crate) taken: Extent,
+}
+
+/// Some memory: a range of addresses, or a numbered block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) start: u64,
+    pub(crate) length: u64,
 }
 
 /// Registers and stacks of a thread at the instant of a sample. All of it comes from the memory of a
@@ -69,6 +113,11 @@ pub(crate) struct StackCopy<'a> {
     pub(crate) identifier: u64,
     /// How many events the sample stands for, or the tracepoint's field that it weighs by.
     pub(crate) value: u64,
+    pub(crate) released: Extent,
+    pub(crate) taken: Extent,
+    /// Return addresses that the kernel has replaced, so that it hears of a function's return, and before it of one that
+    /// called that function.
+    pub(crate) replaced_returns: [ReplacedWord; 2],
     /// The process's last frame, as it was when it last called the runtime.
     pub(crate) frame_pointer: u64,
     /// The top of the process's stack at that instant.
@@ -94,6 +143,18 @@ impl<'a> StackCopy<'a> {
         let (native, rest) = bytes.split_at_checked(length(offset::NATIVE_LENGTH)?)?;
         let erlang = rest.get(..length(offset::ERLANG_LENGTH)?)?;
         let sp = word(offset::SP)?;
+        let extent = |at: i16| {
+            let (start, length) = (word(at)?, word(at + 8)?);
+            Some(Extent { start, length })
+        };
+        let replaced = |at: i16| {
+            let (address, word) = (word(at)?, word(at + 8)?);
+            Some(ReplacedWord { address, word })
+        };
+        let replaced_returns = [
+            replaced(offset::REPLACED)?,
+            replaced(offset::REPLACED_BEFORE)?,
+        ];
         Some(Self {
             ip: word(offset::IP)?,
             sp,
@@ -102,17 +163,66 @@ impl<'a> StackCopy<'a> {
             process: word(offset::PROCESS)?,
             identifier: word(offset::IDENTIFIER)?,
             value: word(offset::VALUE)?,
+            released: extent(offset::RELEASED)?,
+            taken: extent(offset::TAKEN)?,
+            replaced_returns,
             frame_pointer: word(offset::FRAME_POINTER)?,
             stop: word(offset::STOP)?,
             native: MemoryCopy {
                 start: sp,
                 bytes: native,
+                replaced: [ReplacedWord::default(); 2],
             },
             erlang: MemoryCopy {
                 start: word(offset::ERLANG_START)?,
                 bytes: erlang,
+                replaced: [ReplacedWord::default(); 2],
             },
         })
+    }
+
+    /// What memory changed hands.
+    pub(crate) const fn transfer(&self) -> Transfer {
+        Transfer {
+            call: self.value,
+            released: self.released,
+            taken: self.taken,
+        }
+    }
+
+    /// Puts back what the kernel has changed in a thread that it looks at by probes, whose code is in `probes`.
+    pub(crate) fn put_back(&mut self, probes: &Range<u64>) {
+        let is_there = |word: Option<u64>| word.is_some_and(|it| probes.contains(&it));
+        let replaced = self.replaced_returns;
+        self.native.replaced = replaced.map(|it| match is_there(self.native.word(it.address)) {
+            true => it,
+            false => ReplacedWord::default(),
+        });
+        if !probes.contains(&self.ip) {
+            return;
+        }
+        if self.ip < probes.start.saturating_add(TRAMPOLINE) {
+            // The function has returned.
+            let [last, _] = replaced;
+            if last.address != 0 {
+                self.ip = last.word;
+                self.sp = last.address.saturating_add(8);
+            }
+        } else if let Some(caller) = self.native.word(self.sp) {
+            // A function's first instruction runs outside of it.
+            self.ip = caller.saturating_sub(1);
+            self.sp = self.sp.saturating_add(8);
+        }
+    }
+
+    /// Whether the kernel has replaced a return address.
+    pub(crate) const fn has_replaced_returns(&self) -> bool {
+        self.replaced_returns[0].address != 0
+    }
+
+    /// Whether nothing was copied.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.len() == 0
     }
 
     /// Bytes that were copied of both stacks.
@@ -126,8 +236,10 @@ mod tests {
     use super::*;
 
     fn raw(native: u64, erlang: u64, bytes: usize) -> Vec<u8> {
-        let words = [1, 2, 3, 4, 5, 6, 7, native, 9, erlang, 10, 11];
-        let mut raw = 128u32.to_ne_bytes().to_vec();
+        let words = [
+            1, 2, 3, 4, 5, 6, 7, native, 9, erlang, 10, 11, 12, 13, 14, 15, 0, 0, 0, 0,
+        ];
+        let mut raw = 192u32.to_ne_bytes().to_vec();
         raw.extend(words.iter().flat_map(|w: &u64| w.to_ne_bytes()));
         raw.extend((0..bytes).map(|i| i as u8));
         raw
@@ -141,6 +253,17 @@ mod tests {
         assert_eq!((copy.ip, copy.sp, copy.bp, copy.r12), (1, 2, 3, 4));
         assert_eq!((copy.process, copy.frame_pointer, copy.stop), (5, 6, 7));
         assert_eq!((copy.identifier, copy.value), (10, 11));
+        let [released, taken] =
+            [(12, 13), (14, 15)].map(|(start, length)| Extent { start, length });
+        let call = 11;
+        assert_eq!(
+            copy.transfer(),
+            Transfer {
+                call,
+                released,
+                taken
+            }
+        );
         assert_eq!((copy.native.start, copy.native.bytes.len()), (2, 16));
         assert_eq!((copy.erlang.start, copy.erlang.end()), (9, 17));
         let word = u64::from_ne_bytes([8, 9, 10, 11, 12, 13, 14, 15]);
@@ -149,6 +272,29 @@ mod tests {
             assert_eq!(copy.native.word(outside), None);
         }
         assert_eq!(copy.len(), 24);
+    }
+
+    #[test]
+    fn a_replaced_return_address_is_put_back() {
+        let mut raw = raw(24, 0, 24);
+        // The words of the trampoline and of the caller, and where on the stack, which begins at 2.
+        raw[4 + 160 + 8..][..8].copy_from_slice(&0x7000u64.to_ne_bytes());
+        for (at, word) in [(128, 10u64), (136, 0x400)] {
+            raw[4 + at..][..8].copy_from_slice(&word.to_ne_bytes());
+        }
+        let put_back = |trampoline, ip| {
+            let mut copy = StackCopy::parse(&raw).unwrap();
+            copy.ip = ip;
+            copy.put_back(&trampoline);
+            (copy.ip, copy.sp, copy.native.word(10))
+        };
+        assert_eq!(put_back(0x7000..0x8000, 1), (1, 2, Some(0x400)));
+        assert_eq!(put_back(0x7000..0x8000, 0x7004).0, 0x400);
+        assert_eq!(put_back(0x7000..0x8000, 0x7004).1, 18);
+        // The first instruction of a function that was called from 9, as the copy says.
+        assert_eq!(put_back(0x7000..0x8000, 0x7080).0, 0x0706_0504_0302_00ff);
+        // It is stale: something else stands there.
+        assert_eq!(put_back(0x9000..0xa000, 1), (1, 2, Some(0x7000)));
     }
 
     #[test]

@@ -66,24 +66,36 @@ struct ProgLoad {
     name: [u8; 16],
 }
 
-/// A map with keys of 32 bits.
+/// A map, with keys of 32 bits if nothing else is said.
 #[derive(Debug)]
 pub(super) struct Map {
     fd: OwnedFd,
+    key_size: usize,
     value_size: usize,
 }
 
 impl Map {
     pub(super) fn new(kind: MapKind, value_size: usize, entries: u32) -> io::Result<Self> {
+        Self::with_keys(kind, size_of::<u32>(), value_size, entries)
+    }
+
+    /// A map that programs alone use, with keys of any length.
+    pub(super) fn with_keys(
+        kind: MapKind,
+        key_size: usize,
+        value_size: usize,
+        entries: u32,
+    ) -> io::Result<Self> {
         let attributes = MapCreate {
             kind: kind as u32,
-            key_size: 4,
+            key_size: u32::try_from(key_size).map_err(io::Error::other)?,
             value_size: u32::try_from(value_size).map_err(io::Error::other)?,
             entries,
         };
         Ok(Self {
             // SAFETY: the attributes hold no pointer.
             fd: unsafe { descriptor(MAP_CREATE, &attributes) }?,
+            key_size,
             value_size,
         })
     }
@@ -95,8 +107,8 @@ impl Map {
 
     /// Sets the value of a key.
     pub(super) fn set(&self, key: u32, value: &[u8]) -> io::Result<()> {
-        // The kernel reads as many bytes as values have.
-        if value.len() != self.value_size {
+        // The kernel reads as many bytes as keys and values have.
+        if self.key_size != size_of::<u32>() || value.len() != self.value_size {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let attributes = MapUpdate {

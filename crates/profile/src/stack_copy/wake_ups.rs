@@ -20,7 +20,6 @@ use super::namespace::PidNamespace;
 use super::sys::{Map, MapKind, Program, ProgramKind};
 use super::threads::{KEY, enter, lookup};
 use crate::Error;
-use crate::kernel_event::KernelEvent;
 use crate::tracepoint::{Field, Tracepoint};
 
 const TRACEPOINT: &str = "sched:sched_waking";
@@ -105,9 +104,9 @@ impl WakeUps {
         })
     }
 
-    /// The event that runs the program, as it is opened.
-    pub(crate) const fn event(&self) -> KernelEvent {
-        KernelEvent::Tracepoint(self.tracepoint)
+    /// Where the program runs.
+    pub(crate) const fn tracepoint(&self) -> Tracepoint {
+        self.tracepoint
     }
 
     /// The program that runs at each wake-up on this machine.

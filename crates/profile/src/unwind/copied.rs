@@ -2,6 +2,7 @@
 //! called it by the stack of its process; what other compilers made by its frame pointers.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use archive::profile::Unwinding;
@@ -19,6 +20,9 @@ use crate::stack_copy::{StackCopier, StackCopy, ThreadStack};
 /// by guessing.
 const MOST_STACKS: u32 = 64;
 
+/// How often the code of the kernel's probes is looked for.
+const MOST_LOOKS: u32 = 256;
+
 /// Unwinds what the program of [`StackCopier`] has copied; a sample that it left to the kernel, by
 /// frame pointers.
 pub(super) struct CopiedStacks {
@@ -28,6 +32,25 @@ pub(super) struct CopiedStacks {
     plain: FramePointers,
     compiled: CompiledCode,
     threads: HashMap<u32, KnownThread>,
+    probes: ProbeCode,
+}
+
+/// Where the process has the code of the kernel's probes.
+#[derive(Clone, Debug, Default)]
+struct ProbeCode {
+    range: Range<u64>,
+    looked_for: u32,
+}
+
+impl ProbeCode {
+    /// It comes with the first probe.
+    fn code(&mut self, pid: u32) -> &Range<u64> {
+        if self.range.is_empty() && self.looked_for < MOST_LOOKS {
+            self.looked_for += 1;
+            self.range = maps::probe_code(pid);
+        }
+        &self.range
+    }
 }
 
 /// Where code that a JIT compiled has its frames.
@@ -54,6 +77,7 @@ impl CopiedStacks {
         Self {
             pid,
             threads: HashMap::new(),
+            probes: ProbeCode::default(),
             copier,
             native: NativeUnwinder::new(pid),
             plain: FramePointers::new(),
@@ -163,7 +187,7 @@ impl Unwinder for CopiedStacks {
     }
 
     fn unwind(&mut self, sample: &SampleRecord<'_>, stack: &mut Stack) {
-        let Some(copy) = StackCopy::parse(sample.rest) else {
+        let Some(mut copy) = StackCopy::parse(sample.rest) else {
             return self.plain.unwind(sample, stack);
         };
         stack.addresses.clear();
@@ -174,7 +198,15 @@ impl Unwinder for CopiedStacks {
         stack.unwinding = Unwinding::StackCopy;
         stack.copied = copy.len();
         stack.value = Some(copy.value);
+        stack.transfer = copy.transfer();
         stack.process = None;
+        stack.rooted = false;
+        if copy.is_bare() {
+            return;
+        }
+        if copy.has_replaced_returns() || !self.native.is_code(copy.ip) {
+            copy.put_back(self.probes.code(self.pid));
+        }
         let CompiledCode::InErlangProcesses(vm) = &self.compiled else {
             return self.unwind_thread(sample, &copy, stack);
         };

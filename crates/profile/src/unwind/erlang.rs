@@ -127,6 +127,7 @@ mod tests {
         let stack = MemoryCopy {
             start: 0x1000,
             bytes: &bytes,
+            ..MemoryCopy::default()
         };
         let mut found = Vec::new();
         let whole = walk(&stack, &mut |address| found.push(address));
@@ -193,6 +194,7 @@ mod tests {
                 let stack = MemoryCopy {
                     start,
                     bytes: &bytes,
+                    ..MemoryCopy::default()
                 };
                 for from in [0, start, words[0], words[1], u64::MAX] {
                     let mut count = 0;
@@ -219,6 +221,7 @@ mod tests {
             let stack = MemoryCopy {
                 start: 0x1000,
                 bytes: &bytes,
+                ..MemoryCopy::default()
             };
             assert_eq!(CODE.caller_without_frame(&stack, 0x1000, frame), caller);
             assert_eq!(CODE.caller_without_frame(&stack, frame, frame), None);

@@ -19,7 +19,7 @@ use perf_event_open_sys::bindings::perf_event_attr;
 
 use crate::beam::ProcessId;
 use crate::record::{Address, SampleRecord};
-use crate::stack_copy::StackCopier;
+use crate::stack_copy::{StackCopier, Transfer};
 
 pub(crate) use choice::{Chosen, by_frame_pointers, choose};
 use frame_pointers::FramePointers;
@@ -63,4 +63,6 @@ pub(crate) struct Stack {
     /// How many events the sample stands for, or its tracepoint's field, where the program in the kernel has written
     /// that.
     pub(crate) value: Option<u64>,
+    /// What memory changed hands, where the event tells that.
+    pub(crate) transfer: Transfer,
 }

@@ -128,6 +128,13 @@ impl NativeUnwinder {
         range.is_some_and(|range| address < range.end)
     }
 
+    /// Whether code is known at this address.
+    pub(crate) fn is_code(&self, address: u64) -> bool {
+        let after = self.mappings.partition_point(|it| it.start <= address);
+        let mapping = after.checked_sub(1).and_then(|at| self.mappings.get(at));
+        mapping.is_some_and(|it| address < it.end && (has_tables(it) || is_filled(it)))
+    }
+
     /// Forgets the mappings of a recorded process: another one's follow, or it has others now.
     pub(crate) fn forget_recorded(&mut self) {
         self.unwinder = UnwinderX86_64::new();

@@ -12,7 +12,7 @@ use crate::refused;
 const TIMES: u64 = 100_000;
 
 /// Whether a weight is what was done, as far as samples of which each stands for so much can tell.
-fn assert_sampled(what: &str, profile: &Profile, name: &str, wanted: u64, one_in: f64) {
+pub(crate) fn assert_sampled(what: &str, profile: &Profile, name: &str, wanted: u64, one_in: f64) {
     let (weight, wanted) = (weight_of(profile, name) as f64, wanted as f64);
     // A sample more for each call is chance alone; four standard deviations.
     let error = 4.0 * (one_in / wanted).sqrt();
@@ -60,7 +60,12 @@ fn what_a_counted_allocation_costs() {
     };
     let line = format!("allocate {TIMES}");
     let plain = took(&line);
-    for (event, calls) in [("malloc", 6), ("malloc-bytes", 6), ("free", 4)] {
+    for (event, calls) in [
+        ("malloc", 6),
+        ("malloc-bytes", 6),
+        ("free", 4),
+        ("malloc-held", 10),
+    ] {
         let mut counted = 0;
         let _ = while_doing(pid, [event], || counted = took(&line));
         let each = counted.saturating_sub(plain) / (calls * TIMES);

@@ -25,13 +25,16 @@ impl Process {
         use std::os::unix::process::CommandExt as _;
         let mut command = Command::new(exe);
         command.args(["child", "--exact", "--nocapture", "--test-threads=1"]);
-        command
-            .env(ROLE, role)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
+        command.env(ROLE, role);
         if let Some(uid) = uid {
             command.uid(uid).gid(uid);
         }
+        Self::run(command)
+    }
+
+    /// Starts any program that says what a child does, and waits until it is ready.
+    pub(crate) fn run(mut command: Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("start the child");
         let stdin = child.stdin.take().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());

@@ -8,6 +8,7 @@ mod binaries;
 mod child;
 mod erlang;
 mod events;
+mod held;
 mod java;
 mod native;
 mod peer;

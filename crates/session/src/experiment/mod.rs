@@ -250,7 +250,7 @@ impl Default for PhasesSpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct ProfileSpec {
     /// Events to sample, each a profile of its own: `cpu`, `off-cpu`, `context-switches`, `page-faults`,
-    /// `minor-faults`, `major-faults`, `mmap`, `mmap-bytes`, `munmap`, `munmap-bytes`, `brk`, `malloc`, `malloc-bytes`,
+    /// `minor-faults`, `major-faults`, `mmap`, `mmap-bytes`, `mmap-held`, `munmap`, `munmap-bytes`, `brk`, `malloc`, `malloc-bytes`, `malloc-held`,
     /// `free`, or a tracepoint such as `sched:sched_process_fork`; empty for no profile.
     pub events: Vec<String>,
     /// Samples per second of each running thread, of events that are too many to take each.

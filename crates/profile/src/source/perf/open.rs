@@ -17,11 +17,12 @@ use rustix::io::Errno;
 
 use super::sys::{self, RingMap};
 use super::{PerfEvents, PerfRings, Ring, Trigger, permission};
-use crate::allocators::Probe;
+use crate::allocators::{Probe, Role};
 use crate::events::Weight;
 use crate::kernel_event::KernelEvent;
 use crate::options::Options;
 use crate::stack_copy::{StackCopier, WakeUps};
+use crate::tracepoint::Tracepoint;
 use crate::unwind::Unwinder;
 use crate::{Error, record};
 
@@ -331,11 +332,16 @@ impl Opener<'_> {
         let cpu = self.first_cpu();
         let events = match &self.event {
             KernelEvent::Software(_) => Vec::new(),
-            KernelEvent::Tracepoint(_) => vec![self.tracepoint(&self.event)],
+            KernelEvent::Tracepoint(it) => vec![self.tracepoint(*it)],
+            KernelEvent::Calls(calls) => calls.iter().map(|it| self.tracepoint(it.1)).collect(),
             KernelEvent::Probes(probes) => {
                 let places = probes.places.iter();
-                let open = |it: &Probe| sys::open_probe(&it.path, it.offset, self.pid, cpu);
-                places.map(open).collect()
+                let open = |it: &Probe| {
+                    let returns = it.role == Role::Returns;
+                    sys::open_probe(&it.path, it.offset, returns, self.pid, cpu)
+                };
+                let exec = probes.exec.map(|it| self.tracepoint(it));
+                places.map(open).chain(exec).collect()
             }
         };
         let programs = copier.programs();
@@ -359,16 +365,16 @@ impl Opener<'_> {
             self.output(&fd, cpu)?;
             self.fds.push(fd);
         }
-        let event = self.tracepoint(&wake_ups.event());
+        let event = self.tracepoint(wake_ups.tracepoint());
         triggers.push(self.trigger(event, wake_ups.at_waking())?);
         Ok(numbers)
     }
 
     /// Opens a tracepoint for a program that runs there in every thread.
-    fn tracepoint(&self, event: &KernelEvent) -> io::Result<OwnedFd> {
+    fn tracepoint(&self, tracepoint: Tracepoint) -> io::Result<OwnedFd> {
         let mut attr = b::perf_event_attr::default();
         attr.size = size_of::<b::perf_event_attr>() as u32;
-        (attr.type_, attr.config) = event.attribute();
+        (attr.type_, attr.config) = KernelEvent::Tracepoint(tracepoint).attribute();
         attr.set_disabled(1);
         sys::open(&attr, None, self.first_cpu())
     }

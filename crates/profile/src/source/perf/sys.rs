@@ -30,11 +30,22 @@ pub(crate) fn open(attr: &perf_event_attr, tid: Option<u32>, cpu: u32) -> io::Re
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Opens an event at a place in the code of a process: each time one of its threads comes by there.
-pub(crate) fn open_probe(path: &CStr, offset: u64, pid: u32, cpu: u32) -> io::Result<OwnedFd> {
+/// The bit of an event's `config` that means the function's return (`retprobe` in sysfs).
+const AT_RETURN: u64 = 1;
+
+/// Opens an event at a place in the code of a process: each time one of its threads comes by there, or, where a
+/// function begins there, each time it returns.
+pub(crate) fn open_probe(
+    path: &CStr,
+    offset: u64,
+    returns: bool,
+    pid: u32,
+    cpu: u32,
+) -> io::Result<OwnedFd> {
     let mut attr = perf_event_attr::default();
     attr.size = size_of::<perf_event_attr>() as u32;
     attr.type_ = probe_type()?;
+    attr.config = if returns { AT_RETURN } else { 0 };
     attr.__bindgen_anon_3.config1 = path.as_ptr() as u64;
     attr.__bindgen_anon_4.config2 = offset;
     attr.set_disabled(1);
