@@ -26,6 +26,7 @@ use linux::Status;
 use linux::maps;
 use measure::Time;
 
+pub(crate) use self::bias::CodeSegments;
 pub(crate) use self::elf::{defined, exported};
 pub(crate) use self::files::{files_of, open as open_file, vdso_image};
 pub use self::go::go_functions;

@@ -9,11 +9,11 @@ use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder as _};
 use linux::maps::{self, Mapping};
 use object::read::{ReadCache, ReadRef};
-use object::{Object as _, ObjectSection as _, ObjectSegment as _};
+use object::{Object as _, ObjectSection as _};
 
 use crate::mappings::Mappings;
 use crate::stack_copy::StackCopy;
-use crate::symbols;
+use crate::symbols::{self, CodeSegments};
 
 /// Frames of a stack at most. Deeper ones do not fit into the copy.
 const MOST_FRAMES: usize = 512;
@@ -48,8 +48,7 @@ type Section = Arc<[u8]>;
 /// What a file says of unwinding.
 #[derive(Clone)]
 struct Tables {
-    /// Loadable segments: place in the file, length there, address.
-    segments: Vec<(u64, u64, u64)>,
+    segments: CodeSegments,
     sections: ExplicitModuleSectionInfo<Section>,
 }
 
@@ -104,17 +103,13 @@ impl NativeUnwinder {
         let pid = self.pid;
         let tables = self.tables.entry(key).or_insert_with(|| load(pid, mapping));
         let Some(tables) = tables else { return };
-        let inside = |&&(start, size, _): &&(u64, u64, u64)| {
-            (mapping.offset.checked_sub(start)).is_some_and(|into| into < size)
-        };
-        let Some((start, _, address)) = tables.segments.iter().find(inside) else {
+        let Some(bias) = tables.segments.bias(mapping) else {
             return;
         };
-        let stated = address.wrapping_add(mapping.offset - start);
         self.unwinder.add_module(Module::new(
             mapping.path.to_string(),
             mapping.start..mapping.end,
-            mapping.start.wrapping_sub(stated),
+            bias,
             tables.sections.clone(),
         ));
     }
@@ -268,12 +263,8 @@ fn tables<'d, R: ReadRef<'d>>(data: R) -> Option<Tables> {
         let section = file.section_by_name(name)?;
         section.uncompressed_data().ok().map(Section::from)
     };
-    let segments = file.segments().map(|segment| {
-        let (offset, size) = segment.file_range();
-        (offset, size, segment.address())
-    });
     Some(Tables {
-        segments: segments.collect(),
+        segments: CodeSegments::of(&file),
         sections: ExplicitModuleSectionInfo {
             text_svma: range(".text"),
             got_svma: range(".got"),

@@ -32,11 +32,6 @@ fn allocations_are_counted_by_calls_and_by_bytes() {
     let [calls, bytes, frees] = while_doing(child.pid(), events, || {
         child.tell(&format!("allocate {TIMES}"), "did");
     });
-    for (name, each, size) in ALLOCATE {
-        assert_sampled("calls", &calls.0, name, each * TIMES, 256.0);
-        assert_sampled("bytes", &bytes.0, name, size * TIMES, 131_072.0);
-        assert_sampled("frees", &frees.0, name, TIMES, 256.0);
-    }
     let units = [&calls, &bytes, &frees].map(|(profile, _)| profile.header.unit.clone());
     assert_eq!(units, ["calls", "bytes", "calls"]);
     for (profile, outcome) in [&calls, &bytes, &frees] {
@@ -44,6 +39,11 @@ fn allocations_are_counted_by_calls_and_by_bytes() {
         assert!(outcome.notes.is_empty(), "{outcome:?}");
         // The allocator's functions are at the leaf, and the stacks end where the thread began.
         assert!(profile.summary(5).complete_share > 0.95);
+    }
+    for (name, each, size) in ALLOCATE {
+        assert_sampled("calls", &calls.0, name, each * TIMES, 256.0);
+        assert_sampled("bytes", &bytes.0, name, size * TIMES, 131_072.0);
+        assert_sampled("frees", &frees.0, name, TIMES, 256.0);
     }
 }
 
