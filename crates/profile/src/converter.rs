@@ -116,6 +116,8 @@ pub(crate) struct Converter {
     standing: Vec<String>,
     /// What the process holds, where that is what samples weigh by.
     held: Option<HeldMemory<Unweighed>>,
+    /// From then on that changes no more.
+    held_until: Time,
 }
 
 impl Converter {
@@ -129,6 +131,7 @@ impl Converter {
         Self {
             wakers: Wakers::of(subject.pid),
             held: HeldMemory::of(&subject.event),
+            held_until: Time(u64::MAX),
             subject,
             threads,
             unwinder,

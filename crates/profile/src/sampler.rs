@@ -164,6 +164,7 @@ impl Sampler {
                 stop: AtomicBool::new(false),
                 process_cpu_ns: AtomicU64::new(0),
                 ended: AtomicBool::new(false),
+                held_until_ns: AtomicU64::new(u64::MAX),
                 turn: Mutex::new(None),
             }),
             state: SamplerState::Attached(Box::new(worker)),
@@ -210,6 +211,13 @@ impl Sampler {
     /// Takes back what [`Sampler::turn`] asked for, unless it has come about.
     pub fn stay(&self) {
         drop(self.signals.take_turn());
+    }
+
+    /// Memory that is taken or given back from an instant on does not count in what is held. Tell it as soon as the instant
+    /// has come.
+    pub fn hold_until(&self, at: Time) {
+        let before = &self.signals.held_until_ns;
+        before.fetch_min(at.0, Ordering::AcqRel);
     }
 
     /// Switches sampling off, writes what is still in the rings, and ends the stacks file.

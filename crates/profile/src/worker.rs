@@ -38,6 +38,8 @@ pub(crate) struct Signals {
     pub(crate) process_cpu_ns: AtomicU64,
     /// The process has ended.
     pub(crate) ended: AtomicBool,
+    /// Nanoseconds of the clock from which on nothing that memory does counts.
+    pub(crate) held_until_ns: AtomicU64,
     /// What is to happen at an instant to come.
     pub(crate) turn: Mutex<Option<Turn>>,
 }
@@ -46,6 +48,10 @@ impl Signals {
     fn turn_at(&self) -> Option<Time> {
         let turn = self.turn.lock().ok()?;
         turn.as_ref().map(|turn| turn.at)
+    }
+
+    fn held_until(&self) -> Time {
+        Time(self.held_until_ns.load(Ordering::Acquire))
     }
 
     /// The turn that was wanted, which nobody can take back any more.
@@ -102,6 +108,7 @@ impl Worker {
         loop {
             let turn_at = signals.turn_at();
             self.converter.wait_from(turn_at);
+            self.converter.hold_until(signals.held_until());
             let left = turn_at.map(|at| at.since(Clock.now()));
             let next = match left {
                 None => timeout,
@@ -131,6 +138,7 @@ impl Worker {
                 break;
             }
         }
+        self.converter.hold_until(signals.held_until());
         let converter = &mut self.converter;
         let take = &mut |record: &Record<'_>| converter.record(record);
         if let Some(left_out) = self.source.end(Clock.now(), take) {

@@ -23,8 +23,16 @@ impl Converter {
         }
     }
 
+    /// What happens from an instant on changes nothing.
+    pub(crate) const fn hold_until(&mut self, at: Time) {
+        self.held_until = at;
+    }
+
     /// Takes what a sample says of memory.
     pub(super) fn hold(&mut self, stack: &Stack, taken: &Taken) {
+        if taken.at >= self.held_until {
+            return;
+        }
         let Some(mut held) = self.held.take() else {
             return;
         };

@@ -23,8 +23,8 @@ pub(crate) struct HeldMemory<T> {
 enum ToldBy {
     /// As ranges of addresses, of which any part can be given back.
     Addresses(MappedRanges),
-    /// By their numbers.
-    Numbers,
+    /// By their numbers, and chosen by chance among so many bytes.
+    Numbers { one_in: f64 },
 }
 
 impl<T> HeldMemory<T> {
@@ -32,7 +32,9 @@ impl<T> HeldMemory<T> {
     pub(crate) fn of(event: &Event) -> Option<Self> {
         let told_by = match event.source {
             EventSource::AddressSpace => ToldBy::Addresses(MappedRanges::default()),
-            _ => ToldBy::Numbers,
+            _ => ToldBy::Numbers {
+                one_in: event.one_in().into(),
+            },
         };
         let blocks = Blocks::new(MOST_BLOCKS);
         (event.weight == Weight::Held).then_some(Self { blocks, told_by })
@@ -49,16 +51,19 @@ impl<T> HeldMemory<T> {
     pub(crate) fn step(&mut self, transfer: &Transfer, by: impl FnOnce() -> T) {
         match &mut self.told_by {
             ToldBy::Addresses(space) => space.step(transfer, &mut self.blocks, by),
-            ToldBy::Numbers if SystemCall::of(transfer.call) == Some(SystemCall::Exec) => {
+            ToldBy::Numbers { .. } if SystemCall::of(transfer.call) == Some(SystemCall::Exec) => {
                 drop(self.blocks.end());
             }
-            ToldBy::Numbers => {
+            ToldBy::Numbers { one_in } => {
                 self.blocks.give_back(transfer.released.start, u64::MAX);
                 match transfer.taken {
                     Extent { length: 0, .. } => {}
                     // The program could not follow it.
                     Extent { start: 0, .. } => self.blocks.leave_out(),
-                    Extent { start, length } => drop(self.blocks.take(start, length, by)),
+                    Extent { start, length } => {
+                        let stands_for = stands_for(length, *one_in);
+                        self.blocks.take(start, stands_for, by);
+                    }
                 }
             }
         }
@@ -80,5 +85,28 @@ impl<T> HeldMemory<T> {
                 "more than {MOST_BLOCKS} blocks of memory are held: {count} that were taken later are left out"
             )
         })
+    }
+}
+
+/// The bytes that a block stands for which chance has chosen, one in so many bytes: its own, and those of the blocks of its
+/// size that were not chosen.
+fn stands_for(bytes: u64, one_in: f64) -> u64 {
+    let bytes = bytes as f64;
+    let chosen = -(-bytes / one_in).exp_m1();
+    (bytes / chosen).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_blocks_stand_for_themselves_and_small_ones_for_what_lies_between_samples() {
+        assert_eq!(stands_for(10_000_000, 131_072.0), 10_000_000);
+        assert_eq!(stands_for(1, 131_072.0), 131_073);
+        // Chosen 632 times in 1,000.
+        assert_eq!(stands_for(1_000, 1_000.0), 1_582);
+        // Each is chosen.
+        assert_eq!(stands_for(100, 1.0), 100);
     }
 }

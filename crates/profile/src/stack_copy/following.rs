@@ -11,8 +11,8 @@ const CALLS: u32 = 16 << 10;
 
 /// What is known of a call that is followed, from its beginning to its return.
 pub(super) mod call {
-    /// Bytes that the new block stands for; 0 where it is not followed.
-    pub(in crate::stack_copy) const STANDS_FOR: i16 = 0;
+    /// Bytes that the new block is to have; 0 where it is not followed.
+    pub(in crate::stack_copy) const BYTES: i16 = 0;
     /// The number of the block that it gives back, and its address.
     pub(in crate::stack_copy) const OLD_NUMBER: i16 = 8;
     pub(in crate::stack_copy) const OLD_ADDRESS: i16 = 16;

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use archive::profile::{Profile, ProfileHeader, StacksWriter};
-use measure::Clock;
+use measure::{Clock, Nanos};
 use profile::Outcome;
 
 use crate::allocations::assert_sampled;
@@ -159,6 +159,31 @@ fn blocks_of_the_allocator_are_held_by_the_function_that_took_them() {
             assert_sampled("held", &held, name, bytes * BLOCKS, 131_072.0);
         }
     }
+}
+
+/// Each size of the block is given back for the next, also for one that is taken later.
+#[test]
+fn what_happens_after_the_end_of_the_window_changes_nothing() {
+    if let Some(reason) = refused() {
+        testkit::skip!("{reason}");
+    }
+    let (mut child, folder) = holds();
+    let path = folder.path().join("held");
+    let mut sampler = attach(child.pid(), "malloc-held", &path).unwrap();
+    sampler.start().unwrap();
+    child.tell("regrows", "did");
+    let end = Clock.now();
+    sampler.hold_until(end);
+    child.tell("regrows", "did");
+    let outcome = sampler.stop().unwrap();
+    let held = Profile::open(&path).unwrap();
+    assert_is_whole(&held, &outcome);
+    // A block of that size is never missed by chance, and stands for itself alone.
+    assert_eq!(
+        (held.samples.len(), weight_of(&held, "regrows")),
+        (1, 40_000_000)
+    );
+    assert!(held.header.origin + Nanos(held.samples[0].t) < end);
 }
 
 /// While functions that allocate run, the kernel has replaced their return addresses.

@@ -120,6 +120,9 @@ impl Recording<'_> {
             .phases
             .iter()
             .find(|span| span.phase == Phase::Measure);
+        if let Some(span) = measured {
+            profiling.hold_until(span.end);
+        }
         // A run that was stopped in the warm-up has measured nothing.
         let window = measured.map_or((0, 0), |span| {
             (since_origin(span.start), since_origin(span.end))

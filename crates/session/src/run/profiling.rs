@@ -186,6 +186,15 @@ impl Profiling {
         }
     }
 
+    /// What memory the process takes and gives back from an instant on does not count in what it holds.
+    pub(crate) fn hold_until(&self, at: Time) {
+        for profile in &self.profiles {
+            if let Source::Sampler(sampler) = &profile.source {
+                sampler.hold_until(at);
+            }
+        }
+    }
+
     /// Ends sampling, cuts the profiles to `window` (nanoseconds since the origin), gives their Erlang processes
     /// the names that the node has said, the others the roles that their stacks tell, and writes the forms that other
     /// tools read.

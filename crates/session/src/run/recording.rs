@@ -468,7 +468,7 @@ impl load::Sink for Recording<'_> {
                 self.usage_from = self.last_usage;
                 self.start_profile_when_due(at);
             }
-            load::RunEvent::PhaseStarted { phase, .. } => {
+            load::RunEvent::PhaseStarted { phase, at } => {
                 let phases = &self.context.phases;
                 let length = match phase {
                     Phase::Warmup => Some(phases.warmup),
@@ -477,11 +477,12 @@ impl load::Sink for Recording<'_> {
                 };
                 self.observer.phase(phase, length);
                 self.look_closely(phase);
-                if phase == Phase::Drain
-                    && let Some(tell) = self.sending_ended.take()
-                {
-                    // Nobody listens where the run is over.
-                    let _ = tell.send(());
+                if phase == Phase::Drain {
+                    self.profiling.hold_until(at);
+                    if let Some(tell) = self.sending_ended.take() {
+                        // Nobody listens where the run is over.
+                        let _ = tell.send(());
+                    }
                 }
             }
             load::RunEvent::Blocked { at, reason } => {

@@ -7,7 +7,7 @@
 //! A block that is given back loses its number before the function begins, and gets one after it has returned, so that
 //! nobody else can have its address meanwhile.
 
-use super::{ENTERED, SAVED, STANDS_FOR, Writer, on_stack, read_user, register_of};
+use super::{ENTERED, SAVED, Writer, on_stack, read_user, register_of};
 use crate::allocators::{Answer, Argument, Size};
 use crate::stack_copy::bytecode::Operand::{In, Value};
 use crate::stack_copy::bytecode::{
@@ -20,7 +20,7 @@ use crate::stack_copy::threads::{KEY, lookup};
 
 // On the program's own stack: what is known of a call, and the number of a new block.
 const CALL: i16 = ENTERED - call::SIZE as i16;
-const STANDS: i16 = CALL + call::STANDS_FOR;
+const BYTES: i16 = CALL + call::BYTES;
 const OLD_NUMBER: i16 = CALL + call::OLD_NUMBER;
 const OLD_ADDRESS: i16 = CALL + call::OLD_ADDRESS;
 const BEHIND: i16 = CALL + call::BEHIND;
@@ -44,19 +44,18 @@ impl Writer<'_> {
             self.code
                 .jump_if(R8, Condition::Equal, Value(0), to_nothing);
         }
+        self.code.store(STACK, BYTES, In(R8));
         self.draw(if is_resize { unchosen } else { passed })?;
         let code = &mut self.code;
-        code.load(R1, STACK, STANDS_FOR);
-        code.store(STACK, STANDS, In(R1));
         code.store(STACK, OLD_NUMBER, Value(0));
         code.store(STACK, OLD_ADDRESS, Value(0));
         if is_resize {
             code.jump(chosen);
             code.place(unchosen);
-            code.store(STACK, STANDS, Value(0));
+            code.store(STACK, BYTES, Value(0));
             code.place(chosen);
             forget(code, following);
-            code.load(R1, STACK, STANDS);
+            code.load(R1, STACK, BYTES);
             code.jump_if(R1, Condition::NotEqual, Value(0), follow);
             code.load(R1, STACK, OLD_NUMBER);
             code.jump_if(R1, Condition::Equal, Value(0), passed);
@@ -122,7 +121,7 @@ impl Writer<'_> {
         code.load(R8, STACK, KEY);
         code.place(direct);
         code.jump_if(R8, Condition::Equal, Value(0), failed);
-        code.load(R1, STACK, STANDS);
+        code.load(R1, STACK, BYTES);
         code.jump_if(R1, Condition::Equal, Value(0), only_old);
         self.state()?;
         self.claim(only_old);
@@ -171,7 +170,7 @@ impl Writer<'_> {
         for (from, to) in [
             (OLD_NUMBER, offset::RELEASED),
             (NUMBER, offset::TAKEN),
-            (STANDS, offset::TAKEN + 8),
+            (BYTES, offset::TAKEN + 8),
         ] {
             code.load(R1, STACK, from);
             code.store(R7, to, In(R1));
