@@ -83,6 +83,10 @@ describe('events', () => {
     );
     expect(of(sizes)).toBe('4.00 MB in calls of mmap in the window, 6.00 MB in the whole run');
     expect(of(calls)).toMatch(/^4,000,000 calls of mmap in the window/);
+    const held = { event: 'malloc-held', event_kind: 'memory', unit: 'bytes' };
+    expect(of(held)).toBe(
+      '4.00 MB taken by malloc in the window, 6.00 MB in the whole run, and still held at the end',
+    );
     const faults = { event: 'page-faults', event_kind: 'memory', unit: 'faults' };
     expect(of(faults)).toMatch(/^4,000,000 faults \(page-faults\) in the window/);
   });

@@ -336,6 +336,8 @@ fn a_file_that_nobody_named_harms_no_other() {
     fs::write(at("cpu.folded"), precious).unwrap();
     let words = ["flame", "cpu.folded", "--format", "folded"];
     run(dir.path(), &words).assert_error(2, &["would replace the profile"]);
+    let words = ["flame", "cpu.folded", "-o", "./cpu.folded"];
+    run(dir.path(), &words).assert_error(2, &["would replace the profile"]);
     assert_eq!(fs::read_to_string(at("cpu.folded")).unwrap(), precious);
     fs::write(at("run.json"), "{}").unwrap();
     run(dir.path(), &["flame", "x.folded"]).assert_error(2, &["a file of the recording"]);

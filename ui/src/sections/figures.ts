@@ -63,8 +63,12 @@ function costs(run: RunView): (Tile | null)[] {
   const f = run.figures;
   // The tiles of a scenario say what one of its operations costs.
   const told = Object.values(f.scenarios).some((of) => of && of.cpu_ms_per_cycle.broker !== null);
+  // Of bellows without a load only the profiler is left, which is no part of it.
+  const isIdle = f.cpu_cores.client === 0;
   const cpu = (label: string, who: 'broker' | 'client'): Tile | null =>
-    told ? null : cost(label, f.cpu_us_per_message[who], f.cpu_cores[who], run);
+    told || (who === 'client' && isIdle)
+      ? null
+      : cost(label, f.cpu_us_per_message[who], f.cpu_cores[who], run);
   return [cpu(`${subject(run)} CPU`, 'broker'), memory(run), cpu('bellows CPU', 'client')];
 }
 

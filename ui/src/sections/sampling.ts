@@ -20,7 +20,7 @@ export function sampling(
   const all = last - first === samples ? '' : `, ${taken(profile, 0, samples)} in the whole run`;
   const covered = profile.covered === '' ? '' : `${profile.covered} · `;
   return [
-    `${taken(profile, first, last)} ${what(run, profile, last - first)} in the ${name}${all}`,
+    `${taken(profile, first, last)} ${what(run, profile, last - first)} in the ${name}${all}${isHeld(profile) ? ', and still held at the end' : ''}`,
     clock(profile),
     `${all === '' ? '' : 'of the whole run: '}${covered}unknown share ${percent(profile.unknown_share)}`,
     `complete stacks ${percent(profile.complete_share)}`,
@@ -39,12 +39,21 @@ function taken(profile: Profile, first: number, last: number): string {
   return amount(profile, sum);
 }
 
+/** Behind what was taken: what is left of it at the end. */
+const HELD = '-held';
+
+function isHeld({ event }: Profile): boolean {
+  return event.endsWith(HELD);
+}
+
 /** What that is of. */
-function what(run: RunView, { event, event_kind, unit }: Profile, inside: number): string {
+function what(run: RunView, profile: Profile, inside: number): string {
+  const { event, event_kind, unit } = profile;
   const samples = plural(inside, 'sample');
   if (event === 'cpu') return `${samples} of CPU time of the ${subject(run)}`;
   if (event_kind === 'on_cpu') return event === '' ? samples : `${samples} of ${event}`;
   if (event === 'off-cpu') return `off CPU, all threads of the ${subject(run)} together,`;
+  if (isHeld(profile)) return `taken by ${event.slice(0, -HELD.length)}`;
   if (unit === 'bytes') return `in calls of ${event.replace(/-bytes$/, '')}`;
   // Context switches are counted in switches: its unit says it all but for the kind.
   return event.endsWith(unit) ? `(${event})` : `of ${event}`;

@@ -189,11 +189,15 @@ fn headline(rows: &[FunctionCount]) -> Option<FunctionShare> {
             FrameKind::Erlang | FrameKind::Java | FrameKind::Native
         )
     };
+    // What does most of it itself is no frame of everything, however much it is.
+    let is_a_part =
+        |it: &FunctionShare| it.total <= MOST_SHARE || it.self_share > it.total * MOST_SHARE;
     let is_framework = |name: &str| name.starts_with('$') && Frame::own_module(name).is_none();
     rows.iter()
         .filter(|row| {
             is_own(row.kind)
-                && (LEAST_SHARE..=MOST_SHARE).contains(&row.share.total)
+                && row.share.total >= LEAST_SHARE
+                && is_a_part(&row.share)
                 && !is_framework(&row.share.function)
         })
         .max_by(|a, b| a.share.total.total_cmp(&b.share.total))

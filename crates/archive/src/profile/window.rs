@@ -15,11 +15,11 @@ impl Profile {
     /// Leaves only what [`Profile::window`] would.
     pub fn cut(&mut self, from: u64, to: u64) {
         let lasts = self.lasts();
-        self.samples = self
-            .samples
-            .iter()
+        let samples = self.samples.iter();
+        let samples = samples
             .filter_map(|it| it.within(from, to, lasts))
             .collect();
+        self.take_samples(samples);
         self.span = Some((from, to));
     }
 
@@ -44,17 +44,18 @@ impl Profile {
             }
             inside.extend(parts);
         }
-        let rest = Self {
-            samples: outside,
-            ..self.clone()
-        };
-        (
-            Self {
-                samples: inside,
-                ..self
-            },
-            rest,
-        )
+        let (mut part, mut rest) = (self.clone(), self);
+        part.take_samples(inside);
+        rest.take_samples(outside);
+        (part, rest)
+    }
+
+    /// Leaves only these of its samples, each of which has its part of the bytes that were copied for all.
+    fn take_samples(&mut self, samples: Vec<Sample>) {
+        let (all, left) = (self.samples.len().max(1), samples.len());
+        let copied = u128::from(self.copied_bytes) * left as u128 / all as u128;
+        self.copied_bytes = u64::try_from(copied).unwrap_or(u64::MAX);
+        self.samples = samples;
     }
 
     /// Whether a sample's weight is a time that begins with it.

@@ -161,9 +161,9 @@ pub(super) fn no_samples(profile: &str, event: EventKind) -> Failure {
 /// Which events are sampled.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct EventArgs {
-    /// Event to sample: cpu, off-cpu, page-faults, mmap, brk, malloc, …, or a tracepoint such as sched:sched_process_fork. May
-    /// be repeated: each has a profile of its own
-    #[arg(long = "event", value_name = "EVENT", value_parser = event)]
+    /// Events to sample, each a profile of its own: cpu, off-cpu, page-faults, mmap, mmap-held, brk, malloc,
+    /// malloc-held, …, or a tracepoint such as sched:sched_process_fork. May be repeated
+    #[arg(long = "event", value_name = "EVENT,…", value_parser = event, value_delimiter = ',')]
     events: Vec<String>,
     /// Blocked times that are shorter (100us, 5ms) are left out of off-cpu
     #[arg(long, value_name = "LENGTH")]

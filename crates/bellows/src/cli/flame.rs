@@ -74,6 +74,9 @@ impl FlameArgs {
         match self.output {
             Some(file) if is_stdout(&file) => output::data(&content)?,
             Some(file) => {
+                if is_source(&file, &source) {
+                    return Err(would_replace(&file, SOURCE));
+                }
                 let written = archive::write_output(&file, &content);
                 tell(&file, written)?;
             }
@@ -95,20 +98,32 @@ pub(super) fn is_stdout(file: &Path) -> bool {
 /// The file of this name in the current folder, unless it is what was read (`source`), or part of a recording.
 fn usual_file(name: String, source: &Path) -> Result<PathBuf, Failure> {
     let file = PathBuf::from(name);
-    let is_source = file.exists() && file.canonicalize().ok() == source.canonicalize().ok();
-    if is_source || Path::new(archive::file::RECORD).exists() {
-        let why = if is_source {
-            "would replace the profile that it is drawn of"
-        } else {
-            "would replace a file of the recording in this folder"
-        };
-        return Err(Failure::usage(
-            format!("{} {why}", file.display()),
-            "name another file with -o, or - for standard output",
-        )
-        .observed(file.display()));
+    if is_source(&file, source) {
+        return Err(would_replace(&file, SOURCE));
+    }
+    if Path::new(archive::file::RECORD).exists() {
+        return Err(would_replace(
+            &file,
+            "a file of the recording in this folder",
+        ));
     }
     Ok(file)
+}
+
+/// What a profile is drawn of.
+const SOURCE: &str = "the profile that it is drawn of";
+
+/// Whether two names are of the same file.
+fn is_source(file: &Path, source: &Path) -> bool {
+    file.exists() && file.canonicalize().ok() == source.canonicalize().ok()
+}
+
+fn would_replace(file: &Path, what: &str) -> Failure {
+    Failure::usage(
+        format!("{} would replace {what}", file.display()),
+        "name another file with -o, or - for standard output",
+    )
+    .observed(file.display())
 }
 
 /// Names the file that was written.

@@ -244,18 +244,18 @@ impl PartArgs {
             Some(to) => format!("between {from} s and {to} s"),
             None => format!("after {from} s"),
         };
-        let spans = span.map_or_else(String::new, |(start, end)| {
-            format!(
-                ", which spans {:.1} s to {:.1} s",
-                start as f64 / 1e9,
-                end as f64 / 1e9
-            )
-        });
-        Err(Failure::failed(
-            format!("no sample of {name} lies {asked}"),
-            format!("choose a window inside the profile{spans}"),
-        )
-        .observed(asked))
+        let remedy = span.map_or_else(
+            || "choose a window inside the profile".to_owned(),
+            |(start, end)| {
+                let (start, end) = (start as f64 / 1e9, end as f64 / 1e9);
+                let span = format!("the profile, which spans {start:.1} s to {end:.1} s");
+                match from < end && to > start {
+                    true => format!("choose a longer window, or another one of {span}: nothing was sampled in this one"),
+                    false => format!("choose a window inside {span}"),
+                }
+            },
+        );
+        Err(Failure::failed(format!("no sample of {name} lies {asked}"), remedy).observed(asked))
     }
 
     /// The window for a heading.

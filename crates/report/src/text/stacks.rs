@@ -10,11 +10,15 @@ use crate::numbers::{count, percent, weight};
 #[must_use]
 pub fn stacks(profile: &ProfileSummary) -> Option<String> {
     let copied = (profile.copied_share > 0.0).then(|| {
-        format!(
-            "{} unwound from copies ({} bytes a sample)",
-            percent(profile.copied_share),
-            count(profile.copied_bytes)
-        )
+        let share = percent(profile.copied_share);
+        match profile.copied_bytes {
+            // A recording that was killed has not written it.
+            0 => format!("{share} unwound from copies"),
+            bytes => format!(
+                "{share} unwound from copies ({} bytes a sample)",
+                count(bytes)
+            ),
+        }
     });
     let frame_pointers = (profile.frame_pointer_share > 0.0)
         .then(|| format!("{} by frame pointers", percent(profile.frame_pointer_share)));

@@ -329,6 +329,14 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
             ),
             "a higher frequency does not help (`bellows help stacks`): compare runs of the same rate",
         ),
+        WarningCode::ProfileIncomplete if w.values.contains_key("probes_share") => (
+            format!(
+                "{} of the samples are in the kernel's probes, which count the program's calls (asm_exc_int3, asm_exc_debug): \
+                 shares of its own functions are too low",
+                percent(w.number("probes_share"))
+            ),
+            "take the event cpu in a run without malloc, malloc-bytes, malloc-held and free",
+        ),
         // The profiler's own words.
         _ => (w.word("why").to_owned(), ""),
     }

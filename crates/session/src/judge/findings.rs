@@ -2,13 +2,14 @@
 //! Causes that are one are told once.
 
 use archive::WarningCode as Code;
+use archive::profile::{Frame, FrameKind, Profile, USUAL_EVENT};
 use archive::{Cause, Class, Facts, Lateness, ProfileSummary, Stall, Stalled, Tier, Warning};
 use measure::ledger::LedgerSummary;
 
 use super::limits::Derived;
 use super::thresholds::{
-    COMPLETE, COVERED, FULL, LAG_SECONDS, LEAST_SAMPLES, NAMELESS, POOR_CLOCKS, RUN_QUEUE_WAIT,
-    SATURATED, SHORTEST, STEAL, WHOLE,
+    COMPLETE, COVERED, FULL, LAG_SECONDS, LEAST_SAMPLES, NAMELESS, POOR_CLOCKS, PROBED,
+    RUN_QUEUE_WAIT, SATURATED, SHORTEST, STEAL, WHOLE,
 };
 
 /// All of them, the gravest first.
@@ -341,6 +342,16 @@ pub(crate) fn profile_gaps(profile: &ProfileSummary) -> Vec<Warning> {
         all.push(warning(Tier::Caution).with("cpu_share", share));
     }
     all
+}
+
+/// How much of the CPU the kernel's probes take: it stops a program by an exception where a function is looked at.
+pub(crate) fn probed(profile: &Profile) -> Option<Warning> {
+    let is_trap = |frame: &Frame| {
+        frame.kind == FrameKind::Kernel && matches!(&*frame.name, "asm_exc_int3" | "asm_exc_debug")
+    };
+    let share = (profile.header.event == USUAL_EVENT).then(|| profile.share_with(is_trap))?;
+    let warning = Warning::new(Code::ProfileIncomplete, Tier::Caution);
+    (share >= PROBED).then(|| warning.with("probes_share", share))
 }
 
 /// What executes the profiled program, by the classes that its samples have.

@@ -15,7 +15,7 @@ mod trend;
 
 use archive::{Cause, Facts, LimitedBy, Reason, Verdict, Warning};
 
-pub(crate) use findings::{profile_findings, profile_gaps, profile_incomplete};
+pub(crate) use findings::{probed, profile_findings, profile_gaps, profile_incomplete};
 use limits::Derived;
 pub(crate) use planned::Planned;
 pub(crate) use stalls::stalls;

@@ -463,6 +463,24 @@ fn what_a_profile_lacks_is_told_by_how_much() {
 }
 
 #[test]
+fn what_the_kernels_probes_take_of_the_cpu_is_said() {
+    let share = |event: &str, probes: u64| {
+        let folded = format!(
+            "t;main {}\nt;main;asm_exc_debug_[k] {probes}\n",
+            100 - probes
+        );
+        let file = tempfile::NamedTempFile::with_suffix(".folded").unwrap();
+        std::fs::write(&file, folded).unwrap();
+        let mut profile = archive::profile::Profile::open(file.path()).unwrap();
+        profile.header.event = event.into();
+        probed(&profile).map(|it| it.number("probes_share"))
+    };
+    assert_eq!(share("cpu", 60), Some(0.6));
+    assert_eq!(share("cpu", 4), None);
+    assert_eq!(share("off-cpu", 60), None);
+}
+
+#[test]
 fn what_sharing_two_cores_implies_is_said() {
     let mut facts = waiting_for_answers();
     facts.cores = 2;

@@ -72,6 +72,8 @@ pub(super) const COMPLETE: f64 = 0.9;
 pub(super) const WHOLE: f64 = 0.97;
 /// Share of the broker's CPU time that samples stand for, below which shares are of a part of its work.
 pub(super) const COVERED: f64 = 0.9;
+/// Above this share of the samples in the kernel's probes, shares of the program's own functions are too low.
+pub(super) const PROBED: f64 = 0.05;
 /// Fewer samples say nothing of a profile's quality.
 pub(super) const LEAST_SAMPLES: u64 = 100;
 /// Clock sources that are slow to read (about 1 us) or coarse.

@@ -12,7 +12,7 @@ use archive::{RunWriter, Warning, file};
 use measure::{Clock, Nanos, Problem, Time};
 use profile::{Options, Outcome, Sampler};
 
-use crate::judge::{profile_findings, profile_gaps, profile_incomplete};
+use crate::judge::{probed, profile_findings, profile_gaps, profile_incomplete};
 
 /// Sampling begins this long before the measured phase: intervals arrive once a second, so the
 /// last chance to begin may come a second early.
@@ -127,6 +127,7 @@ impl Profiling {
             started: self.started.replace(header.origin),
             until: Some(header.origin),
             is_brief: self.is_brief,
+            warnings: self.warnings.clone(),
             ..Self::default()
         };
         for profile in &mut self.profiles {
@@ -362,7 +363,9 @@ impl EventProfile {
         profile.name_processes(processes);
         profile.take_roles_from_stacks();
         let gaps = profile_gaps(&profile.summary(0)).into_iter();
-        profiled.warnings.extend(gaps.map(|it| self.of_event(it)));
+        let probed = probed(&profile);
+        let found = gaps.chain(probed).map(|it| self.of_event(it));
+        profiled.warnings.extend(found);
         if let Err(e) = profile.write_stacks(&self.stacks) {
             writer.complain(&name, &e.to_string());
         }

@@ -109,6 +109,20 @@ fn a_window_takes_its_first_moment_and_not_its_end() {
     assert!(window.is_consistent());
     assert_eq!(window.total_weight(), 3);
     assert!(small().window(3, 3).samples.is_empty());
+    // Each sample keeps its part of what was copied for all.
+    let copied = Profile {
+        copied_bytes: 100 * small().samples.len() as u64,
+        ..small()
+    };
+    for part in [
+        copied.window(1_000_000, 3_000_000),
+        copied.clone().split(&[(0, 2_000_000)]).1,
+    ] {
+        assert_eq!(
+            (part.copied_bytes, part.summary(0).copied_bytes),
+            (100 * part.samples.len() as u64, 100)
+        );
+    }
 }
 
 #[test]
@@ -215,8 +229,21 @@ fn no_function_is_named_from_stacks_that_are_mostly_cut() {
         headline.map(|function| function.function)
     };
     let half = [("1;$c:d/1", 1), ("1;$c:d/1!", 5), ("1;$a:b/1", 4)];
-    assert_eq!(named(&half), Some("$a:b/1".to_owned()));
+    assert_eq!(named(&half), Some("$c:d/1".to_owned()));
     assert_eq!(named(&[("1;$c:d/1!", 6), ("1;$a:b/1", 4)]), None);
+}
+
+#[test]
+fn what_does_most_of_everything_itself_is_the_headline() {
+    let named = |stacks: &[(&str, u64)]| profile(stacks).summary(1).headline.unwrap().function;
+    assert_eq!(
+        named(&[("1;$a:b/1", 7), ("1;$a:b/1;$c:d/1", 1), ("1;$e:f/1", 2)]),
+        "$a:b/1"
+    );
+    assert_eq!(
+        named(&[("1;$a:b/1", 1), ("1;$a:b/1;$c:d/1", 5), ("1;$e:f/1", 4)]),
+        "$c:d/1"
+    );
 }
 
 #[test]
