@@ -116,7 +116,7 @@ fn a_window_takes_its_first_moment_and_not_its_end() {
     };
     for part in [
         copied.window(1_000_000, 3_000_000),
-        copied.clone().split(&[(0, 2_000_000)]).1,
+        copied.split(&[(0, 2_000_000)]).1,
     ] {
         assert_eq!(
             (part.copied_bytes, part.summary(0).copied_bytes),
