@@ -26,7 +26,8 @@ pub(super) fn entry(name: &str, runs: &Path) -> Result<RunEntry, Failure> {
     run(name, runs).map(RunEntry::read)
 }
 
-/// What holds a profile of an event, or of any: a run as in [`run`], where `last` is the last that has one; or a file.
+/// What holds a profile of an event, or of any: a run as in [`run`], where `last` is the last that has any, so that it is the
+/// same run whatever is asked of it; or a file.
 pub(super) fn profile(name: &str, event: Option<&str>, runs: &Path) -> Result<PathBuf, Failure> {
     let path = Path::new(name);
     if path.exists() {
@@ -39,18 +40,19 @@ pub(super) fn profile(name: &str, event: Option<&str>, runs: &Path) -> Result<Pa
     if entries.is_empty() {
         return among_runs(name, runs);
     }
-    let sampled =
-        |dir: &Path| Profile::open_as(&FORMATS, dir, event).is_ok_and(|it| !it.samples.is_empty());
+    let holds = |dir: &Path, event: Option<&str>| {
+        Profile::open_as(&FORMATS, dir, event).is_ok_and(|it| !it.samples.is_empty())
+    };
+    let sampled = |dir: &Path| holds(dir, None) || event.is_some() && holds(dir, event);
     let with_profile = entries
         .iter()
         .find(|entry| entry.has_profile() && sampled(&entry.dir));
     with_profile.map(|entry| entry.dir.clone()).ok_or_else(|| {
         Failure::failed(
             format!(
-                "none of {} in {} has a profile{} with samples",
+                "none of {} in {} has a profile with samples",
                 counted(entries.len() as u64, "run"),
                 runs.display(),
-                event.map_or_else(String::new, |event| format!(" of {event}"))
             ),
             "make one with `bellows demo` or `bellows record`, or name the folder with --runs",
         )

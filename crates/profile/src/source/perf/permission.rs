@@ -58,8 +58,10 @@ pub(crate) fn of_kernel(pid: u32, event: &str) -> Error {
 pub(crate) fn needs_program(event: &str) -> Error {
     Error::Options(Problem::new(
         format!("{event} cannot be counted"),
-        "a program in the kernel counts it and copies the stack, which was not wanted or is not allowed",
-        "take whole stacks, and run as root or give bellows the capabilities BPF and PERFMON, on Linux 5.15 or later",
+        "a program in the kernel counts it and copies the stack, which was not wanted, is not allowed, or is not done for a Go \
+         program, whose stacks are walked by frame pointers",
+        "take whole stacks, and run as root or give bellows the capabilities BPF and PERFMON, on Linux 5.15 or later; of a \
+         Go program take mmap-bytes",
     ))
 }
 
