@@ -472,6 +472,13 @@ impl Converter {
             let why = why.to_owned();
             self.note(&why);
         }
+        let left_out = self.stacks.symbols().files_left_out();
+        if left_out > 0 {
+            self.note(&format!(
+                "the process has more than {} files mapped: functions of {left_out} have no names",
+                symbols::MOST_FILES
+            ));
+        }
         let nameless = self.stacks.symbols().runtime_without_jit_map();
         if let Some(kind) = nameless.filter(|_| !self.told_why_unnamed) {
             self.note(symbols::remedy_without_jit_map(kind));

@@ -148,7 +148,8 @@ export class NinesChart {
       {
         width,
         height: this.height,
-        padding: [8, narrow || this.small ? 10 : GUTTER, 0, 0],
+        // The last label of the axis stands in the middle below the chart's end.
+        padding: [8, narrow || this.small ? 24 : GUTTER, 0, 0],
         legend: { show: false },
         cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
         scales: {

@@ -33,7 +33,7 @@ pub use self::go::go_functions;
 pub(crate) use self::go::{GoCode, is_go};
 pub use self::jit::has_erlang_names;
 pub(crate) use self::recorded::{RecordedProcess, RecordedSymbols, build_id, compiled_by};
-pub(crate) use self::space::{Place, Resolved};
+pub(crate) use self::space::{MOST_FILES, Place, Resolved};
 
 use self::jit::JitMap;
 use self::kernel::KernelSymbols;
@@ -87,6 +87,11 @@ impl Symbols {
         let space = &self.space;
         let silent = space.jit_kind != FrameKind::Native && !space.jit.is_present();
         silent.then_some(space.jit_kind)
+    }
+
+    /// Mapped files of which nothing was read, because there are so many.
+    pub(crate) const fn files_left_out(&self) -> usize {
+        self.modules.left_out()
     }
 
     /// Reads the process's mappings again; says whether they have changed. Keeps what is known

@@ -14,6 +14,9 @@ use super::selected::Loaded;
 use super::{files, name};
 use crate::memory::ProcessMemory;
 
+/// Files of which the symbols and the unwind tables are read; a process can map any number.
+pub(crate) const MOST_FILES: usize = 1024;
+
 /// The frames of an address, and where it lies.
 #[derive(Debug)]
 pub(crate) struct Resolved {
@@ -66,8 +69,13 @@ impl Modules {
         }
     }
 
+    /// Files of which nothing was read, because there are so many.
+    pub(super) const fn left_out(&self) -> usize {
+        self.all.len().saturating_sub(MOST_FILES)
+    }
+
     /// The module of a mapping, loaded where it is new. A file that cannot be read is a module
-    /// without symbols.
+    /// without symbols, and so is one of too many.
     pub(super) fn of(&mut self, mapping: &Mapping, pid: u32) -> Option<usize> {
         let vdso = &*mapping.path == "[vdso]";
         if !vdso && !maps::is_file(mapping) {
@@ -77,7 +85,9 @@ impl Modules {
         if let Some(&module) = self.loaded.get(&key) {
             return Some(module);
         }
-        let symbols = if vdso {
+        let symbols = if self.all.len() >= MOST_FILES {
+            None
+        } else if vdso {
             files::vdso_image().and_then(|image| ElfSymbols::of_image(&image).ok())
         } else {
             let root = maps::in_root_of(pid, "/");
@@ -198,6 +208,10 @@ impl AddressSpace {
                 let frame = Frame::new(name, "[jit]", self.jit_kind).at_line(line);
                 (frame, Place::Jit)
             }
+            // What the kernel has put there, such as `[uprobes]`.
+            (None, Some((mapping, _))) if mapping.path.starts_with('[') => {
+                (Frame::unknown(&mapping.path), Place::File)
+            }
             (None, Some(_)) => (Frame::unknown("[jit]"), Place::Jit),
             (None, None) => (Frame::unknown(""), Place::Nowhere),
         };
@@ -223,5 +237,41 @@ pub(super) fn compiled_by(before: FrameKind, module: &str) -> FrameKind {
         _ if module.starts_with("beam.") => FrameKind::Erlang,
         _ if module.starts_with("libjvm.so") => FrameKind::Java,
         _ => before,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_beyond_the_most_have_the_name_of_the_file_alone() {
+        let pid = std::process::id();
+        let exe = std::env::current_exe().unwrap();
+        let own = maps::maps(pid).unwrap();
+        let own = own.iter().find(|it| *it.path == *exe.to_string_lossy());
+        let own = own.unwrap();
+        let at = files_beyond_the_most_have_the_name_of_the_file_alone as *const () as u64;
+        let frame_after = |files: usize| {
+            let mut modules = Modules::of_running(pid);
+            for number in 0..files {
+                let none = Mapping {
+                    path: format!("/nowhere/{number}").into(),
+                    ..own.clone()
+                };
+                modules.of(&none, pid);
+            }
+            let module = modules.of(own, pid);
+            let status = linux::Status::of(pid).unwrap();
+            let space = AddressSpace::new(JitMap::new(pid, &status));
+            let found = space.frames_in(&modules, Some((own, module)), at, false, Time(0));
+            (found.frames, modules.left_out())
+        };
+        let (known, left_out) = frame_after(MOST_FILES - 1);
+        assert!(known[0].name.ends_with("the_name_of_the_file_alone"), "{known:?}");
+        assert_eq!(left_out, 0);
+        let (unknown, left_out) = frame_after(MOST_FILES + 2);
+        assert_eq!(unknown, [Frame::unknown(&known[0].module)]);
+        assert_eq!(left_out, 3);
     }
 }

@@ -101,7 +101,9 @@ impl NativeUnwinder {
     fn add(&mut self, mapping: &Mapping) {
         let key = (mapping.path.clone(), mapping.inode);
         let pid = self.pid;
-        let tables = self.tables.entry(key).or_insert_with(|| load(pid, mapping));
+        let has_room = self.tables.len() < symbols::MOST_FILES;
+        let tables = self.tables.entry(key);
+        let tables = tables.or_insert_with(|| has_room.then(|| load(pid, mapping)).flatten());
         let Some(tables) = tables else { return };
         let Some(bias) = tables.segments.bias(mapping) else {
             return;
