@@ -437,8 +437,9 @@ fn by_stack(folded: &str) -> std::collections::BTreeMap<String, u64> {
 }
 
 /// The C library's `__GI___clock_gettime`, `__clock_gettime` and `clock_gettime` are one function, and so are
-/// `__libc_start_main_impl` and `__libc_start_main`.
+/// `__libc_start_main_impl` and `__libc_start_main`; `clock_gettime@@GLIBC_2.17` and `clock_gettime`.
 fn without_decoration(name: &str) -> &str {
+    let name = name.split_once('@').map_or(name, |(name, _version)| name);
     let name = name.strip_prefix("__GI_").unwrap_or(name);
     name.trim_start_matches('_').trim_end_matches("_impl")
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +14,8 @@ use crate::failure::Failure;
 
 /// How long a client may take to ask, and as long again to take the answer.
 const TIME_OUT: Duration = Duration::from_secs(2);
+/// How long the rest of a request that was refused is waited for.
+const LEAVE: Duration = Duration::from_millis(100);
 /// The longest request that is read, in bytes and in headers.
 const LONGEST_REQUEST: usize = 8_192;
 const MOST_HEADERS: usize = 64;
@@ -294,12 +296,26 @@ fn answer(mut stream: TcpStream, path: &str, page: &str) -> io::Result<()> {
         Ok(_) => ("404 Not Found", "no such page\n"),
         Err(status) => (status, "\n"),
     };
+    let is_refused = status.starts_with('4');
     write!(
         stream,
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
          Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
-    )
+    )?;
+    if is_refused {
+        take_leave(&mut stream)?;
+    }
+    Ok(())
+}
+
+/// Takes what is still on its way of a request that was refused: a close before that would take the answer back.
+fn take_leave(stream: &mut TcpStream) -> io::Result<()> {
+    stream.shutdown(Shutdown::Write)?;
+    stream.set_read_timeout(Some(LEAVE))?;
+    let rest = stream.take(LONGEST_REQUEST as u64);
+    io::copy(&mut { rest }, &mut io::sink())?;
+    Ok(())
 }
 
 /// Reads a request's method and target; the status of a request that cannot be answered.

@@ -210,7 +210,7 @@ impl AddressSpace {
             }
             // What the kernel has put there, such as `[uprobes]`.
             (None, Some((mapping, _))) if mapping.path.starts_with('[') => {
-                (Frame::unknown(&mapping.path), Place::File)
+                (Frame::unknown(&*mapping.path), Place::File)
             }
             (None, Some(_)) => (Frame::unknown("[jit]"), Place::Jit),
             (None, None) => (Frame::unknown(""), Place::Nowhere),
@@ -268,7 +268,10 @@ mod tests {
             (found.frames, modules.left_out())
         };
         let (known, left_out) = frame_after(MOST_FILES - 1);
-        assert!(known[0].name.ends_with("the_name_of_the_file_alone"), "{known:?}");
+        assert!(
+            known[0].name.ends_with("the_name_of_the_file_alone"),
+            "{known:?}"
+        );
         assert_eq!(left_out, 0);
         let (unknown, left_out) = frame_after(MOST_FILES + 2);
         assert_eq!(unknown, [Frame::unknown(&known[0].module)]);

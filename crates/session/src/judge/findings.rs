@@ -2,7 +2,7 @@
 //! Causes that are one are told once.
 
 use archive::WarningCode as Code;
-use archive::profile::{Frame, FrameKind, Profile, USUAL_EVENT};
+use archive::profile::{Frame, Profile, USUAL_EVENT};
 use archive::{Cause, Class, Facts, Lateness, ProfileSummary, Stall, Stalled, Tier, Warning};
 use measure::ledger::LedgerSummary;
 
@@ -346,9 +346,7 @@ pub(crate) fn profile_gaps(profile: &ProfileSummary) -> Vec<Warning> {
 
 /// How much of the CPU the kernel's probes take: it stops a program by an exception where a function is looked at.
 pub(crate) fn probed(profile: &Profile) -> Option<Warning> {
-    let is_trap = |frame: &Frame| {
-        frame.kind == FrameKind::Kernel && matches!(&*frame.name, "asm_exc_int3" | "asm_exc_debug")
-    };
+    let is_trap = |frame: &Frame| matches!(&*frame.name, "asm_exc_int3" | "asm_exc_debug");
     let share = (profile.header.event == USUAL_EVENT).then(|| profile.share_with(is_trap))?;
     let warning = Warning::new(Code::ProfileIncomplete, Tier::Caution);
     (share >= PROBED).then(|| warning.with("probes_share", share))

@@ -465,10 +465,7 @@ fn what_a_profile_lacks_is_told_by_how_much() {
 #[test]
 fn what_the_kernels_probes_take_of_the_cpu_is_said() {
     let share = |event: &str, probes: u64| {
-        let folded = format!(
-            "t;main {}\nt;main;asm_exc_debug_[k] {probes}\n",
-            100 - probes
-        );
+        let folded = format!("t;main {}\nt;main;asm_exc_debug {probes}\n", 100 - probes);
         let file = tempfile::NamedTempFile::with_suffix(".folded").unwrap();
         std::fs::write(&file, folded).unwrap();
         let mut profile = archive::profile::Profile::open(file.path()).unwrap();
