@@ -215,7 +215,12 @@ impl Screen {
     fn show(&mut self, told: Told) -> Result<(), Failure> {
         match told {
             Told::Period(period) => self.period(&period)?,
-            Told::Following { process, pid } => self.say(&format!("recording {process} ({pid})")),
+            Told::Following { process, pid } => {
+                self.say(&format!("recording {process} ({pid})"));
+                if self.is_terminal {
+                    self.live.step("recording");
+                }
+            }
             Told::Waiting { names } => {
                 self.say(&format!(
                     "no process is called {names} now; it is waited for"

@@ -38,7 +38,7 @@ pub(crate) const COMMANDS: [&str; 30] = [
 ];
 
 /// What stands in an example, and what is run instead: shorter, with a run and a process that exist.
-const INSTEAD: [(&str, &str); 33] = [
+const INSTEAD: [(&str, &str); 35] = [
     // They last until they are stopped.
     ("--show-latency queue", "--show-latency --duration 1 queue"),
     ("--clientID test_id", "--clientID test_id --duration 1"),
@@ -73,6 +73,12 @@ const INSTEAD: [(&str, &str); 33] = [
     (
         "diff last --from 12 --to 15",
         "diff $(ls runs | grep demo | tail -n 1) --from 1 --to 3",
+    ),
+    // Nobody knows lines of the embedded broker, and the last run has no times off CPU.
+    ("--by line --grep rabbit_exchange", "--by module"),
+    (
+        "last --event off-cpu",
+        "$(dirname $(ls runs/*/off-cpu.stacks | tail -n 1)) --event off-cpu",
     ),
     // The last run with a profile is one without a load, and nobody stands still.
     (

@@ -430,10 +430,13 @@ impl LiveTable {
             .flat_map(interval::usage)
             .collect();
         out.extend(wrap(&usage.join("; "), columns));
-        out.truncate(self.style.rows.saturating_sub(2).max(3));
-        if !self.step.is_empty() {
-            out.push(fit(&self.step, columns.saturating_sub(WAITED)).into_owned());
-        }
+        let step = match self.step.is_empty() {
+            true => Vec::new(),
+            false => wrap(&self.step, columns.saturating_sub(WAITED)),
+        };
+        let rows = self.style.rows.saturating_sub(1 + step.len().max(1));
+        out.truncate(rows.max(3));
+        out.extend(step);
         out
     }
 
