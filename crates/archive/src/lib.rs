@@ -14,6 +14,7 @@ mod labels;
 mod line_file;
 mod list;
 mod lock;
+mod named_series;
 mod periods;
 pub mod profile;
 mod quantity;
@@ -43,6 +44,10 @@ pub use histogram_log::{HistogramLog, HistogramRecord, encode_histogram};
 pub use labels::{Labels, Tag};
 pub use list::{RunEntry, list_runs};
 pub use lock::RunLock;
+pub use named_series::{
+    MOST_SERIES, NamedPoint, NamedSeries, SeriesName, SeriesNames, SeriesUnit, SeriesValue,
+    read_named_series,
+};
 pub use periods::PeriodRange;
 pub use quantity::{Quantity, plain_name};
 pub use reader::RunReader;
@@ -80,6 +85,8 @@ pub mod file {
     pub const SERIES: &str = "series.jsonl";
     /// One line per tenth of a second: see [`crate::SlicePoint`].
     pub const SLICES: &str = "slices.jsonl";
+    /// Named series of the machine, the broker and scraped pages: see [`crate::NamedSeries`].
+    pub const METRICS: &str = "metrics.jsonl";
     /// Whole HDR histograms per second.
     pub const HISTOGRAMS: &str = "latency.hlog";
     /// The profile of the first event as pprof.

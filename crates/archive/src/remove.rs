@@ -131,6 +131,7 @@ fn is_of_a_run(name: &OsStr) -> bool {
         file::REPEATS,
         file::SERIES,
         file::SLICES,
+        file::METRICS,
         file::HISTOGRAMS,
         file::PPROF,
         file::REPORT,

@@ -11,8 +11,8 @@ use crate::histogram_log::HistogramLogWriter;
 use crate::line_file::LineFile;
 use crate::lock::RunLock;
 use crate::{
-    Error, Labels, RunRecord, SeriesPoint, SlicePoint, Tier, Warning, WarningCode, file,
-    replace_file,
+    Error, Labels, RunRecord, SeriesName, SeriesNames, SeriesPoint, SlicePoint, Tier, Warning,
+    WarningCode, file, replace_file,
 };
 
 /// Writes one run folder. Nothing here fails once the folder exists: the first error (a full
@@ -24,6 +24,8 @@ pub struct RunWriter {
     id: String,
     series: LineFile,
     slices: LineFile,
+    metrics: LineFile,
+    series_names: SeriesNames,
     histograms: HistogramLogWriter,
     origin: (Time, u64),
     warnings: Vec<Warning>,
@@ -61,6 +63,8 @@ impl RunWriter {
         Self {
             series: LineFile::new(dir.join(file::SERIES)),
             slices: LineFile::new(dir.join(file::SLICES)),
+            metrics: LineFile::new(dir.join(file::METRICS)),
+            series_names: SeriesNames::default(),
             histograms: HistogramLogWriter::default(),
             origin: (Time::default(), 0),
             warnings: Vec::new(),
@@ -133,6 +137,21 @@ impl RunWriter {
             .and_then(|line| self.slices.append(&line));
         if let Err(e) = result {
             self.complain(file::SLICES, &e.to_string());
+        }
+    }
+
+    /// Appends what named series were at `t` seconds after the origin, or over the `dt` seconds from then on, to
+    /// `metrics.jsonl`.
+    pub fn append_values(
+        &mut self,
+        t: f64,
+        dt: f64,
+        values: impl IntoIterator<Item = (SeriesName, f64)>,
+    ) {
+        for line in self.series_names.lines(t, dt, values) {
+            if let Err(e) = self.metrics.append(&line) {
+                self.complain(file::METRICS, &e.to_string());
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 //! behind the name, ends a name at its first colon, and gives up a whole `status` or `maps` for one
 //! byte that is not UTF-8 or one field that is missing.
 
+pub mod activity;
 mod cpu_limits;
 mod cpu_time;
 pub mod cpus;

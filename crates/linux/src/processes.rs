@@ -96,6 +96,10 @@ pub struct Stat {
     state: char,
     /// Number of the parent; 0 for one outside of our namespace.
     pub parent: u32,
+    /// Page faults that needed no disk.
+    pub minor_faults: u64,
+    /// Page faults that read from a disk.
+    pub major_faults: u64,
     /// CPU time of children that have ended and were waited for, in ticks.
     pub children_ticks: u64,
     /// Number of threads.
@@ -138,6 +142,8 @@ fn parse_stat(line: &[u8]) -> Option<Stat> {
         command: command.to_owned(),
         state: text(3)?.chars().next()?,
         parent: u32::try_from(field(4)?).ok()?,
+        minor_faults: field(10)?,
+        major_faults: field(12)?,
         children_ticks: field(16)?.saturating_add(field(17)?),
         threads: u32::try_from(field(20)?).unwrap_or(u32::MAX),
         start: field(22)?,

@@ -1,6 +1,7 @@
 //! One experiment from its file to its archive: the broker is started or attached, loaded,
 //! sampled and profiled on one time axis, and what may be wrong with the numbers is said.
 
+mod activity;
 pub mod brokers;
 mod calibrate;
 pub mod calibration;

@@ -1,6 +1,6 @@
 //! CPU time and memory of the broker's process tree, of bellows itself, and of the machine.
 
-use archive::ProcessUsage;
+use archive::{ProcessUsage, SeriesName};
 use linux::machine::CpuTicks;
 use linux::sockets::{self, Server};
 use linux::threads::ThreadTimes;
@@ -8,6 +8,7 @@ use linux::{CombinedCores, CpuLimits, ProcessTree, ProcessUse, processes};
 use measure::{Clock, Nanos, Time};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::activity::Activity;
 use crate::connection_time::ConnectionCounts;
 
 /// What had been used up to an instant.
@@ -30,6 +31,10 @@ pub(crate) trait UsageSource {
     /// What the broker's threads have used up to now.
     fn threads(&mut self) -> ThreadTimes {
         ThreadTimes::default()
+    }
+    /// What machine and broker did since the last time beside computing.
+    fn activity(&mut self) -> Vec<(SeriesName, f64)> {
+        Vec::new()
     }
     /// What TCP has counted for our connections to the broker up to now.
     fn connections(&mut self) -> ConnectionCounts {
@@ -66,6 +71,7 @@ pub(crate) struct ProcUsage {
     /// The broker's port.
     port: Option<u16>,
     page_bytes: u64,
+    activity: Activity,
 }
 
 impl ProcUsage {
@@ -76,6 +82,7 @@ impl ProcUsage {
             generators: Vec::new(),
             port: None,
             page_bytes: rustix::param::page_size() as u64,
+            activity: Activity::default(),
         }
     }
 
@@ -140,6 +147,12 @@ impl UsageSource for ProcUsage {
     fn threads(&mut self) -> ThreadTimes {
         let trees = std::iter::once(&self.broker).chain(&self.further);
         ThreadTimes::read(trees.flat_map(ProcessTree::pids))
+    }
+
+    fn activity(&mut self) -> Vec<(SeriesName, f64)> {
+        let trees = std::iter::once(&self.broker).chain(&self.further);
+        let pids: Vec<u32> = trees.flat_map(ProcessTree::pids).collect();
+        self.activity.read(&pids)
     }
 
     fn connections(&mut self) -> ConnectionCounts {

@@ -742,6 +742,56 @@ meaning: string, };
 export type MetricKind = "histogram" | "counter" | "peak";
 
 /**
+ * A series of a panel.
+ */
+export type NamedLine = {
+/**
+ * The values of its labels; empty where it has none.
+ */
+label: string,
+/**
+ * One entry per interval; `null` where nothing was read.
+ */
+values: Array<number | null>, };
+
+/**
+ * Series of one source and name, drawn together.
+ */
+export type NamedPanel = {
+/**
+ * Who told it: the machine, the broker, or a scrape.
+ */
+source: string,
+/**
+ * What it says.
+ */
+name: string,
+/**
+ * What its values count.
+ */
+unit: 'count' | 'per-second' | 'bytes' | 'bytes-per-second' | 'cores' | 'share' | 'seconds',
+/**
+ * Whether it is shown before anybody asks for it.
+ */
+shown: boolean,
+/**
+ * Start of each interval in seconds since the origin.
+ */
+t: Array<number>,
+/**
+ * Length of each in seconds.
+ */
+dt: Array<number>,
+/**
+ * The largest first.
+ */
+lines: Array<NamedLine>,
+/**
+ * Series that were left out because they are smaller.
+ */
+left_out: number, };
+
+/**
  * A piece of the sentence.
  */
 export type Part = {
@@ -1370,6 +1420,10 @@ metrics: Array<MetricInfo>,
  * What the panels on the time axis draw.
  */
 series: SeriesColumns,
+/**
+ * Named series of the machine, of the broker's processes and of scraped pages.
+ */
+named: Array<NamedPanel>,
 /**
  * The series in tenths of a second, where it has been kept; their cells travel behind those of the grids.
  */

@@ -7,6 +7,7 @@ mod distributions;
 mod figures;
 mod headline;
 mod lines;
+mod named;
 mod processes;
 mod profile;
 mod requirements;
@@ -29,6 +30,7 @@ pub use distributions::{Curve, LatencyGrid};
 pub use figures::Figures;
 pub use headline::Part;
 pub(crate) use headline::sentence;
+pub use named::{NamedLine, NamedPanel};
 pub use processes::ProcessView;
 pub use profile::ProfileHead;
 pub(crate) use profile::encode;
@@ -87,6 +89,8 @@ pub struct RunView {
     pub metrics: Vec<&'static MetricInfo>,
     /// What the panels on the time axis draw.
     pub series: SeriesColumns,
+    /// Named series of the machine, of the broker's processes and of scraped pages.
+    pub named: Vec<NamedPanel>,
     /// The series in tenths of a second, where it has been kept; their cells travel behind those of the grids.
     pub slices: Option<SliceColumns>,
     /// Latencies by time for each metric; their cells travel beside this.
@@ -232,6 +236,7 @@ impl RunView {
             notes.push(format!("the run's note and tags cannot be read: {e}"));
             archive::Labels::default()
         });
+        let named = named::read(&run.dir, &mut notes);
         let headline = sentence(record, &phases, &summary);
         let repeats = Repeats::read(&run.dir).unwrap_or_else(|e| {
             notes.push(format!("the other runs of the series cannot be shown: {e}"));
@@ -260,6 +265,7 @@ impl RunView {
             span,
             metrics: series.metrics().map(measure::Metric::info).collect(),
             series,
+            named,
             slices,
             grids: found.grids,
             curves: found.curves,

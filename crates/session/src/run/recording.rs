@@ -135,6 +135,7 @@ impl<'a> Recording<'a> {
             profiling.start();
         }
         let last_usage = usage.read();
+        usage.activity();
         Self {
             record,
             writer,
@@ -424,6 +425,10 @@ impl load::Sink for Recording<'_> {
             if self.context.loaded() {
                 writer.append_histograms(interval);
             }
+            if interval.length() >= SHORTEST_USAGE {
+                let values = self.usage.activity();
+                writer.append_values(point.t, point.dt, values);
+            }
         }
         self.observer.interval(interval);
         self.observer.point(&point, &self.measured);
@@ -466,6 +471,7 @@ impl load::Sink for Recording<'_> {
                 // What setting up took is no part of the first second.
                 self.last_usage = self.usage.read();
                 self.usage_from = self.last_usage;
+                self.usage.activity();
                 self.start_profile_when_due(at);
             }
             load::RunEvent::PhaseStarted { phase, at } => {

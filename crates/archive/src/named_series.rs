@@ -1,0 +1,320 @@
+//! `metrics.jsonl`: series that have a name and labels, of the machine, of the broker's processes or of pages that
+//! were scraped. A line either defines a series or holds the values of some at one time, so that a file that was cut
+//! off is readable up to its last line.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::io::BufReader;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bounded::{self, Line};
+use crate::error::where_present;
+use crate::{Error, file};
+
+/// Series that a run holds; what is defined beyond them is counted and left out.
+pub const MOST_SERIES: usize = 10_000;
+/// Values that are read of a file: those of 1,000 series over four hours.
+const MOST_VALUES: usize = 15_000_000;
+/// Bytes that a line may have: the values of all series.
+const LONGEST_LINE: u64 = 1 << 20;
+
+/// What a value counts; the same spelling in JSON and in texts.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum SeriesUnit {
+    /// A number of things.
+    #[default]
+    Count,
+    /// Things per second.
+    PerSecond,
+    /// Bytes.
+    Bytes,
+    /// Bytes per second.
+    BytesPerSecond,
+    /// Cores that were busy: CPU time divided by elapsed time.
+    Cores,
+    /// A share of time or of a whole, 0 to 1.
+    Share,
+    /// Seconds.
+    Seconds,
+}
+
+impl fmt::Display for SeriesUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Count => "",
+            Self::PerSecond => "1/s",
+            Self::Bytes => "B",
+            Self::BytesPerSecond => "B/s",
+            Self::Cores => "cores",
+            Self::Share => "share",
+            Self::Seconds => "s",
+        })
+    }
+}
+
+/// What a series is of. Two with the same source, name and labels are one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SeriesName {
+    /// Who told it: `machine`, `broker`, or the name of a scrape.
+    pub source: String,
+    /// What it says: `memory`, `rabbitmq_queue_messages`. Series of one source and name are drawn together.
+    pub name: String,
+    /// What tells it from others of its name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// What its values count.
+    #[serde(default)]
+    pub unit: SeriesUnit,
+}
+
+impl SeriesName {
+    /// A series without labels.
+    #[must_use]
+    pub fn new(source: &str, name: &str, unit: SeriesUnit) -> Self {
+        Self {
+            source: source.to_owned(),
+            name: name.to_owned(),
+            labels: BTreeMap::new(),
+            unit,
+        }
+    }
+
+    /// The same with one more label.
+    #[must_use]
+    pub fn with(mut self, label: &str, value: &str) -> Self {
+        self.labels.insert(label.to_owned(), value.to_owned());
+        self
+    }
+}
+
+/// A value of a series, by its place among those of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeriesValue(pub u32, pub f64);
+
+/// One line of the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum SeriesLine {
+    Definition {
+        series: u32,
+        #[serde(flatten)]
+        name: SeriesName,
+    },
+    Values {
+        /// Seconds since the run's origin: the start of what rates are of, and the time of what is as it is.
+        t: f64,
+        /// Seconds that rates are of.
+        dt: f64,
+        values: Vec<SeriesValue>,
+    },
+}
+
+/// Which series were defined so far, and the number of each.
+#[derive(Clone, Debug, Default)]
+pub struct SeriesNames {
+    numbers: HashMap<SeriesName, u32>,
+    left_out: u64,
+}
+
+impl SeriesNames {
+    /// The lines that say what was read at `t` seconds after the origin, for the `dt` seconds from then on: the
+    /// definitions of series that are new, then the values. Values that are no numbers are left out, as JSON has none.
+    pub(crate) fn lines(
+        &mut self,
+        t: f64,
+        dt: f64,
+        values: impl IntoIterator<Item = (SeriesName, f64)>,
+    ) -> Vec<Vec<u8>> {
+        let mut lines = Vec::new();
+        let mut kept = Vec::new();
+        for (name, value) in values {
+            if !value.is_finite() {
+                continue;
+            }
+            let number = match self.numbers.get(&name) {
+                Some(number) => *number,
+                None if self.numbers.len() >= MOST_SERIES => {
+                    self.left_out += 1;
+                    continue;
+                }
+                None => {
+                    let series = self.numbers.len() as u32;
+                    self.numbers.insert(name.clone(), series);
+                    lines.extend(encoded(&SeriesLine::Definition { series, name }));
+                    series
+                }
+            };
+            kept.push(SeriesValue(number, value));
+        }
+        if !kept.is_empty() {
+            let values = kept;
+            lines.extend(encoded(&SeriesLine::Values { t, dt, values }));
+        }
+        lines
+    }
+
+    /// Values of series that were beyond [`MOST_SERIES`].
+    #[must_use]
+    pub const fn left_out(&self) -> u64 {
+        self.left_out
+    }
+}
+
+fn encoded(line: &SeriesLine) -> Option<Vec<u8>> {
+    // Strings and finite numbers can always be written.
+    serde_json::to_vec(line).ok()
+}
+
+/// A series that was read: its values in the order of time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NamedSeries {
+    /// What it is of.
+    pub name: SeriesName,
+    /// Times and values.
+    pub points: Vec<NamedPoint>,
+}
+
+/// A value and its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct NamedPoint {
+    /// Seconds since the run's origin.
+    pub t: f64,
+    /// Seconds that a rate is of.
+    pub dt: f64,
+    /// The value.
+    pub value: f64,
+}
+
+/// Reads the named series of a run folder, in the order in which they were defined; none where it has none. Lines
+/// that make no sense are passed over.
+///
+/// # Errors
+/// Where the file exists and cannot be read.
+pub fn read_named_series(dir: &Path) -> Result<Vec<NamedSeries>, Error> {
+    let path = dir.join(file::METRICS);
+    let Some(found) = where_present(bounded::open(&path), &path)? else {
+        return Ok(Vec::new());
+    };
+    let mut input = BufReader::new(found);
+    let (mut line, mut read) = (Vec::new(), Reading::default());
+    loop {
+        let next = bounded::next_line(&mut input, LONGEST_LINE, &mut line);
+        let next = next.map_err(|source| Error::Io {
+            action: "read",
+            path: path.clone(),
+            source,
+        })?;
+        match next {
+            Line::Whole | Line::CutOff => read.add(&line),
+            Line::None | Line::TooLong => break,
+        }
+        if read.values >= MOST_VALUES {
+            break;
+        }
+    }
+    Ok(read.finish())
+}
+
+/// What was read so far, by number.
+#[derive(Debug, Default)]
+struct Reading {
+    series: BTreeMap<u32, NamedSeries>,
+    values: usize,
+}
+
+impl Reading {
+    fn add(&mut self, line: &[u8]) {
+        match serde_json::from_slice(line) {
+            Ok(SeriesLine::Definition { series, name }) if self.series.len() < MOST_SERIES => {
+                self.series.entry(series).or_default().name = name;
+            }
+            Ok(SeriesLine::Values { t, dt, values }) => {
+                self.values += values.len();
+                for SeriesValue(number, value) in values {
+                    if let Some(of) = self.series.get_mut(&number) {
+                        of.points.push(NamedPoint { t, dt, value });
+                    }
+                }
+            }
+            Ok(SeriesLine::Definition { .. }) | Err(_) => {}
+        }
+    }
+
+    fn finish(self) -> Vec<NamedSeries> {
+        let mut all: Vec<_> = self.series.into_values().collect();
+        for series in &mut all {
+            series.points.sort_by(|a, b| a.t.total_cmp(&b.t));
+        }
+        all.retain(|series| !series.points.is_empty());
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn cpu(state: &str) -> SeriesName {
+        SeriesName::new("machine", "CPU", SeriesUnit::Cores).with("state", state)
+    }
+
+    fn write(dir: &Path, lines: &[Vec<u8>]) {
+        let mut text = lines.join(&b'\n');
+        text.push(b'\n');
+        fs::write(dir.join(file::METRICS), text).unwrap();
+    }
+
+    #[test]
+    fn series_are_defined_once_and_read_in_the_order_of_time() {
+        let mut names = SeriesNames::default();
+        let mut lines = names.lines(1.0, 1.0, [(cpu("user"), 0.5), (cpu("system"), 0.25)]);
+        assert_eq!(lines.len(), 3, "two definitions, one row");
+        let next = names.lines(0.0, 1.0, [(cpu("user"), 0.75), (cpu("idle"), f64::NAN)]);
+        assert_eq!(next.len(), 1, "nothing new, and NaN is no value");
+        lines.extend(next);
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), &lines);
+        let read = read_named_series(dir.path()).unwrap();
+        let [user, system] = read.as_slice() else {
+            panic!("{read:?}");
+        };
+        assert_eq!(user.name, cpu("user"));
+        let values: Vec<_> = user.points.iter().map(|it| (it.t, it.value)).collect();
+        assert_eq!(values, [(0.0, 0.75), (1.0, 0.5)]);
+        assert_eq!(system.points.len(), 1);
+    }
+
+    #[test]
+    fn too_many_series_are_counted_and_what_is_damaged_is_passed_over() {
+        let mut names = SeriesNames::default();
+        let many = (0..MOST_SERIES + 7).map(|i| (cpu(&i.to_string()), 1.0));
+        let mut lines = names.lines(0.0, 1.0, many);
+        assert_eq!(lines.len(), MOST_SERIES + 1);
+        assert_eq!(names.left_out(), 7);
+        let longest = lines.iter().map(Vec::len).max().unwrap() as u64;
+        assert!(longest < LONGEST_LINE, "all series fit into a line");
+        lines.insert(3, b"{\"t\": 1, \"dt\"".to_vec());
+        lines.insert(
+            0,
+            b"{\"t\":0,\"dt\":1,\"values\":[[99999999,1.0]]}".to_vec(),
+        );
+        lines.push(b"{\"t\":2,\"dt\":1,\"values\":[[0,3.0],[1,".to_vec());
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), &lines);
+        let read = read_named_series(dir.path()).unwrap();
+        assert_eq!(read.len(), MOST_SERIES);
+        assert!(read.iter().all(|series| series.points.len() == 1));
+        assert!(
+            read_named_series(&dir.path().join("none"))
+                .unwrap()
+                .is_empty()
+        );
+    }
+}

@@ -1,0 +1,225 @@
+//! Named series, of the machine, of the broker's processes and of scraped pages, as panels on the time axis.
+
+use std::collections::BTreeMap;
+
+use archive::{NamedSeries, SeriesUnit, read_named_series};
+use serde::Serialize;
+
+use super::series::short;
+
+/// Lines of a panel; more than these nobody tells apart.
+const MOST_LINES: usize = 8;
+/// Values of a line. Those of longer runs are means over several intervals.
+const MOST_POINTS: usize = 1_500;
+/// Panels of a run.
+const MOST_PANELS: usize = 200;
+/// What is read of the machine and the broker in every run, and therefore is shown where somebody asks for it.
+const ALWAYS_READ: [&str; 2] = ["machine", "broker"];
+
+/// Series of one source and name, drawn together.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct NamedPanel {
+    /// Who told it: the machine, the broker, or a scrape.
+    pub source: String,
+    /// What it says.
+    pub name: String,
+    /// What its values count.
+    #[cfg_attr(
+        test,
+        ts(
+            type = "'count' | 'per-second' | 'bytes' | 'bytes-per-second' | 'cores' | 'share' | 'seconds'"
+        )
+    )]
+    pub unit: SeriesUnit,
+    /// Whether it is shown before anybody asks for it.
+    pub shown: bool,
+    /// Start of each interval in seconds since the origin.
+    pub t: Vec<f64>,
+    /// Length of each in seconds.
+    pub dt: Vec<f64>,
+    /// The largest first.
+    pub lines: Vec<NamedLine>,
+    /// Series that were left out because they are smaller.
+    pub left_out: usize,
+}
+
+/// A series of a panel.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct NamedLine {
+    /// The values of its labels; empty where it has none.
+    pub label: String,
+    /// One entry per interval; `null` where nothing was read.
+    pub values: Vec<Option<f64>>,
+}
+
+/// The panels of a run; none, and a note, where its named series cannot be read.
+pub(super) fn read(dir: &std::path::Path, notes: &mut Vec<String>) -> Vec<NamedPanel> {
+    match read_named_series(dir) {
+        Ok(series) => panels(series),
+        Err(e) => {
+            notes.push(format!("the named series cannot be read: {e}"));
+            Vec::new()
+        }
+    }
+}
+
+/// In the order in which series of each were first defined.
+fn panels(all: Vec<NamedSeries>) -> Vec<NamedPanel> {
+    let mut groups: Vec<Vec<NamedSeries>> = Vec::new();
+    let mut places = BTreeMap::new();
+    for series in all {
+        // What never was anything but zero says nothing.
+        if series.points.iter().all(|point| point.value == 0.0) {
+            continue;
+        }
+        let name = &series.name;
+        let key = (name.source.clone(), name.name.clone(), name.unit);
+        let place = *places.entry(key).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(group) => group.push(series),
+            None => groups.push(vec![series]),
+        }
+    }
+    groups.truncate(MOST_PANELS);
+    groups.into_iter().filter_map(panel).collect()
+}
+
+fn panel(mut group: Vec<NamedSeries>) -> Option<NamedPanel> {
+    let name = group.first()?.name.clone();
+    group.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
+    let left_out = group.len().saturating_sub(MOST_LINES);
+    group.truncate(MOST_LINES);
+    let times = Times::of(&group);
+    let lines = group.iter().map(|series| NamedLine {
+        label: label(series),
+        values: times.column(series),
+    });
+    Some(NamedPanel {
+        shown: !ALWAYS_READ.contains(&name.source.as_str()),
+        source: name.source,
+        name: name.name,
+        unit: name.unit,
+        lines: lines.collect(),
+        t: times.intervals.iter().map(|(t, _)| short(*t)).collect(),
+        dt: times.intervals.iter().map(|(_, dt)| short(*dt)).collect(),
+        left_out,
+    })
+}
+
+fn label(series: &NamedSeries) -> String {
+    let values: Vec<&str> = series.name.labels.values().map(String::as_str).collect();
+    values.join(", ")
+}
+
+fn mean(series: &NamedSeries) -> f64 {
+    let sum: f64 = series.points.iter().map(|point| point.value).sum();
+    sum / series.points.len().max(1) as f64
+}
+
+/// The intervals of a panel: every time at which one of its series has a value, or several of them together.
+struct Times {
+    intervals: Vec<(f64, f64)>,
+    /// For each time, the interval that it went into; by the order of times, which are never negative zero or NaN.
+    places: BTreeMap<u64, usize>,
+}
+
+impl Times {
+    fn of(group: &[NamedSeries]) -> Self {
+        let points = group.iter().flat_map(|series| &series.points);
+        let mut all: Vec<(f64, f64)> = points.map(|point| (point.t, point.dt)).collect();
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        all.dedup_by(|a, b| a.0 == b.0);
+        let together = all.len().div_ceil(MOST_POINTS).max(1);
+        let mut intervals = Vec::new();
+        let mut places = BTreeMap::new();
+        for (place, times) in all.chunks(together).enumerate() {
+            places.extend(times.iter().map(|(t, _)| (t.to_bits(), place)));
+            if let (Some((from, _)), Some((t, dt))) = (times.first(), times.last()) {
+                intervals.push((*from, t + dt - from));
+            }
+        }
+        Self { intervals, places }
+    }
+
+    /// One value per interval: the mean of those that fell into it.
+    fn column(&self, series: &NamedSeries) -> Vec<Option<f64>> {
+        let mut sums = vec![(0.0, 0u32); self.intervals.len()];
+        for point in &series.points {
+            let place = self.places.get(&point.t.to_bits()).copied();
+            if let Some((sum, count)) = place.and_then(|place| sums.get_mut(place)) {
+                *sum += point.value;
+                *count += 1;
+            }
+        }
+        let means = sums.into_iter().map(|(sum, count)| {
+            let mean = sum / f64::from(count);
+            (count > 0).then(|| short(mean))
+        });
+        means.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::{NamedPoint, SeriesName};
+
+    use super::*;
+
+    fn series(source: &str, label: &str, values: &[(f64, f64)]) -> NamedSeries {
+        let name = SeriesName::new(source, "memory", SeriesUnit::Bytes).with("kind", label);
+        let points = values.iter().map(|(t, value)| NamedPoint {
+            t: *t,
+            dt: 1.0,
+            value: *value,
+        });
+        NamedSeries {
+            name,
+            points: points.collect(),
+        }
+    }
+
+    #[test]
+    fn series_of_one_name_share_a_panel_the_largest_first() {
+        let all = vec![
+            series("machine", "small", &[(0.0, 1.0), (1.0, 2.0)]),
+            series("page", "x", &[(0.5, 7.0)]),
+            series("machine", "large", &[(1.0, 20.0), (2.0, 30.0)]),
+            series("machine", "never", &[(0.0, 0.0), (2.0, 0.0)]),
+        ];
+        let panels = panels(all);
+        let [machine, page] = panels.as_slice() else {
+            panic!("{panels:?}");
+        };
+        assert_eq!((machine.shown, page.shown), (false, true));
+        assert_eq!(machine.t, [0.0, 1.0, 2.0]);
+        let lines = machine.lines.iter().map(|it| (&*it.label, &*it.values));
+        let expected: [(&str, &[Option<f64>]); 2] = [
+            ("large", &[None, Some(20.0), Some(30.0)]),
+            ("small", &[Some(1.0), Some(2.0), None]),
+        ];
+        assert_eq!(lines.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn too_many_lines_and_too_long_runs_are_bounded_and_keep_their_means() {
+        let long: Vec<(f64, f64)> = (0..4_000)
+            .map(|i| (f64::from(i), f64::from(i % 2)))
+            .collect();
+        let mut all = vec![series("machine", "long", &long)];
+        all.extend((0..20).map(|i| series("page", &i.to_string(), &[(1.0, f64::from(i) + 1.0)])));
+        let panels = panels(all);
+        let [machine, page] = panels.as_slice() else {
+            panic!("{panels:?}");
+        };
+        assert!(machine.t.len() <= MOST_POINTS && machine.t.len() > MOST_POINTS / 2);
+        let values: Vec<f64> = machine.lines[0].values.iter().copied().flatten().collect();
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        assert!((mean - 0.5).abs() < 0.01, "{mean}");
+        let covered: f64 = machine.dt.iter().sum();
+        assert!((covered - 4_000.0).abs() < 0.5, "{covered}");
+        assert_eq!((page.lines.len(), page.left_out), (MOST_LINES, 12));
+        assert_eq!(page.lines[0].label, "19");
+    }
+}
