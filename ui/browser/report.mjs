@@ -782,6 +782,34 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await done();
   });
 
+  test('series of pages are shown, those of the machine where somebody asks for them', async () => {
+    const { page, done } = await open('full');
+    const panels = page.locator('#when .panel:visible figcaption b');
+    const titles = async () =>
+      (await panels.allInnerTexts()).filter(
+        (title) => title.includes(': ') && !title.includes('latency'),
+      );
+    assert.deepEqual(await titles(), ['queues: rabbitmq_queue_messages_ready']);
+    const menu = page.locator('.more-panels');
+    await menu.getByRole('button', { name: 'pressure' }).click();
+    await menu.getByRole('button', { name: 'rabbitmq_queue_messages_ready' }).click();
+    assert.deepEqual(await titles(), ['machine: pressure']);
+    const fragment = await page.evaluate(() => location.hash);
+    assert.equal(await menu.getByRole('button', { pressed: true }).count(), 1);
+    // The last panel that is seen has the axis, and its line is drawn.
+    const shown = page.locator('#when .panel:visible').last();
+    assert.match(await shown.getAttribute('id'), /^panel-named-\d+$/);
+    assert.equal(await shown.locator('canvas').count(), 1);
+    await done();
+    const again = await open('full', fragment);
+    assert.equal(await again.page.locator('.more-panels [aria-pressed=true]').count(), 1);
+    await again.page.locator('.more-panels').getByRole('button', { name: 'pressure' }).click();
+    assert.equal((await again.page.locator('#when .panel:visible canvas').count()) > 2, true);
+    const exports_ = await exported(again.page, '#when', 'SVG');
+    assert.equal(exports_.toString().includes('pressure'), false, 'what is hidden is not exported');
+    await again.done();
+  });
+
   test('figures, percentiles and waits follow the window', async () => {
     const { page, done } = await open('faults', '#t=24-40');
     const figures = page.locator('#figures');

@@ -27,6 +27,7 @@ describe('fragment', () => {
       who: '<0.12.0> & #',
       class: 'kernel_network',
       metric: 'end_to_end',
+      panels: ['machine/CPU & #', 'queues/a|b=c'],
       theme: 'dark',
     };
     expect(fromFragment(`#${toFragment(state)}`)).toEqual(state);

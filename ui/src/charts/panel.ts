@@ -148,6 +148,13 @@ export class Panel {
     );
   }
 
+  /** Takes the drawing away, of a panel that is hidden. */
+  clear(): void {
+    this.chart?.destroy();
+    this.chart = null;
+    this.palette = null;
+  }
+
   /** Redraws what depends on the window only. */
   refresh(): void {
     this.chart?.redraw(false, false);

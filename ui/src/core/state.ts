@@ -42,6 +42,8 @@ export interface State {
   /** The class whose samples alone the graph shows; empty for all. */
   class: string;
   metric: Metric | null;
+  /** Panels that are shown although they are not at first, or the other way round. */
+  panels: readonly string[];
   theme: Theme;
 }
 
@@ -64,6 +66,7 @@ export const INITIAL: State = {
   who: '',
   class: '',
   metric: null,
+  panels: [],
   theme: 'auto',
 };
 
@@ -88,6 +91,7 @@ export function toFragment(state: State): string {
   if (state.who) out.set('who', state.who);
   if (state.class) out.set('class', state.class);
   if (state.metric) out.set('metric', state.metric);
+  for (const panel of state.panels) out.append('panel', panel);
   if (state.theme !== INITIAL.theme) out.set('theme', state.theme);
   return out.toString();
 }
@@ -127,6 +131,12 @@ export function fromFragment(fragment: string): State {
     who: input.get('who') ?? '',
     class: /^[a-z_]{1,64}$/.exec(input.get('class') ?? '')?.[0] ?? '',
     metric: /^[a-z0-9_]{1,64}$/.exec(input.get('metric') ?? '')?.[0] ?? null,
+    panels: input.has('panel')
+      ? input
+          .getAll('panel')
+          .filter((it) => it.length <= 300)
+          .slice(0, 200)
+      : INITIAL.panels,
     theme: one('theme', ['auto', 'light', 'dark'], INITIAL.theme),
   };
 }

@@ -11,6 +11,7 @@ import type { Pointer, Store } from '../core/state';
 import { type Palette, palette } from '../core/theme';
 import type { Metric, Phase, RunView } from '../core/view';
 import { drawLane, eventTable, PHASE_LABELS } from './lane';
+import { isShown, namedMenu, namedPanel } from './named';
 import { latency, panels, subject } from './panels';
 
 export interface View {
@@ -72,6 +73,7 @@ export function timeline(
     (m) => store.set({ metric: m }),
   );
   const tools = metrics.length > 1 ? [picker.element] : [];
+  const named = run.named.map(namedPanel);
   /** All panels with what is known of each second, or of each slice where that is known. */
   const specsOf = (fine: Slices | null): PanelSpec[] => {
     const m = metric();
@@ -79,7 +81,7 @@ export function timeline(
     const map = finer ?? gridIn(histograms, m);
     const middle = map && latency(run, map, tools, finer ? fine : null);
     const { before, after } = panels(run, fine);
-    return [...before, ...(middle ? [middle] : []), ...after];
+    return [...before, ...(middle ? [middle] : []), ...after, ...named];
   };
   const specs = specsOf(null);
   if (specs.length === 0 || run.series.t.length === 0) return null;
@@ -108,8 +110,14 @@ export function timeline(
     hover: (t) => pointer.set(t),
   };
   for (const spec of specs) {
-    list.push(new Panel(spec, shared, () => list.at(-1)?.spec.id === spec.id));
+    list.push(new Panel(spec, shared, () => seen().at(-1)?.spec.id === spec.id));
   }
+  const hidden = (panel: Panel): boolean => {
+    const at = named.indexOf(panel.spec);
+    const of = run.named[at];
+    return of !== undefined && !isShown(of, store.state.panels);
+  };
+  const seen = (): Panel[] => list.filter((panel) => !hidden(panel));
   pointer.listen((t) => {
     for (const panel of list) {
       panel.cross(t);
@@ -189,6 +197,7 @@ export function timeline(
     ),
     legend,
     charts,
+    namedMenu(run, store),
     eventTable(run),
     later('The same as a table', () => seriesTable(run)),
   );
@@ -207,7 +216,11 @@ export function timeline(
     fine = fineAt(width);
     if (fine !== before) take();
     drawLane(lane, legend, run, visible(), width);
-    for (const panel of list) panel.draw(width, p);
+    for (const panel of list) {
+      panel.element.hidden = hidden(panel);
+      if (panel.element.hidden) panel.clear();
+      else panel.draw(width, p);
+    }
     describe();
   };
   store.listen((_, changed) => {
@@ -222,7 +235,7 @@ export function timeline(
       if (m) picker.set(m);
     }
     const zooms = store.state.axis === 'window' && changed.has('window');
-    if (changed.has('axis') || zooms) draw();
+    if (changed.has('axis') || changed.has('panels') || zooms) draw();
     else if (changed.has('window')) {
       for (const panel of list) panel.refresh();
       describe();

@@ -8,8 +8,9 @@ use super::{Meters, NO_LABEL, Unit};
 use crate::ProcessId;
 use crate::threads;
 
-/// Threads that are looked at; reading each takes some microseconds.
-const MOST_THREADS: usize = 2_000;
+/// Reading a thread takes some 20 microseconds: processes with more of them have no context switches here, rather than
+/// those of a part.
+const MOST_THREADS: usize = 500;
 
 /// What processes have done so far. Totals go on when one of them or one of their threads ends: what it had counted
 /// stays.
@@ -76,7 +77,11 @@ impl ProcessActivity {
             let of = threads::ids(id.pid).into_iter();
             of.map(move |tid| (*id, tid))
         });
-        let switches = threads.take(MOST_THREADS).filter_map(|(id, tid)| {
+        let threads: Vec<(ProcessId, u32)> = threads.take(MOST_THREADS + 1).collect();
+        if threads.len() > MOST_THREADS {
+            return meters;
+        }
+        let switches = threads.into_iter().filter_map(|(id, tid)| {
             let counts = switches(&status(&format!("{}/task/{tid}", id.pid))?)?;
             Some(((id, tid), counts))
         });

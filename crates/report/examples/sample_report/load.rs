@@ -78,6 +78,9 @@ pub(crate) fn write(writer: &mut RunWriter, state: &State) -> Run {
             crate::faults::complete(&mut point, &interval);
         }
         writer.append_point(&point);
+        if state.further || state.hostile {
+            crate::named::write(writer, second, state);
+        }
         let silent = if is_stall(second, state.seconds) {
             4..6
         } else {

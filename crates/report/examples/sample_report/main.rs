@@ -12,6 +12,7 @@
 
 mod faults;
 mod load;
+mod named;
 mod random;
 mod record;
 mod stacks;

@@ -1,0 +1,117 @@
+// Named series as panels of the time axis: what the machine and the broker's processes did beside computing, and what
+// scraped pages say. Those of every run are shown where somebody asks for them.
+
+import type { Line, PanelSpec } from '../charts/panel';
+import { button, fill, h } from '../core/dom';
+import { bytes, grouped, percent, si, significant, siTick, visible } from '../core/format';
+import type { Store } from '../core/state';
+import type { Palette } from '../core/theme';
+import type { NamedPanel, RunView } from '../core/view';
+
+const COLORS: readonly ((p: Palette) => string)[] = [
+  (p) => p.ink,
+  (p) => p.receive,
+  (p) => p.send,
+  (p) => p.delay,
+];
+const DASHES: readonly (number[] | undefined)[] = [undefined, [4, 3]];
+
+interface Scale {
+  unit: string;
+  format: (value: number) => string;
+  tick?: (value: number) => string;
+}
+
+const SCALES: Record<NamedPanel['unit'], Scale> = {
+  count: { unit: '', format: si },
+  'per-second': { unit: 'per second', format: (v) => `${si(v)}/s` },
+  bytes: { unit: 'bytes', format: bytes },
+  'bytes-per-second': { unit: 'bytes per second', format: (v) => `${bytes(v)}/s` },
+  cores: { unit: 'cores', format: (v) => `${significant(v)} cores` },
+  share: {
+    unit: 'share of the time',
+    format: percent,
+    tick: (v) => `${Number((v * 100).toPrecision(3))} %`,
+  },
+  seconds: { unit: 'seconds', format: (v) => `${significant(v)} s` },
+};
+
+/** What tells a panel from all others, in the address too. */
+export function idOf(panel: NamedPanel): string {
+  return `${panel.source}/${panel.name}`;
+}
+
+/** Whether a panel is shown: as it is at first, unless somebody turned it round. */
+export function isShown(panel: NamedPanel, turned: readonly string[]): boolean {
+  return panel.shown !== turned.includes(idOf(panel));
+}
+
+export function namedPanel(panel: NamedPanel, at: number): PanelSpec {
+  const { unit, format, tick = siTick } = SCALES[panel.unit];
+  const lines = panel.lines.map(
+    (line, i): Line => ({
+      label: visible(line.label || panel.name),
+      values: line.values,
+      color: COLORS[i % COLORS.length]!,
+      format,
+      width: i === 0 ? 1.75 : 1.25,
+      area: i === 0 && panel.lines.length === 1,
+      ...(DASHES[Math.floor(i / COLORS.length) % DASHES.length]
+        ? { dash: DASHES[Math.floor(i / COLORS.length) % DASHES.length]! }
+        : {}),
+    }),
+  );
+  const rest =
+    panel.left_out > 0 ? `the largest; ${grouped(panel.left_out)} more are left out` : '';
+  return {
+    id: `named-${at}`,
+    title: visible(`${panel.source}: ${panel.name}`),
+    unit: [unit, rest].filter(Boolean).join(', '),
+    height: lines.length > 4 ? 116 : 84,
+    lines,
+    tick,
+    times: { t: panel.t, dt: panel.dt },
+  };
+}
+
+/** Buttons that show or hide each panel, by source; null where there are none. */
+export function namedMenu(run: RunView, store: Store): HTMLElement | null {
+  if (run.named.length === 0) return null;
+  const sources = [...new Set(run.named.map((it) => it.source))];
+  const element = h('div', { class: 'more-panels', role: 'group', 'aria-label': 'more panels' });
+  const turn = (id: string): void => {
+    const { panels } = store.state;
+    const rest = panels.filter((it) => it !== id);
+    store.set({ panels: rest.length < panels.length ? rest : [...panels, id] }, true);
+  };
+  const draw = (): void =>
+    fill(
+      element,
+      sources.map((source) =>
+        h(
+          'p',
+          {},
+          h('span', { class: 'hint' }, `${visible(source)}:`),
+          run.named
+            .filter((it) => it.source === source)
+            .map((it) =>
+              button(visible(it.name), () => turn(idOf(it)), {
+                class: 'quiet',
+                'aria-pressed': String(isShown(it, store.state.panels)),
+              }),
+            ),
+        ),
+      ),
+    );
+  store.listen((_, changed) => {
+    if (changed.has('panels')) {
+      const focused = [...element.querySelectorAll('button')].indexOf(
+        document.activeElement as HTMLButtonElement,
+      );
+      draw();
+      element.querySelectorAll('button')[focused]?.focus();
+    }
+  });
+  draw();
+  return element;
+}
