@@ -95,12 +95,15 @@ fn memory(text: &str, meters: &mut Meters) {
         ("page cache", cached),
         ("shared", find("Shmem")),
         ("kernel", sum(&["Slab", "KernelStack", "PageTables"])),
-        ("free", find("MemFree")),
     ];
     for (kind, bytes) in kinds {
         if let Some(bytes) = bytes {
             meters.level("memory", ("kind", kind), Unit::Bytes, bytes);
         }
+    }
+    if let Some(bytes) = find("MemFree") {
+        // Beside it the kinds could not be told apart.
+        meters.level("free memory", NO_LABEL, Unit::Bytes, bytes);
     }
     if let Some(bytes) = sum(&["Dirty", "Writeback"]) {
         meters.level("not yet written to disk", NO_LABEL, Unit::Bytes, bytes);
@@ -312,7 +315,7 @@ mod tests {
             "memory, page cache = 37888",
             "memory, shared = 8192",
             "memory, kernel = 7168",
-            "memory, free = 10240",
+            "free memory = 10240",
             "not yet written to disk = 1024",
         ];
         assert_eq!(told(&meters), expected);
