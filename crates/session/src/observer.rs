@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use archive::{Event, SeriesPoint};
+use archive::{Event, SeriesName, SeriesPoint};
 use measure::{Interval, Nanos, Phase};
 
 /// Told about a run while it goes on, on the thread that called [`crate::run`]. Every method does
@@ -18,6 +18,8 @@ pub trait Observer {
     fn point(&mut self, _point: &SeriesPoint, _cumulative: &Interval) {}
     /// The same interval with its whole histograms, before [`Self::point`].
     fn interval(&mut self, _interval: &Interval) {}
+    /// What named series were at `t` seconds after the run's origin, or over the `dt` seconds from then on.
+    fn values(&mut self, _t: f64, _dt: f64, _values: &[(SeriesName, f64)]) {}
     /// A broker that was started for the run logged this line.
     fn logged(&mut self, _line: &str) {}
     /// Something happened, such as a blocked connection.

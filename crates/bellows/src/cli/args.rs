@@ -12,6 +12,7 @@ use measure::{Bytes, Length};
 
 use session::experiment::{ProfileSpec, RequireSpec, Requirement};
 
+use super::metrics::MetricsArgs;
 use crate::failure::Failure;
 use crate::labels::labels;
 
@@ -36,6 +37,8 @@ pub(super) struct OutputArgs {
     pub(super) runs: RunsDir,
     #[command(flatten)]
     pub(super) labels: LabelArgs,
+    #[command(flatten)]
+    pub(super) metrics: MetricsArgs,
 }
 
 /// What a run has to reach.

@@ -18,6 +18,7 @@ mod flame;
 mod fold;
 mod help;
 mod load;
+mod metrics;
 mod option_names;
 mod perf_test;
 pub(crate) mod perform;

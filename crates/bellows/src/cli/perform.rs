@@ -6,10 +6,10 @@ use archive::profile::Profile;
 use archive::{Repeats, RepeatsSummary, RunRecord, RunState, RunSummary, Tier};
 use measure::Problem;
 use report::console::{self, Shape, Style};
-use session::{Error, Experiment, Observer, RunOptions, RunOutcome};
+use session::{Error, Experiment, Exporter, Observer, RunOptions, RunOutcome};
 
 use super::args::{OutputArgs, RequireArgs};
-use super::command_line;
+use super::{command_line, metrics};
 use crate::failure::{Done, Failure};
 use crate::run_options::run_options;
 use crate::signals::AtOnce;
@@ -81,7 +81,16 @@ fn once(
     work: impl FnOnce(&RunOptions, &load::Control, &mut dyn Observer) -> Result<RunOutcome, Error>,
 ) -> Result<Performed, Failure> {
     let watched = Watched::start()?;
-    let carried = carry_out(output, runs, shape.clone(), &watched, work)?;
+    let mut exporter = output.metrics.start(&shape.title, output.quiet)?;
+    let carried = carry_out(
+        output,
+        runs,
+        shape.clone(),
+        &watched,
+        exporter.as_mut(),
+        work,
+    )?;
+    metrics::finish(exporter);
     let shown = tell(output, &shape, &carried.outcome, carried.place());
     require.write(&shape.title, std::slice::from_ref(&carried.outcome.record))?;
     carried.report?;
@@ -105,6 +114,7 @@ fn repeatedly(
     work: impl Fn(&RunOptions, &load::Control, &mut dyn Observer) -> Result<RunOutcome, Error>,
 ) -> Result<Performed, Failure> {
     let watched = Watched::start()?;
+    let mut exporter = output.metrics.start(&shape.title, output.quiet)?;
     let mut records = Vec::new();
     let mut last = None;
     let mut broken = None;
@@ -112,7 +122,7 @@ fn repeatedly(
         let mut shape = shape.clone();
         shape.title = format!("{}, run {number} of {times}", shape.title);
         let runs = runs.map(Path::to_owned);
-        let carried = match carry_out(output, runs, shape, &watched, &work) {
+        let carried = match carry_out(output, runs, shape, &watched, exporter.as_mut(), &work) {
             Ok(carried) => carried,
             // What the earlier ones measured is told before this one's failure.
             Err(failure) => {
@@ -135,6 +145,7 @@ fn repeatedly(
             break;
         }
     }
+    metrics::finish(exporter);
     require.write(&shape.title, &records)?;
     if records.is_empty() {
         watched.check()?;
@@ -282,6 +293,7 @@ pub(super) fn carry_out(
     runs_dir: Option<PathBuf>,
     shape: Shape,
     watched: &Watched,
+    exporter: Option<&mut Exporter>,
     work: impl FnOnce(&RunOptions, &load::Control, &mut dyn Observer) -> Result<RunOutcome, Error>,
 ) -> Result<CarriedOut, Failure> {
     let control = &watched.control;
@@ -289,7 +301,10 @@ pub(super) fn carry_out(
     let options = run_options(runs_dir, output.labels.resolve()?, command)?;
     let live = output::live(shape, output.json, output.quiet);
     let mut show = output::Show::new(live, control.clone(), output.verbose);
-    let outcome = work(&options, control, &mut show);
+    let outcome = match exporter {
+        Some(exporter) => work(&options, control, &mut exporter.observer(&mut show)),
+        None => work(&options, control, &mut show),
+    };
     let kept = outcome.as_ref().ok().and_then(|outcome| {
         let dir = outcome.run_dir.as_deref()?;
         Some((dir, outcome.profiles.as_slice()))

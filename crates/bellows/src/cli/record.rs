@@ -8,6 +8,7 @@ use session::experiment::ProfileSpec;
 use session::{RecordOptions, Stacks, Target};
 
 use super::args::{EventArgs, OutputArgs, no_samples};
+use super::metrics;
 use super::perform::{self, CarriedOut, Watched};
 use super::record_every::{EveryArgs, Subjects, one_name};
 use crate::failure::{Done, Failure};
@@ -100,13 +101,16 @@ impl RecordArgs {
         };
         let runs = Some(self.output.runs.runs.clone());
         let watched = Watched::start()?;
+        let mut exporter = self.output.metrics.start(&shape.title, self.output.quiet)?;
         let carried = perform::carry_out(
             &self.output,
             runs,
             shape,
             &watched,
+            exporter.as_mut(),
             |options, control, observer| session::record(&record, options, control, observer),
         )?;
+        metrics::finish(exporter);
         let profiles = &carried.outcome.profiles;
         let is_empty = profiles.iter().all(|profile| profile.samples.is_empty());
         match &carried.outcome.record.summary {

@@ -1,4 +1,4 @@
-//! One request after another to the server that takes profiles.
+//! One request after another to a server that takes profiles or metrics.
 
 use std::io::Read as _;
 use std::time::Duration;
@@ -7,7 +7,8 @@ use measure::Problem;
 use ureq::Agent;
 use ureq::http::StatusCode;
 
-use super::{Push, PushOptions};
+use super::PushRequest;
+use crate::experiment::Hidden;
 use crate::http::{tls, told};
 
 /// The longest that a request may take.
@@ -15,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of an answer that are read: it says what is wrong, or nothing.
 const MOST_BYTES: u64 = 300;
 
-/// Why a profile was not taken.
+/// Why something was not taken.
 #[derive(Debug)]
 pub(super) enum Refusal {
     /// It would not be another time.
@@ -24,13 +25,46 @@ pub(super) enum Refusal {
     ForNow(Problem),
 }
 
+/// A server, and how it knows us.
+#[derive(Clone, Debug)]
+pub(crate) struct PushServer {
+    /// Its address, as people know it.
+    pub(crate) url: String,
+    /// Its user, where it asks for one; the secret is then a password.
+    pub(crate) user: Option<String>,
+    /// A password, or else a token.
+    pub(crate) secret: Option<Hidden>,
+    /// What stands before a token: `Bearer`.
+    pub(crate) scheme: &'static str,
+    /// The tenant, where the server has several.
+    pub(crate) tenant: Option<String>,
+    /// What is said of it.
+    pub(crate) texts: PushTexts,
+}
+
+/// What is said where something is not taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PushTexts {
+    /// One of what is sent: `profile`.
+    pub(crate) one: &'static str,
+    /// Remedies: where nobody answers, is refused, knows the path, or takes as much.
+    pub(crate) reach: &'static str,
+    pub(crate) login: &'static str,
+    pub(crate) path: &'static str,
+    pub(crate) size: &'static str,
+    pub(crate) redirected: &'static str,
+    /// What becomes of those that were not sent.
+    pub(crate) lost: &'static str,
+    pub(crate) recovered: &'static str,
+}
+
 pub(super) struct Client {
     agent: Agent,
-    options: PushOptions,
+    pub(super) server: PushServer,
 }
 
 impl Client {
-    pub(super) fn new(options: &PushOptions) -> Result<Self, crate::Error> {
+    pub(super) fn new(server: PushServer) -> Result<Self, crate::Error> {
         let agent = Agent::config_builder()
             .timeout_global(Some(TIMEOUT))
             .http_status_as_error(false)
@@ -41,15 +75,11 @@ impl Client {
             .user_agent(concat!("bellows/", env!("CARGO_PKG_VERSION")))
             .build()
             .into();
-        Ok(Self {
-            agent,
-            options: options.clone(),
-        })
+        Ok(Self { agent, server })
     }
 
-    /// Hands over one profile.
-    pub(super) fn send(&self, push: &Push) -> Result<(), Refusal> {
-        let request = self.options.target.request(push);
+    /// Hands over what a request holds.
+    pub(super) fn send(&self, request: &PushRequest) -> Result<(), Refusal> {
         let mut post = self
             .agent
             .post(&request.url)
@@ -60,14 +90,14 @@ impl Client {
         if let Some(authorization) = self.authorization() {
             post = post.header("Authorization", authorization);
         }
-        if let Some(tenant) = &self.options.tenant {
+        if let Some(tenant) = &self.server.tenant {
             post = post.header("X-Scope-OrgID", tenant);
         }
         let mut response = match post.send(&request.body[..]) {
             Ok(response) => response,
             Err(error) => {
                 let why = told(&error);
-                return Err(Refusal::ForNow(self.problem(&why, REACH)));
+                return Err(Refusal::ForNow(self.problem(&why, self.server.texts.reach)));
             }
         };
         let status = response.status();
@@ -81,7 +111,7 @@ impl Client {
         let said = self.without_secrets(&String::from_utf8_lossy(&said));
         let why = format!("{status} {said}");
         let why = why.trim_end();
-        Err(match remedy(status) {
+        Err(match self.server.texts.remedy(status) {
             (remedy, true) => Refusal::ForNow(self.problem(why, remedy)),
             (remedy, false) => Refusal::Final(self.problem(why, remedy)),
         })
@@ -89,27 +119,28 @@ impl Client {
 
     fn authorization(&self) -> Option<String> {
         use base64::Engine as _;
-        let secret = self.options.secret.as_ref().map(|it| it.expose());
-        match (&self.options.user, secret) {
+        let secret = self.server.secret.as_ref().map(|it| it.expose());
+        match (&self.server.user, secret) {
             (Some(user), secret) => {
                 let pair = format!("{user}:{}", secret.unwrap_or_default());
                 let pair = base64::engine::general_purpose::STANDARD.encode(pair);
                 Some(format!("Basic {pair}"))
             }
-            (None, Some(token)) => Some(format!("Bearer {token}")),
+            (None, Some(token)) => Some(format!("{} {token}", self.server.scheme)),
             (None, None) => None,
         }
     }
 
     fn problem(&self, why: &str, remedy: &str) -> Problem {
-        let url = crate::redact::url(self.options.target.url());
-        Problem::new(format!("{url} does not take profiles"), why, remedy)
+        let url = crate::redact::url(&self.server.url);
+        let one = self.server.texts.one;
+        Problem::new(format!("{url} does not take {one}s"), why, remedy)
     }
 
     /// A server's words on one line, which may repeat what it was sent.
     fn without_secrets(&self, words: &str) -> String {
         let words = words.replace(char::is_control, " ");
-        match &self.options.secret {
+        match &self.server.secret {
             Some(secret) if !secret.expose().is_empty() => {
                 words.replace(secret.expose(), crate::redact::BLOT)
             }
@@ -118,25 +149,16 @@ impl Client {
     }
 }
 
-const REACH: &str = "check the address of --push, and that the server runs; recording goes on";
-
-/// What may help against an answer, and whether to try again.
-fn remedy(status: StatusCode) -> (&'static str, bool) {
-    match status.as_u16() {
-        401 | 403 => (
-            "give --push-user, or --push-token-file or BELLOWS_PUSH_TOKEN, and --push-tenant where it has tenants",
-            false,
-        ),
-        404 | 405 => (
-            "check the path of --push: Pyroscope takes /ingest, Parca /profiles/writeraw",
-            false,
-        ),
-        413 => (
-            "give a shorter --every or a lower --freq, or raise the server's limit",
-            false,
-        ),
-        300..=399 => ("give --push the address that it redirects to", false),
-        408 | 425 | 429 | 500..=599 => ("see the server's log; it is tried again", true),
-        _ => ("see what the server says", false),
+impl PushTexts {
+    /// What may help against an answer, and whether to try again.
+    fn remedy(&self, status: StatusCode) -> (&'static str, bool) {
+        match status.as_u16() {
+            401 | 403 => (self.login, false),
+            404 | 405 => (self.path, false),
+            413 => (self.size, false),
+            300..=399 => (self.redirected, false),
+            408 | 425 | 429 | 500..=599 => ("see the server's log; it is tried again", true),
+            _ => ("see what the server says", false),
+        }
     }
 }

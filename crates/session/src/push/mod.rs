@@ -1,5 +1,5 @@
-//! Profiles on their way to a server that keeps them: a queue, and a thread that sends. Whatever the server does, the
-//! recording goes on.
+//! Profiles or metrics on their way to a server that keeps them: a queue, and a thread that sends. Whatever the server
+//! does, the run goes on.
 
 mod client;
 mod target;
@@ -17,14 +17,15 @@ use measure::{Problem, counted};
 
 use crate::experiment::Hidden;
 use client::{Client, Refusal};
+pub(crate) use client::{PushServer, PushTexts};
 pub use target::PushTarget;
 
-/// Profiles that wait to be sent; further ones are not sent. An hour at one a minute.
+/// Requests that wait to be sent; further ones are not sent. An hour at one a minute.
 const MOST_WAITING: usize = 60;
 /// Between two attempts, at first; each time twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How often one profile is tried: for about five minutes.
+/// How often one request is tried: for about five minutes.
 const MOST_TRIES: u32 = 10;
 /// At the end so much time is left for what still waits.
 const GRACE: Duration = Duration::from_secs(3);
@@ -41,6 +42,41 @@ pub struct PushOptions {
     pub secret: Option<Hidden>,
     /// The tenant, where the server has several.
     pub tenant: Option<String>,
+}
+
+/// What is said of a server for profiles.
+const TEXTS: PushTexts = PushTexts {
+    one: "profile",
+    reach: "check the address of --push, and that the server runs; recording goes on",
+    login: "give --push-user, or --push-token-file or BELLOWS_PUSH_TOKEN, and --push-tenant where it has tenants",
+    path: "check the path of --push: Pyroscope takes /ingest, Parca /profiles/writeraw",
+    size: "give a shorter --every or a lower --freq, or raise the server's limit",
+    redirected: "give --push the address that it redirects to",
+    lost: "all are in the folder for runs; `bellows flame RUN -o x.pb.gz` writes one to send by hand",
+    recovered: "profiles are taken again by the server of --push",
+};
+
+impl PushOptions {
+    /// Who takes the profiles.
+    pub(crate) fn server(&self) -> PushServer {
+        PushServer {
+            url: self.target.url().to_owned(),
+            user: self.user.clone(),
+            secret: self.secret.clone(),
+            scheme: "Bearer",
+            tenant: self.tenant.clone(),
+            texts: TEXTS,
+        }
+    }
+}
+
+/// A request, but for who sends it.
+#[derive(Debug)]
+pub(crate) struct PushRequest {
+    pub(crate) url: String,
+    pub(crate) query: Vec<(&'static str, String)>,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: Vec<u8>,
 }
 
 /// A profile of one process, period and event.
@@ -96,7 +132,8 @@ pub(crate) enum PushNews {
 /// The queue and its thread.
 #[derive(Debug)]
 pub(crate) struct Pusher {
-    queue: SyncSender<Push>,
+    queue: SyncSender<PushRequest>,
+    texts: PushTexts,
     news: Receiver<PushNews>,
     thread: JoinHandle<()>,
     counts: Arc<Counts>,
@@ -115,9 +152,10 @@ impl Pusher {
     ///
     /// # Errors
     /// The options make no sense.
-    pub(crate) fn start(options: &PushOptions) -> Result<Self, crate::Error> {
-        let client = Client::new(options)?;
-        let (queue, waiting) = sync_channel(MOST_WAITING);
+    pub(crate) fn start(server: PushServer) -> Result<Self, crate::Error> {
+        let texts = server.texts;
+        let client = Client::new(server)?;
+        let (queue, waiting) = sync_channel::<PushRequest>(MOST_WAITING);
         let (tell, news) = channel();
         let counts = Arc::new(Counts::default());
         let shared = Arc::clone(&counts);
@@ -132,16 +170,17 @@ impl Pusher {
             thread.map_err(|e| Problem::new("cannot start a thread", e, "see ulimit -u"))?;
         Ok(Self {
             queue,
+            texts,
             news,
             thread,
             counts,
         })
     }
 
-    /// Has a profile sent, unless too many wait.
-    pub(crate) fn queue(&self, push: Push) {
+    /// Has a request sent, unless too many wait.
+    pub(crate) fn queue(&self, request: PushRequest) {
         self.counts.queued.fetch_add(1, Ordering::Relaxed);
-        match self.queue.try_send(push) {
+        match self.queue.try_send(request) {
             // It is counted; why it does not work was told.
             Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
         }
@@ -166,19 +205,22 @@ impl Pusher {
         let lost = queued.saturating_sub(self.counts.sent.load(Ordering::Relaxed));
         if lost > 0 {
             news.push(PushNews::Failed(Problem::new(
-                format!("{lost} of {} were not sent", counted(queued, "profile")),
+                format!(
+                    "{lost} of {} were not sent",
+                    counted(queued, self.texts.one)
+                ),
                 "the server did not take them",
-                "all are in the folder for runs; `bellows flame RUN -o x.pb.gz` writes one to send by hand",
+                self.texts.lost,
             )));
         }
         news
     }
 }
 
-/// Sends one profile, again and again where that may help.
+/// Sends one request, again and again where that may help.
 fn send(
     client: &Client,
-    push: &Push,
+    push: &PushRequest,
     counts: &Counts,
     is_failing: &mut bool,
     tell: &Sender<PushNews>,
@@ -189,7 +231,7 @@ fn send(
             Ok(()) => {
                 counts.sent.fetch_add(1, Ordering::Relaxed);
                 if std::mem::take(is_failing) {
-                    let told = "profiles are taken again by the server of --push";
+                    let told = client.server.texts.recovered;
                     let _ = tell.send(PushNews::Recovered(told.to_owned()));
                 }
                 return;

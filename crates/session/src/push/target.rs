@@ -7,7 +7,7 @@ use measure::Refused;
 use serde_json::{Value, json};
 use ureq::http::Uri;
 
-use super::Push;
+use super::{Push, PushRequest};
 
 /// Where Pyroscope takes profiles by its first protocol, in which one is a body and the rest a query.
 const INGEST: &str = "/ingest";
@@ -28,14 +28,6 @@ enum Protocol {
     Ingest,
     Pusher,
     Parca,
-}
-
-/// A request, but for who sends it.
-pub(super) struct PushRequest {
-    pub(super) url: String,
-    pub(super) query: Vec<(&'static str, String)>,
-    pub(super) content_type: &'static str,
-    pub(super) body: Vec<u8>,
 }
 
 impl FromStr for PushTarget {
@@ -85,7 +77,7 @@ impl PushTarget {
     }
 
     /// What is to be said to hand over a profile.
-    pub(super) fn request(&self, push: &Push) -> PushRequest {
+    pub(crate) fn request(&self, push: &Push) -> PushRequest {
         let (query, content_type, body) = match self.protocol {
             Protocol::Ingest => (query(push), "application/octet-stream", push.pprof.clone()),
             Protocol::Pusher => {

@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 
 use archive::{
     BrokerSummary, Event, FaultOutcome, ProgramSummary, RunRecord, RunWriter, ScenarioPoint,
-    SeriesPoint, SlicePoint,
+    SeriesName, SeriesPoint, SlicePoint,
 };
 use linux::CombinedCores;
 use linux::threads::{ThreadTimes, ThreadUse};
@@ -191,6 +191,14 @@ impl<'a> Recording<'a> {
     pub(super) fn tell_logged(&mut self) {
         for line in self.log.iter_mut().flat_map(LogFollower::lines) {
             self.observer.logged(&line);
+        }
+    }
+
+    /// Keeps values of named series, and tells them.
+    pub(super) fn keep_values(&mut self, t: f64, dt: f64, values: Vec<(SeriesName, f64)>) {
+        self.observer.values(t, dt, &values);
+        if let Some(writer) = &mut self.writer {
+            writer.append_values(t, dt, values);
         }
     }
 
@@ -425,10 +433,10 @@ impl load::Sink for Recording<'_> {
             if self.context.loaded() {
                 writer.append_histograms(interval);
             }
-            if interval.length() >= SHORTEST_USAGE {
-                let values = self.usage.activity();
-                writer.append_values(point.t, point.dt, values);
-            }
+        }
+        if interval.length() >= SHORTEST_USAGE {
+            let values = self.usage.activity();
+            self.keep_values(point.t, point.dt, values);
         }
         self.observer.interval(interval);
         self.observer.point(&point, &self.measured);

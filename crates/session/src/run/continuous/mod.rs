@@ -173,7 +173,11 @@ pub fn record_continuously(
         control,
         keep: &keep,
     };
-    let pusher = what.push.as_ref().map(Pusher::start).transpose()?;
+    let pusher = what
+        .push
+        .as_ref()
+        .map(|it| Pusher::start(it.server()))
+        .transpose()?;
     let (tell, told) = channel();
     thread::scope(|scope| {
         let supervisor = Supervisor {
@@ -388,8 +392,9 @@ impl Supervisor<'_, '_, '_> {
     fn hear(&mut self, told: Told) {
         match told {
             Told::Push(push) => {
-                if let Some(pusher) = &self.pusher {
-                    pusher.queue(*push);
+                let target = self.shared.what.push.as_ref().map(|it| &it.target);
+                if let Some((pusher, target)) = self.pusher.as_ref().zip(target) {
+                    pusher.queue(target.request(&push));
                 }
             }
             Told::Period(mut period) => {

@@ -1,0 +1,218 @@
+//! All series of a run while it goes on, the generator's, the machine's, the broker's and those of scraped pages: served
+//! as a page of OpenMetrics, and sent to servers that keep series. [`Exporter`] stands between the run and whoever
+//! else is told of it.
+
+mod influx;
+mod open_metrics;
+mod otlp;
+mod snapshot;
+mod target;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use archive::{Event, SeriesName, SeriesPoint};
+use measure::{Interval, Nanos, Phase, Problem};
+
+use crate::experiment::Hidden;
+use crate::page_server::{Page, serve_page};
+use crate::push::{PushNews, PushServer, PushTexts, Pusher};
+use crate::{Error, Observer};
+use snapshot::Snapshot;
+pub use target::MetricsTarget;
+
+/// Where the page is.
+const PATH: &str = "/metrics";
+/// What is said of a server for series.
+const TEXTS: PushTexts = PushTexts {
+    one: "second of metrics",
+    reach: "check the address of --metrics-to, and that the server runs; the run goes on",
+    login: "give --metrics-user, or BELLOWS_METRICS_TOKEN",
+    path: "check the path of --metrics-to, and that the database is there",
+    size: "raise the server's limit, or select fewer series of scraped pages",
+    redirected: "give --metrics-to the address that it redirects to",
+    lost: "the run folder has all of them (metrics.jsonl, series.jsonl)",
+    recovered: "metrics are taken again by the server of --metrics-to",
+};
+
+/// Where series go.
+#[derive(Clone, Debug, Default)]
+pub struct ExportOptions {
+    /// Where the page is served: `HOST:PORT`.
+    pub listen: Option<String>,
+    /// Who is sent the series once a second.
+    pub target: Option<MetricsTarget>,
+    /// The user of that server, where it asks for one; the secret is then a password.
+    pub user: Option<String>,
+    /// A password, or else a token.
+    pub secret: Option<Hidden>,
+}
+
+/// Series of a run on their way out.
+#[derive(Debug)]
+pub struct Exporter {
+    snapshot: Shared,
+    url: Option<String>,
+    pusher: Option<(MetricsTarget, Pusher)>,
+    start_unix_ns: u64,
+}
+
+/// What is served is taken as a whole: whoever reads slowly holds up nobody.
+#[derive(Clone, Debug)]
+struct Shared(Arc<Mutex<Arc<Snapshot>>>);
+
+impl Shared {
+    fn now(&self) -> Arc<Snapshot> {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&held)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Snapshot)) {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut held));
+    }
+}
+
+impl Page for Shared {
+    fn content_type(&self) -> &'static str {
+        open_metrics::CONTENT_TYPE
+    }
+
+    fn write(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        open_metrics::write(self.now(), out)
+    }
+}
+
+impl Exporter {
+    /// Begins to serve and to send the series of runs of an experiment.
+    ///
+    /// # Errors
+    /// The address cannot be listened on, or the server's options make no sense.
+    pub fn start(options: &ExportOptions, experiment: &str) -> Result<Self, Error> {
+        let snapshot = Shared(Arc::new(Mutex::new(Arc::new(Snapshot::new(experiment)))));
+        let url = match &options.listen {
+            Some(address) => {
+                let served = serve_page(address, PATH, snapshot.clone());
+                let address = served.map_err(|e| {
+                    Problem::new(
+                        format!("cannot serve metrics on {address}"),
+                        e,
+                        "choose another HOST:PORT for --metrics",
+                    )
+                })?;
+                Some(format!("http://{address}{PATH}"))
+            }
+            None => None,
+        };
+        let pusher = match &options.target {
+            Some(target) => {
+                let server = PushServer {
+                    url: target.url().to_owned(),
+                    user: options.user.clone(),
+                    secret: options.secret.clone(),
+                    scheme: target.scheme(),
+                    tenant: None,
+                    texts: TEXTS,
+                };
+                Some((target.clone(), Pusher::start(server)?))
+            }
+            None => None,
+        };
+        Ok(Self {
+            snapshot,
+            url,
+            pusher,
+            start_unix_ns: unix_ns(),
+        })
+    }
+
+    /// Where the page is, where one is served.
+    #[must_use]
+    pub fn url(&self) -> Option<&str> {
+        self.url.as_deref()
+    }
+
+    /// An observer that takes the series, and tells `next` everything.
+    pub fn observer<'a>(&'a mut self, next: &'a mut dyn Observer) -> impl Observer + 'a {
+        Exported {
+            exporter: self,
+            next,
+        }
+    }
+
+    /// Gives what waits to be sent a little time; what was not sent, in words.
+    #[must_use]
+    pub fn finish(self) -> Vec<String> {
+        let news = self.pusher.map(|(_, pusher)| pusher.finish());
+        news.into_iter().flatten().map(|news| told(&news)).collect()
+    }
+
+    fn send(&self) {
+        if let Some((target, pusher)) = &self.pusher {
+            let snapshot = self.snapshot.now();
+            pusher.queue(target.request(&snapshot, self.start_unix_ns, unix_ns()));
+        }
+    }
+}
+
+fn told(news: &PushNews) -> String {
+    match news {
+        PushNews::Failed(problem) => problem.to_string(),
+        PushNews::Recovered(text) => text.clone(),
+    }
+}
+
+fn unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// The observer of an exporter.
+struct Exported<'a> {
+    exporter: &'a mut Exporter,
+    next: &'a mut dyn Observer,
+}
+
+impl Observer for Exported<'_> {
+    fn step(&mut self, text: &str) {
+        self.next.step(text);
+    }
+
+    fn waiting(&mut self, text: &str, waited: Duration) {
+        self.next.waiting(text, waited);
+    }
+
+    fn phase(&mut self, phase: Phase, length: Option<Nanos>) {
+        self.next.phase(phase, length);
+    }
+
+    fn point(&mut self, point: &SeriesPoint, cumulative: &Interval) {
+        self.exporter.snapshot.change(|it| it.set(point));
+        self.exporter.send();
+        if let Some((_, pusher)) = &self.exporter.pusher {
+            for news in pusher.news() {
+                self.next.step(&told(&news));
+            }
+        }
+        self.next.point(point, cumulative);
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        self.exporter.snapshot.change(|it| it.add(interval));
+        self.next.interval(interval);
+    }
+
+    fn values(&mut self, t: f64, dt: f64, values: &[(SeriesName, f64)]) {
+        self.exporter.snapshot.change(|it| it.tell(values));
+        self.next.values(t, dt, values);
+    }
+
+    fn logged(&mut self, line: &str) {
+        self.next.logged(line);
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.next.event(event);
+    }
+}

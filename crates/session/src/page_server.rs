@@ -1,0 +1,276 @@
+//! A server of one page, for whoever scrapes it: one thread, one request at a time, time-outs everywhere. Every page is
+//! made when it is asked for, and sent as it is written.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a client may take to ask, and as long again to take the answer.
+const TIME_OUT: Duration = Duration::from_secs(2);
+/// How long the rest of a request that was refused is waited for.
+const LEAVE: Duration = Duration::from_millis(100);
+/// The longest request that is read, in bytes and in headers.
+const LONGEST_REQUEST: usize = 8_192;
+const MOST_HEADERS: usize = 64;
+/// Bytes that are sent together.
+const PIECE: usize = 16_384;
+
+/// What is served.
+pub trait Page: Send + 'static {
+    /// The value of `Content-Type`.
+    fn content_type(&self) -> &'static str;
+
+    /// Writes the page as it is now.
+    ///
+    /// # Errors
+    /// Those of `out`: whoever asked has gone.
+    fn write(&self, out: &mut dyn fmt::Write) -> fmt::Result;
+}
+
+/// Serves a page at a path of an address, `HOST:PORT`, until the process ends; says where it listens.
+///
+/// # Errors
+/// The address cannot be listened on, or no thread can be started.
+pub fn serve_page(address: &str, path: &str, page: impl Page) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind(address)?;
+    let address = listener.local_addr()?;
+    let path = path.to_owned();
+    let answer_all = move || {
+        for stream in listener.incoming().flatten() {
+            // Who hangs up is no concern of the run.
+            let _ = answer(stream, &path, &page);
+        }
+    };
+    thread::Builder::new()
+        .name("metrics".into())
+        .spawn(answer_all)?;
+    Ok(address)
+}
+
+/// Answers one request.
+fn answer(mut stream: TcpStream, path: &str, page: &impl Page) -> io::Result<()> {
+    stream.set_write_timeout(Some(TIME_OUT))?;
+    let refusal = match read_request(&mut stream)? {
+        Ok(request) if request.method != "GET" => {
+            ("405 Method Not Allowed", "GET is what is answered\n")
+        }
+        Ok(request) if request.target.split('?').next() == Some(path) => {
+            return send(stream, page, request.minor);
+        }
+        Ok(_) => ("404 Not Found", "no such page\n"),
+        Err(status) => (status, "\n"),
+    };
+    let (status, body) = refusal;
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )?;
+    take_leave(&mut stream)
+}
+
+/// Sends the page in pieces, as the protocol's version lets one.
+fn send(mut stream: TcpStream, page: &impl Page, minor: u8) -> io::Result<()> {
+    let chunked = minor >= 1;
+    let encoding = match chunked {
+        true => "Transfer-Encoding: chunked\r\n",
+        false => "",
+    };
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Type: {}\r\n{encoding}Connection: close\r\n\r\n",
+        page.content_type()
+    )?;
+    let mut pieces = Pieces {
+        stream,
+        chunked,
+        waiting: Vec::with_capacity(PIECE),
+        deadline: Instant::now() + TIME_OUT,
+        error: None,
+    };
+    match page.write(&mut pieces) {
+        Ok(()) => pieces.finish(),
+        // Without the last piece the client knows that something is missing.
+        Err(fmt::Error) => Err(pieces.error.unwrap_or_else(|| io::Error::other("no page"))),
+    }
+}
+
+/// A page on its way.
+struct Pieces {
+    stream: TcpStream,
+    chunked: bool,
+    waiting: Vec<u8>,
+    /// Who takes a byte now and then is not waited for longer than anybody else.
+    deadline: Instant,
+    error: Option<io::Error>,
+}
+
+impl Pieces {
+    fn flush(&mut self) -> io::Result<()> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() >= self.deadline {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        if self.chunked {
+            write!(self.stream, "{:x}\r\n", self.waiting.len())?;
+            self.waiting.extend_from_slice(b"\r\n");
+        }
+        self.stream.write_all(&self.waiting)?;
+        self.waiting.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        self.flush()?;
+        if self.chunked {
+            self.stream.write_all(b"0\r\n\r\n")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Write for Pieces {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for piece in text.as_bytes().chunks(PIECE) {
+            if self.waiting.len() + piece.len() > PIECE
+                && let Err(e) = self.flush()
+            {
+                self.error = Some(e);
+                return Err(fmt::Error);
+            }
+            self.waiting.extend_from_slice(piece);
+        }
+        Ok(())
+    }
+}
+
+/// Takes what is still on its way of a request that was refused: a close before that would take the answer back.
+fn take_leave(stream: &mut TcpStream) -> io::Result<()> {
+    stream.shutdown(Shutdown::Write)?;
+    stream.set_read_timeout(Some(LEAVE))?;
+    let rest = stream.take(LONGEST_REQUEST as u64);
+    io::copy(&mut { rest }, &mut io::sink())?;
+    Ok(())
+}
+
+/// What was asked for.
+struct Request {
+    method: String,
+    target: String,
+    /// The second number of the version.
+    minor: u8,
+}
+
+/// Reads a request; the status of one that cannot be answered.
+fn read_request(stream: &mut TcpStream) -> io::Result<Result<Request, &'static str>> {
+    let deadline = Instant::now() + TIME_OUT;
+    let mut bytes = Vec::with_capacity(LONGEST_REQUEST);
+    let mut piece = [0; 1_024];
+    while bytes.len() < LONGEST_REQUEST {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(Err("408 Request Timeout"));
+        }
+        stream.set_read_timeout(Some(left))?;
+        let length = match stream.read(&mut piece)? {
+            0 => return Ok(Err("400 Bad Request")),
+            length => length,
+        };
+        bytes.extend_from_slice(piece.get(..length).unwrap_or_default());
+        let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+        let mut head = httparse::Request::new(&mut headers);
+        match (head.parse(&bytes), head.method, head.path, head.version) {
+            (Ok(status), Some(method), Some(target), Some(minor)) if status.is_complete() => {
+                return Ok(Ok(Request {
+                    method: method.to_owned(),
+                    target: target.to_owned(),
+                    minor,
+                }));
+            }
+            (Ok(_), ..) => {}
+            (Err(_), ..) => return Ok(Err("400 Bad Request")),
+        }
+    }
+    Ok(Err("431 Request Header Fields Too Large"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Some lines.
+    struct Lines(usize);
+
+    impl Page for Lines {
+        fn content_type(&self) -> &'static str {
+            "text/x-lines"
+        }
+
+        fn write(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+            (0..self.0).try_for_each(|line| writeln!(out, "line {line}"))
+        }
+    }
+
+    fn ask(address: SocketAddr, request: &str) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        // A refusal may be reset behind the answer.
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8(answer).unwrap()
+    }
+
+    #[test]
+    fn requests_are_answered_or_refused_and_nobody_is_waited_for() {
+        let address = serve_page("127.0.0.1:0", "/own", Lines(2)).unwrap();
+        let chunked = ask(address, "GET /own?x HTTP/1.1\r\n\r\n");
+        let expected = "Content-Type: text/x-lines\r\nTransfer-Encoding: chunked\r\n\
+            Connection: close\r\n\r\ne\r\nline 0\nline 1\n\r\n0\r\n\r\n";
+        assert!(chunked.ends_with(expected), "{chunked:?}");
+        let plain = ask(address, "GET /own HTTP/1.0\r\n\r\n");
+        assert!(
+            plain.ends_with("Connection: close\r\n\r\nline 0\nline 1\n"),
+            "{plain:?}"
+        );
+        for (request, status) in [
+            ("GET /metrics HTTP/1.1\r\n\r\n", "404"),
+            ("POST /own HTTP/1.1\r\n\r\n", "405"),
+            ("GET  /own HTTP/1.1\r\n\r\n", "400"),
+        ] {
+            let answer = ask(address, request);
+            assert!(
+                answer.starts_with(&format!("HTTP/1.1 {status} ")),
+                "{answer}"
+            );
+        }
+        let long = format!("GET /{}", "x".repeat(LONGEST_REQUEST));
+        assert!(!ask(address, &long).starts_with("HTTP/1.1 200"));
+        // Who sends a byte now and then is not waited for longer than anybody else.
+        let begun = Instant::now();
+        let mut slow = TcpStream::connect(address).unwrap();
+        while begun.elapsed() < 5 * TIME_OUT && slow.write_all(b"G").is_ok() {
+            thread::sleep(TIME_OUT / 10);
+        }
+        assert!(begun.elapsed() < 4 * TIME_OUT, "{:?}", begun.elapsed());
+        assert!(ask(address, "GET /own HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+    }
+
+    #[test]
+    fn a_long_page_arrives_whole_and_one_that_nobody_takes_is_given_up() {
+        let address = serve_page("127.0.0.1:0", "/", Lines(2_000_000)).unwrap();
+        // It asks, and takes nothing.
+        let mut idle = TcpStream::connect(address).unwrap();
+        idle.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+        let begun = Instant::now();
+        let page = ask(address, "GET / HTTP/1.0\r\n\r\n");
+        assert!(begun.elapsed() < 5 * TIME_OUT, "{:?}", begun.elapsed());
+        let (_, body) = page.split_once("\r\n\r\n").unwrap();
+        assert_eq!(body.lines().count(), 2_000_000);
+        assert!(body.ends_with("line 1999999\n"));
+    }
+}
