@@ -26,7 +26,8 @@ pub use target::MetricsTarget;
 const PATH: &str = "/metrics";
 /// What is said of a server for series.
 const TEXTS: PushTexts = PushTexts {
-    one: "second of metrics",
+    one: "set of metrics",
+    many: "sets of metrics",
     reach: "check the address of --metrics-to, and that the server runs; the run goes on",
     login: "give --metrics-user, or BELLOWS_METRICS_TOKEN",
     path: "check the path of --metrics-to, and that the database is there",
@@ -158,7 +159,7 @@ impl Exporter {
 
 fn told(news: &PushNews) -> String {
     match news {
-        PushNews::Failed(problem) => problem.to_string(),
+        PushNews::Failed(problem) => format!("{problem}; {}", problem.help),
         PushNews::Recovered(text) => text.clone(),
     }
 }
@@ -192,7 +193,8 @@ impl Observer for Exported<'_> {
         self.exporter.send();
         if let Some((_, pusher)) = &self.exporter.pusher {
             for news in pusher.news() {
-                self.next.step(&told(&news));
+                let (t, label) = (point.t + point.dt, told(&news));
+                self.next.event(&Event { t, label });
             }
         }
         self.next.point(point, cumulative);

@@ -92,6 +92,9 @@ const fn unit(unit: SeriesUnit) -> &'static str {
 mod tests {
     use archive::SeriesName;
     use measure::{Interval, Metric, Nanos, Phase, Time};
+    use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+    use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+    use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
 
     use super::*;
 
@@ -106,30 +109,45 @@ mod tests {
         interval.latencies.record_n(Metric::END_TO_END, latency, 7);
         snapshot.add(&interval);
         snapshot.tell(&[(SeriesName::new("machine", "memory", SeriesUnit::Bytes), 5.0)]);
-        let body: Json = serde_json::from_slice(&request(&snapshot, 1, 2)).unwrap();
-        let metrics = &body["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
-        let find = |name: &str| {
-            let all = metrics.as_array().unwrap();
-            all.iter().find(|it| it["name"] == name).unwrap()
+        let body = request(&snapshot, 1, 2);
+        // The project's own types read it.
+        let read: ExportMetricsServiceRequest = serde_json::from_slice(&body).unwrap();
+        let metrics = &read.resource_metrics[0].scope_metrics[0].metrics;
+        let find = |name: &str| metrics.iter().find(|it| it.name == name).unwrap();
+        let Some(Data::Sum(sent)) = &find("bellows.messages_sent").data else {
+            panic!("{metrics:?}");
         };
-        let sent = &find("bellows.messages_sent")["sum"];
-        assert_eq!(sent["isMonotonic"], true);
-        assert_eq!(sent["dataPoints"][0]["asInt"], "7");
+        assert!(sent.is_monotonic);
+        assert_eq!(sent.aggregation_temporality, i32::from(CUMULATIVE));
+        let point = &sent.data_points[0];
+        assert_eq!(point.value, Some(Number::AsInt(7)));
+        assert_eq!((point.start_time_unix_nano, point.time_unix_nano), (1, 2));
         let memory = find("bellows.machine_memory");
+        let Some(Data::Gauge(gauge)) = &memory.data else {
+            panic!("{memory:?}");
+        };
+        assert_eq!(
+            (&*memory.unit, gauge.data_points[0].value),
+            ("By", Some(Number::AsDouble(5.0)))
+        );
+        let Some(Data::Histogram(latency)) = &find("bellows.latency").data else {
+            panic!("{metrics:?}");
+        };
+        let point = &latency.data_points[0];
+        assert_eq!(point.bucket_counts.len(), point.explicit_bounds.len() + 1);
+        let at = point
+            .bucket_counts
+            .iter()
+            .position(|count| *count > 0)
+            .unwrap();
         assert_eq!(
             (
-                &memory["unit"],
-                &memory["gauge"]["dataPoints"][0]["asDouble"]
+                point.explicit_bounds[at],
+                point.bucket_counts[at],
+                point.count
             ),
-            (&json!("By"), &json!(5.0))
+            (5e-3, 7, 7)
         );
-        let latency = &find("bellows.latency")["histogram"]["dataPoints"][0];
-        let counts = latency["bucketCounts"].as_array().unwrap();
-        let bounds = latency["explicitBounds"].as_array().unwrap();
-        assert_eq!(counts.len(), bounds.len() + 1);
-        assert_eq!(
-            (&latency["count"], &latency["timeUnixNano"]),
-            (&json!("7"), &json!("2"))
-        );
+        assert_eq!(point.attributes.len(), 2, "{point:?}");
     }
 }

@@ -190,7 +190,7 @@ impl Snapshot {
         let labels = self.labels(&[("latency", metric.info().key)]);
         let member = self.member(
             &format!("{PREFIX}_latency"),
-            "Latencies since the beginning of the run, by the phase's intervals",
+            "Latencies of all that was answered since the beginning of the run",
             SeriesUnit::Seconds,
             labels,
             Value::Durations(Durations::default()),

@@ -47,6 +47,8 @@ pub(crate) struct PushServer {
 pub(crate) struct PushTexts {
     /// One of what is sent: `profile`.
     pub(crate) one: &'static str,
+    /// Several of it.
+    pub(crate) many: &'static str,
     /// Remedies: where nobody answers, is refused, knows the path, or takes as much.
     pub(crate) reach: &'static str,
     pub(crate) login: &'static str,
@@ -133,8 +135,8 @@ impl Client {
 
     fn problem(&self, why: &str, remedy: &str) -> Problem {
         let url = crate::redact::url(&self.server.url);
-        let one = self.server.texts.one;
-        Problem::new(format!("{url} does not take {one}s"), why, remedy)
+        let many = self.server.texts.many;
+        Problem::new(format!("{url} does not take {many}"), why, remedy)
     }
 
     /// A server's words on one line, which may repeat what it was sent.
@@ -150,6 +152,12 @@ impl Client {
 }
 
 impl PushTexts {
+    /// So many of what is sent.
+    pub(super) fn counted(&self, count: u64) -> String {
+        let word = if count == 1 { self.one } else { self.many };
+        format!("{count} {word}")
+    }
+
     /// What may help against an answer, and whether to try again.
     fn remedy(&self, status: StatusCode) -> (&'static str, bool) {
         match status.as_u16() {

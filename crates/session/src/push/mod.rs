@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use archive::RunRecord;
 use archive::profile::Profile;
-use measure::{Problem, counted};
+use measure::Problem;
 
 use crate::experiment::Hidden;
 use client::{Client, Refusal};
@@ -47,6 +47,7 @@ pub struct PushOptions {
 /// What is said of a server for profiles.
 const TEXTS: PushTexts = PushTexts {
     one: "profile",
+    many: "profiles",
     reach: "check the address of --push, and that the server runs; recording goes on",
     login: "give --push-user, or --push-token-file or BELLOWS_PUSH_TOKEN, and --push-tenant where it has tenants",
     path: "check the path of --push: Pyroscope takes /ingest, Parca /profiles/writeraw",
@@ -205,10 +206,7 @@ impl Pusher {
         let lost = queued.saturating_sub(self.counts.sent.load(Ordering::Relaxed));
         if lost > 0 {
             news.push(PushNews::Failed(Problem::new(
-                format!(
-                    "{lost} of {} were not sent",
-                    counted(queued, self.texts.one)
-                ),
+                format!("{lost} of {} were not sent", self.texts.counted(queued)),
                 "the server did not take them",
                 self.texts.lost,
             )));
