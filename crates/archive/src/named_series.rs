@@ -31,7 +31,7 @@ pub enum SeriesUnit {
     Count,
     /// Things per second.
     PerSecond,
-    /// Bytes.
+    /// Bytes, as they are now.
     Bytes,
     /// Bytes per second.
     BytesPerSecond,
@@ -39,7 +39,7 @@ pub enum SeriesUnit {
     Cores,
     /// A share of time or of a whole, 0 to 1.
     Share,
-    /// Seconds.
+    /// Seconds, as they are now.
     Seconds,
 }
 

@@ -14,9 +14,9 @@ pub use process::ProcessActivity;
 /// What a meter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unit {
-    /// Things.
+    /// Things of any kind.
     Things,
-    /// Bytes.
+    /// Bytes of memory, of a disk or of a network.
     Bytes,
     /// Seconds of one core.
     CpuSeconds,
