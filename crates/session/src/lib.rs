@@ -7,6 +7,7 @@ mod calibrate;
 pub mod calibration;
 mod command;
 mod connection_time;
+pub mod definitions;
 pub mod doctor;
 mod error;
 pub mod experiment;

@@ -28,7 +28,7 @@ macro_rules! topic {
 }
 
 /// The documents by their topics. A topic is called like its file, but where a command has that name.
-const TOPICS: [(&str, &str); 28] = [
+const TOPICS: [(&str, &str); 29] = [
     topic!("getting-started", "getting-started.md"),
     topic!("from-perf-test", "from-perf-test.md"),
     topic!("from-artemis-perf", "from-artemis-perf.md"),
@@ -51,6 +51,7 @@ const TOPICS: [(&str, &str); 28] = [
     topic!("schedules", "schedules.md"),
     topic!("tls", "tls.md"),
     topic!("connections", "connections.md"),
+    topic!("topologies", "topology.md"),
     topic!("perf-test-options", "perf-test.md"),
     topic!("artemis-perf", "artemis-perf.md"),
     topic!("performance", "performance.md"),

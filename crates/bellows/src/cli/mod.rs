@@ -33,6 +33,7 @@ mod security;
 mod selected;
 mod shell;
 mod top;
+mod topology;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -91,6 +92,8 @@ pub(crate) enum Command {
     Flame(flame::FlameArgs),
     /// Fold the text of `perf script`: a line per stack
     Fold(fold::FoldArgs),
+    /// Make, import, export and delete queues, exchanges and bindings by files of definitions
+    Topology(topology::TopologyArgs),
     /// Run the embedded broker in the foreground
     Broker(broker::BrokerArgs),
     /// List the runs that were kept
@@ -126,6 +129,7 @@ impl Command {
             Self::Diff(args) => args.execute(),
             Self::Flame(args) => args.execute(),
             Self::Fold(args) => args.execute(),
+            Self::Topology(args) => args.execute(),
             Self::Broker(args) => args.execute(),
             Self::Runs(args) => args.execute(),
             Self::Report(args) => args.execute(),

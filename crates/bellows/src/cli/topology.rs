@@ -1,0 +1,246 @@
+//! `topology`: files of definitions are made, exported, imported and deleted again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand, value_parser};
+use measure::{Problem, counted};
+use report::console::Steps;
+use session::definitions::{
+    Definitions, GenerateOptions, MOST_QUEUES, Management, ManagementOptions, Stage,
+};
+use session::experiment::Hidden;
+
+use super::command_line::Url;
+use crate::failure::{Done, Failure};
+use crate::{output, prompt, signals};
+
+const EXAMPLES: &str = "\
+Examples:
+  bellows topology generate --queues 10000 -o queues.json
+  bellows topology apply queues.json
+  bellows topology export -o all.json
+  bellows topology delete queues.json";
+
+/// In a pipe, progress is a line in so much time.
+const BETWEEN_LINES: Duration = Duration::from_secs(1);
+
+/// What `bellows topology` was given.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct TopologyArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make a file of definitions: queues, and an exchange that is bound to them
+    Generate(GenerateArgs),
+    /// Import a file of definitions into RabbitMQ
+    Apply(ApplyArgs),
+    /// Write RabbitMQ's definitions to a file
+    Export(ExportArgs),
+    /// Delete the queues, exchanges and policies of a file from RabbitMQ
+    Delete(ApplyArgs),
+}
+
+#[derive(Debug, Args)]
+struct GenerateArgs {
+    /// Number of queues
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=i64::from(MOST_QUEUES)))]
+    queues: u32,
+    /// Their type
+    #[arg(long = "type", value_name = "TYPE", default_value = "classic", value_parser = ["classic", "quorum", "stream"])]
+    queue_type: String,
+    /// What their names begin with; a number follows
+    #[arg(long, value_name = "TEXT", default_value = "q-")]
+    prefix: String,
+    /// Their virtual host
+    #[arg(long, value_name = "NAME", default_value = "/")]
+    vhost: String,
+    /// An exchange to bind each queue to, by the queue's name
+    #[arg(long, value_name = "NAME")]
+    exchange: Option<String>,
+    /// Type of that exchange
+    #[arg(long, value_name = "TYPE", default_value = "direct", requires = "exchange", value_parser = ["direct", "topic", "fanout", "headers"])]
+    exchange_type: String,
+    /// Bindings of each queue to that exchange
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "exchange", value_parser = value_parser!(u32).range(1..=1000))]
+    bindings: u32,
+    /// File to write; standard output where none is named
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// The management API, and who logs in.
+#[derive(Debug, Args)]
+struct ManagementArgs {
+    /// RabbitMQ's management API
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "BELLOWS_MANAGEMENT_URL",
+        hide_env_values = true,
+        default_value = "http://localhost:15672"
+    )]
+    management: Url,
+    /// User, with the tag administrator; the password is in BELLOWS_PASSWORD, or asked for
+    #[arg(
+        long,
+        value_name = "USER",
+        env = "BELLOWS_USER",
+        default_value = "guest"
+    )]
+    user: String,
+    /// File of certificates of authorities, for https://
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Only this virtual host
+    #[arg(long, value_name = "NAME")]
+    vhost: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct ExportArgs {
+    #[command(flatten)]
+    management: ManagementArgs,
+    /// File to write; standard output where none is named
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct ApplyArgs {
+    /// File of definitions
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    management: ManagementArgs,
+    /// Show no progress
+    #[arg(long, env = "BELLOWS_QUIET")]
+    quiet: bool,
+}
+
+impl TopologyArgs {
+    /// Does what was asked for.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        match self.action {
+            Action::Generate(args) => args.execute(),
+            Action::Export(args) => {
+                let api = args.management.connect()?;
+                let found = api.export(args.management.vhost.as_deref())?;
+                write(&found, args.output.as_deref())
+            }
+            Action::Apply(args) => args.execute("imported", Management::import),
+            Action::Delete(args) => args.execute("deleted", Management::delete),
+        }
+    }
+}
+
+impl GenerateArgs {
+    fn execute(self) -> Result<Done, Failure> {
+        let made = Definitions::generate(&GenerateOptions {
+            queues: self.queues,
+            queue_type: self.queue_type,
+            prefix: self.prefix,
+            vhost: self.vhost,
+            exchange: self.exchange,
+            exchange_type: self.exchange_type,
+            bindings: self.bindings,
+        });
+        write(&made, self.output.as_deref())
+    }
+}
+
+/// Writes definitions to a file, or to standard output.
+fn write(definitions: &Definitions, path: Option<&Path>) -> Result<Done, Failure> {
+    let mut text = Vec::new();
+    let failed = |e: std::io::Error| Failure::io("write", path.unwrap_or(Path::new("-")), &e);
+    definitions.write(&mut text).map_err(failed)?;
+    match path {
+        None => output::data(&text)?,
+        Some(path) => {
+            archive::write_output(path, &text).map_err(failed)?;
+            let objects = counted(definitions.count(), "object");
+            output::line_aside(&format!("{objects} written to {}", path.display()));
+        }
+    }
+    Ok(Done::Fine)
+}
+
+impl ManagementArgs {
+    fn connect(&self) -> Result<Management, Failure> {
+        Ok(Management::new(&ManagementOptions {
+            url: self.management.0.clone(),
+            user: self.user.clone(),
+            password: self.password()?,
+            ca: self.ca.clone(),
+        })?)
+    }
+
+    /// From the environment, else the usual one of the usual user, else from a person.
+    fn password(&self) -> Result<Hidden, Failure> {
+        let set = std::env::var("BELLOWS_PASSWORD").ok();
+        if let Some(set) = set.filter(|it| !it.is_empty()) {
+            return Ok(Hidden::new(set));
+        }
+        if self.user == "guest" {
+            return Ok(Hidden::new("guest"));
+        }
+        let question = format!("password of {}: ", self.user);
+        prompt::secret(&question)?.map(Hidden::new).ok_or_else(|| {
+            let cause = format!("there is no password for {}", self.user);
+            Failure::usage(cause, "set BELLOWS_PASSWORD")
+        })
+    }
+}
+
+/// What changes a broker by definitions, and says how far it came.
+type Change = fn(
+    &Management,
+    &Definitions,
+    Option<&str>,
+    &mut dyn FnMut(Stage) -> bool,
+) -> Result<Stage, session::Error>;
+
+impl ApplyArgs {
+    fn execute(self, done: &str, change: Change) -> Result<Done, Failure> {
+        let text = fs::read(&self.file).map_err(|e| Failure::io("read", &self.file, &e))?;
+        let definitions =
+            Definitions::parse(&text, &self.file.display().to_string()).map_err(Failure::Failed)?;
+        let api = self.management.connect()?;
+        let control = load::Control::new();
+        let at_once = signals::stop_load(&control)?;
+        let steps = match self.quiet {
+            true => Steps::Quiet,
+            false => Steps::new(output::style_aside()),
+        };
+        let (begun, mut last) = (Instant::now(), None::<Instant>);
+        let mut progress = |stage: Stage| {
+            let is_bar = matches!(steps, Steps::Bar(_));
+            if is_bar || last.is_none_or(|last| last.elapsed() >= BETWEEN_LINES) {
+                steps.at(stage.done as usize, stage.of as usize, stage.section);
+                last = Some(Instant::now());
+            }
+            !control.is_stopping()
+        };
+        let vhost = self.management.vhost.as_deref();
+        let changed = change(&api, &definitions, vhost, &mut progress);
+        steps.clear();
+        at_once.check()?;
+        let stage = changed?;
+        if stage.done < stage.of {
+            return Err(Failure::Stopped(Problem::new(
+                format!("stopped after {} of {} objects", stage.done, stage.of),
+                format!("those are {done}"),
+                "run it again for the rest",
+            )));
+        }
+        let seconds = begun.elapsed().as_secs_f64();
+        let objects = counted(stage.done, "object");
+        output::print(&format!("{objects} {done} in {seconds:.1} s\n"))?;
+        Ok(Done::Fine)
+    }
+}

@@ -1,0 +1,185 @@
+//! Files of definitions against a real RabbitMQ's management API, and against servers that are none.
+
+mod common;
+
+use std::ffi::OsString;
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+
+use common::{bellows, folder, run, start};
+use serde_json::Value;
+use session::brokers::rabbitmq::{Config, RabbitMq};
+use session::guardian;
+
+/// A node with the management API, and that API's address.
+fn node() -> (RabbitMq, String) {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = free.local_addr().expect("an address").port();
+    drop(free);
+    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
+    let listen = [
+        ("management.tcp.port".to_owned(), port.to_string()),
+        ("management.tcp.ip".to_owned(), "127.0.0.1".to_owned()),
+    ];
+    let config = Config {
+        plugins: vec!["rabbitmq_management".to_owned()],
+        settings: listen.into(),
+        guard: vec![exe, guardian::SUBCOMMAND.into()],
+        ..Config::default()
+    };
+    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
+    let url = format!("http://127.0.0.1:{port}");
+    common::wait_for("the management API", || {
+        std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
+    (node, url)
+}
+
+/// The objects of a section of a file that are not the broker's own.
+fn names(dir: &Path, file: &str, section: &str) -> Vec<String> {
+    let text = fs::read(dir.join(file)).expect("a file");
+    let value: Value = serde_json::from_slice(&text).expect("JSON");
+    let objects = value[section].as_array().cloned().unwrap_or_default();
+    let key = if section == "bindings" {
+        "routing_key"
+    } else {
+        "name"
+    };
+    let name = |object: &Value| object[key].as_str().expect("a name").to_owned();
+    let mut names: Vec<String> = objects.iter().map(name).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn queues_are_made_imported_exported_and_deleted_again() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = folder();
+    let (node, api) = node();
+    let user = node.url();
+    let (user, password) = login(&user);
+    let topology = |args: &[&str]| {
+        let mut command = bellows(dir.path(), &["topology"]);
+        command.args(args);
+        if args.first() != Some(&"generate") {
+            command.args(["--management", &api, "--user", &user]);
+            command.env("BELLOWS_PASSWORD", &password);
+        }
+        start(command).end()
+    };
+    // Over several requests, with a name that has to be escaped.
+    let generate = [
+        "generate",
+        "--queues",
+        "1200",
+        "--prefix",
+        "o/ä #",
+        "--exchange",
+        "in/out",
+        "--bindings",
+        "2",
+        "--exchange-type",
+        "topic",
+        "-o",
+        "some.json",
+    ];
+    topology(&generate).assert_ok();
+    let applied = topology(&["apply", "some.json"]);
+    applied.assert_ok();
+    assert!(
+        applied.stdout.starts_with("3,601 objects imported in "),
+        "{applied:?}"
+    );
+    topology(&["export", "-o", "all.json"]).assert_ok();
+    for section in ["queues", "bindings"] {
+        assert_eq!(
+            names(dir.path(), "all.json", section),
+            names(dir.path(), "some.json", section)
+        );
+    }
+    assert_eq!(names(dir.path(), "all.json", "exchanges"), ["in/out"]);
+    // What is imported twice is there once.
+    topology(&["apply", "some.json", "--quiet"]).assert_ok();
+    // What stands in no file stays.
+    let kept = [
+        "generate",
+        "--queues",
+        "1",
+        "--prefix",
+        "kept",
+        "-o",
+        "kept.json",
+    ];
+    topology(&kept).assert_ok();
+    topology(&["apply", "kept.json"]).assert_ok();
+    topology(&["delete", "some.json"]).assert_ok();
+    topology(&["delete", "some.json"]).assert_ok();
+    topology(&["export", "-o", "left.json"]).assert_ok();
+    assert_eq!(names(dir.path(), "left.json", "queues"), ["kept0"]);
+    assert_eq!(names(dir.path(), "left.json", "exchanges"), [""; 0]);
+    assert_eq!(names(dir.path(), "left.json", "users"), [user.clone()]);
+
+    // One virtual host's, and what is wrong with objects or login.
+    topology(&["export", "--vhost", "/", "-o", "one.json"]).assert_ok();
+    assert_eq!(names(dir.path(), "one.json", "queues"), ["kept0"]);
+    topology(&["export", "--vhost", "none", "-o", "x.json"]).assert_error(1, &["vhost_not_found"]);
+    fs::write(
+        dir.path().join("bad.json"),
+        r#"{"queues": [{"name": 1, "vhost": "/"}]}"#,
+    )
+    .expect("a file");
+    topology(&["apply", "bad.json"]).assert_error(1, &["cannot import queues", "400"]);
+    let mut command = bellows(
+        dir.path(),
+        &["topology", "export", "--management", &api, "--user", "no"],
+    );
+    command.env("BELLOWS_PASSWORD", "sesame");
+    let refused = start(command).end();
+    refused.assert_error(1, &["401"]);
+    assert!(!refused.stderr.contains("sesame"), "{}", refused.stderr);
+    assert!(!dir.path().join("x.json").exists());
+}
+
+/// User and password of a node's address.
+fn login(url: &str) -> (String, String) {
+    let rest = url.strip_prefix("amqp://").expect("scheme");
+    let Some((login, _)) = rest.split_once('@') else {
+        return ("guest".to_owned(), "guest".to_owned());
+    };
+    let (user, password) = login.split_once(':').expect("a password");
+    (user.to_owned(), password.to_owned())
+}
+
+#[test]
+fn what_is_no_definitions_or_no_api_is_refused() {
+    let dir = folder();
+    fs::write(dir.path().join("text.json"), "queues").expect("a file");
+    let apply = |file: &str, url: &str| {
+        run(
+            dir.path(),
+            &["topology", "apply", file, "--management", url],
+        )
+    };
+    apply("none.json", "http://127.0.0.1:1").assert_error(1, &["cannot read"]);
+    apply("text.json", "http://127.0.0.1:1").assert_error(1, &["holds no definitions"]);
+    let one = ["topology", "generate", "--queues", "1", "-o", "one.json"];
+    run(dir.path(), &one).assert_ok();
+    apply("one.json", "127.0.0.1").assert_error(1, &["no address of a management API"]);
+    apply("one.json", "http://u:geheim@127.0.0.1:1").assert_error(1, &["no address"]);
+    apply("one.json", "http://127.0.0.1:1").assert_error(1, &["cannot import queues", "refused"]);
+    let broker = common::Broker::start(dir.path());
+    let other = format!("http://{}", broker.address());
+    apply("one.json", &other).assert_error(1, &["cannot import queues"]);
+    let to_stdout = run(
+        dir.path(),
+        &["topology", "generate", "--queues", "3", "--type", "stream"],
+    );
+    to_stdout.assert_ok();
+    let made: Value = serde_json::from_str(&to_stdout.stdout).expect("JSON");
+    assert_eq!(made["queues"][2]["arguments"]["x-queue-type"], "stream");
+    let none = run(dir.path(), &["topology", "generate", "--queues", "0"]);
+    assert_eq!(none.code(), Some(2), "{none:?}");
+}
