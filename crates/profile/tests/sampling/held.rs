@@ -205,3 +205,19 @@ fn other_events_have_whole_stacks_while_blocks_are_followed() {
     );
     assert!(complete > 0.95 && burns > 0.95, "{complete}, {burns}");
 }
+
+/// Where the code of the kernel's probes was cannot be looked up any more.
+#[test]
+fn a_process_that_ends_at_once_has_whole_stacks_while_blocks_are_followed() {
+    needs_tracepoints!(
+        "held::a_process_that_ends_at_once_has_whole_stacks_while_blocks_are_followed"
+    );
+    let (mut child, _folder) = holds();
+    let events = ["malloc-held", "mmap-held"];
+    let [(blocks, _), (maps, _)] = while_doing(child.pid(), events, || {
+        child.tell("ends", "did");
+    });
+    assert_eq!(weight_of(&blocks, "ends"), 60_000_000);
+    assert!(weight_of(&maps, "ends") >= 60_000_000);
+    assert!(maps.summary(5).complete_share > 0.95);
+}
