@@ -196,7 +196,8 @@ fn other_events_have_whole_stacks_while_blocks_are_followed() {
     let [(_, held), (cpu, _)] = while_doing(child.pid(), ["malloc-held", "cpu"], || {
         child.tell("churns", "did");
     });
-    assert_eq!(held.samples, 0, "{held:?}");
+    // Of those that were lost it is told how many there were in all.
+    assert!(held.samples == 0 && held.taken > 100, "{held:?}");
     let burns = weight_of(&cpu, "burns") as f64 / cpu.total_weight() as f64;
     let complete = cpu.summary(5).complete_share;
     println!(
