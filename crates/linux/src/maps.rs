@@ -55,7 +55,8 @@ pub fn heap_end(pid: u32) -> Option<u64> {
 }
 
 fn heap_end_in(text: &str) -> Option<u64> {
-    let heap = text.lines().find(|line| line.ends_with(" [heap]"))?;
+    // Pages with other rights than the rest are mappings of their own.
+    let heap = text.lines().rfind(|line| line.ends_with(" [heap]"))?;
     let (_, end) = heap.split_once(' ')?.0.split_once('-')?;
     u64::from_str_radix(end, 16).ok()
 }
@@ -142,6 +143,14 @@ ffff-10000 r-xp 00000000 00:00 0                          [vdso]";
 1000-2000 rw-p 00000000 00:00 0                          /tmp/[heap] or so
 5581f000-55a21000 rw-p 00000000 00:00 0                          [heap]";
         assert_eq!(heap_end_in(text), Some(0x55a2_1000));
+        // A page that may not be written any more lies in it.
+        let split = "\
+1000-4000 rw-p 00000000 00:00 0                          [heap]
+4000-5000 r--p 00000000 00:00 0                          [heap]
+5000-9000 rw-p 00000000 00:00 0                          [heap]
+7f00-8000 rw-p 00000000 00:00 0 
+";
+        assert_eq!(heap_end_in(split), Some(0x9000));
         assert_eq!(heap_end_in("x [heap]\n"), None);
         assert_eq!(heap_end_in(""), None);
     }

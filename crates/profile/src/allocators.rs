@@ -51,7 +51,7 @@ pub(crate) enum Argument {
 }
 
 /// What allocates.
-pub(crate) static ALLOCATE: [Function; 6] = [
+pub(crate) static ALLOCATE: [Function; 8] = [
     function("malloc", Size::Argument(Argument::First)),
     function("calloc", Size::Product),
     function("realloc", Size::Resize),
@@ -61,10 +61,21 @@ pub(crate) static ALLOCATE: [Function; 6] = [
         answer: Answer::Behind(Argument::First),
         ..function("posix_memalign", Size::Argument(Argument::Third))
     },
+    // Of jemalloc, for who knows the size, as Rust.
+    function("mallocx", Size::Argument(Argument::First)),
+    function("rallocx", Size::Resize),
 ];
 
-/// What gives back. The size is never used.
-pub(crate) static FREE: [Function; 1] = [function("free", Size::Argument(Argument::First))];
+/// What gives back: the first argument. The size is never used.
+pub(crate) static FREE: [Function; 5] = [
+    function("free", Size::Argument(Argument::First)),
+    // Of C23.
+    function("free_sized", Size::Argument(Argument::First)),
+    function("free_aligned_sized", Size::Argument(Argument::First)),
+    // Of jemalloc.
+    function("dallocx", Size::Argument(Argument::First)),
+    function("sdallocx", Size::Argument(Argument::First)),
+];
 
 const fn function(name: &'static str, size: Size) -> Function {
     Function {
@@ -139,8 +150,8 @@ pub(crate) fn find(pid: u32, functions: &[Function]) -> Result<Arc<[Probe]>, Err
     if probes.is_empty() {
         return Err(Error::Options(Problem::new(
             format!("process {pid} has no function to count allocations at"),
-            "no file that it has mapped has a symbol malloc, as a Go program, or one that was linked statically and \
-             stripped",
+            "no file of 64 bits that it has mapped has a symbol malloc, as a Go program, or one that was linked \
+             statically and stripped",
             "take the event mmap-bytes or page-faults",
         )));
     }

@@ -41,6 +41,8 @@ const LARGEST_SPACE: u64 = 1 << 56;
 pub struct Outcome {
     /// Samples kept.
     pub samples: u64,
+    /// Samples that came. Those of memory that was given back again are not kept.
+    pub taken: u64,
     /// Samples that the kernel dropped because nobody fetched them in time.
     pub lost: u64,
     /// How often the kernel stopped sampling for a while.
@@ -269,6 +271,7 @@ impl Converter {
         if !ours || !self.threads.counts(tid, owner) {
             return;
         }
+        self.outcome.taken += 1;
         self.unwinder.unwind(sample, &mut self.stack);
         if self.subject.event.is_system_call() {
             let is_user = |address: &Address| matches!(address, Address::User(_));

@@ -76,6 +76,7 @@ pub(super) struct Bytecode {
 const ADD: u8 = 0x07;
 const SUBTRACT: u8 = 0x17;
 const MULTIPLY: u8 = 0x27;
+const DIVIDE: u8 = 0x37;
 const AND: u8 = 0x57;
 /// What an instruction on memory that others change, too, does: adds, or exchanges; the register becomes what was there.
 const FETCH_AND_ADD: i32 = 0x01;
@@ -115,6 +116,11 @@ impl Bytecode {
 
     pub(super) fn multiply(&mut self, to: Register, operand: Operand) {
         self.with_operand(MULTIPLY, to, operand);
+    }
+
+    /// Without signs; what is divided by 0 becomes 0.
+    pub(super) fn divide(&mut self, to: Register, operand: Operand) {
+        self.with_operand(DIVIDE, to, operand);
     }
 
     /// Adds `register` to the word at `base + offset`, in one step; `register` becomes what was there.
@@ -235,6 +241,7 @@ mod tests {
         code.set(R6, In(R1));
         code.add(R2, Value(-8));
         code.and(R1, Value(15));
+        code.divide(R2, In(R1));
         code.load(R1, R7, 16);
         code.load_u32(R1, STACK, -4);
         code.store_u32(STACK, -8, R0);
@@ -249,6 +256,7 @@ mod tests {
                 0x0000_0000_0000_16bf,
                 0xffff_fff8_0000_0207,
                 0x0000_000f_0000_0157,
+                0x0000_0000_0000_123f,
                 0x0000_0000_0010_7179,
                 0x0000_0000_fffc_a161,
                 0x0000_0000_fff8_0a63,

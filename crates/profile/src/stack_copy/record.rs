@@ -33,6 +33,8 @@ pub(super) mod offset {
 /// Bytes of what functions return to whose return the kernel wants to hear of; behind it are instructions that it runs
 /// in place of those that its probes lie over.
 const TRAMPOLINE: u64 = 128;
+/// Of memory on x86-64.
+const PAGE: u64 = 4096;
 
 /// Bytes of a native stack that are copied at most. Where a thread's frames need more, its stack is
 /// cut short.
@@ -215,6 +217,16 @@ impl<'a> StackCopy<'a> {
         }
     }
 
+    /// Where the code of the kernel's probes is, by what it has put in place of a return address: that code begins with what
+    /// functions return to, at the beginning of a page.
+    pub(crate) fn probe_code(&self) -> Option<Range<u64>> {
+        let replaced = self.replaced_returns.iter().filter(|it| it.address != 0);
+        let mut words = replaced.filter_map(|it| Some((self.native.word(it.address)?, it.word)));
+        let is_start = |&(now, before): &(u64, u64)| now != before && now != 0 && now % PAGE == 0;
+        let (start, _) = words.find(is_start)?;
+        Some(start..start.saturating_add(PAGE))
+    }
+
     /// Whether the kernel has replaced a return address.
     pub(crate) const fn has_replaced_returns(&self) -> bool {
         self.replaced_returns[0].address != 0
@@ -295,6 +307,15 @@ mod tests {
         assert_eq!(put_back(0x7000..0x8000, 0x7080).0, 0x0706_0504_0302_00ff);
         // It is stale: something else stands there.
         assert_eq!(put_back(0x9000..0xa000, 1), (1, 2, Some(0x7000)));
+        // What stands there tells where that code is, unless it is no beginning of a page.
+        let code = |raw: &[u8]| StackCopy::parse(raw).unwrap().probe_code();
+        assert_eq!(code(&raw), Some(0x7000..0x8000));
+        raw[4 + 160 + 8] = 8;
+        assert_eq!(code(&raw), None);
+        raw[4 + 160 + 8..][..8].copy_from_slice(&0x400u64.to_ne_bytes());
+        assert_eq!(code(&raw), None);
+        raw[4 + 128..][..8].fill(0);
+        assert_eq!(code(&raw), None);
     }
 
     #[test]

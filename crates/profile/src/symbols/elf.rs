@@ -145,7 +145,8 @@ fn exported_by(
     Ok(found.collect())
 }
 
-/// Where the mapped file can be read, and where in it the functions begin that have one of these names.
+/// Where the mapped file can be read, and where in it the functions begin that have one of these names; `None` also where
+/// it is not of 64 bits.
 pub(crate) fn defined(
     pid: u32,
     mapping: &Mapping,
@@ -161,6 +162,10 @@ pub(crate) fn defined(
 fn defined_by(path: &Path, is_wanted: &dyn Fn(&str) -> bool) -> io::Result<Vec<(String, u64)>> {
     let cache = ReadCache::new(open(path)?);
     let file = object::File::parse(&cache).map_err(io::Error::other)?;
+    if !file.is_64() {
+        // Their arguments are on the stack.
+        return Err(io::ErrorKind::Unsupported.into());
+    }
     let symbols = file.dynamic_symbols().chain(file.symbols());
     let found = symbols.filter_map(|symbol| {
         let name = symbol.name().ok().filter(|name| is_wanted(name))?;

@@ -205,7 +205,11 @@ impl Unwinder for CopiedStacks {
             return;
         }
         if copy.has_replaced_returns() || !self.native.is_code(copy.ip) {
-            copy.put_back(self.probes.code(self.pid));
+            let known = self.probes.code(self.pid).clone();
+            // A process that has ended meanwhile does not show it any more.
+            let told = || copy.probe_code().unwrap_or_default();
+            let code = if known.is_empty() { told() } else { known };
+            copy.put_back(&code);
         }
         let CompiledCode::InErlangProcesses(vm) = &self.compiled else {
             return self.unwind_thread(sample, &copy, stack);

@@ -228,6 +228,7 @@ fn blocked_time_stands_below_the_function_that_waits() {
 
 #[test]
 fn shorter_blocks_are_left_out_and_told() {
+    needs_tracepoints!("events::shorter_blocks_are_left_out_and_told");
     if let Some(reason) = refused() {
         testkit::skip!("{reason}");
     }

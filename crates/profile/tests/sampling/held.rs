@@ -196,7 +196,8 @@ fn other_events_have_whole_stacks_while_blocks_are_followed() {
     let [(_, held), (cpu, _)] = while_doing(child.pid(), ["malloc-held", "cpu"], || {
         child.tell("churns", "did");
     });
-    assert_eq!(held.samples, 0, "{held:?}");
+    // Of those that were lost it is told how many there were in all.
+    assert!(held.samples == 0 && held.taken > 100, "{held:?}");
     let burns = weight_of(&cpu, "burns") as f64 / cpu.total_weight() as f64;
     let complete = cpu.summary(5).complete_share;
     println!(
@@ -204,4 +205,20 @@ fn other_events_have_whole_stacks_while_blocks_are_followed() {
         cpu.samples.len()
     );
     assert!(complete > 0.95 && burns > 0.95, "{complete}, {burns}");
+}
+
+/// Where the code of the kernel's probes was cannot be looked up any more.
+#[test]
+fn a_process_that_ends_at_once_has_whole_stacks_while_blocks_are_followed() {
+    needs_tracepoints!(
+        "held::a_process_that_ends_at_once_has_whole_stacks_while_blocks_are_followed"
+    );
+    let (mut child, _folder) = holds();
+    let events = ["malloc-held", "mmap-held"];
+    let [(blocks, _), (maps, _)] = while_doing(child.pid(), events, || {
+        child.tell("ends", "did");
+    });
+    assert_eq!(weight_of(&blocks, "ends"), 60_000_000);
+    assert!(weight_of(&maps, "ends") >= 60_000_000);
+    assert!(maps.summary(5).complete_share > 0.95);
 }

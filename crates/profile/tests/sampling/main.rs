@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::exit)]
 
 mod allocations;
+mod allocators;
 mod binaries;
 mod child;
 mod erlang;

@@ -301,7 +301,7 @@ pub(crate) fn profile_findings(outcome: &profile::Outcome) -> Vec<Warning> {
         all.push(
             warning
                 .with("lost", outcome.lost)
-                .with("samples", outcome.samples),
+                .with("samples", outcome.taken.max(outcome.samples)),
         );
     }
     if outcome.throttled > 0 {

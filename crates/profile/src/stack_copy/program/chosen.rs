@@ -3,7 +3,7 @@
 use super::{STANDS_FOR, STATE, Writer, register_of};
 use crate::allocators::{Argument, Size};
 use crate::stack_copy::bytecode::Operand::{In, Value};
-use crate::stack_copy::bytecode::{Condition, Helper, Label, R0, R1, R6, R8, R9, STACK};
+use crate::stack_copy::bytecode::{Condition, Helper, Label, R0, R1, R2, R6, R8, R9, STACK};
 use crate::stack_copy::chance::{self, state};
 use crate::stack_copy::threads::{KEY, lookup};
 
@@ -85,6 +85,11 @@ impl Writer<'_> {
                 code.load(R8, R6, register_of(Argument::First));
                 code.load(R1, R6, register_of(Argument::Second));
                 code.multiply(R8, In(R1));
+                // A product that is too large for a register fails, whatever is left of it.
+                code.set(R2, In(R8));
+                code.divide(R2, In(R1));
+                code.load(R1, R6, register_of(Argument::First));
+                code.jump_if(R2, Condition::NotEqual, In(R1), passed);
             }
         }
         code.set_u64(R1, 1 << MOST_BYTES_BITS);

@@ -11,7 +11,7 @@ use super::{ENTERED, SAVED, Writer, on_stack, read_user, register_of};
 use crate::allocators::{Answer, Argument, Size};
 use crate::stack_copy::bytecode::Operand::{In, Value};
 use crate::stack_copy::bytecode::{
-    Bytecode, Condition, Helper, R0, R1, R2, R3, R4, R5, R6, R7, R8, STACK,
+    Bytecode, Condition, Helper, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, STACK,
 };
 use crate::stack_copy::following::{Following, call};
 use crate::stack_copy::record::offset;
@@ -137,11 +137,13 @@ impl Writer<'_> {
         code.store(STACK, KEY, In(R8));
         lookup(code, following.blocks.raw());
         code.jump_if(R0, Condition::Equal, Value(0), known);
-        // Nobody saw that the block that had the address was given back.
-        code.load(R1, R0, 0);
-        code.load(R2, STACK, OLD_NUMBER);
-        code.jump_if(R2, Condition::NotEqual, Value(0), known);
-        code.store(STACK, OLD_NUMBER, In(R1));
+        // Nobody saw that the block that had the address was given back; or the function has handed on to another that
+        // is looked at, and that block is the same. The one that it has resized is given back besides.
+        code.load(R9, R0, 0);
+        self.tell_old();
+        let code = &mut self.code;
+        code.store(STACK, OLD_NUMBER, In(R9));
+        code.store(STACK, KEY, In(R8));
         code.place(known);
         update(code, &following.blocks, NUMBER);
         code.jump_if(R0, Condition::Equal, Value(0), full);
@@ -181,12 +183,21 @@ impl Writer<'_> {
         code.store(R7, offset::IP, In(R1));
     }
 
-    /// Tells that the block of the old number was given back, if it has one, in a record without stacks.
+    /// Tells that the block of the old number was given back, if it has one, and passes otherwise.
     fn tell_release(&mut self) {
-        let output = self.maps.output.raw();
         let code = &mut self.code;
         code.load(R1, STACK, OLD_NUMBER);
         code.jump_if(R1, Condition::Equal, Value(0), self.passed);
+        self.tell_old();
+    }
+
+    /// Tells that the block of the old number was given back, if it has one, in a record without stacks.
+    fn tell_old(&mut self) {
+        let output = self.maps.output.raw();
+        let code = &mut self.code;
+        let nothing = code.label();
+        code.load(R1, STACK, OLD_NUMBER);
+        code.jump_if(R1, Condition::Equal, Value(0), nothing);
         for word in (0..offset::BYTES).step_by(8) {
             code.store(STACK, BARE + word, Value(0));
         }
@@ -199,6 +210,7 @@ impl Writer<'_> {
         code.add(R4, Value(BARE.into()));
         code.set(R5, Value(offset::BYTES.into()));
         code.call(Helper::PerfEventOutput);
+        code.place(nothing);
     }
 }
 
