@@ -128,7 +128,9 @@ impl Probe {
 /// # Errors
 /// It has no such functions.
 pub(crate) fn find_followed(pid: u32) -> Result<Arc<[Probe]>, Error> {
-    let (allocate, free) = (find(pid, &ALLOCATE)?, find(pid, &FREE)?);
+    let allocate = find(pid, &ALLOCATE)?;
+    // A program that was linked statically and gives nothing back has no function for it.
+    let free = find(pid, &FREE).unwrap_or_else(|_| Arc::new([]));
     // They are switched on in this order: whatever begins is seen to return, and what is numbered to be given back.
     let frees = free.iter().map(|it| it.with(Role::Frees));
     let returns = allocate.iter().map(|it| it.with(Role::Returns));

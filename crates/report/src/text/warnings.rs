@@ -288,7 +288,7 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
                 count(w.count("lost")),
                 counted(w.count("samples") + w.count("lost"), "sample")
             ),
-            "lower profile.frequency",
+            "lower profile.frequency, or sample fewer of the events that count each call",
         ),
         WarningCode::ProfilerThrottled => (
             format!(
