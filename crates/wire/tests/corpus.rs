@@ -47,6 +47,11 @@ fn method() {
     replay("method", fuzzing::method);
 }
 
+#[test]
+fn metrics_page() {
+    replay("metrics_page", wire::openmetrics::fuzzing::page);
+}
+
 /// A target without a replay, or the other way round, is an oversight. `profile/tests/corpus.rs` replays those of
 /// profiles.
 #[test]
@@ -68,6 +73,7 @@ fn every_target_is_replayed() {
             "go_functions",
             "jfr",
             "method",
+            "metrics_page",
             "perf_data",
             "perf_script",
             "pprof",

@@ -1,0 +1,133 @@
+//! A sample in the place where it arrived.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::SeriesRole;
+use super::line::Span;
+
+/// One line with a value.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'a> {
+    /// The name of the series, with its suffix.
+    pub name: &'a str,
+    /// Its labels, as they stand on the line.
+    pub labels: Labels<'a>,
+    /// Its value.
+    pub value: f64,
+    /// Its time stamp in seconds since 1970, where it has one.
+    pub timestamp: Option<f64>,
+    /// An example of what was counted, where the line has one.
+    pub exemplar: Option<Exemplar<'a>>,
+    /// What the series is within its family.
+    pub role: SeriesRole,
+}
+
+/// An example of what a bucket or counter counted: usually a trace.
+#[derive(Clone, Copy, Debug)]
+pub struct Exemplar<'a> {
+    /// The labels that lead to it.
+    pub labels: Labels<'a>,
+    /// The value that was observed.
+    pub value: f64,
+    /// When it was observed, in seconds since 1970.
+    pub timestamp: Option<f64>,
+}
+
+/// Labels where they stand on their line.
+#[derive(Clone, Copy)]
+pub struct Labels<'a> {
+    pub(super) line: &'a str,
+    pub(super) spans: &'a [Span],
+}
+
+impl<'a> Labels<'a> {
+    /// The number of labels.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// All labels in the order of the line.
+    pub fn iter(&self) -> impl Iterator<Item = Label<'a>> + use<'a> {
+        let line = self.line;
+        self.spans.iter().map(move |span| Label::of(line, span))
+    }
+
+    /// The label of this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Label<'a>> {
+        self.iter().find(|label| label.name == name)
+    }
+}
+
+impl fmt::Debug for Labels<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map()
+            .entries(self.iter().map(|label| (label.name, label.raw)))
+            .finish()
+    }
+}
+
+/// A label with its value as it was written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Label<'a> {
+    /// The name of the label.
+    pub name: &'a str,
+    /// Its value with escapes.
+    pub raw: &'a str,
+    /// Whether the value has escapes.
+    pub escaped: bool,
+}
+
+impl<'a> Label<'a> {
+    fn of(line: &'a str, span: &Span) -> Self {
+        Self {
+            name: line.get(span.name..span.name_end).unwrap_or_default(),
+            raw: line.get(span.value..span.value_end).unwrap_or_default(),
+            escaped: span.escaped,
+        }
+    }
+
+    /// The value that is meant, without escapes.
+    #[must_use]
+    pub fn value(&self) -> Cow<'a, str> {
+        if self.escaped {
+            unescape(self.raw)
+        } else {
+            Cow::Borrowed(self.raw)
+        }
+    }
+}
+
+/// The text that `\\`, `\"` and `\n` stand for in a label value or help text. A backslash before anything else stays, as in Prometheus.
+#[must_use]
+pub fn unescape(raw: &str) -> Cow<'_, str> {
+    if !raw.contains('\\') {
+        return Cow::Borrowed(raw);
+    }
+    let mut text = String::with_capacity(raw.len());
+    let mut characters = raw.chars();
+    while let Some(character) = characters.next() {
+        if character != '\\' {
+            text.push(character);
+            continue;
+        }
+        match characters.next() {
+            Some('n') => text.push('\n'),
+            Some(plain @ ('\\' | '"')) => text.push(plain),
+            Some(other) => {
+                text.push('\\');
+                text.push(other);
+            }
+            None => text.push('\\'),
+        }
+    }
+    Cow::Owned(text)
+}

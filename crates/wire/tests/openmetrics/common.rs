@@ -1,0 +1,79 @@
+//! Events as values that can be kept and compared.
+
+use wire::openmetrics::{
+    Event, FamilyKind, Labels, LineCause, PageFormat, Parser, SeriesRole, unescape,
+};
+
+/// An event that owns what it says; numbers are kept as bits, so that `NaN` is itself.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Told {
+    Help(String, String),
+    Type(String, FamilyKind),
+    Unit(String, String),
+    Sample(ToldSample),
+    Eof,
+    Error(u64, LineCause),
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ToldSample {
+    pub name: String,
+    pub labels: Vec<(String, String)>,
+    pub value: u64,
+    pub timestamp: Option<u64>,
+    pub exemplar: Option<(Vec<(String, String)>, u64, Option<u64>)>,
+    pub role: SeriesRole,
+}
+
+fn owned(labels: &Labels<'_>) -> Vec<(String, String)> {
+    labels
+        .iter()
+        .map(|label| (label.name.to_owned(), label.value().into_owned()))
+        .collect()
+}
+
+impl Told {
+    fn of(event: &Event<'_>) -> Self {
+        match event {
+            Event::Help { name, text } => Self::Help((*name).into(), unescape(text).into_owned()),
+            Event::Type { name, kind } => Self::Type((*name).into(), *kind),
+            Event::Unit { name, unit } => Self::Unit((*name).into(), (*unit).into()),
+            Event::Sample(sample) => Self::Sample(ToldSample {
+                name: sample.name.into(),
+                labels: owned(&sample.labels),
+                value: sample.value.to_bits(),
+                timestamp: sample.timestamp.map(f64::to_bits),
+                exemplar: sample.exemplar.map(|exemplar| {
+                    let bits = exemplar.timestamp.map(f64::to_bits);
+                    (owned(&exemplar.labels), exemplar.value.to_bits(), bits)
+                }),
+                role: sample.role,
+            }),
+            Event::Eof => Self::Eof,
+            Event::Error(error) => Self::Error(error.line, error.cause),
+        }
+    }
+}
+
+/// All events of a page that arrives in these pieces.
+pub fn told_in_pieces<'a>(
+    format: PageFormat,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> Vec<Told> {
+    let mut events = Vec::new();
+    let mut parser = Parser::new(format);
+    for piece in pieces {
+        parser.feed(piece, |event| events.push(Told::of(&event)));
+    }
+    parser.finish(|event| events.push(Told::of(&event)));
+    let totals = parser.totals();
+    let is = |wanted: fn(&Told) -> bool| events.iter().filter(|event| wanted(event)).count() as u64;
+    assert_eq!(totals.samples, is(|told| matches!(told, Told::Sample(_))));
+    assert_eq!(totals.errors, is(|told| matches!(told, Told::Error(..))));
+    events
+}
+
+/// All events of a page that arrives at once.
+pub fn told(format: PageFormat, page: &[u8]) -> Vec<Told> {
+    told_in_pieces(format, [page])
+}
