@@ -27,6 +27,7 @@ const COMMANDS: [&str; 21] = [
     "report",
     "doctor",
     "calibrate",
+    "scrape",
     "help",
     "completions",
     "man",

@@ -24,6 +24,7 @@ pub mod redact;
 mod repeats;
 mod run;
 mod scenarios;
+pub mod scrape;
 mod seconds;
 mod usage;
 

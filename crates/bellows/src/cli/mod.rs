@@ -29,6 +29,8 @@ mod report;
 mod run;
 mod running_broker;
 mod runs;
+mod scrape;
+mod secret;
 mod security;
 mod selected;
 mod shell;
@@ -77,6 +79,8 @@ pub(crate) enum Command {
     Consumer(load::ConsumerArgs),
     /// Open and close connections, channels or queues at a rate
     Churn(churn::ChurnArgs),
+    /// Request pages of Prometheus metrics on a schedule: their cost, and series of them
+    Scrape(scrape::ScrapeArgs),
     /// Artemis' performance tools, by their own command lines
     Artemis(artemis::ArtemisArgs),
     /// Send and receive as PerfTest does: its command line, its output
@@ -122,6 +126,7 @@ impl Command {
             Self::Producer(args) => args.execute(),
             Self::Consumer(args) => args.execute(),
             Self::Churn(args) => args.execute(),
+            Self::Scrape(args) => args.execute(),
             Self::Artemis(args) => args.execute(),
             Self::PerfTest(args) => args.execute(),
             Self::Record(args) => args.execute(),

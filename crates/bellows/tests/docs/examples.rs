@@ -33,6 +33,7 @@ pub(crate) const COMMANDS: [&str; 30] = [
     "report",
     "doctor",
     "calibrate",
+    "scrape",
     "completions",
     "man",
 ];

@@ -22,7 +22,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     (
         "session",
         &[
-            "archive", "broker", "compare", "linux", "load", "measure", "profile",
+            "archive", "broker", "compare", "linux", "load", "measure", "profile", "wire",
         ],
     ),
     ("report", &["archive", "compare", "measure"]),

@@ -1,0 +1,169 @@
+//! What scrapes cost, and what they selected.
+
+use measure::{LatencySummary, count};
+
+use super::table::{Align, FOOTNOTE, Table};
+use super::text::{Style, sanitise, wrap};
+use crate::numbers::{bytes, duration, marked, rate};
+
+/// Selected series that are shown at most.
+const MOST_SHOWN: usize = 50;
+/// What the times are.
+const TIMES: &str = "times from when a request was due until its page had been read";
+
+/// The scrapes of a page.
+#[derive(Clone, Debug)]
+pub struct ScrapeRow {
+    /// The page.
+    pub name: String,
+    /// Requests that brought a page.
+    pub completed: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Requests that were due and not sent.
+    pub not_sent: u64,
+    /// From when a request was due until its page had been read.
+    pub response: LatencySummary,
+    /// Bytes of the last page as they arrived.
+    pub bytes: u64,
+    /// Bytes of the last page.
+    pub page_bytes: u64,
+    /// Series of the last page.
+    pub series: u64,
+    /// Bytes that were parsed per second of parsing; 0 where nothing was.
+    pub parse_rate: f64,
+    /// CPU time of the server per request, nanoseconds, where it is known.
+    pub server_cpu_ns: Option<u64>,
+    /// What is to be said of them: the last failure, the first wrong line.
+    pub notes: Vec<String>,
+}
+
+/// A selected series.
+#[derive(Clone, Debug)]
+pub struct SelectedRow {
+    /// Its name and labels, as they stand on a page.
+    pub series: String,
+    /// The page.
+    pub page: String,
+    /// Its last value.
+    pub value: f64,
+    /// Growth per second, of a counter.
+    pub rate: Option<f64>,
+}
+
+/// The table of scrapes, and below it the one of selected series.
+#[must_use]
+pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> String {
+    let heads = [
+        ("page", Align::Left),
+        ("pages", Align::Right),
+        ("failed", Align::Right),
+        ("p50", Align::Right),
+        ("p99", Align::Right),
+        ("max", Align::Right),
+        ("arrived", Align::Right),
+        ("page size", Align::Right),
+        ("series", Align::Right),
+        ("parsed", Align::Right),
+        ("server CPU", Align::Right),
+    ];
+    let mut table = Table::new(&heads);
+    for row in rows {
+        table.row(cells(row));
+    }
+    let mut out = table.lines(style.columns).join("\n") + "\n";
+    let mut say = |text: &str| {
+        out.push_str(&(wrap(&sanitise(text), style.prose_columns()).join("\n") + "\n"))
+    };
+    say(TIMES);
+    if rows
+        .iter()
+        .any(|row| row.completed > 0 && !row.response.supports(99.0))
+    {
+        say(FOOTNOTE);
+    }
+    for row in rows {
+        if row.not_sent > 0 {
+            say(&format!(
+                "{}: {} were due and not sent: the pages before took longer than the time between two",
+                row.name,
+                count(row.not_sent)
+            ));
+        }
+        row.notes.iter().for_each(|note| say(note));
+    }
+    if !selected.is_empty() {
+        out.push('\n');
+        out.push_str(&series(selected, style));
+    }
+    out
+}
+
+fn cells(row: &ScrapeRow) -> Vec<String> {
+    let time = |ns: u64, percentile: f64| match row.completed {
+        0 => "-".to_owned(),
+        _ => marked(ns, row.response.supports(percentile)),
+    };
+    vec![
+        sanitise(&row.name).into_owned(),
+        count(row.completed),
+        count(row.failed),
+        time(row.response.p50_ns, 50.0),
+        time(row.response.p99_ns, 99.0),
+        match row.completed {
+            0 => "-".to_owned(),
+            _ => duration(row.response.max_ns),
+        },
+        bytes(row.bytes),
+        bytes(row.page_bytes),
+        count(row.series),
+        match row.parse_rate {
+            0.0 => "-".to_owned(),
+            speed => format!("{}/s", bytes(speed as u64)),
+        },
+        row.server_cpu_ns
+            .map_or_else(|| "-".to_owned(), |ns| format!("{}/page", duration(ns))),
+    ]
+}
+
+/// A value as it is: whole numbers whole, others with three decimals.
+fn value(value: f64) -> String {
+    let is_whole = value.fract() == 0.0 && value.abs() < 1e15;
+    match (is_whole, value.is_sign_negative() && value != 0.0) {
+        (true, false) => count(value as u64),
+        (true, true) => format!("-{}", count(-value as u64)),
+        (false, _) if value.is_finite() && (1e-3..1e15).contains(&value.abs()) => {
+            format!("{value:.3}")
+        }
+        (false, _) => format!("{value:e}"),
+    }
+}
+
+fn series(selected: &[SelectedRow], style: Style) -> String {
+    let heads = [
+        ("series", Align::Left),
+        ("page", Align::Left),
+        ("last value", Align::Right),
+        ("rate", Align::Right),
+    ];
+    let mut table = Table::new(&heads);
+    table.give_way(0);
+    for row in selected.iter().take(MOST_SHOWN) {
+        table.row(vec![
+            sanitise(&row.series).into_owned(),
+            sanitise(&row.page).into_owned(),
+            value(row.value),
+            row.rate
+                .map_or_else(|| "-".to_owned(), |it| format!("{}/s", rate(it))),
+        ]);
+    }
+    let mut out = table.lines(style.columns).join("\n") + "\n";
+    let more = selected.len().saturating_sub(MOST_SHOWN);
+    if more > 0 {
+        out.push_str(&format!(
+            "and {} more: --json has all\n",
+            count(more as u64)
+        ));
+    }
+    out
+}

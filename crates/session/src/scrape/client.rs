@@ -1,0 +1,279 @@
+//! One page after another from one server, parsed while it arrives.
+
+use std::cell::Cell;
+use std::io::{self, Read};
+use std::time::Duration;
+
+use flate2::read::MultiGzDecoder;
+use measure::{Clock, Nanos, Problem, Time, count};
+use ureq::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use ureq::http::{HeaderName, Response};
+use ureq::{Agent, Body};
+use wire::openmetrics::{Event, LineError, PageFormat, Parser};
+
+use super::selection::Selection;
+use super::{PageCost, ScrapePlan};
+use crate::Error;
+use crate::http::{tls, told};
+
+/// What is taken of a page at once.
+const PIECE: usize = 64 << 10;
+/// The largest page, in bytes: one of ten million series.
+const MOST_PAGE: u64 = 2 << 30;
+/// Bytes of a refusal that are read.
+const MOST_REFUSAL: u64 = 200;
+const ACCEPT: &str =
+    "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.9,*/*;q=0.1";
+
+/// A connection to the server of one page.
+#[derive(Debug)]
+pub(super) struct Client {
+    agent: Agent,
+    plan: ScrapePlan,
+}
+
+/// What came of one request.
+#[derive(Debug)]
+pub(super) struct Fetched {
+    /// When the head of the answer had arrived.
+    pub(super) answered: Option<Time>,
+    pub(super) cost: PageCost,
+    pub(super) result: Result<(), Problem>,
+}
+
+impl Client {
+    pub(super) fn new(plan: &ScrapePlan) -> Result<Self, Error> {
+        let agent = Agent::config_builder()
+            .timeout_global(Some(Duration::from_nanos(plan.timeout.0)))
+            .http_status_as_error(false)
+            // A redirection would send the password to somebody else.
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .proxy(None)
+            .input_buffer_size(PIECE)
+            .tls_config(tls(plan.ca.as_deref())?)
+            .user_agent(concat!("bellows/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .into();
+        Ok(Self {
+            agent,
+            plan: plan.clone(),
+        })
+    }
+
+    /// Requests the page and hands its samples to `selection`.
+    pub(super) fn fetch(&self, selection: &mut Selection) -> Fetched {
+        let mut fetched = Fetched {
+            answered: None,
+            cost: PageCost::default(),
+            result: Ok(()),
+        };
+        fetched.result = self.request(&mut fetched.answered, &mut fetched.cost, selection);
+        fetched
+    }
+
+    fn request(
+        &self,
+        answered: &mut Option<Time>,
+        cost: &mut PageCost,
+        selection: &mut Selection,
+    ) -> Result<(), Problem> {
+        let deadline = Clock.now() + self.plan.timeout;
+        let mut get = self.agent.get(self.plan.url.as_str());
+        get = get.header("Accept", ACCEPT);
+        get = get.header(
+            "Accept-Encoding",
+            if self.plan.gzip { "gzip" } else { "identity" },
+        );
+        if let Some(authorization) = self.authorization() {
+            get = get.header("Authorization", authorization);
+        }
+        let response = get
+            .call()
+            .map_err(|error| self.unreachable(&told(&error)))?;
+        *answered = Some(Clock.now());
+        let status = response.status();
+        if status.as_u16() != 200 {
+            let mut said = Vec::new();
+            let body = response.into_body().into_reader();
+            // What cannot be read says nothing.
+            let _ = body.take(MOST_REFUSAL).read_to_end(&mut said);
+            let said = String::from_utf8_lossy(&said).trim().to_owned();
+            return Err(self.problem(&format!("was answered with {status}"), &said, REFUSED));
+        }
+        self.read(response, deadline, cost, selection)
+    }
+
+    /// Reads the body of an answer to its end.
+    fn read(
+        &self,
+        response: Response<Body>,
+        deadline: Time,
+        cost: &mut PageCost,
+        selection: &mut Selection,
+    ) -> Result<(), Problem> {
+        let format = PageFormat::of_content_type(header(&response, &CONTENT_TYPE));
+        let encoding = header(&response, &CONTENT_ENCODING)
+            .trim()
+            .to_ascii_lowercase();
+        let bytes = Cell::new(0);
+        let body = Counted {
+            inner: response.into_body().into_reader(),
+            bytes: &bytes,
+        };
+        let mut reader: Box<dyn Read + '_> = match encoding.as_str() {
+            "" | "identity" => Box::new(body),
+            "gzip" | "x-gzip" => Box::new(MultiGzDecoder::new(body)),
+            other => {
+                return Err(self.problem(
+                    "is encoded in a way that was not requested",
+                    other,
+                    ENCODED,
+                ));
+            }
+        };
+        let mut page = Page {
+            parser: Parser::new(format),
+            selection,
+            first_wrong: None,
+            parse: Nanos::ZERO,
+        };
+        let outcome = self.pieces(&mut *reader, deadline, &mut page);
+        if outcome.is_ok() {
+            page.finish();
+        }
+        let totals = page.parser.totals();
+        *cost = PageCost {
+            bytes: bytes.get(),
+            page_bytes: totals.bytes,
+            series: totals.samples,
+            wrong_lines: totals.errors,
+            first_wrong: page.first_wrong.map(|wrong| wrong.to_string()),
+            duplicates: page.selection.duplicates(),
+            parse: page.parse,
+        };
+        outcome?;
+        if totals.samples == 0 && totals.errors > 0 {
+            let first = cost.first_wrong.clone().unwrap_or_default();
+            return Err(self.problem("is no page of metrics", &first, NO_PAGE));
+        }
+        Ok(())
+    }
+
+    fn pieces(
+        &self,
+        reader: &mut dyn Read,
+        deadline: Time,
+        page: &mut Page<'_>,
+    ) -> Result<(), Problem> {
+        let mut piece = vec![0; PIECE];
+        loop {
+            let length = match reader.read(&mut piece) {
+                Ok(0) => return Ok(()),
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    let text = crate::redact::text(&error.to_string());
+                    return Err(self.problem("broke off", &text, BROKEN));
+                }
+            };
+            page.feed(piece.get(..length).unwrap_or_default());
+            if page.parser.totals().bytes > MOST_PAGE {
+                let value = format!("{} bytes and more", count(MOST_PAGE));
+                return Err(self.problem("has no end", &value, NO_END));
+            }
+            if Clock.now() > deadline {
+                let value = format!("{} without an end", self.plan.timeout);
+                return Err(self.problem("took too long", &value, SLOW));
+            }
+        }
+    }
+
+    fn authorization(&self) -> Option<String> {
+        use base64::Engine as _;
+        let secret = self.plan.password.as_ref().map(|it| it.expose());
+        match (&self.plan.user, secret) {
+            (Some(user), secret) => {
+                let pair = format!("{user}:{}", secret.unwrap_or_default());
+                let pair = base64::engine::general_purpose::STANDARD.encode(pair);
+                Some(format!("Basic {pair}"))
+            }
+            (None, Some(token)) => Some(format!("Bearer {token}")),
+            (None, None) => None,
+        }
+    }
+
+    fn unreachable(&self, why: &str) -> Problem {
+        self.problem("was not answered", why, UNREACHABLE)
+    }
+
+    fn problem(&self, what: &str, value: &str, help: &str) -> Problem {
+        Problem::new(format!("{} {what}", self.plan.url), value, help)
+    }
+}
+
+const UNREACHABLE: &str = "check host and port, and that the plugin rabbitmq_prometheus is enabled; raise the time-out \
+                           (--timeout) where the server is just slow";
+const REFUSED: &str = "check the path (RabbitMQ: /metrics, /metrics/per-object, /metrics/detailed?family=…) and the user";
+const ENCODED: &str = "ask the server's administrator, or try --no-gzip";
+const BROKEN: &str =
+    "see the server's log; raise the time-out (--timeout) where the server is just slow";
+const NO_END: &str =
+    "select families on the server (RabbitMQ: /metrics/detailed?family=queue_coarse_metrics)";
+const SLOW: &str = "raise the time-out (--timeout)";
+const NO_PAGE: &str = "check the path (RabbitMQ: /metrics or /metrics/per-object on port 15692)";
+
+fn header<'a>(response: &'a Response<Body>, name: &HeaderName) -> &'a str {
+    let value = response.headers().get(name);
+    value
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+}
+
+/// A page that arrives.
+struct Page<'a> {
+    parser: Parser,
+    selection: &'a mut Selection,
+    first_wrong: Option<LineError>,
+    parse: Nanos,
+}
+
+impl Page<'_> {
+    fn feed(&mut self, piece: &[u8]) {
+        let begin = Clock.now();
+        let (selection, first_wrong) = (&mut *self.selection, &mut self.first_wrong);
+        self.parser.feed(piece, |event| match event {
+            Event::Sample(sample) => selection.add(&sample),
+            Event::Error(error) => {
+                first_wrong.get_or_insert(error);
+            }
+            _ => {}
+        });
+        self.parse += Clock.now().since(begin);
+    }
+
+    fn finish(&mut self) {
+        let (selection, first_wrong) = (&mut *self.selection, &mut self.first_wrong);
+        self.parser.finish(|event| match event {
+            Event::Sample(sample) => selection.add(&sample),
+            Event::Error(error) => {
+                first_wrong.get_or_insert(error);
+            }
+            _ => {}
+        });
+    }
+}
+
+/// Counts what is read.
+struct Counted<'a, R> {
+    inner: R,
+    bytes: &'a Cell<u64>,
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.inner.read(buffer)?;
+        self.bytes.set(self.bytes.get() + length as u64);
+        Ok(length)
+    }
+}

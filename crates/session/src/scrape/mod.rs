@@ -1,0 +1,320 @@
+//! Scrapes: pages of metrics that are requested on a schedule, parsed as they arrive, and become series of the run.
+//!
+//! Each page has a thread and a connection of its own, and all begin by the same clock, so that several servers are
+//! requested in the same instant. Request *i* is due at `begin + i * every`; one that is late, because the page before took
+//! longer, is sent as soon as it can be, and its time counts from when it was due. Nothing is skipped.
+
+mod client;
+mod selection;
+mod selector;
+mod summary;
+#[cfg(test)]
+mod tests;
+mod url;
+mod watch;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use archive::{SeriesName, SeriesUnit};
+use measure::{Clock, Nanos, Problem, Time};
+
+use crate::Error;
+use crate::experiment::Hidden;
+use client::Client;
+use selection::Selection;
+pub use selection::{SelectedRate, SelectedValue};
+pub use selector::Selector;
+pub use summary::{ScrapeSummary, SeriesSummary};
+pub use url::ScrapeUrl;
+pub use watch::scrape;
+
+/// Series that are selected of a page where nothing else is said.
+pub const MOST_SELECTED: usize = 1_000;
+/// Pages that wait to be taken; a thread with more waits.
+const MOST_WAITING: usize = 256;
+/// How often a thread that waits looks whether it is to stop.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How long the end waits for a page that is still arriving.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// A page that is requested again and again.
+#[derive(Clone, Debug)]
+pub struct ScrapePlan {
+    /// What its series are called after.
+    pub name: String,
+    /// Where it is.
+    pub url: ScrapeUrl,
+    /// Time between two requests.
+    pub every: Nanos,
+    /// The longest that a request may take, its page included.
+    pub timeout: Nanos,
+    /// Which series are kept.
+    pub select: Vec<Selector>,
+    /// How many of them at most.
+    pub most_series: usize,
+    /// Whether the server may compress the page.
+    pub gzip: bool,
+    /// The user, where the server asks for one; the password is then one, and else a token.
+    pub user: Option<String>,
+    /// A password or token.
+    pub password: Option<Hidden>,
+    /// Authorities to trust in place of the machine's, a PEM file.
+    pub ca: Option<PathBuf>,
+}
+
+/// What a page cost.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PageCost {
+    /// Bytes that arrived, compressed where the server compresses.
+    pub bytes: u64,
+    /// Bytes of the page.
+    pub page_bytes: u64,
+    /// Series on it.
+    pub series: u64,
+    /// Lines that were skipped because they are wrong.
+    pub wrong_lines: u64,
+    /// The first of them, in words.
+    pub first_wrong: Option<String>,
+    /// Selected series that stood twice, of which the first counts.
+    pub duplicates: u64,
+    /// CPU time of parsing and selecting, about.
+    pub parse: Nanos,
+}
+
+/// One request and what came of it.
+#[derive(Clone, Debug)]
+pub struct Scrape {
+    /// Which plan it is of.
+    pub plan: usize,
+    /// When it was due.
+    pub due: Time,
+    /// When it was sent.
+    pub sent: Time,
+    /// When the head of the answer had arrived.
+    pub answered: Option<Time>,
+    /// When its page had been read, or it had failed.
+    pub done: Time,
+    /// What the page cost.
+    pub cost: PageCost,
+    /// What was selected, or what went wrong.
+    pub result: Result<Vec<SelectedValue>, Problem>,
+}
+
+impl Scrape {
+    /// From when it was due until the page had been read.
+    #[must_use]
+    pub fn response(&self) -> Nanos {
+        self.done.since(self.due)
+    }
+
+    /// The series that a run keeps of it: its cost, and each selected one, as its rate where it is a counter. With each, the
+    /// time that it is of.
+    #[must_use]
+    pub fn series(&self, source: &str) -> Vec<ScrapedSeries> {
+        let cost = |name: &str, unit, value| ScrapedSeries {
+            name: SeriesName::new(source, name, unit),
+            since: self.due,
+            until: self.done,
+            value,
+        };
+        let mut all = vec![cost(
+            "scrape time",
+            SeriesUnit::Seconds,
+            self.response().as_secs_f64(),
+        )];
+        let Ok(values) = &self.result else {
+            return all;
+        };
+        all.push(cost(
+            "scrape bytes",
+            SeriesUnit::Bytes,
+            self.cost.bytes as f64,
+        ));
+        all.push(cost(
+            "scraped series",
+            SeriesUnit::Count,
+            self.cost.series as f64,
+        ));
+        all.extend(values.iter().filter_map(|selected| self.selected(selected)));
+        all
+    }
+
+    fn selected(&self, selected: &SelectedValue) -> Option<ScrapedSeries> {
+        let mut name = selected.name.clone();
+        let (since, value) = match &selected.rate {
+            Some(rate) => {
+                name.unit = rate.unit;
+                (rate.since, rate.per_second)
+            }
+            // What a counter has counted since its process began says nothing of the run.
+            None if selected.is_counter => return None,
+            None => (self.sent, selected.value),
+        };
+        Some(ScrapedSeries {
+            name,
+            since,
+            until: self.sent,
+            value,
+        })
+    }
+}
+
+/// A value of a series, and the time that it is of.
+#[derive(Clone, Debug)]
+pub struct ScrapedSeries {
+    /// What it is of.
+    pub name: SeriesName,
+    /// Where the time begins that a rate is of.
+    pub since: Time,
+    /// Where it ends; for other values the two are the same.
+    pub until: Time,
+    /// The value.
+    pub value: f64,
+}
+
+/// Threads that request pages until they are told to stop.
+#[derive(Debug)]
+pub struct Scraper {
+    plans: Vec<ScrapePlan>,
+    scrapes: Receiver<Scrape>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Scraper {
+    /// Starts them; the first requests are due at `begin`, and none at `end` or later.
+    ///
+    /// # Errors
+    /// Certificates that cannot be read; no more threads.
+    pub fn start(plans: &[ScrapePlan], begin: Time, end: Option<Time>) -> Result<Self, Error> {
+        let (tell, scrapes) = sync_channel(MOST_WAITING);
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut scraper = Self {
+            plans: plans.to_vec(),
+            scrapes,
+            stop,
+            threads: Vec::new(),
+        };
+        for (number, plan) in plans.iter().enumerate() {
+            let task = Task {
+                number,
+                client: Client::new(plan)?,
+                selection: Selection::new(&plan.name, &plan.select, plan.most_series),
+                every: plan.every,
+                stop: Arc::clone(&scraper.stop),
+                tell: tell.clone(),
+            };
+            let thread = thread::Builder::new().name(format!("scrape-{number}"));
+            let thread = thread
+                .spawn(move || task.run(begin, end))
+                .map_err(|error| {
+                    scraper.stop.store(true, Ordering::Relaxed);
+                    Problem::new("cannot start a thread", error, "see ulimit -u")
+                })?;
+            scraper.threads.push(thread);
+        }
+        Ok(scraper)
+    }
+
+    /// The plans, as they were given.
+    #[must_use]
+    pub fn plans(&self) -> &[ScrapePlan] {
+        &self.plans
+    }
+
+    /// What has come since the last time.
+    pub fn take(&mut self) -> Vec<Scrape> {
+        self.scrapes.try_iter().collect()
+    }
+
+    /// Whether all have made their last request.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Makes no more requests, waits a moment for those that are in flight, and tells what came of them. One that hangs is
+    /// left to its time-out.
+    pub fn stop(mut self) -> Vec<Scrape> {
+        self.stop.store(true, Ordering::Relaxed);
+        let deadline = Instant::now() + GRACE;
+        let mut last = self.take();
+        while !self.is_finished() && Instant::now() < deadline {
+            thread::sleep(POLL_INTERVAL / 4);
+            last.extend(self.take());
+        }
+        last.extend(self.take());
+        last
+    }
+}
+
+impl Drop for Scraper {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What a thread does.
+struct Task {
+    number: usize,
+    client: Client,
+    selection: Selection,
+    every: Nanos,
+    stop: Arc<AtomicBool>,
+    tell: SyncSender<Scrape>,
+}
+
+impl Task {
+    fn run(mut self, begin: Time, end: Option<Time>) {
+        let mut due = begin;
+        while end.is_none_or(|end| due < end) && self.wait(due) {
+            let scrape = self.scrape(due);
+            if self.tell.send(scrape).is_err() {
+                return;
+            }
+            due = due + self.every;
+        }
+    }
+
+    /// Waits for a time; answers whether to go on then.
+    fn wait(&self, due: Time) -> bool {
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            let rest = due.since(Clock.now());
+            if rest == Nanos::ZERO {
+                return true;
+            }
+            thread::sleep(Duration::from_nanos(rest.0).min(POLL_INTERVAL));
+        }
+    }
+
+    fn scrape(&mut self, due: Time) -> Scrape {
+        let sent = Clock.now();
+        self.selection.begin();
+        let fetched = self.client.fetch(&mut self.selection);
+        let done = Clock.now();
+        let result = match fetched.result {
+            Ok(()) => self.selection.finish(sent),
+            Err(problem) => {
+                self.selection.abandon();
+                Err(problem)
+            }
+        };
+        Scrape {
+            plan: self.number,
+            due,
+            sent,
+            answered: fetched.answered,
+            done,
+            cost: fetched.cost,
+            result,
+        }
+    }
+}

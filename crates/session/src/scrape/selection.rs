@@ -1,0 +1,313 @@
+//! The series of a page that are wanted: picked while the page is parsed, added up, and made rates.
+
+use std::collections::HashMap;
+use std::collections::hash_map::{Entry, RandomState};
+use std::hash::BuildHasher;
+
+use archive::{SeriesName, SeriesUnit};
+use measure::{Problem, Time};
+use wire::openmetrics::{Label, Sample};
+
+use super::Selector;
+
+/// Series of a page that may go into the selected ones: those of ten metrics of 100,000 queues.
+const MOST_PARTS: usize = 1_000_000;
+
+/// A selected series: its value, and its rate where it is a counter that was seen before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SelectedValue {
+    /// What it is; its unit is that of the value.
+    pub name: SeriesName,
+    /// The value, or the sum of values.
+    pub value: f64,
+    /// What a series that only grows has grown by per second, and since when.
+    pub rate: Option<SelectedRate>,
+    /// Whether the series only grows, so that its rate says more than its value.
+    pub is_counter: bool,
+}
+
+/// How fast a counter grew.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SelectedRate {
+    /// When the page before was requested.
+    pub since: Time,
+    /// Growth per second.
+    pub per_second: f64,
+    /// What that counts.
+    pub unit: SeriesUnit,
+}
+
+/// What was selected so far: of this page, and of the one before.
+#[derive(Debug)]
+pub(super) struct Selection {
+    source: String,
+    selectors: Vec<Selector>,
+    most: usize,
+    hasher: RandomState,
+    /// Selected series by selector, name and labels that stay.
+    numbers: HashMap<String, usize>,
+    series: Vec<Series>,
+    /// Series of the page that were selected, by the hash of selector, name and labels.
+    parts: HashMap<u64, Part>,
+    page: u32,
+    /// When the last good page was requested.
+    last: Option<Time>,
+    /// The name of the last sample, and which selectors want it.
+    name: String,
+    wanted: Vec<usize>,
+    key: String,
+    duplicates: u64,
+    too_many: Option<Problem>,
+}
+
+#[derive(Debug)]
+struct Series {
+    name: SeriesName,
+    rate_unit: SeriesUnit,
+    is_counter: bool,
+    page: u32,
+    value: f64,
+    /// How much its counters have grown; none where no part of it was seen before.
+    growth: Option<f64>,
+}
+
+#[derive(Debug)]
+struct Part {
+    page: u32,
+    value: f64,
+    before: Option<f64>,
+}
+
+impl Selection {
+    pub(super) fn new(source: &str, selectors: &[Selector], most: usize) -> Self {
+        Self {
+            source: source.to_owned(),
+            selectors: selectors.to_vec(),
+            most,
+            hasher: RandomState::new(),
+            numbers: HashMap::new(),
+            series: Vec::new(),
+            parts: HashMap::new(),
+            page: 0,
+            last: None,
+            name: String::new(),
+            wanted: Vec::new(),
+            key: String::new(),
+            duplicates: 0,
+            too_many: None,
+        }
+    }
+
+    /// A page begins.
+    pub(super) fn begin(&mut self) {
+        self.page = self.page.wrapping_add(1);
+        self.duplicates = 0;
+        self.too_many = None;
+        self.name.clear();
+        self.wanted.clear();
+    }
+
+    /// Takes a sample, where it is wanted.
+    #[inline]
+    pub(super) fn add(&mut self, sample: &Sample<'_>) {
+        if self.selectors.is_empty() {
+            return;
+        }
+        if sample.name != self.name {
+            self.name.clear();
+            self.name.push_str(sample.name);
+            let all = self.selectors.iter().enumerate();
+            self.wanted.clear();
+            self.wanted.extend(
+                all.filter(|(_, selector)| selector.has_name(sample.name))
+                    .map(|(index, _)| index),
+            );
+        }
+        for wanted in 0..self.wanted.len() {
+            let Some(&index) = self.wanted.get(wanted) else {
+                break;
+            };
+            if self.too_many.is_none() {
+                self.take(index, sample);
+            }
+        }
+    }
+
+    /// Takes a sample for the selector that wants its name.
+    fn take(&mut self, index: usize, sample: &Sample<'_>) {
+        let Some(selector) = self.selectors.get(index) else {
+            return;
+        };
+        if !selector.has_labels(&sample.labels) {
+            return;
+        }
+        let is_counter = sample.role.is_cumulative();
+        let identity = self.hasher.hash_one((index, sample.name, Identity(sample)));
+        let most_parts = self.parts.len() >= MOST_PARTS;
+        let growth = match self.parts.entry(identity) {
+            Entry::Occupied(mut found) => {
+                let part = found.get_mut();
+                if part.page == self.page {
+                    self.duplicates += 1;
+                    return;
+                }
+                part.page = self.page;
+                part.value = sample.value;
+                part.before.map(|before| grown(before, sample.value))
+            }
+            Entry::Vacant(_) if most_parts => {
+                self.too_many = Some(too_many(MOST_PARTS, &selector.to_string()));
+                return;
+            }
+            Entry::Vacant(new) => {
+                new.insert(Part {
+                    page: self.page,
+                    value: sample.value,
+                    before: None,
+                });
+                None
+            }
+        };
+        let Some(number) = self.number(index, sample, is_counter) else {
+            return;
+        };
+        if let Some(series) = self.series.get_mut(number) {
+            if series.page != self.page {
+                series.page = self.page;
+                series.value = 0.0;
+                series.growth = None;
+            }
+            series.value += sample.value;
+            if let Some(growth) = growth.filter(|_| is_counter) {
+                *series.growth.get_or_insert(0.0) += growth;
+            }
+        }
+    }
+
+    /// The number of the selected series that a sample belongs to; `None` where there are too many.
+    fn number(&mut self, index: usize, sample: &Sample<'_>, is_counter: bool) -> Option<usize> {
+        let selector = self.selectors.get(index)?;
+        self.key.clear();
+        self.key.push_str(sample.name);
+        let mut labels: Vec<Label<'_>> = Vec::new();
+        match selector.sum_by() {
+            None => labels.extend(sample.labels.iter()),
+            Some(by) => labels.extend(by.iter().filter_map(|name| sample.labels.get(name))),
+        }
+        for label in &labels {
+            for part in ["\u{1}", label.name, "\u{2}", label.raw] {
+                self.key.push_str(part);
+            }
+        }
+        self.key.push('\u{3}');
+        self.key.push_str(&index.to_string());
+        if let Some(number) = self.numbers.get(&self.key) {
+            return Some(*number);
+        }
+        if self.series.len() >= self.most {
+            self.too_many = Some(too_many(self.most, &selector.to_string()));
+            return None;
+        }
+        let (unit, rate_unit) = units(sample.name);
+        let mut name = SeriesName::new(&self.source, sample.name, unit);
+        for label in &labels {
+            name = name.with(label.name, &label.value());
+        }
+        self.series.push(Series {
+            name,
+            rate_unit,
+            is_counter,
+            page: 0,
+            value: 0.0,
+            growth: None,
+        });
+        let number = self.series.len() - 1;
+        self.numbers.insert(self.key.clone(), number);
+        Some(number)
+    }
+
+    /// A page that was requested at `at` has ended, and was whole: what was selected of it.
+    pub(super) fn finish(&mut self, at: Time) -> Result<Vec<SelectedValue>, Problem> {
+        if let Some(problem) = self.too_many.take() {
+            self.abandon();
+            return Err(problem);
+        }
+        let page = self.page;
+        self.parts.retain(|_, part| {
+            part.before = Some(part.value);
+            part.page == page
+        });
+        let last = self.last.replace(at);
+        let here = self.series.iter().filter(|series| series.page == page);
+        let value = |series: &Series| SelectedValue {
+            name: series.name.clone(),
+            value: series.value,
+            rate: last.zip(series.growth).and_then(|(since, growth)| {
+                let seconds = at.since(since).as_secs_f64();
+                (seconds > 0.0).then(|| SelectedRate {
+                    since,
+                    per_second: growth / seconds,
+                    unit: series.rate_unit,
+                })
+            }),
+            is_counter: series.is_counter,
+        };
+        Ok(here.map(value).collect())
+    }
+
+    /// A page broke off: the next one is compared with the last that was whole.
+    pub(super) fn abandon(&mut self) {
+        let page = self.page;
+        self.parts.retain(|_, part| {
+            if part.page == page {
+                part.value = part.before.unwrap_or_default();
+                part.page = page.wrapping_sub(1);
+            }
+            part.before.is_some()
+        });
+    }
+
+    /// Series that stood twice on the page, of which the first counts.
+    pub(super) fn duplicates(&self) -> u64 {
+        self.duplicates
+    }
+}
+
+/// The labels of a sample as they stand on the page, for a hash.
+struct Identity<'a, 'b>(&'b Sample<'a>);
+
+impl std::hash::Hash for Identity<'_, '_> {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        for label in self.0.labels.iter() {
+            label.name.hash(state);
+            label.raw.hash(state);
+        }
+    }
+}
+
+/// What a counter has grown by: all that it shows where it began anew.
+fn grown(before: f64, now: f64) -> f64 {
+    if now >= before { now - before } else { now }
+}
+
+/// What a series counts, and what its rate counts, by the ending that the formats recommend.
+fn units(name: &str) -> (SeriesUnit, SeriesUnit) {
+    let name = name.strip_suffix("_total").unwrap_or(name);
+    if name.ends_with("_bytes") {
+        (SeriesUnit::Bytes, SeriesUnit::BytesPerSecond)
+    } else if name.ends_with("cpu_seconds") {
+        (SeriesUnit::Seconds, SeriesUnit::Cores)
+    } else if name.ends_with("_seconds") {
+        (SeriesUnit::Seconds, SeriesUnit::PerSecond)
+    } else {
+        (SeriesUnit::Count, SeriesUnit::PerSecond)
+    }
+}
+
+fn too_many(most: usize, selector: &str) -> Problem {
+    Problem::new(
+        format!("more than {most} series are selected"),
+        selector,
+        "ask for fewer by their labels, or add them up: sum by (vhost) (NAME)",
+    )
+}

@@ -1,0 +1,251 @@
+//! Which series of a page are wanted, as people write it: `sum by (vhost) (rabbitmq_queue_*{queue=~"q-.*"})`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use glob::Pattern;
+use measure::Refused;
+use regex::{Regex, RegexBuilder};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use wire::openmetrics::{Labels, unescape};
+
+const EXAMPLE: &str = "write rabbitmq_queue_messages, rabbitmq_queue_*{vhost=\"/\",queue=~\"q-.*\"} or \
+                       sum by (vhost) (rabbitmq_queue_messages)";
+/// Bytes that a compiled regular expression may take.
+const MOST_REGEX: usize = 1 << 20;
+
+/// A name pattern, conditions on labels, and whether what they find is added up.
+#[derive(Clone, Debug)]
+pub struct Selector {
+    text: String,
+    name: Pattern,
+    conditions: Vec<Condition>,
+    sum: Option<Vec<String>>,
+}
+
+/// What a label has to be; an absent label is empty.
+#[derive(Clone, Debug)]
+struct Condition {
+    label: String,
+    test: Test,
+}
+
+#[derive(Clone, Debug)]
+enum Test {
+    Is(String),
+    IsNot(String),
+    Matches(Regex),
+    MatchesNot(Regex),
+}
+
+impl Selector {
+    /// Whether series of this name may be wanted.
+    #[must_use]
+    pub(super) fn has_name(&self, name: &str) -> bool {
+        self.name.matches(name)
+    }
+
+    /// Whether a series of a wanted name has the labels that are wanted.
+    pub(super) fn has_labels(&self, labels: &Labels<'_>) -> bool {
+        self.conditions.iter().all(|condition| {
+            let label = labels.get(&condition.label);
+            let value = label.map(|label| label.value()).unwrap_or_default();
+            match &condition.test {
+                Test::Is(text) => value == text.as_str(),
+                Test::IsNot(text) => value != text.as_str(),
+                Test::Matches(regex) => regex.is_match(&value),
+                Test::MatchesNot(regex) => !regex.is_match(&value),
+            }
+        })
+    }
+
+    /// The labels that stay where series are added up; `None` where each stays one.
+    pub(super) fn sum_by(&self) -> Option<&[String]> {
+        self.sum.as_deref()
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl PartialEq for Selector {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Serialize for Selector {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Selector {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(Refused::into_error)
+    }
+}
+
+impl FromStr for Selector {
+    type Err = Refused;
+
+    fn from_str(text: &str) -> Result<Self, Refused> {
+        let text = text.trim();
+        let mut rest = Rest { text, whole: text };
+        let sum = rest.sum()?;
+        let name = rest.take(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | ':' | '*' | '?'));
+        let conditions = rest.conditions()?;
+        if name.is_empty() && conditions.is_empty() {
+            return Err(rest.refused("has neither a name nor a label"));
+        }
+        if sum.is_some() {
+            rest.expect(")")?;
+        }
+        if !rest.text.is_empty() {
+            return Err(rest.refused("goes on where it should end"));
+        }
+        let name = if name.is_empty() { "*" } else { name };
+        let pattern =
+            Pattern::new(name).map_err(|_| rest.refused("has a name that is no pattern"))?;
+        Ok(Self {
+            text: text.to_owned(),
+            name: pattern,
+            conditions,
+            sum,
+        })
+    }
+}
+
+/// What of a selector has not been read.
+struct Rest<'a> {
+    text: &'a str,
+    whole: &'a str,
+}
+
+impl<'a> Rest<'a> {
+    fn refused(&self, why: &str) -> Refused {
+        let at = self.whole.len() - self.text.len();
+        Refused::new(format!("{:?} {why} (byte {at})", self.whole), EXAMPLE)
+    }
+
+    fn skip(&mut self) {
+        self.text = self.text.trim_start();
+    }
+
+    /// Takes the characters of this kind, and blanks behind them.
+    fn take(&mut self, is: impl Fn(char) -> bool) -> &'a str {
+        let end = self.text.find(|c| !is(c)).unwrap_or(self.text.len());
+        let (taken, rest) = self.text.split_at(end);
+        self.text = rest;
+        self.skip();
+        taken
+    }
+
+    fn accept(&mut self, sign: &str) -> bool {
+        match self.text.strip_prefix(sign) {
+            Some(rest) => {
+                self.text = rest;
+                self.skip();
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn expect(&mut self, sign: &str) -> Result<(), Refused> {
+        if self.accept(sign) {
+            return Ok(());
+        }
+        Err(self.refused(&format!("lacks {sign:?}")))
+    }
+
+    /// `sum (` or `sum by (a, b) (` at the beginning.
+    fn sum(&mut self) -> Result<Option<Vec<String>>, Refused> {
+        let behind = self.text.strip_prefix("sum").map(str::trim_start);
+        let Some(behind) = behind.filter(|text| text.starts_with('(') || text.starts_with("by"))
+        else {
+            return Ok(None);
+        };
+        self.text = behind;
+        let mut by = Vec::new();
+        if self.accept("by") {
+            self.expect("(")?;
+            while !self.accept(")") {
+                by.push(self.label()?);
+                if !self.accept(",") && !self.text.starts_with(')') {
+                    return Err(self.refused("lacks a comma or a closing parenthesis"));
+                }
+            }
+        }
+        self.expect("(")?;
+        Ok(Some(by))
+    }
+
+    fn label(&mut self) -> Result<String, Refused> {
+        let name = self.take(|c| c.is_ascii_alphanumeric() || c == '_');
+        if name.is_empty() {
+            return Err(self.refused("lacks the name of a label"));
+        }
+        Ok(name.to_owned())
+    }
+
+    fn conditions(&mut self) -> Result<Vec<Condition>, Refused> {
+        let mut conditions = Vec::new();
+        if !self.accept("{") {
+            return Ok(conditions);
+        }
+        while !self.accept("}") {
+            let label = self.label()?;
+            let operators = ["=~", "!~", "!=", "="];
+            let Some(operator) = operators.into_iter().find(|sign| self.accept(sign)) else {
+                return Err(self.refused("lacks =, !=, =~ or !~ behind a label"));
+            };
+            let value = self.quoted()?;
+            let test = match operator {
+                "=" => Test::Is(value),
+                "!=" => Test::IsNot(value),
+                "=~" => Test::Matches(self.regex(&value)?),
+                _ => Test::MatchesNot(self.regex(&value)?),
+            };
+            conditions.push(Condition { label, test });
+            if !self.accept(",") && !self.text.starts_with('}') {
+                return Err(self.refused("lacks a comma or a closing brace"));
+            }
+        }
+        Ok(conditions)
+    }
+
+    /// A text in double or single quotes; escapes as on a page, so that a backslash before anything else is itself.
+    fn quoted(&mut self) -> Result<String, Refused> {
+        let Some(quote) = self.text.chars().next().filter(|c| matches!(c, '"' | '\'')) else {
+            return Err(self.refused("lacks quotes around a value"));
+        };
+        let text = self.text.get(1..).unwrap_or_default();
+        let mut escaped = false;
+        let end = text.find(|c| {
+            let is_end = c == quote && !escaped;
+            escaped = c == '\\' && !escaped;
+            is_end
+        });
+        let Some(end) = end else {
+            return Err(self.refused("lacks the closing quote of a value"));
+        };
+        let (value, rest) = text.split_at(end);
+        self.text = rest.get(1..).unwrap_or_default();
+        self.skip();
+        Ok(unescape(value).into_owned())
+    }
+
+    /// A regular expression that has to match the whole value, as in Prometheus.
+    fn regex(&self, text: &str) -> Result<Regex, Refused> {
+        RegexBuilder::new(&format!("^(?:{text})$"))
+            .size_limit(MOST_REGEX)
+            .dot_matches_new_line(true)
+            .build()
+            .map_err(|_| self.refused(&format!("has {text:?}, which is no regular expression")))
+    }
+}

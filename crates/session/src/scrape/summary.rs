@@ -1,0 +1,187 @@
+//! What the scrapes of a page come to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use archive::SeriesUnit;
+use hdrhistogram::Histogram;
+use measure::{LatencySummary, Nanos, Problem, Time, new_histogram};
+use serde::Serialize;
+
+use super::{Scrape, ScrapePlan};
+
+/// All scrapes of one page.
+#[derive(Clone, Debug, Serialize)]
+pub struct ScrapeSummary {
+    /// What the page is called.
+    pub name: String,
+    /// Where it is.
+    pub url: String,
+    /// Requests that brought a page.
+    pub completed: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Requests that were due and not sent, because the ones before took longer than the time between two.
+    pub not_sent: u64,
+    /// From when a request was due until its page had been read.
+    pub response: LatencySummary,
+    /// From when it was sent until its page had been read.
+    pub service: LatencySummary,
+    /// From when it was sent until the head of the answer had arrived.
+    pub first_byte: LatencySummary,
+    /// Bytes that arrived, of the last page.
+    pub bytes: u64,
+    /// Bytes of the last page, not compressed.
+    pub page_bytes: u64,
+    /// Series of the last page.
+    pub series: u64,
+    /// Lines of all pages that were skipped because they are wrong.
+    pub wrong_lines: u64,
+    /// The first of them, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_wrong: Option<String>,
+    /// Selected series of all pages that stood twice on theirs.
+    pub duplicates: u64,
+    /// Time of parsing, of all pages.
+    pub parse_ns: u64,
+    /// Bytes that were parsed in it.
+    pub parsed_bytes: u64,
+    /// CPU time of the server per request, where its process runs here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_cpu_ns: Option<u64>,
+    /// Why the last request that failed did so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<Problem>,
+    /// The selected series with their last values.
+    pub selected: Vec<SeriesSummary>,
+    #[serde(skip)]
+    histograms: Histograms,
+    #[serde(skip)]
+    every: Nanos,
+}
+
+/// The last value of a selected series.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SeriesSummary {
+    /// Its name.
+    pub name: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// The last value.
+    pub value: f64,
+    /// What that counts.
+    pub unit: SeriesUnit,
+    /// What a counter has grown by per second over the last interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+}
+
+/// As it stands on a page, but for escapes of values that need none in a text.
+impl fmt::Display for SeriesSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        for (index, (label, value)) in self.labels.iter().enumerate() {
+            write!(f, "{}{label}={value:?}", if index == 0 { "{" } else { "," })?;
+        }
+        f.write_str(if self.labels.is_empty() { "" } else { "}" })
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Histograms([Histogram<u64>; 3]);
+
+impl Default for Histograms {
+    fn default() -> Self {
+        Self([new_histogram(), new_histogram(), new_histogram()])
+    }
+}
+
+impl ScrapeSummary {
+    /// Nothing has been requested so far.
+    #[must_use]
+    pub fn new(plan: &ScrapePlan) -> Self {
+        Self {
+            name: plan.name.clone(),
+            url: plan.url.to_string(),
+            completed: 0,
+            failed: 0,
+            not_sent: 0,
+            response: LatencySummary::default(),
+            service: LatencySummary::default(),
+            first_byte: LatencySummary::default(),
+            bytes: 0,
+            page_bytes: 0,
+            series: 0,
+            wrong_lines: 0,
+            first_wrong: None,
+            duplicates: 0,
+            parse_ns: 0,
+            parsed_bytes: 0,
+            server_cpu_ns: None,
+            problem: None,
+            selected: Vec::new(),
+            histograms: Histograms::default(),
+            every: plan.every,
+        }
+    }
+
+    /// Adds a request.
+    pub fn add(&mut self, scrape: &Scrape) {
+        let cost = &scrape.cost;
+        self.wrong_lines += cost.wrong_lines;
+        self.duplicates += cost.duplicates;
+        self.parse_ns += cost.parse.0;
+        self.parsed_bytes += cost.page_bytes;
+        if self.first_wrong.is_none() {
+            self.first_wrong.clone_from(&cost.first_wrong);
+        }
+        match &scrape.result {
+            Err(problem) => {
+                self.failed += 1;
+                self.problem = Some(problem.clone());
+            }
+            Ok(values) => {
+                self.completed += 1;
+                self.bytes = cost.bytes;
+                self.page_bytes = cost.page_bytes;
+                self.series = cost.series;
+                let first_byte = scrape
+                    .answered
+                    .map_or(Nanos::ZERO, |at| at.since(scrape.sent));
+                let latencies = [
+                    scrape.response(),
+                    scrape.done.since(scrape.sent),
+                    first_byte,
+                ];
+                for (histogram, latency) in self.histograms.0.iter_mut().zip(latencies) {
+                    histogram.saturating_record(latency.0.max(1));
+                }
+                self.selected = values
+                    .iter()
+                    .map(|selected| SeriesSummary {
+                        name: selected.name.name.clone(),
+                        labels: selected.name.labels.clone(),
+                        value: selected.value,
+                        unit: selected.name.unit,
+                        rate: selected.rate.map(|rate| rate.per_second),
+                    })
+                    .collect();
+            }
+        }
+    }
+
+    /// Requests that were answered or failed; `None` without any.
+    pub(super) fn requests(&self) -> Option<u64> {
+        Some(self.completed + self.failed).filter(|requests| *requests > 0)
+    }
+
+    /// Closes the sums; requests that were due before `end` and were not sent are counted.
+    pub fn finish(&mut self, begin: Time, end: Time) {
+        let [response, service, first_byte] = &self.histograms.0;
+        self.response = LatencySummary::of(response);
+        self.service = LatencySummary::of(service);
+        self.first_byte = LatencySummary::of(first_byte);
+        let due = end.since(begin).0.div_ceil(self.every.0.max(1));
+        self.not_sent = due.saturating_sub(self.completed + self.failed);
+    }
+}
