@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use common::{Broker, bellows, folder, run, start};
 
-const COMMANDS: [&str; 21] = [
+const COMMANDS: [&str; 23] = [
     "demo",
     "run",
     "client",
@@ -28,6 +28,7 @@ const COMMANDS: [&str; 21] = [
     "doctor",
     "calibrate",
     "scrape",
+    "topology",
     "help",
     "completions",
     "man",

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Commands and their subcommands.
-pub(crate) const COMMANDS: [&str; 30] = [
+pub(crate) const COMMANDS: [&str; 32] = [
     "",
     "demo",
     "run",
@@ -34,12 +34,23 @@ pub(crate) const COMMANDS: [&str; 30] = [
     "doctor",
     "calibrate",
     "scrape",
+    "topology",
     "completions",
     "man",
 ];
 
 /// What stands in an example, and what is run instead: shorter, with a run and a process that exist.
-const INSTEAD: [(&str, &str); 35] = [
+const INSTEAD: [(&str, &str); 38] = [
+    // The management API of a real RabbitMQ, which `topology.rs` has.
+    ("topology apply queues.json", "topology generate --queues 3"),
+    (
+        "topology export -o all.json",
+        "topology generate --queues 4",
+    ),
+    (
+        "topology delete queues.json",
+        "topology generate --queues 5",
+    ),
     // They last until they are stopped.
     ("--show-latency queue", "--show-latency --duration 1 queue"),
     ("--clientID test_id", "--clientID test_id --duration 1"),
