@@ -339,7 +339,7 @@ fn escaped(name: &str) -> String {
     for byte in name.bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => {
-                out.push(char::from(byte))
+                out.push(char::from(byte));
             }
             // A part that is `.` or `..` would be taken for another folder.
             _ => out.push_str(&format!("%{byte:02X}")),
