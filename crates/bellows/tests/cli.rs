@@ -591,11 +591,8 @@ fn a_warning_is_told_once_and_the_verdict_that_it_names_is_there() {
             warnings.windows(2).all(|two| two[0] != two[1]),
             "{args:?}: {text}"
         );
-        let names_it = text.contains("see the verdict");
-        assert!(
-            !names_it || text.contains("\nverdict: "),
-            "{args:?}: {text}"
-        );
+        let named = !text.contains("see the verdict") || text.contains("\nverdict: ");
+        assert!(named, "{args:?}: {text}");
         assert!(!text.contains("the profiler"), "{args:?}: {text}");
     }
 }

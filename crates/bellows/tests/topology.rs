@@ -120,7 +120,10 @@ fn queues_are_made_imported_exported_and_deleted_again() {
     topology(&["export", "-o", "left.json"]).assert_ok();
     assert_eq!(names(dir.path(), "left.json", "queues"), ["kept0"]);
     assert_eq!(names(dir.path(), "left.json", "exchanges"), [""; 0]);
-    assert_eq!(names(dir.path(), "left.json", "users"), std::slice::from_ref(&user));
+    assert_eq!(
+        names(dir.path(), "left.json", "users"),
+        std::slice::from_ref(&user)
+    );
 
     // One virtual host's, and what is wrong with objects or login.
     topology(&["export", "--vhost", "/", "-o", "one.json"]).assert_ok();

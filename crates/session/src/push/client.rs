@@ -60,12 +60,12 @@ pub(crate) struct PushTexts {
     pub(crate) recovered: &'static str,
 }
 
-pub(super) struct Client {
+pub(super) struct PushClient {
     agent: Agent,
     pub(super) server: PushServer,
 }
 
-impl Client {
+impl PushClient {
     pub(super) fn new(server: PushServer) -> Result<Self, crate::Error> {
         let agent = Agent::config_builder()
             .timeout_global(Some(TIMEOUT))

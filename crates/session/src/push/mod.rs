@@ -16,7 +16,7 @@ use archive::profile::Profile;
 use measure::Problem;
 
 use crate::experiment::Hidden;
-use client::{Client, Refusal};
+use client::{PushClient, Refusal};
 pub(crate) use client::{PushServer, PushTexts};
 pub use target::PushTarget;
 
@@ -155,7 +155,7 @@ impl Pusher {
     /// The options make no sense.
     pub(crate) fn start(server: PushServer) -> Result<Self, crate::Error> {
         let texts = server.texts;
-        let client = Client::new(server)?;
+        let client = PushClient::new(server)?;
         let (queue, waiting) = sync_channel::<PushRequest>(MOST_WAITING);
         let (tell, news) = channel();
         let counts = Arc::new(Counts::default());
@@ -217,7 +217,7 @@ impl Pusher {
 
 /// Sends one request, again and again where that may help.
 fn send(
-    client: &Client,
+    client: &PushClient,
     push: &PushRequest,
     counts: &Counts,
     is_failing: &mut bool,
