@@ -5,6 +5,7 @@
 //! and in tests whose time is a number.
 
 pub mod amqp091;
+pub mod http1;
 mod secret;
 pub mod topic;
 

@@ -47,6 +47,11 @@ fn method() {
     replay("method", fuzzing::method);
 }
 
+#[test]
+fn http_response() {
+    replay("http_response", wire::http1::fuzzing::response);
+}
+
 /// A target without a replay, or the other way round, is an oversight. `profile/tests/corpus.rs` replays those of
 /// profiles.
 #[test]
@@ -66,6 +71,7 @@ fn every_target_is_replayed() {
             "fold",
             "folded",
             "go_functions",
+            "http_response",
             "jfr",
             "method",
             "perf_data",
