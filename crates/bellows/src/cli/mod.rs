@@ -21,6 +21,7 @@ mod load;
 mod option_names;
 mod perf_test;
 pub(crate) mod perform;
+mod probe;
 mod profile_part;
 mod record;
 mod record_every;
@@ -75,6 +76,8 @@ pub(crate) enum Command {
     Consumer(load::ConsumerArgs),
     /// Open and close connections, channels or queues at a rate
     Churn(churn::ChurnArgs),
+    /// Send HTTP requests at fixed times, and measure their latency
+    Probe(probe::ProbeArgs),
     /// Artemis' performance tools, by their own command lines
     Artemis(artemis::ArtemisArgs),
     /// Send and receive as PerfTest does: its command line, its output
@@ -118,6 +121,7 @@ impl Command {
             Self::Producer(args) => args.execute(),
             Self::Consumer(args) => args.execute(),
             Self::Churn(args) => args.execute(),
+            Self::Probe(args) => args.execute(),
             Self::Artemis(args) => args.execute(),
             Self::PerfTest(args) => args.execute(),
             Self::Record(args) => args.execute(),

@@ -15,7 +15,8 @@ use std::thread;
 
 use measure::{Metric, Nanos};
 use transport::tls::ClientTls;
-use wire::http1::{HttpUrl, RequestHead};
+use wire::http1::RequestHead;
+pub use wire::http1::{HttpUrl, UrlError};
 
 use self::event_loop::{Probe, ProbeReport};
 use self::metrics::ProbeMetrics;
