@@ -163,10 +163,15 @@ fn cycles() -> String {
 }
 
 impl ScenarioSummary {
-    /// The count with this key; 0 where there is none.
+    /// The count with this key, alone or behind the scenario's name (`probe_failed`); 0 where there is none.
     #[must_use]
     pub fn count(&self, key: &str) -> u64 {
-        let found = self.counts.iter().find(|(metric, _)| metric.key() == key);
+        let own = |metric: &Metric| {
+            let info = metric.info();
+            let rest = info.key.strip_prefix(info.scenario);
+            info.key == key || rest.and_then(|it| it.strip_prefix('_')) == Some(key)
+        };
+        let found = self.counts.iter().find(|(metric, _)| own(metric));
         found.map_or(0, |(_, count)| *count)
     }
 

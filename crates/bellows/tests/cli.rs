@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use common::{Broker, bellows, folder, run, start};
 
-const COMMANDS: [&str; 23] = [
+const COMMANDS: [&str; 24] = [
     "demo",
     "run",
     "client",
@@ -17,6 +17,7 @@ const COMMANDS: [&str; 23] = [
     "artemis",
     "perf-test",
     "churn",
+    "probe",
     "record",
     "top",
     "diff",

@@ -139,10 +139,10 @@ impl Scenario for Toy {
     }
 }
 
-fn toy(experiment: &Experiment, _: &Endpoint, _: u32) -> Result<Option<Box<dyn Scenario>>, Error> {
-    Ok(Some(Box::new(Toy {
+fn toy(experiment: &Experiment, _: &Endpoint, _: u32) -> Result<Vec<Box<dyn Scenario>>, Error> {
+    Ok(vec![Box::new(Toy {
         measure: experiment.phases.measure.0,
-    })))
+    })])
 }
 
 /// The line of registration.

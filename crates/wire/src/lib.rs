@@ -6,6 +6,7 @@
 
 pub mod amqp091;
 pub mod openmetrics;
+pub mod http1;
 mod secret;
 pub mod topic;
 

@@ -52,6 +52,11 @@ fn metrics_page() {
     replay("metrics_page", wire::openmetrics::fuzzing::page);
 }
 
+#[test]
+fn http_response() {
+    replay("http_response", wire::http1::fuzzing::response);
+}
+
 /// A target without a replay, or the other way round, is an oversight. `profile/tests/corpus.rs` replays those of
 /// profiles.
 #[test]
@@ -71,6 +76,7 @@ fn every_target_is_replayed() {
             "fold",
             "folded",
             "go_functions",
+            "http_response",
             "jfr",
             "method",
             "metrics_page",

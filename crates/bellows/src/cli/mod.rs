@@ -22,6 +22,7 @@ mod metrics;
 mod option_names;
 mod perf_test;
 pub(crate) mod perform;
+mod probe;
 mod profile_part;
 mod record;
 mod record_every;
@@ -81,6 +82,8 @@ pub(crate) enum Command {
     Churn(churn::ChurnArgs),
     /// Request pages of Prometheus metrics on a schedule: their cost, and series of them
     Scrape(scrape::ScrapeArgs),
+    /// Send HTTP requests at fixed times, and measure their latency
+    Probe(probe::ProbeArgs),
     /// Artemis' performance tools, by their own command lines
     Artemis(artemis::ArtemisArgs),
     /// Send and receive as PerfTest does: its command line, its output
@@ -127,6 +130,7 @@ impl Command {
             Self::Consumer(args) => args.execute(),
             Self::Churn(args) => args.execute(),
             Self::Scrape(args) => args.execute(),
+            Self::Probe(args) => args.execute(),
             Self::Artemis(args) => args.execute(),
             Self::PerfTest(args) => args.execute(),
             Self::Record(args) => args.execute(),

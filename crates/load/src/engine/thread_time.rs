@@ -2,7 +2,9 @@
 
 use std::io::Read;
 
-use measure::{Nanos, Time};
+use measure::{Clock, Nanos, Time};
+
+use crate::ThreadUsage;
 
 /// What a thread has spent, or spent in a span of time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,4 +61,21 @@ pub(crate) fn run_queue_wait() -> Option<Nanos> {
     let (cpu, waited) = (numbers.next()?, numbers.next()?);
     // A kernel without these statistics writes zeros.
     (cpu != "0").then(|| waited.parse().ok().map(Nanos))?
+}
+
+/// What this thread has spent beyond what it had at `before`.
+pub(crate) fn spent(idle: Nanos, before: ThreadUsage) -> ThreadUsage {
+    let starved = run_queue_wait();
+    let waited =
+        |now: Nanos| now.saturating_sub(before.measured_run_queue_wait.unwrap_or_default());
+    ThreadUsage {
+        total: thread_cpu(),
+        measured: thread_cpu().saturating_sub(before.measured),
+        measured_idle: idle.saturating_sub(before.measured_idle),
+        measured_run_queue_wait: starved.map(waited),
+        measured_time: Clock.now().since(Time(before.measured_time.0)),
+        connections: 0,
+        lost_connections: 0,
+        down_connections: 0,
+    }
 }

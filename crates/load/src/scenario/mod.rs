@@ -4,6 +4,7 @@
 mod beside;
 pub mod churn;
 mod messages;
+pub mod probe;
 
 use std::fmt;
 

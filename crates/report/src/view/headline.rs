@@ -354,17 +354,12 @@ fn messages(facts: &Facts<'_>) -> String {
 
 /// `198 connections a second opened and closed for 30 s, of 200 requested; cycle p99 31 ms`.
 pub(crate) fn operations(of: &ScenarioSummary, phases: &[PhaseSpan]) -> String {
-    let mut text = format!(
-        "{} {} a second{}{}",
-        three_digits(of.rate),
-        of.kind,
-        if of.unit == "cycles" {
-            " opened and closed"
-        } else {
-            ""
-        },
-        length(phases)
-    );
+    let what = match of.unit.as_str() {
+        "cycles" => format!("{} a second opened and closed", of.kind),
+        "requests" => format!("requests a second answered by {}", of.kind),
+        _ => format!("{} a second", of.kind),
+    };
+    let mut text = format!("{} {what}{}", three_digits(of.rate), length(phases));
     match of.requested.as_ref().map(|requested| requested.rate) {
         Some(asked) if of.rate < asked * 0.995 => {
             text.push_str(&format!(", of {} requested", three_digits(asked)));

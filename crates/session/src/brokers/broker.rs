@@ -18,6 +18,11 @@ pub trait Broker: std::fmt::Debug + Send {
     /// Its processes on this machine.
     fn processes(&self) -> Processes;
 
+    /// The address of its management API, such as `http://127.0.0.1:15672`; `None` where none is known.
+    fn management(&self) -> Option<String> {
+        None
+    }
+
     /// Does something to it. Takes as long as that takes: a restart until it is ready again.
     ///
     /// # Errors

@@ -108,7 +108,7 @@ fn written_at(source: &str, at: usize) -> (Option<&str>, Option<&str>) {
 /// A table that the file writes as a list, or the other way round: `[[churn]]`, `[load]`; or as a value: `load = 3`.
 fn wrong_brackets(origin: &str, source: &str) -> Option<Problem> {
     const ONCE: [&str; 4] = ["broker", "phases", "profile", "churn"];
-    const SEVERAL: [&str; 3] = ["load", "fault", "require"];
+    const SEVERAL: [&str; 4] = ["load", "fault", "require", "probe"];
     let root = DeTable::parse(source).ok()?;
     root.get_ref().iter().find_map(|(key, value)| {
         let name = key.get_ref().as_ref();

@@ -13,6 +13,7 @@ mod load_spec;
 mod once;
 mod origin;
 mod plan;
+mod probe_spec;
 mod requirement;
 mod schedule_spec;
 mod security;
@@ -35,6 +36,7 @@ pub(crate) use fault_spec::write_faults;
 pub use fault_spec::{FaultSpec, RunFault, read_faults};
 pub use load_spec::{LoadKind, LoadSpec};
 pub use origin::{OptionNames, Origin};
+pub use probe_spec::ProbeSpec;
 pub use requirement::{RequireSpec, Requirement};
 pub use schedule_spec::ScheduleSpec;
 pub use security::{Hidden, OAuth2Spec};
@@ -70,7 +72,10 @@ pub struct Experiment {
     /// Connections, channels or queues that come and go; in place of `load`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub churn: Option<ChurnSpec>,
-    /// Groups of producers and consumers; at least one where there is no churn.
+    /// HTTP requests at fixed times, beside the load or alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub probe: Vec<ProbeSpec>,
+    /// Groups of producers and consumers; at least one where there is neither churn nor a probe.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub load: Vec<LoadSpec>,
     /// Where its values were written.
@@ -92,6 +97,7 @@ impl Default for Experiment {
             require: Vec::new(),
             until: None,
             churn: None,
+            probe: Vec::new(),
             load: Vec::new(),
             origin: Origin::default(),
         }
@@ -351,6 +357,7 @@ impl Experiment {
     fn without_secrets(&self) -> Self {
         use crate::redact::{self, BLOT};
         let mut public = self.clone();
+        public.hide_probes();
         let broker = &mut public.broker;
         broker.url = broker.url.as_deref().map(redact::url);
         if let Some(oauth2) = &mut broker.oauth2 {

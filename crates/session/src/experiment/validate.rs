@@ -36,6 +36,7 @@ impl Experiment {
             .and_then(|()| self.check_requests())
             .and_then(|()| self.check_faults())
             .and_then(|()| self.check_churn())
+            .and_then(|()| self.check_probes())
             .or_else(|problem| self.refuse(problem))?;
         self.check_plans()
             .or_else(|error| self.refuse(self.with_key_of_rate(error.problem())))
@@ -65,6 +66,7 @@ impl Experiment {
         let endpoint = self.endpoint().map_err(|error| error.about("broker.url"))?;
         endpoint.check_certificates()?;
         let churn = self.churn_plan(&endpoint)?;
+        let probes = self.with_management(None).probe_plans()?;
         let messages = match self.load.is_empty() || self.has_commands() {
             true => None,
             false => Some(self.plan(&endpoint, 0)?),
@@ -79,10 +81,12 @@ impl Experiment {
             churn.as_ref().map(|it| it as &dyn Scenario),
             messages.as_ref().map(|it| it as &dyn Scenario),
         ];
+        let probes = probes.iter().map(|it| it as &dyn Scenario);
         load::make_room(
             scenarios
                 .into_iter()
                 .flatten()
+                .chain(probes)
                 .map(Scenario::connections)
                 .sum(),
         )
@@ -116,8 +120,8 @@ impl Experiment {
     }
 
     fn check_loads(&self) -> Result<(), Problem> {
-        if self.load.is_empty() && self.churn.is_none() {
-            let help = "add a [[load]] with a destination, or a [churn]";
+        if self.load.is_empty() && self.churn.is_none() && self.probe.is_empty() {
+            let help = "add a [[load]] with a destination, a [churn] or a [[probe]]";
             return Err(Problem::new("there is no load", "", help));
         }
         for (i, spec) in self.load.iter().enumerate() {

@@ -134,9 +134,10 @@ fn check_requirements(experiment: &Experiment, scenarios: &[MakeScenario]) -> Re
     // Which broker it will be does not matter to what is measured.
     let endpoint = load::Endpoint::new("localhost", 0);
     let mut metrics = Vec::new();
+    let experiment = experiment.with_management(None);
     for make in scenarios {
-        let scenario = make(experiment, &endpoint, 0)?;
-        metrics.extend(scenario.iter().flat_map(|scenario| scenario.metrics()));
+        let made = make(&experiment, &endpoint, 0)?;
+        metrics.extend(made.iter().flat_map(|scenario| scenario.metrics()));
     }
     let mut required = experiment.require.iter();
     required
@@ -197,8 +198,9 @@ fn apply_load(
         .collect();
     let identity = broker.identity().clone();
     let mut scenarios = Vec::new();
+    let resolved = experiment.with_management(broker.management().as_deref());
     for make in options.scenarios {
-        scenarios.extend(make(experiment, &endpoint, start.seed)?);
+        scenarios.extend(make(&resolved, &endpoint, start.seed)?);
     }
     let first = scenarios.first().ok_or_else(nothing_to_do)?;
     let mut record = start.record(&experiment.name, options);
@@ -338,7 +340,7 @@ fn nothing_to_do() -> Error {
     Error::Usage(Problem::new(
         "the experiment has no load",
         "",
-        "add [[load]] or [churn]",
+        "add [[load]], [churn] or [[probe]]",
     ))
 }
 

@@ -5,9 +5,8 @@ use measure::{Clock, Latencies, Nanos, Phase, Slice, SliceRecorder, Time, Wait};
 use super::metrics::{ChurnMetrics, CycleStep};
 use super::slot::{Moments, SlotEvent};
 use crate::engine::silence::{SHORTEST, Silences};
-use crate::engine::thread_time::{run_queue_wait, thread_cpu};
 use crate::schedule::DueTimes;
-use crate::{Error, OperationTally, RunEvent, Silence, ThreadUsage};
+use crate::{Error, OperationTally, RunEvent, Silence};
 
 /// A cycle that begins later than this after its time counts as late.
 const LATE: Nanos = Nanos(1_000_000);
@@ -208,22 +207,5 @@ impl CycleCounts {
                 waits.note(Wait::Ready, now.since(due));
             }
         }
-    }
-}
-
-/// What this thread has spent beyond what it had at `before`.
-pub(super) fn spent(idle: Nanos, before: ThreadUsage) -> ThreadUsage {
-    let starved = run_queue_wait();
-    let waited =
-        |now: Nanos| now.saturating_sub(before.measured_run_queue_wait.unwrap_or_default());
-    ThreadUsage {
-        total: thread_cpu(),
-        measured: thread_cpu().saturating_sub(before.measured),
-        measured_idle: idle.saturating_sub(before.measured_idle),
-        measured_run_queue_wait: starved.map(waited),
-        measured_time: Clock.now().since(Time(before.measured_time.0)),
-        connections: 0,
-        lost_connections: 0,
-        down_connections: 0,
     }
 }

@@ -10,12 +10,13 @@ use mio::{Events, Poll, Token};
 use transport::tls::Connector;
 use transport::{ConnectAttempt, ConnectOptions, Timer};
 
-use super::counts::{Awaited, CycleCounts, spent};
+use super::counts::{Awaited, CycleCounts};
 use super::slot::{Buffers, Slot, State};
 use super::{ChurnKind, ChurnPlan};
 use crate::control::Interruption;
 use crate::control::{FINISHING, StopRequest, Watch};
 use crate::engine::silence::SHORTEST;
+use crate::engine::thread_time::spent;
 use crate::protocol::amqp091::AmqpConnection;
 use crate::protocol::{Admin, Connection, connect_options};
 use crate::resolve::Addresses;

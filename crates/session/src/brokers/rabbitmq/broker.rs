@@ -9,7 +9,7 @@ use load::Endpoint;
 use super::super::{
     Broker, BrokerError, Fault, Identity, Processes,
     log::LogFollower,
-    managed::Progress,
+    managed::{Progress, free_ports},
     registration::{Registration, Request},
 };
 use super::{Config, RabbitMq, install::PRODUCT};
@@ -28,12 +28,17 @@ pub(in crate::brokers) const REGISTRATION: Registration = Registration {
     ..Registration::NONE
 };
 
+/// The plugin with the management API.
+const MANAGEMENT: &str = "rabbitmq_management";
+
 /// A node that an experiment has requested.
 #[derive(Debug)]
 struct Node {
     node: RabbitMq,
     identity: Identity,
     endpoint: Endpoint,
+    /// The address of its management API, where that is enabled.
+    management: Option<String>,
     /// Keeps the access token fresh, where there is one.
     _renewal: Option<oauth2::Renewal>,
 }
@@ -41,7 +46,11 @@ struct Node {
 fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     let spec = &request.experiment.broker;
     let observer = request.observer;
-    let config = config(spec, request.bellows_exe);
+    let mut config = config(spec, request.bellows_exe);
+    let management = match request.experiment.needs_management() {
+        true => Some(enable_management(&mut config)?),
+        false => None,
+    };
     let mut progress = |progress: Progress<'_>| match progress {
         Progress::Step(text) => observer.step(text),
         Progress::Waiting(text, waited) => observer.waiting(text, waited),
@@ -67,6 +76,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
         },
         node,
         endpoint,
+        management,
         _renewal: renewal,
     }))
 }
@@ -82,6 +92,10 @@ impl Broker for Node {
 
     fn processes(&self) -> Processes {
         Processes::started(self.node.process().pid())
+    }
+
+    fn management(&self) -> Option<String> {
+        self.management.clone()
     }
 
     fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
@@ -114,6 +128,22 @@ impl Broker for Node {
     fn stop(self: Box<Self>) -> Result<(), BrokerError> {
         self.node.stop()
     }
+}
+
+/// Enables the management API on a free port of the loopback interface, or on the one that the settings name;
+/// its address.
+fn enable_management(config: &mut Config) -> Result<String, Error> {
+    if !config.plugins.iter().any(|name| name == MANAGEMENT) {
+        config.plugins.push(MANAGEMENT.to_owned());
+    }
+    let [free] = free_ports()?;
+    let mut setting = |key: &str, value: String| -> String {
+        let settings = &mut config.settings;
+        settings.entry(key.to_owned()).or_insert(value).clone()
+    };
+    setting("management.tcp.ip", "127.0.0.1".to_owned());
+    let port = setting("management.tcp.port", free.to_string());
+    Ok(format!("http://127.0.0.1:{port}"))
 }
 
 fn config(spec: &BrokerSpec, bellows_exe: &Path) -> Config {

@@ -1,0 +1,200 @@
+//! `probe`: HTTP requests at fixed times, whether or not the last one came back.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+use load::scenario::probe::HttpUrl;
+use measure::{Length, Rate};
+use session::Experiment;
+use session::experiment::{
+    BrokerKind, BrokerSpec, Hidden, Origin, PhasesSpec, ProbeSpec, ProfileSpec, ScheduleSpec,
+};
+
+use super::args::{EventArgs, OutputArgs, RequireArgs, from_one};
+use super::command_line::Url;
+use super::perform;
+use crate::failure::{Done, Failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  bellows probe http://localhost:15672/api/queues?columns=name,messages_ready --every 2s --user guest
+  bellows probe http://localhost:8161/ --rate 50 --duration 30 --timeout 1s
+  bellows probe https://localhost:15671/api/overview --ca ca.pem --bearer-file token --profile
+  bellows probe http://localhost:15692/metrics --schedule ramp:from=1,to=100,over=60s --duration 60";
+
+/// Options that are not called like the key of an experiment that they set.
+const OPTION_NAMES: session::experiment::OptionNames = &[
+    ("probe.0.url", "URL"),
+    ("probe.0.every", "--every"),
+    ("probe.0.rate", "--rate"),
+    ("probe.0.schedule", "--schedule"),
+    ("probe.0.timeout", "--timeout"),
+    ("probe.0.max-open", "--max-open"),
+    ("probe.0.method", "--method"),
+    ("probe.0.user", "--user"),
+    ("probe.0.bearer-file", "--bearer-file"),
+    ("phases.measure", "--duration"),
+];
+
+/// A header `NAME: VALUE`, whose value `Debug` does not show.
+#[derive(Clone)]
+pub(super) struct Header {
+    name: String,
+    value: Hidden,
+}
+
+impl FromStr for Header {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // What was typed may be a secret, and is not repeated.
+        let (name, value) = text.split_once(':').ok_or("write NAME: VALUE")?;
+        Ok(Self {
+            name: name.trim().to_owned(),
+            value: Hidden::new(value.trim()),
+        })
+    }
+}
+
+impl fmt::Debug for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ***", self.name)
+    }
+}
+
+impl Header {
+    /// A header as the archive keeps it.
+    pub(super) fn shown(text: &str) -> String {
+        text.parse::<Self>()
+            .map_or_else(|_| "***".to_owned(), |header| format!("{header:?}"))
+    }
+}
+
+/// What `bellows probe` was given.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ProbeArgs {
+    /// Where requests go: http://HOST:PORT/PATH, or https:// for TLS
+    url: Url,
+    /// Time from one request to the next, in seconds (or 500ms, 2m); 2 s if absent
+    #[arg(long, value_name = "DURATION", conflicts_with_all = ["rate", "schedule"])]
+    every: Option<Length>,
+    /// Requests per second, such as 20, 2k or 30/min, in place of --every
+    #[arg(long, value_name = "PER SECOND", conflicts_with = "schedule")]
+    rate: Option<Rate>,
+    /// Rate that changes: steps:100@30s,200@30s, ramp:from=10,to=500,over=60s, poisson:200 and more
+    /// (`bellows help schedules`)
+    #[arg(long, value_name = "SHAPE")]
+    schedule: Option<ScheduleSpec>,
+    /// Measured phase, in seconds (or 500ms, 2m)
+    #[arg(long, visible_alias = "for", value_name = "DURATION", default_value = "30")]
+    duration: Length,
+    /// Warm-up before the measured phase, in seconds (or 500ms, 2m)
+    #[arg(long, value_name = "DURATION", default_value = "0")]
+    warmup: Length,
+    /// Longest that a request may take
+    #[arg(long, value_name = "DURATION", default_value_t = ProbeSpec::timeout())]
+    timeout: Length,
+    /// Method of the requests
+    #[arg(long, value_name = "METHOD", default_value_t = ProbeSpec::method())]
+    method: String,
+    /// Further header, as 'NAME: VALUE'; may be repeated. Values are not archived
+    #[arg(long = "header", value_name = "HEADER")]
+    headers: Vec<Header>,
+    /// User of basic authentication; the password is the URL's or that of BELLOWS_PROBE_PASSWORD
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// File with a bearer token; that of BELLOWS_PROBE_TOKEN if absent
+    #[arg(long, value_name = "FILE", conflicts_with = "user")]
+    bearer_file: Option<PathBuf>,
+    /// Maximum requests in flight, each on a connection of its own
+    #[arg(long, value_name = "N", value_parser = from_one, default_value_t = ProbeSpec::max_open())]
+    max_open: usize,
+    /// PEM file with the authorities to trust, in place of the machine's own
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Accept any certificate
+    #[arg(long)]
+    insecure: bool,
+    /// Profile the server, which must run on this machine
+    #[arg(long)]
+    profile: bool,
+    #[command(flatten)]
+    event: EventArgs,
+    /// The server's process, if its port does not lead to it
+    #[arg(long)]
+    pid: Option<u32>,
+    /// Keep no run folder and write no report
+    #[arg(long, conflicts_with_all = ["profile", "events"])]
+    no_archive: bool,
+    #[command(flatten)]
+    require: RequireArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+impl ProbeArgs {
+    /// Runs the probe.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        let url = HttpUrl::parse(&self.url.0).map_err(|error| {
+            Failure::usage(
+                error.to_string(),
+                "such as http://localhost:15672/api/overview",
+            )
+        })?;
+        let experiment = self.experiment(&url);
+        let mut shape = perform::shape(&experiment);
+        shape.title = "probe".to_owned();
+        let keep = !self.no_archive;
+        perform::experiment(&experiment, &self.output, &self.require, keep, shape)
+            .map(|run| run.done)
+    }
+
+    fn experiment(&self, url: &HttpUrl) -> Experiment {
+        let mut profile = ProfileSpec::default();
+        if !self.profile {
+            profile.events.clear();
+        }
+        self.event.apply(&mut profile);
+        let headers = self.headers.iter();
+        let headers = headers.map(|it| (it.name.clone(), it.value.expose().to_owned()));
+        let host = match url.host.contains(':') {
+            true => format!("[{}]", url.host),
+            false => url.host.clone(),
+        };
+        Experiment {
+            name: "probe".to_owned(),
+            // The process behind this port is the one that is watched.
+            broker: BrokerSpec {
+                kind: BrokerKind::Attach,
+                url: Some(format!("amqp://{host}:{}", url.port)),
+                pid: self.pid,
+                ..BrokerSpec::default()
+            },
+            phases: PhasesSpec {
+                warmup: self.warmup,
+                measure: self.duration,
+                ..PhasesSpec::default()
+            },
+            profile,
+            probe: vec![ProbeSpec {
+                every: self.every,
+                rate: self.rate,
+                schedule: self.schedule.clone(),
+                method: self.method.clone(),
+                headers: headers.collect(),
+                user: self.user.clone(),
+                bearer_file: self.bearer_file.clone(),
+                timeout: self.timeout,
+                max_open: self.max_open,
+                ca: self.ca.clone(),
+                insecure: self.insecure,
+                ..ProbeSpec::of(self.url.0.clone())
+            }],
+            origin: Origin::options(OPTION_NAMES),
+            ..Experiment::default()
+        }
+    }
+}

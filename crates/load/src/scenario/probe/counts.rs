@@ -1,0 +1,148 @@
+//! What is counted of a probe: the interval of the moment, and the tally of the measured phase.
+
+use measure::{Clock, Latencies, Metric, Nanos, Phase, Slice, SliceRecorder, Time};
+
+use super::metrics::{ProbeMetrics, RequestStep};
+use crate::engine::silence::{SHORTEST, Silences};
+use crate::schedule::DueTimes;
+use crate::{Error, OperationTally, RunEvent, Silence};
+
+/// A request that is sent later than this after its time counts as late.
+const LATE: Nanos = Nanos(1_000_000);
+
+/// The interval of the moment, and the tally of requests that were due in the measured phase.
+pub(super) struct RequestCounts {
+    pub(super) metrics: ProbeMetrics,
+    /// Requests that were due before are warm-up.
+    pub(super) measure_at: Time,
+    /// Being filled.
+    pub(super) interval: Box<Slice>,
+    /// For what was due in the warm-up and ends after it.
+    carried: Vec<SliceRecorder>,
+    tally: OperationTally,
+    /// Responses that took long.
+    silences: Silences,
+    /// Requests that have ended.
+    handled: u64,
+}
+
+impl RequestCounts {
+    pub(super) fn new(scenario: &str) -> Self {
+        let metrics = ProbeMetrics::resolve(scenario);
+        Self {
+            metrics,
+            measure_at: Time(0),
+            interval: Box::new(Slice::with(&metrics.recorded())),
+            carried: Vec::new(),
+            tally: OperationTally {
+                counts: measure::Counts::with(&metrics.all()),
+                ..OperationTally::default()
+            },
+            silences: Silences::default(),
+            handled: 0,
+        }
+    }
+
+    /// The warm-up ends then.
+    pub(super) fn measure_from(&mut self, start: Time, measure_at: Time) {
+        self.measure_at = measure_at;
+        if measure_at > start {
+            let recorded = self.metrics.recorded();
+            self.carried
+                .resize_with(2, || SliceRecorder::with(&recorded));
+        }
+    }
+
+    /// Ends the present interval, and hands it out for the next one.
+    pub(super) fn exchange(&mut self, mut spare: Box<Slice>, end: Time, next: Phase) -> Box<Slice> {
+        let interval = &mut self.interval;
+        interval.end = end.max(interval.start);
+        interval.ends_phase = next != interval.phase;
+        interval.waits.loop_time = interval.length();
+        self.carried.extend(spare.carried.take());
+        spare.reset(interval.end, next);
+        if next != Phase::Warmup {
+            spare.set_due(self.measure_at, Time(u64::MAX));
+        }
+        interval.hand_on_carried(&mut spare, &mut self.carried);
+        std::mem::replace(interval, spare)
+    }
+
+    /// Counts by the time at which something happens, and by the time at which its request was due.
+    pub(super) fn add(&mut self, metric: Metric, due: Time, count: u64) {
+        self.interval.counts.add(metric, count);
+        if due >= self.measure_at {
+            self.tally.counts.add(metric, count);
+        }
+    }
+
+    pub(super) fn record(&mut self, step: RequestStep, due: Time, took: Nanos) {
+        let metric = self.metrics.step(step);
+        self.interval.due(due).record(metric, took);
+    }
+
+    /// A request is sent that could have been since `possible`.
+    pub(super) fn begin(&mut self, due: Time, possible: Time, now: Time) {
+        let lag = now.since(possible);
+        self.interval.loop_lag_max = self.interval.loop_lag_max.max(lag);
+        self.add(self.metrics.begun, due, 1);
+        self.add(self.metrics.late, due, u64::from(now.since(due) > LATE));
+        self.record(RequestStep::Wait, due, now.since(due));
+    }
+
+    /// Notes how many requests are in flight.
+    pub(super) fn in_flight(&mut self, requests: usize) {
+        let in_flight = self.metrics.in_flight;
+        self.interval.counts.peak(in_flight, requests as u64);
+        if self.interval.phase == Phase::Measure {
+            self.tally.counts.peak(in_flight, requests as u64);
+        }
+    }
+
+    /// The whole response to a request has come, in order or not, or it was given up.
+    pub(super) fn ended(&mut self, sent: Time, now: Time) {
+        self.handled += 1;
+        if now.since(sent) >= SHORTEST {
+            self.silences.end(Silence {
+                from: sent,
+                until: now,
+                connections: 1,
+                in_flight: 1,
+                ..Silence::default()
+            });
+        }
+    }
+
+    /// A request has failed; an event where that is the first time for this reason.
+    pub(super) fn fail(&mut self, due: Time, error: Error) -> Option<RunEvent> {
+        self.add(self.metrics.failed, due, 1);
+        if due < self.measure_at {
+            return None;
+        }
+        let reason = self.tally.fail(error)?;
+        Some(RunEvent::Note(format!("a request failed: {reason}")))
+    }
+
+    /// The silences that are over, or all at the end. What was due until some time was `due_until` it.
+    pub(super) fn take_silences<F: Fn(Time) -> f64>(
+        &mut self,
+        due_until: F,
+        end: bool,
+    ) -> impl Iterator<Item = Silence> + use<F> {
+        let over = self.silences.take(Clock.now(), self.handled, end);
+        over.into_iter().flatten().map(move |silence| {
+            let due = due_until(silence.until) - due_until(silence.from);
+            let unsent = (due.round() as u64).saturating_sub(silence.in_flight);
+            Silence { unsent, ..silence }
+        })
+    }
+
+    /// Hands out the tally. Those that were due before `last` and are left found no room.
+    pub(super) fn finish(&mut self, mut due_times: DueTimes, last: Time) -> OperationTally {
+        let mut tally = std::mem::take(&mut self.tally);
+        due_times.pass(self.measure_at, u64::MAX);
+        let not_begun = due_times.pass(last, u64::MAX);
+        tally.counts.add(self.metrics.not_begun, not_begun);
+        tally
+    }
+}

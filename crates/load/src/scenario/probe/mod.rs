@@ -1,0 +1,233 @@
+//! HTTP probes: requests at fixed times, whether or not the last one came back.
+//!
+//! The schedule is open: request *i* is due at `start + i * every`, on a connection of its own where the one
+//! before is still busy, and what it took counts from then on. A server that stalls for a second therefore shows
+//! in all requests that were due meanwhile.
+
+mod counts;
+mod event_loop;
+mod metrics;
+mod request;
+
+use std::fmt;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use measure::{Metric, Nanos};
+use transport::tls::ClientTls;
+use wire::http1::RequestHead;
+pub use wire::http1::{HttpUrl, UrlError};
+
+use self::event_loop::{Probe, ProbeReport};
+use self::metrics::ProbeMetrics;
+use super::{Operations, Scenario};
+use crate::control::Interruption;
+use crate::{
+    ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, SliceSink, Together,
+};
+
+/// A probe of one URL.
+#[derive(Clone)]
+pub struct ProbePlan {
+    /// Tells it from others: empty, or letters, digits and `-`.
+    pub name: String,
+    /// Where requests go. Its login is not used: [`ProbePlan::headers`] has what is sent.
+    pub url: HttpUrl,
+    /// The URL as results show it.
+    pub label: String,
+    /// The method.
+    pub method: String,
+    /// Headers, those that log in among them.
+    pub headers: Vec<(String, String)>,
+    /// How `https` is secured.
+    pub tls: ClientTls,
+    /// When requests are due.
+    pub schedule: ArrivalSchedule,
+    /// Requests that were due in this time are not counted.
+    pub warmup: Nanos,
+    /// How long requests are sent after that; zero: until a scenario beside it ends.
+    pub measure: Nanos,
+    /// Maximum requests in flight, and connections.
+    pub most_open: usize,
+    /// The longest that a request may take.
+    pub timeout: Nanos,
+}
+
+/// Headers may hold a password, and so may a path.
+impl fmt::Debug for ProbePlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProbePlan")
+            .field("name", &self.name)
+            .field("label", &self.label)
+            .field("method", &self.method)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ProbePlan {
+    /// Requests in flight at most.
+    pub const MOST_OPEN: usize = 1_000;
+    /// Letters of a name at most.
+    pub const LONGEST_NAME: usize = 30;
+
+    /// Checks what can be checked before anything is begun.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], with the remedy.
+    pub fn validate(&self) -> Result<(), Error> {
+        let is_letter =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if self.name.len() > Self::LONGEST_NAME || !self.name.bytes().all(is_letter) {
+            return Err(Error::invalid(
+                format!("{:?} cannot name a probe", self.name),
+                "take at most 30 lower-case letters, digits and -",
+            )
+            .observed(&self.name)
+            .about("name"));
+        }
+        if self.most_open == 0 || self.most_open > Self::MOST_OPEN {
+            return Err(Error::invalid(
+                format!("{} requests in flight cannot be had", self.most_open),
+                "ask for 1 to 1000",
+            )
+            .observed(self.most_open)
+            .about("max-open"));
+        }
+        if self.timeout == Nanos::ZERO {
+            let help = "give a length, such as 10s";
+            return Err(Error::invalid("a time-out of 0 answers nothing", help).about("timeout"));
+        }
+        self.head()
+            .map_err(|error| Error::invalid(error.to_string(), "change it").about("url"))?;
+        self.endpoint().check_certificates()?;
+        Scenario::requested(self).map(drop)
+    }
+
+    /// The request's bytes.
+    fn head(&self) -> Result<Vec<u8>, wire::http1::HttpError> {
+        let mut head = Vec::new();
+        let host = self.url.authority();
+        RequestHead {
+            method: &self.method,
+            target: &self.url.target,
+            host: &host,
+            headers: &self.headers,
+        }
+        .encode(&mut head)?;
+        Ok(head)
+    }
+
+    /// The server's address, for those who look it up and connect.
+    fn endpoint(&self) -> Endpoint {
+        let mut endpoint = Endpoint::new(self.url.host.as_str(), self.url.port);
+        endpoint.tls = self.url.is_secured.then(|| self.tls.clone());
+        endpoint
+    }
+
+    /// Scheme, host and port, as failures name them.
+    fn place(&self) -> String {
+        let scheme = if self.url.is_secured { "https" } else { "http" };
+        format!("{scheme}://{}", self.url.authority())
+    }
+
+    /// The key in JSON: `probe`, or `probe_NAME`.
+    fn scenario(&self) -> String {
+        match self.name.as_str() {
+            "" => "probe".to_owned(),
+            name => format!("probe_{}", name.replace('-', "_")),
+        }
+    }
+
+    fn metrics(&self) -> ProbeMetrics {
+        ProbeMetrics::resolve(&self.scenario())
+    }
+}
+
+/// Counts of [`Outcome::tallies`] go by the time at which a request was due: each that was due in the measured
+/// phase is in exactly one of `completed`, `failed` and `not begun`, but where the run broke off.
+impl Scenario for ProbePlan {
+    fn name(&self) -> &'static str {
+        self.metrics().scenario
+    }
+
+    fn subject(&self) -> &str {
+        &self.label
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        Self::metrics(self).all()
+    }
+
+    fn operations(&self) -> Option<Operations> {
+        Some(Self::metrics(self).operations())
+    }
+
+    /// In requests.
+    fn requested(&self) -> Result<Option<Requested>, Error> {
+        let mut requested = Requested::default();
+        requested.add(self.schedule.pacer(1)?, None, Vec::new());
+        Ok(Some(requested))
+    }
+
+    fn in_flight_limit(&self) -> Option<u64> {
+        Some(self.most_open as u64)
+    }
+
+    fn connections(&self) -> u64 {
+        self.most_open as u64
+    }
+
+    /// The drain is as long as a request may take.
+    fn phases(&self) -> Phases {
+        Phases {
+            warmup: self.warmup,
+            measure: Some(self.measure).filter(|length| *length > Nanos::ZERO),
+            drain: self.timeout,
+        }
+    }
+
+    /// Probes on a thread of its own, and hands what it tells to `sink` on this one.
+    fn run(
+        &self,
+        together: &Together,
+        control: &Control,
+        sink: &mut dyn SliceSink,
+    ) -> Result<Outcome, Error> {
+        self.validate()?;
+        if self.measure == Nanos::ZERO && together.is_alone() {
+            return Err(Error::invalid(
+                "a probe without a length would not end",
+                "give one (--duration, phases.measure)",
+            ));
+        }
+        let (tell, told) = channel();
+        let (give_back, spare) = channel();
+        thread::scope(|scope| {
+            let work = || {
+                let probe = Probe::start(self, together, control, tell, spare);
+                match probe.and_then(Probe::run) {
+                    Ok(outcome) => Ok(outcome),
+                    Err(Interruption::Stopped) => Ok(Outcome::never_started()),
+                    Err(Interruption::Failed(error)) => Err(error),
+                }
+            };
+            let thread = thread::Builder::new().name("bellows-probe".to_owned());
+            let worker = thread
+                .spawn_scoped(scope, work)
+                .map_err(|error| Error::machine("start a thread", error))?;
+            for event in told {
+                match event {
+                    ProbeReport::Event(event) => sink.event(event),
+                    ProbeReport::Interval(interval) => {
+                        sink.slice(&interval);
+                        // Nobody needs it any more where that was the last one.
+                        let _ = give_back.send(interval);
+                    }
+                }
+            }
+            worker
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}

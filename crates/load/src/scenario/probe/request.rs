@@ -1,0 +1,394 @@
+//! One place for a request: a connection, new or kept from the request before, and the response on it.
+
+use measure::{Clock, Time};
+use mio::{Registry, Token};
+use transport::{ClientSocket, ConnectAttempt, Output, Received, SocketError, SocketOptions};
+use wire::http1::{HttpError, HttpEvent, ResponseDecoder};
+
+use super::ProbePlan;
+use super::counts::RequestCounts;
+use super::metrics::RequestStep;
+use crate::Error;
+
+/// Reads of one connection before the others get their turn.
+const READS_PER_TURN: usize = 4;
+
+/// How far a place is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// No connection.
+    Empty,
+    Connecting,
+    /// The TLS handshake.
+    Securing,
+    /// The request is sent, or the response read.
+    Responding,
+    /// A connection without a request.
+    Kept,
+}
+
+impl Stage {
+    /// As people read it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Empty | Self::Kept => "idle",
+            Self::Connecting => "connecting",
+            Self::Securing => "in the TLS handshake",
+            Self::Responding => "waiting for the response",
+        }
+    }
+}
+
+/// What a turn brought.
+#[derive(Debug)]
+pub(super) enum Turn {
+    /// It goes on.
+    Open,
+    /// The response has come whole; its status says whether in order.
+    Ended(u16),
+    /// A connection without a request was closed by the other side.
+    Closed,
+}
+
+/// Why a request got no further.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) error: Error,
+    /// The connection broke, as it does where a server closes a kept one just then.
+    pub(super) is_loss: bool,
+}
+
+/// A request's bytes that are not sent.
+#[derive(Debug, Default)]
+struct RequestBytes {
+    bytes: Vec<u8>,
+    sent: usize,
+}
+
+impl Output for RequestBytes {
+    fn pending(&self) -> &[u8] {
+        self.bytes.get(self.sent..).unwrap_or_default()
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.sent += bytes;
+    }
+}
+
+/// Room for what is read, shared by all places.
+#[derive(Debug)]
+pub(super) struct Rooms {
+    pub(super) plain: Vec<u8>,
+    pub(super) cipher: Vec<u8>,
+}
+
+pub(super) struct Place {
+    token: Token,
+    pub(super) stage: Stage,
+    socket: Option<ClientSocket>,
+    attempt: Option<ConnectAttempt>,
+    output: RequestBytes,
+    decoder: ResponseDecoder,
+    status: u16,
+    /// When the request was due.
+    pub(super) due: Time,
+    /// When it was sent.
+    pub(super) sent: Time,
+    step_began: Time,
+    first_byte: Option<Time>,
+    /// The response has to be there then.
+    pub(super) deadline: Time,
+    /// The connection carried another request before.
+    is_reused: bool,
+    /// In the loop's list of those that have more to read.
+    pub(super) is_unread: bool,
+}
+
+impl Place {
+    pub(super) fn new(number: usize, now: Time) -> Self {
+        Self {
+            token: Token(number),
+            stage: Stage::Empty,
+            socket: None,
+            attempt: None,
+            output: RequestBytes::default(),
+            decoder: ResponseDecoder::default(),
+            status: 0,
+            due: now,
+            sent: now,
+            step_began: now,
+            first_byte: None,
+            deadline: now,
+            is_reused: false,
+            is_unread: false,
+        }
+    }
+
+    pub(super) const fn is_busy(&self) -> bool {
+        !matches!(self.stage, Stage::Empty | Stage::Kept)
+    }
+
+    /// Whether the loss of the connection says nothing of this request: nothing came back, and another request
+    /// had been answered on it.
+    pub(super) fn may_retry(&self, plan: &ProbePlan) -> bool {
+        self.is_reused && self.decoder.received() == 0 && plan.is_safe()
+    }
+
+    /// A request begins; on a kept connection it is queued at once.
+    pub(super) fn begin(&mut self, plan: &ProbePlan, head: &[u8], due: Time, now: Time) {
+        (self.due, self.sent, self.deadline) = (due, now, now + plan.timeout);
+        self.queue(plan, head, now);
+        self.is_reused = self.stage == Stage::Kept;
+        if self.is_reused {
+            self.stage = Stage::Responding;
+        }
+    }
+
+    fn queue(&mut self, plan: &ProbePlan, head: &[u8], now: Time) {
+        self.output.bytes.clear();
+        self.output.bytes.extend_from_slice(head);
+        self.output.sent = 0;
+        self.decoder.expect(&plan.method);
+        (self.status, self.first_byte, self.step_began) = (0, None, now);
+    }
+
+    /// Connects; the request follows.
+    pub(super) fn dial(
+        &mut self,
+        plan: &ProbePlan,
+        head: &[u8],
+        mut attempt: ConnectAttempt,
+        registry: &Registry,
+        now: Time,
+    ) -> Result<(), Failure> {
+        self.queue(plan, head, now);
+        self.is_reused = false;
+        let socket = attempt.connect(registry, self.token, now);
+        self.socket = Some(socket.map_err(|error| plan.broken(error, Stage::Connecting))?);
+        self.attempt = Some(attempt);
+        self.stage = Stage::Connecting;
+        Ok(())
+    }
+
+    pub(super) fn notice(&mut self, event: &mio::event::Event) {
+        if let Some(socket) = &mut self.socket {
+            socket.notice(event);
+        }
+    }
+
+    /// Whether an address does not answer, and the next is to be tried.
+    pub(super) fn is_late(&self, now: Time) -> bool {
+        let attempt = self.attempt.as_ref();
+        self.stage == Stage::Connecting && attempt.is_some_and(|it| it.is_late(now))
+    }
+
+    /// Whether the last turn left something to read.
+    pub(super) fn wants_turn(&self) -> bool {
+        let socket = self.socket.as_ref();
+        self.stage != Stage::Empty && socket.is_some_and(transport::Socket::is_readable)
+    }
+
+    /// Reads and writes what there is, up to a limit.
+    pub(super) fn turn(
+        &mut self,
+        plan: &ProbePlan,
+        rooms: &mut Rooms,
+        registry: &Registry,
+        counts: &mut RequestCounts,
+    ) -> Result<Turn, Failure> {
+        if self.stage == Stage::Connecting && !self.finish_connecting(plan, registry, counts)? {
+            return Ok(Turn::Open);
+        }
+        for _ in 0..READS_PER_TURN {
+            self.flush(plan)?;
+            let Some(socket) = self.socket.as_mut().filter(|it| it.is_readable()) else {
+                break;
+            };
+            let received = socket.read(&mut rooms.cipher, &mut rooms.plain);
+            let is_secured = !socket.is_being_secured();
+            if self.stage == Stage::Kept {
+                match received {
+                    Ok(Received::Nothing) => continue,
+                    _ => return Ok(Turn::Closed),
+                }
+            }
+            let received = received.map_err(|error| plan.broken(error, self.stage))?;
+            if self.stage == Stage::Securing && is_secured {
+                self.took(RequestStep::Secure, counts);
+                self.stage = Stage::Responding;
+            }
+            let ended = match received {
+                Received::Nothing => false,
+                Received::End => {
+                    let end = self.decoder.handle_end();
+                    end.map_err(|error| plan.misunderstood(&error))?;
+                    true
+                }
+                Received::Bytes(filled) => {
+                    counts.add(counts.metrics.bytes, self.due, filled as u64);
+                    let bytes = rooms.plain.get(..filled).unwrap_or_default();
+                    self.decode(bytes, plan)?
+                }
+            };
+            if ended {
+                return Ok(self.end(counts));
+            }
+        }
+        self.flush(plan)?;
+        Ok(Turn::Open)
+    }
+
+    fn finish_connecting(
+        &mut self,
+        plan: &ProbePlan,
+        registry: &Registry,
+        counts: &mut RequestCounts,
+    ) -> Result<bool, Failure> {
+        let (Some(socket), Some(attempt)) = (&mut self.socket, &mut self.attempt) else {
+            return Ok(false);
+        };
+        let now = Clock.now();
+        match socket.finish_connecting(SocketOptions::default()) {
+            Ok(true) => {
+                let is_secured = !socket.is_being_secured();
+                self.took(RequestStep::Connect, counts);
+                self.stage = if is_secured {
+                    Stage::Responding
+                } else {
+                    Stage::Securing
+                };
+                return Ok(true);
+            }
+            Ok(false) if !attempt.is_late(now) => return Ok(false),
+            Err(error) if !attempt.has_more() => {
+                return Err(plan.broken(error.into(), Stage::Connecting));
+            }
+            Ok(false) | Err(_) => {}
+        }
+        // The name has other addresses.
+        let dialled = attempt.connect(registry, self.token, now);
+        *socket = dialled.map_err(|error| plan.broken(error, Stage::Connecting))?;
+        Ok(false)
+    }
+
+    fn flush(&mut self, plan: &ProbePlan) -> Result<(), Failure> {
+        let Some(socket) = &mut self.socket else {
+            return Ok(());
+        };
+        match socket.flush(&mut self.output) {
+            // Whoever closed the connection may have answered before.
+            Err(error) if error.is_loss() && socket.is_readable() => Ok(()),
+            Err(error) => Err(plan.broken(error, self.stage)),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Whether the response has ended.
+    fn decode(&mut self, bytes: &[u8], plan: &ProbePlan) -> Result<bool, Failure> {
+        if !bytes.is_empty() {
+            self.first_byte.get_or_insert_with(|| Clock.now());
+        }
+        let mut input = bytes;
+        loop {
+            let event = self.decoder.handle_input(&mut input);
+            match event.map_err(|error| plan.misunderstood(&error))? {
+                None => return Ok(false),
+                Some(HttpEvent::Head(head)) => self.status = head.status,
+                Some(HttpEvent::Body(_)) => {}
+                Some(HttpEvent::End) => {
+                    // What nobody asked for must not answer the next request.
+                    if !input.is_empty() || !self.output.pending().is_empty() {
+                        self.drop_connection();
+                    }
+                    return Ok(true);
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, counts: &mut RequestCounts) -> Turn {
+        let now = Clock.now();
+        let first = self.first_byte.unwrap_or(now);
+        let (due, sent) = (self.due, self.sent);
+        counts.ended(sent, now);
+        if self.status < 400 {
+            counts.record(RequestStep::FirstByte, due, first.since(sent));
+            counts.record(RequestStep::Body, due, now.since(first));
+            counts.record(RequestStep::FromSend, due, now.since(sent));
+            counts.record(RequestStep::Response, due, now.since(due));
+        }
+        if self.socket.is_some() && self.decoder.is_reusable() {
+            self.stage = Stage::Kept;
+        } else {
+            self.drop_connection();
+        }
+        Turn::Ended(self.status)
+    }
+
+    fn took(&mut self, step: RequestStep, counts: &mut RequestCounts) {
+        let now = Clock.now();
+        counts.record(step, self.due, now.since(self.step_began));
+        self.step_began = now;
+    }
+
+    /// Drops the connection.
+    pub(super) fn drop_connection(&mut self) {
+        self.stage = Stage::Empty;
+        if let Some(mut socket) = self.socket.take() {
+            socket.hang_up();
+        }
+    }
+}
+
+impl ProbePlan {
+    /// Whether a request may be sent twice.
+    fn is_safe(&self) -> bool {
+        matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS")
+    }
+
+    /// What it means that the socket fails at this stage.
+    fn broken(&self, error: SocketError, stage: Stage) -> Failure {
+        let endpoint = self.place();
+        let is_loss = error.is_loss();
+        let error = match error {
+            SocketError::Tls(error) => Error::Tls {
+                endpoint,
+                detail: error.to_string(),
+                help: error.help().into(),
+            },
+            SocketError::Io(error) if stage == Stage::Connecting => Error::Connect {
+                endpoint,
+                detail: error.to_string(),
+                help: "check that the server runs, and host and port".into(),
+            },
+            SocketError::Io(error) => Error::Lost {
+                endpoint,
+                detail: error.to_string(),
+            },
+        };
+        Failure { error, is_loss }
+    }
+
+    fn misunderstood(&self, error: &HttpError) -> Failure {
+        let endpoint = self.place();
+        // How much had come differs from request to request, and makes no reason of its own.
+        let error = match error {
+            HttpError::Truncated { within, .. } => Error::Lost {
+                endpoint,
+                detail: format!("the connection ended {within}"),
+            },
+            HttpError::Broken { what, .. } => Error::Protocol {
+                endpoint,
+                detail: format!("the response breaks HTTP/1.1: {what}"),
+            },
+            error => Error::Protocol {
+                endpoint,
+                detail: error.to_string(),
+            },
+        };
+        Failure {
+            is_loss: matches!(error, Error::Lost { .. }),
+            error,
+        }
+    }
+}

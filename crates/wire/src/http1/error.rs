@@ -1,0 +1,53 @@
+//! Why a request cannot be written, a response not be read, and a URL not be used.
+
+/// A request that cannot be written, or a response that breaks the protocol.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HttpError {
+    /// A part of the request that no head can carry.
+    #[error("a request's {part} cannot be {observed:?}; {help}")]
+    Request {
+        /// The part: `method`, `target`.
+        part: &'static str,
+        /// What was given, or its name where it may be secret.
+        observed: String,
+        /// What it may be.
+        help: &'static str,
+    },
+    /// The first bytes are those of another protocol.
+    #[error("the server does not speak HTTP/1: its first bytes are {0:?}")]
+    NotHttp(String),
+    /// A response that cannot be understood.
+    #[error("the response breaks HTTP/1.1: {what} (byte {at})")]
+    Broken {
+        /// What is wrong.
+        what: &'static str,
+        /// Where, counted from the response's first byte.
+        at: u64,
+    },
+    /// A response that is larger than any decent one.
+    #[error("the response's {part} has over {limit} {unit}")]
+    TooLarge {
+        /// The part: `head`, `chunk line`.
+        part: &'static str,
+        /// What is taken.
+        limit: usize,
+        /// What is counted.
+        unit: &'static str,
+    },
+    /// The connection ended within a response.
+    #[error("the connection ended {within} (after {received} bytes of the response)")]
+    Truncated {
+        /// Where it ended: `before the response`, `within the body`.
+        within: &'static str,
+        /// Bytes of the response that had come.
+        received: u64,
+    },
+}
+
+/// A URL that cannot be asked. Nothing of it is repeated, since it may hold a password.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}; write http://HOST:PORT/PATH or https://HOST:PORT/PATH")]
+pub struct UrlError {
+    /// What is wrong.
+    pub what: &'static str,
+}

@@ -1,0 +1,226 @@
+//! Responses as servers send them, and as none should.
+
+use super::super::fuzzing::{Decoded, outcome, response};
+use super::*;
+
+fn decode(method: &str, input: &[u8]) -> Decoded {
+    let whole = outcome(method, std::iter::once(input));
+    assert_eq!(whole, outcome(method, input.chunks(1)), "byte by byte");
+    whole
+}
+
+/// Body and last event.
+fn ends(method: &str, input: &str) -> (String, String) {
+    let decoded = decode(method, input.as_bytes());
+    let body = String::from_utf8_lossy(&decoded.body).into_owned();
+    let events = decoded.events;
+    let last = events.iter().rev().find(|it| !it.contains("ended before"));
+    (body, last.cloned().unwrap_or_default())
+}
+
+#[test]
+fn bodies_end_where_their_heads_say() {
+    let reusable = "End, reusable: true".to_owned();
+    let closed = "End".to_owned();
+    for (method, input, body, last) in [
+        (
+            "GET",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+            "hello",
+            &reusable,
+        ),
+        (
+            "GET",
+            "HTTP/1.1 200 OK\ncontent-length:5\n\nhello",
+            "hello",
+            &reusable,
+        ),
+        (
+            "GET",
+            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+            "",
+            &reusable,
+        ),
+        (
+            "HEAD",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+            "",
+            &reusable,
+        ),
+        (
+            "GET",
+            "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n",
+            "",
+            &reusable,
+        ),
+        (
+            "GET",
+            "HTTP/1.1 304 X\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "",
+            &reusable,
+        ),
+        (
+            "GET",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nA;x=\"y\"\r\n, world...\r\n0\r\n\r\n",
+            "hello, world...",
+            &reusable,
+        ),
+        (
+            "GET",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, Chunked\r\n\r\n1\r\na\r\n000\r\nx: y\r\nz: \r\n\r\n",
+            "a",
+            &reusable,
+        ),
+        (
+            "GET",
+            "HTTP/1.1 200 OK\r\n\r\nuntil the end",
+            "until the end",
+            &closed,
+        ),
+        (
+            "GET",
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 X\r\nLink: y\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na",
+            "a",
+            &reusable,
+        ),
+    ] {
+        assert_eq!(
+            ends(method, input),
+            (body.to_owned(), last.clone()),
+            "{input:?}"
+        );
+    }
+    let (_, old) = ends("GET", "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\na");
+    assert_eq!(old, "End, reusable: false");
+    let close = "HTTP/1.1 200 OK\r\nConnection: x, Close\r\nContent-Length: 1\r\n\r\na";
+    assert_eq!(ends("GET", close).1, "End, reusable: false");
+    let both = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n";
+    assert_eq!(
+        ends("GET", both),
+        ("ab".to_owned(), "End, reusable: false".to_owned())
+    );
+}
+
+#[test]
+fn what_breaks_the_protocol_is_said() {
+    for (input, cause) in [
+        ("", "ended before the response"),
+        ("HTTP/1.1 200", "within the response's head"),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell",
+            "within the response's body",
+        ),
+        ("AMQP\0\0\u{9}\u{1}", "NotHttp"),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+            "two different lengths",
+        ),
+        ("HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", "no number"),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n",
+            "no number",
+        ),
+        ("HTTP/1.1 200 OK\r\nno colon\r\n\r\n", "head cannot be read"),
+        ("HTTP/1.1 101 X\r\n\r\n", "changes the protocol"),
+        ("HTTP/1.1 000 X\r\n\r\n", "below 100"),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+            "chunk without a size",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n",
+            "chunk without a size",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1FFFFFFFFFFFFFFFF\r\n",
+            "chunk without a size",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n",
+            "longer than its size",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n",
+            "within the response's body",
+        ),
+    ] {
+        let (_, last) = ends_at("GET", input);
+        assert!(last.contains(cause), "{input:?}: {last}");
+    }
+}
+
+/// As [`ends`], with whatever came last.
+fn ends_at(method: &str, input: &str) -> (String, String) {
+    let decoded = decode(method, input.as_bytes());
+    let body = String::from_utf8_lossy(&decoded.body).into_owned();
+    (body, decoded.events.last().cloned().unwrap_or_default())
+}
+
+#[test]
+fn nothing_grows_without_end() {
+    let fill = |line: &str, times: usize| line.repeat(times);
+    let ok = "HTTP/1.1 200 OK\r\n";
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for (input, cause) in [
+        (format!("{ok}{}", fill("a", 70_000)), "TooLarge head"),
+        (
+            format!("{ok}{}\r\n", fill("a: b\r\n", 129)),
+            "TooLarge head",
+        ),
+        (
+            format!("{chunked}1;{}", fill("x", 5_000)),
+            "TooLarge chunk line",
+        ),
+        (
+            format!("{chunked}0\r\n{}", fill("x: y\r\n", 3_000)),
+            "TooLarge trailers",
+        ),
+        (fill("HTTP/1.1 100 X\r\n\r\n", 17), "TooLarge announcement"),
+    ] {
+        assert!(ends_at("GET", &input).1.contains(cause), "{cause}");
+    }
+}
+
+#[test]
+fn headers_are_found_by_name() {
+    let mut decoder = ResponseDecoder::default();
+    decoder.expect("GET");
+    let mut input: &[u8] = b"HTTP/1.1 200 OK\r\nContent-TYPE: text/plain\r\n\r\n";
+    assert!(matches!(
+        decoder.handle_input(&mut input),
+        Ok(Some(HttpEvent::Head(_)))
+    ));
+    assert_eq!(decoder.header("content-type"), Some(&b"text/plain"[..]));
+    assert_eq!(decoder.header("x"), None);
+}
+
+/// Random mutations of good responses, in random pieces: no panic, and the same events.
+#[test]
+fn any_split_of_any_input_gives_the_same_events() {
+    let seeds: [&[u8]; 4] = [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a\r\nhello\r\n1f\r\n0123456789012345678901234567890\r\n0\r\na: b\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 200 OK\r\n\r\nuntil the end",
+        b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\nrest",
+    ];
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below.max(1) as u64) as usize
+    };
+    for round in 0..20_000 {
+        let mut data = vec![random(256) as u8, random(256) as u8];
+        data.extend_from_slice(seeds[round % seeds.len()]);
+        for _ in 0..random(4) {
+            let at = random(data.len());
+            match random(3) {
+                0 => data[at] = random(256) as u8,
+                1 => drop(data.remove(at)),
+                _ => data.insert(at, b"\r\n0:;\x00HTaf"[random(10)]),
+            }
+        }
+        response(&data);
+    }
+}
