@@ -63,6 +63,12 @@ const TABLES: &[Table] = &[
         "[churn]\nkind = \"queues\"\n",
         "/churn",
     ),
+    table(
+        "[[scrape]]",
+        "ScrapeSpec",
+        "[[scrape]]\nurl = \"http://localhost:15692/metrics\"\n",
+        "/scrape/0",
+    ),
     table("[[load]]", "LoadSpec", "[[load]]\n", "/load/0"),
     table(
         "[load.exchange]",
@@ -123,6 +129,12 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("Vec<FaultSpec>", "tables `[[fault]]`", ""),
     ("Vec<RequireSpec>", "tables `[[require]]`", ""),
     ("Vec<LoadSpec>", "tables `[[load]]`", ""),
+    ("Vec<ScrapeSpec>", "tables `[[scrape]]`", ""),
+    (
+        "Vec<Selector>",
+        "list of [selectors](scrape.md#series)",
+        "[\"sum by (vhost) (rabbitmq_queue_messages)\"]",
+    ),
     (
         "BTreeMap<String,String>",
         "table of texts",

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Commands and their subcommands.
-pub(crate) const COMMANDS: [&str; 32] = [
+pub(crate) const COMMANDS: [&str; 33] = [
     "",
     "demo",
     "run",
@@ -15,6 +15,7 @@ pub(crate) const COMMANDS: [&str; 32] = [
     "churn connections",
     "churn channels",
     "churn queues",
+    "probe",
     "artemis",
     "artemis perf client",
     "perf-test",

@@ -16,6 +16,7 @@ mod plan;
 mod probe_spec;
 mod requirement;
 mod schedule_spec;
+mod scrape_spec;
 mod security;
 mod size_spec;
 #[cfg(test)]
@@ -39,6 +40,7 @@ pub use origin::{OptionNames, Origin};
 pub use probe_spec::ProbeSpec;
 pub use requirement::{RequireSpec, Requirement};
 pub use schedule_spec::ScheduleSpec;
+pub use scrape_spec::ScrapeSpec;
 pub use security::{Hidden, OAuth2Spec};
 pub use size_spec::SizeSpec;
 
@@ -78,6 +80,9 @@ pub struct Experiment {
     /// Groups of producers and consumers; at least one where there is neither churn nor a probe.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub load: Vec<LoadSpec>,
+    /// Pages of metrics that are requested while the load runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scrape: Vec<ScrapeSpec>,
     /// Where its values were written.
     #[serde(skip)]
     pub origin: Origin,
@@ -99,6 +104,7 @@ impl Default for Experiment {
             churn: None,
             probe: Vec::new(),
             load: Vec::new(),
+            scrape: Vec::new(),
             origin: Origin::default(),
         }
     }
@@ -380,6 +386,10 @@ impl Experiment {
         broker.java_args = redact::words(&broker.java_args);
         for (key, value) in &mut broker.config {
             redact_config(key, value);
+        }
+        for scrape in &mut public.scrape {
+            scrape.url = redact::url(&scrape.url);
+            scrape.password = scrape.password.as_ref().map(|_| BLOT.to_owned());
         }
         for load in &mut public.load {
             load.url = load.url.as_deref().map(redact::url);

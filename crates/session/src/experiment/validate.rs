@@ -37,6 +37,7 @@ impl Experiment {
             .and_then(|()| self.check_faults())
             .and_then(|()| self.check_churn())
             .and_then(|()| self.check_probes())
+            .and_then(|()| self.scrape_plans().map(|_| ()))
             .or_else(|problem| self.refuse(problem))?;
         self.check_plans()
             .or_else(|error| self.refuse(self.with_key_of_rate(error.problem())))

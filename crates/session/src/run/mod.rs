@@ -12,6 +12,7 @@ mod record;
 mod recording;
 mod requested;
 mod scenarios;
+mod scraping;
 mod served;
 mod silences;
 #[cfg(test)]
@@ -40,6 +41,7 @@ pub use record::{RecordOptions, Target, record};
 use recording::Recording;
 use recording::RunContext;
 pub(crate) use scenarios::ScenarioContext;
+use scraping::Scraping;
 use topology::TopologyReader;
 
 /// Lines of the broker's log that a run keeps that broke off.
@@ -188,6 +190,7 @@ fn apply_load(
     if control.is_stopping() {
         return Err(Error::Stopped { during: "start" });
     }
+    let plans = experiment.scrape_plans().map_err(Error::Usage)?;
     let endpoint = broker.endpoint().clone();
     filling::fill(experiment, &endpoint, Start::now().seed, control, observer)?;
     let start = Start::now();
@@ -253,6 +256,7 @@ fn apply_load(
     let profiled = profiling.is_on();
     let mut recording = Recording::new(context, record, writer, profiling, usage, observer);
     recording.log = broker.follow_log();
+    recording.scraping = Scraping::of(plans);
     let (result, during) = thread::scope(|scope| {
         if !experiment.fault.is_empty() {
             let timeline = Timeline::start(scope, &experiment.fault, &mut *broker, control);
@@ -264,6 +268,7 @@ fn apply_load(
         recording.sending_ended = None;
         (result, reader.finish())
     });
+    recording.finish_scraping();
     match result {
         Ok(outcome) if outcome.error.is_none() && recording.is_stopped_early(control) => {
             let during = match recording.started {

@@ -15,6 +15,7 @@ use super::Texts;
 use super::blocked::{Blocked, Telling};
 use super::profiling::{LEAD, Profiling};
 use super::scenarios::ScenarioContext;
+use super::scraping::Scraping;
 use super::silences::Silences;
 use crate::Observer;
 use crate::brokers::{Listener, log::LogFollower};
@@ -119,6 +120,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) behind_proxy: Option<archive::ConnectionTime>,
     /// How long bytes stayed in that process.
     pub(crate) held_by_proxy: Option<Nanos>,
+    /// Pages that are requested beside the load.
+    pub(super) scraping: Scraping,
 }
 
 impl<'a> Recording<'a> {
@@ -170,6 +173,7 @@ impl<'a> Recording<'a> {
             proxy: None,
             behind_proxy: None,
             held_by_proxy: None,
+            scraping: Scraping::default(),
             context,
         }
     }
@@ -438,6 +442,7 @@ impl load::Sink for Recording<'_> {
             let values = self.usage.activity();
             self.keep_values(point.t, point.dt, values);
         }
+        self.keep_scrapes();
         self.observer.interval(interval);
         self.observer.point(&point, &self.measured);
         self.tell_logged();
@@ -480,6 +485,7 @@ impl load::Sink for Recording<'_> {
                 self.last_usage = self.usage.read();
                 self.usage_from = self.last_usage;
                 self.usage.activity();
+                self.start_scraping(at);
                 self.start_profile_when_due(at);
             }
             load::RunEvent::PhaseStarted { phase, at } => {

@@ -112,55 +112,43 @@ impl Scrape {
         self.done.since(self.due)
     }
 
-    /// The series that a run keeps of it: its cost, and each selected one, as its rate where it is a counter. With each, the
-    /// time that it is of.
+    /// The series that a run keeps of it: its cost, and each selected one, as its rate where it is a counter. Times are those
+    /// at which pages were due, so that several pages have the same.
     #[must_use]
-    pub fn series(&self, source: &str) -> Vec<ScrapedSeries> {
-        let cost = |name: &str, unit, value| ScrapedSeries {
-            name: SeriesName::new(source, name, unit),
-            since: self.due,
-            until: self.done,
-            value,
-        };
-        let mut all = vec![cost(
-            "scrape time",
-            SeriesUnit::Seconds,
-            self.response().as_secs_f64(),
-        )];
-        let Ok(values) = &self.result else {
-            return all;
-        };
-        all.push(cost(
-            "scrape bytes",
-            SeriesUnit::Bytes,
-            self.cost.bytes as f64,
-        ));
-        all.push(cost(
-            "scraped series",
-            SeriesUnit::Count,
-            self.cost.series as f64,
-        ));
-        all.extend(values.iter().filter_map(|selected| self.selected(selected)));
-        all
-    }
-
-    fn selected(&self, selected: &SelectedValue) -> Option<ScrapedSeries> {
-        let mut name = selected.name.clone();
-        let (since, value) = match &selected.rate {
-            Some(rate) => {
-                name.unit = rate.unit;
-                (rate.since, rate.per_second)
-            }
-            // What a counter has counted since its process began says nothing of the run.
-            None if selected.is_counter => return None,
-            None => (self.sent, selected.value),
-        };
-        Some(ScrapedSeries {
+    pub fn series(&self, plan: &ScrapePlan) -> Vec<ScrapedSeries> {
+        let all = |name: SeriesName, value| ScrapedSeries {
             name,
-            since,
-            until: self.sent,
+            since: self.due,
+            until: self.due + plan.every,
             value,
-        })
+        };
+        let cost = |name: &str, unit, value| all(SeriesName::new(&plan.name, name, unit), value);
+        let time = self.response().as_secs_f64();
+        let mut kept = vec![cost("scrape time", SeriesUnit::Seconds, time)];
+        let Ok(values) = &self.result else {
+            return kept;
+        };
+        let (bytes, series) = (self.cost.page_bytes as f64, self.cost.series as f64);
+        kept.push(cost("size of the page", SeriesUnit::Bytes, bytes));
+        kept.push(cost("series of the page", SeriesUnit::Count, series));
+        for selected in values {
+            let mut name = selected.name.clone();
+            match &selected.rate {
+                Some(rate) => {
+                    name.unit = rate.unit;
+                    kept.push(ScrapedSeries {
+                        name,
+                        since: rate.since,
+                        until: self.due,
+                        value: rate.per_second,
+                    });
+                }
+                // What a counter has counted since its process began says nothing of the run.
+                None if selected.is_counter => {}
+                None => kept.push(all(name, selected.value)),
+            }
+        }
+        kept
     }
 }
 
@@ -169,9 +157,9 @@ impl Scrape {
 pub struct ScrapedSeries {
     /// What it is of.
     pub name: SeriesName,
-    /// Where the time begins that a rate is of.
+    /// Where that time begins.
     pub since: Time,
-    /// Where it ends; for other values the two are the same.
+    /// Where it ends.
     pub until: Time,
     /// The value.
     pub value: f64,
@@ -301,7 +289,7 @@ impl Task {
         let fetched = self.client.fetch(&mut self.selection);
         let done = Clock.now();
         let result = match fetched.result {
-            Ok(()) => self.selection.finish(sent),
+            Ok(()) => self.selection.finish(due, sent),
             Err(problem) => {
                 self.selection.abandon();
                 Err(problem)

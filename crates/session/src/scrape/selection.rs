@@ -29,7 +29,7 @@ pub struct SelectedValue {
 /// How fast a counter grew.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SelectedRate {
-    /// When the page before was requested.
+    /// When the page before was due.
     pub since: Time,
     /// Growth per second.
     pub per_second: f64,
@@ -50,8 +50,8 @@ pub(super) struct Selection {
     /// Series of the page that were selected, by the hash of selector, name and labels.
     parts: HashMap<u64, Part>,
     page: u32,
-    /// When the last good page was requested.
-    last: Option<Time>,
+    /// When the last good page was due, and when it was requested.
+    last: Option<(Time, Time)>,
     /// The name of the last sample, and which selectors want it.
     name: String,
     wanted: Vec<usize>,
@@ -226,8 +226,8 @@ impl Selection {
         Some(number)
     }
 
-    /// A page that was requested at `at` has ended, and was whole: what was selected of it.
-    pub(super) fn finish(&mut self, at: Time) -> Result<Vec<SelectedValue>, Problem> {
+    /// A page that was due and was requested at these times has ended, and was whole: what was selected of it.
+    pub(super) fn finish(&mut self, due: Time, sent: Time) -> Result<Vec<SelectedValue>, Problem> {
         if let Some(problem) = self.too_many.take() {
             self.abandon();
             return Err(problem);
@@ -237,19 +237,21 @@ impl Selection {
             part.before = Some(part.value);
             part.page == page
         });
-        let last = self.last.replace(at);
+        let last = self.last.replace((due, sent));
         let here = self.series.iter().filter(|series| series.page == page);
         let value = |series: &Series| SelectedValue {
             name: series.name.clone(),
             value: series.value,
-            rate: last.zip(series.growth).and_then(|(since, growth)| {
-                let seconds = at.since(since).as_secs_f64();
-                (seconds > 0.0).then(|| SelectedRate {
-                    since,
-                    per_second: growth / seconds,
-                    unit: series.rate_unit,
-                })
-            }),
+            rate: last
+                .zip(series.growth)
+                .and_then(|((since, before), growth)| {
+                    let seconds = sent.since(before).as_secs_f64();
+                    (seconds > 0.0).then(|| SelectedRate {
+                        since,
+                        per_second: growth / seconds,
+                        unit: series.rate_unit,
+                    })
+                }),
             is_counter: series.is_counter,
         };
         Ok(here.map(value).collect())

@@ -5,7 +5,7 @@ use std::fmt;
 
 use archive::SeriesUnit;
 use hdrhistogram::Histogram;
-use measure::{LatencySummary, Nanos, Problem, Time, new_histogram};
+use measure::{LatencySummary, Nanos, Problem, Time, count, counted, new_histogram};
 use serde::Serialize;
 
 use super::{Scrape, ScrapePlan};
@@ -170,9 +170,37 @@ impl ScrapeSummary {
         }
     }
 
-    /// Requests that were answered or failed; `None` without any.
-    pub(super) fn requests(&self) -> Option<u64> {
-        Some(self.completed + self.failed).filter(|requests| *requests > 0)
+    /// Requests that were answered or failed.
+    pub(super) fn requests(&self) -> u64 {
+        self.completed + self.failed
+    }
+
+    /// What they came to, in a sentence.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let mut text = format!("{}: {} scraped", self.name, counted(self.completed, "page"));
+        if self.completed > 0 {
+            let [p50, p99, max] = [
+                self.response.p50_ns,
+                self.response.p99_ns,
+                self.response.max_ns,
+            ]
+            .map(Nanos);
+            text += &format!(
+                ", p50 {p50}, p99 {p99}, max {max} from when each was due; {} series in {} bytes",
+                count(self.series),
+                count(self.page_bytes)
+            );
+        }
+        let parts = [
+            (self.failed, "failed"),
+            (self.not_sent, "due and not sent"),
+            (self.wrong_lines, "wrong lines skipped"),
+        ];
+        for (number, what) in parts.into_iter().filter(|(number, _)| *number > 0) {
+            text += &format!("; {} {what}", count(number));
+        }
+        text
     }
 
     /// Closes the sums; requests that were due before `end` and were not sent are counted.

@@ -4,7 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use measure::Refused;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use ureq::http::Uri;
 
 const EXAMPLE: &str = "write it as http://localhost:15692/metrics/per-object";
@@ -60,18 +59,5 @@ impl FromStr for ScrapeUrl {
             ));
         }
         Ok(Self(text.to_owned()))
-    }
-}
-
-impl Serialize for ScrapeUrl {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for ScrapeUrl {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(Refused::into_error)
     }
 }

@@ -1,5 +1,6 @@
 //! Scrapes on their own, without a load: what each page costs its server.
 
+use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
@@ -55,14 +56,28 @@ pub fn scrape(
     }
     add(scraper.stop())?;
     let end = end.min(Clock.now()).max(begin);
-    for (summary, server) in summaries.iter_mut().zip(&mut servers) {
+    for summary in &mut summaries {
         summary.finish(begin, end);
+    }
+    share_cpu(&mut summaries, &mut servers);
+    Ok(summaries)
+}
+
+/// What each server has used, by its requests: pages of one server share it.
+fn share_cpu(summaries: &mut [ScrapeSummary], servers: &mut [Server]) {
+    let mut requests = BTreeMap::new();
+    for (summary, server) in summaries.iter().zip(&*servers) {
+        *requests.entry(server.tree.root()).or_insert(0) += summary.requests();
+    }
+    for (summary, server) in summaries.iter_mut().zip(servers) {
+        let of_server = requests
+            .get(&server.tree.root())
+            .copied()
+            .unwrap_or_default();
         summary.server_cpu_ns = server
             .cpu_since()
-            .zip(summary.requests())
-            .map(|(cpu, requests)| cpu.0 / requests);
+            .and_then(|cpu| cpu.0.checked_div(of_server));
     }
-    Ok(summaries)
 }
 
 /// The process that serves a page, where it runs here.

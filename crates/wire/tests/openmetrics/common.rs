@@ -6,7 +6,7 @@ use wire::openmetrics::{
 
 /// An event that owns what it says; numbers are kept as bits, so that `NaN` is itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Told {
+pub(crate) enum Told {
     Help(String, String),
     Type(String, FamilyKind),
     Unit(String, String),
@@ -16,13 +16,13 @@ pub enum Told {
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ToldSample {
-    pub name: String,
-    pub labels: Vec<(String, String)>,
-    pub value: u64,
-    pub timestamp: Option<u64>,
-    pub exemplar: Option<(Vec<(String, String)>, u64, Option<u64>)>,
-    pub role: SeriesRole,
+pub(crate) struct ToldSample {
+    pub(crate) name: String,
+    pub(crate) labels: Vec<(String, String)>,
+    pub(crate) value: u64,
+    pub(crate) timestamp: Option<u64>,
+    pub(crate) exemplar: Option<(Vec<(String, String)>, u64, Option<u64>)>,
+    pub(crate) role: SeriesRole,
 }
 
 fn owned(labels: &Labels<'_>) -> Vec<(String, String)> {
@@ -56,7 +56,7 @@ impl Told {
 }
 
 /// All events of a page that arrives in these pieces.
-pub fn told_in_pieces<'a>(
+pub(crate) fn told_in_pieces<'a>(
     format: PageFormat,
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> Vec<Told> {
@@ -74,6 +74,6 @@ pub fn told_in_pieces<'a>(
 }
 
 /// All events of a page that arrives at once.
-pub fn told(format: PageFormat, page: &[u8]) -> Vec<Told> {
+pub(crate) fn told(format: PageFormat, page: &[u8]) -> Vec<Told> {
     told_in_pieces(format, [page])
 }

@@ -7,14 +7,14 @@ use wire::openmetrics::{FamilyKind, PageFormat, SeriesRole};
 use crate::common::{Told, ToldSample, told, told_in_pieces};
 
 /// Xorshift: repeatable.
-pub struct Random(u64);
+struct Random(u64);
 
 impl Random {
-    pub fn new(seed: u64) -> Self {
+    fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    pub fn below(&mut self, limit: usize) -> usize {
+    fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

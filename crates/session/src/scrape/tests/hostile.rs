@@ -1,0 +1,118 @@
+//! Servers that do not behave: each is a problem with cause and remedy, in time.
+
+use std::time::{Duration, Instant};
+
+use measure::{Nanos, Problem};
+
+use super::server::{Answer, Server, compressed};
+use super::{plan, scrapes};
+
+/// What comes of a page that may take half a second.
+fn problem(server: &Server) -> Problem {
+    let mut plan = plan(server, &["a"]);
+    plan.timeout = Nanos::from_millis(500);
+    let begin = Instant::now();
+    let all = scrapes(&[plan], 1);
+    assert!(
+        begin.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        begin.elapsed()
+    );
+    let problem = all[0].result.clone().unwrap_err();
+    assert!(!problem.help.is_empty(), "{problem:?}");
+    problem
+}
+
+#[test]
+fn a_byte_now_and_then_is_ended_by_the_time_out() {
+    let server = Server::start(|_| Answer::endless(b"a", Duration::from_millis(100)));
+    let problem = problem(&server);
+    let whole = problem.to_string();
+    assert!(whole.contains("timeout") || whole.contains("too long"), "{whole}");
+}
+
+#[test]
+fn a_line_without_an_end_is_not_kept() {
+    let server = Server::start(|_| Answer::endless(&[b'a'; 65_536], Duration::ZERO));
+    let problem = problem(&server);
+    assert!(
+        problem.cause.contains("broke off") || problem.cause.contains("too long"),
+        "{problem}"
+    );
+}
+
+#[test]
+fn what_is_not_compressed_as_it_says_is_told() {
+    let wrong = Server::start(|_| Answer::of("text/plain", "Content-Encoding: gzip\r\n", b"a 1\n"));
+    assert!(problem(&wrong).cause.contains("broke off"));
+    let cut = Server::start(|_| {
+        let page = compressed("a 1\n".repeat(1_000).as_bytes());
+        Answer::of(
+            "text/plain",
+            "Content-Encoding: gzip\r\n",
+            &page[..page.len() / 2],
+        )
+    });
+    assert!(problem(&cut).cause.contains("broke off"));
+    let other = Server::start(|_| Answer::of("text/plain", "Content-Encoding: br\r\n", b"a 1\n"));
+    assert!(problem(&other).cause.contains("encoded"));
+}
+
+#[test]
+fn a_small_answer_that_is_a_huge_page_is_ended() {
+    // 4 MiB of wrong lines, a thousand times over: gzip members follow each other.
+    let member = compressed("-\n".repeat(1 << 21).as_bytes());
+    let bomb = member.repeat(1_000);
+    assert!(bomb.len() < 64 << 20);
+    let server =
+        Server::start(move |_| Answer::of("text/plain", "Content-Encoding: gzip\r\n", &bomb));
+    let problem = problem(&server);
+    assert!(
+        ["too long", "no end", "broke off"]
+            .iter()
+            .any(|what| problem.cause.contains(what)),
+        "{problem}"
+    );
+}
+
+#[test]
+fn answers_that_are_no_pages_are_told() {
+    let refused = Server::start(|_| Answer::status("401 Unauthorized"));
+    let told = problem(&refused);
+    assert!(
+        told.cause.contains("401") && told.value == "why?",
+        "{told:?}"
+    );
+    let html =
+        Server::start(|_| Answer::of("text/html", "", b"<!doctype html>\n<html>\n</html>\n"));
+    assert!(problem(&html).cause.contains("no page of metrics"));
+    let cut =
+        Server::start(|_| Answer::of("application/openmetrics-text; version=1.0.0", "", b"a 1\n"));
+    let mut plan = plan(&cut, &["a"]);
+    plan.timeout = Nanos::from_millis(500);
+    let all = scrapes(&[plan], 1);
+    assert!(
+        all[0]
+            .cost
+            .first_wrong
+            .as_ref()
+            .is_some_and(|it| it.contains("cut off")),
+        "{all:?}"
+    );
+}
+
+#[test]
+fn nobody_who_listens_is_told() {
+    let server = Server::start(|_| Answer::page(""));
+    let url = server.url();
+    drop(server);
+    // The listener is gone once its thread has been woken.
+    std::thread::sleep(Duration::from_millis(200));
+    let server = Server::start(|_| Answer::page(""));
+    let mut plan = plan(&server, &[]);
+    plan.url = url.parse().unwrap();
+    let all = scrapes(&[plan], 2);
+    let problem = all[1].result.clone().unwrap_err();
+    assert!(problem.cause.contains("not answered"), "{problem}");
+    assert!(problem.help.contains("rabbitmq_prometheus"), "{problem:?}");
+}

@@ -1,0 +1,215 @@
+//! Which series are selected, and what they come to.
+
+use measure::Time;
+use wire::openmetrics::{Event, PageFormat, Parser};
+
+use super::super::selection::{SelectedValue, Selection};
+use super::super::selector::Selector;
+
+fn selection(select: &[&str], most: usize) -> Selection {
+    let all: Vec<Selector> = select.iter().map(|text| text.parse().unwrap()).collect();
+    Selection::new("page", &all, most)
+}
+
+/// Hands over a page.
+fn add(selection: &mut Selection, page: &str) {
+    selection.begin();
+    let mut parser = Parser::new(PageFormat::Prometheus);
+    let mut on = |event: Event<'_>| match event {
+        Event::Sample(sample) => selection.add(&sample),
+        Event::Error(error) => panic!("{error}"),
+        _ => {}
+    };
+    parser.feed(page.as_bytes(), &mut on);
+    parser.finish(&mut on);
+}
+
+/// What a page comes to that was due at this second.
+fn at(selection: &mut Selection, second: u64, page: &str) -> Vec<SelectedValue> {
+    add(selection, page);
+    let time = Time(second * 1_000_000_000);
+    selection.finish(time, time).unwrap()
+}
+
+fn shown(values: &[SelectedValue]) -> Vec<String> {
+    let mut all: Vec<String> = values
+        .iter()
+        .map(|it| {
+            let labels: Vec<&str> = it.name.labels.values().map(String::as_str).collect();
+            format!("{}[{}] {}", it.name.name, labels.join(","), it.value)
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+fn rates(values: &[SelectedValue]) -> Vec<Option<f64>> {
+    values
+        .iter()
+        .map(|it| it.rate.map(|rate| rate.per_second))
+        .collect()
+}
+
+const PAGE: &str = "\
+queue_messages{vhost=\"/\",queue=\"q-1\"} 1
+queue_messages{vhost=\"/\",queue=\"q-2\"} 2
+queue_messages{vhost=\"a\",queue=\"q-3\"} 4
+queue_messages{vhost=\"a\",queue=\"\\\"x\\\"\"} 8
+queue_consumers{vhost=\"/\",queue=\"q-1\"} 16
+up 32
+";
+
+#[test]
+fn names_labels_and_expressions_select() {
+    for (select, expected) in [
+        ("up", &["up[] 32"][..]),
+        (
+            "queue_messages{queue=\"q-1\"}",
+            &["queue_messages[q-1,/] 1"],
+        ),
+        (
+            "queue_*{queue=\"q-1\"}",
+            &["queue_consumers[q-1,/] 16", "queue_messages[q-1,/] 1"],
+        ),
+        (
+            "queue_messages{vhost!=\"/\", queue=~\"q-.\"}",
+            &["queue_messages[q-3,a] 4"],
+        ),
+        (
+            "queue_messages{queue!~'q-.*'}",
+            &["queue_messages[\"x\",a] 8"],
+        ),
+        (
+            "queue_messages{queue=\"\\\"x\\\"\"}",
+            &["queue_messages[\"x\",a] 8"],
+        ),
+        ("queue_messages{queue=~\"q\"}", &[]),
+        ("{absent=\"\",vhost=\"\"}", &["up[] 32"]),
+        ("sum(queue_messages)", &["queue_messages[] 15"]),
+        (
+            "sum by (vhost) (queue_messages)",
+            &["queue_messages[/] 3", "queue_messages[a] 12"],
+        ),
+        (
+            " sum by(vhost,none)( queue_*{vhost=\"/\"} ) ",
+            &["queue_consumers[/] 16", "queue_messages[/] 3"],
+        ),
+        ("sum by () (up)", &["up[] 32"]),
+    ] {
+        assert_eq!(
+            shown(&at(&mut selection(&[select], 10), 1, PAGE)),
+            expected,
+            "{select}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_selector_is_refused_with_an_example() {
+    for text in [
+        "",
+        "{}",
+        "a b",
+        "a{",
+        "a{b}",
+        "a{b=}",
+        "a{b=c}",
+        "a{b=\"c}",
+        "a{b=\"c\"",
+        "a{b=~\"(\"}",
+        "a{b=\"c\" d=\"e\"}",
+        "sum (a",
+        "sum by a (b)",
+        "sum by (a b) (c)",
+        "a}",
+        "a***",
+    ] {
+        let refused = text.parse::<Selector>().unwrap_err();
+        assert!(
+            refused.help.contains("rabbitmq_queue_messages"),
+            "{text}: {refused:?}"
+        );
+    }
+    assert!(
+        "a{b=~\"(?:x{1000}){1000}\"}".parse::<Selector>().is_err(),
+        "a huge expression"
+    );
+}
+
+#[test]
+fn a_counter_that_starts_again_has_grown_by_what_it_shows() {
+    let mut selection = selection(&["c_total"], 10);
+    assert_eq!(rates(&at(&mut selection, 0, "c_total 100\n")), [None]);
+    assert_eq!(rates(&at(&mut selection, 2, "c_total 110\n")), [Some(5.0)]);
+    assert_eq!(
+        rates(&at(&mut selection, 4, "c_total 6\n")),
+        [Some(3.0)],
+        "its process restarted"
+    );
+    assert_eq!(rates(&at(&mut selection, 6, "c_total 6\n")), [Some(0.0)]);
+}
+
+#[test]
+fn a_sum_of_counters_has_no_spike_where_one_of_them_goes_or_comes() {
+    let mut selection = selection(&["sum(c_total)"], 10);
+    at(
+        &mut selection,
+        0,
+        "c_total{q=\"1\"} 1000\nc_total{q=\"2\"} 5\n",
+    );
+    let both = at(
+        &mut selection,
+        1,
+        "c_total{q=\"1\"} 1001\nc_total{q=\"2\"} 7\n",
+    );
+    assert_eq!((both[0].value, rates(&both)), (1008.0, vec![Some(3.0)]));
+    let gone = at(&mut selection, 2, "c_total{q=\"2\"} 8\n");
+    assert_eq!((gone[0].value, rates(&gone)), (8.0, vec![Some(1.0)]));
+    let back = at(
+        &mut selection,
+        3,
+        "c_total{q=\"1\"} 5000\nc_total{q=\"2\"} 8\n",
+    );
+    assert_eq!((back[0].value, rates(&back)), (5008.0, vec![Some(0.0)]));
+}
+
+#[test]
+fn a_page_that_broke_off_does_not_count() {
+    let mut selection = selection(&["sum(c_total)"], 10);
+    at(
+        &mut selection,
+        0,
+        "c_total{q=\"1\"} 10\nc_total{q=\"2\"} 10\n",
+    );
+    add(&mut selection, "c_total{q=\"1\"} 20\nc_total{q=\"9\"} 1\n");
+    selection.abandon();
+    let next = at(
+        &mut selection,
+        2,
+        "c_total{q=\"1\"} 30\nc_total{q=\"2\"} 30\nc_total{q=\"9\"} 100\n",
+    );
+    assert_eq!(
+        rates(&next),
+        [Some(20.0)],
+        "from 10 and 10 to 30 and 30 in two seconds"
+    );
+}
+
+#[test]
+fn a_series_that_stands_twice_counts_once() {
+    let mut selection = selection(&["a"], 10);
+    assert_eq!(at(&mut selection, 0, "a 1\na 2\n")[0].value, 1.0);
+    assert_eq!(selection.duplicates(), 1);
+    assert_eq!(at(&mut selection, 1, "a 3\n")[0].value, 3.0);
+    assert_eq!(selection.duplicates(), 0);
+}
+
+#[test]
+fn too_many_series_are_a_problem_with_a_remedy() {
+    let page: String = (0..11).map(|i| format!("a{{q=\"{i}\"}} 1\n")).collect();
+    let mut selection = selection(&["a"], 10);
+    add(&mut selection, &page);
+    let problem = selection.finish(Time(0), Time(0)).unwrap_err();
+    assert!(problem.cause.contains("more than 10 series"), "{problem}");
+    assert!(problem.help.contains("sum by"), "{problem:?}");
+}
