@@ -5,7 +5,7 @@ use measure::Problem;
 use super::error::unknown_name;
 use super::{Experiment, ExperimentError};
 
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 16] = [
     ("demo", include_str!("../../../../experiments/demo.toml")),
     (
         "stream-publish",
@@ -31,6 +31,14 @@ const FILES: [(&str, &str); 14] = [
     (
         "churn-beside",
         include_str!("../../../../experiments/churn-beside.toml"),
+    ),
+    (
+        "mgmt-api",
+        include_str!("../../../../experiments/mgmt-api.toml"),
+    ),
+    (
+        "scrape-storm",
+        include_str!("../../../../experiments/scrape-storm.toml"),
     ),
     ("rated", include_str!("../../../../experiments/rated.toml")),
     (
