@@ -144,7 +144,7 @@ fn no_request_that_was_due_in_a_stall_is_forgotten() {
                 if since >= from {
                     thread::sleep(until.saturating_sub(since));
                 }
-            })
+            });
         });
         let (heard, tally, outcome) = probed(&ProbePlan {
             most_open,
@@ -225,7 +225,7 @@ fn servers_that_misbehave_are_named_and_cost_bounded_time() {
                 say(
                     stream,
                     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabcdef\r\n",
-                )
+                );
             },
             "longer than its size",
             "failed",
@@ -250,7 +250,7 @@ fn servers_that_misbehave_are_named_and_cost_bounded_time() {
                     stream,
                     b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n",
                     || {},
-                )
+                );
             },
             "status 503",
             "status_5xx",
@@ -261,7 +261,7 @@ fn servers_that_misbehave_are_named_and_cost_bounded_time() {
                     stream,
                     b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n",
                     || {},
-                )
+                );
             },
             "status 404",
             "status_4xx",

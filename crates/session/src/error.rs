@@ -4,8 +4,6 @@ use std::fmt;
 
 use measure::Problem;
 
-use crate::experiment;
-
 /// Why an experiment could not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
@@ -47,12 +45,6 @@ impl std::error::Error for Error {}
 impl From<Problem> for Error {
     fn from(problem: Problem) -> Self {
         Self::Failed(problem)
-    }
-}
-
-impl From<experiment::ExperimentError> for Error {
-    fn from(error: experiment::ExperimentError) -> Self {
-        Self::Usage(error.problem())
     }
 }
 

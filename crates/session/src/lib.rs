@@ -14,6 +14,7 @@ pub mod experiment;
 mod export;
 pub mod guardian;
 mod hardware;
+mod hidden;
 mod http;
 mod judge;
 mod oauth2;

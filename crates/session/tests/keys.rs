@@ -64,6 +64,12 @@ const TABLES: &[Table] = &[
         "/churn",
     ),
     table(
+        "[[probe]]",
+        "ProbeSpec",
+        "[[probe]]\nurl = \"http://localhost:15672/api/overview\"\n",
+        "/probe/0",
+    ),
+    table(
         "[[scrape]]",
         "ScrapeSpec",
         "[[scrape]]\nurl = \"http://localhost:15692/metrics\"\n",
@@ -205,6 +211,7 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("PhasesSpec", "table `[phases]`", ""),
     ("ProfileSpec", "table `[profile]`", ""),
     ("ChurnSpec", "table `[churn]`", ""),
+    ("Vec<ProbeSpec>", "tables `[[probe]]`", ""),
     ("Exchange", "table `[load.exchange]`", ""),
     ("Subscription", "table `[load.subscription]`", ""),
     ("MessageProperties", "table `[load.properties]`", ""),
@@ -280,6 +287,12 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("fault.count", "20"),
     ("churn.rate", "200"),
     ("churn.max-open", "20"),
+    ("probe.name", "\"queues\""),
+    ("probe.method", "\"HEAD\""),
+    ("probe.every", "\"500ms\""),
+    ("probe.rate", "20"),
+    ("probe.timeout", "\"30s\""),
+    ("probe.max-open", "20"),
 ];
 
 #[test]

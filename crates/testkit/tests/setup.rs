@@ -14,12 +14,14 @@ use std::{
 const TOOLS: [&str; 11] = [
     "bash", "env", "cat", "printf", "sort", "rm", "tee", "chmod", "mkdir", "cp", "mv",
 ];
-const PRESENT: [&str; 11] = [
+const PRESENT: [&str; 13] = [
     "cargo",
     "cc",
     "curl",
     "mosquitto",
     "nats-server",
+    "prometheus",
+    "influxd",
     "perf",
     "chromium",
     "javac",

@@ -5,8 +5,8 @@
 //! and in tests whose time is a number.
 
 pub mod amqp091;
-pub mod openmetrics;
 pub mod http1;
+pub mod openmetrics;
 mod secret;
 pub mod topic;
 

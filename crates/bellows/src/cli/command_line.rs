@@ -117,8 +117,8 @@ fn shown(parser: &ValueParser, value: &str) -> String {
         "***".to_owned()
     } else if kind == TypeId::of::<Url>() {
         session::redact::url(value)
-    } else if kind == TypeId::of::<super::probe::Header>() {
-        super::probe::Header::shown(value)
+    } else if kind == TypeId::of::<super::header::Header>() {
+        super::header::Header::shown(value)
     } else if kind == TypeId::of::<Assignment>() {
         session::redact::assignment(value)
     } else {

@@ -16,6 +16,7 @@ mod doctor;
 mod find;
 mod flame;
 mod fold;
+mod header;
 mod help;
 mod load;
 mod metrics;

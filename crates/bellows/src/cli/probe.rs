@@ -1,19 +1,18 @@
 //! `probe`: HTTP requests at fixed times, whether or not the last one came back.
 
-use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::Args;
 use load::scenario::probe::HttpUrl;
 use measure::{Length, Rate};
 use session::Experiment;
 use session::experiment::{
-    BrokerKind, BrokerSpec, Hidden, Origin, PhasesSpec, ProbeSpec, ProfileSpec, ScheduleSpec,
+    BrokerKind, BrokerSpec, Origin, PhasesSpec, ProbeSpec, ProfileSpec, ScheduleSpec,
 };
 
 use super::args::{EventArgs, OutputArgs, RequireArgs, from_one};
 use super::command_line::Url;
+use super::header::Header;
 use super::perform;
 use crate::failure::{Done, Failure};
 
@@ -37,40 +36,6 @@ const OPTION_NAMES: session::experiment::OptionNames = &[
     ("probe.0.bearer-file", "--bearer-file"),
     ("phases.measure", "--duration"),
 ];
-
-/// A header `NAME: VALUE`, whose value `Debug` does not show.
-#[derive(Clone)]
-pub(super) struct Header {
-    name: String,
-    value: Hidden,
-}
-
-impl FromStr for Header {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        // What was typed may be a secret, and is not repeated.
-        let (name, value) = text.split_once(':').ok_or("write NAME: VALUE")?;
-        Ok(Self {
-            name: name.trim().to_owned(),
-            value: Hidden::new(value.trim()),
-        })
-    }
-}
-
-impl fmt::Debug for Header {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ***", self.name)
-    }
-}
-
-impl Header {
-    /// A header as the archive keeps it.
-    pub(super) fn shown(text: &str) -> String {
-        text.parse::<Self>()
-            .map_or_else(|_| "***".to_owned(), |header| format!("{header:?}"))
-    }
-}
 
 /// What `bellows probe` was given.
 #[derive(Debug, Args)]

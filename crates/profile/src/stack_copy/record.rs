@@ -38,7 +38,7 @@ const PAGE: u64 = 4096;
 
 /// Bytes of a native stack that are copied at most. Where a thread's frames need more, its stack is
 /// cut short.
-pub(super) const LARGEST_NATIVE: i32 = 16 << 10;
+pub(super) const LARGEST_NATIVE: i32 = 24 << 10;
 /// Bytes of an Erlang stack that are copied at most.
 pub(super) const LARGEST_ERLANG: i32 = 32 << 10;
 /// Length of the longest record; the kernel's own limit is 64 KB.

@@ -73,7 +73,7 @@ pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> St
     }
     let mut out = table.lines(style.columns).join("\n") + "\n";
     let mut say = |text: &str| {
-        out.push_str(&(wrap(&sanitise(text), style.prose_columns()).join("\n") + "\n"))
+        out.push_str(&(wrap(&sanitise(text), style.prose_columns()).join("\n") + "\n"));
     };
     say(TIMES);
     if rows

@@ -12,6 +12,12 @@ use super::origin::{line_of, shown, value_at};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExperimentError(Problem);
 
+impl From<ExperimentError> for crate::Error {
+    fn from(error: ExperimentError) -> Self {
+        Self::Usage(error.problem())
+    }
+}
+
 /// The remedy of what the TOML reader itself complains about.
 const CORRECT_IT: &str = "`bellows help keys` says what each key takes";
 

@@ -41,7 +41,9 @@ pub use probe_spec::ProbeSpec;
 pub use requirement::{RequireSpec, Requirement};
 pub use schedule_spec::ScheduleSpec;
 pub use scrape_spec::ScrapeSpec;
-pub use security::{Hidden, OAuth2Spec};
+pub use security::OAuth2Spec;
+
+pub use crate::hidden::Hidden;
 pub use size_spec::SizeSpec;
 
 /// One experiment, as its file says it. Every default is stated here, once.

@@ -123,7 +123,7 @@ impl ProbeSpec {
 
     fn schedule(&self) -> Result<ArrivalSchedule, Error> {
         if let Some(schedule) = &self.schedule {
-            return Ok(schedule.resolve(false)?);
+            return schedule.resolve(false);
         }
         let every = self.every.unwrap_or(Length::seconds(2));
         let rate = self

@@ -1,5 +1,6 @@
 //! How connections to the broker are secured and how clients log in, as the `broker` table says it.
 
+use crate::hidden::Hidden;
 use std::collections::BTreeMap;
 
 use load::{Auth, ClientTls, Endpoint, Identity, SocketOptions};
@@ -38,42 +39,11 @@ impl OAuth2Spec {
 
     /// The client's secret, wherever it is.
     pub(crate) fn secret(&self) -> Option<String> {
-        let given = self.client_secret.as_ref().map(|hidden| hidden.0.clone());
+        let given = self
+            .client_secret
+            .as_ref()
+            .map(|hidden| hidden.expose().to_owned());
         given.or_else(|| std::env::var(Self::SECRET_VARIABLE).ok())
-    }
-}
-
-/// A text that `Debug` does not show.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Hidden(String);
-
-impl Hidden {
-    /// Hides it.
-    #[must_use]
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-}
-
-impl std::str::FromStr for Hidden {
-    type Err = std::convert::Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Self::new(text))
-    }
-}
-
-impl Hidden {
-    /// The text itself, for the place that hands it on.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::fmt::Debug for Hidden {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(crate::redact::BLOT)
     }
 }
 

@@ -15,7 +15,7 @@ use super::Texts;
 use super::blocked::{Blocked, Telling};
 use super::profiling::{LEAD, Profiling};
 use super::scenarios::ScenarioContext;
-use super::scraping::Scraping;
+use super::scraping::{Scraped, Scraping};
 use super::silences::Silences;
 use crate::Observer;
 use crate::brokers::{Listener, log::LogFollower};
@@ -195,6 +195,23 @@ impl<'a> Recording<'a> {
     pub(super) fn tell_logged(&mut self) {
         for line in self.log.iter_mut().flat_map(LogFollower::lines) {
             self.observer.logged(&line);
+        }
+    }
+
+    /// Ends the requests for pages, and says what they cost.
+    pub(super) fn finish_scraping(&mut self) {
+        let scraped = self.scraping.finish();
+        self.keep_scraped(scraped);
+    }
+
+    /// Keeps what came of scrapes.
+    fn keep_scraped(&mut self, scraped: Scraped) {
+        for row in scraped.rows {
+            let t = self.seconds_since_origin(row.since);
+            self.keep_values(t, row.length.as_secs_f64(), row.values);
+        }
+        for note in scraped.notes {
+            self.note(&note);
         }
     }
 
@@ -442,7 +459,8 @@ impl load::Sink for Recording<'_> {
             let values = self.usage.activity();
             self.keep_values(point.t, point.dt, values);
         }
-        self.keep_scrapes();
+        let scraped = self.scraping.take();
+        self.keep_scraped(scraped);
         self.observer.interval(interval);
         self.observer.point(&point, &self.measured);
         self.tell_logged();
@@ -485,7 +503,8 @@ impl load::Sink for Recording<'_> {
                 self.last_usage = self.usage.read();
                 self.usage_from = self.last_usage;
                 self.usage.activity();
-                self.start_scraping(at);
+                let scraped = self.scraping.start(at);
+                self.keep_scraped(scraped);
                 self.start_profile_when_due(at);
             }
             load::RunEvent::PhaseStarted { phase, at } => {

@@ -3,7 +3,6 @@
 use archive::SeriesName;
 use measure::{Clock, Nanos, Time};
 
-use super::recording::Recording;
 use crate::scrape::{Scrape, ScrapePlan, ScrapeSummary, Scraper};
 
 /// What is requested beside the load, and what came of it.
@@ -15,6 +14,22 @@ pub(super) struct Scraping {
     begin: Time,
 }
 
+/// What came of scrapes since the last time.
+#[derive(Debug, Default)]
+pub(super) struct Scraped {
+    pub(super) rows: Vec<ScrapedRow>,
+    /// Sentences that belong to the moment.
+    pub(super) notes: Vec<String>,
+}
+
+/// Values of series over one time.
+#[derive(Debug)]
+pub(super) struct ScrapedRow {
+    pub(super) since: Time,
+    pub(super) length: Nanos,
+    pub(super) values: Vec<(SeriesName, f64)>,
+}
+
 impl Scraping {
     pub(super) fn of(plans: Vec<ScrapePlan>) -> Self {
         Self {
@@ -24,73 +39,76 @@ impl Scraping {
             begin: Time(0),
         }
     }
-}
 
-impl Recording<'_> {
     /// The load began: so do the requests.
-    pub(super) fn start_scraping(&mut self, at: Time) {
-        if self.scraping.plans.is_empty() {
-            return;
+    pub(super) fn start(&mut self, at: Time) -> Scraped {
+        let mut scraped = Scraped::default();
+        if self.plans.is_empty() {
+            return scraped;
         }
-        self.scraping.begin = at;
-        match Scraper::start(&self.scraping.plans, at, None) {
-            Ok(scraper) => self.scraping.scraper = Some(scraper),
-            Err(error) => self.note(&format!("no page is scraped: {error}")),
+        self.begin = at;
+        match Scraper::start(&self.plans, at, None) {
+            Ok(scraper) => self.scraper = Some(scraper),
+            Err(error) => scraped.notes.push(format!("no page is scraped: {error}")),
         }
+        scraped
     }
 
-    /// Keeps what has come since the last time.
-    pub(super) fn keep_scrapes(&mut self) {
-        let scrapes = self.scraping.scraper.as_mut().map(Scraper::take);
-        for scrape in scrapes.unwrap_or_default() {
-            self.keep_scrape(&scrape);
-        }
+    /// What has come since the last time.
+    pub(super) fn take(&mut self) -> Scraped {
+        let scrapes = self.scraper.as_mut().map(Scraper::take);
+        self.all_of(scrapes.unwrap_or_default())
     }
 
     /// Ends the requests, and says what they cost.
-    pub(super) fn finish_scraping(&mut self) {
-        let Some(scraper) = self.scraping.scraper.take() else {
-            return;
+    pub(super) fn finish(&mut self) -> Scraped {
+        let Some(scraper) = self.scraper.take() else {
+            return Scraped::default();
         };
         let end = Clock.now();
-        for scrape in scraper.stop() {
-            self.keep_scrape(&scrape);
+        let mut scraped = self.all_of(scraper.stop());
+        for mut summary in std::mem::take(&mut self.summaries) {
+            summary.finish(self.begin, end);
+            scraped.notes.push(summary.sentence());
         }
-        for mut summary in std::mem::take(&mut self.scraping.summaries) {
-            summary.finish(self.scraping.begin, end);
-            self.note(&summary.sentence());
-        }
+        scraped
     }
 
-    fn keep_scrape(&mut self, scrape: &Scrape) {
-        let Some(plan) = self.scraping.plans.get(scrape.plan) else {
+    fn all_of(&mut self, scrapes: Vec<Scrape>) -> Scraped {
+        let mut scraped = Scraped::default();
+        for scrape in &scrapes {
+            self.add(scrape, &mut scraped);
+        }
+        scraped
+    }
+
+    fn add(&mut self, scrape: &Scrape, scraped: &mut Scraped) {
+        let (Some(plan), Some(summary)) = (
+            self.plans.get(scrape.plan),
+            self.summaries.get_mut(scrape.plan),
+        ) else {
             return;
         };
-        let mut rows: Vec<(Time, Nanos, Vec<(SeriesName, f64)>)> = Vec::new();
+        let mut rows: Vec<ScrapedRow> = Vec::new();
         for series in scrape.series(plan) {
-            let length = series.until.since(series.since);
+            let (since, length) = (series.since, series.until.since(series.since));
             let value = (series.name, series.value);
-            match rows
-                .iter_mut()
-                .find(|(since, dt, _)| (*since, *dt) == (series.since, length))
-            {
-                Some((_, _, values)) => values.push(value),
-                None => rows.push((series.since, length, vec![value])),
+            let mut known = rows.iter_mut();
+            match known.find(|row| (row.since, row.length) == (since, length)) {
+                Some(row) => row.values.push(value),
+                None => rows.push(ScrapedRow {
+                    since,
+                    length,
+                    values: vec![value],
+                }),
             }
         }
-        for (since, length, values) in rows {
-            let t = self.seconds_since_origin(since);
-            self.keep_values(t, length.as_secs_f64(), values);
-        }
-        let is_first_failure = match self.scraping.summaries.get_mut(scrape.plan) {
-            Some(summary) => {
-                summary.add(scrape);
-                summary.failed == 1
-            }
-            None => false,
-        };
-        if let Some(problem) = scrape.result.as_ref().err().filter(|_| is_first_failure) {
-            self.note(&format!("a scrape failed: {}", problem.sentence()));
+        scraped.rows.append(&mut rows);
+        summary.add(scrape);
+        let failure = scrape.result.as_ref().err();
+        if let Some(problem) = failure.filter(|_| summary.failed == 1) {
+            let note = format!("a scrape failed: {}", problem.sentence());
+            scraped.notes.push(note);
         }
     }
 }

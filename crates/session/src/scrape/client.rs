@@ -9,7 +9,7 @@ use measure::{Clock, Nanos, Problem, Time, count};
 use ureq::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use ureq::http::{HeaderName, Response};
 use ureq::{Agent, Body};
-use wire::openmetrics::{Event, LineError, PageFormat, Parser};
+use wire::openmetrics::{LineError, PageEvent, PageFormat, Parser};
 
 use super::selection::Selection;
 use super::{PageCost, ScrapePlan};
@@ -243,8 +243,8 @@ impl Page<'_> {
         let begin = Clock.now();
         let (selection, first_wrong) = (&mut *self.selection, &mut self.first_wrong);
         self.parser.feed(piece, |event| match event {
-            Event::Sample(sample) => selection.add(&sample),
-            Event::Error(error) => {
+            PageEvent::Sample(sample) => selection.add(&sample),
+            PageEvent::Error(error) => {
                 first_wrong.get_or_insert(error);
             }
             _ => {}
@@ -255,8 +255,8 @@ impl Page<'_> {
     fn finish(&mut self) {
         let (selection, first_wrong) = (&mut *self.selection, &mut self.first_wrong);
         self.parser.finish(|event| match event {
-            Event::Sample(sample) => selection.add(&sample),
-            Event::Error(error) => {
+            PageEvent::Sample(sample) => selection.add(&sample),
+            PageEvent::Error(error) => {
                 first_wrong.get_or_insert(error);
             }
             _ => {}

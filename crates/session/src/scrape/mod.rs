@@ -24,7 +24,7 @@ use archive::{SeriesName, SeriesUnit};
 use measure::{Clock, Nanos, Problem, Time};
 
 use crate::Error;
-use crate::experiment::Hidden;
+use crate::hidden::Hidden;
 use client::Client;
 use selection::Selection;
 pub use selection::{SelectedRate, SelectedValue};

@@ -93,7 +93,7 @@ fn split_address(address: &str, default: u16) -> Result<(String, u16), UrlError>
     let (host, port) = match address.strip_prefix('[') {
         Some(rest) => {
             let (host, after) = rest.split_once(']').ok_or(wrong("a [ without its ]"))?;
-            let is_address = host.parse::<std::net::Ipv6Addr>().is_ok();
+            let is_address = host.parse::<core::net::Ipv6Addr>().is_ok();
             if !is_address || !(after.is_empty() || after.starts_with(':')) {
                 return Err(wrong("what stands in [] is no IPv6 address"));
             }

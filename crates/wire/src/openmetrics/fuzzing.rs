@@ -1,6 +1,6 @@
 //! The entry of the fuzz target, which tests replay.
 
-use super::{Event, PageFormat, Parser};
+use super::{PageEvent, PageFormat, Parser};
 
 /// Any bytes are a page: the first chooses the format, the second the length of pieces. Read in pieces and read at once
 /// it says the same.
@@ -25,8 +25,8 @@ pub fn page(data: &[u8]) {
 fn told(format: PageFormat, page: &[u8], length: usize) -> Vec<String> {
     let mut events = Vec::new();
     let mut parser = Parser::new(format);
-    let mut on = |event: Event<'_>| {
-        if let Event::Sample(sample) = &event {
+    let mut on = |event: PageEvent<'_>| {
+        if let PageEvent::Sample(sample) = &event {
             events.extend(sample.labels.iter().map(|label| label.value().into_owned()));
         }
         events.push(format!("{event:?}"));

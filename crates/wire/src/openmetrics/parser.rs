@@ -16,7 +16,7 @@ const WINDOW: usize = 64 << 10;
 /// What a line of a page says.
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::large_enum_variant)]
-pub enum Event<'a> {
+pub enum PageEvent<'a> {
     /// What a family is about; [`unescape`](super::unescape) makes it text.
     Help {
         /// The family.
@@ -117,7 +117,7 @@ impl Parser {
     }
 
     /// Reads the next piece and calls `on` with what its lines say.
-    pub fn feed(&mut self, piece: &[u8], mut on: impl FnMut(Event<'_>)) {
+    pub fn feed(&mut self, piece: &[u8], mut on: impl FnMut(PageEvent<'_>)) {
         self.totals.bytes += piece.len() as u64;
         let mut rest = piece;
         if self.skipping || !self.carried.is_empty() {
@@ -140,7 +140,7 @@ impl Parser {
     }
 
     /// Reads a last line without a newline, and notices that a page was cut off.
-    pub fn finish(&mut self, mut on: impl FnMut(Event<'_>)) {
+    pub fn finish(&mut self, mut on: impl FnMut(PageEvent<'_>)) {
         if self.skipping || !self.carried.is_empty() {
             self.complete(b"\n", &mut on);
         }
@@ -151,7 +151,7 @@ impl Parser {
     }
 
     /// Keeps the beginning of a line, unless the line is too long.
-    fn carry(&mut self, part: &[u8], on: &mut impl FnMut(Event<'_>)) {
+    fn carry(&mut self, part: &[u8], on: &mut impl FnMut(PageEvent<'_>)) {
         if self.skipping {
             return;
         }
@@ -166,7 +166,7 @@ impl Parser {
     }
 
     /// Reads a line whose beginning was carried; `end` is its end with the newline.
-    fn complete(&mut self, end: &[u8], on: &mut impl FnMut(Event<'_>)) {
+    fn complete(&mut self, end: &[u8], on: &mut impl FnMut(PageEvent<'_>)) {
         let without_newline = end.len().saturating_sub(1);
         self.carry(end.get(..without_newline).unwrap_or_default(), on);
         if self.skipping {
@@ -181,7 +181,7 @@ impl Parser {
     }
 
     /// Reads whole lines, some of which may not be UTF-8.
-    fn lines(&mut self, mut lines: &[u8], on: &mut impl FnMut(Event<'_>)) {
+    fn lines(&mut self, mut lines: &[u8], on: &mut impl FnMut(PageEvent<'_>)) {
         loop {
             let error = match str::from_utf8(lines) {
                 Ok(text) => return self.text(text, on),
@@ -206,7 +206,7 @@ impl Parser {
     }
 
     /// Reads whole lines of text, each with its newline.
-    fn text(&mut self, text: &str, on: &mut impl FnMut(Event<'_>)) {
+    fn text(&mut self, text: &str, on: &mut impl FnMut(PageEvent<'_>)) {
         let bytes = text.as_bytes();
         let mut at = 0;
         let mut previous: &[u8] = &[];
@@ -237,7 +237,7 @@ impl Parser {
 
     /// Notes a wrong line, which may be blank and then is not wrong.
     #[cold]
-    fn skip(&mut self, line: &str, cause: LineCause, on: &mut impl FnMut(Event<'_>)) {
+    fn skip(&mut self, line: &str, cause: LineCause, on: &mut impl FnMut(PageEvent<'_>)) {
         let is_blank = line.bytes().all(|byte| byte.is_ascii_whitespace());
         let cause = match cause {
             _ if line.len() > MAX_LINE + 1 => LineCause::TooLong,
@@ -254,7 +254,7 @@ impl Parser {
         &mut self,
         text: &str,
         previous: &[u8],
-        on: &mut impl FnMut(Event<'_>),
+        on: &mut impl FnMut(PageEvent<'_>),
     ) -> Result<usize, LineCause> {
         let (labels_end, same_name) = self.layout.read(text.as_bytes(), previous)?;
         let found = tail(text, labels_end)?;
@@ -277,7 +277,7 @@ impl Parser {
             None => None,
         };
         self.totals.samples += 1;
-        on(Event::Sample(Sample {
+        on(PageEvent::Sample(Sample {
             name,
             labels: Labels {
                 line,
@@ -292,7 +292,11 @@ impl Parser {
     }
 
     /// Reads the comment or the empty line that begins `text`; answers the length of its line.
-    fn comment(&mut self, text: &str, on: &mut impl FnMut(Event<'_>)) -> Result<usize, LineCause> {
+    fn comment(
+        &mut self,
+        text: &str,
+        on: &mut impl FnMut(PageEvent<'_>),
+    ) -> Result<usize, LineCause> {
         let length = memchr::memchr(b'\n', text.as_bytes()).map_or(text.len(), |end| end + 1);
         if length > MAX_LINE + 1 {
             return Err(LineCause::TooLong);
@@ -307,7 +311,7 @@ impl Parser {
         match word {
             "EOF" if rest.is_empty() && self.format == PageFormat::OpenMetrics => {
                 self.ended = true;
-                on(Event::Eof);
+                on(PageEvent::Eof);
             }
             "HELP" | "TYPE" | "UNIT" => self.metadata(word, rest, on)?,
             _ => {}
@@ -319,15 +323,15 @@ impl Parser {
         &mut self,
         what: &str,
         rest: &str,
-        on: &mut impl FnMut(Event<'_>),
+        on: &mut impl FnMut(PageEvent<'_>),
     ) -> Result<(), LineCause> {
         let (name, text) = word(rest);
         if name_end(name.as_bytes(), 0, true) != Some(name.len()) {
             return Err(LineCause::Metadata);
         }
         match what {
-            "HELP" => on(Event::Help { name, text }),
-            "UNIT" => on(Event::Unit {
+            "HELP" => on(PageEvent::Help { name, text }),
+            "UNIT" => on(PageEvent::Unit {
                 name,
                 unit: text.trim_end(),
             }),
@@ -336,16 +340,16 @@ impl Parser {
                 self.family.clear();
                 self.family.push_str(name);
                 self.kind = kind;
-                on(Event::Type { name, kind });
+                on(PageEvent::Type { name, kind });
             }
         }
         Ok(())
     }
 
     #[cold]
-    fn refuse(&mut self, cause: LineCause, on: &mut impl FnMut(Event<'_>)) {
+    fn refuse(&mut self, cause: LineCause, on: &mut impl FnMut(PageEvent<'_>)) {
         self.totals.errors += 1;
-        on(Event::Error(LineError {
+        on(PageEvent::Error(LineError {
             line: self.totals.lines,
             cause,
         }));

@@ -1,7 +1,7 @@
 //! Events as values that can be kept and compared.
 
 use wire::openmetrics::{
-    Event, FamilyKind, Labels, LineCause, PageFormat, Parser, SeriesRole, unescape,
+    FamilyKind, Labels, LineCause, PageEvent, PageFormat, Parser, SeriesRole, unescape,
 };
 
 /// An event that owns what it says; numbers are kept as bits, so that `NaN` is itself.
@@ -15,13 +15,16 @@ pub(crate) enum Told {
     Error(u64, LineCause),
 }
 
+/// Labels, the bits of its value, and those of its time.
+pub(crate) type ToldExemplar = (Vec<(String, String)>, u64, Option<u64>);
+
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct ToldSample {
     pub(crate) name: String,
     pub(crate) labels: Vec<(String, String)>,
     pub(crate) value: u64,
     pub(crate) timestamp: Option<u64>,
-    pub(crate) exemplar: Option<(Vec<(String, String)>, u64, Option<u64>)>,
+    pub(crate) exemplar: Option<ToldExemplar>,
     pub(crate) role: SeriesRole,
 }
 
@@ -33,12 +36,14 @@ fn owned(labels: &Labels<'_>) -> Vec<(String, String)> {
 }
 
 impl Told {
-    fn of(event: &Event<'_>) -> Self {
+    fn of(event: &PageEvent<'_>) -> Self {
         match event {
-            Event::Help { name, text } => Self::Help((*name).into(), unescape(text).into_owned()),
-            Event::Type { name, kind } => Self::Type((*name).into(), *kind),
-            Event::Unit { name, unit } => Self::Unit((*name).into(), (*unit).into()),
-            Event::Sample(sample) => Self::Sample(ToldSample {
+            PageEvent::Help { name, text } => {
+                Self::Help((*name).into(), unescape(text).into_owned())
+            }
+            PageEvent::Type { name, kind } => Self::Type((*name).into(), *kind),
+            PageEvent::Unit { name, unit } => Self::Unit((*name).into(), (*unit).into()),
+            PageEvent::Sample(sample) => Self::Sample(ToldSample {
                 name: sample.name.into(),
                 labels: owned(&sample.labels),
                 value: sample.value.to_bits(),
@@ -49,8 +54,8 @@ impl Told {
                 }),
                 role: sample.role,
             }),
-            Event::Eof => Self::Eof,
-            Event::Error(error) => Self::Error(error.line, error.cause),
+            PageEvent::Eof => Self::Eof,
+            PageEvent::Error(error) => Self::Error(error.line, error.cause),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Wrong lines, limits, and what suffixes mean.
 
-use wire::openmetrics::{Event, LineCause, MAX_LINE, PageFormat, Parser, SeriesRole};
+use wire::openmetrics::{LineCause, MAX_LINE, PageEvent, PageFormat, Parser, SeriesRole};
 
 use crate::common::{Told, told, told_in_pieces};
 
@@ -116,7 +116,7 @@ fn a_line_that_does_not_end_is_not_kept() {
         // A gigabyte of one line.
         for _ in 0..16_384 {
             parser.feed(&piece, |event| {
-                if let Event::Error(error) = event {
+                if let PageEvent::Error(error) = event {
                     errors.push(error);
                 }
             });
@@ -129,7 +129,7 @@ fn a_line_that_does_not_end_is_not_kept() {
     );
     let mut names = Vec::new();
     parser.feed(b" 1\nnext 2\n", |event| {
-        if let Event::Sample(sample) = event {
+        if let PageEvent::Sample(sample) = event {
             names.push(sample.name.to_owned());
         }
     });

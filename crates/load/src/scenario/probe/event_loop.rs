@@ -392,7 +392,7 @@ impl<'a> Probe<'a> {
             return;
         };
         let due = place.due;
-        if place.stage == super::request::Stage::Kept {
+        if place.stage == super::request::RequestStage::Kept {
             self.kept.push(at);
         } else {
             self.empty.push(at);
@@ -445,7 +445,7 @@ impl<'a> Probe<'a> {
         self.empty.push(at);
         self.counts.ended(sent, now);
         self.addresses.refresh(now);
-        if matches!(failure.error, Error::TimedOut { .. }) {
+        if matches!(*failure.error, Error::TimedOut { .. }) {
             let timed_out = self.counts.metrics.timed_out;
             self.counts.add(timed_out, due, 1);
             self.counts
@@ -453,7 +453,7 @@ impl<'a> Probe<'a> {
             self.counts
                 .record(RequestStep::FromSend, due, now.since(sent));
         }
-        if let Some(event) = self.counts.fail(due, failure.error) {
+        if let Some(event) = self.counts.fail(due, *failure.error) {
             self.say(event);
         }
     }
@@ -471,7 +471,13 @@ impl<'a> Probe<'a> {
                     detail: format!("no whole response within {timeout} (it was {stage})"),
                 };
                 let is_loss = false;
-                self.failed(at, Failure { error, is_loss });
+                self.failed(
+                    at,
+                    Failure {
+                        error: Box::new(error),
+                        is_loss,
+                    },
+                );
             } else if place.is_late(heard) {
                 self.give_turn(at);
             }

@@ -15,7 +15,7 @@ const READS_PER_TURN: usize = 4;
 
 /// How far a place is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum RequestStage {
     /// No connection.
     Empty,
     Connecting,
@@ -27,7 +27,7 @@ pub(super) enum Stage {
     Kept,
 }
 
-impl Stage {
+impl RequestStage {
     /// As people read it.
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ pub(super) enum Turn {
 /// Why a request got no further.
 #[derive(Debug)]
 pub(super) struct Failure {
-    pub(super) error: Error,
+    pub(super) error: Box<Error>,
     /// The connection broke, as it does where a server closes a kept one just then.
     pub(super) is_loss: bool,
 }
@@ -84,7 +84,7 @@ pub(super) struct Rooms {
 
 pub(super) struct Place {
     token: Token,
-    pub(super) stage: Stage,
+    pub(super) stage: RequestStage,
     socket: Option<ClientSocket>,
     attempt: Option<ConnectAttempt>,
     output: RequestBytes,
@@ -108,7 +108,7 @@ impl Place {
     pub(super) fn new(number: usize, now: Time) -> Self {
         Self {
             token: Token(number),
-            stage: Stage::Empty,
+            stage: RequestStage::Empty,
             socket: None,
             attempt: None,
             output: RequestBytes::default(),
@@ -125,7 +125,7 @@ impl Place {
     }
 
     pub(super) const fn is_busy(&self) -> bool {
-        !matches!(self.stage, Stage::Empty | Stage::Kept)
+        !matches!(self.stage, RequestStage::Empty | RequestStage::Kept)
     }
 
     /// Whether the loss of the connection says nothing of this request: nothing came back, and another request
@@ -138,9 +138,9 @@ impl Place {
     pub(super) fn begin(&mut self, plan: &ProbePlan, head: &[u8], due: Time, now: Time) {
         (self.due, self.sent, self.deadline) = (due, now, now + plan.timeout);
         self.queue(plan, head, now);
-        self.is_reused = self.stage == Stage::Kept;
+        self.is_reused = self.stage == RequestStage::Kept;
         if self.is_reused {
-            self.stage = Stage::Responding;
+            self.stage = RequestStage::Responding;
         }
     }
 
@@ -164,9 +164,9 @@ impl Place {
         self.queue(plan, head, now);
         self.is_reused = false;
         let socket = attempt.connect(registry, self.token, now);
-        self.socket = Some(socket.map_err(|error| plan.broken(error, Stage::Connecting))?);
+        self.socket = Some(socket.map_err(|error| plan.broken(error, RequestStage::Connecting))?);
         self.attempt = Some(attempt);
-        self.stage = Stage::Connecting;
+        self.stage = RequestStage::Connecting;
         Ok(())
     }
 
@@ -179,13 +179,13 @@ impl Place {
     /// Whether an address does not answer, and the next is to be tried.
     pub(super) fn is_late(&self, now: Time) -> bool {
         let attempt = self.attempt.as_ref();
-        self.stage == Stage::Connecting && attempt.is_some_and(|it| it.is_late(now))
+        self.stage == RequestStage::Connecting && attempt.is_some_and(|it| it.is_late(now))
     }
 
     /// Whether the last turn left something to read.
     pub(super) fn wants_turn(&self) -> bool {
         let socket = self.socket.as_ref();
-        self.stage != Stage::Empty && socket.is_some_and(transport::Socket::is_readable)
+        self.stage != RequestStage::Empty && socket.is_some_and(transport::Socket::is_readable)
     }
 
     /// Reads and writes what there is, up to a limit.
@@ -196,7 +196,9 @@ impl Place {
         registry: &Registry,
         counts: &mut RequestCounts,
     ) -> Result<Turn, Failure> {
-        if self.stage == Stage::Connecting && !self.finish_connecting(plan, registry, counts)? {
+        if self.stage == RequestStage::Connecting
+            && !self.finish_connecting(plan, registry, counts)?
+        {
             return Ok(Turn::Open);
         }
         for _ in 0..READS_PER_TURN {
@@ -206,16 +208,16 @@ impl Place {
             };
             let received = socket.read(&mut rooms.cipher, &mut rooms.plain);
             let is_secured = !socket.is_being_secured();
-            if self.stage == Stage::Kept {
+            if self.stage == RequestStage::Kept {
                 match received {
                     Ok(Received::Nothing) => continue,
                     _ => return Ok(Turn::Closed),
                 }
             }
             let received = received.map_err(|error| plan.broken(error, self.stage))?;
-            if self.stage == Stage::Securing && is_secured {
+            if self.stage == RequestStage::Securing && is_secured {
                 self.took(RequestStep::Secure, counts);
-                self.stage = Stage::Responding;
+                self.stage = RequestStage::Responding;
             }
             let ended = match received {
                 Received::Nothing => false,
@@ -253,21 +255,21 @@ impl Place {
                 let is_secured = !socket.is_being_secured();
                 self.took(RequestStep::Connect, counts);
                 self.stage = if is_secured {
-                    Stage::Responding
+                    RequestStage::Responding
                 } else {
-                    Stage::Securing
+                    RequestStage::Securing
                 };
                 return Ok(true);
             }
             Ok(false) if !attempt.is_late(now) => return Ok(false),
             Err(error) if !attempt.has_more() => {
-                return Err(plan.broken(error.into(), Stage::Connecting));
+                return Err(plan.broken(error.into(), RequestStage::Connecting));
             }
             Ok(false) | Err(_) => {}
         }
         // The name has other addresses.
         let dialled = attempt.connect(registry, self.token, now);
-        *socket = dialled.map_err(|error| plan.broken(error, Stage::Connecting))?;
+        *socket = dialled.map_err(|error| plan.broken(error, RequestStage::Connecting))?;
         Ok(false)
     }
 
@@ -318,7 +320,7 @@ impl Place {
             counts.record(RequestStep::Response, due, now.since(due));
         }
         if self.socket.is_some() && self.decoder.is_reusable() {
-            self.stage = Stage::Kept;
+            self.stage = RequestStage::Kept;
         } else {
             self.drop_connection();
         }
@@ -333,7 +335,7 @@ impl Place {
 
     /// Drops the connection.
     pub(super) fn drop_connection(&mut self) {
-        self.stage = Stage::Empty;
+        self.stage = RequestStage::Empty;
         if let Some(mut socket) = self.socket.take() {
             socket.hang_up();
         }
@@ -347,7 +349,7 @@ impl ProbePlan {
     }
 
     /// What it means that the socket fails at this stage.
-    fn broken(&self, error: SocketError, stage: Stage) -> Failure {
+    fn broken(&self, error: SocketError, stage: RequestStage) -> Failure {
         let endpoint = self.place();
         let is_loss = error.is_loss();
         let error = match error {
@@ -356,7 +358,7 @@ impl ProbePlan {
                 detail: error.to_string(),
                 help: error.help().into(),
             },
-            SocketError::Io(error) if stage == Stage::Connecting => Error::Connect {
+            SocketError::Io(error) if stage == RequestStage::Connecting => Error::Connect {
                 endpoint,
                 detail: error.to_string(),
                 help: "check that the server runs, and host and port".into(),
@@ -366,7 +368,10 @@ impl ProbePlan {
                 detail: error.to_string(),
             },
         };
-        Failure { error, is_loss }
+        Failure {
+            error: Box::new(error),
+            is_loss,
+        }
     }
 
     fn misunderstood(&self, error: &HttpError) -> Failure {
@@ -388,7 +393,7 @@ impl ProbePlan {
         };
         Failure {
             is_loss: matches!(error, Error::Lost { .. }),
-            error,
+            error: Box::new(error),
         }
     }
 }

@@ -28,7 +28,10 @@ fn a_byte_now_and_then_is_ended_by_the_time_out() {
     let server = Server::start(|_| Answer::endless(b"a", Duration::from_millis(100)));
     let problem = problem(&server);
     let whole = problem.to_string();
-    assert!(whole.contains("timeout") || whole.contains("too long"), "{whole}");
+    assert!(
+        whole.contains("timeout") || whole.contains("too long"),
+        "{whole}"
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Which series are selected, and what they come to.
 
 use measure::Time;
-use wire::openmetrics::{Event, PageFormat, Parser};
+use wire::openmetrics::{PageEvent, PageFormat, Parser};
 
 use super::super::selection::{SelectedValue, Selection};
 use super::super::selector::Selector;
@@ -15,9 +15,9 @@ fn selection(select: &[&str], most: usize) -> Selection {
 fn add(selection: &mut Selection, page: &str) {
     selection.begin();
     let mut parser = Parser::new(PageFormat::Prometheus);
-    let mut on = |event: Event<'_>| match event {
-        Event::Sample(sample) => selection.add(&sample),
-        Event::Error(error) => panic!("{error}"),
+    let mut on = |event: PageEvent<'_>| match event {
+        PageEvent::Sample(sample) => selection.add(&sample),
+        PageEvent::Error(error) => panic!("{error}"),
         _ => {}
     };
     parser.feed(page.as_bytes(), &mut on);
