@@ -14,7 +14,7 @@ use erlang::{Cookie, Error, Node};
 fn a_node_is_asked_and_learns_nothing_but_a_hidden_name() {
     let home = tempfile::tempdir().expect("a folder");
     let mut beam = Beam::start(home.path());
-    let node = beam.connect();
+    let node = Node::connect(&beam.options()).expect("connected");
     assert!(node.release() >= 25, "{}", node.release());
 
     // Whatever is sent comes back.
