@@ -11,12 +11,12 @@
 //! ```
 
 mod cookie;
-mod epmd;
 mod error;
 mod link;
 mod mailbox;
 mod name;
 mod node;
+mod options;
 pub mod term;
 
 pub use cookie::Cookie;
@@ -24,5 +24,6 @@ pub use error::Error;
 pub use link::Frame;
 pub use mailbox::Mailbox;
 pub use name::NodeName;
-pub use node::{ConnectOptions, Node};
+pub use node::Node;
+pub use options::ConnectOptions;
 pub use transport::tls::{ClientTls as TlsOptions, Identity};
