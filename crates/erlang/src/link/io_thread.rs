@@ -17,6 +17,8 @@ const TICK_AFTER: Duration = Duration::from_secs(2);
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 /// Reads in a row before what waits is written.
 const READS: usize = 64;
+/// With more than this before it, what waits is left where its size is bounded.
+const MOST_PENDING: usize = 1 << 20;
 const TICK: [u8; 4] = [0; 4];
 
 /// Serves the connection until it is lost, or nobody wants it any more.
@@ -37,8 +39,10 @@ fn run(wire: &mut Wire, shared: &Arc<LinkShared>) -> Result<(), String> {
     // What came with the end of the handshake.
     take(wire, &mut frames, shared)?;
     loop {
-        shared.take_outgoing(&mut queued);
-        wire.outgoing.append(&mut queued);
+        if wire.outgoing.pending().len() < MOST_PENDING {
+            shared.take_outgoing(&mut queued);
+            wire.outgoing.append(&mut queued);
+        }
         if wire.outgoing.pending().is_empty() && sent.elapsed() >= TICK_AFTER {
             wire.outgoing.push(&TICK);
         }

@@ -175,7 +175,7 @@ impl LinkShared {
         let _ = self.waker.wake();
     }
 
-    /// Waits for the next message for a process, until `deadline`; also how many were dropped so far.
+    /// Waits for the next message for a process, until `deadline`.
     pub(crate) fn receive(
         &self,
         id: MailboxId,
