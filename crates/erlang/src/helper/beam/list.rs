@@ -1,0 +1,7 @@
+// Written by scripts/helper.
+(
+    "3283324e",
+    &[
+        ("keeper", include_bytes!("keeper.beam")),
+    ],
+)
