@@ -6,7 +6,7 @@
 %% When the last owner has gone, the keeper goes, and the process that loaded these modules (load.erl), which runs no
 %% code of theirs, removes them.
 -module(bellows_keeper).
--export([start/0, join/2, renew/1, leave/1, run/4, stop/2, ask/3, answer/1, undo_with/2]).
+-export([start/0, join/2, renew/1, leave/1, run/4, stop/2, ask/3, answer/2, is_ours/1, undo_with/2]).
 
 %% Time for one clean-up, and for a process to end that was told to, in milliseconds.
 -define(CLEAN_UP, 10000).
@@ -69,8 +69,13 @@ ask(Worker, Request, TimeoutMs) when node(Worker) =:= node() ->
         receive {Monitor, Reply} -> {ok, Reply} after 0 -> silent end
     end.
 
-%% For workers: a fun that answers the process that asked.
-answer(Alias) -> fun (Reply) -> Alias ! {Alias, Reply}, ok end.
+%% For workers: answers what was asked with `{ask, Alias, Request}`.
+answer(Alias, Reply) -> Alias ! {Alias, Reply}, ok.
+
+%% Whether a module is one of these.
+is_ours(Module) ->
+    [Prefix, _] = string:split(atom_to_list(?MODULE), "keeper"),
+    lists:prefix(Prefix, atom_to_list(Module)).
 
 %% For workers, before they do something: how to undo it. It must not mind if there is nothing to undo.
 undo_with(Owner, {Module, Function, Arguments} = Undo)
