@@ -5,9 +5,10 @@
 -export([baseline/0, new/3, check/2, every/0, describe/1]).
 
 -define(EVERY, 20).
-%% The node's memory and run queue are looked at every so many checks, and the run queue is averaged.
+%% The node's memory and run queue are looked at every so many checks. A run queue that is long for a moment, as when
+%% many timers end together, is none that has risen: that takes so many looks in a row.
 -define(NODE_EVERY, 5).
--define(DECAY, 0.1).
+-define(IN_A_ROW, 10).
 
 every() -> ?EVERY.
 
@@ -18,8 +19,7 @@ baseline() ->
 
 %% Limits: for_ms, backlog (messages), tracer_bytes, node_bytes (rise), run_queue (rise of the mean).
 new(Limits, Baseline, Tracer) ->
-    #{limits => Limits, baseline => Baseline, tracer => Tracer, began => now_ms(), checks => 0,
-      run_queue => maps:get(run_queue, Baseline)}.
+    #{limits => Limits, baseline => Baseline, tracer => Tracer, began => now_ms(), checks => 0, long => 0}.
 
 %% {ok, Guard}, or {tripped, Which, Observed, Limit}.
 check(#{limits := Limits, tracer := Tracer, checks := Checks} = Guard, Now) ->
@@ -37,11 +37,15 @@ check(#{limits := Limits, tracer := Tracer, checks := Checks} = Guard, Now) ->
 
 check_node(#{limits := #{node_bytes := MaxBytes, run_queue := MaxQueue}, baseline := Baseline} = Guard) ->
     #{run_queue := Queue0, memory := Memory0} = Baseline,
-    Queue = maps:get(run_queue, Guard) * (1 - ?DECAY) + queued() * ?DECAY,
+    Queue = queued(),
+    Long = case Queue - Queue0 > MaxQueue of
+               true -> maps:get(long, Guard) + 1;
+               false -> 0
+           end,
     case erlang:memory(total) - Memory0 of
         Rise when Rise > MaxBytes -> {tripped, node_memory, Rise, MaxBytes};
-        _ when Queue - Queue0 > MaxQueue -> {tripped, run_queue, round(Queue), round(Queue0 + MaxQueue)};
-        _ -> {ok, Guard#{run_queue := Queue}}
+        _ when Long >= ?IN_A_ROW -> {tripped, run_queue, Queue, round(Queue0 + MaxQueue)};
+        _ -> {ok, Guard#{long := Long}}
     end.
 
 %% What to show of a limit that tripped.

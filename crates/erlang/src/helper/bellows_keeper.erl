@@ -6,7 +6,7 @@
 %% When the last owner has gone, the keeper goes, and the process that loaded these modules (load.erl), which runs no
 %% code of theirs, removes them.
 -module(bellows_keeper).
--export([start/0, join/2, renew/1, leave/1, run/4, stop/2, ask/3, answer/2, is_ours/1, undo_with/2]).
+-export([start/0, join/2, renew/1, leave/1, run/4, stop/2, ask/4, answer/2, is_ours/1, undo_with/2]).
 
 %% Time for one clean-up, and for a process to end that was told to, in milliseconds.
 -define(CLEAN_UP, 10000).
@@ -56,14 +56,14 @@ run(Owner, Module, Function, Argument) -> call(Owner, {run, Module, Function, Ar
 %% Ends a worker, and undoes what it did.
 stop(Owner, Worker) -> call(Owner, {stop, Worker}).
 
-%% Asks a worker, which answers with answer/1 when it gets to it: {ok, Reply}, `ended`, or `silent` after the time.
-ask(Worker, Request, TimeoutMs) when node(Worker) =:= node() ->
+%% Asks a worker, which answers with answer/2 when it gets to it: {ok, Reply}, `silent` after the time, `ended`, or
+%% {failed, Text}.
+ask(Owner, Worker, Request, TimeoutMs) when node(Worker) =:= node() ->
     Monitor = monitor(process, Worker, [{alias, reply_demonitor}]),
     Worker ! {ask, Monitor, Request},
     receive
         {Monitor, Reply} -> {ok, Reply};
-        {'DOWN', Monitor, process, Worker, Reason} when Reason =:= normal; Reason =:= killed; Reason =:= noproc -> ended;
-        {'DOWN', Monitor, process, Worker, Reason} -> {failed, cut(Reason)}
+        {'DOWN', Monitor, process, Worker, _} -> call(Owner, {why, Worker})
     after TimeoutMs ->
         demonitor(Monitor, [flush]),
         receive {Monitor, Reply} -> {ok, Reply} after 0 -> silent end
@@ -128,7 +128,7 @@ own(Keeper, Client, Lease) ->
     process_flag(trap_exit, true),
     monitor(process, Keeper),
     monitor(process, Client),
-    own(#{keeper => Keeper, lease => Lease, until => now_ms() + Lease, workers => #{}}).
+    own(#{keeper => Keeper, lease => Lease, until => now_ms() + Lease, workers => #{}, failed => none}).
 
 %% Workers: what is to be undone of each, the latest first.
 own(#{workers := Workers, lease := Lease, until := Until} = State) ->
@@ -155,6 +155,13 @@ own(#{workers := Workers, lease := Lease, until := Until} = State) ->
             Next = end_worker(Worker, State),
             reply(From, ok),
             own(Next);
+        {call, From, {why, Worker}} ->
+            reply(From, case State of
+                            #{failed := {Worker, Text}} -> {failed, Text};
+                            _ -> ended
+                        end),
+            own(State);
+        {'EXIT', Worker, {failed, Text}} -> own(end_worker(Worker, State#{failed := {Worker, Text}}));
         {'EXIT', Worker, _} -> own(end_worker(Worker, State));
         leave -> leave_all(State);
         {'DOWN', _, process, _, _} -> leave_all(State);
@@ -165,7 +172,7 @@ own(#{workers := Workers, lease := Lease, until := Until} = State) ->
 %% A worker that fails does so quietly: the node's log is not ours.
 work(Owner, Module, Function, Argument) ->
     try apply(Module, Function, [Owner, Argument])
-    catch Class:Reason:Stack -> exit({Class, Reason, Stack})
+    catch Class:Reason:Stack -> exit({failed, cut({Class, Reason, Stack})})
     end.
 
 leave_all(#{workers := Workers}) ->
@@ -207,7 +214,7 @@ name(Function) -> put('$initial_call', {?MODULE, Function, 0}).
 
 now_ms() -> erlang:monotonic_time(millisecond).
 
-cut(Reason) -> lists:sublist(lists:flatten(io_lib:format("~0tP", [Reason, 20])), 400).
+cut(Reason) -> unicode:characters_to_binary(io_lib:format("~0tP", [Reason, 30], [{chars_limit, 600}])).
 
 call(To, Request) when node(To) =:= node() ->
     Monitor = monitor(process, To),

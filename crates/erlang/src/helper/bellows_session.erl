@@ -1,7 +1,7 @@
 %% A trace session: on OTP 27 and later one of its own beside those of others; before that the node has only one, which
 %% is ours where nobody else traces and no other bellows has claimed it.
 -module(bellows_session).
--export([open/2, functions/4, processes/4, close/1, undo/2, destroy/1, others/0]).
+-export([open/2, functions/4, processes/4, counters/3, close/1, undo/2, destroy/1, others/0]).
 
 -define(CLAIM, bellows_tracing).
 
@@ -45,9 +45,18 @@ processes({own, Session}, Processes, On, Flags) ->
 processes({only, _, Tracer}, Processes, On, Flags) ->
     try erlang:trace(Processes, On, [{tracer, Tracer} || On] ++ Flags) catch error:badarg -> 0 end.
 
-%% Ends the session early; what is to be undone is undone again later, which does not matter.
+%% What a function's counters say.
+counters({own, Session}, Function, Counter) -> value(fun () -> trace:info(Session, Function, Counter) end);
+counters({only, _, _}, Function, Counter) -> value(fun () -> erlang:trace_info(Function, Counter) end).
+
+value(Ask) -> try Ask() of {_, Value} -> Value catch error:badarg -> undefined end.
+
+%% Ends the session early, once its patterns are taken away, and its tracer; what is to be undone is undone again later, which does not matter.
 close({own, Session}) -> destroy(Session);
-close({only, _, Tracer}) -> clear_processes(Tracer).
+close({only, _, Tracer}) ->
+    clear_processes(Tracer),
+    whereis(?CLAIM) =:= self() andalso unregister(?CLAIM),
+    ok.
 
 destroy(Session) -> catch trace:session_destroy(Session), ok.
 

@@ -1,7 +1,7 @@
 %% Call traces with budgets. Two processes: the tracer gets the trace messages, and makes bounded texts of them; the
 %% worker controls it, looks at the budgets, keeps what is ready, and hands it out when asked.
 -module(bellows_trace).
--export([start/2, patterns/1]).
+-export([start/2, patterns/1, chosen/1]).
 
 %% Texts that were not fetched yet may take so many bytes.
 -define(UNREAD, 8388608).
