@@ -11,6 +11,7 @@
 //! ```
 
 mod budget;
+pub mod calls;
 mod cookie;
 mod epmd;
 mod error;

@@ -1,6 +1,6 @@
 // Written by scripts/helper.
 (
-    "b9f8940a",
+    "81528717",
     &[
         ("calls", include_bytes!("calls.beam")),
         ("guard", include_bytes!("guard.beam")),
