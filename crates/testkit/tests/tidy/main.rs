@@ -14,6 +14,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("compare", &[]),
     ("linux", &["measure"]),
     ("transport", &["measure"]),
+    ("erlang", &["measure", "transport"]),
     ("wire", &["measure"]),
     ("archive", &["measure"]),
     ("load", &["measure", "transport", "wire"]),

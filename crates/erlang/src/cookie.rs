@@ -1,0 +1,123 @@
+//! The secret that the nodes of a cluster share.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+
+use measure::{Problem, Refused};
+
+/// The longest cookie: it is an atom on the other side.
+const LONGEST: usize = 255;
+/// Where Debian's package of RabbitMQ keeps it.
+const OF_RABBITMQ: &str = "/var/lib/rabbitmq/.erlang.cookie";
+const HELP: &str = "name the file that holds the node's cookie with --cookie-file FILE, or set \
+                    BELLOWS_ERLANG_COOKIE";
+
+/// The secret that the nodes of a cluster share. `Debug` shows `***`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Cookie(String);
+
+impl Cookie {
+    /// Takes the text over, without white space around it.
+    ///
+    /// # Errors
+    /// No text, or one that cannot be a cookie.
+    pub fn new(text: &str) -> Result<Self, Refused> {
+        let text = text.trim();
+        if text.is_empty() || text.len() > LONGEST || text.contains(char::is_control) {
+            return Err(Refused::new(
+                format!(
+                    "a cookie has 1 to {LONGEST} bytes in one line, and this has {}",
+                    text.len()
+                ),
+                "take the text of the node's .erlang.cookie",
+            ));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// Reads a file whose only line is the cookie.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or that holds something else.
+    pub fn read(path: &Path) -> Result<Self, Problem> {
+        Self::read_from(path).map_err(|error| match error {
+            ReadError::Io(error) => Problem::io("read the cookie in", path, &error),
+            ReadError::Refused(refused) => Problem::new(
+                format!("{} holds no cookie", path.display()),
+                refused.what,
+                refused.help,
+            ),
+        })
+    }
+
+    /// The cookie of the user's own nodes, else that of this machine's RabbitMQ.
+    ///
+    /// # Errors
+    /// There is neither, or neither may be read.
+    pub fn find() -> Result<Self, Problem> {
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let own = home.map(|home| home.join(".erlang.cookie"));
+        let mut seen = Vec::new();
+        for path in own.into_iter().chain([PathBuf::from(OF_RABBITMQ)]) {
+            match Self::read_from(&path) {
+                Ok(cookie) => return Ok(cookie),
+                Err(ReadError::Io(error)) if error.kind() == ErrorKind::NotFound => {
+                    seen.push(format!("there is no {}", path.display()));
+                }
+                Err(ReadError::Io(error)) if error.kind() == ErrorKind::PermissionDenied => {
+                    seen.push(format!("{} may not be read", path.display()));
+                }
+                Err(_) => seen.push(format!("{} holds no cookie", path.display())),
+            }
+        }
+        Err(Problem::new("no cookie was given", seen.join(", "), HELP))
+    }
+
+    fn read_from(path: &Path) -> Result<Self, ReadError> {
+        let mut text = String::new();
+        File::open(path)?
+            .take(4 * LONGEST as u64)
+            .read_to_string(&mut text)?;
+        Self::new(&text).map_err(ReadError::Refused)
+    }
+
+    /// The text, for the one place that makes digests of it.
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+enum ReadError {
+    Io(io::Error),
+    Refused(Refused),
+}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl fmt::Debug for Cookie {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cookie;
+
+    #[test]
+    fn a_cookie_is_one_line_and_is_never_shown() {
+        let cookie = Cookie::new(" ABC\n").expect("a cookie");
+        assert_eq!(cookie.expose(), "ABC");
+        assert_eq!(format!("{cookie:?}"), "***");
+        for wrong in ["", "\n", "a\nb", &"x".repeat(256)] {
+            let refused = Cookie::new(wrong).expect_err("no cookie");
+            assert!(!refused.what.contains("xxx"), "{refused:?}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What can go wrong between us and a node.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use measure::Problem;
+
+use crate::name::NodeName;
+use crate::term::TermError;
+
+/// Why a node could not be asked, or what it answered instead.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// What was given makes no sense, such as a certificate's file that cannot be read.
+    Options(Problem),
+    /// The host has no address.
+    Resolve {
+        /// The host.
+        host: String,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// Nobody listens there.
+    Connect {
+        /// What should: `EPMD` or the node's name.
+        what: String,
+        /// Host and port.
+        address: String,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// What answers on EPMD's port is something else.
+    Epmd {
+        /// Host and port.
+        address: String,
+        /// What it said.
+        what: String,
+    },
+    /// EPMD knows no node of this name.
+    UnknownNode {
+        /// The node.
+        node: NodeName,
+        /// EPMD's host and port.
+        address: String,
+    },
+    /// The node knows another cookie.
+    Cookie {
+        /// The node.
+        node: NodeName,
+    },
+    /// The node does not want us, or does not behave as a node.
+    Handshake {
+        /// The node.
+        node: NodeName,
+        /// What it said.
+        what: String,
+    },
+    /// Another node than the one that was asked for listens there.
+    OtherNode {
+        /// The node.
+        node: NodeName,
+        /// What it calls itself.
+        found: String,
+    },
+    /// The connection could not be secured.
+    Tls {
+        /// The node.
+        node: NodeName,
+        /// What is wrong.
+        what: String,
+        /// What to do about it.
+        help: &'static str,
+    },
+    /// No answer within the time-out.
+    Timeout {
+        /// The node.
+        node: NodeName,
+        /// What was waited for.
+        what: String,
+        /// The time-out.
+        after: Duration,
+    },
+    /// The function that was called has failed.
+    Exception {
+        /// The node.
+        node: NodeName,
+        /// Module, function and number of arguments.
+        call: String,
+        /// The reason, cut.
+        reason: String,
+    },
+    /// The connection is no more.
+    Lost {
+        /// The node.
+        node: NodeName,
+        /// What ended it.
+        what: String,
+    },
+    /// What the node sent is not decoded.
+    Term {
+        /// The node.
+        node: NodeName,
+        /// What was asked.
+        what: String,
+        /// What is wrong with it.
+        source: TermError,
+    },
+    /// The node does not take what is sent to it.
+    Full {
+        /// The node.
+        node: NodeName,
+        /// Bytes that wait.
+        bytes: usize,
+    },
+}
+
+impl Error {
+    /// The failure as a user meets it.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        match self {
+            Self::Options(problem) => problem.clone(),
+            Self::Resolve { host, source } => Problem::new(
+                format!("host {host:?} has no address"),
+                source,
+                "check the part after the @ of the node's name, or give the address with --host",
+            ),
+            Self::Connect {
+                what,
+                address,
+                source,
+            } => Problem::new(
+                format!("cannot connect to {what} at {address}"),
+                source,
+                "check that the node runs, its name, and --port or --epmd-port",
+            ),
+            Self::Epmd { address, what } => Problem::new(
+                format!("what listens at {address} is not EPMD"),
+                what,
+                "give EPMD's port with --epmd-port, or the node's own with --port",
+            ),
+            Self::UnknownNode { node, address } => Problem::new(
+                format!("EPMD at {address} knows no node {:?}", node.name()),
+                "",
+                "check the name (epmd -names lists them), or give the node's own port with --port",
+            ),
+            Self::Cookie { node } => Problem::new(
+                format!("{node} refuses the cookie"),
+                "its own is another one",
+                "give the node's with --cookie-file FILE, or set BELLOWS_ERLANG_COOKIE",
+            ),
+            Self::Handshake { node, what } => Problem::new(
+                format!("{node} does not let us in"),
+                what,
+                "check that the port is the node's distribution port, and whether it asks for TLS \
+                 (--tls); its log says more",
+            ),
+            Self::OtherNode { node, found } => Problem::new(
+                format!("the node there is not {node}"),
+                format_args!("it is {found:?}"),
+                "write the name that it has itself",
+            ),
+            Self::Tls { node, what, help } => Problem::new(
+                format!("the connection to {node} cannot be secured"),
+                what,
+                *help,
+            ),
+            Self::Timeout { node, what, after } => Problem::new(
+                format!("{node} did not answer in time: {what}"),
+                format_args!("{after:?}"),
+                "allow more with --timeout, or look whether the node is overloaded",
+            ),
+            Self::Exception { node, call, reason } => Problem::new(
+                format!("{call} failed on {node}"),
+                reason,
+                "check that the node is what is expected there, and of a supported release",
+            ),
+            Self::Lost { node, what } => Problem::new(
+                format!("the connection to {node} was lost"),
+                what,
+                "check that the node still runs",
+            ),
+            Self::Term { node, what, source } => Problem::new(
+                format!("what {node} sent cannot be read: {what}"),
+                source,
+                "ask for less at once",
+            ),
+            Self::Full { node, bytes } => Problem::new(
+                format!("{node} takes no more of what is sent to it"),
+                format_args!("{bytes} bytes wait"),
+                "look whether the node is overloaded",
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.problem())
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        error.problem()
+    }
+}

@@ -1,0 +1,118 @@
+//! Frames: what a node sends once the handshake is over, and what is understood of it.
+
+use erl_dist::message::Message;
+use erl_dist::term::Term;
+
+use crate::term::{TermError, check};
+
+/// The longest frame that is taken.
+pub(super) const LONGEST: usize = 64 << 20;
+/// Room that is kept for the next frame.
+const KEPT: usize = 1 << 20;
+/// What each frame begins with, where no atoms are cached.
+const PASS_THROUGH: u8 = 112;
+
+/// What a frame says.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Frame {
+    /// It is still there.
+    Tick,
+    /// A message for a process, or a word about one.
+    Message(Box<Message>),
+    /// A message that is not decoded, and the process that it is for.
+    Refused {
+        /// The number of the process.
+        to: u32,
+        /// What is wrong with the message.
+        error: TermError,
+    },
+    /// Something that does not matter to us.
+    Other,
+}
+
+impl Frame {
+    /// Reads what follows the length.
+    ///
+    /// # Errors
+    /// Bytes that are no frame.
+    pub fn read(bytes: &[u8]) -> Result<Self, TermError> {
+        let Some((first, rest)) = bytes.split_first() else {
+            return Ok(Self::Tick);
+        };
+        if *first != PASS_THROUGH {
+            return Err(TermError::Unknown { tag: *first, at: 0 });
+        }
+        let control = check(rest)?;
+        let payload = rest.get(control..).unwrap_or_default();
+        let checked = match payload {
+            [] => Ok(0),
+            payload => check(payload),
+        };
+        match checked {
+            Ok(used) if used == payload.len() => {}
+            Ok(_) => return Err(TermError::Malformed("bytes follow the message".into())),
+            Err(error) => {
+                return match addressee(rest) {
+                    Some(to) => Ok(Self::Refused { to, error }),
+                    None => Err(error),
+                };
+            }
+        }
+        Ok(match Message::read_from(&mut { rest }) {
+            Ok(message) => Self::Message(Box::new(message)),
+            // Operations that are not asked for, and that nobody misses.
+            Err(erl_dist::message::RecvError::UnsupportedOp { .. }) => Self::Other,
+            Err(error) => return Err(TermError::Malformed(error.to_string())),
+        })
+    }
+}
+
+/// The number of the process that a message is for whose first term is whole.
+fn addressee(bytes: &[u8]) -> Option<u32> {
+    let Ok(Term::Tuple(control)) = Term::decode(bytes) else {
+        return None;
+    };
+    match control.elements.as_slice() {
+        [Term::FixInteger(operation), _, Term::Pid(to)] if [2, 22].contains(&operation.value) => {
+            Some(to.id)
+        }
+        _ => None,
+    }
+}
+
+/// Cuts what was read into frames.
+#[derive(Default)]
+pub(super) struct Frames {
+    bytes: Vec<u8>,
+}
+
+impl Frames {
+    /// Hands each frame that is whole to `take`.
+    pub(super) fn receive(
+        &mut self,
+        bytes: &[u8],
+        mut take: impl FnMut(&[u8]) -> Result<(), String>,
+    ) -> Result<(), String> {
+        self.bytes.extend_from_slice(bytes);
+        let mut used = 0;
+        while let Some((size, rest)) = self.bytes.get(used..).and_then(<[u8]>::split_first_chunk) {
+            let size = u32::from_be_bytes(*size) as usize;
+            if size > LONGEST {
+                return Err(format!(
+                    "it sends a message of {size} bytes, and more than {LONGEST} are not taken"
+                ));
+            }
+            let Some(frame) = rest.get(..size) else {
+                break;
+            };
+            take(frame)?;
+            used += 4 + size;
+        }
+        self.bytes.drain(..used);
+        if self.bytes.len() < KEPT && self.bytes.capacity() > 2 * KEPT {
+            self.bytes.shrink_to(KEPT);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,136 @@
+//! Who we are, and that both sides know the cookie: the handshake of version 6, by `erl_dist`.
+
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use erl_dist::DistributionFlags;
+use erl_dist::handshake::{ClientSideHandshake, HandshakeError, HandshakeStatus};
+use erl_dist::node::{Creation, LocalNode, NodeName as DistName};
+
+use super::wire::{Wire, run};
+use crate::error::Error;
+use crate::node::ConnectOptions;
+
+/// The names that we take on a node: each stays in its table of atoms, which must not grow with every
+/// connection.
+const NAMES: u32 = 1000;
+/// Bytes of the node's challenge at least.
+const CHALLENGE_BYTES: u64 = 20;
+
+/// Ourselves, as the node sees us.
+#[derive(Clone, Debug)]
+pub(crate) struct Local {
+    pub(crate) name: String,
+    pub(crate) creation: u32,
+}
+
+/// What a handshake led to.
+pub(super) enum Outcome {
+    /// We are in.
+    Done(Box<Wire>),
+    /// Somebody else is connected under our name.
+    NameTaken,
+}
+
+/// A name out of a thousand, and a creation that tells us from whoever had it before.
+pub(super) fn local(options: &ConnectOptions) -> Local {
+    // Less than 4 means something else to old nodes.
+    let creation = Creation::random().get().max(4);
+    Local {
+        name: format!(
+            "bellows-{}@{}",
+            Creation::random().get() % NAMES,
+            options.node.host()
+        ),
+        creation,
+    }
+}
+
+/// What we understand: no PUBLISHED, which makes us hidden, no atom cache, no fragments.
+fn flags() -> DistributionFlags {
+    DistributionFlags::mandatory()
+        | DistributionFlags::DIST_MONITOR
+        | DistributionFlags::DIST_MONITOR_NAME
+        | DistributionFlags::SMALL_ATOM_TAGS
+}
+
+/// Introduces us, and proves that both sides know the cookie.
+pub(super) fn shake(wire: Wire, local: &Local, options: &ConnectOptions) -> Result<Outcome, Error> {
+    let name: DistName = local.name.parse().map_err(|error| Error::Handshake {
+        node: options.node.clone(),
+        what: format!("{error}"),
+    })?;
+    let mut node = LocalNode::new(name, Creation::new(local.creation));
+    node.flags = flags();
+    let heard = wire.heard();
+    let mut handshake = ClientSideHandshake::new(wire, node, options.cookie.expose());
+    let failed = |error: HandshakeError, came: u64| failure(options, &error, came);
+    let introduced =
+        run(handshake.execute_send_name(erl_dist::HIGHEST_DISTRIBUTION_PROTOCOL_VERSION))
+            .map_err(HandshakeError::Io)
+            .and_then(|status| status);
+    let status = introduced.map_err(|error| failed(error, 0))?;
+    match status {
+        HandshakeStatus::Alive | HandshakeStatus::Nok => return Ok(Outcome::NameTaken),
+        HandshakeStatus::Ok | HandshakeStatus::OkSimultaneous => {}
+        other => {
+            return Err(Error::Handshake {
+                node: options.node.clone(),
+                what: match other {
+                    HandshakeStatus::NotAllowed => "it answers `not_allowed`".into(),
+                    _ => "it gives us a name that we did not ask for".into(),
+                },
+            });
+        }
+    }
+    let before = heard.load(Ordering::Relaxed);
+    let rest = run(handshake.execute_rest(true))
+        .map_err(HandshakeError::Io)
+        .and_then(|rest| rest);
+    let (wire, peer) = rest.map_err(|error| failed(error, since(&heard, before)))?;
+    let found = peer.name.to_string();
+    if found != options.node.as_str() {
+        return Err(Error::OtherNode {
+            node: options.node.clone(),
+            found,
+        });
+    }
+    Ok(Outcome::Done(Box::new(wire)))
+}
+
+fn since(heard: &AtomicU64, before: u64) -> u64 {
+    heard.load(Ordering::Relaxed).saturating_sub(before)
+}
+
+fn failure(options: &ConnectOptions, error: &HandshakeError, came: u64) -> Error {
+    let node = options.node.clone();
+    match error {
+        HandshakeError::CookieMismatch => Error::Handshake {
+            node,
+            what: "its own proof that it knows the cookie is wrong".into(),
+        },
+        HandshakeError::Io(error) if error.kind() == ErrorKind::TimedOut => Error::Timeout {
+            node,
+            what: "the handshake is not over".into(),
+            after: options.timeout,
+        },
+        HandshakeError::Io(error) if is_end(error.kind()) && came >= CHALLENGE_BYTES => {
+            Error::Cookie { node }
+        }
+        HandshakeError::Io(error) if is_end(error.kind()) => Error::Handshake {
+            node,
+            what: "it ended the connection".into(),
+        },
+        error => Error::Handshake {
+            node,
+            what: error.to_string(),
+        },
+    }
+}
+
+const fn is_end(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+    )
+}

@@ -1,0 +1,130 @@
+//! The thread that owns a node's socket: writes what waits, reads what comes, and ticks.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use erl_dist::message::Message;
+use transport::{Output, Received, SocketError};
+
+use super::frame::{Frame, Frames};
+use super::shared::Shared;
+use super::wire::Wire;
+
+/// A tick is sent when nothing else was for so long. Nodes hang up after 60 s of silence, by default, and are
+/// rarely told to be less patient than 8 s.
+const TICK_AFTER: Duration = Duration::from_secs(2);
+/// How long what waits may take to be sent once the connection is to end.
+const FLUSH_WITHIN: Duration = Duration::from_secs(1);
+/// Reads in a row before what waits is written.
+const READS: usize = 64;
+const TICK: [u8; 4] = [0; 4];
+
+/// Serves the connection until it is lost, or nobody wants it any more.
+pub(super) fn serve(mut wire: Wire, shared: &Arc<Shared>) {
+    let why = match run(&mut wire, shared) {
+        Ok(()) => "it was closed".to_owned(),
+        Err(why) => why,
+    };
+    wire.socket.hang_up();
+    shared.lose(why);
+}
+
+fn run(wire: &mut Wire, shared: &Arc<Shared>) -> Result<(), String> {
+    let mut frames = Frames::default();
+    let mut queued = Vec::new();
+    let mut sent = Instant::now();
+    let mut until = None;
+    // What came with the end of the handshake.
+    take(wire, &mut frames, shared)?;
+    loop {
+        shared.take_outgoing(&mut queued);
+        wire.outgoing.append(&mut queued);
+        if wire.outgoing.pending().is_empty() && sent.elapsed() >= TICK_AFTER {
+            wire.outgoing.push(&TICK);
+        }
+        let waiting = wire.outgoing.pending().len();
+        wire.socket.flush(&mut wire.outgoing).map_err(lost)?;
+        if wire.outgoing.pending().len() < waiting {
+            sent = Instant::now();
+        }
+        if shared.is_closing() {
+            let until = *until.get_or_insert_with(|| Instant::now() + FLUSH_WITHIN);
+            let done = wire.outgoing.pending().is_empty() && wire.socket.unsent() == 0;
+            if done || Instant::now() >= until {
+                return end(wire);
+            }
+        }
+        let more = read(wire, &mut frames, shared)?;
+        let wait = match (more, until) {
+            (true, _) => Duration::ZERO,
+            (false, Some(until)) => until.saturating_duration_since(Instant::now()),
+            (false, None) => TICK_AFTER.saturating_sub(sent.elapsed()),
+        };
+        wire.poll_once(Some(wait.max(Duration::from_millis(u64::from(!more)))))
+            .map_err(|error| error.to_string())?;
+    }
+}
+
+/// Ends our side in order.
+fn end(wire: &mut Wire) -> Result<(), String> {
+    wire.socket.say_end();
+    wire.socket.flush(&mut wire.outgoing).map_err(lost)?;
+    wire.socket.shut_down();
+    Ok(())
+}
+
+/// Reads for a while; whether more may be there.
+fn read(wire: &mut Wire, frames: &mut Frames, shared: &Arc<Shared>) -> Result<bool, String> {
+    for _ in 0..READS {
+        if !wire.socket.is_readable() {
+            return Ok(false);
+        }
+        match wire.fill().map_err(lost)? {
+            Received::Bytes(_) => take(wire, frames, shared)?,
+            Received::Nothing => {}
+            Received::End => return Err("the node ended it".into()),
+        }
+    }
+    Ok(true)
+}
+
+/// Takes what was read.
+fn take(wire: &mut Wire, frames: &mut Frames, shared: &Arc<Shared>) -> Result<(), String> {
+    frames.receive(wire.unused(), |bytes| {
+        let frame = Frame::read(bytes).map_err(|error| format!("a message is wrong: {error}"))?;
+        deliver(frame, bytes.len(), shared);
+        Ok(())
+    })?;
+    wire.use_all();
+    Ok(())
+}
+
+fn deliver(frame: Frame, bytes: usize, shared: &Arc<Shared>) {
+    let message = match frame {
+        Frame::Message(message) => *message,
+        Frame::Refused { to, error } => return shared.arrive(to, Err(error), 0),
+        Frame::Tick | Frame::Other => return,
+    };
+    match message {
+        Message::Send(it) if shared.is_ours(&it.to_pid) => {
+            shared.arrive(it.to_pid.id, Ok(it.message), bytes);
+        }
+        Message::SendSender(it) if shared.is_ours(&it.to_pid) => {
+            shared.arrive(it.to_pid.id, Ok(it.message), bytes);
+        }
+        Message::SendTt(it) if shared.is_ours(&it.to_pid) => {
+            shared.arrive(it.to_pid.id, Ok(it.message), bytes);
+        }
+        Message::MonitorP(it) => shared.watch(it.to_proc, it.from_pid, it.reference),
+        Message::DemonitorP(it) => shared.unwatch(&it.to_proc, &it.reference),
+        // We link to nobody, have no names, and let nobody start anything here.
+        _ => {}
+    }
+}
+
+fn lost(error: SocketError) -> String {
+    match error {
+        SocketError::Io(error) => error.to_string(),
+        SocketError::Tls(error) => error.to_string(),
+    }
+}

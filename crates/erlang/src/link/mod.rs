@@ -1,0 +1,125 @@
+//! The connection to a node: the handshake, the frames, and the thread that owns the socket.
+
+mod frame;
+mod handshake;
+mod io_thread;
+mod shared;
+mod wire;
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use transport::SocketError;
+use transport::tls::{Connector, TlsError};
+
+pub use frame::Frame;
+pub(crate) use shared::{MailboxId, Shared, deadline};
+pub(crate) use wire::{Wire, resolve, run};
+
+use crate::error::Error;
+use crate::node::ConnectOptions;
+use handshake::Outcome;
+
+/// Names that are tried before somebody else's are believed to be all there is.
+const ATTEMPTS: usize = 8;
+/// Terms are decoded and dropped by recursion, as deep as the check allows.
+const STACK_BYTES: usize = 8 << 20;
+
+/// The connection, and the thread that serves it. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Link {
+    /// Connects, and starts the thread.
+    pub(crate) fn open(options: &ConnectOptions) -> Result<Self, Error> {
+        let deadline = deadline(options.timeout);
+        let (host, port) = match &options.address {
+            Some((host, port)) => (host.clone(), *port),
+            None => (
+                options.node.host().to_owned(),
+                crate::epmd::port(options, deadline)?,
+            ),
+        };
+        let addresses = resolve(&host, port, deadline).map_err(|source| Error::Resolve {
+            host: host.clone(),
+            source,
+        })?;
+        let connector = match &options.tls {
+            None => None,
+            Some(tls) => Some(Connector::new(tls, options.node.host()).map_err(Error::Options)?),
+        };
+        for _ in 0..ATTEMPTS {
+            let wire = Wire::connect(&addresses, connector.as_ref(), deadline)
+                .map_err(|error| unconnected(options, &host, port, error))?;
+            let local = handshake::local(options);
+            if let Outcome::Done(wire) = handshake::shake(wire, &local, options)? {
+                return Self::start(*wire, local, options);
+            }
+        }
+        Err(Error::Handshake {
+            node: options.node.clone(),
+            what: format!("{ATTEMPTS} names are taken by others"),
+        })
+    }
+
+    fn start(wire: Wire, local: handshake::Local, options: &ConnectOptions) -> Result<Self, Error> {
+        let lost = |error: std::io::Error| Error::Lost {
+            node: options.node.clone(),
+            what: error.to_string(),
+        };
+        let waker = mio::Waker::new(wire.poll.registry(), wire::WAKE).map_err(lost)?;
+        let shared = Arc::new(Shared::new(options.node.clone(), local, waker));
+        let served = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("bellows-erlang".into())
+            .stack_size(STACK_BYTES)
+            .spawn(move || io_thread::serve(wire, &served))
+            .map_err(lost)?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.shared.close();
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has ended, too.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn unconnected(options: &ConnectOptions, host: &str, port: u16, error: SocketError) -> Error {
+    let node = options.node.clone();
+    match error {
+        SocketError::Io(source) if source.kind() == std::io::ErrorKind::TimedOut => {
+            Error::Timeout {
+                node,
+                what: format!("nothing answers at {host}:{port}"),
+                after: options.timeout,
+            }
+        }
+        SocketError::Io(source) => Error::Connect {
+            what: node.to_string(),
+            address: format!("{host}:{port}"),
+            source,
+        },
+        SocketError::Tls(error) => Error::Tls {
+            node,
+            what: error.to_string(),
+            help: match error {
+                TlsError::OtherProtocol(_) | TlsError::Unfinished(_) => {
+                    "check that the node's distribution uses TLS (-proto_dist inet_tls), or leave \
+                     out --tls"
+                }
+                _ => error.help(),
+            },
+        },
+    }
+}

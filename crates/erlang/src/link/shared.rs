@@ -1,0 +1,293 @@
+//! What the I/O thread and those who call share.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use erl_dist::message::Message;
+use erl_dist::term::{Atom, Pid, PidOrAtom, Reference, Term};
+
+use super::handshake::Local;
+use crate::error::Error;
+use crate::name::NodeName;
+use crate::term::TermError;
+
+/// The most messages that wait in a mailbox, and their bytes; what comes beyond is dropped and counted.
+const MOST_WAITING: usize = 64 << 10;
+const MOST_WAITING_BYTES: usize = 64 << 20;
+/// Bytes that wait to be sent.
+const MOST_OUTGOING: usize = 64 << 20;
+/// Processes that watch one of ours.
+const MOST_WATCHERS: usize = 64;
+
+/// The number of one of our processes.
+pub(crate) type MailboxId = u32;
+
+/// What came for a process of ours.
+pub(crate) type Arrival = Result<Term, TermError>;
+
+/// One of our processes.
+#[derive(Default)]
+struct Process {
+    waiting: VecDeque<(Arrival, usize)>,
+    bytes: usize,
+    dropped: u64,
+    arrived: Arc<Condvar>,
+    watchers: Vec<(Pid, Reference)>,
+}
+
+#[derive(Default)]
+struct State {
+    processes: HashMap<MailboxId, Process>,
+    next: MailboxId,
+    next_reference: u32,
+    outgoing: Vec<u8>,
+    lost: Option<String>,
+    closing: bool,
+}
+
+/// What the I/O thread and those who call share.
+pub(crate) struct Shared {
+    pub(crate) node: NodeName,
+    local: Local,
+    waker: mio::Waker,
+    state: Mutex<State>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("node", &self.node)
+            .field("local", &self.local)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(super) fn new(node: NodeName, local: Local, waker: mio::Waker) -> Self {
+        Self {
+            node,
+            local,
+            waker,
+            state: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The name that the node knows us by.
+    pub(crate) fn local_name(&self) -> &str {
+        &self.local.name
+    }
+
+    /// A process of this number, as the node sees it.
+    pub(crate) fn pid(&self, id: MailboxId) -> Pid {
+        Pid {
+            node: Atom::from(self.local.name.as_str()),
+            id,
+            serial: 0,
+            creation: self.local.creation,
+        }
+    }
+
+    /// A reference that no other is equal to.
+    pub(crate) fn reference(&self) -> Reference {
+        let mut state = self.state();
+        state.next_reference = state.next_reference.wrapping_add(1);
+        Reference {
+            node: Atom::from(self.local.name.as_str()),
+            id: vec![state.next_reference, 0, 0],
+            creation: self.local.creation,
+        }
+    }
+
+    /// Makes a process.
+    pub(crate) fn enter(&self) -> MailboxId {
+        let mut state = self.state();
+        loop {
+            // 28 bits are all that old nodes allow.
+            state.next = (state.next + 1) & 0x0fff_ffff;
+            let id = state.next;
+            if id != 0 && !state.processes.contains_key(&id) {
+                state.processes.insert(id, Process::default());
+                return id;
+            }
+        }
+    }
+
+    /// Ends a process; who watches it learns of that.
+    pub(crate) fn leave(&self, id: MailboxId) {
+        let process = self.state().processes.remove(&id);
+        for (watcher, reference) in process.into_iter().flat_map(|process| process.watchers) {
+            let ended = Message::monitor_p_exit(
+                PidOrAtom::Pid(self.pid(id)),
+                watcher,
+                reference,
+                Term::from(Atom::from("normal")),
+            );
+            // Without a connection it has learnt of that already.
+            let _ = self.send(ended);
+        }
+    }
+
+    /// Queues a message.
+    pub(crate) fn send(&self, message: Message) -> Result<(), Error> {
+        let mut bytes = vec![0, 0, 0, 0, 112];
+        message
+            .write_into(&mut bytes)
+            .map_err(|error| Error::Term {
+                node: self.node.clone(),
+                what: "what we send".into(),
+                source: TermError::Malformed(error.to_string()),
+            })?;
+        let size = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX);
+        if let Some(length) = bytes.first_chunk_mut::<4>() {
+            *length = size.to_be_bytes();
+        }
+        let mut state = self.state();
+        if let Some(what) = &state.lost {
+            return Err(self.lost(what));
+        }
+        if state.outgoing.len() + bytes.len() > MOST_OUTGOING {
+            return Err(Error::Full {
+                node: self.node.clone(),
+                bytes: state.outgoing.len(),
+            });
+        }
+        state.outgoing.append(&mut bytes);
+        drop(state);
+        self.wake();
+        Ok(())
+    }
+
+    fn lost(&self, what: &str) -> Error {
+        Error::Lost {
+            node: self.node.clone(),
+            what: what.to_owned(),
+        }
+    }
+
+    fn wake(&self) {
+        // Fails only where the thread has ended.
+        let _ = self.waker.wake();
+    }
+
+    /// Waits for the next message for a process, until `deadline`; also how many were dropped so far.
+    pub(crate) fn receive(
+        &self,
+        id: MailboxId,
+        deadline: Instant,
+    ) -> Result<Option<Arrival>, Error> {
+        let mut state = self.state();
+        loop {
+            let lost = state.lost.clone();
+            let Some(process) = state.processes.get_mut(&id) else {
+                return Ok(None);
+            };
+            if let Some((arrival, bytes)) = process.waiting.pop_front() {
+                process.bytes -= bytes;
+                return Ok(Some(arrival));
+            }
+            if let Some(what) = lost {
+                return Err(self.lost(&what));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            let arrived = Arc::clone(&process.arrived);
+            let waited = arrived.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Messages for a process that had no room.
+    pub(crate) fn dropped(&self, id: MailboxId) -> u64 {
+        let state = self.state();
+        state.processes.get(&id).map_or(0, |it| it.dropped)
+    }
+
+    /// Lets the thread send what waits, and end.
+    pub(super) fn close(&self) {
+        self.state().closing = true;
+        self.wake();
+    }
+
+    /// For the thread: whether to end.
+    pub(super) fn is_closing(&self) -> bool {
+        self.state().closing
+    }
+
+    /// For the thread: swaps what is to be sent out.
+    pub(super) fn take_outgoing(&self, into: &mut Vec<u8>) {
+        std::mem::swap(&mut self.state().outgoing, into);
+    }
+
+    /// For the thread: the connection is no more.
+    pub(super) fn lose(&self, what: String) {
+        let mut state = self.state();
+        state.lost.get_or_insert(what);
+        state.outgoing = Vec::new();
+        for process in state.processes.values() {
+            process.arrived.notify_all();
+        }
+    }
+
+    /// For the thread: a message came for a process.
+    pub(super) fn arrive(&self, id: MailboxId, arrival: Arrival, bytes: usize) {
+        let mut state = self.state();
+        let Some(process) = state.processes.get_mut(&id) else {
+            return;
+        };
+        let full = process.waiting.len() >= MOST_WAITING
+            || (process.bytes + bytes > MOST_WAITING_BYTES && !process.waiting.is_empty());
+        if full {
+            process.dropped += 1;
+            return;
+        }
+        process.bytes += bytes;
+        process.waiting.push_back((arrival, bytes));
+        process.arrived.notify_all();
+    }
+
+    /// For the thread: a process of the node wants to know when one of ours ends.
+    pub(super) fn watch(&self, watched: PidOrAtom, watcher: Pid, reference: Reference) {
+        let mut state = self.state();
+        if let PidOrAtom::Pid(pid) = &watched
+            && pid.creation == self.local.creation
+            && let Some(process) = state.processes.get_mut(&pid.id)
+            && process.watchers.len() < MOST_WATCHERS
+        {
+            process.watchers.push((watcher, reference));
+            return;
+        }
+        drop(state);
+        let none = Term::from(Atom::from("noproc"));
+        // Without a connection it learns of that anyway.
+        let _ = self.send(Message::monitor_p_exit(watched, watcher, reference, none));
+    }
+
+    /// For the thread: it does not want to know any more.
+    pub(super) fn unwatch(&self, watched: &PidOrAtom, reference: &Reference) {
+        if let PidOrAtom::Pid(pid) = watched
+            && let Some(process) = self.state().processes.get_mut(&pid.id)
+        {
+            process.watchers.retain(|(_, known)| known != reference);
+        }
+    }
+
+    /// Whether a message is for a process of ours, and not of who had our name before.
+    pub(super) fn is_ours(&self, pid: &Pid) -> bool {
+        pid.creation == self.local.creation
+    }
+}
+
+/// When something ends that may take so long.
+pub(crate) fn deadline(timeout: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(timeout)
+        .unwrap_or_else(|| now + Duration::from_secs(365 * 24 * 3600))
+}

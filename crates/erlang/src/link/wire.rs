@@ -1,0 +1,307 @@
+//! A socket, with TLS or without, that is read and written as if it blocked, until a deadline: what the
+//! handshakes of `erl_dist` run on. Once they are over the I/O thread takes it.
+
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures_io::{AsyncRead, AsyncWrite};
+use mio::{Events, Token};
+use transport::tls::{CIPHER_BYTES, Connector, TlsError};
+use transport::{ClientSocket, Output, Received, SocketError, SocketOptions};
+
+pub(super) const SOCKET: Token = Token(0);
+pub(super) const WAKE: Token = Token(1);
+
+/// Bytes that wait to be written.
+#[derive(Default)]
+pub(super) struct Outgoing {
+    bytes: Vec<u8>,
+    head: usize,
+}
+
+impl Outgoing {
+    /// Takes bytes over, and leaves `bytes` empty.
+    pub(super) fn append(&mut self, bytes: &mut Vec<u8>) {
+        if self.pending().is_empty() {
+            self.bytes.clear();
+            self.head = 0;
+            std::mem::swap(&mut self.bytes, bytes);
+        } else {
+            self.bytes.append(bytes);
+        }
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+}
+
+impl Output for Outgoing {
+    fn pending(&self) -> &[u8] {
+        self.bytes.get(self.head..).unwrap_or_default()
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.head += bytes;
+        if self.head >= self.bytes.len() {
+            self.bytes.clear();
+            self.head = 0;
+        }
+    }
+}
+
+/// A socket, and what was read and not used.
+pub(crate) struct Wire {
+    pub(super) poll: mio::Poll,
+    pub(super) events: Events,
+    pub(super) socket: ClientSocket,
+    pub(super) cipher: Vec<u8>,
+    pub(super) plain: Vec<u8>,
+    pub(super) outgoing: Outgoing,
+    /// The part of `plain` that was read and not used.
+    unused: (usize, usize),
+    deadline: Instant,
+    heard: Arc<AtomicU64>,
+}
+
+/// The addresses of a host, looked up by a thread of its own, as the system's look-up knows no time-out.
+///
+/// # Errors
+/// There is none, or the deadline.
+pub(crate) fn resolve(host: &str, port: u16, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
+    let (sender, receiver) = mpsc::channel();
+    let (host, left) = (
+        host.to_owned(),
+        deadline.saturating_duration_since(Instant::now()),
+    );
+    thread::Builder::new()
+        .name("bellows-resolve".into())
+        .spawn(move || {
+            let found = (host.as_str(), port)
+                .to_socket_addrs()
+                .map(Iterator::collect);
+            // Nobody waits any more after the deadline.
+            let _ = sender.send(found);
+        })?;
+    let found: Vec<SocketAddr> = receiver.recv_timeout(left).map_err(|_| timed_out())??;
+    if found.is_empty() {
+        return Err(io::Error::other("no address is known"));
+    }
+    Ok(found)
+}
+
+impl Wire {
+    /// Connects to the first of the addresses that answers.
+    ///
+    /// # Errors
+    /// Why the last one does not.
+    pub(crate) fn connect(
+        addresses: &[SocketAddr],
+        tls: Option<&Connector>,
+        deadline: Instant,
+    ) -> Result<Self, SocketError> {
+        let mut last = SocketError::Io(io::Error::other("there is no address"));
+        for (i, address) in addresses.iter().enumerate() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let others = u32::try_from(addresses.len() - i).unwrap_or(1);
+            let until = Instant::now() + left / others;
+            match Self::connect_to(*address, tls, until) {
+                Ok(mut wire) => {
+                    wire.deadline = deadline;
+                    return Ok(wire);
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn connect_to(
+        address: SocketAddr,
+        tls: Option<&Connector>,
+        until: Instant,
+    ) -> Result<Self, SocketError> {
+        let poll = mio::Poll::new()?;
+        let socket = ClientSocket::connect(address, None, tls, poll.registry(), SOCKET)?;
+        let mut wire = Self {
+            poll,
+            events: Events::with_capacity(16),
+            socket,
+            cipher: Vec::new(),
+            plain: vec![0; CIPHER_BYTES],
+            outgoing: Outgoing::default(),
+            unused: (0, 0),
+            deadline: until,
+            heard: Arc::default(),
+        };
+        while !wire.socket.finish_connecting(SocketOptions::default())? {
+            wire.wait()?;
+        }
+        while wire.socket.is_being_secured() {
+            wire.secure()?;
+        }
+        Ok(wire)
+    }
+
+    /// A step of TLS' handshake.
+    fn secure(&mut self) -> Result<(), SocketError> {
+        self.socket.flush(&mut self.outgoing)?;
+        if self.socket.is_readable() {
+            return match self.socket.read(&mut self.cipher, &mut self.plain) {
+                Ok(Received::Bytes(count)) => {
+                    self.unused = (0, count);
+                    Ok(())
+                }
+                Ok(Received::Nothing) => Ok(()),
+                Ok(Received::End) => Err(TlsError::Unfinished("the end came first".into()).into()),
+                Err(error) => {
+                    // The alert that says why; the connection is of no more use.
+                    let _ = self.socket.flush(&mut self.outgoing);
+                    Err(error)
+                }
+            };
+        }
+        match self.wait() {
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                Err(TlsError::Unfinished("nothing came in time".into()).into())
+            }
+            waited => Ok(waited?),
+        }
+    }
+
+    /// Waits for the socket, until the deadline.
+    fn wait(&mut self) -> io::Result<()> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(timed_out());
+        }
+        self.poll_once(Some(left))
+    }
+
+    /// Waits for the socket or the waker.
+    pub(super) fn poll_once(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        match self.poll.poll(&mut self.events, timeout) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+        for event in &self.events {
+            if event.token() == SOCKET {
+                self.socket.notice(event);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads once; what came is in [`Wire::unused`].
+    pub(super) fn fill(&mut self) -> Result<Received, SocketError> {
+        let received = self.socket.read(&mut self.cipher, &mut self.plain)?;
+        if let Received::Bytes(count) = received {
+            self.heard.fetch_add(count as u64, Ordering::Relaxed);
+            self.unused = (0, count);
+        }
+        Ok(received)
+    }
+
+    /// What was read and not used.
+    pub(super) fn unused(&self) -> &[u8] {
+        let (start, end) = self.unused;
+        self.plain.get(start..end).unwrap_or_default()
+    }
+
+    /// All of it is used.
+    pub(super) const fn use_all(&mut self) {
+        self.unused = (0, 0);
+    }
+
+    /// Counts the bytes that came, for those who want to know how far a handshake got.
+    pub(super) fn heard(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.heard)
+    }
+
+    fn read_some(&mut self, buffer: &mut [u8]) -> Result<usize, SocketError> {
+        loop {
+            let unused = self.unused();
+            if !unused.is_empty() {
+                let count = unused.len().min(buffer.len());
+                let (from, to) = (unused.get(..count), buffer.get_mut(..count));
+                if let (Some(from), Some(to)) = (from, to) {
+                    to.copy_from_slice(from);
+                }
+                self.unused.0 += count;
+                return Ok(count);
+            }
+            if !self.socket.is_readable() {
+                self.wait()?;
+                continue;
+            }
+            if self.fill()? == Received::End {
+                return Ok(0);
+            }
+        }
+    }
+
+    fn flush_all(&mut self) -> Result<(), SocketError> {
+        loop {
+            self.socket.flush(&mut self.outgoing)?;
+            if self.outgoing.pending().is_empty() && self.socket.unsent() == 0 {
+                return Ok(());
+            }
+            self.wait()?;
+        }
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(self.get_mut().read_some(buffer).map_err(as_io))
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.get_mut().outgoing.push(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.get_mut().flush_all().map_err(as_io))
+    }
+
+    fn poll_close(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(context)
+    }
+}
+
+/// Runs what only waits for a [`Wire`], which blocks instead.
+pub(crate) fn run<T>(work: impl Future<Output = T>) -> io::Result<T> {
+    match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => Ok(done),
+        Poll::Pending => Err(io::Error::other("a handshake waits for something else")),
+    }
+}
+
+fn as_io(error: SocketError) -> io::Error {
+    match error {
+        SocketError::Io(error) => error,
+        SocketError::Tls(error) => io::Error::other(error.to_string()),
+    }
+}
+
+fn timed_out() -> io::Error {
+    io::Error::new(ErrorKind::TimedOut, "nothing came in time")
+}

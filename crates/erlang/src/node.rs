@@ -1,0 +1,192 @@
+//! A node that functions are called on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use erl_dist::message::Message;
+use erl_dist::term::{Atom, Term};
+use transport::tls::ClientTls;
+
+use crate::cookie::Cookie;
+use crate::error::Error;
+use crate::link::{Link, deadline};
+use crate::mailbox::Mailbox;
+use crate::name::NodeName;
+use crate::term::{as_atom, as_text, as_tuple, atom, list, show, tuple};
+
+/// Bytes of an exception's reason that are shown.
+const REASON_BYTES: usize = 400;
+
+/// How a node is reached.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// Its name.
+    pub node: NodeName,
+    /// The secret that it shares.
+    pub cookie: Cookie,
+    /// Host and port of its distribution; EPMD of the node's host knows the port otherwise.
+    pub address: Option<(String, u16)>,
+    /// The port of EPMD.
+    pub epmd_port: u16,
+    /// How the connection is secured; `None` for plain TCP.
+    pub tls: Option<ClientTls>,
+    /// How long connecting may take, and each call.
+    pub timeout: Duration,
+}
+
+impl ConnectOptions {
+    /// EPMD's usual port.
+    pub const EPMD_PORT: u16 = 4369;
+
+    /// A node that EPMD knows, on plain TCP, with 10 seconds for each step.
+    #[must_use]
+    pub const fn new(node: NodeName, cookie: Cookie) -> Self {
+        Self {
+            node,
+            cookie,
+            address: None,
+            epmd_port: Self::EPMD_PORT,
+            tls: None,
+            timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A connection to a node, which lives as long as one of its clones or a [`Mailbox`]. We are hidden there.
+#[derive(Clone, Debug)]
+pub struct Node {
+    link: Arc<Link>,
+    release: u32,
+    timeout: Duration,
+}
+
+impl Node {
+    /// Connects.
+    ///
+    /// # Errors
+    /// The node is not found, is not reached or does not let us in.
+    pub fn connect(options: &ConnectOptions) -> Result<Self, Error> {
+        let mut node = Self {
+            link: Arc::new(Link::open(options)?),
+            release: 0,
+            timeout: options.timeout,
+        };
+        let release = node.call("erlang", "system_info", vec![atom("otp_release")])?;
+        node.release = as_text(&release)
+            .and_then(|text| text.parse().ok())
+            .ok_or_else(|| Error::Handshake {
+                node: options.node.clone(),
+                what: format!("its release is {}", show(&release, REASON_BYTES)),
+            })?;
+        Ok(node)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &NodeName {
+        &self.link.shared.node
+    }
+
+    /// The name that it knows us by.
+    #[must_use]
+    pub fn local_name(&self) -> &str {
+        self.link.shared.local_name()
+    }
+
+    /// The release of its Erlang/OTP, such as 25.
+    #[must_use]
+    pub const fn release(&self) -> u32 {
+        self.release
+    }
+
+    /// Calls a function, as `rpc:call` does, and waits for its result.
+    ///
+    /// # Errors
+    /// The function fails, the node does not answer in time, or the connection is no more.
+    pub fn call(&self, module: &str, function: &str, arguments: Vec<Term>) -> Result<Term, Error> {
+        self.call_within(self.timeout, module, function, arguments)
+    }
+
+    /// The same with another time-out. A function that takes longer goes on on the node.
+    ///
+    /// # Errors
+    /// As [`Node::call`].
+    pub fn call_within(
+        &self,
+        timeout: Duration,
+        module: &str,
+        function: &str,
+        arguments: Vec<Term>,
+    ) -> Result<Term, Error> {
+        let name = format!("{module}:{function}/{}", arguments.len());
+        let shared = &self.link.shared;
+        let mailbox = self.mailbox();
+        let reference = Term::from(shared.reference());
+        let request = tuple([
+            atom("$gen_call"),
+            tuple([mailbox.pid(), reference.clone()]),
+            tuple([
+                atom("call"),
+                atom(module),
+                atom(function),
+                list(arguments),
+                // What the function prints is the node's own business.
+                atom("user"),
+            ]),
+        ]);
+        let until = deadline(timeout);
+        shared.send(Message::reg_send(
+            mailbox.raw_pid(),
+            Atom::from("rex"),
+            request,
+        ))?;
+        loop {
+            let left = until.saturating_duration_since(std::time::Instant::now());
+            let Some(mut answer) = mailbox.receive(left).map_err(|error| asked(error, &name))?
+            else {
+                return Err(Error::Timeout {
+                    node: self.name().clone(),
+                    what: name,
+                    after: timeout,
+                });
+            };
+            if let Term::Tuple(answer) = &mut answer
+                && let [to, result] = answer.elements.as_mut_slice()
+                && *to == reference
+            {
+                let result = std::mem::replace(result, atom("taken"));
+                return self.result(name, result);
+            }
+        }
+    }
+
+    /// Tells a result from a failure.
+    fn result(&self, call: String, result: Term) -> Result<Term, Error> {
+        match as_tuple(&result) {
+            Some([word, reason]) if as_atom(word) == Some("badrpc") => Err(Error::Exception {
+                node: self.name().clone(),
+                call,
+                reason: show(reason, REASON_BYTES),
+            }),
+            _ => Ok(result),
+        }
+    }
+
+    /// A process of ours.
+    #[must_use]
+    pub fn mailbox(&self) -> Mailbox {
+        Mailbox::new(Arc::clone(&self.link))
+    }
+}
+
+/// The failure with what was asked.
+fn asked(error: Error, name: &str) -> Error {
+    match error {
+        Error::Term { node, source, .. } => Error::Term {
+            node,
+            what: format!("the result of {name}"),
+            source,
+        },
+        other => other,
+    }
+}

@@ -1,0 +1,87 @@
+//! An Erlang node of our own, on loopback, with its own EPMD-free port.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use erlang::{ConnectOptions, Cookie, Node, NodeName};
+
+/// The secret of all nodes of these tests.
+pub(crate) const COOKIE: &str = "cookie-of-the-tests";
+
+static NODES: AtomicU32 = AtomicU32::new(0);
+
+/// A node, which ends when it is dropped.
+pub(crate) struct Beam {
+    child: Child,
+    pub(crate) name: NodeName,
+    pub(crate) port: u16,
+}
+
+impl Beam {
+    /// A node without EPMD.
+    pub(crate) fn start(home: &Path) -> Self {
+        Self::start_with(home, &[])
+    }
+
+    /// The same with further arguments.
+    pub(crate) fn start_with(home: &Path, more: &[&str]) -> Self {
+        // Somebody else may take the port in between; the node fails then, and says so.
+        let port = {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            listener.local_addr().expect("its address").port()
+        };
+        let number = NODES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("t{}x{number}@127.0.0.1", std::process::id());
+        let mut child = Command::new("erl")
+            .args(["-noshell", "-name", &name, "-setcookie", COOKIE])
+            .args(["-start_epmd", "false", "-erl_epmd_port", &port.to_string()])
+            .args(["-kernel", "inet_dist_use_interface", "{127,0,0,1}"])
+            .args(more)
+            .args(["-eval", "io:put_chars(\"up\\n\"), io:get_line(''), halt()."])
+            .env("HOME", home)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("erl");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("its output");
+        let mut lines = BufReader::new(stdout);
+        while !line.starts_with("up") {
+            line.clear();
+            let read = lines.read_line(&mut line).expect("its output");
+            assert!(read > 0, "the node did not come up");
+        }
+        Self {
+            child,
+            name: name.parse().expect("a name"),
+            port,
+        }
+    }
+
+    pub(crate) fn options(&self) -> ConnectOptions {
+        let mut options =
+            ConnectOptions::new(self.name.clone(), Cookie::new(COOKIE).expect("a cookie"));
+        options.address = Some(("127.0.0.1".into(), self.port));
+        options.timeout = Duration::from_secs(20);
+        options
+    }
+
+    pub(crate) fn connect(&self) -> Node {
+        Node::connect(&self.options()).expect("connected")
+    }
+
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Beam {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
