@@ -10,19 +10,26 @@
 //!       ^------ mailboxes <-- check, decode <-- frames <----------'
 //! ```
 
+mod budget;
 mod cookie;
 mod epmd;
 mod error;
+pub mod helper;
 mod link;
 mod mailbox;
 mod name;
 mod node;
+mod pattern;
 pub mod term;
+pub mod trace;
 
+pub use budget::{Budget, Ended};
 pub use cookie::Cookie;
 pub use error::Error;
 pub use link::Frame;
 pub use mailbox::Mailbox;
 pub use name::NodeName;
+pub use helper::Helper;
 pub use node::{ConnectOptions, Node};
+pub use pattern::{FunctionPattern, ProcessFilter};
 pub use transport::tls::{ClientTls as TlsOptions, Identity};

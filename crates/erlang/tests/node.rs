@@ -165,10 +165,8 @@ fn a_lost_node_is_noticed(node: &Node, beam: &mut Beam) {
     }
     let mut other = beam.options();
     other.node = "somebody@127.0.0.1".parse().expect("a name");
-    assert!(matches!(
-        Node::connect(&other),
-        Err(Error::OtherNode { .. })
-    ));
+    let found = Node::connect(&other);
+    assert!(matches!(found, Err(Error::OtherNode { .. })), "{found:?}");
     let mailbox = node.mailbox();
     beam.kill();
     let lost = mailbox.receive(Duration::from_secs(20));

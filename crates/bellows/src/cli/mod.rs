@@ -13,6 +13,7 @@ mod complete;
 mod connect;
 mod diff;
 mod doctor;
+mod erlang;
 mod find;
 mod flame;
 mod fold;
@@ -85,6 +86,8 @@ pub(crate) enum Command {
     Scrape(scrape::ScrapeArgs),
     /// Send HTTP requests at fixed times, and measure their latency
     Probe(probe::ProbeArgs),
+    /// Look inside an Erlang node, where nothing is installed and nothing is left
+    Erlang(erlang::ErlangArgs),
     /// Artemis' performance tools, by their own command lines
     Artemis(artemis::ArtemisArgs),
     /// Send and receive as PerfTest does: its command line, its output
@@ -132,6 +135,7 @@ impl Command {
             Self::Churn(args) => args.execute(),
             Self::Scrape(args) => args.execute(),
             Self::Probe(args) => args.execute(),
+            Self::Erlang(args) => args.execute(),
             Self::Artemis(args) => args.execute(),
             Self::PerfTest(args) => args.execute(),
             Self::Record(args) => args.execute(),

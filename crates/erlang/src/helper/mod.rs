@@ -8,9 +8,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use measure::Problem;
+
 use crate::error::Error;
-use crate::node::{Mailbox, Node};
-use crate::term::{Term, as_atom, as_tuple, atom, binary, charlist, int, list, tuple};
+use crate::mailbox::Mailbox;
+use crate::node::Node;
+use crate::term::{
+    Binary, Term, as_atom, as_text, as_tuple, atom, charlist, int, list, show, tuple,
+};
 
 /// The hash that stands in the modules' names, and each module's name without prefix with its code.
 const MODULES: (&str, &[(&str, &[u8])]) = include!("beam/list.rs");
@@ -86,7 +91,7 @@ impl Helper {
         let renewal = thread::Builder::new()
             .name("erlang lease".to_owned())
             .spawn(move || renewed.renew(every))
-            .map_err(Error::thread)?;
+            .map_err(no_thread)?;
         Ok(Self {
             shared,
             renewal: Some(renewal),
@@ -129,7 +134,7 @@ impl Helper {
         let reply = self.call("bellows_keeper", "run", arguments)?;
         match as_tuple(&reply) {
             Some([ok, pid]) if as_atom(ok) == Some("ok") => Ok(Worker { pid: pid.clone() }),
-            _ => Err(Error::lease_lost()),
+            _ => Err(lease_lost(self.node())),
         }
     }
 
@@ -141,13 +146,18 @@ impl Helper {
         timeout: Duration,
     ) -> Result<Answer, Error> {
         let ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
-        let arguments = vec![worker.pid.clone(), request, int(ms)];
+        let arguments = vec![
+            self.shared.owner.clone(),
+            worker.pid.clone(),
+            request,
+            int(ms),
+        ];
         let whole = timeout + Duration::from_secs(10);
         let reply = self.call_within(whole, "bellows_keeper", "ask", arguments)?;
         match as_tuple(&reply) {
             Some([ok, reply]) if as_atom(ok) == Some("ok") => Ok(Answer::Reply(reply.clone())),
             Some([_, reason]) => Ok(Answer::Failed(
-                crate::term::as_text(reason).unwrap_or_default(),
+                as_text(reason).unwrap_or_default(),
             )),
             _ if as_atom(&reply) == Some("silent") => Ok(Answer::Silent),
             _ => Ok(Answer::Ended),
@@ -226,7 +236,11 @@ impl Shared {
                 return Ok(());
             }
             if Instant::now() >= until {
-                return Err(Error::not_clean(&keeper));
+                return Err(Error::Timeout {
+                    node: self.node.name().clone(),
+                    what: format!("to remove the module {keeper}"),
+                    after: SETTLE,
+                });
             }
             thread::sleep(PAUSE);
         }
@@ -249,13 +263,13 @@ fn join(node: &Node, client: &Term, lease: Duration) -> Result<Term, Error> {
         let failed = match reply {
             Ok(reply) => match as_tuple(&reply) {
                 Some([ok, owner]) if as_atom(ok) == Some("ok") => return Ok(owner.clone()),
-                Some(_) => Some(Error::not_loaded(&reply)),
+                Some(_) => Some(not_loaded(node, &reply)),
                 None => None,
             },
             Err(error) => Some(error),
         };
         if Instant::now() >= until {
-            return Err(failed.unwrap_or_else(Error::lease_lost));
+            return Err(failed.unwrap_or_else(|| lease_lost(node)));
         }
         thread::sleep(PAUSE);
     }
@@ -264,31 +278,54 @@ fn join(node: &Node, client: &Term, lease: Duration) -> Result<Term, Error> {
 /// Has the node evaluate `load.erl`; what that replied.
 fn load(node: &Node, keeper: &str, client: &Term, lease: &Term) -> Result<Term, Error> {
     let scanned = node.call("erl_scan", "string", vec![charlist(LOAD)])?;
-    let tokens = second(&scanned)?;
+    let tokens = second(node, &scanned)?;
     let parsed = node.call("erl_parse", "parse_exprs", vec![tokens])?;
-    let forms = second(&parsed)?;
+    let forms = second(node, &parsed)?;
     let modules = MODULES.1.iter().map(|(name, code)| {
         let name = module_name(name);
         let file = charlist(&format!("{name}.erl"));
-        tuple(vec![atom(&name), file, binary(code)])
+        tuple(vec![atom(&name), file, Term::from(Binary::from(code.to_vec()))])
     });
     let bindings = vec![
         tuple(vec![atom("Client"), client.clone()]),
         tuple(vec![atom("Keeper"), atom(keeper)]),
         tuple(vec![atom("Lease"), lease.clone()]),
-        tuple(vec![atom("Modules"), list(modules.collect())]),
+        tuple(vec![atom("Modules"), list(modules)]),
     ];
     let arguments = vec![forms, list(bindings)];
     let evaluated = node.call_within(SETTLE * 2, "erl_eval", "exprs", arguments)?;
-    second(&evaluated)
+    second(node, &evaluated)
 }
 
 /// The second element of a tuple such as `{ok, …}`.
-fn second(term: &Term) -> Result<Term, Error> {
+fn second(node: &Node, term: &Term) -> Result<Term, Error> {
     match as_tuple(term) {
         Some([first, second, ..]) if matches!(as_atom(first), Some("ok" | "value")) => {
             Ok(second.clone())
         }
-        _ => Err(Error::not_loaded(term)),
+        _ => Err(not_loaded(node, term)),
     }
+}
+
+fn lease_lost(node: &Node) -> Error {
+    Error::Lost {
+        node: node.name().clone(),
+        what: "it heard nothing from us for too long, and has undone what was done for us".into(),
+    }
+}
+
+fn not_loaded(node: &Node, reply: &Term) -> Error {
+    Error::Exception {
+        node: node.name().clone(),
+        call: "loading the helper's modules".into(),
+        reason: show(reply, 400),
+    }
+}
+
+fn no_thread(error: std::io::Error) -> Error {
+    Error::Options(Problem::new(
+        "cannot start a thread",
+        error,
+        "check the limit of processes (ulimit -u)",
+    ))
 }

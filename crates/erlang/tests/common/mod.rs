@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -17,6 +17,8 @@ static NODES: AtomicU32 = AtomicU32::new(0);
 /// A node, which ends when it is dropped.
 pub(crate) struct Beam {
     child: Child,
+    /// Stays open: a node that cannot print any more ends.
+    _printed: BufReader<ChildStdout>,
     pub(crate) name: NodeName,
     pub(crate) port: u16,
 }
@@ -57,6 +59,7 @@ impl Beam {
         }
         Self {
             child,
+            _printed: lines,
             name: name.parse().expect("a name"),
             port,
         }

@@ -23,14 +23,14 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     (
         "session",
         &[
-            "archive", "broker", "compare", "linux", "load", "measure", "profile", "wire",
+            "archive", "broker", "compare", "erlang", "linux", "load", "measure", "profile", "wire",
         ],
     ),
     ("report", &["archive", "compare", "measure"]),
     (
         "bellows",
         &[
-            "archive", "broker", "load", "measure", "profile", "report", "session",
+            "archive", "broker", "erlang", "load", "measure", "profile", "report", "session",
         ],
     ),
 ];

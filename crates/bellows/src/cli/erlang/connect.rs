@@ -1,0 +1,137 @@
+//! The node that is looked into, and how it is reached.
+
+use std::path::PathBuf;
+
+use clap::{Args, value_parser};
+use erlang::{ConnectOptions, Cookie, Identity, Node, NodeName, TlsOptions};
+use measure::{Length, Nanos, Problem, Refused};
+
+use crate::failure::Failure;
+use crate::prompt;
+
+/// Holds the cookie.
+const COOKIE_VARIABLE: &str = "BELLOWS_ERLANG_COOKIE";
+/// Nothing answers faster for sure.
+const SHORTEST: Length = Length(Nanos::from_millis(10));
+
+/// The node, and how it is reached.
+#[derive(Clone, Debug, Args)]
+pub(super) struct NodeArgs {
+    /// The node, as NAME@HOST
+    #[arg(value_name = "NODE")]
+    node: NodeName,
+    /// File that holds the node's cookie [default: the variable BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie, or
+    /// RabbitMQ's]
+    #[arg(long, value_name = "FILE", help_heading = "Connection")]
+    cookie_file: Option<PathBuf>,
+    /// Host to connect to, instead of the one in the node's name
+    #[arg(
+        long,
+        value_name = "HOST",
+        requires = "port",
+        help_heading = "Connection"
+    )]
+    host: Option<String>,
+    /// The node's distribution port, without asking EPMD
+    #[arg(long, value_name = "PORT", value_parser = value_parser!(u16).range(1..), help_heading = "Connection")]
+    port: Option<u16>,
+    /// Port of EPMD, which knows the node's
+    #[arg(long, value_name = "PORT", env = "ERL_EPMD_PORT", default_value_t = ConnectOptions::EPMD_PORT,
+          value_parser = value_parser!(u16).range(1..), help_heading = "Connection")]
+    epmd_port: u16,
+    /// Longest wait for the connection, and for an answer, in seconds (or 500ms)
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "10",
+        help_heading = "Connection"
+    )]
+    timeout: Length,
+    /// The node's distribution uses TLS (-proto_dist inet_tls)
+    #[arg(long, help_heading = "Connection")]
+    tls: bool,
+    /// PEM file with the authorities to trust, instead of the machine's
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "BELLOWS_CA",
+        help_heading = "Connection"
+    )]
+    ca: Option<PathBuf>,
+    /// PEM file with the client's certificate
+    #[arg(long, value_name = "FILE", requires_all = ["key", "tls"], help_heading = "Connection")]
+    cert: Option<PathBuf>,
+    /// PEM file with the key of --cert
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "cert",
+        help_heading = "Connection"
+    )]
+    key: Option<PathBuf>,
+    /// Name that the node's certificate is for, instead of the host in its name
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "tls",
+        help_heading = "Connection"
+    )]
+    sni: Option<String>,
+    /// Accept any certificate
+    #[arg(long, requires = "tls", help_heading = "Connection")]
+    insecure: bool,
+}
+
+impl NodeArgs {
+    /// Connects to the node.
+    pub(super) fn connect(&self) -> Result<Node, Failure> {
+        let options = self.options()?;
+        let node = Node::connect(&options).map_err(|error| Failure::Failed(error.problem()))?;
+        Ok(node)
+    }
+
+    /// What was meant; asks for the cookie where none is found.
+    pub(super) fn options(&self) -> Result<ConnectOptions, Failure> {
+        if self.timeout < SHORTEST {
+            let cause = format!("--timeout {} is too short", self.timeout);
+            return Err(Failure::usage(cause, format!("give at least {SHORTEST}")));
+        }
+        let identity = self.cert.clone().zip(self.key.clone());
+        let tls = TlsOptions {
+            ca: self.ca.clone(),
+            identity: identity.map(|(certificate, key)| Identity { certificate, key }),
+            server_name: self.sni.clone(),
+            insecure: self.insecure,
+        };
+        let host = self.host.as_deref().unwrap_or_else(|| self.node.host());
+        Ok(ConnectOptions {
+            node: self.node.clone(),
+            cookie: self.cookie()?,
+            address: self.port.map(|port| (host.to_owned(), port)),
+            epmd_port: self.epmd_port,
+            tls: self.tls.then_some(tls),
+            timeout: std::time::Duration::from_nanos(self.timeout.0.0),
+        })
+    }
+
+    fn cookie(&self) -> Result<Cookie, Failure> {
+        if let Some(path) = &self.cookie_file {
+            return Ok(Cookie::read(path)?);
+        }
+        let refused = |refused: Refused| Problem::new(refused.what, "", refused.help);
+        if let Some(text) = std::env::var(COOKIE_VARIABLE)
+            .ok()
+            .filter(|it| !it.is_empty())
+        {
+            return Ok(Cookie::new(&text).map_err(refused)?);
+        }
+        let missing = match Cookie::find() {
+            Ok(cookie) => return Ok(cookie),
+            Err(missing) => missing,
+        };
+        match prompt::secret(&format!("cookie of {}: ", self.node))? {
+            Some(typed) => Ok(Cookie::new(&typed).map_err(refused)?),
+            None => Err(missing.into()),
+        }
+    }
+}
