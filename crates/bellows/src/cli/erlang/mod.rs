@@ -1,7 +1,10 @@
 //! `erlang`: a look inside an Erlang node, of which nothing is left there.
 
+mod budget;
+mod calls;
 mod connect;
 mod info;
+mod trace;
 
 use clap::{Args, Subcommand};
 
@@ -10,6 +13,8 @@ use crate::failure::{Done, Failure};
 const EXAMPLES: &str = "\
 Examples:
   bellows erlang info rabbit@localhost
+  bellows erlang trace rabbit@localhost rabbit_mgmt_wm_queues:to_json/2 --limit 1 --for 60
+  bellows erlang calls rabbit@localhost exometer_slide rabbit_mgmt_db --for 5s
 
 The cookie is read from --cookie-file, BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie or RabbitMQ's own
 file, or asked for. `bellows help erlang-nodes` tells more.";
@@ -26,6 +31,12 @@ pub(crate) struct ErlangArgs {
 enum Action {
     /// Show a node's release, age, memory and applications: whether it can be reached
     Info(info::InfoArgs),
+    /// Show calls of functions as they come: who calls, with what, and how long they take
+    Trace(trace::TraceArgs),
+    /// Count calls and time of functions, and show who calls whom
+    Calls(calls::CallsArgs),
+    /// Count the words that functions allocate (Erlang/OTP 26 and later)
+    Memory(calls::MemoryArgs),
 }
 
 impl ErlangArgs {
@@ -33,6 +44,9 @@ impl ErlangArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         match self.action {
             Action::Info(args) => args.execute(),
+            Action::Trace(args) => args.execute(),
+            Action::Calls(args) => args.execute(),
+            Action::Memory(args) => args.execute(),
         }
     }
 }
