@@ -1,7 +1,11 @@
 //! `erlang`: a look inside an Erlang node, of which nothing is left there.
 
+mod alloc;
 mod connect;
+mod every;
 mod info;
+mod queues;
+mod top;
 
 use clap::{Args, Subcommand};
 
@@ -10,6 +14,9 @@ use crate::failure::{Done, Failure};
 const EXAMPLES: &str = "\
 Examples:
   bellows erlang info rabbit@localhost
+  bellows erlang top rabbit@localhost
+  bellows erlang alloc rabbit@localhost
+  bellows erlang queues rabbit@localhost --every 2s
 
 The cookie is read from --cookie-file, BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie or RabbitMQ's own
 file, or asked for. `bellows help erlang-nodes` tells more.";
@@ -26,6 +33,12 @@ pub(crate) struct ErlangArgs {
 enum Action {
     /// Show a node's release, age, memory and applications: whether it can be reached
     Info(info::InfoArgs),
+    /// Show processes, schedulers, memory and flow control, live or for scripts
+    Top(top::ErlangTopArgs),
+    /// Show allocators, memory from the VM's side and from the machine's, and what threads do
+    Alloc(alloc::AllocArgs),
+    /// Show counts of queues from the node's own tables, or serve them
+    Queues(queues::QueuesArgs),
 }
 
 impl ErlangArgs {
@@ -33,6 +46,9 @@ impl ErlangArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         match self.action {
             Action::Info(args) => args.execute(),
+            Action::Top(args) => args.execute(),
+            Action::Alloc(args) => args.execute(),
+            Action::Queues(args) => args.execute(),
         }
     }
 }
