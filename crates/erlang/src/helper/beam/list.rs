@@ -1,6 +1,6 @@
 // Written by scripts/helper.
 (
-    "f9a0fd10",
+    "fb4afca7",
     &[
         ("alloc", include_bytes!("alloc.beam")),
         ("calls", include_bytes!("calls.beam")),
