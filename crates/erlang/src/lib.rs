@@ -12,6 +12,7 @@
 
 pub mod alloc;
 mod budget;
+pub mod calls;
 mod cookie;
 mod epmd;
 mod error;

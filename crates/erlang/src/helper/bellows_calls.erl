@@ -4,7 +4,6 @@
 -module(bellows_calls).
 -export([start/2]).
 
--define(BLOCKS, 4).
 %% Length of a block without counters, as a part of one with them, and its least (ms).
 -define(PAUSE_PART, 4).
 -define(PAUSE_LEAST, 100).
@@ -17,7 +16,8 @@
 -define(MOST_PROCESSES, 100).
 -define(MOST_FUNCTIONS, 5000).
 
-%% Options: counter (call_time, or call_memory from OTP 26 on), patterns, processes (see bellows_trace), for_ms, bursts (number of processes to trace shortly), limits.
+%% Options: counter (call_time, or call_memory from OTP 26 on), patterns, processes (see bellows_trace), for_ms, blocks (1: without a look at what
+%% it costs), bursts (number of processes to trace shortly), limits.
 start(Owner, #{patterns := Patterns} = Options) ->
     process_flag(priority, high),
     try
@@ -42,11 +42,12 @@ count(Owner, #{counter := Counter, patterns := Patterns, processes := Processes,
     Session = open(Owner, Tracer),
     erlang:system_flag(scheduler_wall_time, true),
     Guard = bellows_guard:new(Limits, Baseline, Tracer),
-    Block = max(1, maps:get(for_ms, Options) div ?BLOCKS),
+    Blocks = maps:get(blocks, Options),
+    Block = max(1, maps:get(for_ms, Options) div Blocks),
     Pause = max(?PAUSE_LEAST, Block div ?PAUSE_PART),
     flags(Session, Processes, true, [call]),
     {ok, Quiet} = measured(fun () -> timer:sleep(Pause), ok end),
-    {Counted, Costs, Ended} = blocks(?BLOCKS, Session, Counter, Patterns, Block, Pause, Guard, #{}, [{off, Quiet}], ok),
+    {Counted, Costs, Ended} = blocks(Blocks, Session, Counter, Patterns, Block, Pause, Guard, #{}, [{off, Quiet}], ok),
     flags(Session, Processes, false, [call]),
     unlink(Tracer),
     bellows_session:close(Session),

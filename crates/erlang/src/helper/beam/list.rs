@@ -1,6 +1,6 @@
 // Written by scripts/helper.
 (
-    "fb4afca7",
+    "5bccc837",
     &[
         ("alloc", include_bytes!("alloc.beam")),
         ("calls", include_bytes!("calls.beam")),
