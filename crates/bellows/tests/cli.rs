@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use common::{Broker, bellows, folder, run, start};
 
-const COMMANDS: [&str; 24] = [
+const COMMANDS: [&str; 25] = [
     "demo",
     "run",
     "client",
@@ -29,6 +29,7 @@ const COMMANDS: [&str; 24] = [
     "doctor",
     "calibrate",
     "scrape",
+    "erlang",
     "topology",
     "help",
     "completions",

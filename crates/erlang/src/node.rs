@@ -12,10 +12,15 @@ use crate::error::Error;
 use crate::link::{Link, deadline};
 use crate::mailbox::Mailbox;
 use crate::name::NodeName;
-use crate::term::{as_atom, as_text, as_tuple, atom, list, show, tuple};
+use crate::term::{as_atom, as_text, as_tuple, atom, charlist, list, show, text, tuple};
 
 /// Bytes of an exception's reason that are shown.
 const REASON_BYTES: usize = 400;
+
+/// Reads and evaluates `Source`.
+const EVALUATE: &str = "{ok, Tokens, _} = erl_scan:string(unicode:characters_to_list(Source)), \
+                        {ok, Forms} = erl_parse:parse_exprs(Tokens), \
+                        {value, Value, _} = erl_eval:exprs(Forms, []), Value.";
 
 /// How a node is reached.
 #[derive(Clone, Debug)]
@@ -169,6 +174,42 @@ impl Node {
                 reason: show(reason, REASON_BYTES),
             }),
             _ => Ok(result),
+        }
+    }
+
+    /// Evaluates expressions, as a shell does, and returns the last one's value. Sources and what becomes of them
+    /// stay on the node.
+    ///
+    /// # Errors
+    /// As [`Node::call`], also for expressions that cannot be read.
+    pub fn evaluate(&self, timeout: Duration, source: &str) -> Result<Term, Error> {
+        let until = deadline(timeout);
+        let call = |module: &str, function: &str, arguments: Vec<Term>| {
+            let left = until.saturating_duration_since(std::time::Instant::now());
+            self.call_within(left, module, function, arguments)
+        };
+        let tokens = call("erl_scan", "string", vec![charlist(EVALUATE)])?;
+        let tokens = self.second("erl_scan:string/1", tokens)?;
+        let forms = call("erl_parse", "parse_exprs", vec![tokens])?;
+        let forms = self.second("erl_parse:parse_exprs/1", forms)?;
+        let bindings = list([tuple([atom("Source"), text(source)])]);
+        let value = call("erl_eval", "exprs", vec![forms, bindings])?;
+        self.second("erl_eval:exprs/2", value)
+    }
+
+    /// The second element of an answer such as `{ok, Value, …}`.
+    fn second(&self, call: &str, answer: Term) -> Result<Term, Error> {
+        match answer {
+            Term::Tuple(mut it)
+                if it.elements.len() > 1 && as_atom(&it.elements[0]) != Some("error") =>
+            {
+                Ok(it.elements.swap_remove(1))
+            }
+            other => Err(Error::Exception {
+                node: self.name().clone(),
+                call: call.to_owned(),
+                reason: show(&other, REASON_BYTES),
+            }),
         }
     }
 

@@ -14,7 +14,7 @@ use erlang::{Cookie, Error, Node};
 fn a_node_is_asked_and_learns_nothing_but_a_hidden_name() {
     let home = tempfile::tempdir().expect("a folder");
     let mut beam = Beam::start(home.path());
-    let node = beam.connect();
+    let node = Node::connect(&beam.options()).expect("connected");
     assert!(node.release() >= 25, "{}", node.release());
 
     // Whatever is sent comes back.
@@ -92,6 +92,10 @@ fn a_node_is_asked_and_learns_nothing_but_a_hidden_name() {
         }
         other => panic!("{other:?}"),
     }
+    match node.evaluate(Duration::from_secs(20), "A = 1, A = 2.") {
+        Err(Error::Exception { reason, .. }) => assert!(reason.contains("badmatch"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
     let release = node.call("erlang", "system_info", vec![atom("otp_release")]);
     assert_eq!(
         as_text(&release.expect("a release")),
@@ -103,17 +107,8 @@ fn a_node_is_asked_and_learns_nothing_but_a_hidden_name() {
 
 /// Evaluates an expression there.
 fn eval(node: &Node, expression: &str) -> Term {
-    let ok = |term: Term| match erlang::term::as_tuple(&term) {
-        Some([word, rest @ ..]) if as_atom(word) == Some("ok") => rest[0].clone(),
-        _ => panic!("{}", erlang::term::show(&term, 200)),
-    };
-    let call = |module: &str, function: &str, arguments| {
-        node.call(module, function, arguments).expect("a result")
-    };
-    let tokens = ok(call("erl_scan", "string", vec![charlist(expression)]));
-    let parsed = ok(call("erl_parse", "parse_exprs", vec![tokens]));
-    let value = call("erl_eval", "exprs", vec![parsed, list([])]);
-    erlang::term::as_tuple(&value).expect("a value")[1].clone()
+    let value = node.evaluate(Duration::from_secs(20), expression);
+    value.expect("a value")
 }
 
 fn a_mailbox_is_a_process(node: &Node) {

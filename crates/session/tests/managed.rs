@@ -100,7 +100,7 @@ fn assert_nothing_left_soon(parent: &Path, pids: &[u32], uid: u32) {
 }
 
 /// A root directory with its own Erlang, as far as it matters: the programs are copies, the
-/// libraries links. It lacks `erl_call`, which not every installation has.
+/// libraries links.
 fn make_root(root: &Path) {
     let real = Path::new("/usr/lib/erlang");
     let erlang = root.join("usr/lib/erlang");
@@ -113,9 +113,7 @@ fn make_root(root: &Path) {
     for programs in [PathBuf::from("bin"), Path::new(&erts).join("bin")] {
         fs::create_dir_all(erlang.join(&programs)).unwrap();
         for entry in fs::read_dir(real.join(&programs)).unwrap().flatten() {
-            if entry.file_name() != "erl_call" {
-                fs::copy(entry.path(), erlang.join(&programs).join(entry.file_name())).unwrap();
-            }
+            fs::copy(entry.path(), erlang.join(&programs).join(entry.file_name())).unwrap();
         }
     }
     for libraries in ["lib", "releases"] {

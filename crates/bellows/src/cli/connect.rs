@@ -41,6 +41,15 @@ pub(super) struct ConnectArgs {
     /// The broker's process, if its port does not lead to it
     #[arg(long)]
     pid: Option<u32>,
+    /// RabbitMQ's Erlang node, NAME@HOST, to ask for its queues, bindings and processes
+    #[arg(long, value_name = "NODE")]
+    node: Option<erlang::NodeName>,
+    /// That node's distribution port, without asking EPMD
+    #[arg(long, value_name = "PORT", requires = "node", value_parser = clap::value_parser!(u16).range(1..))]
+    node_port: Option<u16>,
+    /// File with that node's cookie [default: the variable BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie, or RabbitMQ's]
+    #[arg(long, value_name = "FILE", requires = "node")]
+    cookie_file: Option<std::path::PathBuf>,
     /// Local addresses to connect from, in turn; each has about 28,000 ports
     #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',')]
     pub(super) source_addresses: Vec<IpAddr>,
@@ -66,6 +75,9 @@ impl ConnectArgs {
     pub(super) fn spec(self) -> Result<BrokerSpec, Failure> {
         self.security.fill(BrokerSpec {
             pid: self.pid,
+            node: self.node.map(|node| node.to_string()),
+            node_port: self.node_port,
+            cookie_file: self.cookie_file,
             ..self.login.spec()
         })
     }

@@ -203,7 +203,6 @@ impl Wire {
     pub(super) fn fill(&mut self) -> Result<Received, SocketError> {
         let received = self.socket.read(&mut self.cipher, &mut self.plain)?;
         if let Received::Bytes(count) = received {
-            self.heard.fetch_add(count as u64, Ordering::Relaxed);
             self.unused = (0, count);
         }
         Ok(received)
@@ -220,7 +219,7 @@ impl Wire {
         self.unused = (0, 0);
     }
 
-    /// Counts the bytes that came, for those who want to know how far a handshake got.
+    /// Counts the bytes that a handshake has read, for those who want to know how far a handshake got.
     pub(super) fn heard(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.heard)
     }
@@ -235,6 +234,7 @@ impl Wire {
                     to.copy_from_slice(from);
                 }
                 self.unused.0 += count;
+                self.heard.fetch_add(count as u64, Ordering::Relaxed);
                 return Ok(count);
             }
             if !self.socket.is_readable() {
@@ -255,6 +255,105 @@ impl Wire {
             }
             self.wait()?;
         }
+    }
+}
+
+/// A [`Wire`] whose handshake has lengths of four bytes, where `erl_dist` reads and writes two: Erlang's own TLS
+/// has packets of one kind only.
+pub(super) struct Widened {
+    pub(super) wire: Wire,
+    written: Vec<u8>,
+    /// The rest of a length of two bytes, and the bytes of the message after it.
+    head: [u8; 2],
+    heads: usize,
+    left: usize,
+}
+
+impl Widened {
+    pub(super) const fn new(wire: Wire) -> Self {
+        Self {
+            wire,
+            written: Vec::new(),
+            head: [0; 2],
+            heads: 0,
+            left: 0,
+        }
+    }
+
+    fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.heads == 0 && self.left == 0 {
+            let mut length = [0; 4];
+            for byte in &mut length {
+                if self
+                    .wire
+                    .read_some(std::slice::from_mut(byte))
+                    .map_err(as_io)?
+                    == 0
+                {
+                    return Ok(0);
+                }
+            }
+            let [0, 0, high, low] = length else {
+                let size = u32::from_be_bytes(length);
+                return Err(io::Error::other(format!(
+                    "a message of the handshake has {size} bytes"
+                )));
+            };
+            self.head = [high, low];
+            self.heads = 2;
+            self.left = usize::from(u16::from_be_bytes(self.head));
+        }
+        if self.heads > 0 {
+            let Some(first) = buffer.first_mut() else {
+                return Ok(0);
+            };
+            *first = self.head[2 - self.heads];
+            self.heads -= 1;
+            return Ok(1);
+        }
+        let most = buffer.len().min(self.left);
+        let read = self
+            .wire
+            .read_some(buffer.get_mut(..most).unwrap_or_default())
+            .map_err(as_io)?;
+        self.left -= read;
+        Ok(read)
+    }
+}
+
+impl AsyncRead for Widened {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(self.get_mut().read_some(buffer))
+    }
+}
+
+impl AsyncWrite for Widened {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.get_mut().written.extend_from_slice(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    /// Each message of a handshake is flushed by itself.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if !this.written.is_empty() {
+            this.wire.outgoing.push(&[0, 0]);
+            this.wire.outgoing.push(&this.written);
+            this.written.clear();
+        }
+        Poll::Ready(this.wire.flush_all().map_err(as_io))
+    }
+
+    fn poll_close(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(context)
     }
 }
 

@@ -1,5 +1,7 @@
 //! An Erlang node of our own, on loopback, with its own EPMD-free port.
 
+#![allow(dead_code, reason = "every test file uses a part of it")]
+
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::Path;

@@ -2,16 +2,23 @@
 
 use std::collections::BTreeSet;
 
+use archive::Topology;
+use archive::profile::ErlangProcess;
+use erlang::{ConnectOptions, Cookie, NodeName};
 use linux::{processes, sockets};
 use load::Endpoint;
-use measure::Problem;
+use measure::{Problem, Refused};
 
 use super::{
     Broker, BrokerError, Fault, Identity, Listener, Processes,
+    rabbitmq::control,
     registration::{Registration, Request},
 };
-use crate::experiment::BrokerKind;
+use crate::experiment::{BrokerKind, BrokerSpec};
 use crate::{Error, oauth2};
+
+/// Holds the cookie of the broker's Erlang node.
+const COOKIE_VARIABLE: &str = "BELLOWS_ERLANG_COOKIE";
 
 pub(super) const REGISTRATION: Registration = Registration {
     start: Some((BrokerKind::Attach, start)),
@@ -31,9 +38,30 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
             ..find_processes(&endpoint, spec.pid)?
         },
         endpoint,
+        node: node(spec)?,
         identity: Identity::default(),
         _renewal: renewal,
     }))
+}
+
+/// How the broker's Erlang node is reached, where one is named.
+fn node(spec: &BrokerSpec) -> Result<Option<ConnectOptions>, Error> {
+    let Some(name) = &spec.node else {
+        return Ok(None);
+    };
+    let refused = |refused: Refused| Problem::new(refused.what, "", refused.help);
+    let name: NodeName = name.parse().map_err(refused)?;
+    let set = std::env::var(COOKIE_VARIABLE).ok();
+    let cookie = match (&spec.cookie_file, set.filter(|it| !it.is_empty())) {
+        (Some(path), _) => Cookie::read(path)?,
+        (None, Some(text)) => Cookie::new(&text).map_err(refused)?,
+        (None, None) => Cookie::find()?,
+    };
+    let host = name.host().to_owned();
+    let mut options = ConnectOptions::new(name, cookie);
+    options.address = spec.node_port.map(|port| (host, port));
+    options.timeout = control::TIMEOUT;
+    Ok(Some(options))
 }
 
 /// Looks who listens on the port, where that is on this machine.
@@ -82,6 +110,8 @@ struct Attached {
     endpoint: Endpoint,
     identity: Identity,
     processes: Processes,
+    /// How its Erlang node is reached, where one is named.
+    node: Option<ConnectOptions>,
     _renewal: Option<oauth2::Renewal>,
 }
 
@@ -104,6 +134,27 @@ impl Broker for Attached {
             _ => Err(BrokerError::Fault(
                 "a broker that bellows did not start cannot be harmed".into(),
             )),
+        }
+    }
+
+    fn has_topology(&self) -> bool {
+        self.node.is_some()
+    }
+
+    fn topology(&self, cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
+        match &self.node {
+            Some(node) => control::ask(node.clone(), control::TOPOLOGY, cancelled),
+            None => Ok(Topology::default()),
+        }
+    }
+
+    fn erlang_processes(
+        &self,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Vec<ErlangProcess>, BrokerError> {
+        match &self.node {
+            Some(node) => control::ask(node.clone(), control::PROCESSES, cancelled),
+            None => Ok(Vec::new()),
         }
     }
 

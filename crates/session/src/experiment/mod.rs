@@ -226,6 +226,15 @@ pub struct BrokerSpec {
     /// `attach`: the broker's process, where it cannot be found by its port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
+    /// `attach`: RabbitMQ's Erlang node, which is asked for its queues, bindings and processes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// `attach`: the port of that node's distribution; EPMD knows it otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_port: Option<u16>,
+    /// `attach`: the file with that node's cookie; absent: `BELLOWS_ERLANG_COOKIE`, or a file at a usual place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cookie_file: Option<PathBuf>,
 }
 
 fn is_false(flag: &bool) -> bool {

@@ -367,7 +367,29 @@ impl BrokerSpec {
             let help = "take its number, or leave it out to find it by its port";
             return Err(wrong("broker.pid", " = 0 is no process", help));
         }
-        Ok(())
+        self.check_node()
+    }
+
+    /// Checks what is said of the Erlang node.
+    fn check_node(&self) -> Result<(), Problem> {
+        let alone = [
+            ("broker.node-port", self.node_port.is_some()),
+            ("broker.cookie-file", self.cookie_file.is_some()),
+        ];
+        match (&self.node, alone.iter().find(|(_, set)| *set)) {
+            (None, Some((key, _))) => {
+                let help = "set broker.node = \"rabbit@localhost\", or leave it out";
+                Err(wrong(key, " has no effect without broker.node", help))
+            }
+            (None, None) => Ok(()),
+            (Some(node), _) => {
+                let parsed = node.parse::<erlang::NodeName>();
+                parsed.map(|_| ()).map_err(|refused| {
+                    Problem::new("broker.node: ".to_owned() + &refused.what, "", refused.help)
+                        .about("broker.node")
+                })
+            }
+        }
     }
 
     /// Checks for keys that another kind of broker would need, which would be silently without effect.
@@ -379,6 +401,9 @@ impl BrokerSpec {
             (Attach, "user", self.user.is_some()),
             (Attach, "password", self.password.is_some()),
             (Attach, "pid", self.pid.is_some()),
+            (Attach, "node", self.node.is_some()),
+            (Attach, "node-port", self.node_port.is_some()),
+            (Attach, "cookie-file", self.cookie_file.is_some()),
             (Artemis, "java-args", !self.java_args.is_empty()),
             (Rabbitmq, "config", !self.config.is_empty()),
             (Rabbitmq, "advanced", self.advanced.is_some()),

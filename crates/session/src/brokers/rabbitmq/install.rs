@@ -37,7 +37,7 @@ const ERLANG_UNDER_ROOT: [&str; 6] = [
 /// An installation.
 #[derive(Debug)]
 pub(super) struct Installation {
-    /// Has `rabbitmq-server` and `rabbitmqctl`.
+    /// Has `rabbitmq-server`.
     pub(super) scripts: PathBuf,
     /// Has a directory per application.
     pub(super) plugins: PathBuf,

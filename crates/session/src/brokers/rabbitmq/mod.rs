@@ -13,7 +13,7 @@
 
 mod broker;
 mod config;
-mod control;
+pub(super) mod control;
 mod install;
 mod node;
 mod reason;

@@ -1,7 +1,9 @@
 //! A disposable RabbitMQ node.
 
 use archive::profile::ErlangProcess;
+use erlang::{ConnectOptions, Cookie, NodeName};
 use load::Endpoint;
+use measure::Refused;
 
 use super::super::{
     BrokerError, Fault,
@@ -137,13 +139,32 @@ impl RabbitMq {
         &self.setup.notes
     }
 
+    /// How its Erlang node is reached: the port of its distribution, which no EPMD knows, and the cookie of its own.
+    ///
+    /// # Errors
+    /// The cookie's file cannot be read.
+    pub fn erlang(&self) -> Result<ConnectOptions, BrokerError> {
+        let unreached = |reason: String| BrokerError::Control {
+            asked_for: "how its Erlang node is reached",
+            reason,
+            timed_out: false,
+        };
+        let name = self.setup.erlang_name();
+        let name: NodeName = name.parse().map_err(|it: Refused| unreached(it.what))?;
+        let cookie = Cookie::read(&self.setup.directory.join(setup::COOKIE))
+            .map_err(|problem| unreached(problem.to_string()))?;
+        let mut options = ConnectOptions::new(name, cookie);
+        options.address = Some(("127.0.0.1".into(), self.setup.control_port));
+        options.timeout = control::TIMEOUT;
+        Ok(options)
+    }
+
     /// Queues, exchanges and bindings. It costs the node some CPU time, so not in a measured phase.
     ///
     /// # Errors
     /// [`BrokerError::Control`], also where the node does not answer within 20 s, or before `cancelled`.
     pub fn topology(&self, cancelled: &dyn Fn() -> bool) -> Result<archive::Topology, BrokerError> {
-        let question = control::TOPOLOGY;
-        control::ask(&self.setup, &self.installation, question, cancelled)
+        control::ask(self.erlang()?, control::TOPOLOGY, cancelled)
     }
 
     /// What its busiest processes do.
@@ -154,8 +175,7 @@ impl RabbitMq {
         &self,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Vec<ErlangProcess>, BrokerError> {
-        let question = control::PROCESSES;
-        control::ask(&self.setup, &self.installation, question, cancelled)
+        control::ask(self.erlang()?, control::PROCESSES, cancelled)
     }
 
     /// Pauses, resumes, kills or restarts the emulator.

@@ -1,4 +1,4 @@
-%% Writes what the node's busiest Erlang processes do to FILE as JSON, in the shape of
+%% What the node's busiest Erlang processes do as JSON, in the shape of
 %% archive::profile::ErlangProcess. No process is asked: what they do stands in tables, and in what each has
 %% noted of itself.
 Longest = 200,
@@ -110,4 +110,4 @@ Processes = [maps:put(id, list_to_binary(pid_to_list(Pid)),
              || Pid <- Pids,
                 [{registered_name, Registered}, {dictionary, Dictionary}, {initial_call, Initial}]
                     <- [process_info(Pid, [registered_name, dictionary, initial_call])]],
-ok = file:write_file(os:getenv("HOME") ++ "/processes.json", rabbit_json:encode(Processes)).
+iolist_to_binary(rabbit_json:encode(Processes)).

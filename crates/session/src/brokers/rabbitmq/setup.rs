@@ -49,6 +49,9 @@ const OWN_SETTINGS: [&str; 5] = [
 /// The plugin behind SASL EXTERNAL.
 const LOGIN_BY_CERTIFICATE: &str = "rabbitmq_auth_mechanism_ssl";
 
+/// Erlang's file with the node's cookie, in its home directory.
+pub(super) const COOKIE: &str = ".erlang.cookie";
+
 /// Directory of programs that the node finds first.
 const STARTERS: &str = "bin";
 
@@ -127,8 +130,8 @@ impl Setup {
     ) -> Result<(), BrokerError> {
         let directory = &self.directory;
         let write = |name: &str, text: &str| workspace.write(name, text.as_bytes());
-        write(".erlang.cookie", &random_hex(20)?)?;
-        let cookie = directory.join(".erlang.cookie");
+        write(COOKIE, &random_hex(20)?)?;
+        let cookie = directory.join(COOKIE);
         // Erlang refuses a cookie file that others can read; its own are read-only.
         fs::set_permissions(&cookie, Permissions::from_mode(0o400))
             .map_err(BrokerError::io("protect", &cookie))?;

@@ -1,5 +1,5 @@
-%% Writes the node's queues, exchanges and bindings to FILE as JSON, in the shape of
-%% archive::Topology. Evaluated inside the node: one call, where rabbitmqctl needs three.
+%% The node's queues, exchanges and bindings as JSON, in the shape of archive::Topology. Evaluated inside the
+%% node: one call, where rabbitmqctl needs three.
 Text = fun (Binary) when is_binary(Binary) ->
                case unicode:characters_to_binary(Binary) of
                    Binary -> Binary;
@@ -52,8 +52,7 @@ end,
 
 Take = fun (Describe, List) -> lists:map(Describe, lists:sublist(List, Kept)) end,
 Omitted = lists:sum([max(0, length(List) - Kept) || List <- [Queues, Exchanges, Bindings]]),
-ok = file:write_file(os:getenv("HOME") ++ "/topology.json",
-                     rabbit_json:encode(#{queues => Take(Queue, Queues),
-                                          exchanges => Take(Exchange, Exchanges),
-                                          bindings => Take(Binding, Bindings),
-                                          omitted => Omitted})).
+iolist_to_binary(rabbit_json:encode(#{queues => Take(Queue, Queues),
+                                      exchanges => Take(Exchange, Exchanges),
+                                      bindings => Take(Binding, Bindings),
+                                      omitted => Omitted})).

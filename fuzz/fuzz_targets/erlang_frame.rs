@@ -1,0 +1,10 @@
+//! What an Erlang node sends: a frame, and a term by itself. Whatever is decoded can be shown and encoded again.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let _ = erlang::Frame::read(data);
+    if let Ok(term) = erlang::term::decode(data) {
+        let _ = erlang::term::show(&term, 1000);
+        let _ = erlang::term::encode(&term, &mut Vec::new());
+    }
+});
