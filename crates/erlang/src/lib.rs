@@ -10,18 +10,22 @@
 //!       ^------ mailboxes <-- check, decode <-- frames <----------'
 //! ```
 
+pub mod alloc;
 mod budget;
 pub mod calls;
 mod cookie;
 mod epmd;
 mod error;
+mod fields;
 pub mod helper;
 mod link;
 mod mailbox;
 mod name;
 mod node;
 mod pattern;
+pub mod queues;
 pub mod term;
+pub mod top;
 pub mod trace;
 
 pub use budget::{Budget, Ended};

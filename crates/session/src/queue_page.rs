@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use erlang::{Helper, QueueCounts, QueueRequest, read_queues, write_open_metrics};
+use erlang::queues::{QueueCounts, QueueRequest, read_queues, write_open_metrics};
+use erlang::{Error, Helper};
 use serde::Serialize;
 
 use crate::page_server::{Page, serve_pages};
@@ -38,7 +39,7 @@ pub struct QueuePage(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    helper: Helper,
+    node: String,
     request: QueueRequest,
     /// Shortest time from one reading to the next.
     shortest: Duration,
@@ -46,8 +47,10 @@ struct Shared {
 }
 
 /// What was read last.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Held {
+    /// Until the pages are closed.
+    helper: Option<Helper>,
     read: Option<(Instant, Arc<QueueCounts>)>,
     cost: QueuePageCost,
 }
@@ -57,10 +60,14 @@ impl QueuePage {
     #[must_use]
     pub fn new(helper: Helper, request: QueueRequest, shortest: Duration) -> Self {
         Self(Arc::new(Shared {
-            helper,
+            node: helper.node().name().as_str().to_owned(),
             request,
             shortest,
-            held: Mutex::default(),
+            held: Mutex::new(Held {
+                helper: Some(helper),
+                read: None,
+                cost: QueuePageCost::default(),
+            }),
         }))
     }
 
@@ -68,6 +75,15 @@ impl QueuePage {
     #[must_use]
     pub fn cost(&self) -> QueuePageCost {
         self.held().cost
+    }
+
+    /// Reads the node no more, and waits until nothing of bellows is left there.
+    ///
+    /// # Errors
+    /// The node does not answer.
+    pub fn close(&self) -> Result<(), Error> {
+        let helper = self.held().helper.take();
+        helper.map_or(Ok(()), Helper::close)
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -82,7 +98,10 @@ impl QueuePage {
         {
             return Ok(());
         }
-        match read_queues(&self.0.helper, &self.0.request) {
+        let Some(helper) = &held.helper else {
+            return Err("bellows is about to end".to_owned());
+        };
+        match read_queues(helper, &self.0.request) {
             Ok(counts) => {
                 held.cost.reads += 1;
                 held.cost.node_us += counts.node_us;
@@ -145,7 +164,7 @@ impl Page for JsonPage {
             return Err(fmt::Error);
         };
         let queues = Queues {
-            node: self.0.0.helper.node().name().as_str(),
+            node: &self.0.0.node,
             read_ms_ago: ago.as_millis() as u64,
             left_out: counts.left_out(),
             counts: &counts,

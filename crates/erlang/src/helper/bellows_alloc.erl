@@ -71,7 +71,7 @@ account(Owner, Ms) ->
     stop_accounting(Ours),
     States = [{Type, State, max(0, Time - maps:get({Type, State}, Before, 0))}
               || {{Type, State}, Time} <- lists:sort(maps:to_list(After))],
-    receive {ask, Alias, _} -> (bellows_keeper:answer(Alias))({WasOn, States}) end.
+    receive {ask, Alias, _} -> bellows_keeper:answer(Alias, {WasOn, States}) end.
 
 stop_accounting(Ours) ->
     case atomics:exchange(Ours, 1, 0) of

@@ -1,14 +1,17 @@
 //! `erlang alloc`: allocators, memory from both sides, and what the node's threads do.
 
 use clap::Args;
-use erlang::{Allocator, Helper, MemoryStep, Microstates, NodeMemory, microstates, node_memory};
+use erlang::Helper;
+use erlang::alloc::{
+    Allocator, Carriers, MemoryStep, Microstates, NodeMemory, microstates, node_memory,
+};
 use measure::{Length, Nanos, count};
 use report::console::{GridColumn, grid};
 use report::text::bytes;
 use serde::Serialize;
 
 use super::connect::NodeArgs;
-use super::every::Repetition;
+use super::every::{Repetition, time};
 use crate::failure::{Done, Failure};
 use crate::output;
 
@@ -62,7 +65,7 @@ impl AllocArgs {
         let done = repetition.run(|number| {
             let threads = match self.window.is_zero() {
                 true => None,
-                false => Some(microstates(&helper, self.window.0.into())?),
+                false => Some(microstates(&helper, time(self.window))?),
             };
             let memory = node_memory(&helper)?;
             let reading = Reading {
@@ -106,7 +109,7 @@ fn allocators(memory: &NodeMemory) -> String {
     ];
     let mut sorted: Vec<&Allocator> = memory.allocators.iter().collect();
     sorted.sort_by_key(|it| std::cmp::Reverse(it.all().carrier_bytes));
-    let row = |name: &str, all: erlang::Carriers, parts: [u64; 3]| {
+    let row = |name: &str, all: Carriers, parts: [u64; 3]| {
         let mut cells = vec![
             name.to_owned(),
             count(all.carriers),

@@ -11,6 +11,11 @@ use crate::{output, signals};
 /// The shortest step of a wait, after which a wish to stop is noticed.
 const STEP: Duration = Duration::from_millis(50);
 
+/// A length of time for the standard library.
+pub(super) const fn time(length: Length) -> Duration {
+    Duration::from_nanos(length.0.0)
+}
+
 /// When to look again, and how often.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repetition {
@@ -33,7 +38,7 @@ impl Repetition {
         for number in 1..=last {
             look(number)?;
             at_once.check()?;
-            due += self.every.map_or(Duration::ZERO, |every| every.0.into());
+            due += self.every.map_or(Duration::ZERO, time);
             while number < last && Instant::now() < due && !control.is_stopping() {
                 std::thread::sleep(STEP.min(due.saturating_duration_since(Instant::now())));
             }

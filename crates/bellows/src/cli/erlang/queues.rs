@@ -4,13 +4,16 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use erlang::{CountSource, Helper, MOST_QUEUES, QueueCount, QueueCounts, QueueRequest, QueueSort, read_queues};
+use erlang::Helper;
+use erlang::queues::{
+    CountSource, MOST_QUEUES, QueueCount, QueueCounts, QueueRequest, QueueSort, read_queues,
+};
 use measure::{Length, Nanos, count, counted};
 use report::console::{GridColumn, grid};
 use session::{QueuePage, serve_queues};
 
 use super::connect::NodeArgs;
-use super::every::Repetition;
+use super::every::{Repetition, time};
 use crate::failure::{Done, Failure};
 use crate::{output, signals};
 
@@ -117,7 +120,7 @@ impl QueuesArgs {
                 Sort::Name => QueueSort::Name,
             },
             limit: self.limit.unwrap_or(if all { MOST_QUEUES } else { SHOWN }),
-            fresh: self.fresh.map(|length| length.0.into()),
+            fresh: self.fresh.map(time),
         }
     }
 
@@ -125,7 +128,7 @@ impl QueuesArgs {
     fn serve(&self, address: &str, helper: Helper) -> Result<Done, Failure> {
         let control = load::Control::new();
         let at_once = signals::stop_load(&control)?;
-        let shortest = self.every.map_or(SHORTEST, |every| every.0.into());
+        let shortest = self.every.map_or(SHORTEST, time);
         let page = QueuePage::new(helper, self.request(), shortest);
         let at = serve_queues(address, &page).map_err(|error| {
             Failure::failed("cannot serve counts of queues", "choose another HOST:PORT for --listen")

@@ -4,14 +4,14 @@ mod plain;
 mod screen;
 
 use std::io::IsTerminal as _;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use erlang::{Helper, TopRequest, TopSort, top};
+use erlang::Helper;
+use erlang::top::{TopRequest, TopSort, top};
 use measure::{Length, Nanos};
 
 use super::connect::NodeArgs;
-use super::every::Repetition;
+use super::every::{Repetition, time};
 use crate::failure::{Done, Failure};
 use crate::output;
 
@@ -100,7 +100,7 @@ impl ErlangTopArgs {
 
     fn request(&self) -> TopRequest {
         TopRequest {
-            window: self.every.0.into(),
+            window: time(self.every),
             sort: self.sort.meaning(),
             limit: self.limit,
             flow: !self.no_flow,
@@ -111,7 +111,7 @@ impl ErlangTopArgs {
         let several = !self.once && self.count != Some(1);
         let repetition = Repetition {
             // A window is as long as the time between two.
-            every: several.then_some(Length(Nanos::from(Duration::ZERO))),
+            every: several.then_some(Length(Nanos::ZERO)),
             count: self.count,
         };
         let request = self.request();

@@ -1,6 +1,6 @@
 //! A window as text.
 
-use erlang::{TopProcess, TopWindow};
+use erlang::top::{TopProcess, TopWindow};
 use measure::{Nanos, count, counted};
 use report::console::{GridColumn, grid};
 use report::text::bytes;

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use erlang::{Error, Helper, TopRequest, TopWindow, top};
+use erlang::top::{TopProcess, TopRequest, TopWindow, top};
+use erlang::{Error, Helper};
+use measure::count;
 use ratatui::Terminal;
 use ratatui::backend::TermionBackend;
 use ratatui::layout::{Constraint, Layout};
@@ -23,7 +25,7 @@ use report::text::bytes;
 use super::plain::{summary, title};
 use super::Sort;
 use crate::failure::{Done, Failure};
-use measure::count;
+use crate::signals;
 
 /// Windows that + and - choose from.
 const WINDOWS: [Duration; 6] = [
@@ -67,7 +69,9 @@ pub(super) fn show(helper: &Helper, request: TopRequest, sort: Sort) -> Result<D
         last: None,
         is_paused: false,
         wish: Arc::clone(&wish),
+        control: load::Control::new(),
     };
+    signals::stop_load(&view.control)?;
     let mut screen = open()?;
     let done = thread::scope(|scope| {
         scope.spawn(|| look(helper, &wish, &tell, paused));
@@ -117,12 +121,14 @@ struct View {
     last: Option<TopWindow>,
     is_paused: bool,
     wish: Arc<Mutex<TopRequest>>,
+    /// A signal may end the view, too; the terminal is put back then as well.
+    control: load::Control,
 }
 
 impl View {
     fn run(&mut self, screen: &mut Screen, news: &Receiver<News>, resume: &Sender<()>) -> Result<Done, Failure> {
         let mut is_waiting = false;
-        loop {
+        while !self.control.is_stopping() {
             screen.draw(|frame| self.draw(frame))?;
             match news.recv_timeout(REDRAW) {
                 Ok(News::Window(window)) => {
@@ -141,6 +147,7 @@ impl View {
                 is_waiting = resume.send(()).is_err();
             }
         }
+        Ok(Done::Fine)
     }
 
     /// Acts on a key; whether it ends the view.
@@ -163,7 +170,7 @@ impl View {
         self.sort = sort;
         self.change(|request| request.sort = sort.meaning());
         if let Some(last) = &mut self.last {
-            let key = |process: &erlang::TopProcess| match sort {
+            let key = |process: &TopProcess| match sort {
                 Sort::Reductions => process.reductions_per_s as u64,
                 Sort::Memory => process.memory,
                 Sort::Messages => process.messages,
