@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::helper::{Answer, Helper};
 use crate::fields::{number, numbers, text_of, unexpected, unsigned};
+use crate::helper::{Answer, Helper};
 use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, int};
 
 /// Longest that the node may take beside a window.
@@ -144,15 +144,27 @@ impl NodeMemory {
         };
         let swapped = machine.swap.unwrap_or(0);
         vec![
-            step("blocks that the VM counts in no kind", carriers.block_bytes, *total),
-            step("free parts of carriers", carriers.carrier_bytes, carriers.block_bytes),
+            step(
+                "blocks that the VM counts in no kind",
+                carriers.block_bytes,
+                *total,
+            ),
+            step(
+                "free parts of carriers",
+                carriers.carrier_bytes,
+                carriers.block_bytes,
+            ),
             step(
                 "outside of carriers (stacks of threads, drivers, malloc, cached segments), less carriers not in RAM",
                 anonymous + swapped,
                 carriers.carrier_bytes,
             ),
             step("moved to swap", 0, swapped),
-            step("shared memory, with the JIT's code", machine.shared.unwrap_or(0), 0),
+            step(
+                "shared memory, with the JIT's code",
+                machine.shared.unwrap_or(0),
+                0,
+            ),
             step("program and libraries", machine.file.unwrap_or(0), 0),
         ]
     }
@@ -206,7 +218,15 @@ pub fn microstates(helper: &Helper, window: Duration) -> Result<Microstates, Err
 fn memory(answer: &Term) -> Option<NodeMemory> {
     let vm = get(answer, "memory")?;
     let kinds = [
-        "total", "processes", "processes_used", "system", "atom", "atom_used", "binary", "code", "ets",
+        "total",
+        "processes",
+        "processes_used",
+        "system",
+        "atom",
+        "atom_used",
+        "binary",
+        "code",
+        "ets",
     ];
     let machine = get(answer, "machine")?;
     let file = |key: &str| get(machine, key).and_then(as_text).unwrap_or_default();
@@ -248,7 +268,9 @@ fn allocator(term: &Term) -> Option<Allocator> {
 /// Reads files of `/proc`.
 fn machine_memory(status: &str, rollup: &str, machine: &str) -> MachineMemory {
     let value = |file: &str, key: &str| {
-        let line = file.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+        let line = file
+            .lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
         line.split_whitespace().next()?.parse::<u64>().ok()
     };
     let bytes = |file: &str, key: &str| value(file, key).map(|kb| kb.saturating_mul(1_024));
@@ -266,17 +288,25 @@ fn machine_memory(status: &str, rollup: &str, machine: &str) -> MachineMemory {
 }
 
 fn states(reply: &Term) -> Option<Microstates> {
-    let [was_on, states] = as_tuple(reply)? else { return None };
+    let [was_on, states] = as_tuple(reply)? else {
+        return None;
+    };
     let mut kinds: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
     for state in as_list(states)?.iter() {
-        let [threads, state, us] = as_tuple(state)? else { return None };
+        let [threads, state, us] = as_tuple(state)? else {
+            return None;
+        };
         let of_kind = kinds.entry(as_atom(threads)?.to_owned()).or_default();
         of_kind.insert(as_atom(state)?.to_owned(), as_int(us)? as f64 / 1e6);
     }
     let kinds = kinds.into_iter().filter_map(|(threads, mut shares)| {
         let seconds: f64 = shares.values().sum();
         shares.values_mut().for_each(|it| *it /= seconds);
-        (seconds > 0.0).then_some(ThreadStates { threads, shares, seconds })
+        (seconds > 0.0).then_some(ThreadStates {
+            threads,
+            shares,
+            seconds,
+        })
     });
     Some(Microstates {
         kinds: kinds.collect(),
@@ -290,7 +320,12 @@ mod tests {
     use crate::term::{list, tuple};
 
     fn carriers(carriers: u64, carrier_bytes: u64, blocks: u64, block_bytes: u64) -> Carriers {
-        Carriers { carriers, carrier_bytes, blocks, block_bytes }
+        Carriers {
+            carriers,
+            carrier_bytes,
+            blocks,
+            block_bytes,
+        }
     }
 
     #[test]
@@ -300,7 +335,10 @@ mod tests {
         let rollup = "563-7ff ---p 0 00:00 0 [rollup]\nRss: 900 kB\nPss:                 800 kB\nPss_Anon: 1 kB\n";
         let machine = machine_memory(status, rollup, "Cached:  77 kB\nMemAvailable: 5 kB\n");
         assert_eq!(machine.proportional, Some(800 << 10));
-        assert_eq!((machine.threads, machine.page_cache), (Some(9), Some(77 << 10)));
+        assert_eq!(
+            (machine.threads, machine.page_cache),
+            (Some(9), Some(77 << 10))
+        );
         let memory = NodeMemory {
             vm: BTreeMap::from([("total".to_owned(), 300 << 10)]),
             allocators: vec![Allocator {
@@ -318,7 +356,10 @@ mod tests {
         assert!((memory.carriers().utilisation() - 351.0 / 610.0).abs() < 1e-9);
         let steps: i64 = memory.difference().iter().map(|step| step.bytes).sum();
         assert_eq!(steps, (900 - 300) << 10);
-        let unknown = NodeMemory { machine: MachineMemory::default(), ..memory };
+        let unknown = NodeMemory {
+            machine: MachineMemory::default(),
+            ..memory
+        };
         assert!(unknown.difference().is_empty());
     }
 
@@ -332,7 +373,9 @@ mod tests {
         ]);
         let read = super::states(&tuple(vec![atom("false"), states])).unwrap();
         assert!(!read.was_on);
-        let [scheduler] = read.kinds.as_slice() else { panic!("{read:?}") };
+        let [scheduler] = read.kinds.as_slice() else {
+            panic!("{read:?}")
+        };
         assert_eq!(scheduler.shares.get("emulator"), Some(&0.25));
         assert_eq!(scheduler.seconds, 1.0);
     }

@@ -7,8 +7,8 @@ use measure::Problem;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::helper::Helper;
 use crate::fields::{number, text_of, unexpected};
+use crate::helper::Helper;
 use crate::term::{Term, as_atom, as_bytes, as_list, as_text, atom, get, int, text, tuple};
 
 /// Longest that reading what the node holds may take.
@@ -136,7 +136,10 @@ pub fn read_queues(helper: &Helper, request: &QueueRequest) -> Result<QueueCount
     };
     let ms = |time: Duration| int(i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
     let (fresh, timeout) = match request.fresh {
-        Some(each) => (tuple(vec![ms(each), ms(ALL_ASKED)]), ALL_ASKED + each + TIMEOUT),
+        Some(each) => (
+            tuple(vec![ms(each), ms(ALL_ASKED)]),
+            ALL_ASKED + each + TIMEOUT,
+        ),
         None => (atom("held"), TIMEOUT),
     };
     let arguments = vec![vhost, atom(sort), int(request.limit.into()), fresh];
@@ -234,10 +237,26 @@ fn name(bytes: &[u8]) -> Option<(String, &[u8])> {
 /// Those of `out`.
 pub fn write_open_metrics(counts: &QueueCounts, out: &mut dyn fmt::Write) -> fmt::Result {
     let families: [(&str, &str, fn(&QueueCount) -> Option<u64>); 4] = [
-        ("bellows_queue_messages_ready", "Messages ready for delivery", |row| row.ready),
-        ("bellows_queue_messages_unacked", "Messages delivered and not acknowledged", |row| row.unacked),
-        ("bellows_queue_consumers", "Consumers that are registered", |row| Some(row.consumers.into())),
-        ("bellows_queue_age_limit_milliseconds", "How old the counts can be at most", |row| row.age_limit_ms),
+        (
+            "bellows_queue_messages_ready",
+            "Messages ready for delivery",
+            |row| row.ready,
+        ),
+        (
+            "bellows_queue_messages_unacked",
+            "Messages delivered and not acknowledged",
+            |row| row.unacked,
+        ),
+        (
+            "bellows_queue_consumers",
+            "Consumers that are registered",
+            |row| Some(row.consumers.into()),
+        ),
+        (
+            "bellows_queue_age_limit_milliseconds",
+            "How old the counts can be at most",
+            |row| row.age_limit_ms,
+        ),
     ];
     for (family, help, value) in families {
         writeln!(out, "# HELP {family} {help}.\n# TYPE {family} gauge")?;
@@ -254,13 +273,32 @@ pub fn write_open_metrics(counts: &QueueCounts, out: &mut dyn fmt::Write) -> fmt
     }
     let all = [
         ("bellows_queues", "Queues of the node", counts.queues),
-        ("bellows_queues_messages_ready", "Messages ready in all queues", counts.ready),
-        ("bellows_queues_messages_unacked", "Unacknowledged messages of all queues", counts.unacked),
-        ("bellows_queues_unknown", "Queues of which the node holds no numbers", counts.unknown),
-        ("bellows_queues_left_out", "Queues that are not on this page", counts.left_out()),
+        (
+            "bellows_queues_messages_ready",
+            "Messages ready in all queues",
+            counts.ready,
+        ),
+        (
+            "bellows_queues_messages_unacked",
+            "Unacknowledged messages of all queues",
+            counts.unacked,
+        ),
+        (
+            "bellows_queues_unknown",
+            "Queues of which the node holds no numbers",
+            counts.unknown,
+        ),
+        (
+            "bellows_queues_left_out",
+            "Queues that are not on this page",
+            counts.left_out(),
+        ),
     ];
     for (name, help, value) in all {
-        writeln!(out, "# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {value}")?;
+        writeln!(
+            out,
+            "# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {value}"
+        )?;
     }
     Ok(())
 }
@@ -300,11 +338,16 @@ mod tests {
     }
 
     fn answer(batch: &[u8], collects: &str) -> Term {
-        let numbers = ["queues", "ready", "unacked", "unknown", "asked", "silent", "took_us"];
+        let numbers = [
+            "queues", "ready", "unacked", "unknown", "asked", "silent", "took_us",
+        ];
         let mut pairs: Vec<(Term, Term)> = numbers.iter().map(|it| (atom(it), int(7))).collect();
         pairs.push((atom("collects"), text(collects)));
         pairs.push((atom("silent_nodes"), list(vec![])));
-        pairs.push((atom("batches"), list(vec![Term::from(Binary::from(batch.to_vec()))])));
+        pairs.push((
+            atom("batches"),
+            list(vec![Term::from(Binary::from(batch.to_vec()))]),
+        ));
         pairs.push((atom("intervals"), map(vec![(atom("classic"), int(5_000))])));
         map(pairs)
     }
@@ -315,10 +358,21 @@ mod tests {
         batch.extend(packed("other", b"b", 0, [0, 0], 0));
         let read = counts(&answer(&batch, "fine")).unwrap();
         assert_eq!(read.left_out(), 5);
-        let [first, second] = read.rows.as_slice() else { panic!("{read:?}") };
-        assert_eq!((first.name.as_str(), first.ready, first.unacked), ("a\u{fffd}\n", Some(3), Some(4)));
-        assert_eq!((first.consumers, first.source, first.age_limit_ms), (2, CountSource::Held, Some(5_000)));
-        assert_eq!((second.ready, second.source, second.age_limit_ms), (None, CountSource::Unknown, None));
+        let [first, second] = read.rows.as_slice() else {
+            panic!("{read:?}")
+        };
+        assert_eq!(
+            (first.name.as_str(), first.ready, first.unacked),
+            ("a\u{fffd}\n", Some(3), Some(4))
+        );
+        assert_eq!(
+            (first.consumers, first.source, first.age_limit_ms),
+            (2, CountSource::Held, Some(5_000))
+        );
+        assert_eq!(
+            (second.ready, second.source, second.age_limit_ms),
+            (None, CountSource::Unknown, None)
+        );
         for length in 1..batch.len() {
             let cut = counts(&answer(batch.get(..length).unwrap(), "fine"));
             assert!(cut.is_none_or(|it| it.rows.len() == 1), "{length}");
@@ -336,7 +390,8 @@ mod tests {
         let read = counts(&answer(&batch, "fine")).unwrap();
         let mut page = String::new();
         write_open_metrics(&read, &mut page).unwrap();
-        let line = r#"bellows_queue_messages_ready{vhost="v\"",queue="q\\\n# EOF",type="classic"} 3"#;
+        let line =
+            r#"bellows_queue_messages_ready{vhost="v\"",queue="q\\\n# EOF",type="classic"} 3"#;
         assert!(page.lines().any(|it| it == line), "{page}");
         assert!(page.lines().all(|it| !it.starts_with("# EOF")), "{page}");
     }

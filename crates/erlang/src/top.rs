@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::helper::Helper;
 use crate::fields::{number, numbers, text_of, unexpected};
+use crate::helper::Helper;
 use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, int};
 
 /// Longest that the node may take beside the window.
@@ -153,7 +153,8 @@ pub fn top(helper: &Helper, request: &TopRequest) -> Result<TopWindow, Error> {
     let flow = atom(if request.flow { "true" } else { "false" });
     let sort = atom(request.sort.name());
     let arguments = vec![int(ms), sort, int(request.limit.into()), flow];
-    let answer = helper.call_within(request.window + TIMEOUT, "bellows_top", "window", arguments)?;
+    let answer =
+        helper.call_within(request.window + TIMEOUT, "bellows_top", "window", arguments)?;
     let window = window(&answer).ok_or_else(|| unexpected(helper, "bellows_top:window/4"))?;
     let whole = began.elapsed().as_micros() as u64;
     Ok(TopWindow {
@@ -167,21 +168,48 @@ fn window(answer: &Term) -> Option<TopWindow> {
     let list = |key: &str| get(answer, key).and_then(as_list);
     let rates = numbers(
         get(answer, "counters")?,
-        &["reductions", "context_switches", "collections", "input_bytes", "output_bytes"],
+        &[
+            "reductions",
+            "context_switches",
+            "collections",
+            "input_bytes",
+            "output_bytes",
+        ],
     );
     let memory = [
-        "total", "processes", "processes_used", "system", "atom", "atom_used", "binary", "code", "ets",
+        "total",
+        "processes",
+        "processes_used",
+        "system",
+        "atom",
+        "atom_used",
+        "binary",
+        "code",
+        "ets",
     ];
     let counts = [
-        "processes", "process_limit", "ports", "port_limit", "atoms", "atom_limit", "tables", "descriptors",
+        "processes",
+        "process_limit",
+        "ports",
+        "port_limit",
+        "atoms",
+        "atom_limit",
+        "tables",
+        "descriptors",
         "descriptor_limit",
     ];
     Some(TopWindow {
         seconds,
-        processes: list("processes")?.iter().map(|it| process(it, seconds)).collect::<Option<_>>()?,
+        processes: list("processes")?
+            .iter()
+            .map(|it| process(it, seconds))
+            .collect::<Option<_>>()?,
         schedulers: schedulers(&list("schedulers")?),
         run_queue: number(answer, "run_queue")?,
-        rates: rates.into_iter().map(|(key, value)| (key, value as f64 / seconds)).collect(),
+        rates: rates
+            .into_iter()
+            .map(|(key, value)| (key, value as f64 / seconds))
+            .collect(),
         memory: numbers(get(answer, "memory")?, &memory),
         counts: numbers(get(answer, "counts")?, &counts),
         flow: list("flow")?.iter().map(slowed).collect::<Option<_>>()?,
@@ -214,7 +242,9 @@ fn process(term: &Term, seconds: f64) -> Option<TopProcess> {
 fn schedulers(terms: &[Term]) -> SchedulerUse {
     let mut all = SchedulerUse::default();
     for term in terms {
-        let Some([kind, _, share]) = as_tuple(term) else { continue };
+        let Some([kind, _, share]) = as_tuple(term) else {
+            continue;
+        };
         let share = as_int(share).map_or(0.0, |it| it as f64 / 1e6);
         match as_atom(kind) {
             Some("normal") => all.normal.push(share),

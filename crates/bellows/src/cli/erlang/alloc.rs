@@ -92,7 +92,10 @@ fn shown(reading: &Reading) -> String {
         out.push('\n');
         out += &states(threads);
     }
-    out + &format!("\nthe node worked {} on the answer\n", Nanos(reading.memory.node_us * 1_000))
+    out + &format!(
+        "\nthe node worked {} on the answer\n",
+        Nanos(reading.memory.node_us * 1_000)
+    )
 }
 
 fn allocators(memory: &NodeMemory) -> String {
@@ -121,8 +124,17 @@ fn allocators(memory: &NodeMemory) -> String {
         cells.extend(parts.map(bytes));
         cells
     };
-    let parts = |it: &Allocator| [it.multi.carrier_bytes, it.single.carrier_bytes, it.pool.carrier_bytes];
-    let mut rows: Vec<Vec<String>> = sorted.iter().map(|it| row(&it.name, it.all(), parts(it))).collect();
+    let parts = |it: &Allocator| {
+        [
+            it.multi.carrier_bytes,
+            it.single.carrier_bytes,
+            it.pool.carrier_bytes,
+        ]
+    };
+    let mut rows: Vec<Vec<String>> = sorted
+        .iter()
+        .map(|it| row(&it.name, it.all(), parts(it)))
+        .collect();
     let sums = sorted.iter().fold([0; 3], |sums, it| {
         let [multi, single, pool] = parts(it);
         let [of_multi, of_single, of_pool] = sums;
@@ -155,15 +167,27 @@ fn sides(reading: &Reading) -> String {
     }
     for step in &reading.difference {
         let sign = if step.bytes < 0 { "-" } else { "+" };
-        row(step.what, Some(format!("{sign}{}", bytes(step.bytes.unsigned_abs()))));
+        row(
+            step.what,
+            Some(format!("{sign}{}", bytes(step.bytes.unsigned_abs()))),
+        );
     }
     let machine = &memory.machine;
-    row("resident (RSS), as the machine says", machine.resident.map(bytes));
-    row("  with shared pages divided (PSS)", machine.proportional.map(bytes));
+    row(
+        "resident (RSS), as the machine says",
+        machine.resident.map(bytes),
+    );
+    row(
+        "  with shared pages divided (PSS)",
+        machine.proportional.map(bytes),
+    );
     row("threads", machine.threads.map(count));
     row("cached segments", Some(count(memory.cached_segments)));
     row("page cache of the machine", machine.page_cache.map(bytes));
-    row("memory of the machine that is available", machine.available.map(bytes));
+    row(
+        "memory of the machine that is available",
+        machine.available.map(bytes),
+    );
     grid(&columns, Some(0), rows, output::style())
 }
 
@@ -181,10 +205,17 @@ fn states(threads: &Microstates) -> String {
     let known = ["emulator", "gc", "port", "check_io", "aux", "sleep"];
     let rows = threads.kinds.iter().map(|kind| {
         let share = |state: &str| kind.shares.get(state).copied().unwrap_or(0.0);
-        let other: f64 = kind.shares.iter().filter(|(state, _)| !known.contains(&state.as_str())).map(|(_, it)| it).sum();
+        let other: f64 = kind
+            .shares
+            .iter()
+            .filter(|(state, _)| !known.contains(&state.as_str()))
+            .map(|(_, it)| it)
+            .sum();
         let percent = |share: f64| format!("{:.1}", share * 100.0);
         let mut cells = vec![kind.threads.clone()];
-        cells.extend(["emulator", "gc", "port", "check_io", "aux"].map(|state| percent(share(state))));
+        cells.extend(
+            ["emulator", "gc", "port", "check_io", "aux"].map(|state| percent(share(state))),
+        );
         cells.extend([percent(other), percent(share("sleep"))]);
         cells
     });

@@ -27,7 +27,10 @@ pub(super) struct Repetition {
 
 impl Repetition {
     /// Looks until it was often enough, or somebody wants it to end.
-    pub(super) fn run(self, mut look: impl FnMut(u32) -> Result<(), Failure>) -> Result<Done, Failure> {
+    pub(super) fn run(
+        self,
+        mut look: impl FnMut(u32) -> Result<(), Failure>,
+    ) -> Result<Done, Failure> {
         let control = load::Control::new();
         let at_once = signals::stop_load(&control)?;
         let last = match self.every {

@@ -9,7 +9,7 @@ use erlang::queues::{
     CountSource, MOST_QUEUES, QueueCount, QueueCounts, QueueRequest, QueueSort, read_queues,
 };
 use measure::{Length, Nanos, count, counted};
-use report::console::{GridColumn, grid};
+use report::console::{GridColumn, grid, sentence};
 use session::{QueuePage, serve_queues};
 
 use super::connect::NodeArgs;
@@ -86,7 +86,10 @@ impl QueuesArgs {
             && !is_loopback(address)
         {
             let help = "listen at 127.0.0.1, or say --allow-remote: whoever reaches the port reads the names of all queues";
-            return Err(Failure::usage("--listen is not at this machine's own address", help).observed(address));
+            return Err(
+                Failure::usage("--listen is not at this machine's own address", help)
+                    .observed(address),
+            );
         }
         let node = self.node.connect()?;
         let helper = Helper::load(&node)?;
@@ -131,8 +134,11 @@ impl QueuesArgs {
         let shortest = self.every.map_or(SHORTEST, time);
         let page = QueuePage::new(helper, self.request(), shortest);
         let at = serve_queues(address, &page).map_err(|error| {
-            Failure::failed("cannot serve counts of queues", "choose another HOST:PORT for --listen")
-                .observed(format_args!("{address}: {error}"))
+            Failure::failed(
+                "cannot serve counts of queues",
+                "choose another HOST:PORT for --listen",
+            )
+            .observed(format_args!("{address}: {error}"))
         })?;
         output::line_aside(&format!(
             "JSON at http://{at}/queues, OpenMetrics at http://{at}/metrics; Ctrl-C ends it"
@@ -156,7 +162,9 @@ impl QueuesArgs {
 /// Whether an address can be reached from this machine alone.
 fn is_loopback(address: &str) -> bool {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    address.parse::<SocketAddr>().is_ok_and(|it| it.ip().is_loopback())
+    address
+        .parse::<SocketAddr>()
+        .is_ok_and(|it| it.ip().is_loopback())
         || host.parse::<IpAddr>().is_ok_and(|it| it.is_loopback())
         || host == "localhost"
 }
@@ -179,14 +187,22 @@ fn shown(counts: &QueueCounts, node: &str) -> String {
         count(counts.unacked)
     );
     if !counts.rows.is_empty() {
-        out += &grid(&columns, Some(0), counts.rows.iter().map(cells), output::style());
+        out += &grid(
+            &columns,
+            Some(0),
+            counts.rows.iter().map(cells),
+            output::style(),
+        );
     }
     if counts.left_out() > 0 {
-        out += &format!("and {} more: --limit N shows more, --json all\n", count(counts.left_out()));
+        out += &format!(
+            "and {} more: --limit N shows more, --json all\n",
+            count(counts.left_out())
+        );
     }
     out.push('\n');
     for note in notes(counts) {
-        out += &(note + "\n");
+        out += &sentence(&note, output::style());
     }
     out
 }
@@ -236,10 +252,15 @@ fn notes(counts: &QueueCounts) -> Vec<String> {
     }
     if counts.silent > 0 {
         let silent = counted(counts.silent, "queue");
-        notes.push(format!("{silent} did not answer in time: the numbers are the tables'"));
+        notes.push(format!(
+            "{silent} did not answer in time: the numbers are the tables'"
+        ));
     }
     if !counts.silent_nodes.is_empty() {
-        notes.push(format!("no answer from {}: its queues are not counted", counts.silent_nodes.join(", ")));
+        notes.push(format!(
+            "no answer from {}: its queues are not counted",
+            counts.silent_nodes.join(", ")
+        ));
     }
     notes
 }
@@ -253,7 +274,14 @@ mod tests {
         for address in ["127.0.0.1:9420", "localhost:0", "[::1]:80", "127.8.0.1:1"] {
             assert!(is_loopback(address), "{address}");
         }
-        for address in ["0.0.0.0:9420", ":80", "[::]:80", "example.org:1", "192.168.0.1:1", "localhost.evil:1"] {
+        for address in [
+            "0.0.0.0:9420",
+            ":80",
+            "[::]:80",
+            "example.org:1",
+            "192.168.0.1:1",
+            "localhost.evil:1",
+        ] {
             assert!(!is_loopback(address), "{address}");
         }
     }

@@ -121,7 +121,10 @@ impl ErlangTopArgs {
                 return repetition.print_json(&window);
             }
             let gap = if number > 1 { "\n" } else { "" };
-            output::print(&format!("{gap}{}", plain::text(&window, helper.node().name().as_str())))
+            output::print(&format!(
+                "{gap}{}",
+                plain::text(&window, helper.node().name().as_str())
+            ))
         })
     }
 }

@@ -37,7 +37,12 @@ pub(super) fn text(window: &TopWindow, node: &str) -> String {
             process.function.clone(),
         ]
     };
-    out += &grid(&columns, Some(0), window.processes.iter().map(row), output::style());
+    out += &grid(
+        &columns,
+        Some(0),
+        window.processes.iter().map(row),
+        output::style(),
+    );
     out.push('\n');
     let columns = [
         GridColumn::text("table"),
@@ -63,10 +68,17 @@ pub(super) fn title(process: &TopProcess) -> String {
 /// What the node does as a whole, in lines.
 pub(super) fn summary(window: &TopWindow, node: &str) -> Vec<String> {
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
-    let busy: Vec<String> = window.schedulers.normal.iter().map(|it| percent(*it)).collect();
+    let busy: Vec<String> = window
+        .schedulers
+        .normal
+        .iter()
+        .map(|it| percent(*it))
+        .collect();
     let mean = |shares: &[f64]| shares.iter().sum::<f64>() / shares.len().max(1) as f64;
     let counted_of = |key: &str| window.counts.get(key).copied().unwrap_or(0);
-    let of = |key: &str, limit: &str| format!("{} of {}", count(counted_of(key)), count(counted_of(limit)));
+    let of = |key: &str, limit: &str| {
+        format!("{} of {}", count(counted_of(key)), count(counted_of(limit)))
+    };
     let memory = |key: &str| bytes(window.memory.get(key).copied().unwrap_or(0));
     let rate = |key: &str| window.rates.get(key).copied().unwrap_or(0.0) as u64;
     let mut lines = vec![
@@ -81,7 +93,10 @@ pub(super) fn summary(window: &TopWindow, node: &str) -> Vec<String> {
             match busy.len() {
                 0 => "-".to_owned(),
                 1..=16 => busy.join(" "),
-                more => format!("{more}, {} busy on average", percent(mean(&window.schedulers.normal))),
+                more => format!(
+                    "{more}, {} busy on average",
+                    percent(mean(&window.schedulers.normal))
+                ),
             },
             percent(mean(&window.schedulers.dirty_cpu)),
             percent(mean(&window.schedulers.dirty_io)),
@@ -134,5 +149,9 @@ fn slowed(window: &TopWindow) -> String {
         .take(NAMED)
         .map(|it| format!("{} {} ({})", it.kind, it.name, it.state))
         .collect();
-    format!("{} in flow control{whole}: {}", counted(window.flow_count, "client or queue"), names.join(", "))
+    format!(
+        "{} in flow control{whole}: {}",
+        counted(window.flow_count, "client or queue"),
+        names.join(", ")
+    )
 }

@@ -22,8 +22,8 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use report::console::sanitise;
 use report::text::bytes;
 
-use super::plain::{summary, title};
 use super::Sort;
+use super::plain::{summary, title};
 use crate::failure::{Done, Failure};
 use crate::signals;
 
@@ -126,7 +126,12 @@ struct View {
 }
 
 impl View {
-    fn run(&mut self, screen: &mut Screen, news: &Receiver<News>, resume: &Sender<()>) -> Result<Done, Failure> {
+    fn run(
+        &mut self,
+        screen: &mut Screen,
+        news: &Receiver<News>,
+        resume: &Sender<()>,
+    ) -> Result<Done, Failure> {
         let mut is_waiting = false;
         while !self.control.is_stopping() {
             screen.draw(|frame| self.draw(frame))?;
@@ -176,7 +181,8 @@ impl View {
                 Sort::Messages => process.messages,
                 Sort::Binaries => process.binaries,
             };
-            last.processes.sort_by_key(|process| std::cmp::Reverse(key(process)));
+            last.processes
+                .sort_by_key(|process| std::cmp::Reverse(key(process)));
         }
     }
 
@@ -198,7 +204,11 @@ impl View {
             .into_iter()
             .map(|line| Line::from(sanitise(&line).into_owned()))
             .collect();
-        let next = self.wish.lock().unwrap_or_else(PoisonError::into_inner).window;
+        let next = self
+            .wish
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .window;
         let state = if self.is_paused { "paused; " } else { "" };
         lines.push(Line::from(format!(
             "{state}keys: r reductions  m memory  q message queue  b binaries  +/- window ({:.1} s)  p pause  Esc end",
