@@ -94,7 +94,10 @@ impl Ended {
     pub fn describe(&self) -> String {
         match self {
             Self::Time => "the time is over".to_owned(),
-            Self::Limit(calls) => format!("the limit of {} is reached", measure::counted(*calls, "call")),
+            Self::Limit(calls) => format!(
+                "the limit of {} is reached",
+                measure::counted(*calls, "call")
+            ),
             Self::Asked => "ended by hand".to_owned(),
             Self::Tripped {
                 limit,
@@ -120,7 +123,10 @@ impl Ended {
 /// What the node's side says where it does not begin: `{refused, Reason}`.
 pub(crate) fn refusal(reason: &Term) -> Problem {
     let (what, about) = match as_tuple(reason) {
-        Some([what, about]) => (as_atom(what).unwrap_or(""), as_text(about).unwrap_or_default()),
+        Some([what, about]) => (
+            as_atom(what).unwrap_or(""),
+            as_text(about).unwrap_or_default(),
+        ),
         _ => ("", String::new()),
     };
     let (cause, help) = match what {

@@ -36,7 +36,11 @@ impl FromStr for FunctionPattern {
             Some((function, arity)) => (Some(function), arity),
         };
         let names = [Some(module), function];
-        if names.iter().flatten().any(|name| matches!(*name, "_" | "*" | "'_'")) {
+        if names
+            .iter()
+            .flatten()
+            .any(|name| matches!(*name, "_" | "*" | "'_'"))
+        {
             return Err(wrong(
                 "name a module, as tracing all of them stops a node; MODULE alone stands for all of its functions",
             ));
@@ -119,9 +123,24 @@ mod tests {
             ("rabbit_queue:'-f/1-fun-0-'/3", Some("-f/1-fun-0-"), Some(3)),
         ] {
             let read: FunctionPattern = given.parse().unwrap();
-            assert_eq!((read.function.as_deref(), read.arity), (function, arity), "{given}");
+            assert_eq!(
+                (read.function.as_deref(), read.arity),
+                (function, arity),
+                "{given}"
+            );
         }
-        for wrong in ["", ":", "lists:", "_", "_:_", "*:*", "lists:map/x", "lists:map/", "lists:map/300", ":map/1"] {
+        for wrong in [
+            "",
+            ":",
+            "lists:",
+            "_",
+            "_:_",
+            "*:*",
+            "lists:map/x",
+            "lists:map/",
+            "lists:map/300",
+            ":map/1",
+        ] {
             assert!(wrong.parse::<FunctionPattern>().is_err(), "{wrong}");
         }
         let refused = "_:_/1".parse::<FunctionPattern>().unwrap_err();

@@ -185,23 +185,31 @@ impl<'a> Trace<'a> {
 fn event(term: &Term) -> Option<TraceEvent> {
     let number = |term| as_int(term).and_then(|value| u64::try_from(value).ok());
     match as_tuple(term)? {
-        [_, count, micros, pid, role, name, module, function, arity, arguments] => {
-            Some(TraceEvent::Call(Call {
-                number: number(count)?,
-                time: SystemTime::UNIX_EPOCH
-                    .checked_add(Duration::from_micros(number(micros)?))?,
-                pid: as_text(pid)?,
-                role: as_text(role)?,
-                name: as_text(name)?,
-                module: as_text(module)?,
-                function: as_text(function)?,
-                arity: u8::try_from(number(arity)?).ok()?,
-                arguments: as_list(arguments)?
-                    .iter()
-                    .map(as_text)
-                    .collect::<Option<_>>()?,
-            }))
-        }
+        [
+            _,
+            count,
+            micros,
+            pid,
+            role,
+            name,
+            module,
+            function,
+            arity,
+            arguments,
+        ] => Some(TraceEvent::Call(Call {
+            number: number(count)?,
+            time: SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(number(micros)?))?,
+            pid: as_text(pid)?,
+            role: as_text(role)?,
+            name: as_text(name)?,
+            module: as_text(module)?,
+            function: as_text(function)?,
+            arity: u8::try_from(number(arity)?).ok()?,
+            arguments: as_list(arguments)?
+                .iter()
+                .map(as_text)
+                .collect::<Option<_>>()?,
+        })),
         [_, count, _, nanos, kind, value] => Some(TraceEvent::Return(Return {
             number: number(count)?,
             duration: Duration::from_nanos(number(nanos)?),

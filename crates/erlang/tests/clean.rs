@@ -162,7 +162,9 @@ fn scene(beam: &Beam, seed: u64) -> Option<String> {
     let delay = Duration::from_millis(random.below(250));
     let witness = beam.connect();
     // Another bellows may be there at the same time, and stays longer.
-    let other = random.one_in(3).then(|| Helper::load(&witness).expect("another"));
+    let other = random
+        .one_in(3)
+        .then(|| Helper::load(&witness).expect("another"));
     let mut held = None;
     match end {
         End::Kill => kill(beam, deed, delay, random.one_in(2)),
@@ -262,18 +264,34 @@ fn another_trace_is_left_alone() {
     let mut trace = Trace::start(&helper, &trace_options()).expect("asked");
     let refused = trace.next(Duration::from_secs(10)).expect_err("refused");
     let said = refused.to_string();
-    assert!(said.contains("left alone") && said.contains("theirs"), "{said}");
-    let flags = "length([P || P <- processes(), {flags, [call]} <- [erlang:trace_info(P, flags)]]).";
+    assert!(
+        said.contains("left alone") && said.contains("theirs"),
+        "{said}"
+    );
+    let flags =
+        "length([P || P <- processes(), {flags, [call]} <- [erlang:trace_info(P, flags)]]).";
     assert_eq!(as_int(&eval(&node, flags)), Some(1), "theirs goes on");
 
     // A pattern without a process counts, too.
-    eval(&node, "exit(whereis(theirs), kill), timer:sleep(50), erlang:trace_pattern({lists, sort, 1}, true, [call_count]).");
+    eval(
+        &node,
+        "exit(whereis(theirs), kill), timer:sleep(50), erlang:trace_pattern({lists, sort, 1}, true, [call_count]).",
+    );
     let mut again = Trace::start(&helper, &trace_options()).expect("asked");
-    let said = again.next(Duration::from_secs(10)).expect_err("refused").to_string();
+    let said = again
+        .next(Duration::from_secs(10))
+        .expect_err("refused")
+        .to_string();
     assert!(said.contains("lists:sort/1"), "{said}");
-    let count = eval(&node, "element(2, erlang:trace_info({lists, sort, 1}, call_count)).");
+    let count = eval(
+        &node,
+        "element(2, erlang:trace_info({lists, sort, 1}, call_count)).",
+    );
     assert!(as_int(&count) >= Some(0), "{count:?}");
-    eval(&node, "erlang:trace_pattern({lists, sort, 1}, false, [call_count]).");
+    eval(
+        &node,
+        "erlang:trace_pattern({lists, sort, 1}, false, [call_count]).",
+    );
     drop((trace, again));
     helper.close().expect("closed");
     assert_eq!(left_behind(&node), None);

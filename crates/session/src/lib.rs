@@ -36,9 +36,9 @@ pub use experiment::Experiment;
 pub use export::{ExportOptions, Exporter, MetricsTarget};
 pub use observer::{NoObserver, Observer};
 pub use page_server::{Page, serve_page, serve_pages};
-pub use queue_page::{QueuePage, QueuePageCost, serve_queues};
 pub use profile::{Event, Stacks};
 pub use push::{PushOptions, PushTarget};
+pub use queue_page::{QueuePage, QueuePageCost, serve_queues};
 pub use repeats::repeats;
 pub use run::{
     ContinuousOptions, PeriodEnd, RecordOptions, RunOptions, RunOutcome, Target, Texts, Told,

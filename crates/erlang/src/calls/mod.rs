@@ -200,7 +200,9 @@ fn mean(blocks: &[&Block]) -> Option<(f64, f64)> {
     if seconds <= 0.0 {
         return None;
     }
-    let busy = blocks.iter().map(|it| it.busy as f64 / 1e6 * it.duration.as_secs_f64());
+    let busy = blocks
+        .iter()
+        .map(|it| it.busy as f64 / 1e6 * it.duration.as_secs_f64());
     let reductions: u64 = blocks.iter().map(|it| it.reductions).sum();
     (reductions > 0).then(|| (busy.sum::<f64>() / seconds, reductions as f64 / seconds))
 }

@@ -152,7 +152,12 @@ mod tests {
     fn row(id: i64, caller: i64, function: &str, calls: i64, running: i64, waiting: i64) -> Term {
         let names = [text("m"), text(function), int(1)];
         let numbers = [calls, running, waiting].map(int);
-        tuple([int(id), int(caller)].into_iter().chain(names).chain(numbers))
+        tuple(
+            [int(id), int(caller)]
+                .into_iter()
+                .chain(names)
+                .chain(numbers),
+        )
     }
 
     #[test]
@@ -164,7 +169,11 @@ mod tests {
         ]))
         .unwrap();
         let sums = tree.accumulated();
-        let a = Accumulated { calls: 3, running: 7_000_000, waiting: 5_000_000 };
+        let a = Accumulated {
+            calls: 3,
+            running: 7_000_000,
+            waiting: 5_000_000,
+        };
         assert_eq!(sums["m:a/1"], a);
         assert_eq!(sums["m:b/1"].running, 6_000_000);
         assert_eq!(tree.callers("m:a/1"), [("m:b/1", 1)]);

@@ -125,12 +125,7 @@ impl Helper {
     /// Starts `module:function(Owner, argument)` in a process of its own on the node, which the owner ends with us.
     pub fn run(&self, module: &str, function: &str, argument: Term) -> Result<Worker, Error> {
         let module = atom(&module_name(module));
-        let arguments = vec![
-            self.shared.owner.clone(),
-            module,
-            atom(function),
-            argument,
-        ];
+        let arguments = vec![self.shared.owner.clone(), module, atom(function), argument];
         let reply = self.call("bellows_keeper", "run", arguments)?;
         match as_tuple(&reply) {
             Some([ok, pid]) if as_atom(ok) == Some("ok") => Ok(Worker { pid: pid.clone() }),
@@ -139,12 +134,7 @@ impl Helper {
     }
 
     /// Asks a worker, and waits for its answer.
-    pub fn ask(
-        &self,
-        worker: &Worker,
-        request: Term,
-        timeout: Duration,
-    ) -> Result<Answer, Error> {
+    pub fn ask(&self, worker: &Worker, request: Term, timeout: Duration) -> Result<Answer, Error> {
         let ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
         let arguments = vec![
             self.shared.owner.clone(),
@@ -156,9 +146,7 @@ impl Helper {
         let reply = self.call_within(whole, "bellows_keeper", "ask", arguments)?;
         match as_tuple(&reply) {
             Some([ok, reply]) if as_atom(ok) == Some("ok") => Ok(Answer::Reply(reply.clone())),
-            Some([_, reason]) => Ok(Answer::Failed(
-                as_text(reason).unwrap_or_default(),
-            )),
+            Some([_, reason]) => Ok(Answer::Failed(as_text(reason).unwrap_or_default())),
             _ if as_atom(&reply) == Some("silent") => Ok(Answer::Silent),
             _ => Ok(Answer::Ended),
         }
@@ -284,7 +272,11 @@ fn load(node: &Node, keeper: &str, client: &Term, lease: &Term) -> Result<Term, 
     let modules = MODULES.1.iter().map(|(name, code)| {
         let name = module_name(name);
         let file = charlist(&format!("{name}.erl"));
-        tuple(vec![atom(&name), file, Term::from(Binary::from(code.to_vec()))])
+        tuple(vec![
+            atom(&name),
+            file,
+            Term::from(Binary::from(code.to_vec())),
+        ])
     });
     let bindings = vec![
         tuple(vec![atom("Client"), client.clone()]),

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use archive::profile::{Frame, FrameKind, Heading, Profile, ProfileHeader, Sample, StackNode, Unwinding};
+use archive::profile::{
+    Frame, FrameKind, Heading, Profile, ProfileHeader, Sample, StackNode, Unwinding,
+};
 use clap::{Args, value_parser};
 use erlang::calls::{Accumulated, Calls, CallsOptions, Counter, ObserverCost};
 use erlang::{Ended, FunctionPattern, Helper};
@@ -132,7 +134,9 @@ impl CountArgs {
             duration: lasting,
             blocks: BLOCKS,
             bursts,
-            budget: self.budget.budget(lasting * 2 + std::time::Duration::from_secs(10)),
+            budget: self
+                .budget
+                .budget(lasting * 2 + std::time::Duration::from_secs(10)),
         };
         let node = self.node.connect()?;
         let failed = |error: erlang::Error| Failure::Failed(error.problem());
@@ -160,7 +164,12 @@ impl CountArgs {
             let rows = calls.processes.iter().take(PROCESSES).map(|it| {
                 let what = [it.role.as_str(), it.name.as_str()];
                 let what: Vec<_> = what.into_iter().filter(|part| !part.is_empty()).collect();
-                vec![it.pid.clone(), what.join(" "), count(it.calls), amount(it.own, counter)]
+                vec![
+                    it.pid.clone(),
+                    what.join(" "),
+                    count(it.calls),
+                    amount(it.own, counter),
+                ]
             });
             let heads = [
                 GridColumn::text("process"),
@@ -190,13 +199,18 @@ impl CountArgs {
             return Ok(());
         }
         let heads = ["function", "called by", "calls"].map(GridColumn::text);
-        output::print(&format!("\n{}", grid(&heads, Some(1), rows, output::style())))
+        output::print(&format!(
+            "\n{}",
+            grid(&heads, Some(1), rows, output::style())
+        ))
     }
 }
 
 fn named(pairs: &[(&str, u64)]) -> String {
     let shown = pairs.iter().take(NEIGHBOURS);
-    let shown: Vec<_> = shown.map(|(name, calls)| format!("{name} {}", count(*calls))).collect();
+    let shown: Vec<_> = shown
+        .map(|(name, calls)| format!("{name} {}", count(*calls)))
+        .collect();
     shown.join(", ")
 }
 
@@ -271,8 +285,12 @@ fn provenance(calls: &Calls, counter: Counter) -> String {
     let on = calls.blocks.iter().filter(|it| it.counted);
     let seconds: f64 = on.map(|it| it.duration.as_secs_f64()).sum();
     let mut text = match counter {
-        Counter::Time => format!("Exact, over {seconds:.1} s: calls and own time (BIFs and functions that are not counted included; waits not)."),
-        Counter::Words => format!("Exact, over {seconds:.1} s: calls and words allocated on the heap."),
+        Counter::Time => format!(
+            "Exact, over {seconds:.1} s: calls and own time (BIFs and functions that are not counted included; waits not)."
+        ),
+        Counter::Words => {
+            format!("Exact, over {seconds:.1} s: calls and words allocated on the heap.")
+        }
     };
     if calls.bursts.processes > 0 {
         text += &format!(
@@ -313,7 +331,12 @@ fn write(calls: &Calls, waits: bool, path: &Path, format: Output) -> Result<(), 
         ));
     }
     let heading = Heading {
-        title: if waits { "Calls, waits included" } else { "Calls" }.to_owned(),
+        title: if waits {
+            "Calls, waits included"
+        } else {
+            "Calls"
+        }
+        .to_owned(),
         subtitle: Some(format!(
             "{} of short traces",
             counted(calls.bursts.messages, "message")
@@ -341,7 +364,9 @@ fn profile(calls: &Calls, waits: bool) -> Profile {
         let next = frames.len() as u32;
         let frame = *frames.entry(&node.function).or_insert(next);
         if frame == next {
-            profile.frames.push(Frame::new(node.function.as_str(), "", FrameKind::Erlang));
+            profile
+                .frames
+                .push(Frame::new(node.function.as_str(), "", FrameKind::Erlang));
         }
         let parent = node.caller.map(|it| it as u32);
         profile.stacks.push(StackNode { parent, frame });
@@ -424,7 +449,9 @@ fn rows(calls: &Calls, counter: Counter) -> CallsRows<'_> {
     let sums = calls.tree.accumulated();
     let neighbours = |pairs: Vec<_>| {
         let pairs = pairs.into_iter();
-        pairs.map(|(function, calls)| NeighbourRow { function, calls }).collect()
+        pairs
+            .map(|(function, calls)| NeighbourRow { function, calls })
+            .collect()
     };
     let functions = calls.functions.iter().map(|it| FunctionRow {
         function: &it.function,

@@ -203,7 +203,8 @@ impl<'a> Printer<'a> {
         };
         let text = format!("{}  {}  {what}", clock(call.time), who.join(" "));
         if self.args.returns || self.args.durations {
-            self.open.insert(call.number, format!("{} {function}", call.pid));
+            self.open
+                .insert(call.number, format!("{} {function}", call.pid));
         }
         output::print(&(sanitise(&text).into_owned() + "\n"))
     }
@@ -211,7 +212,10 @@ impl<'a> Printer<'a> {
     fn print_return(&mut self, of: &Return) -> Result<(), Failure> {
         let function = self.open.remove(&of.number).unwrap_or_default();
         let took = if self.args.durations {
-            format!(" after {}", measure::Nanos(u64::try_from(of.duration.as_nanos()).unwrap_or(u64::MAX)))
+            format!(
+                " after {}",
+                measure::Nanos(u64::try_from(of.duration.as_nanos()).unwrap_or(u64::MAX))
+            )
         } else {
             String::new()
         };
