@@ -49,7 +49,11 @@ fn get_page(port: u16, path: &str, login: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
     let wait = Some(Duration::from_secs(60));
     stream.set_read_timeout(wait).expect("a time-out");
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n{login}\r\n").expect("a request");
+    write!(
+        stream,
+        "GET {path} HTTP/1.0\r\nHost: localhost\r\n{login}\r\n"
+    )
+    .expect("a request");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
@@ -87,11 +91,20 @@ fn queues_processes_and_memory_are_those_of_the_node() {
     let (rabbit, port) = node();
     let url = format!("http://127.0.0.1:{port}");
     let number = QUEUES.to_string();
-    let file = ["topology", "generate", "--queues", &number, "--output", "d.json"];
+    let file = [
+        "topology", "generate", "--queues", &number, "--output", "d.json",
+    ];
     run(dir.path(), &file).assert_ok();
     run(dir.path(), &["topology", "apply", "d.json", "--url", &url]).assert_ok();
     let broker = rabbit.plain_url();
-    let load = ["producer", "queue://held", "--message-count", "7", "--url", &broker];
+    let load = [
+        "producer",
+        "queue://held",
+        "--message-count",
+        "7",
+        "--url",
+        &broker,
+    ];
     run(dir.path(), &load).assert_ok();
 
     let node = Node::connect(&rabbit.erlang().expect("access")).expect("a connection");
@@ -113,11 +126,19 @@ fn queues_are_counted(helper: &Helper, port: u16) {
     assert_eq!(counts.queues, QUEUES + 1);
     assert_eq!(counts.rows.len() as u64, counts.queues);
     let first = counts.rows.first().expect("a row");
-    assert_eq!((first.name.as_str(), first.ready, first.consumers), ("held", Some(7), 0));
-    assert_eq!((first.kind.as_str(), first.age_limit_ms), ("classic", Some(5_000)));
+    assert_eq!(
+        (first.name.as_str(), first.ready, first.consumers),
+        ("held", Some(7), 0)
+    );
+    assert_eq!(
+        (first.kind.as_str(), first.age_limit_ms),
+        ("classic", Some(5_000))
+    );
 
     // The management API says the same, when its cache has caught up.
-    common::wait_for("the management API's counts", || same(&counts, &management(port)));
+    common::wait_for("the management API's counts", || {
+        same(&counts, &management(port))
+    });
 
     let few = read_queues(helper, &request(QueueSort::Name, 3, None)).expect("counts");
     assert_eq!((few.rows.len(), few.left_out()), (3, QUEUES - 2));
@@ -173,11 +194,27 @@ fn processes_are_shown(helper: &Helper) {
         top(helper, &request).expect("a window")
     };
     let window = look(TopSort::Memory, 2_000);
-    let is_sorted = window.processes.is_sorted_by_key(|it| std::cmp::Reverse(it.memory));
-    assert!(is_sorted && window.processes.len() >= 1_000, "{}", window.processes.len());
+    let is_sorted = window
+        .processes
+        .is_sorted_by_key(|it| std::cmp::Reverse(it.memory));
+    assert!(
+        is_sorted && window.processes.len() >= 1_000,
+        "{}",
+        window.processes.len()
+    );
     let queue = window.processes.iter().find(|it| it.role == "queue");
-    assert!(queue.is_some_and(|it| !it.name.is_empty()), "queues have names");
-    assert!(window.seconds >= 0.3 && window.schedulers.normal.iter().all(|it| (0.0..=1.0).contains(it)));
+    assert!(
+        queue.is_some_and(|it| !it.name.is_empty()),
+        "queues have names"
+    );
+    assert!(
+        window.seconds >= 0.3
+            && window
+                .schedulers
+                .normal
+                .iter()
+                .all(|it| (0.0..=1.0).contains(it))
+    );
     let memory = ask(helper.node(), "erlang", "memory", vec![atom("total")]);
     let total = as_int(&memory).expect("a number") as f64;
     let said = window.memory["total"] as f64;
@@ -185,7 +222,12 @@ fn processes_are_shown(helper: &Helper) {
     assert!(window.counts["descriptors"] > 10 && window.counts["processes"] > QUEUES);
     assert!(window.alarms.is_empty() && window.flow_count == 0);
     // Nothing that it turned on is left on.
-    let wall = ask(helper.node(), "erlang", "statistics", vec![atom("scheduler_wall_time")]);
+    let wall = ask(
+        helper.node(),
+        "erlang",
+        "statistics",
+        vec![atom("scheduler_wall_time")],
+    );
     assert_eq!(wall, atom("undefined"));
 }
 
@@ -195,9 +237,13 @@ fn carriers_of(node: &Node, allocator: &str) -> i128 {
     let report = ask(node, "erlang", "system_info", vec![key]);
     let mut sum = 0;
     for instance in as_list(&report).expect("instances").iter() {
-        let parts = as_list(&as_tuple(instance).expect("an instance")[2]).expect("its parts").into_owned();
+        let parts = as_list(&as_tuple(instance).expect("an instance")[2])
+            .expect("its parts")
+            .into_owned();
         for part in &parts {
-            let [kind, sizes] = as_tuple(part).expect("a part") else { continue };
+            let [kind, sizes] = as_tuple(part).expect("a part") else {
+                continue;
+            };
             if !["mbcs", "sbcs", "mbcs_pool"].contains(&as_atom(kind).unwrap_or_default()) {
                 continue;
             }
@@ -213,28 +259,56 @@ fn carriers_of(node: &Node, allocator: &str) -> i128 {
 }
 
 fn memory_adds_up(helper: &Helper) {
-    let near = |a: f64, b: f64, what: &str| assert!((a / b - 1.0).abs() < 0.2, "{what}: {a} against {b}");
+    let near =
+        |a: f64, b: f64, what: &str| assert!((a / b - 1.0).abs() < 0.2, "{what}: {a} against {b}");
     let memory = node_memory(helper).expect("memory");
     for name in ["ets_alloc", "binary_alloc", "eheap_alloc", "ll_alloc"] {
-        let ours = memory.allocators.iter().find(|it| it.name == name).expect("the allocator");
-        near(ours.all().carrier_bytes as f64, carriers_of(helper.node(), name) as f64, name);
+        let ours = memory
+            .allocators
+            .iter()
+            .find(|it| it.name == name)
+            .expect("the allocator");
+        near(
+            ours.all().carrier_bytes as f64,
+            carriers_of(helper.node(), name) as f64,
+            name,
+        );
     }
     assert!((0.2..=1.0).contains(&memory.carriers().utilisation()));
     let resident = memory.machine.resident.expect("the machine's side") as i64;
     let total = memory.vm["total"] as i64;
     let steps: i64 = memory.difference().iter().map(|it| it.bytes).sum();
-    assert!((total + steps - resident).abs() < 1 << 20, "{total} {steps} {resident}");
+    assert!(
+        (total + steps - resident).abs() < 1 << 20,
+        "{total} {steps} {resident}"
+    );
 
     let states = microstates(helper, Duration::from_millis(300)).expect("states");
     assert!(!states.was_on);
-    let schedulers = states.kinds.iter().find(|it| it.threads == "scheduler").expect("schedulers");
+    let schedulers = states
+        .kinds
+        .iter()
+        .find(|it| it.threads == "scheduler")
+        .expect("schedulers");
     let whole: f64 = schedulers.shares.values().sum();
-    assert!((whole - 1.0).abs() < 1e-6 && schedulers.seconds > 0.2, "{schedulers:?}");
+    assert!(
+        (whole - 1.0).abs() < 1e-6 && schedulers.seconds > 0.2,
+        "{schedulers:?}"
+    );
     // The accounting is off again: nothing is counted any more.
-    let count = || ask(helper.node(), "erlang", "statistics", vec![atom("microstate_accounting")]);
+    let count = || {
+        ask(
+            helper.node(),
+            "erlang",
+            "statistics",
+            vec![atom("microstate_accounting")],
+        )
+    };
     let sleep = |term: &Term| {
         let list = as_list(term).expect("threads");
-        list.iter().filter_map(|it| as_int(get(get(it, "counters")?, "sleep")?)).sum::<i128>()
+        list.iter()
+            .filter_map(|it| as_int(get(get(it, "counters")?, "sleep")?))
+            .sum::<i128>()
     };
     let before = sleep(&count());
     std::thread::sleep(Duration::from_millis(200));
@@ -245,12 +319,29 @@ fn pages_are_served(node: &Node, rabbit: &RabbitMq, management_port: u16) {
     let options = rabbit.erlang().expect("access");
     let dir = folder();
     let cookie = dir.path().join("cookie");
-    let (name, at) = (options.node.to_string(), options.address.expect("an address"));
+    let (name, at) = (
+        options.node.to_string(),
+        options.address.expect("an address"),
+    );
     let text = ask(node, "erlang", "get_cookie", vec![]);
     std::fs::write(&cookie, as_atom(&text).expect("a cookie")).expect("a file");
     let mut child = Command::new(env!("CARGO_BIN_EXE_bellows"))
-        .args(["erlang", "queues", &name, "--listen", "127.0.0.1:0", "--every", "100ms"])
-        .args(["--host", &at.0, "--port", &at.1.to_string(), "--cookie-file"])
+        .args([
+            "erlang",
+            "queues",
+            &name,
+            "--listen",
+            "127.0.0.1:0",
+            "--every",
+            "100ms",
+        ])
+        .args([
+            "--host",
+            &at.0,
+            "--port",
+            &at.1.to_string(),
+            "--cookie-file",
+        ])
         .arg(&cookie)
         .stderr(Stdio::piped())
         .spawn()
@@ -258,11 +349,18 @@ fn pages_are_served(node: &Node, rabbit: &RabbitMq, management_port: u16) {
     let mut line = String::new();
     let mut said = BufReader::new(child.stderr.take().expect("its words"));
     said.read_line(&mut line).expect("where it listens");
-    let port = line.split_once("http://127.0.0.1:").and_then(|(_, rest)| rest.split_once('/'));
-    let port: u16 = port.and_then(|(port, _)| port.parse().ok()).expect("a port");
+    let port = line
+        .split_once("http://127.0.0.1:")
+        .and_then(|(_, rest)| rest.split_once('/'));
+    let port: u16 = port
+        .and_then(|(port, _)| port.parse().ok())
+        .expect("a port");
     let json: Value = serde_json::from_str(&get_page(port, "/queues", "")).expect("JSON");
     assert_eq!(json["queues"], QUEUES + 1);
-    assert_eq!(json["rows"].as_array().map_or(0, Vec::len), management(management_port).len());
+    assert_eq!(
+        json["rows"].as_array().map_or(0, Vec::len),
+        management(management_port).len()
+    );
     assert!(json["cost"]["reads"] == 1 && json["cost"]["node_us"].as_u64() > Some(0));
     let page = get_page(port, "/metrics", "");
     assert!(page.ends_with("# EOF\n"), "{}", page.len());
