@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use erl_dist::message::Message;
 use erl_dist::term::{Atom, Term};
-use transport::tls::ClientTls;
 
-use crate::cookie::Cookie;
 use crate::error::Error;
 use crate::link::{Link, deadline};
 use crate::mailbox::Mailbox;
 use crate::name::NodeName;
+use crate::options::ConnectOptions;
 use crate::term::{as_atom, as_text, as_tuple, atom, charlist, list, show, text, tuple};
 
 /// Bytes of an exception's reason that are shown.
@@ -21,41 +20,6 @@ const REASON_BYTES: usize = 400;
 const EVALUATE: &str = "{ok, Tokens, _} = erl_scan:string(unicode:characters_to_list(Source)), \
                         {ok, Forms} = erl_parse:parse_exprs(Tokens), \
                         {value, Value, _} = erl_eval:exprs(Forms, []), Value.";
-
-/// How a node is reached.
-#[derive(Clone, Debug)]
-pub struct ConnectOptions {
-    /// Its name.
-    pub node: NodeName,
-    /// The secret that it shares.
-    pub cookie: Cookie,
-    /// Host and port of its distribution; EPMD of the node's host knows the port otherwise.
-    pub address: Option<(String, u16)>,
-    /// The port of EPMD.
-    pub epmd_port: u16,
-    /// How the connection is secured; `None` for plain TCP.
-    pub tls: Option<ClientTls>,
-    /// How long connecting may take, and each call.
-    pub timeout: Duration,
-}
-
-impl ConnectOptions {
-    /// EPMD's usual port.
-    pub const EPMD_PORT: u16 = 4369;
-
-    /// A node that EPMD knows, on plain TCP, with 10 seconds for each step.
-    #[must_use]
-    pub const fn new(node: NodeName, cookie: Cookie) -> Self {
-        Self {
-            node,
-            cookie,
-            address: None,
-            epmd_port: Self::EPMD_PORT,
-            tls: None,
-            timeout: Duration::from_secs(10),
-        }
-    }
-}
 
 /// A connection to a node, which lives as long as one of its clones or a [`Mailbox`]. We are hidden there.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use futures_io::{AsyncRead, AsyncWrite};
 
 use super::wire::{Widened, Wire, run};
 use crate::error::Error;
-use crate::node::ConnectOptions;
+use crate::options::ConnectOptions;
 
 /// The names that we take on a node: each stays in its table of atoms, which must not grow with every
 /// connection.

@@ -7,7 +7,7 @@ use erl_dist::message::Message;
 use transport::{Output, Received, SocketError};
 
 use super::frame::{Frame, Frames};
-use super::shared::Shared;
+use super::shared::LinkShared;
 use super::wire::Wire;
 
 /// A tick is sent when nothing else was for so long. Nodes hang up after 60 s of silence, by default, and are
@@ -17,10 +17,12 @@ const TICK_AFTER: Duration = Duration::from_secs(2);
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 /// Reads in a row before what waits is written.
 const READS: usize = 64;
+/// With more than this before it, what waits is left where its size is bounded.
+const MOST_PENDING: usize = 1 << 20;
 const TICK: [u8; 4] = [0; 4];
 
 /// Serves the connection until it is lost, or nobody wants it any more.
-pub(super) fn serve(mut wire: Wire, shared: &Arc<Shared>) {
+pub(super) fn serve(mut wire: Wire, shared: &Arc<LinkShared>) {
     let why = match run(&mut wire, shared) {
         Ok(()) => "it was closed".to_owned(),
         Err(why) => why,
@@ -29,7 +31,7 @@ pub(super) fn serve(mut wire: Wire, shared: &Arc<Shared>) {
     shared.lose(why);
 }
 
-fn run(wire: &mut Wire, shared: &Arc<Shared>) -> Result<(), String> {
+fn run(wire: &mut Wire, shared: &Arc<LinkShared>) -> Result<(), String> {
     let mut frames = Frames::default();
     let mut queued = Vec::new();
     let mut sent = Instant::now();
@@ -37,8 +39,10 @@ fn run(wire: &mut Wire, shared: &Arc<Shared>) -> Result<(), String> {
     // What came with the end of the handshake.
     take(wire, &mut frames, shared)?;
     loop {
-        shared.take_outgoing(&mut queued);
-        wire.outgoing.append(&mut queued);
+        if wire.outgoing.pending().len() < MOST_PENDING {
+            shared.take_outgoing(&mut queued);
+            wire.outgoing.append(&mut queued);
+        }
         if wire.outgoing.pending().is_empty() && sent.elapsed() >= TICK_AFTER {
             wire.outgoing.push(&TICK);
         }
@@ -74,7 +78,7 @@ fn end(wire: &mut Wire) -> Result<(), String> {
 }
 
 /// Reads for a while; whether more may be there.
-fn read(wire: &mut Wire, frames: &mut Frames, shared: &Arc<Shared>) -> Result<bool, String> {
+fn read(wire: &mut Wire, frames: &mut Frames, shared: &Arc<LinkShared>) -> Result<bool, String> {
     for _ in 0..READS {
         if !wire.socket.is_readable() {
             return Ok(false);
@@ -89,7 +93,7 @@ fn read(wire: &mut Wire, frames: &mut Frames, shared: &Arc<Shared>) -> Result<bo
 }
 
 /// Takes what was read.
-fn take(wire: &mut Wire, frames: &mut Frames, shared: &Arc<Shared>) -> Result<(), String> {
+fn take(wire: &mut Wire, frames: &mut Frames, shared: &Arc<LinkShared>) -> Result<(), String> {
     frames.receive(wire.unused(), |bytes| {
         let frame = Frame::read(bytes).map_err(|error| format!("a message is wrong: {error}"))?;
         deliver(frame, bytes.len(), shared);
@@ -99,7 +103,7 @@ fn take(wire: &mut Wire, frames: &mut Frames, shared: &Arc<Shared>) -> Result<()
     Ok(())
 }
 
-fn deliver(frame: Frame, bytes: usize, shared: &Arc<Shared>) {
+fn deliver(frame: Frame, bytes: usize, shared: &Arc<LinkShared>) {
     let message = match frame {
         Frame::Message(message) => *message,
         Frame::Refused { to, error } => return shared.arrive(to, Err(error), 0),

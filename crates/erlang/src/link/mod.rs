@@ -1,5 +1,6 @@
 //! The connection to a node: the handshake, the frames, and the thread that owns the socket.
 
+mod epmd;
 mod frame;
 mod handshake;
 mod io_thread;
@@ -13,12 +14,12 @@ use transport::SocketError;
 use transport::tls::{Connector, TlsError};
 
 pub use frame::Frame;
-pub(crate) use shared::{MailboxId, Shared, deadline};
-pub(crate) use wire::{Wire, resolve, run};
+pub(crate) use shared::{LinkShared, MailboxId, deadline};
 
 use crate::error::Error;
-use crate::node::ConnectOptions;
+use crate::options::ConnectOptions;
 use handshake::Outcome;
+use wire::{Wire, resolve};
 
 /// Names that are tried before somebody else's are believed to be all there is.
 const ATTEMPTS: usize = 8;
@@ -28,7 +29,7 @@ const STACK_BYTES: usize = 8 << 20;
 /// The connection, and the thread that serves it. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Link {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<LinkShared>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -40,7 +41,7 @@ impl Link {
             Some((host, port)) => (host.clone(), *port),
             None => (
                 options.node.host().to_owned(),
-                crate::epmd::port(options, deadline)?,
+                epmd::port(options, deadline)?,
             ),
         };
         let addresses = resolve(&host, port, deadline).map_err(|source| Error::Resolve {
@@ -71,7 +72,7 @@ impl Link {
             what: error.to_string(),
         };
         let waker = mio::Waker::new(wire.poll.registry(), wire::WAKE).map_err(lost)?;
-        let shared = Arc::new(Shared::new(options.node.clone(), local, waker));
+        let shared = Arc::new(LinkShared::new(options.node.clone(), local, waker));
         let served = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("bellows-erlang".into())

@@ -48,23 +48,23 @@ struct State {
 }
 
 /// What the I/O thread and those who call share.
-pub(crate) struct Shared {
+pub(crate) struct LinkShared {
     pub(crate) node: NodeName,
     local: Local,
     waker: mio::Waker,
     state: Mutex<State>,
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for LinkShared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("LinkShared")
             .field("node", &self.node)
             .field("local", &self.local)
             .finish_non_exhaustive()
     }
 }
 
-impl Shared {
+impl LinkShared {
     pub(super) fn new(node: NodeName, local: Local, waker: mio::Waker) -> Self {
         Self {
             node,
@@ -175,7 +175,7 @@ impl Shared {
         let _ = self.waker.wake();
     }
 
-    /// Waits for the next message for a process, until `deadline`; also how many were dropped so far.
+    /// Waits for the next message for a process, until `deadline`.
     pub(crate) fn receive(
         &self,
         id: MailboxId,

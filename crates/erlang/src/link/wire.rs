@@ -58,7 +58,7 @@ impl Output for Outgoing {
 }
 
 /// A socket, and what was read and not used.
-pub(crate) struct Wire {
+pub(super) struct Wire {
     pub(super) poll: mio::Poll,
     pub(super) events: Events,
     pub(super) socket: ClientSocket,
@@ -75,7 +75,7 @@ pub(crate) struct Wire {
 ///
 /// # Errors
 /// There is none, or the deadline.
-pub(crate) fn resolve(host: &str, port: u16, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
+pub(super) fn resolve(host: &str, port: u16, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
     let (sender, receiver) = mpsc::channel();
     let (host, left) = (
         host.to_owned(),
@@ -102,7 +102,7 @@ impl Wire {
     ///
     /// # Errors
     /// Why the last one does not.
-    pub(crate) fn connect(
+    pub(super) fn connect(
         addresses: &[SocketAddr],
         tls: Option<&Connector>,
         deadline: Instant,
@@ -387,7 +387,7 @@ impl AsyncWrite for Wire {
 }
 
 /// Runs what only waits for a [`Wire`], which blocks instead.
-pub(crate) fn run<T>(work: impl Future<Output = T>) -> io::Result<T> {
+pub(super) fn run<T>(work: impl Future<Output = T>) -> io::Result<T> {
     match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => Ok(done),
         Poll::Pending => Err(io::Error::other("a handshake waits for something else")),

@@ -379,14 +379,14 @@ impl BrokerSpec {
         match (&self.node, alone.iter().find(|(_, set)| *set)) {
             (None, Some((key, _))) => {
                 let help = "set broker.node = \"rabbit@localhost\", or leave it out";
-                Err(wrong(key, " has no effect without broker.node", help))
+                Err(wrong(*key, " has no effect without broker.node", help))
             }
             (None, None) => Ok(()),
             (Some(node), _) => {
                 let parsed = node.parse::<erlang::NodeName>();
                 parsed.map(|_| ()).map_err(|refused| {
-                    Problem::new("broker.node: ".to_owned() + &refused.what, "", refused.help)
-                        .about("broker.node")
+                    let why = format!(": {}", refused.what);
+                    wrong("broker.node", why, refused.help)
                 })
             }
         }

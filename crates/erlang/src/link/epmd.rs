@@ -6,13 +6,13 @@ use std::time::Instant;
 use erl_dist::epmd::{EpmdClient, EpmdError};
 use transport::SocketError;
 
+use super::wire::{Wire, resolve, run};
 use crate::error::Error;
-use crate::link::{Wire, resolve, run};
 use crate::name::NodeName;
-use crate::node::ConnectOptions;
+use crate::options::ConnectOptions;
 
 /// Asks the EPMD of the node's host for the node's port.
-pub(crate) fn port(options: &ConnectOptions, deadline: Instant) -> Result<u16, Error> {
+pub(super) fn port(options: &ConnectOptions, deadline: Instant) -> Result<u16, Error> {
     let node = &options.node;
     let address = format!("{}:{}", node.host(), options.epmd_port);
     let addresses =
