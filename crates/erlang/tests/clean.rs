@@ -24,7 +24,7 @@ const CLEAN_WITHIN: Duration = Duration::from_secs(30);
 const WORKERS: &str = "Workers = [spawn(fun Loop() -> lists:sort([3, 1, 2]), lists:keyfind(N, 1, [{N, x}]), \
      timer:sleep(20), Loop() end) || N <- lists:seq(1, 400)], \
      persistent_term:put(workers, Workers).";
-/// What bellows could have left: modules, processes, names, flags, patterns.
+/// What bellows could have left: modules, processes, names, flags, patterns, sessions.
 const LEFT: &str = "Named = fun(A) -> lists:prefix(\"bellows_\", atom_to_list(A)) end, \
      M = [A || {A, _} <- code:all_loaded(), Named(A)], \
      N = [A || A <- registered(), Named(A)], \
@@ -33,7 +33,8 @@ const LEFT: &str = "Named = fun(A) -> lists:prefix(\"bellows_\", atom_to_list(A)
      F = [A || A <- [new | processes()], {flags, [_ | _]} <- [catch erlang:trace_info(A, flags)]], \
      T = [{A, B} || {A, B} <- lists:module_info(functions), K <- [traced, call_count, call_time, meta], \
                     {_, V} <- [erlang:trace_info({lists, A, B}, K)], V =/= false, V =/= undefined], \
-     lists:flatten(io_lib:format(\"~p\", [[M, N, P, F, T]])).";
+     S = [A || erlang:function_exported(trace, session_info, 1), {A, _} <- trace:session_info(all), Named(A)], \
+     lists:flatten(io_lib:format(\"~p\", [[M, N, P, F, T, S]])).";
 
 /// What a client does on the node.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,7 +59,7 @@ fn left_behind(node: &Node) -> Option<String> {
     loop {
         let left = as_text(&eval(node, LEFT)).expect("a text");
         match left.as_str() {
-            "[[],[],[],[],[]]" => return None,
+            "[[],[],[],[],[],[]]" => return None,
             _ if Instant::now() >= until => return Some(left),
             _ => std::thread::sleep(Duration::from_millis(20)),
         }
