@@ -35,20 +35,20 @@ pub struct QueuePageCost {
 
 /// Counts of a node's queues for whoever asks over HTTP.
 #[derive(Clone, Debug)]
-pub struct QueuePage(Arc<Shared>);
+pub struct QueuePage(Arc<QueuePageState>);
 
 #[derive(Debug)]
-struct Shared {
+struct QueuePageState {
     node: String,
     request: QueueRequest,
     /// Shortest time from one reading to the next.
     shortest: Duration,
-    held: Mutex<Held>,
+    held: Mutex<LastRead>,
 }
 
 /// What was read last.
 #[derive(Debug)]
-struct Held {
+struct LastRead {
     /// Until the pages are closed.
     helper: Option<Helper>,
     read: Option<(Instant, Arc<QueueCounts>)>,
@@ -59,11 +59,11 @@ impl QueuePage {
     /// Pages of the queues that are requested, read no more often than at the shortest interval.
     #[must_use]
     pub fn new(helper: Helper, request: QueueRequest, shortest: Duration) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(QueuePageState {
             node: helper.node().name().as_str().to_owned(),
             request,
             shortest,
-            held: Mutex::new(Held {
+            held: Mutex::new(LastRead {
                 helper: Some(helper),
                 read: None,
                 cost: QueuePageCost::default(),
@@ -86,7 +86,7 @@ impl QueuePage {
         helper.map_or(Ok(()), Helper::close)
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, LastRead> {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -140,7 +140,7 @@ struct JsonPage(QueuePage);
 
 /// The JSON of the page.
 #[derive(Serialize)]
-struct Queues<'a> {
+struct QueuesAsJson<'a> {
     node: &'a str,
     /// Time since the node was read, in milliseconds; the counts can be older by the rows' limits.
     read_ms_ago: u64,
@@ -163,7 +163,7 @@ impl Page for JsonPage {
         let Some((ago, counts, cost)) = self.0.last() else {
             return Err(fmt::Error);
         };
-        let queues = Queues {
+        let queues = QueuesAsJson {
             node: &self.0.0.node,
             read_ms_ago: ago.as_millis() as u64,
             left_out: counts.left_out(),

@@ -44,7 +44,7 @@ pub(crate) struct AllocArgs {
 
 /// A reading as data.
 #[derive(Serialize)]
-struct Reading {
+struct AllocReading {
     #[serde(flatten)]
     memory: NodeMemory,
     /// What leads from the VM's total to resident memory.
@@ -68,7 +68,7 @@ impl AllocArgs {
                 false => Some(microstates(&helper, time(self.window))?),
             };
             let memory = node_memory(&helper)?;
-            let reading = Reading {
+            let reading = AllocReading {
                 difference: memory.difference(),
                 memory,
                 threads,
@@ -79,12 +79,15 @@ impl AllocArgs {
             let gap = if number > 1 { "\n" } else { "" };
             output::print(&format!("{gap}{}", shown(&reading)))
         });
-        helper.close()?;
-        done
+        // What went wrong first is what is said.
+        let closed = helper.close();
+        let done = done?;
+        closed?;
+        Ok(done)
     }
 }
 
-fn shown(reading: &Reading) -> String {
+fn shown(reading: &AllocReading) -> String {
     let mut out = allocators(&reading.memory);
     out.push('\n');
     out += &sides(reading);
@@ -145,7 +148,7 @@ fn allocators(memory: &NodeMemory) -> String {
 }
 
 /// What the VM says, what the machine says, and what lies between them.
-fn sides(reading: &Reading) -> String {
+fn sides(reading: &AllocReading) -> String {
     let memory = &reading.memory;
     let columns = [GridColumn::text("memory"), GridColumn::number("size")];
     let mut rows = Vec::new();

@@ -9,7 +9,7 @@ use erlang::queues::{
     CountSource, MOST_QUEUES, QueueCount, QueueCounts, QueueRequest, QueueSort, read_queues,
 };
 use measure::{Length, Nanos, count, counted};
-use report::console::{GridColumn, grid};
+use report::console::{GridColumn, grid, sentence};
 use session::{QueuePage, serve_queues};
 
 use super::connect::NodeArgs;
@@ -43,8 +43,8 @@ pub(crate) struct QueuesArgs {
     #[arg(long, value_name = "NAME")]
     vhost: Option<String>,
     /// Which queues come first
-    #[arg(long, value_enum, default_value_t = Sort::Ready)]
-    sort: Sort,
+    #[arg(long, value_enum, default_value_t = QueueOrder::Ready)]
+    sort: QueueOrder,
     /// Queues at most; 20 in a table, 100,000 in JSON and pages if absent
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES)))]
     limit: Option<u32>,
@@ -69,7 +69,7 @@ pub(crate) struct QueuesArgs {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Sort {
+enum QueueOrder {
     /// Most messages ready first
     Ready,
     /// Most unacknowledged messages first
@@ -109,8 +109,11 @@ impl QueuesArgs {
             let gap = if number > 1 { "\n" } else { "" };
             output::print(&format!("{gap}{}", shown(&counts, node.name().as_str())))
         });
-        helper.close()?;
-        done
+        // What went wrong first is what is said.
+        let closed = helper.close();
+        let done = done?;
+        closed?;
+        Ok(done)
     }
 
     fn request(&self) -> QueueRequest {
@@ -118,9 +121,9 @@ impl QueuesArgs {
         QueueRequest {
             vhost: self.vhost.clone(),
             sort: match self.sort {
-                Sort::Ready => QueueSort::Ready,
-                Sort::Unacked => QueueSort::Unacked,
-                Sort::Name => QueueSort::Name,
+                QueueOrder::Ready => QueueSort::Ready,
+                QueueOrder::Unacked => QueueSort::Unacked,
+                QueueOrder::Name => QueueSort::Name,
             },
             limit: self.limit.unwrap_or(if all { MOST_QUEUES } else { SHOWN }),
             fresh: self.fresh.map(time),
@@ -202,7 +205,7 @@ fn shown(counts: &QueueCounts, node: &str) -> String {
     }
     out.push('\n');
     for note in notes(counts) {
-        out += &(note + "\n");
+        out += &sentence(&note, output::style());
     }
     out
 }

@@ -35,8 +35,8 @@ pub(crate) struct ErlangTopArgs {
     #[command(flatten)]
     node: NodeArgs,
     /// Which processes come first
-    #[arg(long, value_enum, default_value_t = Sort::Reductions)]
-    sort: Sort,
+    #[arg(long, value_enum, default_value_t = ProcessOrder::Reductions)]
+    sort: ProcessOrder,
     /// Processes to show
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
@@ -58,7 +58,7 @@ pub(crate) struct ErlangTopArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Sort {
+enum ProcessOrder {
     /// Reductions in the window
     Reductions,
     /// Memory of the process
@@ -69,7 +69,7 @@ enum Sort {
     Binaries,
 }
 
-impl Sort {
+impl ProcessOrder {
     const fn meaning(self) -> TopSort {
         match self {
             Self::Reductions => TopSort::Reductions,
@@ -94,8 +94,11 @@ impl ErlangTopArgs {
             true => screen::show(&helper, self.request(), self.sort),
             false => self.print(&helper),
         };
-        helper.close()?;
-        done
+        // What went wrong first is what is said.
+        let closed = helper.close();
+        let done = done?;
+        closed?;
+        Ok(done)
     }
 
     fn request(&self) -> TopRequest {

@@ -22,7 +22,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use report::console::sanitise;
 use report::text::bytes;
 
-use super::Sort;
+use super::ProcessOrder;
 use super::plain::{summary, title};
 use crate::failure::{Done, Failure};
 use crate::signals;
@@ -41,10 +41,10 @@ const REDRAW: Duration = Duration::from_millis(250);
 /// Rows that the screen has at most.
 const MOST_ROWS: u32 = 500;
 
-type Screen = Terminal<TermionBackend<AlternateScreen<RawTerminal<Stdout>>>>;
+type TopScreen = Terminal<TermionBackend<AlternateScreen<RawTerminal<Stdout>>>>;
 
 /// What the drawing thread hears of.
-enum News {
+enum TopNews {
     Window(Box<Result<TopWindow, Error>>),
     Key(Key),
     /// There is no keyboard any more.
@@ -52,7 +52,11 @@ enum News {
 }
 
 /// Shows windows until a key ends it.
-pub(super) fn show(helper: &Helper, request: TopRequest, sort: Sort) -> Result<Done, Failure> {
+pub(super) fn show(
+    helper: &Helper,
+    request: TopRequest,
+    sort: ProcessOrder,
+) -> Result<Done, Failure> {
     let wish = Arc::new(Mutex::new(TopRequest {
         limit: MOST_ROWS.min(request.limit.max(100)),
         ..request
@@ -63,7 +67,7 @@ pub(super) fn show(helper: &Helper, request: TopRequest, sort: Sort) -> Result<D
         .name("keys".to_owned())
         .spawn(move || read_keys(&keys))?;
     let (resume, paused) = mpsc::channel::<()>();
-    let mut view = View {
+    let mut view = TopView {
         sort,
         node: helper.node().name().as_str().to_owned(),
         last: None,
@@ -84,39 +88,40 @@ pub(super) fn show(helper: &Helper, request: TopRequest, sort: Sort) -> Result<D
     done
 }
 
-fn open() -> io::Result<Screen> {
+fn open() -> io::Result<TopScreen> {
     let out = io::stdout().into_raw_mode()?.into_alternate_screen()?;
     let mut screen = Terminal::new(TermionBackend::new(out))?;
+    // The other screen begins empty; clearing it would ask the terminal, whose answer the thread of keys would take.
     screen.hide_cursor()?;
-    screen.clear()?;
     Ok(screen)
 }
 
-fn read_keys(tell: &Sender<News>) {
+fn read_keys(tell: &Sender<TopNews>) {
     for key in io::stdin().keys() {
         let Ok(key) = key else { break };
-        if tell.send(News::Key(key)).is_err() {
+        if tell.send(TopNews::Key(key)).is_err() {
             return;
         }
     }
-    let _ = tell.send(News::End);
+    let _ = tell.send(TopNews::End);
 }
 
 /// Looks at window after window, until nobody wants more.
-fn look(helper: &Helper, wish: &Mutex<TopRequest>, tell: &Sender<News>, go_on: Receiver<()>) {
+fn look(helper: &Helper, wish: &Mutex<TopRequest>, tell: &Sender<TopNews>, go_on: Receiver<()>) {
     loop {
         let request = *wish.lock().unwrap_or_else(PoisonError::into_inner);
         let window = top(helper, &request);
         let failed = window.is_err();
-        if tell.send(News::Window(Box::new(window))).is_err() || failed || go_on.recv().is_err() {
+        if tell.send(TopNews::Window(Box::new(window))).is_err() || failed || go_on.recv().is_err()
+        {
             return;
         }
     }
 }
 
 /// What is shown.
-struct View {
-    sort: Sort,
+struct TopView {
+    sort: ProcessOrder,
     node: String,
     last: Option<TopWindow>,
     is_paused: bool,
@@ -125,27 +130,27 @@ struct View {
     control: load::Control,
 }
 
-impl View {
+impl TopView {
     fn run(
         &mut self,
-        screen: &mut Screen,
-        news: &Receiver<News>,
+        screen: &mut TopScreen,
+        news: &Receiver<TopNews>,
         resume: &Sender<()>,
     ) -> Result<Done, Failure> {
         let mut is_waiting = false;
         while !self.control.is_stopping() {
             screen.draw(|frame| self.draw(frame))?;
             match news.recv_timeout(REDRAW) {
-                Ok(News::Window(window)) => {
+                Ok(TopNews::Window(window)) => {
                     self.last = Some((*window)?);
                     is_waiting = true;
                 }
-                Ok(News::Key(key)) => {
+                Ok(TopNews::Key(key)) => {
                     if self.press(key) {
                         return Ok(Done::Fine);
                     }
                 }
-                Ok(News::End) | Err(RecvTimeoutError::Disconnected) => return Ok(Done::Fine),
+                Ok(TopNews::End) | Err(RecvTimeoutError::Disconnected) => return Ok(Done::Fine),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if is_waiting && !self.is_paused {
@@ -158,10 +163,10 @@ impl View {
     /// Acts on a key; whether it ends the view.
     fn press(&mut self, key: Key) -> bool {
         match key {
-            Key::Char('r') => self.order(Sort::Reductions),
-            Key::Char('m') => self.order(Sort::Memory),
-            Key::Char('q') => self.order(Sort::Messages),
-            Key::Char('b') => self.order(Sort::Binaries),
+            Key::Char('r') => self.order(ProcessOrder::Reductions),
+            Key::Char('m') => self.order(ProcessOrder::Memory),
+            Key::Char('q') => self.order(ProcessOrder::Messages),
+            Key::Char('b') => self.order(ProcessOrder::Binaries),
             Key::Char('+') => self.window(|now| WINDOWS.into_iter().find(|it| *it > now)),
             Key::Char('-') => self.window(|now| WINDOWS.into_iter().rev().find(|it| *it < now)),
             Key::Char('p') => self.is_paused = !self.is_paused,
@@ -171,15 +176,15 @@ impl View {
         false
     }
 
-    fn order(&mut self, sort: Sort) {
+    fn order(&mut self, sort: ProcessOrder) {
         self.sort = sort;
         self.change(|request| request.sort = sort.meaning());
         if let Some(last) = &mut self.last {
             let key = |process: &TopProcess| match sort {
-                Sort::Reductions => process.reductions_per_s as u64,
-                Sort::Memory => process.memory,
-                Sort::Messages => process.messages,
-                Sort::Binaries => process.binaries,
+                ProcessOrder::Reductions => process.reductions_per_s as u64,
+                ProcessOrder::Memory => process.memory,
+                ProcessOrder::Messages => process.messages,
+                ProcessOrder::Binaries => process.binaries,
             };
             last.processes
                 .sort_by_key(|process| std::cmp::Reverse(key(process)));
@@ -221,7 +226,7 @@ impl View {
     }
 
     fn table(&self, window: &TopWindow, width: u16) -> Table<'static> {
-        let mark = |sort: Sort, head: &str| match sort == self.sort {
+        let mark = |sort: ProcessOrder, head: &str| match sort == self.sort {
             true => format!("{head} v"),
             false => head.to_owned(),
         };
@@ -230,10 +235,10 @@ impl View {
         let is_wide = width >= 110;
         let mut heads = vec![
             Cell::from("process"),
-            right(mark(Sort::Reductions, "reductions/s")),
-            right(mark(Sort::Memory, "memory")),
-            right(mark(Sort::Messages, "messages")),
-            right(mark(Sort::Binaries, "binaries")),
+            right(mark(ProcessOrder::Reductions, "reductions/s")),
+            right(mark(ProcessOrder::Memory, "memory")),
+            right(mark(ProcessOrder::Messages, "messages")),
+            right(mark(ProcessOrder::Binaries, "binaries")),
         ];
         let mut widths = vec![
             Constraint::Fill(1),
