@@ -26,7 +26,7 @@ Examples:
   bellows erlang calls rabbit@localhost rabbit_mgmt_wm_queues rabbit_mgmt_db -o calls.svg
 
 Calls and own time are counted by the node itself, exactly, while the counters run. Accumulated time, waits,
-callers and callees come from short traces of the busiest processes. `bellows help erlang-nodes` tells more.";
+callers and callees come from short traces of the busiest processes. `bellows help erlang` tells more.";
 const MEMORY_EXAMPLES: &str = "\
 Examples:
   bellows erlang memory rabbit@localhost rabbit_channel --for 5s
@@ -296,7 +296,10 @@ fn provenance(calls: &Calls, counter: Counter) -> String {
         text += &format!(
             "\nSampled, from {} of {} for {} in all: accumulated time and waits per call, callers and callees; the tracing makes these times longer.",
             counted(calls.bursts.messages, "trace message"),
-            counted(calls.bursts.processes, "process").replace("processs", "processes"),
+            match calls.bursts.processes {
+                1 => "one process".to_owned(),
+                many => format!("{} processes", count(many)),
+            },
             Nanos(u64::try_from(calls.bursts.duration.as_nanos()).unwrap_or(u64::MAX)),
         );
         if let Some(tripped @ Ended::Tripped { .. }) = &calls.bursts.ended {
