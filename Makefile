@@ -54,6 +54,7 @@ prove: setup ## BELLOWS_SEEDS (1,000) random loads from BELLOWS_FIRST_SEED (0) o
 	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test --workspace --test injected -- --nocapture
 	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test --workspace --test proof -- --nocapture
 	BELLOWS_SEEDS=$${BELLOWS_STALLS:-100} cargo test --workspace --test stalls -- --nocapture
+	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test -p erlang --test clean -- --nocapture
 	cargo test --workspace --test formats -- --include-ignored
 	scripts/walk
 	$(MAKE) --no-print-directory dist && scripts/dist try

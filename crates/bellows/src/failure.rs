@@ -84,6 +84,12 @@ impl Failure {
     }
 }
 
+impl From<erlang::Error> for Failure {
+    fn from(error: erlang::Error) -> Self {
+        Self::Failed(error.problem())
+    }
+}
+
 impl From<io::Error> for Failure {
     /// An error of standard output, the only stream that is written to without a name.
     fn from(source: io::Error) -> Self {

@@ -35,6 +35,12 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     print(&(out::harmless_json(&text).into_owned() + "\n"))
 }
 
+/// Prints one value as JSON in a line of its own.
+pub(crate) fn print_json_line(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string(value).map_err(io::Error::from)?;
+    print(&(out::harmless_json(&text).into_owned() + "\n"))
+}
+
 /// The style of standard output.
 pub(crate) fn style() -> Style {
     Style::of(&io::stdout())

@@ -61,6 +61,19 @@ pub(crate) fn stop_load(control: &load::Control) -> Result<AtOnce, Failure> {
     watch(&ENDINGS, act).map(|()| at_once)
 }
 
+/// A flag that the first signal sets; the second ends the process at once.
+pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let set = Arc::clone(&flag);
+    watch(&ENDINGS, move |signal, count| {
+        set.store(true, Ordering::Relaxed);
+        if count > 1 {
+            leave(signal);
+        }
+    })
+    .map(|()| flag)
+}
+
 /// Tidies up before a signal ends the process, until the load is watched over ([`stop_load`]).
 pub(crate) fn tidy_before_the_end(tidy: impl Fn() + Send + 'static) -> Result<(), Failure> {
     watch(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT], move |signal, _| {

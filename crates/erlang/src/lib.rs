@@ -10,20 +10,32 @@
 //!       ^------ mailboxes <-- check, decode <-- frames <----------'
 //! ```
 
+pub mod alloc;
+mod budget;
+pub mod calls;
 mod cookie;
 mod error;
+mod fields;
+pub mod helper;
 mod link;
 mod mailbox;
 mod name;
 mod node;
 mod options;
+mod pattern;
+pub mod queues;
 pub mod term;
+pub mod top;
+pub mod trace;
 
+pub use budget::{Budget, Ended};
 pub use cookie::Cookie;
 pub use error::Error;
+pub use helper::Helper;
 pub use link::Frame;
 pub use mailbox::Mailbox;
 pub use name::NodeName;
 pub use node::Node;
 pub use options::ConnectOptions;
+pub use pattern::{FunctionPattern, ProcessFilter};
 pub use transport::tls::{ClientTls as TlsOptions, Identity};

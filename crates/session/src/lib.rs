@@ -21,6 +21,7 @@ mod oauth2;
 mod observer;
 mod page_server;
 mod push;
+mod queue_page;
 pub mod redact;
 mod repeats;
 mod run;
@@ -34,9 +35,10 @@ pub use error::Error;
 pub use experiment::Experiment;
 pub use export::{ExportOptions, Exporter, MetricsTarget};
 pub use observer::{NoObserver, Observer};
-pub use page_server::{Page, serve_page};
+pub use page_server::{Page, serve_page, serve_pages};
 pub use profile::{Event, Stacks};
 pub use push::{PushOptions, PushTarget};
+pub use queue_page::{QueuePage, QueuePageCost, serve_queues};
 pub use repeats::repeats;
 pub use run::{
     ContinuousOptions, PeriodEnd, RecordOptions, RunOptions, RunOutcome, Target, Texts, Told,

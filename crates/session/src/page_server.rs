@@ -1,5 +1,5 @@
-//! A server of one page, for whoever scrapes it: one thread, one request at a time, time-outs everywhere. Every page is
-//! made when it is asked for, and sent as it is written.
+//! A server of a page or a few, for whoever scrapes them: one thread, one request at a time, time-outs everywhere. Every
+//! page is made when it is asked for, and sent as it is written.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -22,6 +22,14 @@ pub trait Page: Send + 'static {
     /// The value of `Content-Type`.
     fn content_type(&self) -> &'static str;
 
+    /// Brings what the page shows up to date, before the answer begins; why that was not possible.
+    ///
+    /// # Errors
+    /// In words, for whoever asked: they get no page.
+    fn refresh(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Writes the page as it is now.
     ///
     /// # Errors
@@ -34,13 +42,20 @@ pub trait Page: Send + 'static {
 /// # Errors
 /// The address cannot be listened on, or no thread can be started.
 pub fn serve_page(address: &str, path: &str, page: impl Page) -> io::Result<SocketAddr> {
+    serve_pages(address, vec![(path.to_owned(), Box::new(page))])
+}
+
+/// Serves pages, each at its path, as [`serve_page`] does.
+///
+/// # Errors
+/// As [`serve_page`].
+pub fn serve_pages(address: &str, pages: Vec<(String, Box<dyn Page>)>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     let address = listener.local_addr()?;
-    let path = path.to_owned();
     let answer_all = move || {
         for stream in listener.incoming().flatten() {
             // Who hangs up is no concern of the run.
-            let _ = answer(stream, &path, &page);
+            let _ = answer(stream, &pages);
         }
     };
     thread::Builder::new()
@@ -50,19 +65,27 @@ pub fn serve_page(address: &str, path: &str, page: impl Page) -> io::Result<Sock
 }
 
 /// Answers one request.
-fn answer(mut stream: TcpStream, path: &str, page: &impl Page) -> io::Result<()> {
+fn answer(mut stream: TcpStream, pages: &[(String, Box<dyn Page>)]) -> io::Result<()> {
     stream.set_write_timeout(Some(TIME_OUT))?;
-    let refusal = match read_request(&mut stream)? {
-        Ok(request) if request.method != "GET" => {
-            ("405 Method Not Allowed", "GET is what is answered\n")
-        }
-        Ok(request) if request.target.split('?').next() == Some(path) => {
-            return send(stream, page, request.minor);
-        }
-        Ok(_) => ("404 Not Found", "no such page\n"),
-        Err(status) => (status, "\n"),
+    let page_at = |target: &str| {
+        let path = target.split('?').next();
+        let found = pages.iter().find(|(it, _)| Some(it.as_str()) == path);
+        found.map(|(_, page)| page.as_ref())
     };
-    let (status, body) = refusal;
+    let (status, body) = match read_request(&mut stream)? {
+        Ok(request) if request.method != "GET" => {
+            let body = "GET is what is answered\n".to_owned();
+            ("405 Method Not Allowed", body)
+        }
+        Ok(request) => match page_at(&request.target) {
+            Some(page) => match page.refresh() {
+                Ok(()) => return send(stream, page, request.minor),
+                Err(why) => ("503 Service Unavailable", format!("{why}\n")),
+            },
+            None => ("404 Not Found", "no such page\n".to_owned()),
+        },
+        Err(status) => (status, "\n".to_owned()),
+    };
     write!(
         stream,
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n\
@@ -73,7 +96,7 @@ fn answer(mut stream: TcpStream, path: &str, page: &impl Page) -> io::Result<()>
 }
 
 /// Sends the page in pieces, as the protocol's version lets one.
-fn send(mut stream: TcpStream, page: &impl Page, minor: u8) -> io::Result<()> {
+fn send(mut stream: TcpStream, page: &dyn Page, minor: u8) -> io::Result<()> {
     let chunked = minor >= 1;
     let encoding = match chunked {
         true => "Transfer-Encoding: chunked\r\n",

@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use erlang::term::{Term, as_tuple, charlist, list};
 use erlang::{ConnectOptions, Cookie, Node, NodeName};
 
 /// The secret of all nodes of these tests.
@@ -89,4 +90,16 @@ impl Drop for Beam {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Evaluates Erlang on the node.
+#[allow(dead_code, reason = "not every test program asks for it")]
+pub(crate) fn eval(node: &Node, source: &str) -> Term {
+    let part = |term: &Term| as_tuple(term).expect("a tuple")[1].clone();
+    let scanned = node.call("erl_scan", "string", vec![charlist(source)]);
+    let tokens = part(&scanned.expect("scanned"));
+    let parsed = node.call("erl_parse", "parse_exprs", vec![tokens]);
+    let forms = part(&parsed.expect("parsed"));
+    let value = node.call("erl_eval", "exprs", vec![forms, list([])]);
+    part(&value.expect("evaluated"))
 }

@@ -10,6 +10,7 @@ mod difference;
 mod doctor;
 mod error;
 mod functions;
+mod grid;
 mod interval;
 mod known;
 mod live;
@@ -36,6 +37,7 @@ pub use error::{error, error_as_json};
 pub use functions::{
     FunctionRow, FunctionRowOf, FunctionRows, FunctionSort, FunctionTable, RestShare, functions,
 };
+pub use grid::{GridColumn, grid};
 pub use live::{Live, Steps};
 pub use page::{page, page_title};
 pub use repeats::{repeated, repeats};

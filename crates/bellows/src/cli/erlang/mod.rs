@@ -1,7 +1,14 @@
 //! `erlang`: a look inside an Erlang node, of which nothing is left there.
 
+mod alloc;
+mod budget;
+mod calls;
 mod connect;
+mod every;
 mod info;
+mod queues;
+mod top;
+mod trace;
 
 use clap::{Args, Subcommand};
 
@@ -10,6 +17,11 @@ use crate::failure::{Done, Failure};
 const EXAMPLES: &str = "\
 Examples:
   bellows erlang info rabbit@localhost
+  bellows erlang top rabbit@localhost
+  bellows erlang alloc rabbit@localhost
+  bellows erlang queues rabbit@localhost --every 2s
+  bellows erlang trace rabbit@localhost rabbit_mgmt_wm_queues:to_json/2 --limit 1 --for 60
+  bellows erlang calls rabbit@localhost exometer_slide rabbit_mgmt_db --for 5s
 
 The cookie is read from --cookie-file, BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie or RabbitMQ's own
 file, or asked for. `bellows help erlang-nodes` tells more.";
@@ -26,6 +38,18 @@ pub(crate) struct ErlangArgs {
 enum Action {
     /// Show a node's release, age, memory and applications: whether it can be reached
     Info(info::InfoArgs),
+    /// Show processes, schedulers, memory and flow control, live or for scripts
+    Top(top::ErlangTopArgs),
+    /// Show allocators, memory from the VM's side and from the machine's, and what threads do
+    Alloc(alloc::AllocArgs),
+    /// Show counts of queues from the node's own tables, or serve them
+    Queues(queues::QueuesArgs),
+    /// Show calls of functions as they come: who calls, with what, and how long they take
+    Trace(trace::TraceArgs),
+    /// Count calls and time of functions, and show who calls whom
+    Calls(calls::CallsArgs),
+    /// Count the words that functions allocate (Erlang/OTP 26 and later)
+    Memory(calls::MemoryArgs),
 }
 
 impl ErlangArgs {
@@ -33,6 +57,12 @@ impl ErlangArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         match self.action {
             Action::Info(args) => args.execute(),
+            Action::Top(args) => args.execute(),
+            Action::Alloc(args) => args.execute(),
+            Action::Queues(args) => args.execute(),
+            Action::Trace(args) => args.execute(),
+            Action::Calls(args) => args.execute(),
+            Action::Memory(args) => args.execute(),
         }
     }
 }

@@ -1,0 +1,230 @@
+//! `erlang alloc`: allocators, memory from both sides, and what the node's threads do.
+
+use clap::Args;
+use erlang::Helper;
+use erlang::alloc::{
+    Allocator, Carriers, MemoryStep, Microstates, NodeMemory, microstates, node_memory,
+};
+use measure::{Length, Nanos, count};
+use report::console::{GridColumn, grid};
+use report::text::bytes;
+use serde::Serialize;
+
+use super::connect::NodeArgs;
+use super::every::{Repetition, time};
+use crate::failure::{Done, Failure};
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  bellows erlang alloc rabbit@localhost
+  bellows erlang alloc rabbit@localhost --for 5s
+  bellows erlang alloc rabbit@localhost --every 10s --count 6
+  bellows erlang alloc rabbit@localhost --json";
+
+/// What `bellows erlang alloc` was given.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct AllocArgs {
+    #[command(flatten)]
+    node: NodeArgs,
+    /// Window in which the node accounts what its threads do; 0 leaves that out
+    #[arg(long = "for", value_name = "DURATION", default_value = "2s")]
+    window: Length,
+    /// Read again after this time
+    #[arg(long, value_name = "DURATION")]
+    every: Option<Length>,
+    /// Readings at most
+    #[arg(long, value_name = "N", requires = "every", value_parser = clap::value_parser!(u32).range(1..))]
+    count: Option<u32>,
+    /// Print everything as JSON; with --every, one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// A reading as data.
+#[derive(Serialize)]
+struct AllocReading {
+    #[serde(flatten)]
+    memory: NodeMemory,
+    /// What leads from the VM's total to resident memory.
+    difference: Vec<MemoryStep>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    threads: Option<Microstates>,
+}
+
+impl AllocArgs {
+    /// Reads and prints.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        let node = self.node.connect()?;
+        let helper = Helper::load(&node)?;
+        let repetition = Repetition {
+            every: self.every,
+            count: self.count,
+        };
+        let done = repetition.run(|number| {
+            let threads = match self.window.is_zero() {
+                true => None,
+                false => Some(microstates(&helper, time(self.window))?),
+            };
+            let memory = node_memory(&helper)?;
+            let reading = AllocReading {
+                difference: memory.difference(),
+                memory,
+                threads,
+            };
+            if self.json {
+                return repetition.print_json(&reading);
+            }
+            let gap = if number > 1 { "\n" } else { "" };
+            output::print(&format!("{gap}{}", shown(&reading)))
+        });
+        // What went wrong first is what is said.
+        let closed = helper.close();
+        let done = done?;
+        closed?;
+        Ok(done)
+    }
+}
+
+fn shown(reading: &AllocReading) -> String {
+    let mut out = allocators(&reading.memory);
+    out.push('\n');
+    out += &sides(reading);
+    if let Some(threads) = &reading.threads {
+        out.push('\n');
+        out += &states(threads);
+    }
+    out + &format!(
+        "\nthe node worked {} on the answer\n",
+        Nanos(reading.memory.node_us * 1_000)
+    )
+}
+
+fn allocators(memory: &NodeMemory) -> String {
+    let columns = [
+        GridColumn::text("allocator"),
+        GridColumn::number("carriers"),
+        GridColumn::number("their size"),
+        GridColumn::number("blocks"),
+        GridColumn::number("their size"),
+        GridColumn::number("used %"),
+        GridColumn::number("multi-block"),
+        GridColumn::number("single-block"),
+        GridColumn::number("pool"),
+    ];
+    let mut sorted: Vec<&Allocator> = memory.allocators.iter().collect();
+    sorted.sort_by_key(|it| std::cmp::Reverse(it.all().carrier_bytes));
+    let row = |name: &str, all: Carriers, parts: [u64; 3]| {
+        let mut cells = vec![
+            name.to_owned(),
+            count(all.carriers),
+            bytes(all.carrier_bytes),
+            count(all.blocks),
+            bytes(all.block_bytes),
+            format!("{:.1}", all.utilisation() * 100.0),
+        ];
+        cells.extend(parts.map(bytes));
+        cells
+    };
+    let parts = |it: &Allocator| {
+        [
+            it.multi.carrier_bytes,
+            it.single.carrier_bytes,
+            it.pool.carrier_bytes,
+        ]
+    };
+    let mut rows: Vec<Vec<String>> = sorted
+        .iter()
+        .map(|it| row(&it.name, it.all(), parts(it)))
+        .collect();
+    let sums = sorted.iter().fold([0; 3], |sums, it| {
+        let [multi, single, pool] = parts(it);
+        let [of_multi, of_single, of_pool] = sums;
+        [of_multi + multi, of_single + single, of_pool + pool]
+    });
+    rows.push(row("all", memory.carriers(), sums));
+    grid(&columns, None, rows, output::style())
+}
+
+/// What the VM says, what the machine says, and what lies between them.
+fn sides(reading: &AllocReading) -> String {
+    let memory = &reading.memory;
+    let columns = [GridColumn::text("memory"), GridColumn::number("size")];
+    let mut rows = Vec::new();
+    let mut row = |what: &str, value: Option<String>| {
+        if let Some(value) = value {
+            rows.push(vec![what.to_owned(), value]);
+        }
+    };
+    let vm = |kind: &str| memory.vm.get(kind).copied().map(bytes);
+    row("the VM's total", vm("total"));
+    for (kind, name) in [
+        ("processes", "  processes"),
+        ("binary", "  binaries"),
+        ("ets", "  ETS tables"),
+        ("code", "  code"),
+        ("atom", "  atoms"),
+    ] {
+        row(name, vm(kind));
+    }
+    for step in &reading.difference {
+        let sign = if step.bytes < 0 { "-" } else { "+" };
+        row(
+            step.what,
+            Some(format!("{sign}{}", bytes(step.bytes.unsigned_abs()))),
+        );
+    }
+    let machine = &memory.machine;
+    row(
+        "resident (RSS), as the machine says",
+        machine.resident.map(bytes),
+    );
+    row(
+        "  with shared pages divided (PSS)",
+        machine.proportional.map(bytes),
+    );
+    row("threads", machine.threads.map(count));
+    row("cached segments", Some(count(memory.cached_segments)));
+    row("page cache of the machine", machine.page_cache.map(bytes));
+    row(
+        "memory of the machine that is available",
+        machine.available.map(bytes),
+    );
+    grid(&columns, Some(0), rows, output::style())
+}
+
+fn states(threads: &Microstates) -> String {
+    let columns = [
+        GridColumn::text("threads, % of their time"),
+        GridColumn::number("emulator"),
+        GridColumn::number("gc"),
+        GridColumn::number("port"),
+        GridColumn::number("check_io"),
+        GridColumn::number("aux"),
+        GridColumn::number("other"),
+        GridColumn::number("sleep"),
+    ];
+    let known = ["emulator", "gc", "port", "check_io", "aux", "sleep"];
+    let rows = threads.kinds.iter().map(|kind| {
+        let share = |state: &str| kind.shares.get(state).copied().unwrap_or(0.0);
+        let other: f64 = kind
+            .shares
+            .iter()
+            .filter(|(state, _)| !known.contains(&state.as_str()))
+            .map(|(_, it)| it)
+            .sum();
+        let percent = |share: f64| format!("{:.1}", share * 100.0);
+        let mut cells = vec![kind.threads.clone()];
+        cells.extend(
+            ["emulator", "gc", "port", "check_io", "aux"].map(|state| percent(share(state))),
+        );
+        cells.extend([percent(other), percent(share("sleep"))]);
+        cells
+    });
+    let mut out = grid(&columns, None, rows, output::style());
+    if threads.was_on {
+        out += "somebody else has turned microstate accounting on: it was read and left on\n";
+    }
+    out
+}

@@ -1,0 +1,499 @@
+//! `erlang calls` and `erlang memory`: what functions cost, in time or in words.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use archive::profile::{
+    Frame, FrameKind, Heading, Profile, ProfileHeader, Sample, StackNode, Unwinding,
+};
+use clap::{Args, value_parser};
+use erlang::calls::{Accumulated, Calls, CallsOptions, Counter, ObserverCost};
+use erlang::{Ended, FunctionPattern, Helper};
+use measure::{Nanos, Time, count, counted};
+use report::console::{GridColumn, grid};
+use serde::Serialize;
+
+use super::budget::{BudgetArgs, ProcessArgs};
+use super::connect::NodeArgs;
+use crate::failure::{Done, Failure};
+use crate::output;
+use crate::profile_formats::Output;
+
+const CALLS_EXAMPLES: &str = "\
+Examples:
+  bellows erlang calls rabbit@localhost exometer_slide rabbit_mgmt_db --for 5s
+  bellows erlang calls rabbit@localhost rabbit_channel rabbit_amqqueue --role channel -n 30
+  bellows erlang calls rabbit@localhost rabbit_mgmt_wm_queues rabbit_mgmt_db -o calls.svg
+
+Calls and own time are counted by the node itself, exactly, while the counters run. Accumulated time, waits,
+callers and callees come from short traces of the busiest processes. `bellows help erlang` tells more.";
+const MEMORY_EXAMPLES: &str = "\
+Examples:
+  bellows erlang memory rabbit@localhost rabbit_channel --for 5s
+  bellows erlang memory rabbit@localhost prometheus_text_format prometheus_model_helpers --json
+
+This needs a node of Erlang/OTP 26 or later.";
+
+/// Processes that are traced shortly.
+const BURSTS: u16 = 10;
+/// Blocks with counters.
+const BLOCKS: u8 = 4;
+/// Callers and callees that are shown of a function.
+const NEIGHBOURS: usize = 4;
+/// Processes that are shown.
+const PROCESSES: usize = 10;
+
+/// What is counted, and shown of it.
+#[derive(Debug, Args)]
+struct CountArgs {
+    #[command(flatten)]
+    node: NodeArgs,
+    /// What is counted: MODULE, MODULE:FUNCTION or MODULE:FUNCTION/ARITY
+    #[arg(value_name = "MODULE", required = true)]
+    functions: Vec<FunctionPattern>,
+    /// Functions that are shown
+    #[arg(short, long, value_name = "N", default_value_t = 20)]
+    number: usize,
+    #[command(flatten)]
+    processes: ProcessArgs,
+    #[command(flatten)]
+    budget: BudgetArgs,
+    /// Print it as a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `bellows erlang calls` was given.
+#[derive(Debug, Args)]
+#[command(after_help = CALLS_EXAMPLES)]
+pub(super) struct CallsArgs {
+    #[command(flatten)]
+    count: CountArgs,
+    /// Busiest processes that are traced shortly, for accumulated time, callers and callees; 0 for none
+    #[arg(long, value_name = "N", default_value_t = BURSTS, value_parser = value_parser!(u16).range(..=100))]
+    bursts: u16,
+    /// Draw the waits, too, in the file of -o
+    #[arg(long, requires = "output")]
+    waits: bool,
+    /// Write the stacks of the short traces: a flame graph (.svg), folded stacks (.folded), or another format
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// What `bellows erlang memory` was given.
+#[derive(Debug, Args)]
+#[command(after_help = MEMORY_EXAMPLES)]
+pub(super) struct MemoryArgs {
+    #[command(flatten)]
+    count: CountArgs,
+}
+
+impl CallsArgs {
+    /// Counts and prints.
+    pub(super) fn execute(self) -> Result<Done, Failure> {
+        let format = self.output.as_deref().map(Output::of_file).transpose()?;
+        let calls = self.count.count(Counter::Time, self.bursts)?;
+        if let (Some(path), Some(format)) = (&self.output, format) {
+            write(&calls, self.waits, path, format)?;
+        }
+        match self.count.json {
+            true => output::print_json(&rows(&calls, Counter::Time))?,
+            false => self.count.print(&calls, Counter::Time)?,
+        }
+        Ok(done(&calls))
+    }
+}
+
+impl MemoryArgs {
+    /// Counts and prints.
+    pub(super) fn execute(self) -> Result<Done, Failure> {
+        let calls = self.count.count(Counter::Words, 0)?;
+        match self.count.json {
+            true => output::print_json(&rows(&calls, Counter::Words))?,
+            false => self.count.print(&calls, Counter::Words)?,
+        }
+        Ok(done(&calls))
+    }
+}
+
+/// One that withdrew has told less than it was asked for.
+fn done(calls: &Calls) -> Done {
+    if let Ended::Tripped { .. } = calls.ended {
+        output::line_aside(&calls.ended.describe());
+    }
+    Done::Fine
+}
+
+impl CountArgs {
+    fn count(&self, counter: Counter, bursts: u16) -> Result<Calls, Failure> {
+        let lasting = self.budget.lasting();
+        let options = CallsOptions {
+            counter,
+            functions: self.functions.clone(),
+            processes: self.processes.filter(),
+            duration: lasting,
+            blocks: BLOCKS,
+            bursts,
+            budget: self
+                .budget
+                .budget(lasting * 2 + std::time::Duration::from_secs(10)),
+        };
+        let node = self.node.connect()?;
+        let failed = |error: erlang::Error| Failure::Failed(error.problem());
+        let helper = Helper::load(&node).map_err(failed)?;
+        output::line_aside(&format!(
+            "counts on {} for {}",
+            node.name(),
+            self.budget.duration
+        ));
+        let calls = Calls::count(&helper, &options).map_err(failed)?;
+        helper.close().map_err(failed)?;
+        Ok(calls)
+    }
+
+    fn print(&self, calls: &Calls, counter: Counter) -> Result<(), Failure> {
+        let style = output::style();
+        if calls.functions.is_empty() {
+            output::print("none of these functions was called\n")?;
+        } else {
+            let sums = calls.tree.accumulated();
+            let own: u64 = calls.functions.iter().map(|it| it.own).sum();
+            let shown = calls.functions.iter().take(self.number);
+            let rows = shown.map(|it| function_row(it, counter, own, &sums));
+            output::print(&grid(columns(counter), Some(0), rows, style))?;
+            let rows = calls.processes.iter().take(PROCESSES).map(|it| {
+                let what = [it.role.as_str(), it.name.as_str()];
+                let what: Vec<_> = what.into_iter().filter(|part| !part.is_empty()).collect();
+                vec![
+                    it.pid.clone(),
+                    what.join(" "),
+                    count(it.calls),
+                    amount(it.own, counter),
+                ]
+            });
+            let heads = [
+                GridColumn::text("process"),
+                GridColumn::text("what it is"),
+                GridColumn::number("calls"),
+                GridColumn::number(own_head(counter)),
+            ];
+            output::print(&format!("\n{}", grid(&heads, Some(1), rows, style)))?;
+            self.print_neighbours(calls)?;
+        }
+        output::print(&format!("\n{}\n", provenance(calls, counter)))
+    }
+
+    fn print_neighbours(&self, calls: &Calls) -> Result<(), Failure> {
+        let rows: Vec<_> = calls
+            .functions
+            .iter()
+            .take(self.number.min(PROCESSES))
+            .filter_map(|it| {
+                let callers = calls.tree.callers(&it.function);
+                let callees = calls.tree.callees(&it.function);
+                let none = callers.is_empty() && callees.is_empty();
+                (!none).then(|| vec![it.function.clone(), named(&callers), named(&callees)])
+            })
+            .collect();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let heads = ["function", "called by", "calls"].map(GridColumn::text);
+        output::print(&format!(
+            "\n{}",
+            grid(&heads, Some(1), rows, output::style())
+        ))
+    }
+}
+
+fn named(pairs: &[(&str, u64)]) -> String {
+    let shown = pairs.iter().take(NEIGHBOURS);
+    let shown: Vec<_> = shown
+        .map(|(name, calls)| format!("{name} {}", count(*calls)))
+        .collect();
+    shown.join(", ")
+}
+
+const fn own_head(counter: Counter) -> &'static str {
+    match counter {
+        Counter::Time => "own",
+        Counter::Words => "words",
+    }
+}
+
+const fn columns(counter: Counter) -> &'static [GridColumn] {
+    const TIME: &[GridColumn] = &[
+        GridColumn::text("function"),
+        GridColumn::number("calls"),
+        GridColumn::number("own"),
+        GridColumn::number("%"),
+        GridColumn::number("own/call"),
+        GridColumn::number("acc/call"),
+        GridColumn::number("waits/call"),
+    ];
+    const WORDS: &[GridColumn] = &[
+        GridColumn::text("function"),
+        GridColumn::number("calls"),
+        GridColumn::number("words"),
+        GridColumn::number("%"),
+        GridColumn::number("words/call"),
+    ];
+    match counter {
+        Counter::Time => TIME,
+        Counter::Words => WORDS,
+    }
+}
+
+fn function_row(
+    cost: &erlang::calls::FunctionCost,
+    counter: Counter,
+    whole: u64,
+    sums: &BTreeMap<&str, Accumulated>,
+) -> Vec<String> {
+    let share = cost.own as f64 * 100.0 / whole.max(1) as f64;
+    let per_call = cost.own as f64 / cost.calls.max(1) as f64;
+    let mut row = vec![
+        cost.function.clone(),
+        count(cost.calls),
+        amount(cost.own, counter),
+        format!("{share:.1}"),
+    ];
+    match counter {
+        Counter::Words => row.push(format!("{per_call:.1}")),
+        Counter::Time => {
+            row.push(Nanos((per_call * 1000.0) as u64).to_string());
+            let sum = sums.get(cost.function.as_str()).filter(|it| it.calls > 0);
+            let each = |of: fn(&Accumulated) -> u64| {
+                sum.map_or_else(String::new, |it| Nanos(of(it) / it.calls).to_string())
+            };
+            row.push(each(|it| it.running));
+            row.push(each(|it| it.waiting));
+        }
+    }
+    row
+}
+
+fn amount(own: u64, counter: Counter) -> String {
+    match counter {
+        Counter::Time => Nanos(own.saturating_mul(1000)).to_string(),
+        Counter::Words => count(own),
+    }
+}
+
+/// What was exact, what was sampled, and what it cost.
+fn provenance(calls: &Calls, counter: Counter) -> String {
+    let on = calls.blocks.iter().filter(|it| it.counted);
+    let seconds: f64 = on.map(|it| it.duration.as_secs_f64()).sum();
+    let mut text = match counter {
+        Counter::Time => format!(
+            "Exact, over {seconds:.1} s: calls and own time (BIFs and functions that are not counted included; waits not)."
+        ),
+        Counter::Words => {
+            format!("Exact, over {seconds:.1} s: calls and words allocated on the heap.")
+        }
+    };
+    if calls.bursts.processes > 0 {
+        text += &format!(
+            "\nSampled, from {} of {} for {} in all: accumulated time and waits per call, callers and callees; the tracing makes these times longer.",
+            counted(calls.bursts.messages, "trace message"),
+            match calls.bursts.processes {
+                1 => "one process".to_owned(),
+                many => format!("{} processes", count(many)),
+            },
+            Nanos(u64::try_from(calls.bursts.duration.as_nanos()).unwrap_or(u64::MAX)),
+        );
+        if let Some(tripped @ Ended::Tripped { .. }) = &calls.bursts.ended {
+            text += &format!("\nThe short traces: {}.", tripped.describe());
+        }
+    }
+    if let Some(cost) = calls.observer_cost() {
+        text += &observer(&cost);
+    }
+    text
+}
+
+fn observer(cost: &ObserverCost) -> String {
+    format!(
+        "\nCost of counting: schedulers {:.1} % busy with it, {:.1} % without; {} and {} reductions/s ({:+.1} %; blocks without differ by {:.1} %).",
+        cost.busy_with * 100.0,
+        cost.busy_without * 100.0,
+        count(cost.reductions_with as u64),
+        count(cost.reductions_without as u64),
+        (cost.reductions_with / cost.reductions_without - 1.0) * 100.0,
+        cost.spread * 100.0,
+    )
+}
+
+/// Writes the stacks as a profile.
+fn write(calls: &Calls, waits: bool, path: &Path, format: Output) -> Result<(), Failure> {
+    let profile = profile(calls, waits);
+    if profile.samples.is_empty() {
+        return Err(Failure::failed(
+            "there are no stacks to draw",
+            "trace longer with --for, more processes with --bursts, or functions that are called more often",
+        ));
+    }
+    let heading = Heading {
+        title: if waits {
+            "Calls, waits included"
+        } else {
+            "Calls"
+        }
+        .to_owned(),
+        subtitle: Some(format!(
+            "{} of short traces",
+            counted(calls.bursts.messages, "message")
+        )),
+    };
+    let content = format.write(profile, &heading)?;
+    archive::write_output(path, &content).map_err(|e| Failure::io("write", path, &e))?;
+    output::line_aside(&format!("stacks written to {}", path.display()));
+    Ok(())
+}
+
+/// The stacks of the short traces, weighted by nanoseconds.
+fn profile(calls: &Calls, waits: bool) -> Profile {
+    let mut profile = Profile {
+        header: ProfileHeader {
+            event: "calls".into(),
+            unit: "nanoseconds".into(),
+            ..ProfileHeader::new(Time(0), 0)
+        },
+        threads: vec![String::new()],
+        ..Profile::default()
+    };
+    let mut frames: BTreeMap<&str, u32> = BTreeMap::new();
+    for (index, node) in calls.tree.nodes().iter().enumerate() {
+        let next = frames.len() as u32;
+        let frame = *frames.entry(&node.function).or_insert(next);
+        if frame == next {
+            profile
+                .frames
+                .push(Frame::new(node.function.as_str(), "", FrameKind::Erlang));
+        }
+        let parent = node.caller.map(|it| it as u32);
+        profile.stacks.push(StackNode { parent, frame });
+        let weight = node.running + if waits { node.waiting } else { 0 };
+        if weight > 0 {
+            profile.samples.push(Sample {
+                t: 0,
+                weight,
+                stack: index as u32,
+                thread: 0,
+                cpu: u16::MAX,
+                complete: true,
+                unwinding: Unwinding::Unknown,
+                process: None,
+                wait: None,
+            });
+        }
+    }
+    profile
+}
+
+/// All of it, for `--json`.
+#[derive(Debug, Serialize)]
+struct CallsRows<'a> {
+    ended: String,
+    /// What `own` counts.
+    unit: &'static str,
+    counted_seconds: f64,
+    functions: Vec<FunctionRow<'a>>,
+    processes: Vec<ProcessRow<'a>>,
+    sampled_messages: u64,
+    sampled_processes: u64,
+    observer: Option<ObserverRow>,
+}
+
+#[derive(Debug, Serialize)]
+struct FunctionRow<'a> {
+    function: &'a str,
+    calls: u64,
+    own: u64,
+    processes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sampled: Option<SampledRow<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct SampledRow<'a> {
+    calls: u64,
+    accumulated_ns: u64,
+    waiting_ns: u64,
+    callers: Vec<NeighbourRow<'a>>,
+    callees: Vec<NeighbourRow<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct NeighbourRow<'a> {
+    function: &'a str,
+    calls: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ProcessRow<'a> {
+    pid: &'a str,
+    role: &'a str,
+    name: &'a str,
+    calls: u64,
+    own: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ObserverRow {
+    busy_with: f64,
+    busy_without: f64,
+    reductions_per_second_with: f64,
+    reductions_per_second_without: f64,
+    spread_without: f64,
+}
+
+fn rows(calls: &Calls, counter: Counter) -> CallsRows<'_> {
+    let sums = calls.tree.accumulated();
+    let neighbours = |pairs: Vec<_>| {
+        let pairs = pairs.into_iter();
+        pairs
+            .map(|(function, calls)| NeighbourRow { function, calls })
+            .collect()
+    };
+    let functions = calls.functions.iter().map(|it| FunctionRow {
+        function: &it.function,
+        calls: it.calls,
+        own: it.own,
+        processes: it.processes,
+        sampled: sums.get(it.function.as_str()).map(|sum| SampledRow {
+            calls: sum.calls,
+            accumulated_ns: sum.running,
+            waiting_ns: sum.waiting,
+            callers: neighbours(calls.tree.callers(&it.function)),
+            callees: neighbours(calls.tree.callees(&it.function)),
+        }),
+    });
+    let processes = calls.processes.iter().map(|it| ProcessRow {
+        pid: &it.pid,
+        role: &it.role,
+        name: &it.name,
+        calls: it.calls,
+        own: it.own,
+    });
+    let on = calls.blocks.iter().filter(|it| it.counted);
+    CallsRows {
+        ended: calls.ended.describe(),
+        unit: match counter {
+            Counter::Time => "microseconds",
+            Counter::Words => "words",
+        },
+        counted_seconds: on.map(|it| it.duration.as_secs_f64()).sum(),
+        functions: functions.collect(),
+        processes: processes.collect(),
+        sampled_messages: calls.bursts.messages,
+        sampled_processes: calls.bursts.processes,
+        observer: calls.observer_cost().map(|cost| ObserverRow {
+            busy_with: cost.busy_with,
+            busy_without: cost.busy_without,
+            reductions_per_second_with: cost.reductions_with,
+            reductions_per_second_without: cost.reductions_without,
+            spread_without: cost.spread,
+        }),
+    }
+}

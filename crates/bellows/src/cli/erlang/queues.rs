@@ -1,0 +1,291 @@
+//! `erlang queues`: counts of queues from the node's own tables, printed or served.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use erlang::Helper;
+use erlang::queues::{
+    CountSource, MOST_QUEUES, QueueCount, QueueCounts, QueueRequest, QueueSort, read_queues,
+};
+use measure::{Length, Nanos, count, counted};
+use report::console::{GridColumn, grid, sentence};
+use session::{QueuePage, serve_queues};
+
+use super::connect::NodeArgs;
+use super::every::{Repetition, time};
+use crate::failure::{Done, Failure};
+use crate::{output, signals};
+
+/// Rows in a terminal where nothing else is requested.
+const SHOWN: u32 = 20;
+/// Pages that are served read the node no more often than this where nothing else is requested.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// How often the end of a server is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+const EXAMPLES: &str = "\
+Examples:
+  bellows erlang queues rabbit@localhost
+  bellows erlang queues rabbit@localhost --vhost / --sort name --limit 100
+  bellows erlang queues rabbit@localhost --every 2s
+  bellows erlang queues rabbit@localhost --json > queues.json
+  bellows erlang queues rabbit@localhost --fresh 200ms --limit 50
+  bellows erlang queues rabbit@localhost --listen 127.0.0.1:9420";
+
+/// What `bellows erlang queues` was given.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct QueuesArgs {
+    #[command(flatten)]
+    node: NodeArgs,
+    /// Queues of this virtual host only
+    #[arg(long, value_name = "NAME")]
+    vhost: Option<String>,
+    /// Which queues come first
+    #[arg(long, value_enum, default_value_t = QueueOrder::Ready)]
+    sort: QueueOrder,
+    /// Queues at most; 20 in a table, 100,000 in JSON and pages if absent
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES)))]
+    limit: Option<u32>,
+    /// Read again after this time; the shortest time between two readings with --listen
+    #[arg(long, value_name = "DURATION")]
+    every: Option<Length>,
+    /// Readings at most
+    #[arg(long, value_name = "N", requires = "every", value_parser = clap::value_parser!(u32).range(1..))]
+    count: Option<u32>,
+    /// Ask every queue, which may take this long, instead of the node's tables: exact counts, and work for each queue
+    #[arg(long, value_name = "DURATION")]
+    fresh: Option<Length>,
+    /// Serve the counts at HOST:PORT: JSON at /queues, OpenMetrics at /metrics
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["json", "count"])]
+    listen: Option<String>,
+    /// Let --listen serve other machines, too
+    #[arg(long, requires = "listen")]
+    allow_remote: bool,
+    /// Print the counts as JSON; with --every, one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum QueueOrder {
+    /// Most messages ready first
+    Ready,
+    /// Most unacknowledged messages first
+    Unacked,
+    /// By virtual host and name
+    Name,
+}
+
+impl QueuesArgs {
+    /// Reads and prints, or serves.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        if let Some(address) = &self.listen
+            && !self.allow_remote
+            && !is_loopback(address)
+        {
+            let help = "listen at 127.0.0.1, or say --allow-remote: whoever reaches the port reads the names of all queues";
+            return Err(
+                Failure::usage("--listen is not at this machine's own address", help)
+                    .observed(address),
+            );
+        }
+        let node = self.node.connect()?;
+        let helper = Helper::load(&node)?;
+        if let Some(address) = &self.listen {
+            return self.serve(address, helper);
+        }
+        let repetition = Repetition {
+            every: self.every,
+            count: self.count,
+        };
+        let request = self.request();
+        let done = repetition.run(|number| {
+            let counts = read_queues(&helper, &request)?;
+            if self.json {
+                return repetition.print_json(&counts);
+            }
+            let gap = if number > 1 { "\n" } else { "" };
+            output::print(&format!("{gap}{}", shown(&counts, node.name().as_str())))
+        });
+        // What went wrong first is what is said.
+        let closed = helper.close();
+        let done = done?;
+        closed?;
+        Ok(done)
+    }
+
+    fn request(&self) -> QueueRequest {
+        let all = self.json || self.listen.is_some();
+        QueueRequest {
+            vhost: self.vhost.clone(),
+            sort: match self.sort {
+                QueueOrder::Ready => QueueSort::Ready,
+                QueueOrder::Unacked => QueueSort::Unacked,
+                QueueOrder::Name => QueueSort::Name,
+            },
+            limit: self.limit.unwrap_or(if all { MOST_QUEUES } else { SHOWN }),
+            fresh: self.fresh.map(time),
+        }
+    }
+
+    /// Serves until somebody wants it to end.
+    fn serve(&self, address: &str, helper: Helper) -> Result<Done, Failure> {
+        let control = load::Control::new();
+        let at_once = signals::stop_load(&control)?;
+        let shortest = self.every.map_or(SHORTEST, time);
+        let page = QueuePage::new(helper, self.request(), shortest);
+        let at = serve_queues(address, &page).map_err(|error| {
+            Failure::failed(
+                "cannot serve counts of queues",
+                "choose another HOST:PORT for --listen",
+            )
+            .observed(format_args!("{address}: {error}"))
+        })?;
+        output::line_aside(&format!(
+            "JSON at http://{at}/queues, OpenMetrics at http://{at}/metrics; Ctrl-C ends it"
+        ));
+        while !control.is_stopping() {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        at_once.check()?;
+        let cost = page.cost();
+        output::line_aside(&format!(
+            "{}; the node was read {}, and worked {} on it",
+            counted(cost.requests, "request"),
+            counted(cost.reads, "time"),
+            Nanos(cost.node_us * 1_000),
+        ));
+        page.close()?;
+        Ok(Done::Fine)
+    }
+}
+
+/// Whether an address can be reached from this machine alone.
+fn is_loopback(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    address
+        .parse::<SocketAddr>()
+        .is_ok_and(|it| it.ip().is_loopback())
+        || host.parse::<IpAddr>().is_ok_and(|it| it.is_loopback())
+        || host == "localhost"
+}
+
+/// The counts as a table with a line before and after it.
+fn shown(counts: &QueueCounts, node: &str) -> String {
+    let columns = [
+        GridColumn::text("queue"),
+        GridColumn::text("vhost"),
+        GridColumn::text("type"),
+        GridColumn::number("ready"),
+        GridColumn::number("unacked"),
+        GridColumn::number("consumers"),
+        GridColumn::number("age up to"),
+    ];
+    let mut out = format!(
+        "{} of {node}: {} ready, {} unacknowledged\n\n",
+        counted(counts.queues, "queue"),
+        count(counts.ready),
+        count(counts.unacked)
+    );
+    if !counts.rows.is_empty() {
+        out += &grid(
+            &columns,
+            Some(0),
+            counts.rows.iter().map(cells),
+            output::style(),
+        );
+    }
+    if counts.left_out() > 0 {
+        out += &format!(
+            "and {} more: --limit N shows more, --json all\n",
+            count(counts.left_out())
+        );
+    }
+    out.push('\n');
+    for note in notes(counts) {
+        out += &sentence(&note, output::style());
+    }
+    out
+}
+
+fn cells(row: &QueueCount) -> Vec<String> {
+    let known = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), count);
+    let age = match (row.source, row.age_limit_ms) {
+        (CountSource::Asked, _) => "asked".to_owned(),
+        (CountSource::Silent, _) => "no answer".to_owned(),
+        (_, Some(ms)) => Nanos::from_millis(ms).to_string(),
+        (_, None) => "-".to_owned(),
+    };
+    vec![
+        row.name.clone(),
+        row.vhost.clone(),
+        row.kind.clone(),
+        known(row.ready),
+        known(row.unacked),
+        count(row.consumers.into()),
+        age,
+    ]
+}
+
+/// What is to be said of the numbers.
+fn notes(counts: &QueueCounts) -> Vec<String> {
+    let mut notes = vec![format!(
+        "read in {}, of which the node worked {}",
+        Nanos(counts.answer_us * 1_000),
+        Nanos(counts.node_us * 1_000)
+    )];
+    if counts.collects_nothing() {
+        notes.push(
+            "RabbitMQ collects no statistics (collect_statistics): numbers of classic queues can be missing or of any \
+             age; --fresh 200ms asks each queue"
+                .to_owned(),
+        );
+    } else if counts.asked == 0 {
+        notes.push(
+            "age: a queue that works writes its numbers into the node's tables at this interval, and once more when it \
+             goes idle; consumers are those of now"
+                .to_owned(),
+        );
+    }
+    if counts.unknown > 0 {
+        let unknown = counted(counts.unknown, "queue");
+        notes.push(format!("the node holds no numbers of {unknown}"));
+    }
+    if counts.silent > 0 {
+        let silent = counted(counts.silent, "queue");
+        notes.push(format!(
+            "{silent} did not answer in time: the numbers are the tables'"
+        ));
+    }
+    if !counts.silent_nodes.is_empty() {
+        notes.push(format!(
+            "no answer from {}: its queues are not counted",
+            counts.silent_nodes.join(", ")
+        ));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_is_served_unless_more_is_allowed() {
+        for address in ["127.0.0.1:9420", "localhost:0", "[::1]:80", "127.8.0.1:1"] {
+            assert!(is_loopback(address), "{address}");
+        }
+        for address in [
+            "0.0.0.0:9420",
+            ":80",
+            "[::]:80",
+            "example.org:1",
+            "192.168.0.1:1",
+            "localhost.evil:1",
+        ] {
+            assert!(!is_loopback(address), "{address}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! `erlang top`: processes, schedulers and memory of a node, live in a terminal, or for scripts.
+
+mod plain;
+mod screen;
+
+use std::io::IsTerminal as _;
+
+use clap::{Args, ValueEnum};
+use erlang::Helper;
+use erlang::top::{TopRequest, TopSort, top};
+use measure::{Length, Nanos};
+
+use super::connect::NodeArgs;
+use super::every::{Repetition, time};
+use crate::failure::{Done, Failure};
+use crate::output;
+
+/// The window where nothing else is requested.
+const WINDOW: Length = Length(Nanos::from_millis(2_000));
+const SHORTEST: Length = Length(Nanos::from_millis(50));
+
+const EXAMPLES: &str = "\
+Examples:
+  bellows erlang top rabbit@localhost
+  bellows erlang top rabbit@localhost --sort memory --limit 50
+  bellows erlang top rabbit@localhost --once --every 5s
+  bellows erlang top rabbit@localhost --json --every 2s --count 10
+
+Keys: r reductions, m memory, q message queue, b binaries; + and - the window; p pause; Esc or x ends.";
+
+/// What `bellows erlang top` was given.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ErlangTopArgs {
+    #[command(flatten)]
+    node: NodeArgs,
+    /// Which processes come first
+    #[arg(long, value_enum, default_value_t = ProcessOrder::Reductions)]
+    sort: ProcessOrder,
+    /// Processes to show
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    limit: u32,
+    /// Window in which reductions and scheduler use are counted
+    #[arg(long, value_name = "DURATION", default_value_t = WINDOW)]
+    every: Length,
+    /// Windows at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    count: Option<u32>,
+    /// One window, as text
+    #[arg(long, conflicts_with = "count")]
+    once: bool,
+    /// Do not look for connections, channels and queues in flow control, which reads the node's metrics of each
+    #[arg(long)]
+    no_flow: bool,
+    /// Print each window as a JSON object: one as a whole, several one a line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ProcessOrder {
+    /// Reductions in the window
+    Reductions,
+    /// Memory of the process
+    Memory,
+    /// Messages that wait for the process
+    Messages,
+    /// Binaries that the process refers to
+    Binaries,
+}
+
+impl ProcessOrder {
+    const fn meaning(self) -> TopSort {
+        match self {
+            Self::Reductions => TopSort::Reductions,
+            Self::Memory => TopSort::Memory,
+            Self::Messages => TopSort::Messages,
+            Self::Binaries => TopSort::Binaries,
+        }
+    }
+}
+
+impl ErlangTopArgs {
+    /// Shows windows until it ends.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        if self.every < SHORTEST {
+            let cause = format!("--every {} is too short for a window", self.every);
+            return Err(Failure::usage(cause, format!("give at least {SHORTEST}")));
+        }
+        let node = self.node.connect()?;
+        let helper = Helper::load(&node)?;
+        let is_live = !self.json && !self.once && self.count.is_none() && output::style().terminal;
+        let done = match is_live && std::io::stdin().is_terminal() {
+            true => screen::show(&helper, self.request(), self.sort),
+            false => self.print(&helper),
+        };
+        // What went wrong first is what is said.
+        let closed = helper.close();
+        let done = done?;
+        closed?;
+        Ok(done)
+    }
+
+    fn request(&self) -> TopRequest {
+        TopRequest {
+            window: time(self.every),
+            sort: self.sort.meaning(),
+            limit: self.limit,
+            flow: !self.no_flow,
+        }
+    }
+
+    fn print(&self, helper: &Helper) -> Result<Done, Failure> {
+        let several = !self.once && self.count != Some(1);
+        let repetition = Repetition {
+            // A window is as long as the time between two.
+            every: several.then_some(Length(Nanos::ZERO)),
+            count: self.count,
+        };
+        let request = self.request();
+        repetition.run(|number| {
+            let window = top(helper, &request)?;
+            if self.json {
+                return repetition.print_json(&window);
+            }
+            let gap = if number > 1 { "\n" } else { "" };
+            output::print(&format!(
+                "{gap}{}",
+                plain::text(&window, helper.node().name().as_str())
+            ))
+        })
+    }
+}

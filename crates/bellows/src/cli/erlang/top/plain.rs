@@ -1,0 +1,157 @@
+//! A window as text.
+
+use erlang::top::{TopProcess, TopWindow};
+use measure::{Nanos, count, counted};
+use report::console::{GridColumn, grid};
+use report::text::bytes;
+
+use crate::output;
+
+/// Connections, channels and queues in flow control that are named.
+const NAMED: usize = 8;
+
+/// Processes below what the node does as a whole.
+pub(super) fn text(window: &TopWindow, node: &str) -> String {
+    let mut out = String::new();
+    for line in summary(window, node) {
+        out += &(line + "\n");
+    }
+    out.push('\n');
+    let columns = [
+        GridColumn::text("process"),
+        GridColumn::number("reductions/s"),
+        GridColumn::number("memory"),
+        GridColumn::number("messages"),
+        GridColumn::number("binaries"),
+        GridColumn::text("pid"),
+        GridColumn::text("in"),
+    ];
+    let row = |process: &TopProcess| {
+        vec![
+            title(process),
+            count(process.reductions_per_s as u64),
+            bytes(process.memory),
+            count(process.messages),
+            bytes(process.binaries),
+            process.pid.clone(),
+            process.function.clone(),
+        ]
+    };
+    out += &grid(
+        &columns,
+        Some(0),
+        window.processes.iter().map(row),
+        output::style(),
+    );
+    out.push('\n');
+    let columns = [
+        GridColumn::text("table"),
+        GridColumn::number("memory"),
+        GridColumn::number("rows"),
+    ];
+    let rows = window.tables.iter().take(5);
+    let rows = rows.map(|table| vec![table.name.clone(), bytes(table.bytes), count(table.rows)]);
+    out + &grid(&columns, Some(0), rows, output::style())
+}
+
+/// The process by role and name, and whether it waits for credit.
+pub(super) fn title(process: &TopProcess) -> String {
+    let parts = [process.role.as_str(), process.name.as_str()];
+    let parts: Vec<&str> = parts.into_iter().filter(|it| !it.is_empty()).collect();
+    let flow = if process.flow { " (flow)" } else { "" };
+    match parts.is_empty() {
+        true => format!("{}{flow}", process.pid),
+        false => format!("{}{flow}", parts.join(" ")),
+    }
+}
+
+/// What the node does as a whole, in lines.
+pub(super) fn summary(window: &TopWindow, node: &str) -> Vec<String> {
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let busy: Vec<String> = window
+        .schedulers
+        .normal
+        .iter()
+        .map(|it| percent(*it))
+        .collect();
+    let mean = |shares: &[f64]| shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+    let counted_of = |key: &str| window.counts.get(key).copied().unwrap_or(0);
+    let of = |key: &str, limit: &str| {
+        format!("{} of {}", count(counted_of(key)), count(counted_of(limit)))
+    };
+    let memory = |key: &str| bytes(window.memory.get(key).copied().unwrap_or(0));
+    let rate = |key: &str| window.rates.get(key).copied().unwrap_or(0.0) as u64;
+    let mut lines = vec![
+        format!(
+            "{node}, window of {:.1} s; the node took {} beside it, and worked {}",
+            window.seconds,
+            Nanos(window.answer_us * 1_000),
+            Nanos(window.node_us * 1_000)
+        ),
+        format!(
+            "schedulers {}; dirty CPU {}, dirty I/O {}; run queue {}",
+            match busy.len() {
+                0 => "-".to_owned(),
+                1..=16 => busy.join(" "),
+                more => format!(
+                    "{more}, {} busy on average",
+                    percent(mean(&window.schedulers.normal))
+                ),
+            },
+            percent(mean(&window.schedulers.dirty_cpu)),
+            percent(mean(&window.schedulers.dirty_io)),
+            count(window.run_queue)
+        ),
+        format!(
+            "memory {}: processes {}, binaries {}, ETS {}, code {}, atoms {}",
+            memory("total"),
+            memory("processes"),
+            memory("binary"),
+            memory("ets"),
+            memory("code"),
+            memory("atom")
+        ),
+        format!(
+            "processes {}, ports {}, file descriptors {}, tables {}",
+            of("processes", "process_limit"),
+            of("ports", "port_limit"),
+            of("descriptors", "descriptor_limit"),
+            count(counted_of("tables"))
+        ),
+        format!(
+            "reductions {}/s, garbage collections {}/s, in {}/s, out {}/s",
+            count(rate("reductions")),
+            count(rate("collections")),
+            bytes(rate("input_bytes")),
+            bytes(rate("output_bytes"))
+        ),
+    ];
+    lines.push(slowed(window));
+    match window.alarms.is_empty() {
+        true => lines.push("no alarms".to_owned()),
+        false => lines.push(format!("alarms: {}", window.alarms.join(", "))),
+    }
+    lines
+}
+
+/// Who is in flow control, or blocked by an alarm.
+fn slowed(window: &TopWindow) -> String {
+    let whole = match window.flow_whole {
+        true => "",
+        false => " among those that were looked at",
+    };
+    if window.flow_count == 0 {
+        return format!("nobody in flow control{whole}");
+    }
+    let names: Vec<String> = window
+        .flow
+        .iter()
+        .take(NAMED)
+        .map(|it| format!("{} {} ({})", it.kind, it.name, it.state))
+        .collect();
+    format!(
+        "{} in flow control{whole}: {}",
+        counted(window.flow_count, "client or queue"),
+        names.join(", ")
+    )
+}

@@ -1,0 +1,275 @@
+//! `erlang trace`: which calls come in, who makes them, with what, and how long they take.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use clap::{Args, value_parser};
+use erlang::trace::{Call, Return, Trace, TraceEvent, TraceOptions};
+use erlang::{Ended, FunctionPattern, Helper};
+use report::console::sanitise;
+use serde::Serialize;
+
+use super::budget::{BudgetArgs, ProcessArgs};
+use super::connect::NodeArgs;
+use crate::failure::{Done, Failure};
+use crate::{output, signals};
+
+const EXAMPLES: &str = "\
+Examples:
+  bellows erlang trace rabbit@localhost rabbit_mgmt_wm_queues:to_json/2 --limit 1 --for 60
+  bellows erlang trace rabbit@localhost rabbit_amqqueue:declare --returns --durations
+  bellows erlang trace rabbit@localhost rabbit_channel:handle_cast/2 --role channel --rate 1000
+  bellows erlang trace rabbit@localhost lists:keyfind/3 --match '_, N, _ when N > 1' --limit 5
+
+It ends at the first limit that trips, and says which. Arguments and results are cut, and secrets in them
+masked, on the node. `bellows help erlang` tells more.";
+
+/// Longest wait for one answer, so that Ctrl-C is heard.
+const WAIT: Duration = Duration::from_millis(250);
+/// Returns of the last calls may take longer than the trace.
+const BEYOND: Duration = Duration::from_secs(30);
+
+/// What `bellows erlang trace` was given.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct TraceArgs {
+    #[command(flatten)]
+    node: NodeArgs,
+    /// What is traced: MODULE:FUNCTION/ARITY, MODULE:FUNCTION, or MODULE with --limit
+    #[arg(value_name = "M:F/A", required = true)]
+    functions: Vec<FunctionPattern>,
+    /// Calls after which it ends [default: 100]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=100_000))]
+    limit: Option<u32>,
+    /// Calls in one second at which it ends, as 100 or 100/s
+    #[arg(long, value_name = "N/s", default_value = "500", value_parser = per_second)]
+    rate: u32,
+    /// Print what calls return, or the exception that ends them
+    #[arg(long)]
+    returns: bool,
+    /// Print how long calls take, waits included
+    #[arg(long)]
+    durations: bool,
+    /// Only calls whose arguments match, as in a function's head, perhaps with `when`
+    #[arg(long = "match", value_name = "PATTERN")]
+    arguments: Option<String>,
+    /// Print no arguments
+    #[arg(long)]
+    no_arguments: bool,
+    #[command(flatten)]
+    processes: ProcessArgs,
+    #[command(flatten)]
+    budget: BudgetArgs,
+    /// Print it as a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads `100` or `100/s`.
+fn per_second(text: &str) -> Result<u32, String> {
+    let number = text.strip_suffix("/s").unwrap_or(text);
+    match number.parse() {
+        Ok(rate @ 1..=100_000) => Ok(rate),
+        _ => Err("give calls per second from 1 to 100000, such as 100/s".to_owned()),
+    }
+}
+
+/// A call, and how it returned, for `--json`.
+#[derive(Debug, Serialize)]
+struct CallRow {
+    time: String,
+    pid: String,
+    role: String,
+    name: String,
+    function: String,
+    arguments: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    returned: Option<ReturnRow>,
+}
+
+#[derive(Debug, Serialize)]
+struct ReturnRow {
+    /// `ok`, or the class of an exception.
+    kind: String,
+    duration_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct TraceRows {
+    calls: Vec<CallRow>,
+    ended: String,
+}
+
+impl TraceArgs {
+    /// Traces and prints.
+    pub(super) fn execute(self) -> Result<Done, Failure> {
+        let options = self.options()?;
+        let stopped = signals::stop_flag()?;
+        let node = self.node.connect()?;
+        let failed = |error: erlang::Error| Failure::Failed(error.problem());
+        let helper = Helper::load(&node).map_err(failed)?;
+        let mut trace = Trace::start(&helper, &options).map_err(failed)?;
+        let until = std::time::Instant::now() + options.budget.time + BEYOND;
+        let mut printer = Printer::new(&self);
+        while trace.ended().is_none() {
+            let is_over = std::time::Instant::now() >= until;
+            let events = match stopped.load(Ordering::Relaxed) || is_over {
+                true => trace.stop(),
+                false => trace.next(WAIT),
+            };
+            printer.show(events.map_err(failed)?)?;
+        }
+        let ended = trace.ended().cloned().unwrap_or(Ended::Asked);
+        trace.close().map_err(failed)?;
+        helper.close().map_err(failed)?;
+        printer.end(&ended)?;
+        Ok(Done::Fine)
+    }
+
+    fn options(&self) -> Result<TraceOptions, Failure> {
+        let whole = self.functions.iter().find(|it| it.function.is_none());
+        if let (Some(module), None) = (whole, self.limit) {
+            return Err(Failure::usage(
+                format!("{module} stands for every function of a module"),
+                "say how many calls are enough with --limit, or name a function",
+            ));
+        }
+        Ok(TraceOptions {
+            functions: self.functions.clone(),
+            arguments: self.arguments.clone(),
+            processes: self.processes.filter(),
+            limit: self.limit.unwrap_or(100),
+            rate: self.rate,
+            returns: self.returns || self.durations,
+            argument_bytes: if self.no_arguments { 0 } else { 300 },
+            budget: self.budget.budget(self.budget.lasting()),
+        })
+    }
+}
+
+/// Prints events as they come, or keeps them for JSON.
+struct Printer<'a> {
+    args: &'a TraceArgs,
+    rows: Vec<CallRow>,
+    /// Functions of calls whose return has not come.
+    open: HashMap<u64, String>,
+}
+
+impl<'a> Printer<'a> {
+    fn new(args: &'a TraceArgs) -> Self {
+        Self {
+            args,
+            rows: Vec::new(),
+            open: HashMap::new(),
+        }
+    }
+
+    fn show(&mut self, events: Vec<TraceEvent>) -> Result<(), Failure> {
+        for event in events {
+            match (event, self.args.json) {
+                (TraceEvent::Call(call), true) => self.rows.push(row(call)),
+                (TraceEvent::Return(of), true) => self.keep(of),
+                (TraceEvent::Call(call), false) => self.print_call(call)?,
+                (TraceEvent::Return(of), false) => self.print_return(&of)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, of: Return) {
+        let index = usize::try_from(of.number).unwrap_or(usize::MAX);
+        if let Some(row) = self.rows.get_mut(index) {
+            row.returned = Some(ReturnRow {
+                duration_ns: u64::try_from(of.duration.as_nanos()).unwrap_or(u64::MAX),
+                value: self.args.returns.then_some(of.value),
+                kind: of.kind,
+            });
+        }
+    }
+
+    fn print_call(&mut self, call: Call) -> Result<(), Failure> {
+        let function = format!("{}:{}/{}", call.module, call.function, call.arity);
+        let who = [call.pid.as_str(), &call.role, &call.name];
+        let who: Vec<_> = who.into_iter().filter(|it| !it.is_empty()).collect();
+        let what = match self.args.no_arguments {
+            true => function.clone(),
+            false => {
+                let arguments = call.arguments.join(", ");
+                format!("{}:{}({arguments})", call.module, call.function)
+            }
+        };
+        let text = format!("{}  {}  {what}", clock(call.time), who.join(" "));
+        if self.args.returns || self.args.durations {
+            self.open
+                .insert(call.number, format!("{} {function}", call.pid));
+        }
+        output::print(&(sanitise(&text).into_owned() + "\n"))
+    }
+
+    fn print_return(&mut self, of: &Return) -> Result<(), Failure> {
+        let function = self.open.remove(&of.number).unwrap_or_default();
+        let took = if self.args.durations {
+            format!(
+                " after {}",
+                measure::Nanos(u64::try_from(of.duration.as_nanos()).unwrap_or(u64::MAX))
+            )
+        } else {
+            String::new()
+        };
+        let value = match (self.args.returns, of.kind.as_str()) {
+            (true, "ok") => format!(" -> {}", of.value),
+            (false, "ok") => String::new(),
+            (_, class) => format!(" -> {class}: {}", of.value),
+        };
+        let text = format!("                 {function} returns{took}{value}");
+        output::print(&(sanitise(&text).into_owned() + "\n"))
+    }
+
+    fn end(self, ended: &Ended) -> Result<(), Failure> {
+        match self.args.json {
+            false => output::line_aside(&ended.describe()),
+            true => output::print_json(&TraceRows {
+                calls: self.rows,
+                ended: ended.describe(),
+            })?,
+        }
+        Ok(())
+    }
+}
+
+fn row(call: Call) -> CallRow {
+    CallRow {
+        time: timestamp(call.time).map_or_else(String::new, |it| it.to_string()),
+        pid: call.pid,
+        role: call.role,
+        name: call.name,
+        function: format!("{}:{}/{}", call.module, call.function, call.arity),
+        arguments: call.arguments,
+        returned: None,
+    }
+}
+
+fn timestamp(time: SystemTime) -> Option<jiff::Timestamp> {
+    jiff::Timestamp::try_from(time).ok()
+}
+
+/// The time of day on this machine's clock, to microseconds.
+fn clock(time: SystemTime) -> String {
+    let zoned = timestamp(time).map(|it| it.to_zoned(jiff::tz::TimeZone::system()));
+    zoned.map_or_else(String::new, |it| it.strftime("%H:%M:%S.%6f").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::per_second;
+
+    #[test]
+    fn rates_are_per_second() {
+        assert_eq!(per_second("100/s"), Ok(100));
+        assert_eq!(per_second("7"), Ok(7));
+        assert!(per_second("0").is_err() && per_second("9/m").is_err());
+    }
+}

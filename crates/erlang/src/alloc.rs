@@ -1,0 +1,382 @@
+//! Memory from two sides: what the node's allocators took from the machine and gave out, and what the machine says of the
+//! node's process. And what the node's threads do, by its own accounting of microstates.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::fields::{number, numbers, text_of, unexpected, unsigned};
+use crate::helper::{Answer, Helper};
+use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, int};
+
+/// Longest that the node may take beside a window.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Carriers of one kind, and the blocks in them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Carriers {
+    /// Carriers: pieces of memory that the allocator got from the machine.
+    pub carriers: u64,
+    /// Their bytes.
+    pub carrier_bytes: u64,
+    /// Blocks that are in use in them.
+    pub blocks: u64,
+    /// Their bytes.
+    pub block_bytes: u64,
+}
+
+impl Carriers {
+    const fn plus(self, other: Self) -> Self {
+        Self {
+            carriers: self.carriers + other.carriers,
+            carrier_bytes: self.carrier_bytes + other.carrier_bytes,
+            blocks: self.blocks + other.blocks,
+            block_bytes: self.block_bytes + other.block_bytes,
+        }
+    }
+
+    /// Share of the carriers that blocks fill; 1 where there are none.
+    #[must_use]
+    pub fn utilisation(self) -> f64 {
+        match self.carrier_bytes {
+            0 => 1.0,
+            bytes => self.block_bytes as f64 / bytes as f64,
+        }
+    }
+}
+
+/// An allocator, its instances summed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Allocator {
+    /// Its name, such as `binary_alloc`.
+    pub name: String,
+    /// Its instances: one a scheduler, and one for other threads.
+    pub instances: u64,
+    /// Carriers of many blocks.
+    pub multi: Carriers,
+    /// Carriers of one large block each.
+    pub single: Carriers,
+    /// Carriers of many blocks that were given up, for any instance to take.
+    pub pool: Carriers,
+}
+
+impl Allocator {
+    /// All its carriers.
+    #[must_use]
+    pub const fn all(&self) -> Carriers {
+        self.multi.plus(self.single).plus(self.pool)
+    }
+}
+
+/// What the machine says of the node's process, in bytes; what it does not say is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MachineMemory {
+    /// Memory of the process that is in RAM.
+    pub resident: Option<u64>,
+    /// Part of it that is no file: heaps, carriers, stacks.
+    pub anonymous: Option<u64>,
+    /// Part of it that is read from files: the program and its libraries.
+    pub file: Option<u64>,
+    /// Part of it that is shared memory: the JIT's code among it.
+    pub shared: Option<u64>,
+    /// Memory that was moved to swap.
+    pub swap: Option<u64>,
+    /// Resident memory, with what is shared between processes divided among them.
+    pub proportional: Option<u64>,
+    /// Threads of the process.
+    pub threads: Option<u64>,
+    /// The machine's page cache, of all processes.
+    pub page_cache: Option<u64>,
+    /// The machine's memory that programs can still get.
+    pub available: Option<u64>,
+}
+
+/// A node's memory from both sides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeMemory {
+    /// What the VM says (`erlang:memory/0`), in bytes.
+    pub vm: BTreeMap<String, u64>,
+    /// Its allocators.
+    pub allocators: Vec<Allocator>,
+    /// Segments that the VM keeps for its next carriers.
+    pub cached_segments: u64,
+    /// What the machine says.
+    pub machine: MachineMemory,
+    /// The node's process on its machine.
+    pub os_pid: String,
+    /// How long the node worked on the answer, in microseconds.
+    pub node_us: u64,
+}
+
+/// A part of the difference between what the VM says and what is resident. Parts can be negative: what was allocated need
+/// not be resident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct MemoryStep {
+    /// What it is.
+    pub what: &'static str,
+    /// Bytes that it adds.
+    pub bytes: i64,
+}
+
+impl NodeMemory {
+    /// All carriers of all allocators.
+    #[must_use]
+    pub fn carriers(&self) -> Carriers {
+        let all = self.allocators.iter().map(Allocator::all);
+        all.fold(Carriers::default(), Carriers::plus)
+    }
+
+    /// What leads from the VM's total to the process' resident memory, each step with a name; empty where the machine
+    /// does not say.
+    #[must_use]
+    pub fn difference(&self) -> Vec<MemoryStep> {
+        let machine = &self.machine;
+        let (Some(total), Some(anonymous)) = (self.vm.get("total"), machine.anonymous) else {
+            return Vec::new();
+        };
+        let carriers = self.carriers();
+        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        let step = |what, to: u64, from: u64| MemoryStep {
+            what,
+            bytes: signed(to) - signed(from),
+        };
+        let swapped = machine.swap.unwrap_or(0);
+        vec![
+            step(
+                "blocks that the VM counts in no kind",
+                carriers.block_bytes,
+                *total,
+            ),
+            step(
+                "free parts of carriers",
+                carriers.carrier_bytes,
+                carriers.block_bytes,
+            ),
+            step(
+                "outside of carriers (stacks of threads, drivers, malloc, cached segments), less carriers not in RAM",
+                anonymous + swapped,
+                carriers.carrier_bytes,
+            ),
+            step("moved to swap", 0, swapped),
+            step(
+                "shared memory, with the JIT's code",
+                machine.shared.unwrap_or(0),
+                0,
+            ),
+            step("program and libraries", machine.file.unwrap_or(0), 0),
+        ]
+    }
+}
+
+/// What a kind of threads did in a window.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ThreadStates {
+    /// The kind of threads, such as `scheduler`.
+    pub threads: String,
+    /// Share of their time by state, such as `emulator`, `gc` or `sleep`.
+    pub shares: BTreeMap<String, f64>,
+    /// Their time in all states, in seconds.
+    pub seconds: f64,
+}
+
+/// The microstates of a window.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Microstates {
+    /// Kinds of threads that did anything.
+    pub kinds: Vec<ThreadStates>,
+    /// Whether somebody else had turned the accounting on.
+    pub was_on: bool,
+}
+
+/// Reads memory from both sides.
+///
+/// # Errors
+/// The node cannot be asked, or answers something else.
+pub fn node_memory(helper: &Helper) -> Result<NodeMemory, Error> {
+    let answer = helper.call_within(TIMEOUT, "bellows_alloc", "read", vec![])?;
+    memory(&answer).ok_or_else(|| unexpected(helper, "bellows_alloc:read/0"))
+}
+
+/// Accounts the microstates of a window.
+///
+/// # Errors
+/// The node cannot be asked, or answers something else.
+pub fn microstates(helper: &Helper, window: Duration) -> Result<Microstates, Error> {
+    let ms = i64::try_from(window.as_millis()).unwrap_or(i64::MAX);
+    let worker = helper.run("bellows_alloc", "account", int(ms))?;
+    let answer = helper.ask(&worker, atom("states"), window + TIMEOUT);
+    helper.stop(worker)?;
+    let unexpected = || unexpected(helper, "bellows_alloc:account/2");
+    match answer? {
+        Answer::Reply(reply) => states(&reply).ok_or_else(unexpected),
+        _ => Err(unexpected()),
+    }
+}
+
+fn memory(answer: &Term) -> Option<NodeMemory> {
+    let vm = get(answer, "memory")?;
+    let kinds = [
+        "total",
+        "processes",
+        "processes_used",
+        "system",
+        "atom",
+        "atom_used",
+        "binary",
+        "code",
+        "ets",
+    ];
+    let machine = get(answer, "machine")?;
+    let file = |key: &str| get(machine, key).and_then(as_text).unwrap_or_default();
+    Some(NodeMemory {
+        vm: numbers(vm, &kinds),
+        allocators: as_list(get(answer, "allocators")?)?
+            .iter()
+            .map(allocator)
+            .collect::<Option<_>>()?,
+        cached_segments: number(answer, "cached_segments")?,
+        machine: machine_memory(&file("status"), &file("rollup"), &file("machine")),
+        os_pid: text_of(answer, "os_pid")?,
+        node_us: number(answer, "took_us")?,
+    })
+}
+
+fn allocator(term: &Term) -> Option<Allocator> {
+    let carriers = |key: &str| {
+        let [carriers, carrier_bytes, blocks, block_bytes] = as_tuple(get(term, key)?)? else {
+            return None;
+        };
+        let number = |term: &Term| as_int(term).map(unsigned);
+        Some(Carriers {
+            carriers: number(carriers)?,
+            carrier_bytes: number(carrier_bytes)?,
+            blocks: number(blocks)?,
+            block_bytes: number(block_bytes)?,
+        })
+    };
+    Some(Allocator {
+        name: text_of(term, "name")?,
+        instances: number(term, "instances")?,
+        multi: carriers("multi")?,
+        single: carriers("single")?,
+        pool: carriers("pool")?,
+    })
+}
+
+/// Reads files of `/proc`.
+fn machine_memory(status: &str, rollup: &str, machine: &str) -> MachineMemory {
+    let value = |file: &str, key: &str| {
+        let line = file
+            .lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    let bytes = |file: &str, key: &str| value(file, key).map(|kb| kb.saturating_mul(1_024));
+    MachineMemory {
+        resident: bytes(status, "VmRSS"),
+        anonymous: bytes(status, "RssAnon"),
+        file: bytes(status, "RssFile"),
+        shared: bytes(status, "RssShmem"),
+        swap: bytes(status, "VmSwap"),
+        proportional: bytes(rollup, "Pss"),
+        threads: value(status, "Threads"),
+        page_cache: bytes(machine, "Cached"),
+        available: bytes(machine, "MemAvailable"),
+    }
+}
+
+fn states(reply: &Term) -> Option<Microstates> {
+    let [was_on, states] = as_tuple(reply)? else {
+        return None;
+    };
+    let mut kinds: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
+    for state in as_list(states)?.iter() {
+        let [threads, state, us] = as_tuple(state)? else {
+            return None;
+        };
+        let of_kind = kinds.entry(as_atom(threads)?.to_owned()).or_default();
+        of_kind.insert(as_atom(state)?.to_owned(), as_int(us)? as f64 / 1e6);
+    }
+    let kinds = kinds.into_iter().filter_map(|(threads, mut shares)| {
+        let seconds: f64 = shares.values().sum();
+        shares.values_mut().for_each(|it| *it /= seconds);
+        (seconds > 0.0).then_some(ThreadStates {
+            threads,
+            shares,
+            seconds,
+        })
+    });
+    Some(Microstates {
+        kinds: kinds.collect(),
+        was_on: as_atom(was_on) == Some("true"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::term::{list, tuple};
+
+    fn carriers(carriers: u64, carrier_bytes: u64, blocks: u64, block_bytes: u64) -> Carriers {
+        Carriers {
+            carriers,
+            carrier_bytes,
+            blocks,
+            block_bytes,
+        }
+    }
+
+    #[test]
+    fn the_steps_lead_from_the_total_to_resident_memory() {
+        let status = "Name:\tbeam.smp\nVmRSS:\t  900 kB\nRssAnon:\t 700 kB\nRssFile:\t 150 kB\nRssShmem:\t 50 kB\n\
+            VmSwap:\t 10 kB\nThreads:\t9\n";
+        let rollup = "563-7ff ---p 0 00:00 0 [rollup]\nRss: 900 kB\nPss:                 800 kB\nPss_Anon: 1 kB\n";
+        let machine = machine_memory(status, rollup, "Cached:  77 kB\nMemAvailable: 5 kB\n");
+        assert_eq!(machine.proportional, Some(800 << 10));
+        assert_eq!(
+            (machine.threads, machine.page_cache),
+            (Some(9), Some(77 << 10))
+        );
+        let memory = NodeMemory {
+            vm: BTreeMap::from([("total".to_owned(), 300 << 10)]),
+            allocators: vec![Allocator {
+                name: "eheap_alloc".to_owned(),
+                instances: 3,
+                multi: carriers(2, 400 << 10, 9, 200 << 10),
+                single: carriers(1, 200 << 10, 1, 150 << 10),
+                pool: carriers(1, 10 << 10, 1, 1 << 10),
+            }],
+            cached_segments: 0,
+            machine,
+            os_pid: "1".to_owned(),
+            node_us: 1,
+        };
+        assert!((memory.carriers().utilisation() - 351.0 / 610.0).abs() < 1e-9);
+        let steps: i64 = memory.difference().iter().map(|step| step.bytes).sum();
+        assert_eq!(steps, (900 - 300) << 10);
+        let unknown = NodeMemory {
+            machine: MachineMemory::default(),
+            ..memory
+        };
+        assert!(unknown.difference().is_empty());
+    }
+
+    #[test]
+    fn microstates_become_shares_and_idle_kinds_are_left_out() {
+        let state = |threads, state, us| tuple(vec![atom(threads), atom(state), int(us)]);
+        let states = list(vec![
+            state("async", "sleep", 0),
+            state("scheduler", "emulator", 250_000),
+            state("scheduler", "sleep", 750_000),
+        ]);
+        let read = super::states(&tuple(vec![atom("false"), states])).unwrap();
+        assert!(!read.was_on);
+        let [scheduler] = read.kinds.as_slice() else {
+            panic!("{read:?}")
+        };
+        assert_eq!(scheduler.shares.get("emulator"), Some(&0.25));
+        assert_eq!(scheduler.seconds, 1.0);
+    }
+}

@@ -1,0 +1,296 @@
+//! What functions cost: calls and own time, or words, of each, counted by the emulator; and who calls whom, from short
+//! traces.
+
+mod tree;
+
+pub use tree::{Accumulated, CallTree, TreeNode};
+
+use std::time::Duration;
+
+use crate::budget::{Budget, Ended, refusal};
+use crate::error::Error;
+use crate::helper::{Answer, Helper};
+use crate::pattern::{FunctionPattern, ProcessFilter};
+use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, int, list, map, show};
+
+/// Time that the node may take beyond the one asked for, for what it reads and traces shortly.
+const BEYOND: Duration = Duration::from_secs(30);
+/// The first release that counts words.
+const WORDS_SINCE: u32 = 26;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counter {
+    /// Own time.
+    Time,
+    /// Words that were allocated on the heap.
+    Words,
+}
+
+/// What is counted, and how.
+#[derive(Clone, Debug)]
+pub struct CallsOptions {
+    /// What is counted beside calls.
+    pub counter: Counter,
+    /// The functions.
+    pub functions: Vec<FunctionPattern>,
+    /// The processes.
+    pub processes: ProcessFilter,
+    /// How long is counted; a quarter more passes between the blocks, without counters.
+    pub duration: Duration,
+    /// Parts between which nothing is counted, to measure what counting costs.
+    pub blocks: u8,
+    /// Processes that are traced shortly.
+    pub bursts: u16,
+    /// What it may cost the node.
+    pub budget: Budget,
+}
+
+/// What the node counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Calls {
+    /// The functions that were called, the costliest first.
+    pub functions: Vec<FunctionCost>,
+    /// The processes that called them, the costliest first.
+    pub processes: Vec<ProcessCost>,
+    /// What the node did in each block.
+    pub blocks: Vec<Block>,
+    /// What ended it.
+    pub ended: Ended,
+    /// Who calls whom.
+    pub tree: CallTree,
+    /// How the tree came about.
+    pub bursts: Bursts,
+}
+
+/// What a function cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionCost {
+    /// Its name: `module:function/arity`.
+    pub function: String,
+    /// Its calls.
+    pub calls: u64,
+    /// Microseconds in itself and in what it calls that is not counted by itself, or words.
+    pub own: u64,
+    /// Processes that called it.
+    pub processes: u64,
+}
+
+/// What a process cost in these functions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessCost {
+    /// Its pid.
+    pub pid: String,
+    /// Its role, such as `queue`.
+    pub role: String,
+    /// The name of its queue or connection, or its registered name.
+    pub name: String,
+    /// Calls of the functions.
+    pub calls: u64,
+    /// Microseconds or words.
+    pub own: u64,
+}
+
+/// What the node did in a block of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Whether the counters ran.
+    pub counted: bool,
+    /// Its length.
+    pub duration: Duration,
+    /// Reductions of all processes.
+    pub reductions: u64,
+    /// Millionths of the schedulers' time that was spent on work.
+    pub busy: u64,
+}
+
+/// The short traces that a tree was made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bursts {
+    /// Processes that were traced.
+    pub processes: u64,
+    /// Trace messages.
+    pub messages: u64,
+    /// Time for which a process was traced, all together.
+    pub duration: Duration,
+    /// What ended them; `None` where there were none.
+    pub ended: Option<Ended>,
+}
+
+/// What the counting cost the node, from blocks with and without it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ObserverCost {
+    /// Share of the schedulers' time spent on work, with counters.
+    pub busy_with: f64,
+    /// The same without.
+    pub busy_without: f64,
+    /// Reductions per second, with counters.
+    pub reductions_with: f64,
+    /// The same without.
+    pub reductions_without: f64,
+    /// How far the blocks without counters lie apart in reductions, as a part of their mean.
+    pub spread: f64,
+}
+
+impl Calls {
+    /// Counts, and waits for the result.
+    ///
+    /// # Errors
+    /// The node's side refuses or has failed, or the node cannot be asked.
+    pub fn count(helper: &Helper, options: &CallsOptions) -> Result<Self, Error> {
+        let release = helper.node().release();
+        if options.counter == Counter::Words && release < WORDS_SINCE {
+            return Err(Error::Options(measure::Problem::new(
+                format!("{} cannot count words", helper.node().name()),
+                format_args!("Erlang/OTP {release}"),
+                "this needs Erlang/OTP 26 or later; `bellows erlang calls` counts time on this node",
+            )));
+        }
+        let worker = helper.run("bellows_calls", "start", options.term())?;
+        let answer = helper.ask(&worker, atom("result"), options.duration * 3 + BEYOND)?;
+        let failed = |reason: String| Error::Exception {
+            node: helper.node().name().clone(),
+            call: "the count of calls".into(),
+            reason,
+        };
+        let reply = match answer {
+            Answer::Reply(reply) => reply,
+            Answer::Silent => return Err(failed("it did not end in time".into())),
+            Answer::Ended => return Err(failed("it was ended".into())),
+            Answer::Failed(reason) => return Err(failed(reason)),
+        };
+        helper.stop(worker)?;
+        if let Some([word, reason]) = as_tuple(&reply)
+            && as_atom(word) == Some("refused")
+        {
+            return Err(Error::Options(refusal(reason)));
+        }
+        calls(&reply).ok_or_else(|| failed(show(&reply, 200)))
+    }
+
+    /// What it cost; `None` where no block went without counters, or the node did nothing.
+    #[must_use]
+    pub fn observer_cost(&self) -> Option<ObserverCost> {
+        let (with, without): (Vec<_>, Vec<_>) = self.blocks.iter().partition(|it| it.counted);
+        let (busy_with, reductions_with) = mean(&with)?;
+        let (busy_without, reductions_without) = mean(&without)?;
+        let rates: Vec<f64> = without.iter().map(|block| block.rate()).collect();
+        let most = rates.iter().copied().fold(f64::MIN, f64::max);
+        let least = rates.iter().copied().fold(f64::MAX, f64::min);
+        Some(ObserverCost {
+            busy_with,
+            busy_without,
+            reductions_with,
+            reductions_without,
+            spread: (most - least) / reductions_without,
+        })
+    }
+}
+
+impl Block {
+    /// Reductions per second.
+    fn rate(&self) -> f64 {
+        self.reductions as f64 / self.duration.as_secs_f64().max(1e-6)
+    }
+}
+
+/// The blocks' share of work and reductions per second, weighted by time.
+fn mean(blocks: &[&Block]) -> Option<(f64, f64)> {
+    let seconds: f64 = blocks.iter().map(|it| it.duration.as_secs_f64()).sum();
+    if seconds <= 0.0 {
+        return None;
+    }
+    let busy = blocks
+        .iter()
+        .map(|it| it.busy as f64 / 1e6 * it.duration.as_secs_f64());
+    let reductions: u64 = blocks.iter().map(|it| it.reductions).sum();
+    (reductions > 0).then(|| (busy.sum::<f64>() / seconds, reductions as f64 / seconds))
+}
+
+impl CallsOptions {
+    fn term(&self) -> Term {
+        let counter = match self.counter {
+            Counter::Time => "call_time",
+            Counter::Words => "call_memory",
+        };
+        let ms = i64::try_from(self.duration.as_millis()).unwrap_or(i64::MAX);
+        map([
+            (atom("counter"), atom(counter)),
+            (
+                atom("patterns"),
+                list(self.functions.iter().map(FunctionPattern::term)),
+            ),
+            (atom("processes"), self.processes.term()),
+            (atom("for_ms"), int(ms)),
+            (atom("blocks"), int(self.blocks.max(1).into())),
+            (atom("bursts"), int(self.bursts.into())),
+            (atom("limits"), self.budget.term()),
+        ])
+    }
+}
+
+fn number(term: &Term) -> Option<u64> {
+    u64::try_from(as_int(term)?).ok()
+}
+
+fn rows<T>(term: &Term, row: impl Fn(&[Term]) -> Option<T>) -> Option<Vec<T>> {
+    let rows = as_list(term)?;
+    rows.iter().map(|it| row(as_tuple(it)?)).collect()
+}
+
+fn name(module: &Term, function: &Term, arity: &Term) -> Option<String> {
+    let (module, function) = (as_text(module)?, as_text(function)?);
+    Some(format!("{module}:{function}/{}", number(arity)?))
+}
+
+fn calls(reply: &Term) -> Option<Calls> {
+    let [_, functions, processes, blocks, ended, tree, bursts] = as_tuple(reply)? else {
+        return None;
+    };
+    Some(Calls {
+        functions: rows(functions, |row| match row {
+            [module, function, arity, calls, own, processes] => Some(FunctionCost {
+                function: name(module, function, arity)?,
+                calls: number(calls)?,
+                own: number(own)?,
+                processes: number(processes)?,
+            }),
+            _ => None,
+        })?,
+        processes: rows(processes, |row| match row {
+            [pid, role, name, calls, own] => Some(ProcessCost {
+                pid: as_text(pid)?,
+                role: as_text(role)?,
+                name: as_text(name)?,
+                calls: number(calls)?,
+                own: number(own)?,
+            }),
+            _ => None,
+        })?,
+        blocks: rows(blocks, block)?,
+        ended: Ended::read(ended)?,
+        tree: tree::read(tree)?,
+        bursts: match as_tuple(bursts)? {
+            [processes, messages, ms, ended] => Bursts {
+                processes: number(processes)?,
+                messages: number(messages)?,
+                duration: Duration::from_millis(number(ms)?),
+                ended: Ended::read(ended),
+            },
+            _ => return None,
+        },
+    })
+}
+
+fn block(row: &[Term]) -> Option<Block> {
+    let [kind, what] = row else { return None };
+    let [micros, reductions, busy] = as_tuple(what)? else {
+        return None;
+    };
+    Some(Block {
+        counted: as_atom(kind)? == "on",
+        duration: Duration::from_micros(number(micros)?),
+        reductions: number(reductions)?,
+        busy: number(busy)?,
+    })
+}

@@ -1,0 +1,323 @@
+//! The Erlang modules that do the work on the node: loaded when a command needs them, removed at its end.
+//!
+//! `scripts/helper` compiles `bellows_*.erl` with the oldest supported OTP; their names carry a hash of all sources, so
+//! that two versions of bellows do not meet. `bellows_keeper` watches over what they do: its owner process holds a lease
+//! for this connection, which a thread of ours renews, and undoes everything when the lease or the connection ends.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use measure::Problem;
+
+use crate::error::Error;
+use crate::mailbox::Mailbox;
+use crate::node::Node;
+use crate::term::{
+    Binary, Term, as_atom, as_text, as_tuple, atom, charlist, int, list, show, tuple,
+};
+
+/// The hash that stands in the modules' names, and each module's name without prefix with its code.
+const MODULES: (&str, &[(&str, &[u8])]) = include!("beam/list.rs");
+/// What the node evaluates to load the modules.
+const LOAD: &str = include_str!("load.erl");
+
+/// A node without word from us for this long ends what it does for us.
+const LEASE: Duration = Duration::from_secs(10);
+const RENEW_EVERY: Duration = Duration::from_millis(2500);
+/// Longest that loading, and removing, may take where others load and remove at the same time.
+const SETTLE: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The helper modules on a node, and this connection's owner process there.
+#[derive(Debug)]
+pub struct Helper {
+    shared: Arc<Shared>,
+    renewal: Option<JoinHandle<()>>,
+    /// The owner process monitors its pid.
+    _client: Mailbox,
+}
+
+#[derive(Debug)]
+struct Shared {
+    node: Node,
+    owner: Term,
+    closing: Mutex<bool>,
+    closed: Condvar,
+}
+
+/// A process on the node that does one thing for this connection, such as a trace.
+#[derive(Debug, Clone)]
+pub struct Worker {
+    pid: Term,
+}
+
+/// What a worker answered.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// The worker's reply.
+    Reply(Term),
+    /// The worker has no answer yet.
+    Silent,
+    /// The worker has ended, and what it did is undone.
+    Ended,
+    /// The worker failed for this reason, and what it did is undone.
+    Failed(String),
+}
+
+/// The name on the node of a helper module, such as `bellows_top`.
+fn module_name(module: &str) -> String {
+    let name = module.strip_prefix("bellows_").unwrap_or(module);
+    format!("bellows_{}_{name}", MODULES.0)
+}
+
+impl Helper {
+    /// Loads the modules where they are not there yet, and joins their keeper.
+    pub fn load(node: &Node) -> Result<Self, Error> {
+        Self::load_with_lease(node, LEASE)
+    }
+
+    /// As [`Helper::load`], with another time after which the node gives us up.
+    pub fn load_with_lease(node: &Node, lease: Duration) -> Result<Self, Error> {
+        let client = node.mailbox();
+        let owner = join(node, &client.pid(), lease)?;
+        let shared = Arc::new(Shared {
+            node: node.clone(),
+            owner,
+            closing: Mutex::new(false),
+            closed: Condvar::new(),
+        });
+        let (renewed, every) = (Arc::clone(&shared), RENEW_EVERY.min(lease / 4));
+        let renewal = thread::Builder::new()
+            .name("erlang lease".to_owned())
+            .spawn(move || renewed.renew(every))
+            .map_err(no_thread)?;
+        Ok(Self {
+            shared,
+            renewal: Some(renewal),
+            _client: client,
+        })
+    }
+
+    /// The node.
+    pub fn node(&self) -> &Node {
+        &self.shared.node
+    }
+
+    /// Calls a function of a helper module, such as `bellows_top`.
+    pub fn call(&self, module: &str, function: &str, arguments: Vec<Term>) -> Result<Term, Error> {
+        self.node().call(&module_name(module), function, arguments)
+    }
+
+    /// As [`Helper::call`], with a time-out of its own.
+    pub fn call_within(
+        &self,
+        timeout: Duration,
+        module: &str,
+        function: &str,
+        arguments: Vec<Term>,
+    ) -> Result<Term, Error> {
+        let module = module_name(module);
+        self.node()
+            .call_within(timeout, &module, function, arguments)
+    }
+
+    /// Starts `module:function(Owner, argument)` in a process of its own on the node, which the owner ends with us.
+    pub fn run(&self, module: &str, function: &str, argument: Term) -> Result<Worker, Error> {
+        let module = atom(&module_name(module));
+        let arguments = vec![self.shared.owner.clone(), module, atom(function), argument];
+        let reply = self.call("bellows_keeper", "run", arguments)?;
+        match as_tuple(&reply) {
+            Some([ok, pid]) if as_atom(ok) == Some("ok") => Ok(Worker { pid: pid.clone() }),
+            _ => Err(lease_lost(self.node())),
+        }
+    }
+
+    /// Asks a worker, and waits for its answer.
+    pub fn ask(&self, worker: &Worker, request: Term, timeout: Duration) -> Result<Answer, Error> {
+        let ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
+        let arguments = vec![
+            self.shared.owner.clone(),
+            worker.pid.clone(),
+            request,
+            int(ms),
+        ];
+        let whole = timeout + Duration::from_secs(10);
+        let reply = self.call_within(whole, "bellows_keeper", "ask", arguments)?;
+        match as_tuple(&reply) {
+            Some([ok, reply]) if as_atom(ok) == Some("ok") => Ok(Answer::Reply(reply.clone())),
+            Some([_, reason]) => Ok(Answer::Failed(as_text(reason).unwrap_or_default())),
+            _ if as_atom(&reply) == Some("silent") => Ok(Answer::Silent),
+            _ => Ok(Answer::Ended),
+        }
+    }
+
+    /// Ends a worker, and waits until what it did is undone.
+    pub fn stop(&self, worker: Worker) -> Result<(), Error> {
+        let arguments = vec![self.shared.owner.clone(), worker.pid];
+        self.call("bellows_keeper", "stop", arguments).map(drop)
+    }
+
+    /// Undoes what was done for this connection, and waits until the modules are gone, unless another bellows uses
+    /// them.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.end_renewal();
+        self.shared.leave()
+    }
+
+    fn end_renewal(&mut self) {
+        *self.shared.closing() = true;
+        self.shared.closed.notify_all();
+        if let Some(renewal) = self.renewal.take() {
+            // It cannot panic, and a caller could do nothing about it.
+            let _ = renewal.join();
+        }
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        if self.renewal.is_some() {
+            self.end_renewal();
+            // The node does the same by itself when the connection or the lease ends.
+            let _ = self.shared.leave();
+        }
+    }
+}
+
+impl Shared {
+    fn closing(&self) -> MutexGuard<'_, bool> {
+        self.closing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Renews the lease until the helper closes.
+    fn renew(&self, every: Duration) {
+        let keeper = module_name("bellows_keeper");
+        loop {
+            let wait = self
+                .closed
+                .wait_timeout_while(self.closing(), every, |closing| !*closing);
+            if *wait.unwrap_or_else(PoisonError::into_inner).0 {
+                return;
+            }
+            // One that fails is followed by another; without any the node gives us up, and the next call says so.
+            let _ = self.node.call(&keeper, "renew", vec![self.owner.clone()]);
+        }
+    }
+
+    fn leave(&self) -> Result<(), Error> {
+        let keeper = module_name("bellows_keeper");
+        // The process that answers may be gone with the modules before it does.
+        let left = self.node.call(&keeper, "leave", vec![self.owner.clone()]);
+        if matches!(&left, Ok(who) if as_atom(who) == Some("others")) {
+            return Ok(());
+        }
+        let until = Instant::now() + SETTLE;
+        loop {
+            let arguments = || vec![atom(&keeper)];
+            let loaded = self.node.call("erlang", "module_loaded", arguments())?;
+            let old = self.node.call("erlang", "check_old_code", arguments())?;
+            let named = self.node.call("erlang", "whereis", arguments())?;
+            let is_false = |term: &Term| as_atom(term) == Some("false");
+            let is_clean = is_false(&loaded) && is_false(&old);
+            if is_clean && as_atom(&named) == Some("undefined") {
+                return Ok(());
+            }
+            if Instant::now() >= until {
+                return Err(Error::Timeout {
+                    node: self.node.name().clone(),
+                    what: format!("to remove the module {keeper}"),
+                    after: SETTLE,
+                });
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// Joins the keeper, and loads the modules first where there is none.
+fn join(node: &Node, client: &Term, lease: Duration) -> Result<Term, Error> {
+    let keeper = module_name("bellows_keeper");
+    let lease = int(i64::try_from(lease.as_millis()).unwrap_or(i64::MAX));
+    let until = Instant::now() + SETTLE;
+    loop {
+        let here = vec![atom(&keeper), atom("join"), int(2)];
+        let is_here = node.call("erlang", "function_exported", here)?;
+        let reply = match as_atom(&is_here) == Some("true") {
+            // It may be on its way out, and the call end with it.
+            true => node.call(&keeper, "join", vec![client.clone(), lease.clone()]),
+            false => load(node, &keeper, client, &lease).map(Ok)?,
+        };
+        let failed = match reply {
+            Ok(reply) => match as_tuple(&reply) {
+                Some([ok, owner]) if as_atom(ok) == Some("ok") => return Ok(owner.clone()),
+                Some(_) => Some(not_loaded(node, &reply)),
+                None => None,
+            },
+            Err(error) => Some(error),
+        };
+        if Instant::now() >= until {
+            return Err(failed.unwrap_or_else(|| lease_lost(node)));
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Has the node evaluate `load.erl`; what that replied.
+fn load(node: &Node, keeper: &str, client: &Term, lease: &Term) -> Result<Term, Error> {
+    let scanned = node.call("erl_scan", "string", vec![charlist(LOAD)])?;
+    let tokens = second(node, &scanned)?;
+    let parsed = node.call("erl_parse", "parse_exprs", vec![tokens])?;
+    let forms = second(node, &parsed)?;
+    let modules = MODULES.1.iter().map(|(name, code)| {
+        let name = module_name(name);
+        let file = charlist(&format!("{name}.erl"));
+        tuple(vec![
+            atom(&name),
+            file,
+            Term::from(Binary::from(code.to_vec())),
+        ])
+    });
+    let bindings = vec![
+        tuple(vec![atom("Client"), client.clone()]),
+        tuple(vec![atom("Keeper"), atom(keeper)]),
+        tuple(vec![atom("Lease"), lease.clone()]),
+        tuple(vec![atom("Modules"), list(modules)]),
+    ];
+    let arguments = vec![forms, list(bindings)];
+    let evaluated = node.call_within(SETTLE * 2, "erl_eval", "exprs", arguments)?;
+    second(node, &evaluated)
+}
+
+/// The second element of a tuple such as `{ok, …}`.
+fn second(node: &Node, term: &Term) -> Result<Term, Error> {
+    match as_tuple(term) {
+        Some([first, second, ..]) if matches!(as_atom(first), Some("ok" | "value")) => {
+            Ok(second.clone())
+        }
+        _ => Err(not_loaded(node, term)),
+    }
+}
+
+fn lease_lost(node: &Node) -> Error {
+    Error::Lost {
+        node: node.name().clone(),
+        what: "it heard nothing from us for too long, and has undone what was done for us".into(),
+    }
+}
+
+fn not_loaded(node: &Node, reply: &Term) -> Error {
+    Error::Exception {
+        node: node.name().clone(),
+        call: "loading the helper's modules".into(),
+        reason: show(reply, 400),
+    }
+}
+
+fn no_thread(error: std::io::Error) -> Error {
+    Error::Options(Problem::new(
+        "cannot start a thread",
+        error,
+        "check the limit of processes (ulimit -u)",
+    ))
+}

@@ -1,0 +1,398 @@
+//! Counts of queues, read from what the node holds of them in tables: no queue is asked unless that is requested.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use measure::Problem;
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::fields::{number, text_of, unexpected};
+use crate::helper::Helper;
+use crate::term::{Term, as_atom, as_bytes, as_list, as_text, atom, get, int, text, tuple};
+
+/// Longest that reading what the node holds may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest that asking all queues may take.
+const ALL_ASKED: Duration = Duration::from_secs(60);
+/// Rows of an answer at most, whatever is requested.
+pub const MOST_QUEUES: u32 = 100_000;
+
+/// The order of queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueSort {
+    /// Most messages ready first.
+    Ready,
+    /// Most unacknowledged messages first.
+    Unacked,
+    /// By virtual host and name.
+    Name,
+}
+
+/// Which queues to read, and how.
+#[derive(Clone, Debug)]
+pub struct QueueRequest {
+    /// The virtual host; all if absent.
+    pub vhost: Option<String>,
+    /// Which queues come first.
+    pub sort: QueueSort,
+    /// Queues of the answer at most.
+    pub limit: u32,
+    /// Asks each queue, which may take this long, instead of the node's tables.
+    pub fresh: Option<Duration>,
+}
+
+/// Where the numbers of a queue come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CountSource {
+    /// The node's tables, into which the queue writes at an interval.
+    Held,
+    /// The queue itself.
+    Asked,
+    /// The node's tables, because the queue did not answer in time.
+    Silent,
+    /// Nothing is known of the queue.
+    Unknown,
+}
+
+/// A queue with its counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct QueueCount {
+    /// The virtual host.
+    pub vhost: String,
+    /// The name, cut after 255 bytes.
+    pub name: String,
+    /// `classic`, `quorum`, `stream`, or the module of another type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Messages ready for delivery, where known.
+    pub ready: Option<u64>,
+    /// Messages delivered and not acknowledged, where known.
+    pub unacked: Option<u64>,
+    /// Consumers that are registered now.
+    pub consumers: u32,
+    /// Where the counts come from.
+    pub source: CountSource,
+    /// How old the counts can be at most, where that is known.
+    pub age_limit_ms: Option<u64>,
+}
+
+/// What a node holds of its queues.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct QueueCounts {
+    /// Queues, also those that are not among the rows.
+    pub queues: u64,
+    /// Messages ready in all of them.
+    pub ready: u64,
+    /// Unacknowledged messages of all of them.
+    pub unacked: u64,
+    /// Queues of which the node holds no numbers.
+    pub unknown: u64,
+    /// Queues that were asked, and those that did not answer in time.
+    pub asked: u64,
+    /// Queues that did not answer in time.
+    pub silent: u64,
+    /// Nodes of the cluster that did not tell what they hold.
+    pub silent_nodes: Vec<String>,
+    /// Whether queues write their numbers into the node's tables (`none` where RabbitMQ collects no statistics).
+    pub collects: String,
+    /// How long the node worked on the answer, in microseconds.
+    pub node_us: u64,
+    /// How long the answer took from request to the last row, in microseconds.
+    pub answer_us: u64,
+    /// The queues, in the order that was requested.
+    pub rows: Vec<QueueCount>,
+}
+
+impl QueueCounts {
+    /// Queues that are not among the rows.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.queues.saturating_sub(self.rows.len() as u64)
+    }
+
+    /// Whether classic queues write no numbers.
+    #[must_use]
+    pub fn collects_nothing(&self) -> bool {
+        self.collects == "none"
+    }
+}
+
+/// Reads the counts.
+///
+/// # Errors
+/// The node cannot be asked, is no RabbitMQ, or answers something else.
+pub fn read_queues(helper: &Helper, request: &QueueRequest) -> Result<QueueCounts, Error> {
+    let began = Instant::now();
+    let vhost = match &request.vhost {
+        Some(vhost) => text(vhost),
+        None => atom("all"),
+    };
+    let sort = match request.sort {
+        QueueSort::Ready => "ready",
+        QueueSort::Unacked => "unacked",
+        QueueSort::Name => "name",
+    };
+    let ms = |time: Duration| int(i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
+    let (fresh, timeout) = match request.fresh {
+        Some(each) => (
+            tuple(vec![ms(each), ms(ALL_ASKED)]),
+            ALL_ASKED + each + TIMEOUT,
+        ),
+        None => (atom("held"), TIMEOUT),
+    };
+    let arguments = vec![vhost, atom(sort), int(request.limit.into()), fresh];
+    let answer = helper.call_within(timeout, "bellows_queues", "read", arguments)?;
+    if as_atom(&answer) == Some("not_rabbitmq") {
+        let problem = Problem::new(
+            "the node runs no RabbitMQ",
+            helper.node().name(),
+            "name a node of RabbitMQ that has started",
+        );
+        return Err(Error::Options(problem));
+    }
+    let counts = counts(&answer).ok_or_else(|| unexpected(helper, "bellows_queues:read/4"))?;
+    Ok(QueueCounts {
+        answer_us: began.elapsed().as_micros() as u64,
+        ..counts
+    })
+}
+
+fn counts(answer: &Term) -> Option<QueueCounts> {
+    let collects = text_of(answer, "collects")?;
+    let intervals = get(answer, "intervals")?;
+    let age = |kind: &str| match kind {
+        "classic" if collects == "none" => None,
+        kind => number(intervals, kind),
+    };
+    let mut rows = Vec::new();
+    for batch in as_list(get(answer, "batches")?)?.iter() {
+        let mut rest = as_bytes(batch)?;
+        while !rest.is_empty() {
+            let (row, after) = row(rest, &age)?;
+            rows.push(row);
+            rest = after;
+        }
+    }
+    let nodes = as_list(get(answer, "silent_nodes")?)?;
+    Some(QueueCounts {
+        queues: number(answer, "queues")?,
+        ready: number(answer, "ready")?,
+        unacked: number(answer, "unacked")?,
+        unknown: number(answer, "unknown")?,
+        asked: number(answer, "asked")?,
+        silent: number(answer, "silent")?,
+        silent_nodes: nodes.iter().filter_map(as_text).collect(),
+        node_us: number(answer, "took_us")?,
+        answer_us: 0,
+        rows,
+        collects,
+    })
+}
+
+/// A row at the beginning of these bytes, and what is behind it.
+fn row<'a>(bytes: &'a [u8], age: &impl Fn(&str) -> Option<u64>) -> Option<(QueueCount, &'a [u8])> {
+    let (vhost, bytes) = name(bytes)?;
+    let (queue, bytes) = name(bytes)?;
+    let (kind, bytes) = name(bytes)?;
+    let (source, bytes) = bytes.split_first()?;
+    let (ready, bytes) = bytes.split_first_chunk()?;
+    let (unacked, bytes) = bytes.split_first_chunk()?;
+    let (consumers, bytes) = bytes.split_first_chunk()?;
+    let source = match source {
+        1 => CountSource::Held,
+        2 => CountSource::Asked,
+        3 => CountSource::Silent,
+        _ => CountSource::Unknown,
+    };
+    let known = |count: u64| (source != CountSource::Unknown).then_some(count);
+    let row = QueueCount {
+        ready: known(u64::from_be_bytes(*ready)),
+        unacked: known(u64::from_be_bytes(*unacked)),
+        consumers: u32::from_be_bytes(*consumers),
+        age_limit_ms: match source {
+            CountSource::Asked => Some(0),
+            CountSource::Held | CountSource::Silent => age(&kind),
+            CountSource::Unknown => None,
+        },
+        vhost,
+        name: queue,
+        kind,
+        source,
+    };
+    Some((row, bytes))
+}
+
+/// A text behind its length.
+fn name(bytes: &[u8]) -> Option<(String, &[u8])> {
+    let (length, bytes) = bytes.split_first()?;
+    let (text, rest) = bytes.split_at_checked(usize::from(*length))?;
+    Some((String::from_utf8_lossy(text).into_owned(), rest))
+}
+
+/// Writes the counts as a page of OpenMetrics, without its end (`# EOF`).
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_open_metrics(counts: &QueueCounts, out: &mut dyn fmt::Write) -> fmt::Result {
+    let families: [(&str, &str, fn(&QueueCount) -> Option<u64>); 4] = [
+        (
+            "bellows_queue_messages_ready",
+            "Messages ready for delivery",
+            |row| row.ready,
+        ),
+        (
+            "bellows_queue_messages_unacked",
+            "Messages delivered and not acknowledged",
+            |row| row.unacked,
+        ),
+        (
+            "bellows_queue_consumers",
+            "Consumers that are registered",
+            |row| Some(row.consumers.into()),
+        ),
+        (
+            "bellows_queue_age_limit_milliseconds",
+            "How old the counts can be at most",
+            |row| row.age_limit_ms,
+        ),
+    ];
+    for (family, help, value) in families {
+        writeln!(out, "# HELP {family} {help}.\n# TYPE {family} gauge")?;
+        for row in &counts.rows {
+            let Some(value) = value(row) else { continue };
+            write!(out, "{family}{{vhost=\"")?;
+            escaped(&row.vhost, out)?;
+            out.write_str("\",queue=\"")?;
+            escaped(&row.name, out)?;
+            out.write_str("\",type=\"")?;
+            escaped(&row.kind, out)?;
+            writeln!(out, "\"}} {value}")?;
+        }
+    }
+    let all = [
+        ("bellows_queues", "Queues of the node", counts.queues),
+        (
+            "bellows_queues_messages_ready",
+            "Messages ready in all queues",
+            counts.ready,
+        ),
+        (
+            "bellows_queues_messages_unacked",
+            "Unacknowledged messages of all queues",
+            counts.unacked,
+        ),
+        (
+            "bellows_queues_unknown",
+            "Queues of which the node holds no numbers",
+            counts.unknown,
+        ),
+        (
+            "bellows_queues_left_out",
+            "Queues that are not on this page",
+            counts.left_out(),
+        ),
+    ];
+    for (name, help, value) in all {
+        writeln!(
+            out,
+            "# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {value}"
+        )?;
+    }
+    Ok(())
+}
+
+/// A label's value between its quotes.
+fn escaped(text: &str, out: &mut dyn fmt::Write) -> fmt::Result {
+    let mut rest = text;
+    while let Some(at) = rest.find(['\\', '"', '\n']) {
+        let (before, after) = rest.split_at(at);
+        out.write_str(before)?;
+        let mut characters = after.chars();
+        out.write_str(match characters.next() {
+            Some('\n') => "\\n",
+            Some('"') => "\\\"",
+            _ => "\\\\",
+        })?;
+        rest = characters.as_str();
+    }
+    out.write_str(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::term::{Binary, list, map};
+
+    fn packed(vhost: &str, name: &[u8], source: u8, counts: [u64; 2], consumers: u32) -> Vec<u8> {
+        let mut bytes = vec![vhost.len() as u8];
+        bytes.extend(vhost.as_bytes());
+        bytes.push(name.len() as u8);
+        bytes.extend(name);
+        bytes.extend(b"\x07classic");
+        bytes.push(source);
+        bytes.extend(counts.iter().flat_map(|it| it.to_be_bytes()));
+        bytes.extend(consumers.to_be_bytes());
+        bytes
+    }
+
+    fn answer(batch: &[u8], collects: &str) -> Term {
+        let numbers = [
+            "queues", "ready", "unacked", "unknown", "asked", "silent", "took_us",
+        ];
+        let mut pairs: Vec<(Term, Term)> = numbers.iter().map(|it| (atom(it), int(7))).collect();
+        pairs.push((atom("collects"), text(collects)));
+        pairs.push((atom("silent_nodes"), list(vec![])));
+        pairs.push((
+            atom("batches"),
+            list(vec![Term::from(Binary::from(batch.to_vec()))]),
+        ));
+        pairs.push((atom("intervals"), map(vec![(atom("classic"), int(5_000))])));
+        map(pairs)
+    }
+
+    #[test]
+    fn rows_are_read_and_what_is_cut_off_is_refused() {
+        let mut batch = packed("/", b"a\xff\n", 1, [3, 4], 2);
+        batch.extend(packed("other", b"b", 0, [0, 0], 0));
+        let read = counts(&answer(&batch, "fine")).unwrap();
+        assert_eq!(read.left_out(), 5);
+        let [first, second] = read.rows.as_slice() else {
+            panic!("{read:?}")
+        };
+        assert_eq!(
+            (first.name.as_str(), first.ready, first.unacked),
+            ("a\u{fffd}\n", Some(3), Some(4))
+        );
+        assert_eq!(
+            (first.consumers, first.source, first.age_limit_ms),
+            (2, CountSource::Held, Some(5_000))
+        );
+        assert_eq!(
+            (second.ready, second.source, second.age_limit_ms),
+            (None, CountSource::Unknown, None)
+        );
+        for length in 1..batch.len() {
+            let cut = counts(&answer(batch.get(..length).unwrap(), "fine"));
+            assert!(cut.is_none_or(|it| it.rows.len() == 1), "{length}");
+        }
+        // Without statistics the numbers can be of any age.
+        let read = counts(&answer(&batch, "none")).unwrap();
+        assert!(read.collects_nothing());
+        assert_eq!(read.rows.first().unwrap().age_limit_ms, None);
+        assert!(counts(&atom("ok")).is_none());
+    }
+
+    #[test]
+    fn names_stay_inside_their_quotes_on_a_page() {
+        let batch = packed("v\"", b"q\\\n# EOF", 1, [3, 4], 2);
+        let read = counts(&answer(&batch, "fine")).unwrap();
+        let mut page = String::new();
+        write_open_metrics(&read, &mut page).unwrap();
+        let line =
+            r#"bellows_queue_messages_ready{vhost="v\"",queue="q\\\n# EOF",type="classic"} 3"#;
+        assert!(page.lines().any(|it| it == line), "{page}");
+        assert!(page.lines().all(|it| !it.starts_with("# EOF")), "{page}");
+    }
+}

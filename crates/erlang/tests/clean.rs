@@ -1,0 +1,299 @@
+//! Nothing stays behind on the node, however a command ends: killed, cut off, or with a link that is half open.
+
+mod common;
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Beam, eval};
+use erlang::calls::{Calls, CallsOptions, Counter};
+use erlang::term::{as_int, as_text};
+use erlang::trace::{Trace, TraceOptions};
+use erlang::{Budget, ConnectOptions, Cookie, Error, Helper, Node, ProcessFilter};
+use testkit::{Proxy, Random};
+
+/// Says to this program, run once more, that it is to be killed: name and port of the node, and what to do.
+const CLIENT: &str = "BELLOWS_CLEAN_CLIENT";
+/// A node hears nothing for this long before it gives us up.
+const LEASE: Duration = Duration::from_millis(600);
+/// Longest until the node is clean again, on a busy machine.
+const CLEAN_WITHIN: Duration = Duration::from_secs(30);
+/// Several hundred processes that call and are traced.
+const WORKERS: &str = "Workers = [spawn(fun Loop() -> lists:sort([3, 1, 2]), lists:keyfind(N, 1, [{N, x}]), \
+     timer:sleep(20), Loop() end) || N <- lists:seq(1, 400)], \
+     persistent_term:put(workers, Workers).";
+/// What bellows could have left: modules, processes, names, flags, patterns, sessions.
+const LEFT: &str = "Named = fun(A) -> lists:prefix(\"bellows_\", atom_to_list(A)) end, \
+     M = [A || {A, _} <- code:all_loaded(), Named(A)], \
+     N = [A || A <- registered(), Named(A)], \
+     P = [A || A <- processes(), {dictionary, D} <- [process_info(A, dictionary)], \
+               {'$initial_call', {B, _, _}} <- D, Named(B)], \
+     F = [A || A <- [new | processes()], {flags, [_ | _]} <- [catch erlang:trace_info(A, flags)]], \
+     T = [{A, B} || {A, B} <- lists:module_info(functions), K <- [traced, call_count, call_time, meta], \
+                    {_, V} <- [erlang:trace_info({lists, A, B}, K)], V =/= false, V =/= undefined], \
+     S = [A || erlang:function_exported(trace, session_info, 1), {A, _} <- trace:session_info(all), Named(A)], \
+     lists:flatten(io_lib:format(\"~p\", [[M, N, P, F, T, S]])).";
+
+/// What a client does on the node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Deed {
+    Trace,
+    Calls,
+    Nothing,
+}
+
+/// How it ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    Kill,
+    Cut,
+    HalfOpen,
+    Drop,
+}
+
+/// Waits until nothing of bellows is on the node; what still is, after the time.
+fn left_behind(node: &Node) -> Option<String> {
+    let until = Instant::now() + CLEAN_WITHIN;
+    loop {
+        let left = as_text(&eval(node, LEFT)).expect("a text");
+        match left.as_str() {
+            "[[],[],[],[],[],[]]" => return None,
+            _ if Instant::now() >= until => return Some(left),
+            _ => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+fn trace_options() -> TraceOptions {
+    TraceOptions {
+        functions: vec!["lists".parse().expect("a pattern")],
+        arguments: None,
+        processes: ProcessFilter::All,
+        limit: 1_000_000,
+        rate: 1_000_000,
+        returns: true,
+        argument_bytes: 100,
+        budget: Budget::lasting(Duration::from_secs(60)),
+    }
+}
+
+fn calls_options() -> CallsOptions {
+    CallsOptions {
+        counter: Counter::Time,
+        functions: vec!["lists".parse().expect("a pattern")],
+        processes: ProcessFilter::All,
+        duration: Duration::from_secs(1),
+        blocks: 2,
+        bursts: 3,
+        budget: Budget::lasting(Duration::from_secs(60)),
+    }
+}
+
+/// Does it until something ends it, and tells each step.
+fn perform(options: &ConnectOptions, deed: Deed, tell: impl Fn(&str)) -> Result<(), Error> {
+    let node = Node::connect(options)?;
+    tell("connected");
+    let helper = Helper::load_with_lease(&node, LEASE)?;
+    tell("loaded");
+    match deed {
+        Deed::Nothing => loop {
+            std::thread::sleep(Duration::from_millis(50));
+            helper.node().call("erlang", "node", vec![])?;
+        },
+        Deed::Calls => loop {
+            Calls::count(&helper, &calls_options())?;
+        },
+        Deed::Trace => loop {
+            let mut trace = Trace::start(&helper, &trace_options())?;
+            while trace.ended().is_none() {
+                trace.next(Duration::from_millis(200))?;
+            }
+            trace.close()?;
+        },
+    }
+}
+
+/// The program that a scene kills.
+#[test]
+fn client() {
+    let Ok(what) = std::env::var(CLIENT) else {
+        return;
+    };
+    let mut words = what.split(' ');
+    let mut word = || words.next().expect("name, port and deed");
+    let name = word().parse().expect("a name");
+    let cookie = Cookie::new(common::COOKIE).expect("a cookie");
+    let mut options = ConnectOptions::new(name, cookie);
+    options.address = Some(("127.0.0.1".into(), word().parse().expect("a port")));
+    let deed = match word() {
+        "Trace" => Deed::Trace,
+        "Calls" => Deed::Calls,
+        _ => Deed::Nothing,
+    };
+    perform(&options, deed, |step| println!("client {step}")).expect("performed");
+}
+
+/// Kills a client that began `delay` ago, or at once when it has loaded.
+fn kill(beam: &Beam, deed: Deed, delay: Duration, when_loaded: bool) {
+    let program = std::env::current_exe().expect("this program");
+    let mut client = Command::new(program)
+        .args(["--exact", "client", "--nocapture"])
+        .env(CLIENT, format!("{} {} {deed:?}", beam.name, beam.port))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("a client");
+    let stdout = client.stdout.take().expect("its output");
+    if when_loaded {
+        let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
+        lines.find(|line| line.ends_with("loaded"));
+    }
+    std::thread::sleep(delay);
+    client.kill().expect("killed");
+    client.wait().expect("waited for");
+}
+
+/// One client that ends in the middle of what it does; what is wrong afterwards.
+fn scene(beam: &Beam, seed: u64) -> Option<String> {
+    let mut random = Random::new(seed);
+    let deed = random.of(&[Deed::Trace, Deed::Trace, Deed::Calls, Deed::Nothing]);
+    let end = random.of(&[End::Kill, End::Cut, End::HalfOpen, End::Drop]);
+    let delay = Duration::from_millis(random.below(250));
+    let witness = beam.connect();
+    // Another bellows may be there at the same time, and stays longer.
+    let other = random
+        .one_in(3)
+        .then(|| Helper::load(&witness).expect("another"));
+    let mut held = None;
+    match end {
+        End::Kill => kill(beam, deed, delay, random.one_in(2)),
+        End::Drop => {
+            let node = beam.connect();
+            let helper = Helper::load_with_lease(&node, LEASE).expect("loaded");
+            let trace = Trace::start(&helper, &trace_options()).expect("a trace");
+            std::thread::sleep(delay);
+            drop(trace);
+            drop(helper);
+        }
+        End::Cut | End::HalfOpen => {
+            let proxy = Proxy::new(SocketAddr::from(([127, 0, 0, 1], beam.port))).expect("a proxy");
+            let mut options = beam.options();
+            options.address = Some(("127.0.0.1".into(), proxy.address().port()));
+            options.timeout = Duration::from_secs(2);
+            std::thread::scope(|scope| {
+                scope.spawn(|| perform(&options, deed, |_| ()));
+                std::thread::sleep(delay);
+                match end {
+                    End::HalfOpen => {
+                        proxy.hold(true);
+                        // The other one's modules and processes stay.
+                        match other {
+                            None => held = left_behind(&witness),
+                            Some(_) => std::thread::sleep(LEASE * 2),
+                        }
+                        proxy.cut(Duration::ZERO);
+                    }
+                    _ => proxy.cut(Duration::ZERO),
+                }
+                proxy.keep_away(true);
+                proxy.hold(false);
+            });
+        }
+    }
+    if let Some(other) = other {
+        other.close().expect("closed");
+    }
+    let left = held.or_else(|| left_behind(&witness));
+    let alive = "length([P || P <- persistent_term:get(workers), is_process_alive(P)]).";
+    let dead = (as_int(&eval(&witness, alive)) != Some(400)).then(|| "workers are gone".to_owned());
+    let wrong = left.or(dead)?;
+    Some(format!("{deed:?} {end:?} {delay:?}: {wrong}"))
+}
+
+#[test]
+fn nothing_stays_behind_after_kills_and_cuts() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    eval(&beam.connect(), WORKERS);
+    let seeds: Vec<u64> = testkit::seeds(8).collect();
+    // A node before OTP 27 has one trace at a time.
+    testkit::play(&seeds, 1, |seed| scene(&beam, seed)).assert_right("--test clean");
+}
+
+#[test]
+fn a_lease_ends_what_is_cut_off_without_a_word() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let witness = beam.connect();
+    eval(&witness, WORKERS);
+    let proxy = Proxy::new(SocketAddr::from(([127, 0, 0, 1], beam.port))).expect("a proxy");
+    let mut options = beam.options();
+    options.address = Some(("127.0.0.1".into(), proxy.address().port()));
+    options.timeout = Duration::from_secs(2);
+    let node = Node::connect(&options).expect("connected");
+    let helper = Helper::load_with_lease(&node, LEASE).expect("loaded");
+    let mut trace = Trace::start(&helper, &trace_options()).expect("a trace");
+    let events = trace.next(Duration::from_secs(10)).expect("events");
+    assert!(!events.is_empty());
+    // It lives longer than its lease where that is renewed.
+    std::thread::sleep(LEASE * 2);
+    trace.next(Duration::from_secs(1)).expect("still there");
+    proxy.hold(true);
+    assert_eq!(left_behind(&witness), None, "though the link is still open");
+    proxy.keep_away(true);
+    proxy.cut(Duration::ZERO);
+    assert!(node.call("erlang", "node", vec![]).is_err());
+}
+
+#[test]
+fn another_trace_is_left_alone() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    eval(&node, WORKERS);
+    if node.release() >= 27 {
+        eprintln!("nodes of this release have trace sessions");
+        return;
+    }
+    let helper = Helper::load(&node).expect("loaded");
+    let theirs = "T = spawn(fun Sink() -> receive _ -> Sink() end end), register(theirs, T), \
+         erlang:trace(hd([P || P <- processes(), P =/= T, {_, {erlang, apply, 2}} <- [process_info(P, initial_call)]]), \
+                      true, [call, {tracer, T}]).";
+    eval(&node, theirs);
+    let mut trace = Trace::start(&helper, &trace_options()).expect("asked");
+    let refused = trace.next(Duration::from_secs(10)).expect_err("refused");
+    let said = refused.to_string();
+    assert!(
+        said.contains("left alone") && said.contains("theirs"),
+        "{said}"
+    );
+    let flags =
+        "length([P || P <- processes(), {flags, [call]} <- [erlang:trace_info(P, flags)]]).";
+    assert_eq!(as_int(&eval(&node, flags)), Some(1), "theirs goes on");
+
+    // A pattern without a process counts, too.
+    eval(
+        &node,
+        "exit(whereis(theirs), kill), timer:sleep(50), erlang:trace_pattern({lists, sort, 1}, true, [call_count]).",
+    );
+    let mut again = Trace::start(&helper, &trace_options()).expect("asked");
+    let said = again
+        .next(Duration::from_secs(10))
+        .expect_err("refused")
+        .to_string();
+    assert!(said.contains("lists:sort/1"), "{said}");
+    let count = eval(
+        &node,
+        "element(2, erlang:trace_info({lists, sort, 1}, call_count)).",
+    );
+    assert!(as_int(&count) >= Some(0), "{count:?}");
+    eval(
+        &node,
+        "erlang:trace_pattern({lists, sort, 1}, false, [call_count]).",
+    );
+    drop((trace, again));
+    helper.close().expect("closed");
+    assert_eq!(left_behind(&node), None);
+}

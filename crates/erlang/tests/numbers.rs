@@ -1,0 +1,254 @@
+//! What is counted is what the node's own tool counts of the same work.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
+
+use common::{Beam, eval};
+use erlang::calls::{Calls, CallsOptions, Counter};
+use erlang::term::as_text;
+use erlang::trace::{Trace, TraceEvent, TraceOptions};
+use erlang::{Budget, Ended, Helper, Node, ProcessFilter};
+
+/// Tries until two measurements of the same work agree on a busy machine.
+const TRIES: u32 = 12;
+/// Times may differ by this part.
+const WITHIN: f64 = 0.1;
+/// A list that makes `dict:from_list/1` call functions of its module some 250,000 times.
+const WORK: &str = "L = [{N rem 5000, N} || N <- lists:seq(1, 30000)], ";
+
+/// Waits until the counters run.
+const BEGUN: &str = "fun Wait() -> case erlang:trace_info({dict, store, 3}, call_time) of \
+     {_, false} -> timer:sleep(1), Wait(); _ -> ok end end().";
+
+/// Calls and microseconds of functions.
+type Counts = BTreeMap<String, (u64, f64)>;
+
+/// What `eprof` says of the work.
+fn by_eprof(node: &Node, file: &str) -> Counts {
+    let source = format!(
+        "{WORK} eprof:start(), {{ok, _}} = eprof:profile([], dict, from_list, [L], {{dict, '_', '_'}}), \
+         ok = eprof:log(\"{file}\"), eprof:analyze(total), stopped = eprof:stop(), \
+         {{ok, Text}} = file:read_file(\"{file}\"), Text."
+    );
+    let text = as_text(&eval(node, &source)).expect("a text");
+    let row = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let [name, calls, _, time, ..] = words.as_slice() else {
+            return None;
+        };
+        let is_ours = name.starts_with("dict:");
+        is_ours.then_some((
+            (*name).to_owned(),
+            (calls.parse().ok()?, time.parse().ok()?),
+        ))
+    };
+    text.lines().filter_map(row).collect()
+}
+
+/// What we say of it.
+fn by_us(node: &Node, helper: &Helper) -> Counts {
+    let options = CallsOptions {
+        counter: Counter::Time,
+        functions: vec!["dict".parse().expect("a pattern")],
+        processes: ProcessFilter::All,
+        duration: Duration::from_secs(2),
+        blocks: 1,
+        bursts: 0,
+        budget: Budget::lasting(Duration::from_secs(20)),
+    };
+    let calls = thread::scope(|scope| {
+        let counted = scope.spawn(|| Calls::count(helper, &options).expect("counted"));
+        // Counters of a session of ours are not seen by others.
+        match node.release() {
+            ..27 => drop(eval(node, BEGUN)),
+            27.. => thread::sleep(Duration::from_secs(1)),
+        }
+        let run = format!(
+            "{WORK} {{P, M}} = spawn_monitor(dict, from_list, [L]), receive {{'DOWN', M, _, P, _}} -> ok end."
+        );
+        eval(node, &run);
+        counted.join().expect("joined")
+    });
+    assert_eq!(calls.ended, Ended::Time);
+    let counts = calls.functions.iter();
+    counts
+        .map(|it| (it.function.clone(), (it.calls, it.own as f64)))
+        .collect()
+}
+
+fn least(of: &mut Counts, more: &Counts) {
+    for (name, (calls, time)) in more {
+        let known = of.entry(name.clone()).or_insert((*calls, *time));
+        *known = (*calls, known.1.min(*time));
+    }
+}
+
+#[test]
+fn calls_and_times_are_those_of_eprof() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    let helper = Helper::load(&node).expect("loaded");
+    let file = home.path().join("eprof").display().to_string();
+    let (mut theirs, mut ours) = (Counts::new(), Counts::new());
+    for attempt in 1..=TRIES {
+        // Whatever else the machine does makes times longer, never shorter.
+        least(&mut theirs, &by_eprof(&node, &file));
+        least(&mut ours, &by_us(&node, &helper));
+        let calls = |of: &Counts| {
+            of.iter()
+                .map(|(name, it)| (name.clone(), it.0))
+                .collect::<Vec<_>>()
+        };
+        let time = |of: &Counts| of.values().map(|it| it.1).sum::<f64>();
+        let all: u64 = theirs.values().map(|it| it.0).sum();
+        assert!(all > 100_000, "{theirs:?}");
+        let same_calls = calls(&theirs) == calls(&ours);
+        let ratio = time(&ours) / time(&theirs);
+        if same_calls && (ratio - 1.0).abs() < WITHIN {
+            break;
+        }
+        assert!(
+            attempt < TRIES,
+            "ratio {ratio}: {theirs:?} by eprof, {ours:?} by us"
+        );
+    }
+    helper.close().expect("closed");
+}
+
+#[test]
+fn budgets_end_traces_and_say_which_limit_tripped() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    let helper = Helper::load(&node).expect("loaded");
+    eval(
+        &node,
+        "[spawn(fun Loop() -> lists:seq(1, 300), Loop() end) || _ <- [1, 2]], ok.",
+    );
+    let usual = TraceOptions {
+        functions: vec!["lists:seq/2".parse().expect("a pattern")],
+        arguments: None,
+        processes: ProcessFilter::All,
+        limit: 100_000,
+        rate: 100_000,
+        returns: true,
+        argument_bytes: 100,
+        budget: Budget::lasting(Duration::from_secs(10)),
+    };
+    let ended = |options: &TraceOptions| {
+        let mut trace = Trace::start(&helper, options).expect("a trace");
+        let mut events = Vec::new();
+        while trace.ended().is_none() {
+            events.extend(trace.next(Duration::from_secs(5)).expect("events"));
+        }
+        let ended = trace.ended().cloned().expect("ended");
+        trace.close().expect("closed");
+        (ended, events)
+    };
+    let (few, events) = ended(&TraceOptions {
+        limit: 5,
+        ..usual.clone()
+    });
+    assert_eq!(few, Ended::Limit(5));
+    let returned = |event: &&TraceEvent| matches!(event, TraceEvent::Return(it) if it.value.starts_with("[1,2,"));
+    assert_eq!(events.iter().filter(returned).count(), 5, "{events:?}");
+
+    let tripped = |options: &TraceOptions| match ended(options).0 {
+        Ended::Tripped { limit, .. } => limit,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        tripped(&TraceOptions {
+            rate: 50,
+            ..usual.clone()
+        }),
+        "rate"
+    );
+    let mut small = usual.clone();
+    small.budget.backlog = 50;
+    assert_eq!(tripped(&small), "backlog");
+    small = usual.clone();
+    small.budget.tracer_bytes = 1000;
+    assert_eq!(tripped(&small), "tracer_memory");
+
+    // Time, where nothing comes.
+    let mut quiet = TraceOptions {
+        arguments: Some("A, _ when A > 5".to_owned()),
+        ..usual
+    };
+    quiet.budget.time = Duration::from_millis(300);
+    assert_eq!(ended(&quiet).0, Ended::Time);
+    helper.close().expect("closed");
+}
+
+#[test]
+fn secrets_are_masked_and_values_cut() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    let helper = Helper::load(&node).expect("loaded");
+    for (value, expected) in [
+        (
+            "[{user, <<\"guest\">>}, {password, <<\"s3cret\">>}]",
+            "[{user,<<\"guest\">>},{password,***}]",
+        ),
+        (
+            "#{<<\"access_token\">> => <<\"s3cret\">>}",
+            "#{<<\"access_token\">> => ***}",
+        ),
+        (
+            "{<<\"Authorization\">>, <<\"s3cret\">>}",
+            "{<<\"Authorization\">>,***}",
+        ),
+        (
+            "{internal_user, <<\"u\">>, <<\"s3cret\">>, [], m, []}",
+            "{internal_user,<<\"u\">>,***,[],***,[]}",
+        ),
+        (
+            "<<\"amqp://u:s3cret@host/\">>",
+            "<<\"amqp://u:***@host/\">>",
+        ),
+        (
+            "{'connection.start_ok', [], <<\"PLAIN\">>, <<0,\"u\",0,\"s3cret\">>, <<\"en\">>}",
+            "{'connection.start_ok',[],<<\"PLAIN\">>,***,<<\"en\">>}",
+        ),
+        ("[a | b]", "[a|b]"),
+        (
+            "{\"text\", \"\", [7, 300], 1.5}",
+            "{\"text\",[],[7,300],1.5}",
+        ),
+    ] {
+        let argument = eval(&node, &format!("{value}."));
+        let limit = erlang::term::int(300);
+        let text = helper
+            .call("bellows_text", "term", vec![argument, limit])
+            .expect("a text");
+        assert_eq!(as_text(&text).as_deref(), Some(expected));
+    }
+    for huge in [
+        "lists:seq(1, 1000000)",
+        "binary:copy(<<\"x\">>, 10000000)",
+        "lists:foldl(fun(N, T) -> {N, T} end, x, lists:seq(1, 2000))",
+        "maps:from_list([{N, N} || N <- lists:seq(1, 100000)])",
+        "1 bsl 100000",
+        "list_to_tuple(lists:seq(1, 100000))",
+    ] {
+        let module = helper
+            .call(
+                "bellows_keeper",
+                "module_info",
+                vec![erlang::term::atom("module")],
+            )
+            .expect("its name");
+        let name = erlang::term::as_atom(&module)
+            .expect("a name")
+            .replace("keeper", "text");
+        let text = as_text(&eval(&node, &format!("{name}:term({huge}, 300)."))).expect("a text");
+        assert!(text.len() < 320, "{} bytes of {huge}", text.len());
+    }
+    helper.close().expect("closed");
+}

@@ -1,0 +1,233 @@
+//! Counts of queues as pages: JSON at `/queues`, OpenMetrics at `/metrics`. They are read from the node when somebody asks,
+//! and not more often than a shortest interval allows.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use erlang::queues::{QueueCounts, QueueRequest, read_queues, write_open_metrics};
+use erlang::{Error, Helper};
+use serde::Serialize;
+
+use crate::page_server::{Page, serve_pages};
+
+/// Where the counts stand as JSON.
+pub(crate) const QUEUES_PATH: &str = "/queues";
+/// Where they stand in OpenMetrics.
+const METRICS_PATH: &str = "/metrics";
+
+/// What the pages cost until now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct QueuePageCost {
+    /// Requests for a page.
+    pub requests: u64,
+    /// Times that the node was asked.
+    pub reads: u64,
+    /// Times that the node did not answer.
+    pub failures: u64,
+    /// How long the node worked on the answers, in microseconds.
+    pub node_us: u64,
+    /// How long the answers took, in microseconds.
+    pub answer_us: u64,
+}
+
+/// Counts of a node's queues for whoever asks over HTTP.
+#[derive(Clone, Debug)]
+pub struct QueuePage(Arc<QueuePageState>);
+
+#[derive(Debug)]
+struct QueuePageState {
+    node: String,
+    request: QueueRequest,
+    /// Shortest time from one reading to the next.
+    shortest: Duration,
+    held: Mutex<LastRead>,
+}
+
+/// What was read last.
+#[derive(Debug)]
+struct LastRead {
+    /// Until the pages are closed.
+    helper: Option<Helper>,
+    read: Option<(Instant, Arc<QueueCounts>)>,
+    cost: QueuePageCost,
+}
+
+impl QueuePage {
+    /// Pages of the queues that are requested, read no more often than at the shortest interval.
+    #[must_use]
+    pub fn new(helper: Helper, request: QueueRequest, shortest: Duration) -> Self {
+        Self(Arc::new(QueuePageState {
+            node: helper.node().name().as_str().to_owned(),
+            request,
+            shortest,
+            held: Mutex::new(LastRead {
+                helper: Some(helper),
+                read: None,
+                cost: QueuePageCost::default(),
+            }),
+        }))
+    }
+
+    /// What the pages cost until now.
+    #[must_use]
+    pub fn cost(&self) -> QueuePageCost {
+        self.held().cost
+    }
+
+    /// Reads the node no more, and waits until nothing of bellows is left there.
+    ///
+    /// # Errors
+    /// The node does not answer.
+    pub fn close(&self) -> Result<(), Error> {
+        let helper = self.held().helper.take();
+        helper.map_or(Ok(()), Helper::close)
+    }
+
+    fn held(&self) -> MutexGuard<'_, LastRead> {
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn refresh(&self) -> Result<(), String> {
+        let mut held = self.held();
+        held.cost.requests += 1;
+        if let Some((at, _)) = held.read
+            && at.elapsed() < self.0.shortest
+        {
+            return Ok(());
+        }
+        let Some(helper) = &held.helper else {
+            return Err("bellows is about to end".to_owned());
+        };
+        match read_queues(helper, &self.0.request) {
+            Ok(counts) => {
+                held.cost.reads += 1;
+                held.cost.node_us += counts.node_us;
+                held.cost.answer_us += counts.answer_us;
+                held.read = Some((Instant::now(), Arc::new(counts)));
+                Ok(())
+            }
+            Err(error) => {
+                held.cost.failures += 1;
+                Err(error.problem().sentence())
+            }
+        }
+    }
+
+    /// What was read last, how long ago, and what it all cost.
+    fn last(&self) -> Option<(Duration, Arc<QueueCounts>, QueuePageCost)> {
+        let held = self.held();
+        let (at, counts) = held.read.as_ref()?;
+        Some((at.elapsed(), Arc::clone(counts), held.cost))
+    }
+}
+
+/// Serves the pages at an address, `HOST:PORT`, until the process ends; says where it listens.
+///
+/// # Errors
+/// The address cannot be listened on, or no thread can be started.
+pub fn serve_queues(address: &str, page: &QueuePage) -> io::Result<SocketAddr> {
+    let pages: Vec<(String, Box<dyn Page>)> = vec![
+        (QUEUES_PATH.to_owned(), Box::new(JsonPage(page.clone()))),
+        (METRICS_PATH.to_owned(), Box::new(MetricsPage(page.clone()))),
+    ];
+    serve_pages(address, pages)
+}
+
+struct JsonPage(QueuePage);
+
+/// The JSON of the page.
+#[derive(Serialize)]
+struct QueuesAsJson<'a> {
+    node: &'a str,
+    /// Time since the node was read, in milliseconds; the counts can be older by the rows' limits.
+    read_ms_ago: u64,
+    left_out: u64,
+    #[serde(flatten)]
+    counts: &'a QueueCounts,
+    cost: QueuePageCost,
+}
+
+impl Page for JsonPage {
+    fn content_type(&self) -> &'static str {
+        "application/json"
+    }
+
+    fn refresh(&self) -> Result<(), String> {
+        self.0.refresh()
+    }
+
+    fn write(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let Some((ago, counts, cost)) = self.0.last() else {
+            return Err(fmt::Error);
+        };
+        let queues = QueuesAsJson {
+            node: &self.0.0.node,
+            read_ms_ago: ago.as_millis() as u64,
+            left_out: counts.left_out(),
+            counts: &counts,
+            cost,
+        };
+        let text = serde_json::to_string(&queues).map_err(|_| fmt::Error)?;
+        out.write_str(&text)?;
+        out.write_str("\n")
+    }
+}
+
+struct MetricsPage(QueuePage);
+
+impl Page for MetricsPage {
+    fn content_type(&self) -> &'static str {
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    }
+
+    fn refresh(&self) -> Result<(), String> {
+        self.0.refresh()
+    }
+
+    fn write(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let Some((ago, counts, cost)) = self.0.last() else {
+            return Err(fmt::Error);
+        };
+        write_open_metrics(&counts, out)?;
+        let family = |out: &mut dyn fmt::Write, name: &str, kind: &str, help: &str| {
+            writeln!(out, "# HELP {name} {help}.\n# TYPE {name} {kind}")
+        };
+        let name = "bellows_queues_read_age_seconds";
+        family(out, name, "gauge", "Time since the node was read")?;
+        writeln!(out, "{name} {}", ago.as_secs_f64())?;
+        for (name, help, value) in [
+            (
+                "bellows_queues_requests",
+                "Requests for a page",
+                cost.requests as f64,
+            ),
+            (
+                "bellows_queues_reads",
+                "Times that the node was asked",
+                cost.reads as f64,
+            ),
+            (
+                "bellows_queues_failures",
+                "Times that the node did not answer",
+                cost.failures as f64,
+            ),
+            (
+                "bellows_queues_node_seconds",
+                "Time that the node worked on answers",
+                cost.node_us as f64 / 1e6,
+            ),
+            (
+                "bellows_queues_answer_seconds",
+                "Time that answers took",
+                cost.answer_us as f64 / 1e6,
+            ),
+        ] {
+            family(out, name, "counter", help)?;
+            writeln!(out, "{name}_total {value}")?;
+        }
+        writeln!(out, "# EOF")
+    }
+}
