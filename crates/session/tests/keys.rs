@@ -43,6 +43,12 @@ const TABLES: &[Table] = &[
         "[broker.oauth2]\n",
         "/broker/oauth2",
     ),
+    table(
+        "[[broker.policy]]",
+        "PolicySpec",
+        "[[broker.policy]]\npattern = \".*\"\ndefinition = {}\n",
+        "/broker/policy/0",
+    ),
     table("[phases]", "PhasesSpec", "[phases]\n", "/phases"),
     table("[profile]", "ProfileSpec", "[profile]\n", "/profile"),
     table(
@@ -117,6 +123,7 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("u16", "whole number", "10"),
     ("u32", "whole number", "10"),
     ("u64", "whole number", "1000"),
+    ("i64", "whole number", "10"),
     ("usize", "whole number", "2"),
     ("f64", "number", "0.01"),
     ("String", "text", "\"text\""),
@@ -133,6 +140,12 @@ const TYPES: &[(&str, &str, &str)] = &[
         "[\"1ms@10s\", \"2ms@5s\"]",
     ),
     ("Vec<FaultSpec>", "tables `[[fault]]`", ""),
+    ("Vec<PolicySpec>", "tables `[[broker.policy]]`", ""),
+    (
+        "NodesSpec",
+        "`\"all\"`, whole number, or list of whole numbers",
+        "[0, 2]",
+    ),
     ("Vec<RequireSpec>", "tables `[[require]]`", ""),
     ("Vec<LoadSpec>", "tables `[[load]]`", ""),
     ("Vec<ScrapeSpec>", "tables `[[scrape]]`", ""),

@@ -19,6 +19,7 @@ pub(super) struct Question {
     expression: &'static str,
     answer: &'static str,
     asks_for: &'static str,
+    timeout: Duration,
 }
 
 impl Question {
@@ -37,17 +38,36 @@ pub(super) const TOPOLOGY: Question = Question {
     expression: include_str!("topology.erl"),
     answer: "topology.json",
     asks_for: "its queues and bindings",
+    timeout: TIMEOUT,
 };
 /// What the busiest processes do: a list of [`archive::profile::ErlangProcess`].
 pub(super) const PROCESSES: Question = Question {
     expression: include_str!("processes.erl"),
     answer: "processes.json",
     asks_for: "what its processes do",
+    timeout: TIMEOUT,
+};
+/// The nodes of its cluster that run, by name: a list of texts.
+pub(super) const RUNNING: Question = Question {
+    expression: include_str!("running.erl"),
+    answer: "running.json",
+    asks_for: "which nodes of its cluster run",
+    timeout: TIMEOUT,
+};
+/// Imports the file of definitions in its directory: `ok`, or why not.
+pub(super) const IMPORT: Question = Question {
+    expression: include_str!("import.erl"),
+    answer: "imported.json",
+    asks_for: "to import its definitions",
+    timeout: IMPORT_TIMEOUT,
 };
 
 /// A healthy node answers within milliseconds; `rabbitmqctl` itself takes a second or two to start,
 /// more on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// 100,000 queues take minutes.
+const IMPORT_TIMEOUT: Duration = Duration::from_secs(1_800);
 
 /// What carries the question to the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,11 +122,7 @@ fn evaluate(
     let mut command = match messenger {
         Messenger::ErlCall => {
             let mut command = Command::new(installation.erlang.emulator_directory.join("erl_call"));
-            command.args([
-                "-address",
-                &format!("127.0.0.1:{}", node.control_port),
-                "-e",
-            ]);
+            command.args(["-address", &node.control_address.to_string(), "-e"]);
             command
         }
         Messenger::RabbitMqCtl => {
@@ -123,7 +139,7 @@ fn evaluate(
             "RABBITMQ_CTL_ERL_ARGS",
             format!(
                 "-start_epmd false -erl_epmd_port {} -dist_listen false",
-                node.control_port
+                node.control_address.port()
             ),
         )
         .stdin(File::open(&question).map_err(BrokerError::io("open", &question))?)
@@ -142,7 +158,7 @@ fn wait(
     asked: Question,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<(), BrokerError> {
-    let deadline = Instant::now() + TIMEOUT;
+    let deadline = Instant::now() + asked.timeout;
     let error = loop {
         match child.try_wait() {
             Ok(Some(_)) => return Ok(()),
@@ -151,7 +167,7 @@ fn wait(
             }
             Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(2)),
             Ok(None) => {
-                let reason = format!("no answer within {} s", TIMEOUT.as_secs());
+                let reason = format!("no answer within {} s", asked.timeout.as_secs());
                 break asked.unanswered(reason, true);
             }
             Err(error) => break asked.unanswered(error.to_string(), false),
