@@ -9,6 +9,7 @@ mod floor;
 mod lapin_peer;
 mod micro;
 mod own;
+mod pages;
 mod process;
 mod scenarios;
 mod starts;

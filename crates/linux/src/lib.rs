@@ -1,5 +1,5 @@
 //! What Linux tells of processes, their threads, memory, limits and sockets, and of the machine: the
-//! only crate of the workspace that reads `/proc`, control groups and socket diagnostics.
+//! only crate of the workspace that reads `/proc`, control groups, tracefs and socket diagnostics.
 //!
 //! Own readers of `/proc` rather than the crate `procfs`: names are any bytes, processes vanish while
 //! they are read, and sandboxes leave fields out. `procfs` 0.18 panics on a `stat` line that is cut
@@ -18,6 +18,7 @@ pub mod sockets;
 mod status;
 pub mod tcp_info;
 pub mod threads;
+pub mod tracefs;
 
 pub use cpu_limits::{CombinedCores, CpuLimits};
 pub use cpu_time::cpu_time;

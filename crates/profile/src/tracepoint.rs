@@ -7,8 +7,6 @@ use measure::Problem;
 
 use crate::Error;
 
-/// Where tracefs is, on its own or below debugfs.
-const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// Bytes of a description that are read.
 const LONGEST_FORMAT: u64 = 64 << 10;
 
@@ -35,18 +33,8 @@ impl Tracepoint {
     /// # Errors
     /// The kernel has none of that name, or does not show it.
     pub(crate) fn find(name: &str, field: Option<&str>) -> Result<Self, Error> {
-        let root = PLACES
-            .into_iter()
-            .map(|place| Path::new(place).join("events"));
-        let not_mounted = || {
-            Error::Options(Problem::new(
-                format!("the tracepoint {name} cannot be opened"),
-                "tracefs is not mounted, or not readable for this user",
-                "as root: mount -t tracefs tracefs /sys/kernel/tracing",
-            ))
-        };
-        let mut root = root.filter(|events| events.is_dir());
-        Self::find_in(&root.next().ok_or_else(not_mounted)?, name, field)
+        let events = linux::tracefs::tracepoints().map_err(|error| not_readable(name, &error))?;
+        Self::find_in(&events.folder, name, field)
     }
 
     fn find_in(events: &Path, name: &str, field: Option<&str>) -> Result<Self, Error> {
@@ -117,6 +105,14 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
+fn not_readable(name: &str, error: &io::Error) -> Error {
+    Error::Options(Problem::new(
+        format!("the tracepoint {name} cannot be opened"),
+        format!("tracefs is not mounted, or not readable for this user ({error})"),
+        "run as root, or as root: mount -t tracefs tracefs /sys/kernel/tracing",
+    ))
+}
+
 fn unknown(name: &str, events: &Path, error: &io::Error) -> Error {
     let (cause, help) = match error.kind() {
         io::ErrorKind::NotFound => (
@@ -169,6 +165,18 @@ mod tests {
         }
         std::fs::write(folder.join("id"), "none").unwrap();
         assert!(find("syscalls:sys_enter_mmap", None).is_err());
+    }
+
+    #[test]
+    fn without_tracefs_the_remedy_is_told() {
+        let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+        let text = not_readable("sched:sched_switch", &denied)
+            .problem()
+            .sentence();
+        assert!(
+            text.contains("run as root") && text.contains("mount -t tracefs"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -242,7 +242,7 @@ fn the_work_of_two_processes_of_the_same_code_is_told_apart() {
 /// Of each of these events, what must be true of a node that asks for memory.
 #[test]
 fn events_other_than_the_clock_have_whole_stacks_too() {
-    needs_tracepoints!("erlang::events_other_than_the_clock_have_whole_stacks_too");
+    needs_tracepoints!();
     let node = node!("pages", &format!("{MAP} +MMmcs 0"));
     let events = ["mmap", "mmap-bytes", "page-faults", "off-cpu"];
     let [mmap, bytes, faults, off_cpu] = while_doing(node.pid, events, || {
@@ -310,7 +310,7 @@ fn a_node_in_a_container_has_whole_stacks() {
 
 #[test]
 fn calls_of_a_node_in_a_container_are_its_own() {
-    needs_tracepoints!("erlang::calls_of_a_node_in_a_container_are_its_own");
+    needs_tracepoints!();
     if let Some(reason) = cannot_copy() {
         testkit::skip!("{reason}");
     }
@@ -392,7 +392,7 @@ fn a_user_who_may_not_copy_gets_frame_pointers_and_is_told() {
 
 #[test]
 fn a_profiler_that_is_killed_leaves_no_program_in_the_kernel() {
-    needs_tracepoints!("erlang::a_profiler_that_is_killed_leaves_no_program_in_the_kernel");
+    needs_tracepoints!();
     let node = node!("start", MAP);
     for event in ["cpu", "syscalls:sys_enter_futex", "off-cpu"] {
         let dir = tempfile::tempdir().unwrap();

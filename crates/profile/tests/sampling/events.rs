@@ -1,7 +1,6 @@
 //! Events other than the clock: their counts are known by what the child was told to do.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use archive::profile::{Profile, ProfileHeader, StacksWriter};
@@ -10,9 +9,6 @@ use profile::{Error, Event, Options, Outcome, Sampler};
 
 use crate::child::{BLOCK, Process};
 use crate::{burn, refused};
-
-/// Says that the test runs where tracefs was mounted for it.
-const MOUNTED: &str = "BELLOWS_TEST_TRACEFS";
 
 pub(crate) fn attach(pid: u32, event: &str, path: &Path) -> Result<Sampler, Error> {
     let header = ProfileHeader::new(Clock.now(), 0);
@@ -53,49 +49,14 @@ pub(crate) fn weight_of(profile: &Profile, name: &str) -> u64 {
     own.map(|it| it.total_weight).sum()
 }
 
-pub(crate) fn has_tracefs() -> bool {
-    let places = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-    places
-        .iter()
-        .any(|place| Path::new(place).join("events").is_dir())
-}
-
-/// Runs a test once more, where tracefs is mounted; why that cannot be done.
-pub(crate) fn run_with_tracefs(test: &str) -> Result<(), String> {
-    if std::env::var_os(MOUNTED).is_some() {
-        return Err("it holds no events".into());
-    }
-    let mount = "mount -t tracefs tracefs /sys/kernel/tracing";
-    let unshare = |script: &str| {
-        let mut command = Command::new("unshare");
-        command.args(["-m", "sh", "-c", script]);
-        command
-    };
-    let tried = unshare(mount).output().map_err(|e| e.to_string())?;
-    if !tried.status.success() {
-        return Err(String::from_utf8_lossy(&tried.stderr).into_owned());
-    }
-    let mut command = unshare(&format!("{mount} && exec \"$0\" \"$@\""));
-    command.arg(std::env::current_exe().unwrap());
-    command.args([test, "--exact", "--nocapture"]);
-    let output = command.env(MOUNTED, "yes").output().unwrap();
-    let text = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
-    assert!(output.status.success(), "{}", text.join("\n"));
-    assert!(text[0].contains("1 passed"), "{}", text.join("\n"));
-    Ok(())
-}
-
-/// Goes on where tracepoints can be opened; elsewhere the test is run where tracefs is mounted for it alone.
+/// Goes on where tracepoints can be opened.
 macro_rules! needs_tracepoints {
-    ($test:expr) => {
+    () => {
         if let Some(reason) = $crate::refused() {
             testkit::skip!("{reason}");
         }
-        if !$crate::events::has_tracefs() {
-            match $crate::events::run_with_tracefs($test) {
-                Ok(()) => return,
-                Err(reason) => testkit::skip!("tracefs cannot be mounted here: {reason}"),
-            }
+        if let Err(reason) = linux::tracefs::tracepoints() {
+            testkit::skip!("there is no tracefs: {reason}");
         }
     };
 }
@@ -103,7 +64,7 @@ pub(crate) use needs_tracepoints;
 
 #[test]
 fn calls_for_memory_are_counted_each_and_by_their_bytes() {
-    needs_tracepoints!("events::calls_for_memory_are_counted_each_and_by_their_bytes");
+    needs_tracepoints!();
     let mut child = Process::start("tasks");
     let events = ["mmap", "mmap-bytes", "munmap", "brk", "cpu"];
     let [mmap, bytes, munmap, brk, cpu] = while_doing(child.pid(), events, || {
@@ -131,7 +92,7 @@ fn calls_for_memory_are_counted_each_and_by_their_bytes() {
 
 #[test]
 fn any_tracepoint_is_an_event() {
-    needs_tracepoints!("events::any_tracepoint_is_an_event");
+    needs_tracepoints!();
     let mut child = Process::start("tasks");
     let event = "syscalls:sys_enter_getppid";
     let [(profile, _)] = while_doing(child.pid(), [event], || {
@@ -146,18 +107,6 @@ fn any_tracepoint_is_an_event() {
         text.contains("no tracepoint sched:no_such_event") && text.contains("ls "),
         "{text}"
     );
-}
-
-#[test]
-fn without_tracefs_the_remedy_is_told() {
-    // Where it is mounted there is nothing to tell.
-    if has_tracefs() {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let error = attach(std::process::id(), "mmap", &dir.path().join("x")).unwrap_err();
-    let text = error.problem().sentence();
-    assert!(text.contains("mount -t tracefs"), "{text}");
 }
 
 #[test]
@@ -228,7 +177,7 @@ fn blocked_time_stands_below_the_function_that_waits() {
 
 #[test]
 fn shorter_blocks_are_left_out_and_told() {
-    needs_tracepoints!("events::shorter_blocks_are_left_out_and_told");
+    needs_tracepoints!();
     if let Some(reason) = refused() {
         testkit::skip!("{reason}");
     }

@@ -59,7 +59,7 @@ fn assert_is_whole(profile: &Profile, outcome: &Outcome) {
 
 #[test]
 fn address_space_is_held_by_the_function_that_took_it() {
-    needs_tracepoints!("held::address_space_is_held_by_the_function_that_took_it");
+    needs_tracepoints!();
     let (mut child, _folder) = holds();
     let [(held, outcome)] = while_doing(child.pid(), ["mmap-held"], || {
         child.tell("maps", "did");
@@ -77,7 +77,7 @@ fn address_space_is_held_by_the_function_that_took_it() {
 
 #[test]
 fn another_program_holds_nothing_of_the_one_before() {
-    needs_tracepoints!("held::another_program_holds_nothing_of_the_one_before");
+    needs_tracepoints!();
     let (mut child, _folder) = holds();
     let events = ["mmap-held", "malloc-held"];
     let [(mapped, _), (allocated, _)] = while_doing(child.pid(), events, || {
@@ -92,7 +92,7 @@ fn another_program_holds_nothing_of_the_one_before() {
 
 #[test]
 fn a_period_holds_what_was_taken_in_it() {
-    needs_tracepoints!("held::a_period_holds_what_was_taken_in_it");
+    needs_tracepoints!();
     let (mut child, folder) = holds();
     let path = |name: &str| folder.path().join(name);
     let mut sampler = attach(child.pid(), "mmap-held", &path("first")).unwrap();
@@ -210,9 +210,7 @@ fn other_events_have_whole_stacks_while_blocks_are_followed() {
 /// Where the code of the kernel's probes was cannot be looked up any more.
 #[test]
 fn a_process_that_ends_at_once_has_whole_stacks_while_blocks_are_followed() {
-    needs_tracepoints!(
-        "held::a_process_that_ends_at_once_has_whole_stacks_while_blocks_are_followed"
-    );
+    needs_tracepoints!();
     let (mut child, _folder) = holds();
     let events = ["malloc-held", "mmap-held"];
     let [(blocks, _), (maps, _)] = while_doing(child.pid(), events, || {

@@ -182,7 +182,7 @@ const LENGTH: Duration = Duration::from_millis(2000);
 
 #[test]
 fn threads_have_the_reasons_and_wakers_that_they_wait_for() {
-    needs_tracepoints!("wake_ups::threads_have_the_reasons_and_wakers_that_they_wait_for");
+    needs_tracepoints!();
     if let Some(reason) = cannot_copy() {
         testkit::skip!("{reason}");
     }
@@ -194,9 +194,7 @@ fn threads_have_the_reasons_and_wakers_that_they_wait_for() {
 
 #[test]
 fn threads_in_a_container_have_reasons_from_outside_and_from_inside() {
-    needs_tracepoints!(
-        "wake_ups::threads_in_a_container_have_reasons_from_outside_and_from_inside"
-    );
+    needs_tracepoints!();
     if let Some(reason) = cannot_copy() {
         testkit::skip!("{reason}");
     }
@@ -219,7 +217,7 @@ fn threads_in_a_container_have_reasons_from_outside_and_from_inside() {
 
 #[test]
 fn waiting_for_a_processor_is_told_from_being_blocked() {
-    needs_tracepoints!("wake_ups::waiting_for_a_processor_is_told_from_being_blocked");
+    needs_tracepoints!();
     if let Some(reason) = cannot_copy() {
         testkit::skip!("{reason}");
     }
@@ -255,7 +253,7 @@ fn waiting_for_a_processor_is_told_from_being_blocked() {
 
 #[test]
 fn threads_that_end_while_sampling_begins_wait_no_longer() {
-    needs_tracepoints!("wake_ups::threads_that_end_while_sampling_begins_wait_no_longer");
+    needs_tracepoints!();
     let waits = Waits::start("passing");
     // So that threads start while the events are switched on, one after another.
     rustix::process::nice(19).unwrap();

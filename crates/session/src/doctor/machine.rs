@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
 
 use archive::profile::{ProfileHeader, StacksWriter};
 use measure::{Clock, wall_clock_unix_ns};
@@ -121,18 +120,21 @@ fn judge_kernel_symbols(symbols: &str) -> Check {
 
 pub(super) fn tracefs() -> Check {
     const NAME: &str = "tracefs";
-    let mounted = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
-        .into_iter()
-        .find(|path| Path::new(path).join("events").is_dir());
-    match mounted {
-        Some(path) => Check::new(NAME, Status::Ok, path, "tracepoints can be counted"),
-        None => Check::new(
+    match linux::tracefs::tracepoints() {
+        Ok(found) => {
+            let observed = match found.is_mounted {
+                true => found.folder.display().to_string(),
+                false => "not mounted; bellows opens it by itself".to_owned(),
+            };
+            Check::new(NAME, Status::Ok, observed, "tracepoints can be counted")
+        }
+        Err(_) => Check::new(
             NAME,
             Status::Warn,
             "not mounted, or not readable for this user",
             "CPU profiles need it not; events such as mmap() calls do",
         )
-        .fix("mount -t tracefs tracefs /sys/kernel/tracing (as root)"),
+        .fix("run as root, or as root: mount -t tracefs tracefs /sys/kernel/tracing"),
     }
 }
 
