@@ -19,7 +19,7 @@ pattern = "^defined$"
 definition = { max-length = 100000 }
 [phases]
 warmup = "500ms"
-measure = "14s"
+measure = "6s"
 drain = "30s"
 [profile]
 events = []

@@ -7,6 +7,7 @@ mod faults;
 mod filling;
 mod finish;
 mod named_process;
+mod nodes;
 mod profiling;
 mod record;
 mod recording;

@@ -111,9 +111,9 @@ pub(crate) struct Recording<'a> {
     /// What the broker's threads used in the measured phase.
     pub(crate) broker_threads: Option<ThreadUse>,
     /// When the measured phase began, and what each node of a cluster had used by then.
-    nodes_before: Option<(Time, Vec<ProcessUse>)>,
+    pub(super) nodes_before: Option<(Time, Vec<ProcessUse>)>,
     /// The largest memory of each node in the measured phase, bytes.
-    node_peaks: Vec<u64>,
+    pub(super) node_peaks: Vec<u64>,
     /// What each node used in the measured phase.
     pub(crate) nodes: Vec<NodeSummary>,
     /// Shortest time that connecting took.
@@ -296,31 +296,6 @@ impl<'a> Recording<'a> {
                 let shortest = connections.round_trip().into_iter().chain(self.round_trip);
                 self.round_trip = shortest.min();
             }
-        }
-    }
-
-    /// What each node has used since the beginning of the measured phase.
-    fn sum_up_nodes(&mut self) {
-        let now = self.usage.nodes();
-        let Some((since, before)) = self.nodes_before.take() else {
-            return;
-        };
-        let seconds = Clock.now().since(since).as_secs_f64().max(1e-9);
-        let peaks = self.node_peaks.iter().copied().chain(std::iter::repeat(0));
-        let nodes = now.iter().zip(&before).zip(peaks).enumerate();
-        let nodes = nodes.map(|(node, ((now, before), peak))| NodeSummary {
-            node: u32::try_from(node).unwrap_or(u32::MAX),
-            cpu_cores: now.cpu.saturating_sub(before.cpu).as_secs_f64() / seconds,
-            rss_mb: peak.max(now.rss_bytes) as f64 / 1e6,
-        });
-        self.nodes = nodes.collect();
-    }
-
-    fn keep_peaks_of_nodes(&mut self) {
-        let nodes = self.usage.nodes();
-        self.node_peaks.resize(nodes.len(), 0);
-        for (peak, node) in self.node_peaks.iter_mut().zip(&nodes) {
-            *peak = node.rss_bytes.max(*peak);
         }
     }
 
