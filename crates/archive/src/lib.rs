@@ -65,7 +65,7 @@ pub use series::{ProcessUsage, SeriesPoint};
 pub use slice::{SliceLatency, SliceLog, SlicePoint};
 pub use stall::{Stall, Stalled};
 pub use summary::{
-    BrokerSummary, ClassShare, FaultOutcome, FunctionShare, PatternShare, PerMessage,
+    BrokerSummary, ClassShare, FaultOutcome, FunctionShare, NodeSummary, PatternShare, PerMessage,
     ProfileSummary, ProgramSummary, RequestedSummary, RequestedWindow, Rss, RunSummary,
     ScenarioSummary, Throughput, WorkShare,
 };

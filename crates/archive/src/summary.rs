@@ -56,6 +56,9 @@ pub struct RunSummary {
     pub cpu_cores: PerMessage,
     /// Peak resident memory of the measured phase.
     pub rss_mb: Rss,
+    /// The nodes of a cluster in their order, where several run on this machine; else absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeSummary>,
     /// One per profiled event.
     pub profiles: Vec<ProfileSummary>,
     /// What became of churn; absent where there was none.
@@ -192,6 +195,9 @@ impl ScenarioSummary {
 pub struct FaultOutcome {
     /// `stop`, `kill`, or a fault of the embedded broker as its script writes it: `stall`, `lose`, …
     pub kind: String,
+    /// The node of a cluster that it hit; absent where none was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<u32>,
     /// When it began, in seconds since the run's origin.
     pub t: f64,
     /// What the embedded broker says it hit: messages, confirms, logins or connections.
@@ -280,6 +286,17 @@ pub struct Rss {
     pub broker: Option<f64>,
     /// What bellows itself took.
     pub client: Option<f64>,
+}
+
+/// What a node of a cluster used in the measured phase, with its descendants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeSummary {
+    /// Its number, from 0 on.
+    pub node: u32,
+    /// CPU time per second, in cores. What a node used before it was killed counts.
+    pub cpu_cores: f64,
+    /// Peak resident memory in MB (10^6 bytes).
+    pub rss_mb: f64,
 }
 
 /// What is said of a profile at a glance.

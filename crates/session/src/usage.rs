@@ -1,6 +1,6 @@
 //! CPU time and memory of the broker's process tree, of bellows itself, and of the machine.
 
-use archive::{ProcessUsage, SeriesName};
+use archive::{ProcessUsage, SeriesName, SeriesUnit};
 use linux::machine::CpuTicks;
 use linux::sockets::{self, Server};
 use linux::threads::ThreadTimes;
@@ -8,7 +8,7 @@ use linux::{CombinedCores, CpuLimits, ProcessTree, ProcessUse, processes};
 use measure::{Clock, Nanos, Time};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::activity::Activity;
+use crate::activity::{Activity, BROKER};
 use crate::connection_time::ConnectionCounts;
 
 /// What had been used up to an instant.
@@ -32,6 +32,10 @@ pub(crate) trait UsageSource {
     fn threads(&mut self) -> ThreadTimes {
         ThreadTimes::default()
     }
+    /// What each node of a cluster that bellows started has used up to now, in their order; none where there is no such.
+    fn nodes(&mut self) -> Vec<ProcessUse> {
+        Vec::new()
+    }
     /// What machine and broker did since the last time beside computing.
     fn activity(&mut self) -> Vec<(SeriesName, f64)> {
         Vec::new()
@@ -54,6 +58,10 @@ pub(crate) trait UsageSource {
     }
     /// The broker is another process from now on.
     fn follow(&mut self, _pid: u32) {}
+    /// A node of a cluster is another process from now on.
+    fn follow_node(&mut self, _node: usize, pid: u32) {
+        self.follow(pid);
+    }
     /// A process of this number, with its descendants, belongs to the load generator.
     fn generator(&mut self, _pid: u32) {}
     /// What was taken for the broker is not it.
@@ -72,6 +80,55 @@ pub(crate) struct ProcUsage {
     port: Option<u16>,
     page_bytes: u64,
     activity: Activity,
+    /// Each node's books, where all of them were started by bellows: the first is `broker`, the others are `further`.
+    nodes: Option<NodeUsage>,
+}
+
+/// What the nodes of a cluster have used.
+#[derive(Debug, Default)]
+struct NodeUsage {
+    /// What each had used when it was last seen.
+    last: Vec<ProcessUse>,
+    /// When its series were told last, and what each had used by then.
+    told: Option<(Time, Vec<ProcessUse>)>,
+}
+
+impl NodeUsage {
+    /// Adds a reading of each node. What one that is away has used stays used, and its memory is given back.
+    fn add(&mut self, read: Vec<Option<ProcessUse>>) -> Option<ProcessUse> {
+        self.last.resize(read.len(), ProcessUse::default());
+        let is_any_there = read.iter().any(Option::is_some);
+        for (last, now) in self.last.iter_mut().zip(read) {
+            *last = now.unwrap_or(ProcessUse {
+                cpu: last.cpu,
+                ..ProcessUse::default()
+            });
+        }
+        let all = self.last.iter().copied();
+        is_any_there.then(|| all.fold(ProcessUse::default(), sum))
+    }
+
+    /// CPU and memory of each since the last time, as named series.
+    fn series(&mut self, now: Time) -> Vec<(SeriesName, f64)> {
+        let before = self.told.replace((now, self.last.clone()));
+        let Some((then, before)) = before else {
+            return Vec::new();
+        };
+        let seconds = now.since(then).as_secs_f64();
+        let mut values = Vec::new();
+        for (node, (used, before)) in self.last.iter().zip(&before).enumerate() {
+            let named = |name: &str, unit| {
+                SeriesName::new(BROKER, name, unit).with("node", &node.to_string())
+            };
+            let cpu = used.cpu.saturating_sub(before.cpu).as_secs_f64();
+            if seconds > 0.0 {
+                values.push((named("CPU of nodes", SeriesUnit::Cores), cpu / seconds));
+            }
+            let bytes = used.rss_bytes as f64;
+            values.push((named("memory of nodes", SeriesUnit::Bytes), bytes));
+        }
+        values
+    }
 }
 
 impl ProcUsage {
@@ -83,6 +140,7 @@ impl ProcUsage {
             port: None,
             page_bytes: rustix::param::page_size() as u64,
             activity: Activity::default(),
+            nodes: None,
         }
     }
 
@@ -95,6 +153,12 @@ impl ProcUsage {
                 self.further.push(ProcessTree::of(Some(pid)));
             }
         }
+        self
+    }
+
+    /// Keeps apart what each of them uses: they are nodes of a cluster, and one that is away may come back.
+    pub(crate) fn of_nodes(mut self) -> Self {
+        self.nodes = Some(NodeUsage::default());
         self
     }
 
@@ -130,11 +194,15 @@ impl ProcUsage {
 impl UsageSource for ProcUsage {
     fn read(&mut self) -> Reading {
         // The clock is read right beside what divides by it.
-        let mut broker = self.broker.read();
-        for tree in &mut self.further {
-            let both = broker.zip(tree.read());
-            broker = both.map(|(all, next)| sum(all, next));
-        }
+        let trees = std::iter::once(&mut self.broker).chain(&mut self.further);
+        let read: Vec<Option<ProcessUse>> = trees.map(ProcessTree::read).collect();
+        let broker = match &mut self.nodes {
+            Some(nodes) => nodes.add(read),
+            None => read
+                .into_iter()
+                .reduce(|all, next| all.zip(next).map(|(all, next)| sum(all, next)))
+                .flatten(),
+        };
         let at = Clock.now();
         Reading {
             at,
@@ -152,7 +220,18 @@ impl UsageSource for ProcUsage {
     fn activity(&mut self) -> Vec<(SeriesName, f64)> {
         let trees = std::iter::once(&self.broker).chain(&self.further);
         let pids: Vec<u32> = trees.flat_map(ProcessTree::pids).collect();
-        self.activity.read(&pids)
+        let mut values = self.activity.read(&pids);
+        if let Some(nodes) = &mut self.nodes {
+            values.extend(nodes.series(Clock.now()));
+        }
+        values
+    }
+
+    fn nodes(&mut self) -> Vec<ProcessUse> {
+        self.read();
+        self.nodes
+            .as_ref()
+            .map_or_else(Vec::new, |it| it.last.clone())
     }
 
     fn connections(&mut self) -> ConnectionCounts {
@@ -183,6 +262,13 @@ impl UsageSource for ProcUsage {
 
     fn leave(&mut self) {
         self.broker.leave();
+    }
+
+    fn follow_node(&mut self, node: usize, pid: u32) {
+        match node.checked_sub(1).and_then(|at| self.further.get_mut(at)) {
+            Some(tree) => tree.follow(pid),
+            None => self.follow(pid),
+        }
     }
 
     fn follow(&mut self, pid: u32) {
@@ -271,6 +357,35 @@ mod tests {
             assert!(used.cpu_cores * seconds >= 0.029, "{used:?} in {seconds} s");
             assert!(used.rss_bytes > 500_000 && used.threads >= 1, "{used:?}");
         }
+    }
+
+    #[test]
+    fn what_a_killed_node_has_used_stays_used() {
+        let used = |cpu, rss_bytes| ProcessUse {
+            cpu: Nanos::from_millis(cpu),
+            rss_bytes,
+            threads: 1,
+        };
+        let mut nodes = NodeUsage::default();
+        nodes.add(vec![Some(used(100, 10)), Some(used(50, 20))]);
+        assert!(nodes.series(Time(0)).is_empty());
+        let all = nodes.add(vec![Some(used(600, 10)), None]).unwrap();
+        assert_eq!((all.cpu, all.rss_bytes), (Nanos::from_millis(650), 10));
+        let series = nodes.series(Time(1_000_000_000));
+        let values: Vec<_> = series
+            .iter()
+            .map(|(name, value)| (name.name.as_str(), name.labels["node"].as_str(), *value))
+            .collect();
+        assert_eq!(
+            values,
+            [
+                ("CPU of nodes", "0", 0.5),
+                ("memory of nodes", "0", 10.0),
+                ("CPU of nodes", "1", 0.0),
+                ("memory of nodes", "1", 0.0),
+            ]
+        );
+        assert_eq!(nodes.add(vec![None, None]), None);
     }
 
     #[test]

@@ -51,6 +51,7 @@ const TOPICS: [(&str, &str); 32] = [
     topic!("requirements", "requirements.md"),
     topic!("repeats", "repeats.md"),
     topic!("faults", "faults.md"),
+    topic!("cluster", "cluster.md"),
     topic!("schedules", "schedules.md"),
     topic!("tls", "tls.md"),
     topic!("connections", "connections.md"),

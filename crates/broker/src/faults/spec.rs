@@ -46,6 +46,9 @@ pub struct FaultSpec<K> {
     /// `drop`: whether `connection.close` comes first. Yes where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub close: Option<bool>,
+    /// `stop`, `kill`, `partition`: the node of a cluster, from 0 on. 0 where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<u32>,
     /// `drop`, `reset`, `close-channel`, `cut`: whose connections. All where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub who: Option<Who>,

@@ -244,7 +244,11 @@ fn node_of(plan: &Plan, group: &Group, n: usize, nodes: usize) -> usize {
         Allocation::RoundRobin => n as u64,
         Allocation::Random => Random::new(u64::from(plan.run_id), 0x6E6F_6465).word(n as u64),
     };
-    (n % nodes.max(1) as u64) as usize
+    let nodes = nodes.max(1);
+    match group.begins_on.len() {
+        0 => (n % nodes as u64) as usize,
+        count => group.begins_on[(n % count as u64) as usize].min(nodes - 1),
+    }
 }
 
 /// How clients of one role share connections.

@@ -126,6 +126,8 @@ pub struct Group {
     pub further: Vec<Endpoint>,
     /// How connections are assigned to the nodes, where there are several.
     pub allocation: Allocation,
+    /// Positions of the nodes that connections begin on; empty: all. One that is lost goes on to the next of all.
+    pub begins_on: Vec<usize>,
     /// Where producers send to and consumers receive from.
     pub destinations: Vec<Destination>,
     /// The sending side; `per_destination: 0` for none.
@@ -181,6 +183,7 @@ impl Group {
             endpoint,
             further: Vec::new(),
             allocation: Allocation::default(),
+            begins_on: Vec::new(),
             destinations,
             producers: Producers {
                 per_destination: 0,

@@ -135,7 +135,13 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
                 |seconds| format!("{seconds:.2} s"),
             )
         };
-        let mut line = format!("{} at {:.1} s:", sanitise(&fault.kind), fault.t);
+        let node = fault.node.map(|node| format!("node {node}"));
+        let subject = node.as_deref().unwrap_or("broker");
+        let of_node = node
+            .as_deref()
+            .map_or_else(String::new, |it| format!(" of {it}"));
+        let kind = sanitise(&fault.kind);
+        let mut line = format!("{kind}{of_node} at {:.1} s:", fault.t);
         let moments = [fault.back_s, fault.first_confirm_s, fault.backlog_gone_s];
         let watched = fault.count.is_none() || moments.iter().any(Option::is_some);
         if let Some(hits) = fault.count {
@@ -149,7 +155,7 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
         if watched {
             // What happens at one moment takes the broker itself nowhere.
             if fault.count.is_none() || fault.back_s.is_some() {
-                let _ = write!(line, " broker back {},", after(fault.back_s));
+                let _ = write!(line, " {subject} back {},", after(fault.back_s));
             }
             let _ = write!(
                 line,
@@ -160,6 +166,16 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
         }
         line
     })
+}
+
+/// What each node of a cluster used, beside the others.
+pub(super) fn nodes(summary: &RunSummary) -> Option<String> {
+    let nodes = summary.nodes.iter().map(|it| {
+        let (cores, mb) = (three_digits(it.cpu_cores), three_digits(it.rss_mb));
+        format!("node {} {cores} cores, {mb} MB", it.node)
+    });
+    let text = nodes.collect::<Vec<_>>().join("; ");
+    (!text.is_empty()).then_some(text)
 }
 
 #[cfg(test)]

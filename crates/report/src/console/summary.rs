@@ -184,6 +184,7 @@ fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) 
     }
     let lines = messages::messages_requested(summary)
         .into_iter()
+        .chain(messages::nodes(summary))
         .chain(messages::ledger(summary))
         .chain(messages::faults(summary))
         .chain(messages::stalls(record, summary));

@@ -29,6 +29,19 @@ pub trait Broker: std::fmt::Debug + Send {
     /// [`BrokerError::Fault`] where this broker cannot be harmed so, and what a restart came to.
     fn inject(&mut self, fault: Fault) -> Result<(), BrokerError>;
 
+    /// Does something to one node of a cluster, by its number.
+    ///
+    /// # Errors
+    /// Those of [`Self::inject`].
+    fn inject_at(&mut self, _node: usize, fault: Fault) -> Result<(), BrokerError> {
+        self.inject(fault)
+    }
+
+    /// Where each node of a cluster takes clients, in the order of the nodes; empty where it is none that bellows started.
+    fn nodes(&self) -> Vec<Endpoint> {
+        Vec::new()
+    }
+
     /// What it did of the faults that it plays by itself; `None` where it plays none.
     ///
     /// # Errors
@@ -122,6 +135,15 @@ pub struct Processes {
 }
 
 impl Processes {
+    /// The process of a node, by its number.
+    #[must_use]
+    pub fn of_node(&self, node: usize) -> Option<u32> {
+        match node.checked_sub(1) {
+            None => self.main,
+            Some(further) => self.further.get(further).copied().flatten(),
+        }
+    }
+
     /// Those of a broker that bellows has started.
     #[must_use]
     pub fn started(main: Option<u32>) -> Self {

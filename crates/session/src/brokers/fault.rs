@@ -16,6 +16,10 @@ pub enum Fault {
     Kill,
     /// It is started again, with the same data.
     Restart,
+    /// A node's links to the other nodes of its cluster carry nothing any more.
+    CutOff,
+    /// They carry again.
+    Join,
 }
 
 /// What the embedded broker has done of its faults, in its own words: one line of JSON.

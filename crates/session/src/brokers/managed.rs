@@ -315,6 +315,10 @@ impl Managed {
             Fault::Pause => self.pause(),
             Fault::Resume => self.resume(),
             Fault::Kill => self.kill(),
+            Fault::CutOff | Fault::Join => {
+                let why = format!("{} has no links that could be cut", self.launch.product);
+                return Err(BrokerError::Fault(why));
+            }
             Fault::Restart => {
                 return self.restart(&mut Waiting {
                     progress: &mut |_| {},

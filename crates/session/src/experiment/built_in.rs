@@ -5,7 +5,7 @@ use measure::Problem;
 use super::error::unknown_name;
 use super::{Experiment, ExperimentError};
 
-const FILES: [(&str, &str); 16] = [
+const FILES: [(&str, &str); 17] = [
     ("demo", include_str!("../../../../experiments/demo.toml")),
     (
         "stream-publish",
@@ -24,6 +24,10 @@ const FILES: [(&str, &str); 16] = [
         include_str!("../../../../experiments/quorum-publish.toml"),
     ),
     ("crash", include_str!("../../../../experiments/crash.toml")),
+    (
+        "cluster-kill",
+        include_str!("../../../../experiments/cluster-kill.toml"),
+    ),
     (
         "connection-churn",
         include_str!("../../../../experiments/connection-churn.toml"),

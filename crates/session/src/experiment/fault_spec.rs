@@ -17,6 +17,8 @@ pub enum RunFault {
     Stop,
     /// RabbitMQ crashes (SIGKILL), and is started again with the same data.
     Kill,
+    /// A node is cut off from the others of its cluster: their links stay open and carry nothing.
+    Partition,
     /// The embedded broker plays this fault by itself.
     Played(FaultKind),
 }
@@ -28,6 +30,7 @@ impl RunFault {
         match self {
             Self::Stop => "stop",
             Self::Kill => "kill",
+            Self::Partition => "partition",
             Self::Played(kind) => kind.name(),
         }
     }
@@ -36,7 +39,7 @@ impl RunFault {
     #[must_use]
     pub fn is_outage(self) -> bool {
         match self {
-            Self::Stop | Self::Kill => true,
+            Self::Stop | Self::Kill | Self::Partition => true,
             Self::Played(kind) => kind.reach() != Reach::Messages,
         }
     }
@@ -44,7 +47,7 @@ impl RunFault {
     /// Whether clients lose connections that they have to re-establish.
     fn ends_connections(self) -> bool {
         match self {
-            Self::Stop => false,
+            Self::Stop | Self::Partition => false,
             Self::Kill => true,
             Self::Played(kind) => kind.reach() == Reach::Connections,
         }
@@ -61,7 +64,7 @@ impl<'de> Deserialize<'de> for RunFault {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         let all = || {
-            [Self::Stop, Self::Kill]
+            [Self::Stop, Self::Kill, Self::Partition]
                 .into_iter()
                 .chain(FaultKind::ALL.map(Self::Played))
         };
@@ -102,8 +105,13 @@ pub(crate) fn write_faults(faults: &[FaultSpec]) -> String {
 /// The faults as the embedded broker plays them.
 fn embedded(faults: &[FaultSpec]) -> Result<Vec<Fault>, Problem> {
     let played = |(i, spec): (usize, &FaultSpec)| match spec.kind {
+        RunFault::Played(_) if spec.node.is_some() => {
+            let key = format!("fault.{i}.node");
+            let cause = format!("{key} has no effect on the embedded broker, which is one node");
+            Err(Problem::new(cause, "", "leave it out").about(key))
+        }
         RunFault::Played(kind) => spec.fault(&format!("fault.{i}"), kind.name(), kind),
-        RunFault::Stop | RunFault::Kill => {
+        RunFault::Stop | RunFault::Kill | RunFault::Partition => {
             let key = format!("fault.{i}.kind");
             Err(Problem::new(
                 format!("{key}: the embedded broker cannot be stopped or killed"),
@@ -117,7 +125,7 @@ fn embedded(faults: &[FaultSpec]) -> Result<Vec<Fault>, Problem> {
 }
 
 /// Checks the faults of a broker that is stopped and killed from outside.
-fn check_managed(faults: &[FaultSpec]) -> Result<(), Problem> {
+fn check_managed(faults: &[FaultSpec], nodes: u32) -> Result<(), Problem> {
     let mut free_from = Length::default();
     for (i, spec) in faults.iter().enumerate() {
         let name = spec.kind.name();
@@ -132,6 +140,7 @@ fn check_managed(faults: &[FaultSpec]) -> Result<(), Problem> {
         }
         // Who stops a broker or kills it has to say when and for how long, as for one that stalls.
         spec.fault(&format!("fault.{i}"), name, FaultKind::Stall)?;
+        check_node(i, spec, nodes)?;
         let at = spec.at.unwrap_or_default();
         if at < free_from {
             let key = format!("fault.{i}.at");
@@ -147,11 +156,29 @@ fn check_managed(faults: &[FaultSpec]) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Whether there is the node that a fault hits, and somebody to cut it off from.
+fn check_node(i: usize, spec: &FaultSpec, nodes: u32) -> Result<(), Problem> {
+    if let Some(node) = spec.node.filter(|node| *node >= nodes) {
+        let key = format!("fault.{i}.node");
+        let cause = format!("{key} = {node}, and there are {nodes}, from 0 on");
+        let help = "name one that there is, or set broker.nodes";
+        return Err(Problem::new(cause, "", help).about(key));
+    }
+    if spec.kind == RunFault::Partition && nodes < 2 {
+        let key = format!("fault.{i}.kind");
+        let cause = format!("{key} = \"partition\" needs several nodes");
+        return Err(Problem::new(cause, "", "set broker.nodes = 3").about(key));
+    }
+    Ok(())
+}
+
 impl Experiment {
     /// Checks the faults: that the broker can have them, in the time that there is, and that the load goes on.
     pub(super) fn check_faults(&self) -> Result<(), Problem> {
         match self.broker.kind {
-            BrokerKind::Rabbitmq | BrokerKind::Artemis => check_managed(&self.fault)?,
+            BrokerKind::Rabbitmq | BrokerKind::Artemis => {
+                check_managed(&self.fault, self.broker.node_count())?;
+            }
             BrokerKind::Embedded => drop(embedded(&self.fault)?),
             BrokerKind::Attach if self.fault.is_empty() => {}
             BrokerKind::Attach => {

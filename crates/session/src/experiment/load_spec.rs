@@ -8,7 +8,7 @@ use measure::{Length, LengthRange, Rate};
 use serde::{Deserialize, Serialize};
 
 use super::flat_table::flat_table;
-use super::{ScheduleSpec, SizeSpec};
+use super::{NodesSpec, ScheduleSpec, SizeSpec};
 
 /// What a load consists of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,6 +104,9 @@ pub struct LoadSpec {
     pub consumers: Consumers,
     /// Local addresses to connect from, in turn; the system's choice if empty.
     pub source_addresses: Vec<IpAddr>,
+    /// The nodes of a cluster that connections begin on, in turn: `"all"`, a number from 0 on, or a list of such. One that
+    /// is lost reconnects to the next node of the cluster.
+    pub nodes: NodesSpec,
     /// Reconnect delay; a range picks a random delay. If absent, the first lost connection ends the run.
     pub recover: Option<LengthRange>,
 }
@@ -169,6 +172,7 @@ flat_table!(LoadSpec {
     "stream-offset" => consumers.amqp091.stream_offset,
     "source-addresses" => source_addresses,
     "subscription" => consumers.subscription,
+    "nodes" => nodes,
     "recover" => recover,
 });
 
@@ -248,6 +252,7 @@ impl Default for LoadSpec {
             mandatory: false,
             consumers: Consumers::default(),
             source_addresses: Vec::new(),
+            nodes: NodesSpec::default(),
             recover: None,
         }
     }

@@ -3,6 +3,7 @@
 
 mod built_in;
 mod churn_spec;
+mod cluster_spec;
 mod command_spec;
 mod edit;
 mod error;
@@ -32,6 +33,7 @@ use serde::{Deserialize, Serialize};
 
 pub use built_in::{BuiltIn, built_ins};
 pub use churn_spec::ChurnSpec;
+pub use cluster_spec::{NodesSpec, PolicySpec};
 pub use error::ExperimentError;
 pub(crate) use fault_spec::write_faults;
 pub use fault_spec::{FaultSpec, RunFault, read_faults};
@@ -88,6 +90,9 @@ pub struct Experiment {
     /// Where its values were written.
     #[serde(skip)]
     pub origin: Origin,
+    /// Where the nodes of a managed cluster take clients, once they are started.
+    #[serde(skip)]
+    pub cluster: Vec<load::Endpoint>,
 }
 
 impl Default for Experiment {
@@ -108,6 +113,7 @@ impl Default for Experiment {
             load: Vec::new(),
             scrape: Vec::new(),
             origin: Origin::default(),
+            cluster: Vec::new(),
         }
     }
 }
@@ -149,6 +155,15 @@ pub struct BrokerSpec {
     /// `rabbitmq`: a prefix or root directory to take it from instead of the system's. `artemis`: its folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<PathBuf>,
+    /// `rabbitmq`: nodes that are started and joined to a cluster, at most 9; one where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
+    /// `rabbitmq`: a file of definitions that is imported before the load begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub definitions: Option<PathBuf>,
+    /// `rabbitmq`: policies that are set before the load begins, such as for mirrored queues.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub policy: Vec<PolicySpec>,
     /// `rabbitmq`: settings for `rabbitmq.conf`, as tables or with dotted keys.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub config: BTreeMap<String, toml::Value>,

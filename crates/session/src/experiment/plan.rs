@@ -7,6 +7,7 @@ use load::{
 };
 use measure::{Length, Nanos};
 
+use super::cluster_spec::begins_on;
 use super::{Experiment, LoadSpec, PhasesSpec};
 
 impl Experiment {
@@ -15,7 +16,7 @@ impl Experiment {
     /// # Errors
     /// A destination that cannot be read.
     pub(crate) fn plan(&self, endpoint: &Endpoint, run_id: u32) -> Result<Plan, load::Error> {
-        let mut further = self.further_endpoints()?;
+        let mut further = self.further_nodes(endpoint)?;
         for node in &mut further {
             node.token.clone_from(&endpoint.token);
         }
@@ -38,6 +39,7 @@ impl Experiment {
                 Ok(Group {
                     further,
                     allocation: self.broker.allocation,
+                    begins_on: begins_on(spec),
                     ..group(spec, own.as_ref().unwrap_or(endpoint), run_id)
                         .map_err(|e| e.in_group(i))?
                 })
@@ -68,6 +70,7 @@ fn group(spec: &LoadSpec, endpoint: &Endpoint, run_id: u32) -> Result<Group, loa
         endpoint: endpoint.clone(),
         further: Vec::new(),
         allocation: Allocation::default(),
+        begins_on: Vec::new(),
         destinations: destinations(spec)?,
         producers: producers(spec)?,
         consumers: consumers(spec, run_id),

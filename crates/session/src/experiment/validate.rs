@@ -32,6 +32,7 @@ impl Experiment {
         self.check_name()
             .and_then(|()| self.check_commands())
             .and_then(|()| self.check_loads())
+            .and_then(|()| self.check_nodes_of_loads())
             .and_then(|()| self.profile.check())
             .and_then(|()| self.check_requests())
             .and_then(|()| self.check_faults())
@@ -353,6 +354,7 @@ impl BrokerSpec {
     fn check(&self) -> Result<(), Problem> {
         self.check_kind()?;
         self.check_plugins()?;
+        self.check_cluster()?;
         self.check_security()?;
         if self.schedulers == Some(0) {
             let help = "take 1 or more, or leave it out for one per core";
@@ -406,6 +408,9 @@ impl BrokerSpec {
             (Attach, "cookie-file", self.cookie_file.is_some()),
             (Artemis, "java-args", !self.java_args.is_empty()),
             (Rabbitmq, "config", !self.config.is_empty()),
+            (Rabbitmq, "nodes", self.nodes.is_some()),
+            (Rabbitmq, "definitions", self.definitions.is_some()),
+            (Rabbitmq, "policy", !self.policy.is_empty()),
             (Rabbitmq, "advanced", self.advanced.is_some()),
             (Rabbitmq, "plugins", !self.plugins.is_empty()),
             (Rabbitmq, "schedulers", self.schedulers.is_some()),

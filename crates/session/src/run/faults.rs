@@ -18,9 +18,17 @@ use crate::experiment::{FaultSpec, RunFault};
 #[derive(Debug)]
 pub(crate) enum FaultEvent {
     /// A fault began.
-    Began { at: Time, kind: RunFault },
+    Began {
+        at: Time,
+        kind: RunFault,
+        node: Option<u32>,
+    },
     /// The broker goes on, or is ready again; its process from now on.
-    Back { at: Time, pid: Option<u32> },
+    Back {
+        at: Time,
+        node: usize,
+        pid: Option<u32>,
+    },
     /// It could not be done.
     Failed { at: Time, reason: String },
 }
@@ -119,24 +127,27 @@ impl Player<'_> {
                 return Ok(());
             }
             let injected = injected(fault.kind);
+            let node = fault.node.unwrap_or(0) as usize;
             if let Some((first, _)) = injected {
-                self.broker.inject(first)?;
+                self.broker.inject_at(node, first)?;
             }
             self.say(FaultEvent::Began {
                 at: Clock.now(),
                 kind: fault.kind,
+                node: fault.node,
             });
             // Also where the run ends meanwhile: the broker is needed for its end.
             let length = fault.length.unwrap_or_default();
             self.wait_until(at + length.0);
             self.control.watch_return();
             if let Some((_, last)) = injected {
-                self.broker.inject(last)?;
+                self.broker.inject_at(node, last)?;
             }
             if !length.is_zero() {
                 self.say(FaultEvent::Back {
                     at: Clock.now(),
-                    pid: injected.and(self.broker.processes().main),
+                    node,
+                    pid: injected.and(self.broker.processes().of_node(node)),
                 });
             }
         }
@@ -163,6 +174,7 @@ const fn injected(kind: RunFault) -> Option<(Fault, Fault)> {
     match kind {
         RunFault::Stop => Some((Fault::Pause, Fault::Resume)),
         RunFault::Kill => Some((Fault::Kill, Fault::Restart)),
+        RunFault::Partition => Some((Fault::CutOff, Fault::Join)),
         RunFault::Played(_) => None,
     }
 }
@@ -172,14 +184,16 @@ struct Played<'r, 'a, 'scope> {
     recording: &'r mut Recording<'a>,
     timeline: Timeline<'scope>,
     /// Since when the broker is away, and why.
-    away: Option<(Time, RunFault)>,
+    away: Option<(Time, String)>,
 }
 
 impl Played<'_, '_, '_> {
     fn take_events(&mut self) {
         for event in self.timeline.events() {
             self.away = match event {
-                FaultEvent::Began { at, kind } => injected(kind).map(|_| (at, kind)),
+                FaultEvent::Began { at, kind, node } => {
+                    injected(kind).map(|_| (at, label(kind, node)))
+                }
                 FaultEvent::Back { .. } | FaultEvent::Failed { .. } => None,
             };
             self.recording.fault_event(event);
@@ -188,9 +202,9 @@ impl Played<'_, '_, '_> {
 
     /// Says for how long the broker is away by now.
     fn say_waiting(&mut self) {
-        if let Some((since, kind)) = self.away {
-            let waited = Duration::from(Clock.now().since(since));
-            let text = format!("{}, waiting for its return", label(kind));
+        if let Some((since, label)) = &self.away {
+            let waited = Duration::from(Clock.now().since(*since));
+            let text = format!("{label}, waiting for its return");
             self.recording.observer.waiting(&text, waited);
         }
     }
@@ -241,20 +255,23 @@ impl Recording<'_> {
 
     fn fault_event(&mut self, event: FaultEvent) {
         match event {
-            FaultEvent::Began { at, kind } => {
+            FaultEvent::Began { at, kind, node } => {
                 let t = self.seconds_since_origin(at);
                 self.faults.push(FaultOutcome {
                     kind: kind.name().to_owned(),
+                    node,
                     t,
                     ..FaultOutcome::default()
                 });
-                self.keep_event(at, label(kind).to_owned());
+                self.keep_event(at, label(kind, node));
             }
-            FaultEvent::Back { at, pid } => {
+            FaultEvent::Back { at, node, pid } => {
                 if let Some(pid) = pid {
-                    self.usage.follow(pid);
+                    self.usage.follow_node(node, pid);
                 }
-                self.since_fault(at, "the broker is back", |fault| &mut fault.back_s);
+                let of_node = self.faults.last().and_then(|fault| fault.node);
+                let what = format!("{} is back", subject(of_node));
+                self.since_fault(at, &what, |fault| &mut fault.back_s);
             }
             FaultEvent::Failed { at, reason } => {
                 self.keep_event(at, reason);
@@ -305,17 +322,24 @@ impl Recording<'_> {
     }
 }
 
-const fn label(kind: RunFault) -> &'static str {
-    match kind {
-        RunFault::Stop => "the broker was stopped",
-        RunFault::Kill => "the broker was killed",
-        RunFault::Played(FaultKind::Stall) => "the broker stood still",
-        RunFault::Played(FaultKind::Block) => "the broker blocked publishers",
-        RunFault::Played(FaultKind::Drop { .. }) => "the broker closed connections",
-        RunFault::Played(FaultKind::Reset) => "the broker reset connections",
-        RunFault::Played(FaultKind::CloseChannel) => "the broker closed channels",
-        RunFault::Played(FaultKind::Cut { .. }) => "the broker cut connections",
+/// Who is hit.
+fn subject(node: Option<u32>) -> String {
+    node.map_or_else(|| "the broker".to_owned(), |node| format!("node {node}"))
+}
+
+fn label(kind: RunFault, node: Option<u32>) -> String {
+    let what = match kind {
+        RunFault::Stop => "was stopped",
+        RunFault::Kill => "was killed",
+        RunFault::Partition => "was cut off from the others",
+        RunFault::Played(FaultKind::Stall) => "stood still",
+        RunFault::Played(FaultKind::Block) => "blocked publishers",
+        RunFault::Played(FaultKind::Drop { .. }) => "closed connections",
+        RunFault::Played(FaultKind::Reset) => "reset connections",
+        RunFault::Played(FaultKind::CloseChannel) => "closed channels",
+        RunFault::Played(FaultKind::Cut { .. }) => "cut connections",
         // These are on for as long as they are, and counted.
-        RunFault::Played(_) => "a fault began",
-    }
+        RunFault::Played(_) => return "a fault began".to_owned(),
+    };
+    format!("{} {what}", subject(node))
 }

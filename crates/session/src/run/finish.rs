@@ -195,6 +195,7 @@ impl Recording<'_> {
                 broker: mb(self.peak_rss.0),
                 client: mb(self.peak_rss.1),
             },
+            nodes: self.nodes.clone(),
             profiles: (profiled.profiles.iter())
                 .map(|profile| profile.summary(TOP_FUNCTIONS))
                 .collect(),

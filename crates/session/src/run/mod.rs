@@ -7,6 +7,7 @@ mod faults;
 mod filling;
 mod finish;
 mod named_process;
+mod nodes;
 mod profiling;
 mod record;
 mod recording;
@@ -202,6 +203,7 @@ fn apply_load(
     let identity = broker.identity().clone();
     let mut scenarios = Vec::new();
     let resolved = experiment.with_management(broker.management().as_deref());
+    let resolved = resolved.with_nodes(broker.nodes());
     for make in options.scenarios {
         scenarios.extend(make(&resolved, &endpoint, start.seed)?);
     }
@@ -247,11 +249,13 @@ fn apply_load(
             .collect(),
         texts: options.texts,
     };
-    let usage = Box::new(
-        ProcUsage::new(processes.main)
-            .with_further(further.into_iter().flatten())
-            .connected_to(endpoint.port),
-    );
+    let usage = ProcUsage::new(processes.main)
+        .with_further(further.into_iter().flatten())
+        .connected_to(endpoint.port);
+    let usage = Box::new(match broker.nodes().is_empty() {
+        true => usage,
+        false => usage.of_nodes(),
+    });
     observer.step("connecting");
     let profiled = profiling.is_on();
     let mut recording = Recording::new(context, record, writer, profiling, usage, observer);

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
 use archive::{
-    BrokerSummary, Event, FaultOutcome, ProgramSummary, RunRecord, RunWriter, ScenarioPoint,
-    SeriesName, SeriesPoint, SlicePoint,
+    BrokerSummary, Event, FaultOutcome, NodeSummary, ProgramSummary, RunRecord, RunWriter,
+    ScenarioPoint, SeriesName, SeriesPoint, SlicePoint,
 };
-use linux::CombinedCores;
 use linux::threads::{ThreadTimes, ThreadUse};
+use linux::{CombinedCores, ProcessUse};
 use measure::{Clock, Counters, Interval, Metric, Nanos, Phase, Slice, Time};
 
 use super::Texts;
@@ -110,6 +110,12 @@ pub(crate) struct Recording<'a> {
     pub(crate) connections: Option<archive::ConnectionTime>,
     /// What the broker's threads used in the measured phase.
     pub(crate) broker_threads: Option<ThreadUse>,
+    /// When the measured phase began, and what each node of a cluster had used by then.
+    pub(super) nodes_before: Option<(Time, Vec<ProcessUse>)>,
+    /// The largest memory of each node in the measured phase, bytes.
+    pub(super) node_peaks: Vec<u64>,
+    /// What each node used in the measured phase.
+    pub(crate) nodes: Vec<NodeSummary>,
     /// Shortest time that connecting took.
     pub(crate) round_trip: Option<Nanos>,
     /// Shortest time in which the broker itself answered before the load began.
@@ -168,6 +174,9 @@ impl<'a> Recording<'a> {
             combined_cores: None,
             connections: None,
             broker_threads: None,
+            nodes_before: None,
+            node_peaks: Vec::new(),
+            nodes: Vec::new(),
             round_trip: None,
             idle_answer: None,
             proxy: None,
@@ -262,6 +271,8 @@ impl<'a> Recording<'a> {
         match phase {
             Phase::Warmup => {}
             Phase::Measure => {
+                let nodes = self.usage.nodes();
+                self.nodes_before = Some((Clock.now(), nodes));
                 self.threads_before = self.usage.threads();
                 self.connections_before = (Clock.now(), self.usage.connections());
                 if let Some((proxy, _)) = self.proxy {
@@ -270,6 +281,7 @@ impl<'a> Recording<'a> {
                 self.combined_cores = self.usage.combined_cores(self.record.hardware.cores);
             }
             Phase::Drain => {
+                self.sum_up_nodes();
                 self.broker_threads = self.usage.threads().since(&self.threads_before);
                 let (since, before) = &self.connections_before;
                 let length = Clock.now().since(*since);
@@ -444,6 +456,9 @@ impl load::Sink for Recording<'_> {
         self.note_beside(interval);
         if interval.phase == Phase::Measure {
             self.add_measured(interval, before, &point);
+            if self.nodes_before.is_some() {
+                self.keep_peaks_of_nodes();
+            }
         }
         let due = interval.histograms();
         let added = self.measured.latencies.add_due(Phase::Measure, due);

@@ -9,10 +9,10 @@ use load::Endpoint;
 use super::super::{
     Broker, BrokerError, Fault, Identity, Processes,
     log::LogFollower,
-    managed::{Progress, free_ports},
+    managed::{Progress, Waiting, free_ports},
     registration::{Registration, Request},
 };
-use super::{Config, RabbitMq, install::PRODUCT};
+use super::{Cluster, Config, RabbitMq, install::PRODUCT};
 use crate::experiment::{BrokerKind, BrokerSpec};
 use crate::{Error, guardian, oauth2};
 
@@ -31,11 +31,13 @@ pub(in crate::brokers) const REGISTRATION: Registration = Registration {
 /// The plugin with the management API.
 const MANAGEMENT: &str = "rabbitmq_management";
 
-/// A node that an experiment has requested.
+/// The nodes that an experiment has requested.
 #[derive(Debug)]
-struct Node {
-    node: RabbitMq,
+struct StartedNodes {
+    cluster: Cluster,
     identity: Identity,
+    /// Where each takes clients; at least one.
+    endpoints: Vec<Endpoint>,
     endpoint: Endpoint,
     /// The address of its management API, where that is enabled.
     management: Option<String>,
@@ -57,31 +59,69 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
         Progress::Logged(line) => observer.logged(line),
     };
     let cancelled = || request.control.is_stopping();
-    let node = RabbitMq::start(&config, &mut progress, &cancelled)?;
-    for note in node.notes() {
+    let is_relayed = request.experiment.cuts_nodes_off();
+    let cluster = Cluster::start(
+        &config,
+        spec.node_count(),
+        is_relayed,
+        &mut Waiting {
+            progress: &mut progress,
+            cancelled: &cancelled,
+        },
+    )?;
+    let first = first(&cluster)?;
+    for note in first.notes() {
         observer.step(note);
     }
-    let mut endpoint = node.endpoint()?;
-    spec.secure(&mut endpoint);
+    for (what, definitions) in spec.definitions_to_import()? {
+        observer.step(&format!("importing {what}"));
+        first.import(&definitions, &cancelled)?;
+    }
+    let nodes = cluster.nodes().iter();
+    let mut endpoints: Vec<Endpoint> = nodes.map(RabbitMq::endpoint).collect::<Result<_, _>>()?;
+    endpoints.iter_mut().for_each(|it| spec.secure(it));
+    let mut endpoint = endpoints.first().cloned().ok_or_else(no_node)?;
     if spec.oauth2.is_some() {
         observer.step("requesting an access token");
     }
     let renewal = oauth2::log_in(spec, &mut endpoint, request.control)?;
-    Ok(Box::new(Node {
+    Ok(Box::new(StartedNodes {
         identity: Identity {
             kind: spec.kind.name(),
             product: PRODUCT,
-            version: Some(node.version().to_owned()),
-            runtime: Some(node.runtime().to_owned()),
+            version: Some(first.version().to_owned()),
+            runtime: Some(first.runtime().to_owned()),
         },
-        node,
+        cluster,
+        endpoints,
         endpoint,
         management,
         _renewal: renewal,
     }))
 }
 
-impl Broker for Node {
+fn no_node() -> BrokerError {
+    BrokerError::Fault("the cluster has no node".into())
+}
+
+/// The first node, which answers for all.
+fn first(cluster: &Cluster) -> Result<&RabbitMq, BrokerError> {
+    cluster.nodes().first().ok_or_else(no_node)
+}
+
+impl StartedNodes {
+    /// What the first node says that runs; that of a node that is away would be waited for in vain.
+    fn ask<T>(
+        &self,
+        question: impl Fn(&RabbitMq) -> Result<T, BrokerError>,
+    ) -> Result<T, BrokerError> {
+        let mut running = self.cluster.nodes().iter().filter(|node| node.pid() > 0);
+        let node = running.next().ok_or_else(no_node)?;
+        question(node)
+    }
+}
+
+impl Broker for StartedNodes {
     fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -91,7 +131,11 @@ impl Broker for Node {
     }
 
     fn processes(&self) -> Processes {
-        Processes::started(self.node.process().pid())
+        let mut pids = self.cluster.nodes().iter().map(|it| it.process().pid());
+        Processes {
+            further: pids.clone().skip(1).collect(),
+            ..Processes::started(pids.next().flatten())
+        }
     }
 
     fn management(&self) -> Option<String> {
@@ -99,18 +143,29 @@ impl Broker for Node {
     }
 
     fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
-        self.node.inject(fault)
+        self.inject_at(0, fault)
+    }
+
+    fn inject_at(&mut self, node: usize, fault: Fault) -> Result<(), BrokerError> {
+        self.cluster.inject(node, fault)
+    }
+
+    fn nodes(&self) -> Vec<Endpoint> {
+        match self.endpoints.as_slice() {
+            [_] => Vec::new(),
+            several => several.to_vec(),
+        }
     }
 
     fn topology(&self, cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
-        self.node.topology(cancelled)
+        self.ask(|node| node.topology(cancelled))
     }
 
     fn erlang_processes(
         &self,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Vec<ErlangProcess>, BrokerError> {
-        self.node.erlang_processes(cancelled)
+        first(&self.cluster)?.erlang_processes(cancelled)
     }
 
     fn has_topology(&self) -> bool {
@@ -118,15 +173,16 @@ impl Broker for Node {
     }
 
     fn follow_log(&self) -> Option<LogFollower> {
-        Some(self.node.follow_log())
+        Some(first(&self.cluster).ok()?.follow_log())
     }
 
     fn logs(&self, lines: usize) -> String {
-        self.node.process().log_tail(lines)
+        let node = first(&self.cluster);
+        node.map_or_else(|_| String::new(), |it| it.process().log_tail(lines))
     }
 
     fn stop(self: Box<Self>) -> Result<(), BrokerError> {
-        self.node.stop()
+        self.cluster.stop()
     }
 }
 

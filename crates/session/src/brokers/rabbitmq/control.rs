@@ -15,6 +15,7 @@ use super::super::BrokerError;
 pub(in crate::brokers) struct Question {
     expression: &'static str,
     asks_for: &'static str,
+    timeout: Duration,
 }
 
 impl Question {
@@ -32,26 +33,43 @@ impl Question {
 pub(in crate::brokers) const TOPOLOGY: Question = Question {
     expression: include_str!("topology.erl"),
     asks_for: "its queues and bindings",
+    timeout: TIMEOUT,
 };
 /// What the busiest processes do: a list of [`archive::profile::ErlangProcess`].
 pub(in crate::brokers) const PROCESSES: Question = Question {
     expression: include_str!("processes.erl"),
     asks_for: "what its processes do",
+    timeout: TIMEOUT,
+};
+/// The nodes of its cluster that run, by name: a list of texts.
+pub(super) const RUNNING: Question = Question {
+    expression: include_str!("running.erl"),
+    asks_for: "which nodes of its cluster run",
+    timeout: TIMEOUT,
+};
+/// Imports the file of definitions in its directory: `ok`, or why not.
+pub(super) const IMPORT: Question = Question {
+    expression: include_str!("import.erl"),
+    asks_for: "to import its definitions",
+    timeout: IMPORT_TIMEOUT,
 };
 
 /// A healthy node answers within milliseconds, more on a busy machine.
 pub(in crate::brokers) const TIMEOUT: Duration = Duration::from_secs(20);
+/// 100,000 queues take minutes.
+const IMPORT_TIMEOUT: Duration = Duration::from_secs(1_800);
 /// How often it is looked whether anybody still waits for the answer.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The node's answer to a question. Whoever waits for it may give up: a thread of its own does the rest.
 pub(in crate::brokers) fn ask<T: DeserializeOwned>(
-    options: ConnectOptions,
+    mut options: ConnectOptions,
     question: Question,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<T, BrokerError> {
+    options.timeout = question.timeout;
     let (sender, receiver) = mpsc::channel();
-    let deadline = Instant::now() + TIMEOUT;
+    let deadline = Instant::now() + question.timeout;
     thread::Builder::new()
         .name("bellows-question".into())
         .spawn(move || {
@@ -78,7 +96,7 @@ pub(in crate::brokers) fn ask<T: DeserializeOwned>(
             Err(RecvTimeoutError::Timeout) => {}
         }
     }
-    let reason = format!("no answer within {} s", TIMEOUT.as_secs());
+    let reason = format!("no answer within {} s", question.timeout.as_secs());
     Err(question.unanswered(reason, true))
 }
 

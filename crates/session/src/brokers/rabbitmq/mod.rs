@@ -12,15 +12,21 @@
 //!   from a state file that tells who owned what.
 
 mod broker;
+mod cluster;
 mod config;
 pub(super) mod control;
 mod install;
+mod members;
 mod node;
 mod reason;
+mod relay;
 mod schema;
 mod setup;
 
+pub use cluster::Cluster;
 pub use config::Config;
 pub use node::RabbitMq;
+
+pub(crate) use members::MOST_NODES;
 
 pub(super) use broker::REGISTRATION;

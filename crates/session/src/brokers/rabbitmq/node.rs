@@ -8,19 +8,20 @@ use measure::Refused;
 use super::super::{
     BrokerError, Fault,
     log::LogFollower,
-    managed::{Managed, Progress, Waiting, Workspace},
+    managed::{Launch, Managed, Progress, Waiting, Workspace},
 };
 use super::{
     config::Config,
     control,
     install::{Installation, PRODUCT},
+    members::Membership,
     schema,
     setup::{self, NEEDED_SPACE, Setup},
 };
-use crate::guardian::clean_leftovers;
+use crate::guardian::{clean_leftovers, private_file};
 
 /// Tries with other ports, where somebody took one before the node did.
-const PORT_ATTEMPTS: u32 = 3;
+pub(super) const PORT_ATTEMPTS: u32 = 3;
 
 /// A running node. Dropping it stops it.
 #[derive(Debug)]
@@ -29,6 +30,32 @@ pub struct RabbitMq {
     setup: Setup,
     process: Managed,
     runtime: String,
+}
+
+/// A node that has all that it needs, and is not started.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    installation: Installation,
+    setup: Setup,
+    launch: Launch,
+    workspace: Workspace,
+}
+
+impl Prepared {
+    /// Starts it and waits until it takes clients.
+    pub(super) fn start(self, waiting: &mut Waiting<'_>) -> Result<RabbitMq, BrokerError> {
+        let runtime = format!("Erlang/OTP {}", self.installation.erlang.release);
+        let what = format!(
+            "starting {PRODUCT} {} on {runtime}",
+            self.installation.version
+        );
+        Ok(RabbitMq {
+            process: self.workspace.start(self.launch, &what, waiting)?,
+            installation: self.installation,
+            setup: self.setup,
+            runtime,
+        })
+    }
 }
 
 impl RabbitMq {
@@ -66,19 +93,32 @@ impl RabbitMq {
 
     fn try_start(config: &Config, waiting: &mut Waiting<'_>) -> Result<Self, BrokerError> {
         let installation = Installation::find(config.root.as_deref())?;
-        setup::check(config)?;
-        schema::check(&installation, &config.settings)?;
-        installation.check_plugins(&config.plugins)?;
+        Self::check(config, &installation)?;
         let parent = config.parent_directory.as_deref();
         let workspace = Workspace::new(PRODUCT, parent, NEEDED_SPACE)?;
-        let (setup, launch) = Setup::write(config, &installation, &workspace)?;
-        let runtime = format!("Erlang/OTP {}", installation.erlang.release);
-        let what = format!("starting {PRODUCT} {} on {runtime}", installation.version);
-        Ok(Self {
-            process: workspace.start(launch, &what, waiting)?,
+        Self::prepare(config, installation, workspace, None)?.start(waiting)
+    }
+
+    /// Refuses what no node could be started with.
+    pub(super) fn check(config: &Config, installation: &Installation) -> Result<(), BrokerError> {
+        setup::check(config)?;
+        schema::check(installation, &config.settings)?;
+        installation.check_plugins(&config.plugins)
+    }
+
+    /// Writes all that a node needs into its directory.
+    pub(super) fn prepare(
+        config: &Config,
+        installation: Installation,
+        workspace: Workspace,
+        membership: Option<Membership>,
+    ) -> Result<Prepared, BrokerError> {
+        let (setup, launch) = Setup::write(config, &installation, &workspace, membership)?;
+        Ok(Prepared {
             installation,
             setup,
-            runtime,
+            launch,
+            workspace,
         })
     }
 
@@ -154,7 +194,8 @@ impl RabbitMq {
         let cookie = Cookie::read(&self.setup.directory.join(setup::COOKIE))
             .map_err(|problem| unreached(problem.to_string()))?;
         let mut options = ConnectOptions::new(name, cookie);
-        options.address = Some(("127.0.0.1".into(), self.setup.control_port));
+        let address = self.setup.control_address;
+        options.address = Some((address.ip().to_string(), address.port()));
         options.timeout = control::TIMEOUT;
         Ok(options)
     }
@@ -176,6 +217,33 @@ impl RabbitMq {
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Vec<ErlangProcess>, BrokerError> {
         control::ask(self.erlang()?, control::PROCESSES, cancelled)
+    }
+
+    /// The names of the nodes of its cluster that run, as it sees them.
+    pub(super) fn running(&self, cancelled: &dyn Fn() -> bool) -> Result<Vec<String>, BrokerError> {
+        control::ask(self.erlang()?, control::RUNNING, cancelled)
+    }
+
+    /// Makes the objects of a file of definitions.
+    ///
+    /// # Errors
+    /// What RabbitMQ says against them, and those of [`Self::topology`].
+    pub fn import(
+        &self,
+        definitions: &[u8],
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<(), BrokerError> {
+        let file = self.setup.directory.join("definitions.json");
+        private_file(&file, definitions)?;
+        let said: String = control::ask(self.erlang()?, control::IMPORT, cancelled)?;
+        match said.as_str() {
+            "ok" => Ok(()),
+            why => Err(BrokerError::config(
+                format!("{PRODUCT} refuses the definitions"),
+                why,
+                "import them into a node of your own to see which object it is",
+            )),
+        }
     }
 
     /// Pauses, resumes, kills or restarts the emulator.

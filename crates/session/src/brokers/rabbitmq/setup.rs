@@ -23,6 +23,7 @@ use super::super::{
 use super::{
     config::Config,
     install::{Erlang, Installation, PRODUCT},
+    members::Membership,
     reason,
 };
 use crate::guardian::{MARKER, private_file, random_hex};
@@ -66,8 +67,10 @@ pub(super) struct Setup {
     pub(super) port: u16,
     /// AMQP over TLS, where it is requested.
     pub(super) secured: Option<(u16, Certificates)>,
-    /// Erlang's distribution, for the control commands.
-    pub(super) control_port: u16,
+    /// Where Erlang's distribution listens: for the control commands, and for the other nodes of a cluster.
+    pub(super) control_address: SocketAddrV4,
+    /// Its place in a cluster; `None` where it is alone.
+    membership: Option<Membership>,
     /// `ERL_EPMD_PORT`, whose default would lead to the machine's own EPMD.
     no_epmd: RefusingPort,
     pub(super) notes: Vec<String>,
@@ -79,14 +82,17 @@ impl Setup {
         config: &Config,
         installation: &Installation,
         workspace: &Workspace,
+        membership: Option<Membership>,
     ) -> Result<(Self, Launch), BrokerError> {
         let [port, control_port, tls_port] = free_ports()?;
+        let alone = SocketAddrV4::new(Ipv4Addr::LOCALHOST, control_port);
         let mut setup = Self {
             name: workspace.name().to_owned(),
             directory: workspace.directory().to_owned(),
             port,
             secured: None,
-            control_port,
+            control_address: membership.as_ref().map_or(alone, Membership::listens_on),
+            membership,
             no_epmd: RefusingPort::reserve()
                 .map_err(BrokerError::io("find a free port on", "127.0.0.1"))?,
             notes: Vec::new(),
@@ -118,7 +124,10 @@ impl Setup {
 
     /// The Erlang node's name.
     pub(super) fn erlang_name(&self) -> String {
-        format!("{}@localhost", self.name)
+        let alone = || format!("{}@localhost", self.name);
+        self.membership
+            .as_ref()
+            .map_or_else(alone, Membership::name)
     }
 
     fn fill(
@@ -130,7 +139,8 @@ impl Setup {
     ) -> Result<(), BrokerError> {
         let directory = &self.directory;
         let write = |name: &str, text: &str| workspace.write(name, text.as_bytes());
-        write(COOKIE, &random_hex(20)?)?;
+        let of_cluster = self.membership.as_ref().map(Membership::cookie);
+        write(COOKIE, &of_cluster.map_or_else(|| random_hex(20), Ok)?)?;
         let cookie = directory.join(COOKIE);
         // Erlang refuses a cookie file that others can read; its own are read-only.
         fs::set_permissions(&cookie, Permissions::from_mode(0o400))
@@ -140,7 +150,7 @@ impl Setup {
             plugins.push(LOGIN_BY_CERTIFICATE);
         }
         write("enabled_plugins", &format!("[{}].\n", plugins.join(", ")))?;
-        write("base.config", &base_config())?;
+        write("base.config", &base_config(self.membership.as_ref()))?;
         let mut lines = String::new();
         if config.tls {
             let certificates = Certificates::make(directory)?;
@@ -170,9 +180,10 @@ impl Setup {
         let mut arguments = format!(
             // With a name of its own from the start, the node neither starts nor asks an EPMD: the
             // port is given to both sides.
-            "-sname {} -start_epmd false -erl_epmd_port {} -config base -pa ebin",
+            "{} {} -start_epmd false -erl_epmd_port {} -config base -pa ebin",
+            self.membership.as_ref().map_or("-sname", |_| "-name"),
             self.erlang_name(),
-            self.control_port
+            self.control_address.port()
         );
         if erlang.supports_perf() {
             // `true` would add a dump of 45 MB that nobody reads; both give frame pointers.
@@ -215,7 +226,8 @@ impl Setup {
         set("ERL_CRASH_DUMP_SECONDS", "0".into());
         set("RABBITMQ_NODE_PORT", self.port.to_string().into());
         set("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1".into());
-        set("RABBITMQ_DIST_PORT", self.control_port.to_string().into());
+        let port = self.control_address.port();
+        set("RABBITMQ_DIST_PORT", port.to_string().into());
         // Else derived from the place of a module, which is a link's.
         set("RABBITMQ_PLUGINS_DIR", installation.plugins.clone().into());
         set("RABBITMQ_CONFIG_FILE", at("rabbitmq"));
@@ -251,6 +263,10 @@ impl Setup {
                 self.directory.join("none").into(),
             ),
         ];
+        if self.membership.is_some() {
+            // Its host is an address.
+            environment.push(("RABBITMQ_USE_LONGNAME".into(), "true".into()));
+        }
         if let Some(libraries) = env::var_os("LD_LIBRARY_PATH") {
             environment.push(("LD_LIBRARY_PATH".into(), libraries));
         }
@@ -281,13 +297,16 @@ fn tls_settings(certificates: &Certificates, port: u16) -> String {
 
 /// The guards of the reference experiment, and the loopback interface for everything. The user's
 /// files are read later and win.
-fn base_config() -> String {
+fn base_config(membership: Option<&Membership>) -> String {
     let memory = MEMORY_LIMIT.min(linux::machine::usable_memory_bytes() / 10 * 6);
+    let alone = || "{inet_dist_use_interface, {127,0,0,1}}".to_owned();
+    let kernel = membership.map_or_else(alone, Membership::kernel_settings);
+    let cluster = membership.map_or_else(String::new, Membership::rabbit_settings);
     format!(
-        "[{{kernel, [{{inet_dist_use_interface, {{127,0,0,1}}}}]}},\n \
+        "[{{kernel, [{kernel}]}},\n \
           {{rabbit, [{{vm_memory_high_watermark, {{absolute, {memory}}}}},\n           \
                      {{credit_flow_default_credit, {CREDIT_FLOW}}},\n           \
-                     {{disk_free_limit, {DISK_FREE_LIMIT}}}]}}].\n"
+                     {cluster}{{disk_free_limit, {DISK_FREE_LIMIT}}}]}}].\n"
     )
 }
 

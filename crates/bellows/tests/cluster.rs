@@ -1,0 +1,116 @@
+//! A cluster of three real RabbitMQ nodes on one machine: a node that is killed, policies and definitions, and what is
+//! left after `kill -9`.
+
+mod common;
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const EXPERIMENT: &str = r#"
+name = "cluster"
+[broker]
+kind = "rabbitmq"
+nodes = 3
+definitions = "queues.json"
+[[broker.policy]]
+pattern = "^defined$"
+definition = { max-length = 100000 }
+[phases]
+warmup = "500ms"
+measure = "6s"
+drain = "30s"
+[profile]
+events = []
+[[fault]]
+at = "1s"
+kind = "kill"
+node = 1
+for = "500ms"
+[[load]]
+destination = "queue://quorum"
+queue-type = "quorum"
+persistent = true
+producers = 3
+consumers = 3
+rate = 200
+max-pending = 200
+message-size = 100
+ack = 20
+nodes = "all"
+recover = "100ms-400ms"
+[[load]]
+destination = "queue://defined"
+declare = false
+rate = 20
+max-pending = 200
+message-size = 100
+nodes = [2, 0]
+recover = "100ms-400ms"
+"#;
+
+#[test]
+fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = common::folder();
+    let queues = r#"{"queues": [{"name": "defined", "vhost": "/", "durable": true, "auto_delete": false, "arguments": {}}]}"#;
+    fs::write(dir.path().join("queues.json"), queues).expect("write");
+    fs::write(dir.path().join("cluster.toml"), EXPERIMENT).expect("write");
+    let args = ["run", "cluster.toml", "--json", "--quiet"];
+    let ended = common::start(common::bellows(dir.path(), &args)).end();
+    ended.assert_ok();
+    let summary: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let ledger = &summary["ledger"];
+    assert_eq!(ledger["lost"], 0, "{summary:#}");
+    assert_eq!(ledger["corrupt"], 0, "{summary:#}");
+    let fault = &summary["faults"][0];
+    assert_eq!(fault["node"], 1, "{fault:#}");
+    assert!(fault["back_s"].as_f64().is_some(), "{fault:#}");
+    // The others went on while it was away.
+    let nodes = summary["nodes"].as_array().expect("nodes");
+    assert_eq!(nodes.len(), 3, "{summary:#}");
+    for node in nodes {
+        assert!(
+            node["cpu_cores"].as_f64().is_some_and(|it| it > 0.0),
+            "{node:#}"
+        );
+        assert!(
+            node["rss_mb"].as_f64().is_some_and(|it| it > 10.0),
+            "{node:#}"
+        );
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_cluster_whose_bellows_is_killed() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = common::folder();
+    let data = dir.path().join("data");
+    fs::create_dir(&data).expect("a folder");
+    let file = "[broker]\nnodes = 3\n[profile]\nevents = []\n[[load]]\n";
+    fs::write(dir.path().join("three.toml"), file).expect("write");
+    let mut command = common::bellows(dir.path(), &["run", "three.toml", "--quiet"]);
+    let mut bellows = command.env("TMPDIR", &data).spawn().expect("it starts");
+    let nodes = || {
+        let names = fs::read_dir(&data).into_iter().flatten().flatten();
+        names
+            .filter(|it| it.path().join("broker.log").exists())
+            .count()
+    };
+    let wait = |count: usize| {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while nodes() != count {
+            assert!(Instant::now() < deadline, "{} nodes, not {count}", nodes());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    wait(3);
+    bellows.kill().expect("SIGKILL");
+    bellows.wait().expect("its end");
+    wait(0);
+}

@@ -1,0 +1,294 @@
+//! Disposable nodes that are one cluster.
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::super::{
+    BrokerError, Fault,
+    managed::{Progress, Waiting, Workspace},
+};
+use super::{
+    config::Config,
+    install::{Installation, PRODUCT},
+    members::{MOST_NODES, Network},
+    node::{PORT_ATTEMPTS, Prepared, RabbitMq},
+    relay::Relay,
+    setup::NEEDED_SPACE,
+};
+use crate::guardian::clean_leftovers;
+
+/// How often nodes that start are asked whether they see each other.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// How often somebody who waits is told for how long by now.
+const TELL_INTERVAL: Duration = Duration::from_secs(1);
+/// Time in which nodes that all take clients see each other.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Nodes that are one cluster, or one node alone. Dropping it stops them.
+#[derive(Debug)]
+pub struct Cluster {
+    nodes: Vec<RabbitMq>,
+    /// Between them, where one may be cut off.
+    relay: Option<Relay>,
+}
+
+impl Cluster {
+    /// Starts nodes, all at once, and waits until each takes clients and sees all others. With `is_relayed`, nodes can be
+    /// cut off from each other.
+    ///
+    /// # Errors
+    /// Those of [`RabbitMq::start`]; nothing is left behind.
+    pub fn start(
+        config: &Config,
+        size: u32,
+        is_relayed: bool,
+        waiting: &mut Waiting<'_>,
+    ) -> Result<Self, BrokerError> {
+        if size <= 1 {
+            let node = RabbitMq::start(config, waiting.progress, waiting.cancelled)?;
+            return Ok(Self {
+                nodes: vec![node],
+                relay: None,
+            });
+        }
+        if size > MOST_NODES {
+            return Err(BrokerError::config(
+                format!("a cluster on one machine has at most {MOST_NODES} nodes"),
+                size,
+                "take fewer",
+            ));
+        }
+        for sentence in clean_leftovers() {
+            waiting.step(&sentence);
+        }
+        let mut attempt = 1;
+        loop {
+            match Self::try_start(config, size, is_relayed, waiting) {
+                Err(BrokerError::Exited { log, .. })
+                    if log.contains("eaddrinuse") && attempt < PORT_ATTEMPTS =>
+                {
+                    attempt += 1;
+                    waiting.step("somebody took a port that was free; trying others");
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn try_start(
+        config: &Config,
+        size: u32,
+        is_relayed: bool,
+        waiting: &mut Waiting<'_>,
+    ) -> Result<Self, BrokerError> {
+        let installation = Installation::find(config.root.as_deref())?;
+        RabbitMq::check(config, &installation)?;
+        let network = Network::find(size, is_relayed)?;
+        let relay = match is_relayed {
+            true => Some(
+                Relay::start(&network.relayed(size))
+                    .map_err(BrokerError::io("relay between nodes on", "127.0.0.0/8"))?,
+            ),
+            false => None,
+        };
+        let parent = config.parent_directory.as_deref();
+        let needed = NEEDED_SPACE * u64::from(size);
+        let workspaces = (0..size).map(|_| Workspace::new(PRODUCT, parent, needed));
+        let workspaces: Vec<Workspace> = workspaces.collect::<Result<_, _>>()?;
+        let names: Vec<&str> = workspaces.iter().map(Workspace::name).collect();
+        let members = network.members(&names);
+        // Each of them has less of the machine than one alone.
+        let config = Config {
+            start_timeout: config.start_timeout * size,
+            ..config.clone()
+        };
+        let runtime = installation.erlang.release.clone();
+        let what = format!(
+            "starting {size} nodes of {PRODUCT} {} on Erlang/OTP {runtime}",
+            installation.version
+        );
+        let mut prepared = Vec::new();
+        for (workspace, member) in workspaces.into_iter().zip(members) {
+            let installation = Installation::find(config.root.as_deref())?;
+            let config = of_node(&config, prepared.len());
+            prepared.push(RabbitMq::prepare(
+                &config,
+                installation,
+                workspace,
+                Some(member),
+            )?);
+        }
+        waiting.step(&what);
+        let nodes = start_all(prepared, &what, waiting)?;
+        let cluster = Self { nodes, relay };
+        cluster.wait_until_joined(waiting)?;
+        Ok(cluster)
+    }
+
+    /// The nodes, in their order; at least one.
+    #[must_use]
+    pub fn nodes(&self) -> &[RabbitMq] {
+        &self.nodes
+    }
+
+    /// Whether each node says that all run.
+    fn wait_until_joined(&self, waiting: &mut Waiting<'_>) -> Result<(), BrokerError> {
+        const WHAT: &str = "waiting until the nodes see each other";
+        let began = Instant::now();
+        let mut told = TELL_INTERVAL;
+        loop {
+            let seen = self
+                .nodes
+                .iter()
+                .map(|node| node.running(waiting.cancelled));
+            let seen: Vec<usize> = seen
+                .map(|running| running.map_or(0, |it| it.len()))
+                .collect();
+            if seen.iter().all(|count| *count == self.nodes.len()) {
+                return Ok(());
+            }
+            if (waiting.cancelled)() {
+                return Err(BrokerError::Cancelled);
+            }
+            if began.elapsed() > JOIN_TIMEOUT {
+                return Err(BrokerError::config(
+                    "the nodes did not become one cluster",
+                    format!("after {} s they see {seen:?} nodes", JOIN_TIMEOUT.as_secs()),
+                    "see whether the machine is too busy; broker.nodes = 1 needs no cluster",
+                ));
+            }
+            if began.elapsed() >= told {
+                (waiting.progress)(Progress::Waiting(WHAT, told));
+                told += TELL_INTERVAL;
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    /// Pauses, resumes, kills or restarts a node, cuts it off from the others, or joins it again.
+    ///
+    /// # Errors
+    /// [`BrokerError::Fault`] where there is no such node or it is gone, and those of a restart.
+    pub fn inject(&mut self, node: usize, fault: Fault) -> Result<(), BrokerError> {
+        let is_cut = match fault {
+            Fault::CutOff => true,
+            Fault::Join => false,
+            _ => {
+                let missing = || BrokerError::Fault(format!("there is no node {node}"));
+                return self.nodes.get_mut(node).ok_or_else(missing)?.inject(fault);
+            }
+        };
+        let missing = || BrokerError::Fault("the nodes' links do not pass through bellows".into());
+        self.relay
+            .as_ref()
+            .ok_or_else(missing)?
+            .cut_off(node, is_cut);
+        Ok(())
+    }
+
+    /// Stops all nodes at once and removes all of them.
+    ///
+    /// # Errors
+    /// The first that could not be removed.
+    pub fn stop(self) -> Result<(), BrokerError> {
+        let stopped = self.nodes.into_iter().map(RabbitMq::stop);
+        stopped.fold(Ok(()), Result::and)
+    }
+}
+
+/// Only the first node has the management API: it answers for all, and a port can be listened on once.
+fn of_node(config: &Config, number: usize) -> Config {
+    let mut config = config.clone();
+    if number > 0 {
+        config
+            .settings
+            .retain(|key, _| !key.starts_with("management."));
+        for plugin in &mut config.plugins {
+            if plugin == "rabbitmq_management" {
+                "rabbitmq_management_agent".clone_into(plugin);
+            }
+        }
+        config.plugins.dedup();
+    }
+    config
+}
+
+/// Starts them side by side; where one fails, the others end, too.
+fn start_all(
+    prepared: Vec<Prepared>,
+    what: &str,
+    waiting: &mut Waiting<'_>,
+) -> Result<Vec<RabbitMq>, BrokerError> {
+    let is_over = AtomicBool::new(false);
+    let (tell, lines) = channel();
+    thread::scope(|scope| {
+        let starting: Vec<_> = prepared
+            .into_iter()
+            .enumerate()
+            .map(|(number, node)| {
+                let (tell, is_over) = (tell.clone(), &is_over);
+                scope.spawn(move || {
+                    let started = start_one(node, number, &tell, is_over);
+                    if started.is_err() {
+                        is_over.store(true, SeqCst);
+                    }
+                    started
+                })
+            })
+            .collect();
+        drop(tell);
+        let began = Instant::now();
+        let mut told = TELL_INTERVAL;
+        while starting.iter().any(|thread| !thread.is_finished()) {
+            if (waiting.cancelled)() {
+                is_over.store(true, SeqCst);
+            }
+            if began.elapsed() >= told {
+                (waiting.progress)(Progress::Waiting(what, told));
+                told += TELL_INTERVAL;
+            }
+            if let Ok(line) = lines.recv_timeout(Duration::from_millis(50)) {
+                (waiting.progress)(Progress::Logged(&line));
+            } else {
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+        lines
+            .try_iter()
+            .for_each(|line| (waiting.progress)(Progress::Logged(&line)));
+        let (mut nodes, mut failure) = (Vec::new(), None);
+        for thread in starting {
+            match thread.join() {
+                Ok(Ok(node)) => nodes.push(node),
+                // Those that end because of another's failure say less.
+                Ok(Err(BrokerError::Cancelled)) if failure.is_some() => {}
+                Ok(Err(error)) if matches!(failure, None | Some(BrokerError::Cancelled)) => {
+                    failure = Some(error);
+                }
+                Ok(Err(_)) => {}
+                Err(_) => failure = Some(BrokerError::Cancelled),
+            }
+        }
+        failure.map_or(Ok(nodes), Err)
+    })
+}
+
+fn start_one(
+    node: Prepared,
+    number: usize,
+    tell: &Sender<String>,
+    is_over: &AtomicBool,
+) -> Result<RabbitMq, BrokerError> {
+    let mut progress = |progress: Progress<'_>| {
+        if let Progress::Logged(line) = progress {
+            // Nobody listens where the start has failed.
+            let _ = tell.send(format!("node {number}: {line}"));
+        }
+    };
+    node.start(&mut Waiting {
+        progress: &mut progress,
+        cancelled: &|| is_over.load(SeqCst),
+    })
+}
