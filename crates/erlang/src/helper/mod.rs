@@ -18,7 +18,7 @@ use crate::term::{
 };
 
 /// The hash that stands in the modules' names, and each module's name without prefix with its code.
-const MODULES: (&str, &[(&str, &[u8])]) = include!("beam/list.rs");
+const MODULES: (&str, &[(&str, &[u8])]) = include!("beam/list.in");
 /// What the node evaluates to load the modules.
 const LOAD: &str = include_str!("load.erl");
 

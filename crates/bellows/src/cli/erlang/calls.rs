@@ -26,7 +26,7 @@ Examples:
   bellows erlang calls rabbit@localhost rabbit_mgmt_wm_queues rabbit_mgmt_db -o calls.svg
 
 Calls and own time are counted by the node itself, exactly, while the counters run. Accumulated time, waits,
-callers and callees come from short traces of the busiest processes. `bellows help erlang` tells more.";
+callers and callees come from short traces of the busiest processes. `bellows help erlang-nodes` tells more.";
 const MEMORY_EXAMPLES: &str = "\
 Examples:
   bellows erlang memory rabbit@localhost rabbit_channel --for 5s
