@@ -3,7 +3,7 @@
 
 mod tree;
 
-pub use tree::{CallTree, TreeNode};
+pub use tree::{Accumulated, CallTree, TreeNode};
 
 use std::time::Duration;
 

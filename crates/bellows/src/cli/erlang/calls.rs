@@ -296,7 +296,10 @@ fn provenance(calls: &Calls, counter: Counter) -> String {
         text += &format!(
             "\nSampled, from {} of {} for {} in all: accumulated time and waits per call, callers and callees; the tracing makes these times longer.",
             counted(calls.bursts.messages, "trace message"),
-            counted(calls.bursts.processes, "process").replace("processs", "processes"),
+            match calls.bursts.processes {
+                1 => "one process".to_owned(),
+                many => format!("{} processes", count(many)),
+            },
             Nanos(u64::try_from(calls.bursts.duration.as_nanos()).unwrap_or(u64::MAX)),
         );
         if let Some(tripped @ Ended::Tripped { .. }) = &calls.bursts.ended {
