@@ -192,69 +192,7 @@ fn a_client_cleans_up_what_it_declared() {
         topology.exchanges.iter().all(|it| it.name != "both"),
         "{topology:?}"
     );
-    an_attached_node_is_asked_by_its_cookie(dir.path(), &node);
     node.stop().expect("stop");
-}
-
-/// A broker that bellows has not started tells its queues and consumers where its Erlang node is named.
-fn an_attached_node_is_asked_by_its_cookie(dir: &std::path::Path, node: &RabbitMq) {
-    let dir = &dir.join("asked");
-    fs::create_dir(dir).expect("a folder of its own");
-    let erlang = node.erlang().expect("how it is reached");
-    let (_, port) = erlang.address.as_ref().expect("an address");
-    let (name, port) = (erlang.node.to_string(), port.to_string());
-    // It works where its files are.
-    let home = fs::read_link(format!("/proc/{}/cwd", node.pid())).expect("its folder");
-    let cookie = home.join(".erlang.cookie").display().to_string();
-    let info = [
-        "erlang",
-        "info",
-        &name,
-        "--port",
-        &port,
-        "--cookie-file",
-        &cookie,
-        "--json",
-    ];
-    let info = common::run(dir, &info);
-    info.assert_ok();
-    let info = summary(&info);
-    assert_eq!(info["rabbitmq"], node.version(), "{info:#}");
-    assert_eq!(
-        info["bellows_modules"],
-        Value::Array(Vec::new()),
-        "{info:#}"
-    );
-    let url = node.url();
-    let arguments = [
-        "client",
-        "queue://asked",
-        "--url",
-        &url,
-        "--node",
-        &name,
-        "--node-port",
-        &port,
-        "--cookie-file",
-        &cookie,
-        "--duration",
-        "1",
-        "--max-pending",
-        "10",
-        "--quiet",
-    ];
-    let ended = common::run(dir, &arguments);
-    ended.assert_ok();
-    let record = fs::read(common::only_run(dir).join("run.json")).expect("run.json");
-    let record: Value = serde_json::from_slice(&record).expect("JSON");
-    let queue = &record["topology"]["queues"][0];
-    assert_eq!(
-        (&queue["name"], &queue["consumers"]),
-        (&"asked".into(), &1.into()),
-        "{record:#}"
-    );
-    let cookie = fs::read_to_string(cookie).expect("the cookie");
-    assert!(!record.to_string().contains(cookie.trim()), "{record:#}");
 }
 
 /// A start that takes seconds says for how long it took, and with `--verbose` what the broker logs.
