@@ -231,12 +231,15 @@ fn name(bytes: &[u8]) -> Option<(String, &[u8])> {
     Some((String::from_utf8_lossy(text).into_owned(), rest))
 }
 
+/// A figure of a queue, where it is known.
+type Figure = fn(&QueueCount) -> Option<u64>;
+
 /// Writes the counts as a page of OpenMetrics, without its end (`# EOF`).
 ///
 /// # Errors
 /// Those of `out`.
 pub fn write_open_metrics(counts: &QueueCounts, out: &mut dyn fmt::Write) -> fmt::Result {
-    let families: [(&str, &str, fn(&QueueCount) -> Option<u64>); 4] = [
+    let families: [(&str, &str, Figure); 4] = [
         (
             "bellows_queue_messages_ready",
             "Messages ready for delivery",

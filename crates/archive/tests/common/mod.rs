@@ -50,6 +50,7 @@ pub(crate) fn record(id: &str, state: RunState) -> RunRecord {
 
 fn summary(id: &str) -> RunSummary {
     RunSummary {
+        nodes: Vec::new(),
         schema: RunSummary::SCHEMA.into(),
         run_dir: id.into(),
         broker: BrokerSummary {

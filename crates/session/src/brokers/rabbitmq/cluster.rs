@@ -104,7 +104,7 @@ impl Cluster {
             start_timeout: config.start_timeout * size,
             ..config.clone()
         };
-        let runtime = installation.erlang.release.clone();
+        let runtime = installation.erlang.release;
         let what = format!(
             "starting {size} nodes of {PRODUCT} {} on Erlang/OTP {runtime}",
             installation.version
