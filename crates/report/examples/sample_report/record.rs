@@ -288,6 +288,7 @@ fn summary(state: &State, run: &Run) -> RunSummary {
     };
     let known = state.load != Some(Shape::Bare);
     RunSummary {
+        nodes: Vec::new(),
         schema: RunSummary::SCHEMA.into(),
         run_dir: "runs/sample".into(),
         broker: BrokerSummary {
