@@ -18,7 +18,7 @@ use crate::failure::{Done, Failure};
 
 const EXAMPLES: &str = "\
 Examples:
-  bellows probe http://localhost:15672/api/queues?columns=name,messages_ready --every 2s --user guest
+  bellows probe 'http://localhost:15672/api/queues?columns=name,messages_ready' --user guest
   bellows probe http://localhost:8161/ --rate 50 --duration 30 --timeout 1s
   bellows probe https://localhost:15671/api/overview --ca ca.pem --bearer-file token --profile
   bellows probe http://localhost:15692/metrics --schedule ramp:from=1,to=100,over=60s --duration 60";

@@ -25,9 +25,9 @@ const EXAMPLES: &str = "\
 Examples:
   bellows scrape http://localhost:15692/metrics
   bellows scrape http://localhost:15692/metrics/per-object --every 2s --for 20m
-  bellows scrape http://a:15692/metrics/per-object http://b:15692/metrics/per-object --every 2s --for 60
-  bellows scrape http://localhost:15692/metrics --every 1s --for 10 --select 'rabbitmq_global_messages_*_total'
-  bellows scrape http://localhost:15692/metrics/per-object --select 'sum by (vhost) (rabbitmq_queue_messages)'";
+  bellows scrape http://a:15692/metrics http://b:15692/metrics --every 2s --for 60
+  bellows scrape http://localhost:15692/metrics --for 30 --select 'rabbitmq_global_messages_*_total'
+  bellows scrape http://localhost:15692/metrics/per-object --select 'sum(rabbitmq_queue_messages)'";
 
 /// What `bellows scrape` was given.
 #[derive(Debug, Args)]
@@ -45,7 +45,12 @@ pub(crate) struct ScrapeArgs {
     )]
     every: Length,
     /// How long, in seconds (or 500ms, 20m); one request each if absent
-    #[arg(long = "for", id = "length", value_name = "DURATION")]
+    #[arg(
+        long = "for",
+        visible_alias = "duration",
+        id = "length",
+        value_name = "DURATION"
+    )]
     length: Option<Length>,
     /// Series to show: a name (* and ? are wildcards) and labels, rabbitmq_queue_*{vhost="/",queue=~"q-.*"}, or
     /// 'sum by (LABEL, …) (SERIES)'. May be repeated

@@ -23,6 +23,36 @@ Examples:
   bellows topology export -o all.json
   bellows topology delete queues.json";
 
+const GENERATE_EXAMPLES: &str = "\
+Examples:
+  bellows topology generate --queues 10000 -o queues.json
+  bellows topology generate --queues 1000 --exchange orders --bindings 2 -o orders.json
+  bellows topology generate --queues 100 --type quorum --prefix orders. --vhost test -o quorum.json
+  bellows topology generate --queues 5 --exchange orders --exchange-type topic";
+
+const APPLY_EXAMPLES: &str = "\
+What exists already stays as it is. The password is in BELLOWS_PASSWORD.
+
+Examples:
+  bellows topology apply queues.json
+  bellows topology apply queues.json --management http://broker:15672 --user admin
+  bellows topology apply queues.json --vhost test";
+
+const EXPORT_EXAMPLES: &str = "\
+The file holds the hashes of passwords: treat it as a secret. The password is in BELLOWS_PASSWORD.
+
+Examples:
+  bellows topology export -o all.json
+  bellows topology export --vhost test -o test.json
+  bellows topology export --management https://broker:15671 --ca ca.pem --user admin -o all.json";
+
+const DELETE_EXAMPLES: &str = "\
+Messages and bindings of the queues are deleted with them, without a question. The password is in BELLOWS_PASSWORD.
+
+Examples:
+  bellows topology delete queues.json
+  bellows topology delete queues.json --management http://broker:15672 --user admin";
+
 /// In a pipe, progress is a line in so much time.
 const BETWEEN_LINES: Duration = Duration::from_secs(1);
 
@@ -36,13 +66,17 @@ pub(crate) struct TopologyArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make a file of definitions: queues, and an exchange that is bound to them
+    /// Make a file of definitions: queues, and an exchange with bindings to them
+    #[command(after_help = GENERATE_EXAMPLES)]
     Generate(GenerateArgs),
     /// Import a file of definitions into RabbitMQ
+    #[command(after_help = APPLY_EXAMPLES)]
     Apply(ApplyArgs),
     /// Write RabbitMQ's definitions to a file
+    #[command(after_help = EXPORT_EXAMPLES)]
     Export(ExportArgs),
     /// Delete the queues, exchanges and policies of a file from RabbitMQ
+    #[command(after_help = DELETE_EXAMPLES)]
     Delete(ApplyArgs),
 }
 

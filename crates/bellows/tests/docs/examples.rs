@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Commands and their subcommands.
-pub(crate) const COMMANDS: [&str; 33] = [
+pub(crate) const COMMANDS: [&str; 34] = [
     "",
     "demo",
     "run",
@@ -36,6 +36,7 @@ pub(crate) const COMMANDS: [&str; 33] = [
     "calibrate",
     "scrape",
     "topology",
+    "topology generate",
     "completions",
     "man",
 ];

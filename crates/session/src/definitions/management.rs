@@ -255,7 +255,7 @@ impl Management {
             self.problem(
                 what,
                 &told(&e),
-                "is the plugin rabbitmq_management on, and the port right?",
+                "check that the plugin rabbitmq_management is enabled, and host and port (15672 is usual)",
             )
         })?;
         let status = answer.status();
@@ -292,9 +292,12 @@ fn remedy(status: StatusCode) -> &'static str {
             "give --user, and the password in BELLOWS_PASSWORD; the user needs the tag administrator"
         }
         403 => "the user needs the tag administrator",
-        404 => "is it RabbitMQ's management API, and is the virtual host there?",
+        404 => {
+            "check that this is the port of RabbitMQ's management API, and that the virtual host exists"
+        }
+        405 => "give the address without a path, such as http://localhost:15672",
         300..=399 => "give the address that it redirects to",
-        400 => "see what RabbitMQ says of the objects; those of the parts before are imported",
+        400 => "correct what RabbitMQ names; an import keeps the parts before this one",
         _ => "see the broker's log",
     }
 }

@@ -24,7 +24,7 @@ const CLIENT: &str = "the broker wants a client certificate from an authority th
                       --cert FILE and --key FILE (broker.cert, broker.key)";
 const NAME: &str = "write the name that the certificate is for into the URL, or give it with --sni \
                     NAME (broker.sni)";
-const PORT: &str = "check the port: 5671 is usual for amqps, 5672 for amqp without TLS";
+const PORT: &str = "check the port: RabbitMQ has TLS on 5671 (amqps) and 15671 (https), and none on 5672 and 15672";
 
 impl TlsError {
     /// What to do about it.

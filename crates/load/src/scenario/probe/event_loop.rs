@@ -417,7 +417,9 @@ impl<'a> Probe<'a> {
         };
         self.counts.add(group, due, 1);
         let help = match status {
-            401 | 403 => "give a user who may ask for it (--user, --bearer-file)",
+            401 | 403 => {
+                "check user and password or token (--user and BELLOWS_PROBE_PASSWORD, --bearer-file)"
+            }
             404 => "check the path",
             _ => "look into the server's log",
         };
