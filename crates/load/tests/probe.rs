@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use common::{Tally, metric};
 use load::scenario::Scenario as _;
 use load::scenario::probe::{HttpUrl, ProbePlan};
-use load::{ArrivalSchedule, ClientTls, Control, Outcome, RunEvent, SliceSink, Together};
+use load::{ArrivalSchedule, ClientTls, Control, Outcome, RunEvent, Silence, SliceSink, Together};
 use measure::{Interval, LatencySummary, Nanos, Phase, Rate, Recorder, Slice};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -38,6 +38,7 @@ fn plan(port: u16, rate: f64, measure_ms: u64) -> ProbePlan {
 struct Heard {
     steps: Recorder,
     notes: Vec<String>,
+    silences: Vec<Silence>,
 }
 
 impl SliceSink for Heard {
@@ -51,8 +52,10 @@ impl SliceSink for Heard {
     }
 
     fn event(&mut self, event: RunEvent) {
-        if let RunEvent::Note(text) = event {
-            self.notes.push(text);
+        match event {
+            RunEvent::Note(text) => self.notes.push(text),
+            RunEvent::Silence(silence) => self.silences.push(silence),
+            _ => {}
         }
     }
 }
@@ -313,6 +316,46 @@ fn a_kept_connection_that_is_closed_is_replaced() {
     let (heard, tally, _) = probed(&plan(port, 50.0, 1_000));
     assert_eq!(tally.count("probe_completed"), 50, "{tally:?}");
     assert_eq!(heard.step("probe_connect").count, 50);
+}
+
+/// Each request that a server keeps waiting is one that it delayed, however their waits overlap.
+#[test]
+fn waits_that_overlap_delay_no_request_twice() {
+    for (most_open, wait_ms) in [(100, 400), (2, 700)] {
+        let port = serve(move |mut stream| {
+            let mut buffer = [0; 4096];
+            let _ = stream.read(&mut buffer);
+            thread::sleep(Duration::from_millis(wait_ms));
+        });
+        let (heard, tally, _) = probed(&ProbePlan {
+            most_open,
+            ..plan(port, 20.0, 500)
+        });
+        let due = tally.count("probe_failed") + tally.count("probe_not_begun");
+        assert_eq!(due, 10, "{tally:?}");
+        let delayed: u64 = heard
+            .silences
+            .iter()
+            .map(|it| it.in_flight + it.unsent)
+            .sum();
+        assert!((5..=due).contains(&delayed), "{:?}", heard.silences);
+    }
+}
+
+/// The server has seen such a request twice.
+#[test]
+fn a_request_that_is_sent_again_is_told() {
+    let port = serve(|mut stream| {
+        let mut buffer = [0; 4096];
+        let _ = stream.read(&mut buffer);
+        let _ = stream.write_all(OK);
+        // The connection is kept, and closed when the next request has come.
+        let _ = stream.read(&mut buffer);
+    });
+    let (heard, tally, _) = probed(&plan(port, 20.0, 500));
+    assert_eq!(tally.count("probe_completed"), 10, "{tally:?}");
+    let told = heard.notes.iter().filter(|it| it.contains("sent twice"));
+    assert_eq!(told.count(), 1, "{:?}", heard.notes);
 }
 
 #[test]

@@ -212,6 +212,13 @@ fn notes(summary: &ScrapeSummary) -> Vec<String> {
     if let Some(problem) = &summary.problem {
         notes.push(format!("last failure: {}", problem.sentence()));
     }
+    if summary.unanswered > 0 {
+        notes.push(format!(
+            "{}: {} had no answer at the end, and counts with the time that it waited",
+            summary.name,
+            counted(summary.unanswered, "request")
+        ));
+    }
     if let Some(wrong) = &summary.first_wrong {
         notes.push(format!(
             "{}: {} skipped because they are wrong; {wrong}",

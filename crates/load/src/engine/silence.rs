@@ -120,6 +120,11 @@ impl Silences {
         self.own = Some((own, handled));
     }
 
+    /// Whether clients fell silent that are not told yet.
+    pub(crate) const fn is_pending(&self) -> bool {
+        self.clients.is_some() || self.before.is_some()
+    }
+
     /// What is over for so long that no other client joins it; all of it at the `end` of the run. Called after
     /// every client had its turn.
     pub(crate) fn take(&mut self, now: Time, handled: u64, end: bool) -> [Option<Silence>; 4] {

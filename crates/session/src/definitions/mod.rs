@@ -75,7 +75,14 @@ impl Definitions {
                     found.sections.insert(key, objects);
                 }
                 (true, other) => {
-                    return Err(refuse(format!("{key} is no list: {}", brief(&other))));
+                    // These may hold passwords.
+                    let is_secret = key == "users" || key.ends_with("parameters");
+                    let seen = if is_secret {
+                        crate::redact::BLOT.to_owned()
+                    } else {
+                        brief(&other)
+                    };
+                    return Err(refuse(format!("{key} is no list: {seen}")));
                 }
                 (false, other) => {
                     found.others.insert(key, other);
@@ -145,7 +152,10 @@ impl Definitions {
             separate(out, key)?;
             write!(out, "{value}")?;
         }
-        for (key, objects) in self.in_order() {
+        // Empty ones too: a virtual host without anything in it has definitions.
+        let sections = SECTIONS.into_iter();
+        let sections = sections.filter_map(|key| Some((key, self.sections.get(key)?)));
+        for (key, objects) in sections {
             separate(out, key)?;
             out.write_all(b"[")?;
             for (number, object) in objects.iter().enumerate() {
@@ -225,8 +235,18 @@ mod tests {
             assert!(problem.value.contains(why), "{problem:?}");
             assert!(problem.cause.contains("f.json"), "{problem:?}");
         }
+        let secret = Definitions::parse(b"{\"users\": {\"password\": \"s3cret\"}}", "f.json");
+        let told = format!("{:?}", secret.unwrap_err());
+        assert!(!told.contains("s3cret"), "{told}");
         let kept =
             Definitions::parse(b"{\"queues\": [], \"rabbit_version\": \"4.0\"}", "x").unwrap();
         assert_eq!((kept.count(), kept.others.len()), (0, 1));
+        let mut text = Vec::new();
+        kept.write(&mut text).unwrap();
+        assert_eq!(
+            Definitions::parse(&text, "x").unwrap(),
+            kept,
+            "nothing in it"
+        );
     }
 }

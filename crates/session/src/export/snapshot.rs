@@ -265,19 +265,32 @@ impl Snapshot {
         }
     }
 
-    /// Sets named series; what their sources told before and do not now is gone.
+    /// Sets named series; what their sources told before and do not now is gone, and so is what is no number now, which
+    /// not all of those who are sent it take. A label that all series have keeps its value, and one of the same name
+    /// is `exported_NAME`, as in Prometheus.
     pub(super) fn tell(&mut self, values: &[(SeriesName, f64)]) {
         let mut now: BTreeMap<&str, BTreeSet<(String, Labels)>> = BTreeMap::new();
         for (series, value) in values {
+            let told = now.entry(&series.source).or_default();
+            if !value.is_finite() {
+                continue;
+            }
             let name = identifier(&format!("{PREFIX}_{}_{}", series.source, series.name));
             let more = series.labels.iter();
             let mut labels = self.common.clone();
-            labels.extend(more.map(|(key, value)| (identifier(key), value.clone())));
+            labels.extend(more.map(|(key, value)| {
+                let key = identifier(key);
+                let is_taken = self.common.contains_key(&key);
+                let key = if is_taken {
+                    format!("exported_{key}")
+                } else {
+                    key
+                };
+                (key, value.clone())
+            }));
             let help = format!("{} of {}", series.name, series.source);
-            self.gauge(&name, &help, series.unit, labels.clone(), *value);
-            now.entry(&series.source)
-                .or_default()
-                .insert((name, labels));
+            told.insert((name.clone(), labels.clone()));
+            self.gauge(&name, &help, series.unit, labels, *value);
         }
         for (source, now) in now {
             let before = self.told.remove(source).unwrap_or_default();
@@ -420,6 +433,27 @@ mod tests {
         assert_eq!(value, 4.0);
         assert_eq!(only(&snapshot, "bellows_machine_load"), Value::Gauge(3.0));
         assert_eq!(snapshot.series, 2);
+    }
+
+    #[test]
+    fn what_is_no_number_is_gone_and_no_page_says_which_run_it_is_of() {
+        let mut snapshot = Snapshot::new("mine");
+        let ready = || SeriesName::new("page", "ready", SeriesUnit::Count);
+        snapshot.tell(&[(ready().with("experiment", "theirs"), 1.0)]);
+        let (_, family) = snapshot.families().next().unwrap();
+        let labels = family.members.keys().next().unwrap();
+        assert_eq!(labels["experiment"], "mine");
+        assert_eq!(labels["exported_experiment"], "theirs");
+        for odd in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            snapshot.tell(&[(ready(), 1.0)]);
+            assert_eq!(only(&snapshot, "bellows_page_ready"), Value::Gauge(1.0));
+            snapshot.tell(&[(ready(), odd)]);
+            assert_eq!(
+                (snapshot.series, snapshot.families().count()),
+                (0, 0),
+                "{odd}"
+            );
+        }
     }
 
     #[test]

@@ -106,7 +106,7 @@ impl Scraping {
         scraped.rows.append(&mut rows);
         summary.add(scrape);
         let failure = scrape.result.as_ref().err();
-        if let Some(problem) = failure.filter(|_| summary.failed == 1) {
+        if let Some(problem) = failure.filter(|_| summary.failed == 1 && !scrape.is_unanswered) {
             let note = format!("a scrape failed: {}", problem.sentence());
             scraped.notes.push(note);
         }

@@ -9,7 +9,7 @@ use measure::{Clock, Nanos, Problem, Time, count};
 use ureq::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use ureq::http::{HeaderName, Response};
 use ureq::{Agent, Body};
-use wire::openmetrics::{LineError, PageEvent, PageFormat, Parser};
+use wire::openmetrics::{LineCause, LineError, PageEvent, PageFormat, Parser};
 
 use super::selection::Selection;
 use super::{PageCost, ScrapePlan};
@@ -98,7 +98,7 @@ impl Client {
             let body = response.into_body().into_reader();
             // What cannot be read says nothing.
             let _ = body.take(MOST_REFUSAL).read_to_end(&mut said);
-            let said = String::from_utf8_lossy(&said).trim().to_owned();
+            let said = self.without_secrets(String::from_utf8_lossy(&said).trim());
             return Err(self.problem(&format!("was answered with {status}"), &said, REFUSED));
         }
         self.read(response, deadline, cost, selection)
@@ -136,6 +136,7 @@ impl Client {
             parser: Parser::new(format),
             selection,
             first_wrong: None,
+            is_cut_off: false,
             parse: Nanos::ZERO,
         };
         let outcome = self.pieces(&mut *reader, deadline, &mut page);
@@ -153,6 +154,9 @@ impl Client {
             parse: page.parse,
         };
         outcome?;
+        if page.is_cut_off {
+            return Err(self.problem("broke off", "its last line is not # EOF", BROKEN));
+        }
         if totals.samples == 0 && totals.errors > 0 {
             let first = cost.first_wrong.clone().unwrap_or_default();
             return Err(self.problem("is no page of metrics", &first, NO_PAGE));
@@ -203,6 +207,25 @@ impl Client {
         }
     }
 
+    /// What a server says may repeat what it was sent.
+    fn without_secrets(&self, said: &str) -> String {
+        let secret = self.plan.password.as_ref().map(|it| it.expose().to_owned());
+        let authorization = self.authorization();
+        let login = authorization.as_deref().and_then(|it| it.split_once(' '));
+        let login = login.map(|(_, login)| login.to_owned());
+        let query = self.plan.url.as_str().split_once('?');
+        let query = query.map(|(_, query)| query.to_owned());
+        let secrets = [secret, login, query].into_iter().flatten();
+        let secrets = secrets.filter(|secret| !secret.is_empty());
+        secrets.fold(said.to_owned(), |said, secret| {
+            let said = said.replace(&secret, crate::redact::BLOT);
+            match cut_at_end(&said, &secret) {
+                Some(kept) => format!("{kept}{}", crate::redact::BLOT),
+                None => said,
+            }
+        })
+    }
+
     fn unreachable(&self, why: &str) -> Problem {
         self.problem("was not answered", why, UNREACHABLE)
     }
@@ -223,6 +246,12 @@ const NO_END: &str =
 const SLOW: &str = "raise the time-out (--timeout)";
 const NO_PAGE: &str = "check the path (RabbitMQ: /metrics or /metrics/per-object on port 15692)";
 
+/// A text without the beginning of a secret that it was cut off within; a few letters say nothing.
+fn cut_at_end<'a>(text: &'a str, secret: &str) -> Option<&'a str> {
+    let mut ends = (3..secret.len()).rev();
+    ends.find_map(|end| text.strip_suffix(secret.get(..end)?))
+}
+
 fn header<'a>(response: &'a Response<Body>, name: &HeaderName) -> &'a str {
     let value = response.headers().get(name);
     value
@@ -235,6 +264,8 @@ struct Page<'a> {
     parser: Parser,
     selection: &'a mut Selection,
     first_wrong: Option<LineError>,
+    /// The end that every OpenMetrics page has did not come: series may be missing.
+    is_cut_off: bool,
     parse: Nanos,
 }
 
@@ -254,9 +285,11 @@ impl Page<'_> {
 
     fn finish(&mut self) {
         let (selection, first_wrong) = (&mut *self.selection, &mut self.first_wrong);
+        let is_cut_off = &mut self.is_cut_off;
         self.parser.finish(|event| match event {
             PageEvent::Sample(sample) => selection.add(&sample),
             PageEvent::Error(error) => {
+                *is_cut_off |= error.cause == LineCause::NoEof;
                 first_wrong.get_or_insert(error);
             }
             _ => {}

@@ -14,9 +14,9 @@ mod url;
 mod watch;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -103,6 +103,8 @@ pub struct Scrape {
     pub cost: PageCost,
     /// What was selected, or what went wrong.
     pub result: Result<Vec<SelectedValue>, Problem>,
+    /// It ended because the scrapes did: its page had not been read by then.
+    pub is_unanswered: bool,
 }
 
 impl Scrape {
@@ -172,6 +174,15 @@ pub struct Scraper {
     scrapes: Receiver<Scrape>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
+    in_flight: Vec<InFlight>,
+}
+
+/// When the request that a thread waits for was due and was sent. Who takes it tells what came of it.
+type InFlight = Arc<Mutex<Option<(Time, Time)>>>;
+
+fn take(in_flight: &InFlight) -> Option<(Time, Time)> {
+    let mut held = in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+    held.take()
 }
 
 impl Scraper {
@@ -187,6 +198,7 @@ impl Scraper {
             scrapes,
             stop,
             threads: Vec::new(),
+            in_flight: plans.iter().map(|_| InFlight::default()).collect(),
         };
         for (number, plan) in plans.iter().enumerate() {
             let task = Task {
@@ -196,6 +208,7 @@ impl Scraper {
                 every: plan.every,
                 stop: Arc::clone(&scraper.stop),
                 tell: tell.clone(),
+                in_flight: scraper.in_flight.get(number).cloned().unwrap_or_default(),
             };
             let thread = thread::Builder::new().name(format!("scrape-{number}"));
             let thread = thread
@@ -227,7 +240,7 @@ impl Scraper {
     }
 
     /// Makes no more requests, waits a moment for those that are in flight, and tells what came of them. One that hangs is
-    /// left to its time-out.
+    /// told as unanswered, and left to its time-out.
     pub fn stop(mut self) -> Vec<Scrape> {
         self.stop.store(true, Ordering::Relaxed);
         let deadline = Instant::now() + GRACE;
@@ -236,8 +249,34 @@ impl Scraper {
             thread::sleep(POLL_INTERVAL / 4);
             last.extend(self.take());
         }
+        let unanswered: Vec<Scrape> = self.unanswered().collect();
         last.extend(self.take());
+        last.extend(unanswered);
         last
+    }
+
+    /// The requests that are in flight, which nobody else tells of then.
+    fn unanswered(&self) -> impl Iterator<Item = Scrape> {
+        let all = self.in_flight.iter().zip(&self.plans).enumerate();
+        all.filter_map(|(number, (in_flight, plan))| {
+            let (due, sent) = take(in_flight)?;
+            let done = Clock.now();
+            let waited = done.since(sent);
+            Some(Scrape {
+                plan: number,
+                due,
+                sent,
+                answered: None,
+                done,
+                cost: PageCost::default(),
+                result: Err(Problem::new(
+                    format!("{} had not answered at the end", plan.url),
+                    format!("sent {waited} before"),
+                    "see the server's log; scrape for longer where the server is just slow",
+                )),
+                is_unanswered: true,
+            })
+        })
     }
 }
 
@@ -255,14 +294,21 @@ struct Task {
     every: Nanos,
     stop: Arc<AtomicBool>,
     tell: SyncSender<Scrape>,
+    in_flight: InFlight,
 }
 
 impl Task {
     fn run(mut self, begin: Time, end: Option<Time>) {
         let mut due = begin;
         while end.is_none_or(|end| due < end) && self.wait(due) {
-            let scrape = self.scrape(due);
-            if self.tell.send(scrape).is_err() {
+            let sent = Clock.now();
+            *self
+                .in_flight
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Some((due, sent));
+            let scrape = self.scrape(due, sent);
+            // Where somebody has taken it, it was told as unanswered.
+            if take(&self.in_flight).is_none() || self.tell.send(scrape).is_err() {
                 return;
             }
             due = due + self.every;
@@ -283,8 +329,7 @@ impl Task {
         }
     }
 
-    fn scrape(&mut self, due: Time) -> Scrape {
-        let sent = Clock.now();
+    fn scrape(&mut self, due: Time, sent: Time) -> Scrape {
         self.selection.begin();
         let fetched = self.client.fetch(&mut self.selection);
         let done = Clock.now();
@@ -303,6 +348,7 @@ impl Task {
             done,
             cost: fetched.cost,
             result,
+            is_unanswered: false,
         }
     }
 }

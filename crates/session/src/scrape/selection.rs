@@ -1,7 +1,7 @@
 //! The series of a page that are wanted: picked while the page is parsed, added up, and made rates.
 
-use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
+use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 
 use archive::{SeriesName, SeriesUnit};
@@ -45,8 +45,10 @@ pub(super) struct Selection {
     most: usize,
     hasher: RandomState,
     /// Selected series by selector, name and labels that stay.
-    numbers: HashMap<String, usize>,
+    numbers: HashMap<String, Option<usize>>,
     series: Vec<Series>,
+    /// The names of all of them: what two selectors find under one name is one series.
+    names: HashSet<SeriesName>,
     /// Series of the page that were selected, by the hash of selector, name and labels.
     parts: HashMap<u64, Part>,
     page: u32,
@@ -87,6 +89,7 @@ impl Selection {
             hasher: RandomState::new(),
             numbers: HashMap::new(),
             series: Vec::new(),
+            names: HashSet::new(),
             parts: HashMap::new(),
             page: 0,
             last: None,
@@ -142,7 +145,7 @@ impl Selection {
             return;
         }
         let is_counter = sample.role.is_cumulative();
-        let identity = self.hasher.hash_one((index, sample.name, Identity(sample)));
+        let identity = self.identity(index, sample);
         let most_parts = self.parts.len() >= MOST_PARTS;
         let growth = match self.parts.entry(identity) {
             Entry::Occupied(mut found) => {
@@ -153,7 +156,7 @@ impl Selection {
                 }
                 part.page = self.page;
                 part.value = sample.value;
-                part.before.map(|before| grown(before, sample.value))
+                part.before.and_then(|before| grown(before, sample.value))
             }
             Entry::Vacant(_) if most_parts => {
                 self.too_many = Some(too_many(MOST_PARTS, &selector.to_string()));
@@ -184,7 +187,17 @@ impl Selection {
         }
     }
 
-    /// The number of the selected series that a sample belongs to; `None` where there are too many.
+    /// What tells a sample from others of a page, in whatever order its labels stand.
+    fn identity(&self, index: usize, sample: &Sample<'_>) -> u64 {
+        let labels = sample.labels.iter();
+        let sum = labels.fold(0, |sum: u64, label| {
+            sum.wrapping_add(self.hasher.hash_one((label.name, label.raw)))
+        });
+        self.hasher.hash_one((index, sample.name, sum))
+    }
+
+    /// The number of the selected series that a sample belongs to; `None` where there are too many, or another
+    /// selector has it.
     fn number(&mut self, index: usize, sample: &Sample<'_>, is_counter: bool) -> Option<usize> {
         let selector = self.selectors.get(index)?;
         self.key.clear();
@@ -194,6 +207,7 @@ impl Selection {
             None => labels.extend(sample.labels.iter()),
             Some(by) => labels.extend(by.iter().filter_map(|name| sample.labels.get(name))),
         }
+        labels.sort_unstable_by_key(|label| label.name);
         for label in &labels {
             for part in ["\u{1}", label.name, "\u{2}", label.raw] {
                 self.key.push_str(part);
@@ -202,28 +216,37 @@ impl Selection {
         self.key.push('\u{3}');
         self.key.push_str(&index.to_string());
         if let Some(number) = self.numbers.get(&self.key) {
-            return Some(*number);
-        }
-        if self.series.len() >= self.most {
-            self.too_many = Some(too_many(self.most, &selector.to_string()));
-            return None;
+            return *number;
         }
         let (unit, rate_unit) = units(sample.name);
         let mut name = SeriesName::new(&self.source, sample.name, unit);
+        for (label, value) in selector.fixed() {
+            let value = match name.labels.get(label) {
+                Some(other) => format!("{other},{value}"),
+                None => value,
+            };
+            name = name.with(label, &value);
+        }
         for label in &labels {
             name = name.with(label.name, &label.value());
         }
-        self.series.push(Series {
-            name,
-            rate_unit,
-            is_counter,
-            page: 0,
-            value: 0.0,
-            growth: None,
+        if self.series.len() >= self.most && !self.names.contains(&name) {
+            self.too_many = Some(too_many(self.most, &selector.to_string()));
+            return None;
+        }
+        let number = self.names.insert(name.clone()).then(|| {
+            self.series.push(Series {
+                name,
+                rate_unit,
+                is_counter,
+                page: 0,
+                value: 0.0,
+                growth: None,
+            });
+            self.series.len() - 1
         });
-        let number = self.series.len() - 1;
         self.numbers.insert(self.key.clone(), number);
-        Some(number)
+        number
     }
 
     /// A page that was due and was requested at these times has ended, and was whole: what was selected of it.
@@ -234,7 +257,7 @@ impl Selection {
         }
         let page = self.page;
         self.parts.retain(|_, part| {
-            part.before = Some(part.value);
+            part.before = Some(part.value).filter(|value| value.is_finite());
             part.page == page
         });
         let last = self.last.replace((due, sent));
@@ -275,21 +298,10 @@ impl Selection {
     }
 }
 
-/// The labels of a sample as they stand on the page, for a hash.
-struct Identity<'a, 'b>(&'b Sample<'a>);
-
-impl std::hash::Hash for Identity<'_, '_> {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        for label in self.0.labels.iter() {
-            label.name.hash(state);
-            label.raw.hash(state);
-        }
-    }
-}
-
-/// What a counter has grown by: all that it shows where it began anew.
-fn grown(before: f64, now: f64) -> f64 {
-    if now >= before { now - before } else { now }
+/// What a counter has grown by: all that it shows where it began anew. Where it shows no number, nobody knows.
+fn grown(before: f64, now: f64) -> Option<f64> {
+    let grown = if now >= before { now - before } else { now };
+    Some(grown).filter(|grown| grown.is_finite())
 }
 
 /// What a series counts, and what its rate counts, by the ending that the formats recommend.

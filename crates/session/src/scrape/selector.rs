@@ -65,6 +65,31 @@ impl Selector {
     }
 }
 
+impl Selector {
+    /// The labels of a sum that its conditions give it, so that sums of other conditions are other series.
+    pub(super) fn fixed(&self) -> impl Iterator<Item = (&str, String)> {
+        let conditions = self.conditions.iter().filter(|_| self.sum.is_some());
+        conditions.map(|condition| {
+            let value = match &condition.test {
+                Test::Is(text) => text.clone(),
+                Test::IsNot(text) => format!("!={text}"),
+                Test::Matches(regex) => format!("=~{}", inner(regex)),
+                Test::MatchesNot(regex) => format!("!~{}", inner(regex)),
+            };
+            (condition.label.as_str(), value)
+        })
+    }
+}
+
+/// An expression as it was written.
+fn inner(regex: &Regex) -> &str {
+    let text = regex.as_str();
+    let inner = text.strip_prefix("^(?:");
+    inner
+        .and_then(|text| text.strip_suffix(")$"))
+        .unwrap_or(text)
+}
+
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)

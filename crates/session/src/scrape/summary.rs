@@ -21,9 +21,12 @@ pub struct ScrapeSummary {
     pub completed: u64,
     /// Requests that failed.
     pub failed: u64,
+    /// Requests that were sent, and had no page at the end.
+    pub unanswered: u64,
     /// Requests that were due and not sent, because the ones before took longer than the time between two.
     pub not_sent: u64,
-    /// From when a request was due until its page had been read.
+    /// From when a request was due until its page had been read; one without a page counts with the time that it waited,
+    /// up to its time-out or to the end.
     pub response: LatencySummary,
     /// From when it was sent until its page had been read.
     pub service: LatencySummary,
@@ -58,6 +61,8 @@ pub struct ScrapeSummary {
     histograms: Histograms,
     #[serde(skip)]
     every: Nanos,
+    #[serde(skip)]
+    timeout: Nanos,
 }
 
 /// The last value of a selected series.
@@ -105,6 +110,7 @@ impl ScrapeSummary {
             url: plan.url.to_string(),
             completed: 0,
             failed: 0,
+            unanswered: 0,
             not_sent: 0,
             response: LatencySummary::default(),
             service: LatencySummary::default(),
@@ -122,6 +128,7 @@ impl ScrapeSummary {
             selected: Vec::new(),
             histograms: Histograms::default(),
             every: plan.every,
+            timeout: plan.timeout,
         }
     }
 
@@ -137,8 +144,17 @@ impl ScrapeSummary {
         }
         match &scrape.result {
             Err(problem) => {
-                self.failed += 1;
+                let count = if scrape.is_unanswered {
+                    &mut self.unanswered
+                } else {
+                    &mut self.failed
+                };
+                *count += 1;
                 self.problem = Some(problem.clone());
+                let waited = scrape.done.since(scrape.sent);
+                if scrape.is_unanswered || waited >= self.timeout {
+                    self.record([scrape.response(), waited]);
+                }
             }
             Ok(values) => {
                 self.completed += 1;
@@ -148,14 +164,11 @@ impl ScrapeSummary {
                 let first_byte = scrape
                     .answered
                     .map_or(Nanos::ZERO, |at| at.since(scrape.sent));
-                let latencies = [
+                self.record([
                     scrape.response(),
                     scrape.done.since(scrape.sent),
                     first_byte,
-                ];
-                for (histogram, latency) in self.histograms.0.iter_mut().zip(latencies) {
-                    histogram.saturating_record(latency.0.max(1));
-                }
+                ]);
                 self.selected = values
                     .iter()
                     .map(|selected| SeriesSummary {
@@ -170,9 +183,16 @@ impl ScrapeSummary {
         }
     }
 
-    /// Requests that were answered or failed.
+    /// Records the first of: response, service, first byte.
+    fn record<const N: usize>(&mut self, latencies: [Nanos; N]) {
+        for (histogram, latency) in self.histograms.0.iter_mut().zip(latencies) {
+            histogram.saturating_record(latency.0.max(1));
+        }
+    }
+
+    /// Requests that were sent.
     pub(super) fn requests(&self) -> u64 {
-        self.completed + self.failed
+        self.completed + self.failed + self.unanswered
     }
 
     /// What they came to, in a sentence.
@@ -194,6 +214,7 @@ impl ScrapeSummary {
         }
         let parts = [
             (self.failed, "failed"),
+            (self.unanswered, "without an answer at the end"),
             (self.not_sent, "due and not sent"),
             (self.wrong_lines, "wrong lines skipped"),
         ];
@@ -210,6 +231,6 @@ impl ScrapeSummary {
         self.service = LatencySummary::of(service);
         self.first_byte = LatencySummary::of(first_byte);
         let due = end.since(begin).0.div_ceil(self.every.0.max(1));
-        self.not_sent = due.saturating_sub(self.completed + self.failed);
+        self.not_sent = due.saturating_sub(self.requests());
     }
 }

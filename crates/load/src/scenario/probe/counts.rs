@@ -24,6 +24,12 @@ pub(super) struct RequestCounts {
     silences: Silences,
     /// Requests that have ended.
     handled: u64,
+    /// Requests that were begun.
+    pub(super) begun: u64,
+    /// Those of them that found no room when they were due, since the last silence that was told.
+    delayed: u64,
+    /// Requests that were sent twice.
+    pub(super) resent: u64,
 }
 
 impl RequestCounts {
@@ -40,6 +46,9 @@ impl RequestCounts {
             },
             silences: Silences::default(),
             handled: 0,
+            begun: 0,
+            delayed: 0,
+            resent: 0,
         }
     }
 
@@ -83,6 +92,8 @@ impl RequestCounts {
 
     /// A request is sent that could have been since `possible`.
     pub(super) fn begin(&mut self, due: Time, possible: Time, now: Time) {
+        self.begun += 1;
+        self.delayed += u64::from(possible > due);
         let lag = now.since(possible);
         self.interval.loop_lag_max = self.interval.loop_lag_max.max(lag);
         self.add(self.metrics.begun, due, 1);
@@ -123,18 +134,28 @@ impl RequestCounts {
         Some(RunEvent::Note(format!("a request failed: {reason}")))
     }
 
-    /// The silences that are over, or all at the end. What was due until some time was `due_until` it.
-    pub(super) fn take_silences<F: Fn(Time) -> f64>(
+    /// The silences that are over, or all at the `end`, when so many requests were due that never began. What was sent
+    /// meanwhile on connections of its own has silences of its own; unsent was what found no room.
+    pub(super) fn take_silences(
         &mut self,
-        due_until: F,
-        end: bool,
-    ) -> impl Iterator<Item = Silence> + use<F> {
-        let over = self.silences.take(Clock.now(), self.handled, end);
-        over.into_iter().flatten().map(move |silence| {
-            let due = due_until(silence.until) - due_until(silence.from);
-            let unsent = (due.round() as u64).saturating_sub(silence.in_flight);
-            Silence { unsent, ..silence }
-        })
+        end: Option<u64>,
+    ) -> impl Iterator<Item = Silence> + use<> {
+        let over = self.silences.take(Clock.now(), self.handled, end.is_some());
+        if over.iter().all(Option::is_none) {
+            if !self.silences.is_pending() {
+                self.delayed = 0;
+            }
+            return over.into_iter().flatten();
+        }
+        // None is told with two.
+        let mut unsent = std::mem::take(&mut self.delayed) + end.unwrap_or_default();
+        let told = over.map(|silence| {
+            silence.map(|silence| Silence {
+                unsent: std::mem::take(&mut unsent),
+                ..silence
+            })
+        });
+        told.into_iter().flatten()
     }
 
     /// Hands out the tally. Those that were due before `last` and are left found no room.

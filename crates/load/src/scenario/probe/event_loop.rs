@@ -203,10 +203,13 @@ impl<'a> Probe<'a> {
         }
     }
 
-    fn tell_silences(&mut self, end: bool) {
-        let (pacer, start, last) = (Arc::clone(&self.pacer), self.start, self.last);
-        let due_until = move |at: Time| pacer.until(at.min(last).since(start));
-        for silence in self.counts.take_silences(due_until, end) {
+    fn tell_silences(&mut self, is_end: bool) {
+        let end = is_end.then(|| {
+            let until = self.last.min(Clock.now());
+            let due = self.pacer.until(until.since(self.start));
+            (due.round() as u64).saturating_sub(self.counts.begun)
+        });
+        for silence in self.counts.take_silences(end) {
             self.say(RunEvent::Silence(silence));
         }
     }
@@ -440,6 +443,7 @@ impl<'a> Probe<'a> {
         let retries = failure.is_loss && place.may_retry(self.plan);
         place.drop_connection();
         if retries {
+            self.counts.resent += 1;
             self.dial(at, now);
             return;
         }
@@ -486,6 +490,17 @@ impl<'a> Probe<'a> {
         }
     }
 
+    /// The server has closed connections just when a request was on its way, and may have seen that twice.
+    fn tell_resent(&mut self) {
+        let resent = measure::counted(self.counts.resent, "request");
+        if self.counts.resent > 0 {
+            let place = self.plan.place();
+            self.say(RunEvent::Note(format!(
+                "{resent} to {place} sent twice: the server closed the kept connection without an answer"
+            )));
+        }
+    }
+
     /// Tells of the last interval, and sums up.
     fn end_run(mut self, due_times: DueTimes, error: Option<Error>) -> Outcome {
         let now = Clock.now();
@@ -495,6 +510,7 @@ impl<'a> Probe<'a> {
         self.together.end(self.last);
         self.report(now);
         self.tell_silences(true);
+        self.tell_resent();
         // A drain of nothing is no interval: its rates would be those of a few microseconds.
         let interval = &self.counts.interval;
         let ended = !interval.is_empty() || interval.counts.get(self.counts.metrics.failed) > 0;

@@ -94,6 +94,9 @@ fn answers_that_are_no_pages_are_told() {
     let mut plan = plan(&cut, &["a"]);
     plan.timeout = Nanos::from_millis(500);
     let all = scrapes(&[plan], 1);
+    // The series that stood behind the cut would be missing in sums.
+    let cut_off = all[0].result.clone().unwrap_err();
+    assert!(cut_off.cause.contains("broke off"), "{cut_off}");
     assert!(
         all[0]
             .cost
@@ -118,4 +121,55 @@ fn nobody_who_listens_is_told() {
     let problem = all[1].result.clone().unwrap_err();
     assert!(problem.cause.contains("not answered"), "{problem}");
     assert!(problem.help.contains("rabbitmq_prometheus"), "{problem:?}");
+}
+
+#[test]
+fn what_a_server_repeats_of_a_request_shows_no_secret() {
+    let login = "Z3Vlc3Q6czNjcmV0";
+    let said = format!(
+        "no: Basic {login}, s3cret, ?key=k3y {}Z3Vlc3Q6cz",
+        " ".repeat(100)
+    );
+    let head = "HTTP/1.1 403 Forbidden\r\n";
+    let server = Server::start(move |_| Answer::raw(head, said.as_bytes()));
+    let mut plan = plan(&server, &[]);
+    plan.url = format!("{}?key=k3y", server.url()).parse().unwrap();
+    plan.user = Some("guest".into());
+    plan.password = Some(crate::experiment::Hidden::new("s3cret"));
+    let told = format!("{:?}", scrapes(&[plan], 1)[0].result);
+    assert!(told.contains("no: Basic ***, ***, ?***"), "{told}");
+    for secret in ["Z3Vl", "s3cret", "k3y"] {
+        assert!(!told.contains(secret), "{told}");
+    }
+}
+
+#[test]
+fn a_request_without_an_answer_at_the_end_counts() {
+    let (pause, after) = (Duration::from_millis(50), 2);
+    let server = Server::start(move |number| match number {
+        number if number < after => Answer::page("a 1\n"),
+        _ => Answer::endless(b"\n", pause),
+    });
+    let mut plan = plan(&server, &["a"]);
+    plan.every = Nanos::from_millis(100);
+    plan.timeout = Nanos::from_millis(60_000);
+    let control = load::Control::new();
+    let length = Some(Nanos::from_millis(1_000));
+    let all = crate::scrape::scrape(&[plan], length, &control, |_, _| {}).unwrap();
+    let summary = &all[0];
+    assert_eq!((summary.completed, summary.failed), (2, 0));
+    assert_eq!(
+        (summary.unanswered, summary.not_sent),
+        (1, 7),
+        "{summary:?}"
+    );
+    assert_eq!(summary.response.count, 3);
+    assert!(summary.response.max_ns > 700_000_000, "{summary:?}");
+
+    let server = Server::start(move |_| Answer::endless(b"\n", pause));
+    let mut plan = super::plan(&server, &["a"]);
+    plan.timeout = Nanos::from_millis(60_000);
+    let length = Some(Nanos::from_millis(100));
+    let error = crate::scrape::scrape(&[plan], length, &control, |_, _| {}).unwrap_err();
+    assert!(error.to_string().contains("had not answered"), "{error}");
 }

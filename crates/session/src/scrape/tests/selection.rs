@@ -205,6 +205,60 @@ fn a_series_that_stands_twice_counts_once() {
 }
 
 #[test]
+fn a_counter_that_shows_no_number_for_a_while_makes_no_spike() {
+    for odd in ["NaN", "+Inf", "-Inf"] {
+        let mut selection = selection(&["c_total"], 10);
+        at(&mut selection, 0, "c_total 1000\n");
+        let without = at(&mut selection, 1, &format!("c_total {odd}\n"));
+        assert_eq!(rates(&without), [None], "{odd}");
+        let back = at(&mut selection, 2, "c_total 1000000\n");
+        assert_eq!(
+            rates(&back),
+            [None],
+            "{odd}: it is not all of the last second"
+        );
+        assert_eq!(
+            rates(&at(&mut selection, 3, "c_total 1000007\n")),
+            [Some(7.0)]
+        );
+    }
+}
+
+#[test]
+fn the_order_of_labels_makes_no_other_series() {
+    let mut selection = selection(&["c_total"], 10);
+    at(&mut selection, 0, "c_total{x=\"1\",y=\"2\"} 10\n");
+    let turned = at(
+        &mut selection,
+        1,
+        "c_total{y=\"2\",x=\"1\"} 15\nc_total{x=\"1\",y=\"2\"} 99\n",
+    );
+    assert_eq!(shown(&turned), ["c_total[1,2] 15"]);
+    assert_eq!(rates(&turned), [Some(5.0)]);
+    assert_eq!(selection.duplicates(), 1);
+    let other = at(&mut selection, 2, "c_total{x=\"2\",y=\"1\"} 1\n");
+    assert_eq!(rates(&other), [None], "values do not change places");
+}
+
+#[test]
+fn two_selectors_give_no_two_series_of_one_name() {
+    let page = "a{q=\"1\"} 1\na{q=\"2\"} 2\n";
+    let mut twice = selection(&["a", "a*"], 2);
+    assert_eq!(shown(&at(&mut twice, 0, page)), ["a[1] 1", "a[2] 2"]);
+    let sums = [
+        "sum(a{q=\"1\"})",
+        "sum(a{q=\"2\"})",
+        "sum(a{q=~\".*\"})",
+        "sum(a)",
+    ];
+    let mut sums = selection(&sums, 10);
+    assert_eq!(
+        shown(&at(&mut sums, 0, page)),
+        ["a[1] 1", "a[2] 2", "a[=~.*] 3", "a[] 3"]
+    );
+}
+
+#[test]
 fn too_many_series_are_a_problem_with_a_remedy() {
     let page: String = (0..11).map(|i| format!("a{{q=\"{i}\"}} 1\n")).collect();
     let mut selection = selection(&["a"], 10);

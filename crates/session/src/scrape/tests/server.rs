@@ -50,6 +50,15 @@ impl Answer {
         }
     }
 
+    /// A first line with its end, and a body.
+    pub(super) fn raw(line: &str, body: &[u8]) -> Self {
+        Self {
+            head: format!("{line}Content-Length: {}\r\n\r\n", body.len()),
+            body: body.to_vec(),
+            then: None,
+        }
+    }
+
     /// A body without an end.
     pub(super) fn endless(bytes: &[u8], pause: Duration) -> Self {
         Self {
