@@ -36,7 +36,31 @@ export function infoOf(run: RunView, key: Metric): MetricInfo {
     part: false,
     meaning: '',
   };
-  return run.metrics.find((metric) => metric.key === key) ?? unknown;
+  const found = run.metrics.find((metric) => metric.key === key);
+  if (!found) return unknown;
+  // Two probes measure the same by the same names.
+  const alike = run.metrics.some(
+    (metric) => metric.name === found.name && metric.scenario !== found.scenario,
+  );
+  return alike ? { ...found, name: `${called(found.scenario)}: ${found.name}` } : found;
+}
+
+/** A scenario's name as people read it: `probe queues`. */
+export function called(scenario: string): string {
+  return scenario.replaceAll('_', ' ');
+}
+
+/** What stands before the titles of a scenario where others count the same. */
+export function whose(run: RunView, scenario: string): string {
+  const all = Object.values(run.figures.scenarios);
+  const unit = run.figures.scenarios[scenario]?.unit;
+  return all.filter((it) => it?.unit === unit).length > 1 ? `${called(scenario)}: ` : '';
+}
+
+/** The count of a scenario with this key, alone or behind its name (`probe_failed`); 0 where there is none. */
+export function count(scenario: string, counts: Record<string, unknown>, key: string): number {
+  const own = counts[key] ?? counts[`${scenario}_${key}`];
+  return typeof own === 'number' ? own : 0;
 }
 
 /** The latencies of the run, in the order in which they are shown. */

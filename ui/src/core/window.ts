@@ -1,6 +1,6 @@
 // The figures of a chosen window, from the series and the histograms by time.
 
-import { infoOf, type Page } from './data';
+import { count, infoOf, type Page } from './data';
 import { type Distribution, summaryOf, within } from './histograms';
 import type { Figures, LatencySummary, Metric, Throughput } from './view';
 
@@ -63,7 +63,7 @@ export function figuresOf(page: Page, window: readonly [number, number]): Figure
       counts[key] = kind === 'peak' ? (peak(column) ?? 0) : Math.round(integral(column));
     }
     const none = { broker: null, client: null };
-    const rate = length > 0 ? (counts.completed ?? 0) / length : 0;
+    const rate = length > 0 ? count(name, counts, 'completed') / length : 0;
     const own = { rate, failures: [], cpu_ms_per_cycle: none, steps: {} };
     scenarios[name] = Object.assign({}, of, counts, own);
   }

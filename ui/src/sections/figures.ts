@@ -311,7 +311,9 @@ function latencies(run: RunView, ofWindow: boolean): HTMLElement | null {
         }),
       ),
     ),
-    Object.values(run.figures.scenarios).map((of) => (of ? failures(of) : null)),
+    Object.entries(run.figures.scenarios).map(([name, of]) =>
+      of ? failures(run, name, of) : null,
+    ),
     late !== null && late > 0
       ? h(
           'p',

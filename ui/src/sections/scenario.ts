@@ -1,11 +1,11 @@
 // Scenarios other than messages: what each did, by the metrics that the run describes.
 
 import type { Line, PanelSpec } from '../charts/panel';
-import type { Column, Slices } from '../core/data';
+import { type Column, called, count, type Slices, whose } from '../core/data';
 import { h } from '../core/dom';
 import { counted, duration, durationTick, grouped, si, significant } from '../core/format';
 import { heatColor, type Palette } from '../core/theme';
-import type { Metric, MetricInfo, RunView, ScenarioSummary } from '../core/view';
+import type { MetricInfo, RunView, ScenarioSummary } from '../core/view';
 import { requirementLines } from './requirements';
 import { type Tile, tile } from './tile';
 
@@ -21,35 +21,33 @@ export function partColor(run: RunView, part: MetricInfo, dark: boolean): string
   return heatColor(0.3 + (0.7 * Math.max(0, at)) / Math.max(1, all.length - 1), dark);
 }
 
-function count(scenario: ScenarioSummary, key: Metric): number {
-  return scenario[key] ?? 0;
-}
-
 /** How many operations, what became of them, and what each cost the broker. */
 export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSummary): Tile[] {
   const { kind, unit, rate } = scenario;
   const requested = scenario.requested?.rate;
   const counts = run.metrics.filter((it) => it.scenario === name && it.kind !== 'histogram');
-  const exact = counts.map((it) => `${it.name} ${grouped(count(scenario, it.key))}`);
+  const exact = counts.map((it) => `${it.name} ${grouped(count(name, scenario, it.key))}`);
   const asked = requested === undefined ? '' : `, ${significant(requested)} ${unit}/s requested`;
   const failures = scenario.failures.map((f) => `${grouped(f.count)}: ${f.reason}`);
+  // A URL says less than the name that somebody gave, and takes more room.
+  const label = kind.includes('://') ? called(name) : kind;
   const tiles = [
     tile(
-      kind,
+      label,
       significant(rate),
       `${unit}/s`,
-      `${grouped(count(scenario, 'completed'))} in order${asked}`,
-      [`${grouped(rate, 2)} ${unit}/s`, ...exact].join('; '),
+      `${grouped(count(name, scenario, 'completed'))} in order${asked}`,
+      [kind, `${grouped(rate, 2)} ${unit}/s`, ...exact].join('; '),
     ),
     tile(
       'failed',
-      grouped(count(scenario, 'failed')),
+      grouped(count(name, scenario, 'failed')),
       unit,
-      `of ${grouped(count(scenario, 'begun'))}`,
+      `of ${grouped(count(name, scenario, 'begun'))}`,
       failures.join('; ') || 'none',
     ),
   ];
-  const missed = count(scenario, 'not_begun');
+  const missed = count(name, scenario, 'not_begun');
   if (missed > 0)
     tiles.push(tile('not begun', grouped(missed), unit, 'no room in time', 'due, and no room'));
   const one = unit.replace(/s$/, '');
@@ -66,12 +64,18 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
 }
 
 /** Why operations failed; null where none did. */
-export function failures(scenario: ScenarioSummary): HTMLElement | null {
+export function failures(
+  run: RunView,
+  name: string,
+  scenario: ScenarioSummary,
+): HTMLElement | null {
   if (scenario.failures.length === 0) return null;
   return h(
     'ul',
     { class: 'hint' },
-    scenario.failures.map((f) => h('li', {}, `${grouped(f.count)} failed: ${f.reason}`)),
+    scenario.failures.map((f) =>
+      h('li', {}, `${whose(run, name)}${grouped(f.count)} failed: ${f.reason}`),
+    ),
   );
 }
 
@@ -106,7 +110,11 @@ export function scenarioPanels(
       format: perSecond,
       width: 1,
     });
-  const counters = own.filter((it) => it.kind === 'counter' && some(counts[it.key]));
+  const filled = own.filter((it) => it.kind === 'counter' && some(counts[it.key]));
+  const ours = run.figures.scenarios[name]?.unit || filled[0]?.unit;
+  // What counts something else, such as bytes, has an axis of its own.
+  const counters = filled.filter((it) => it.unit === ours);
+  const others = filled.filter((it) => it.unit !== ours);
   counters.forEach((metric, i) => {
     rates.push({
       label: metric.name,
@@ -119,27 +127,28 @@ export function scenarioPanels(
     });
   });
   rates.push(...requirementLines(run, 'operations', t.length, perSecond));
-  const unit = counters[0]?.unit ?? 'operations';
+  const unit = ours ?? 'operations';
+  const owner = whose(run, name);
   const before: PanelSpec[] =
     rates.length === 0
       ? []
       : [
           {
             id: `rates-${name}`,
-            title: unit,
+            title: owner + unit,
             unit: `${unit} per second`,
             height: 116,
             lines: rates,
             times: { t, dt },
           },
         ];
-  const stack = stacked(run, name);
+  const stack = stacked(run, name, owner);
   const peaks = own.filter((it) => it.kind === 'peak' && some(counts[it.key]));
   const after: PanelSpec[] = [
     ...(stack ? [stack] : []),
     ...peaks.map((metric) => ({
       id: `peak-${metric.key}`,
-      title: `${run.figures.scenarios[name]?.unit ?? name} ${metric.name}`,
+      title: `${owner}${ours ?? name} ${metric.name}`,
       unit: metric.meaning,
       height: 64,
       times: { t, dt },
@@ -153,6 +162,22 @@ export function scenarioPanels(
         },
       ],
     })),
+    ...others.map((metric) => ({
+      id: `rate-${metric.key}`,
+      title: owner + metric.name,
+      unit: `${metric.unit} per second`,
+      height: 64,
+      times: { t, dt },
+      lines: [
+        {
+          label: metric.name,
+          values: counts[metric.key]!,
+          color: (p: Palette) => p.receive,
+          format: perSecond,
+          area: true,
+        },
+      ],
+    })),
   ];
   return { before, after };
 }
@@ -162,7 +187,7 @@ function some(column: Column | undefined): boolean {
 }
 
 /** The means of the parts upon each other: means add up to the whole's, percentiles do not. */
-function stacked(run: RunView, name: string): PanelSpec | null {
+function stacked(run: RunView, name: string, owner: string): PanelSpec | null {
   const mean = (part: MetricInfo) => run.series.latency[part.key]?.mean;
   const taken = parts(run, name).filter((part) => some(mean(part)));
   if (taken.length === 0) return null;
@@ -182,7 +207,7 @@ function stacked(run: RunView, name: string): PanelSpec | null {
   });
   return {
     id: `steps-${name}`,
-    title: 'where the time goes',
+    title: `${owner}where the time goes`,
     unit: 'mean of each step, upon each other',
     height: 150,
     lines: lines.toReversed(),

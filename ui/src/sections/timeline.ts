@@ -292,7 +292,7 @@ function columns(run: RunView): { label: string; values: (number | null)[]; exac
     ...run.metrics
       .filter((metric) => metric.kind !== 'histogram')
       .map((metric) => ({
-        label: `${metric.name}, ${metric.unit}${metric.kind === 'counter' ? '/s' : ''}`,
+        label: `${infoOf(run, metric.key).name}, ${metric.unit}${metric.kind === 'counter' ? '/s' : ''}`,
         values: s.counts[metric.key] ?? [],
       })),
     { label: 'sent, msg/s', values: s.sent },
