@@ -143,8 +143,10 @@ pub struct Ended {
 pub struct ChurnFacts {
     /// Whether it ran beside messages, which the verdict is about.
     pub beside: bool,
-    /// `connections`, `channels` or `queues`.
+    /// `connections`, `channels` or `queues`; the URL of a probe.
     pub kind: String,
+    /// What its operations are called: `cycles`, `requests`.
+    pub unit: String,
     /// Cycles that began.
     pub begun: u64,
     /// Cycles that failed.
@@ -162,6 +164,17 @@ impl Facts {
     #[must_use]
     pub fn is_churn(&self) -> bool {
         self.ended.churn.iter().any(|churn| !churn.beside)
+    }
+
+    /// What the verdict counts: `messages`, `cycles`, `requests`.
+    #[must_use]
+    pub fn items(&self) -> &str {
+        let mut churn = self.ended.churn.iter();
+        let own = churn.find(|churn| !churn.beside);
+        own.map_or("messages", |churn| match churn.unit.as_str() {
+            "" => "cycles",
+            unit => unit,
+        })
     }
 
     /// All cores that broker and generator could share.

@@ -95,6 +95,9 @@ const NO_LEDGER: &str = "no ledger was kept";
 const NO_MESSAGE: &str = "the ledger followed no message";
 const NOT_EXACT: &str = "the ledger's counts are not exact";
 const NO_OPERATIONS: &str = "there was no churn";
+const NO_REQUESTS: &str = "there was no probe";
+/// What the operations of a probe are called.
+const REQUESTS: &str = "requests";
 
 /// A count of the ledger.
 fn ledger(summary: &RunSummary, count: fn(&measure::ledger::LedgerSummary) -> u64) -> Observed {
@@ -116,6 +119,18 @@ fn operations(
     of(scenario).ok_or(missing)
 }
 
+/// What the first probe says.
+fn requests(
+    summary: &RunSummary,
+    of: fn(&ScenarioSummary) -> Option<f64>,
+    missing: &'static str,
+) -> Observed {
+    let mut all = summary.scenarios();
+    let found = all.find(|(_, scenario)| scenario.unit == REQUESTS);
+    let (_, scenario) = found.ok_or(NO_REQUESTS)?;
+    of(scenario).ok_or(missing)
+}
+
 /// What was counted in a second, by its measured length.
 fn rate(point: &SeriesPoint, count: u64) -> Observed {
     if point.dt > 0.0 {
@@ -131,7 +146,7 @@ fn memory(used: Option<ProcessUsage>) -> Observed {
 }
 
 /// Everything but latencies that can be required.
-static FIGURES: [Figure; 19] = [
+static FIGURES: [Figure; 21] = [
     figure("sent rate", QuantityUnit::PerSecond, |s| Ok(s.sent.rate))
         .in_second(|p| rate(p, p.counters.sent)),
     figure("completed rate", QuantityUnit::PerSecond, |s| {
@@ -199,6 +214,12 @@ static FIGURES: [Figure; 19] = [
     figure("cycles achieved", QuantityUnit::Share, |s| {
         operations(s, |of| of.requested.as_ref()?.achieved, NOT_REQUESTED)
     }),
+    figure("requests rate", QuantityUnit::PerSecond, |s| {
+        requests(s, |of| Some(of.rate), NO_REQUESTS)
+    }),
+    figure("requests achieved", QuantityUnit::Share, |s| {
+        requests(s, |of| of.requested.as_ref()?.achieved, NOT_REQUESTED)
+    }),
 ];
 
 impl Quantity {
@@ -213,7 +234,11 @@ impl Quantity {
         let with_messages = summary.has_messages();
         let rates = ["sent rate", "completed rate", "received rate"];
         let rates = rates.into_iter().filter(|_| with_messages);
-        let cycles = summary.scenarios().next().map(|_| "cycles rate");
+        let rate_of = |of: &ScenarioSummary| match of.unit.as_str() {
+            REQUESTS => "requests rate",
+            _ => "cycles rate",
+        };
+        let operations = summary.scenarios().next().map(|(_, of)| rate_of(of));
         let scenarios = summary.scenarios().flat_map(|(_, of)| of.latency.filled());
         let latencies = summary
             .latency
@@ -230,7 +255,7 @@ impl Quantity {
             "bellows memory",
         ];
         let account = ["lost", "outstanding", "duplicated", "reordered", "stalls"];
-        let all = rates.chain(cycles).filter_map(named).chain(latencies);
+        let all = rates.chain(operations).filter_map(named).chain(latencies);
         let all = all.chain(cost.into_iter().chain(account).filter_map(named));
         all.filter(|quantity| quantity.of(summary).is_ok_and(|value| value > 0.0))
             .collect()

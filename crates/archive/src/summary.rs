@@ -84,10 +84,11 @@ impl RunSummary {
     /// Name and version of the format.
     pub const SCHEMA: &'static str = "bellows.run/1";
 
-    /// Whether it was churn alone, without messages: what a stall delays are cycles then.
+    /// What a stall delays: messages, or the operations of a run without them.
     #[must_use]
-    pub fn is_churn(&self) -> bool {
-        self.churn.is_some() && self.sent.total + self.received.total == 0
+    pub fn items(&self) -> &str {
+        let first = self.scenarios().next().filter(|_| !self.has_messages());
+        first.map_or("messages", |(_, of)| of.unit.as_str())
     }
 
     /// Adds what became of a scenario.

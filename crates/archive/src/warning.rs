@@ -74,6 +74,10 @@ pub enum WarningCode {
     Stalled,
     /// Messages were due and had no answer when the run ended.
     MessagesUnanswered,
+    /// Pages of metrics that were due did not come.
+    ScrapesFailed,
+    /// What should have selected series of a page found none.
+    NothingSelected,
 }
 
 /// One warning.

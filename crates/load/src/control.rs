@@ -175,6 +175,18 @@ pub(crate) enum Interruption {
     Stopped,
 }
 
+impl Interruption {
+    /// The same of a server that is called this.
+    pub(crate) fn at(mut self, place: &str) -> Self {
+        if let Self::Failed(Error::Connect { endpoint, .. } | Error::TimedOut { endpoint, .. }) =
+            &mut self
+        {
+            place.clone_into(endpoint);
+        }
+        self
+    }
+}
+
 impl From<Error> for Interruption {
     fn from(error: Error) -> Self {
         Self::Failed(error)

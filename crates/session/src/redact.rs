@@ -67,6 +67,10 @@ const PUBLIC_BROKER_KEYS: [&str; 20] = [
 /// PerfTest's short option for a client's secret, which its value may follow at once.
 const PERF_TESTS: &str = "o2sec";
 
+/// What stands for a login, and for an address, in what bellows itself says of URLs.
+const PLACEHOLDER_LOGIN: (&str, &str) = ("USER", "PASSWORD");
+const PLACEHOLDER_ADDRESS: (&str, &str) = ("HOST", "PORT");
+
 /// Whether a key, option or variable of this name holds a secret.
 pub(crate) fn is_secret(name: &str) -> bool {
     let name = name.to_lowercase().replace(['-', '.'], "_");
@@ -104,7 +108,21 @@ pub fn url(url: &str) -> String {
     if let Ok(endpoint) = url.parse::<Endpoint>() {
         return endpoint.to_string();
     }
-    public_url(url).unwrap_or_else(|| BLOT.to_owned())
+    public_url(url)
+        .or_else(|| is_address(url).then(|| url.to_owned()))
+        .unwrap_or_else(|| BLOT.to_owned())
+}
+
+/// Whether a text without a scheme is a host, its port, and perhaps a path, as in `localhost:9418/metrics`.
+fn is_address(text: &str) -> bool {
+    let (authority, path) = text.split_once('/').unwrap_or((text, ""));
+    let is_plain = |text: &str| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'/'))
+    };
+    authority.split_once(':').is_some_and(|(host, port)| {
+        !host.is_empty() && is_plain(host) && is_plain(path) && port.parse::<u16>().is_ok()
+    })
 }
 
 fn public_url(url: &str) -> Option<String> {
@@ -217,6 +235,7 @@ fn login(span: &str) -> String {
     let word_end = |text: &str| text.find(char::is_whitespace).unwrap_or(text.len());
     if let Some((login, host)) = span.rsplit_once('@') {
         return match login.split_once(':') {
+            Some(PLACEHOLDER_LOGIN) => span.to_owned(),
             Some((user, _)) if !user.contains(char::is_whitespace) => {
                 format!("{user}:{BLOT}@{host}")
             }
@@ -232,6 +251,7 @@ fn login(span: &str) -> String {
             && !port.is_empty()
     };
     match word.split_once(':') {
+        Some(_) if authority.split_once(':') == Some(PLACEHOLDER_ADDRESS) => span.to_owned(),
         Some((host, _)) if authority.split_once(':').is_some_and(port) => {
             format!("{host}:{BLOT}{next}")
         }
@@ -287,6 +307,15 @@ mod tests {
             ("amqp://host:5672/", "amqp://host:5672/"),
             ("at amqp://[::1]:5672", "at amqp://[::1]:5672"),
             ("amqp://user@host/%2F", "amqp://user@host/%2F"),
+            (
+                "write http://HOST:PORT/PATH or https://HOST:PORT/PATH",
+                "write http://HOST:PORT/PATH or https://HOST:PORT/PATH",
+            ),
+            (
+                "write amqp://USER:PASSWORD@HOST:PORT/VHOST",
+                "write amqp://USER:PASSWORD@HOST:PORT/VHOST",
+            ),
+            ("http://HOST:s3cret/PORT", "http://HOST:***"),
             (
                 "two http://a:b@c/ and amqp://d:e@f",
                 "two http://a:***@c/ and amqp://d:***@f",
@@ -351,6 +380,11 @@ mod tests {
             ("https://me:s3cret", "***"),
             ("https://[::1]:80/x", "https://[::1]:80/x"),
             ("me:s3cret@h", "***"),
+            ("me:1234@h", "***"),
+            ("me:s3cret", "***"),
+            ("localhost:9418/metrics?a=b", "***"),
+            ("localhost:9418/metrics", "localhost:9418/metrics"),
+            ("localhost:15672", "localhost:15672"),
             ("amqp://me:s3cret%@h:1", "amqp://***@h:1"),
             ("s3 cret://x", "***"),
         ] {

@@ -219,6 +219,8 @@ fn notes(summary: &ScrapeSummary) -> Vec<String> {
             counted(summary.unanswered, "request")
         ));
     }
+    let unmatched = summary.unmatched.iter();
+    notes.extend(unmatched.map(|what| format!("{}: {what}", summary.name)));
     if let Some(wrong) = &summary.first_wrong {
         notes.push(format!(
             "{}: {} skipped because they are wrong; {wrong}",

@@ -122,7 +122,7 @@ pub(super) fn stalls(record: &RunRecord, summary: &RunSummary) -> Vec<String> {
     let more = (more > 0).then(|| format!("and {}", counted(more as u64, "shorter stall")));
     let lines = longest
         .into_iter()
-        .map(|stall| format!("stall: {}", crate::text::stall(stall, summary.is_churn())));
+        .map(|stall| format!("stall: {}", crate::text::stall(stall, summary.items())));
     lines.chain(more).collect()
 }
 

@@ -22,7 +22,11 @@ impl Said<'_> {
                 rate(e.sent_rate),
                 self.requested(),
                 self.unit,
-                if e.is_churn() { "begun" } else { "sent" },
+                if e.items() == "cycles" {
+                    "begun"
+                } else {
+                    "sent"
+                },
                 percent(e.late_share)
             ),
             "in_flight_full" => waited(time.budget, "as many were in flight as may be"),
@@ -44,7 +48,7 @@ impl Said<'_> {
                         1 => String::new(),
                         all => format!("; {}", counted(all as u64 - 1, "shorter stall")),
                     };
-                    stall(longest, e.is_churn()) + &more
+                    stall(longest, e.items()) + &more
                 }),
             "loop_busy" => self.loop_busy(),
             "loop_run_queue_wait" => format!(

@@ -53,7 +53,16 @@ pub(super) struct Said<'a> {
 
 impl<'a> Said<'a> {
     fn new(e: &'a Facts) -> Self {
-        if e.is_churn() {
+        if e.items() == "requests" {
+            Self {
+                e,
+                unit: "requests/s",
+                items: "requests",
+                left: "left",
+                limit: "--max-open",
+                answers: "open requests to be answered",
+            }
+        } else if e.is_churn() {
             Self {
                 e,
                 unit: "cycles/s",
@@ -472,9 +481,9 @@ impl<'a> Said<'a> {
                     time.budget
                 };
                 let who = if self.e.is_churn() {
-                    "cycles that were due"
+                    format!("{} that were due", self.items)
                 } else {
-                    "producers"
+                    "producers".to_owned()
                 };
                 format!(
                     "{who} waited {} of the time for {} ({})",

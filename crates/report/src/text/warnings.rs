@@ -22,9 +22,9 @@ pub fn warning(warning: &Warning) -> String {
 }
 
 /// One stall: `the broker stopped answering at 4.2 s for 600 ms (1 connection, 1,200 messages delayed)`; in a run
-/// of churn it delays cycles.
+/// of churn it delays cycles, as `items` says.
 #[must_use]
-pub fn stall(stall: &Stall, cycles: bool) -> String {
+pub fn stall(stall: &Stall, items: &str) -> String {
     format!(
         "{} at {:.1} s for {} ({}, {} delayed)",
         if stall.away && stall.who == Stalled::Broker {
@@ -37,7 +37,7 @@ pub fn stall(stall: &Stall, cycles: bool) -> String {
         stall.at_s,
         seconds(stall.for_s),
         counted(stall.connections, "connection"),
-        counted(stall.messages_delayed, delayed(cycles))
+        counted(stall.messages_delayed, one(items))
     )
 }
 
@@ -51,8 +51,23 @@ fn stopped(who: &str) -> &'static str {
     }
 }
 
-const fn delayed(cycles: bool) -> &'static str {
-    if cycles { "cycle" } else { "message" }
+/// What a warning counts: `messages`, `cycles`, `requests`.
+fn items(w: &Warning) -> &str {
+    match w.word("unit") {
+        // Earlier archives say no more.
+        "" if w.values.contains_key("beside")
+            || w.values.get("cycles").is_some_and(|it| it == true) =>
+        {
+            "cycles"
+        }
+        "" => "messages",
+        unit => unit,
+    }
+}
+
+/// One of them.
+fn one(items: &str) -> &str {
+    items.strip_suffix('s').unwrap_or(items)
 }
 
 /// Those of the counts that are not 0, in words.
@@ -137,6 +152,20 @@ fn told(w: &Warning) -> (String, &'static str) {
                 counted(w.count("seconds"), "measured second")
             ),
             "use a longer phases.warmup, and look at the chart",
+        ),
+        WarningCode::ScrapesFailed => (
+            format!(
+                "{} of {} of {} failed, and their series have gaps; the last: {}",
+                count(w.count("failed")),
+                counted(w.count("requests"), "scrape"),
+                w.word("page"),
+                w.word("last_failure")
+            ),
+            "",
+        ),
+        WarningCode::NothingSelected => (
+            format!("of {}, {}", w.word("page"), w.word("what")),
+            "change what is selected, or name the page that has it",
         ),
         WarningCode::CertificateNotChecked => (
             "--insecure: the broker's certificate was not checked, so nobody knows whose numbers these are, or who \
@@ -273,7 +302,13 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
                 "{} of {} of {} failed, and have no latency: what users felt is worse than the percentiles \
                  say; the first: {}",
                 count(w.count("failed")),
-                counted(w.count("begun"), "cycle"),
+                counted(
+                    w.count("begun"),
+                    match w.word("unit") {
+                        "" => "cycle",
+                        unit => one(unit),
+                    }
+                ),
                 w.word("kind"),
                 match w.word("first_failure") {
                     "" => "see the events",
@@ -427,10 +462,7 @@ fn stalled(w: &Warning) -> (String, &'static str) {
         w.number("at_s"),
         seconds(w.number("for_s")),
         counted(w.count("connections"), "connection"),
-        counted(
-            w.count("messages_delayed"),
-            delayed(w.values.get("cycles").is_some_and(|it| it == true))
-        ),
+        counted(w.count("messages_delayed"), one(items(w))),
         if whose {
             "the latencies hold all of it, as users would feel it"
         } else {
@@ -470,8 +502,12 @@ fn rate_not_achieved(w: &Warning) -> (String, &'static str) {
     if w.count("not_begun") > 0 {
         let text = format!(
             "{} due and found no room before the end: latencies are those of the others, and theirs would \
-             have been the worst (--max-open, churn.max-open = {})",
-            was_or_were(w.count("not_begun"), "cycle"),
+             have been the worst (--max-open, {} = {})",
+            was_or_were(w.count("not_begun"), one(items(w))),
+            match items(w) {
+                "requests" => "the probe's max-open",
+                _ => "churn.max-open",
+            },
             count(w.count("in_flight_limit"))
         );
         let remedy = if w.values.contains_key("beside") {
@@ -481,14 +517,15 @@ fn rate_not_achieved(w: &Warning) -> (String, &'static str) {
         };
         return (text, remedy);
     }
-    let what = match w.values.contains_key("cycles") {
-        true => "cycles a second were begun",
-        false => "messages a second were sent",
+    let what = match items(w) {
+        "cycles" => "were begun",
+        _ => "were sent",
     };
     let text = format!(
-        "{} {what} where {} were requested: rates are the broker's or the generator's, not the schedule's, \
+        "{} {} a second {what} where {} were requested: rates are the broker's or the generator's, not the schedule's, \
          and latencies hold what waited",
         rate(w.number("sent_rate")),
+        items(w),
         rate(w.number("requested_rate"))
     );
     (text, "see the verdict for why")

@@ -70,11 +70,12 @@ fn panels(all: Vec<NamedSeries>) -> Vec<NamedPanel> {
     let mut groups: Vec<Vec<NamedSeries>> = Vec::new();
     let mut places = BTreeMap::new();
     for series in all {
-        // What never was anything but zero says nothing.
-        if series.points.iter().all(|point| point.value == 0.0) {
+        let name = &series.name;
+        // What nobody asked for and never was anything but zero says nothing.
+        let is_asked_for = !ALWAYS_READ.contains(&name.source.as_str());
+        if series.points.is_empty() || is_zero(&series) && !is_asked_for {
             continue;
         }
-        let name = &series.name;
         let key = (name.source.clone(), name.name.clone(), name.unit);
         let place = *places.entry(key).or_insert(groups.len());
         match groups.get_mut(place) {
@@ -82,8 +83,15 @@ fn panels(all: Vec<NamedSeries>) -> Vec<NamedPanel> {
             None => groups.push(vec![series]),
         }
     }
+    if groups.len() > MOST_PANELS {
+        groups.sort_by_key(|group| group.iter().all(is_zero));
+    }
     groups.truncate(MOST_PANELS);
     groups.into_iter().filter_map(panel).collect()
+}
+
+fn is_zero(series: &NamedSeries) -> bool {
+    series.points.iter().all(|point| point.value == 0.0)
 }
 
 fn panel(mut group: Vec<NamedSeries>) -> Option<NamedPanel> {

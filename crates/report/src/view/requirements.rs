@@ -80,7 +80,8 @@ fn chart(that: &str, metrics: &[Metric]) -> Option<(RequirementChart, String)> {
     if rates.iter().any(|name| plain.starts_with(name)) {
         return Some((RequirementChart::Rates, that.replacen(" rate ", " ", 1)));
     }
-    if plain.starts_with("cycles rate ") {
+    let operations = ["cycles rate ", "requests rate "];
+    if operations.iter().any(|name| plain.starts_with(name)) {
         return Some((
             RequirementChart::Operations,
             that.replacen(" rate ", " ", 1),
@@ -137,6 +138,7 @@ mod tests {
         for (that, expected) in [
             ("sent rate >= 20k", Some(RequirementChart::Rates)),
             ("cycles rate > 5", Some(RequirementChart::Operations)),
+            ("requests rate > 5", Some(RequirementChart::Operations)),
             (
                 "send delay p99 < 1ms",
                 Some(RequirementChart::Latency(Metric::SEND_DELAY)),

@@ -111,8 +111,7 @@ fn stalled(e: &Facts) -> impl Iterator<Item = Warning> {
                 Tier::Caution
             };
             let warning = Warning::new(Code::Stalled, tier).with("who", who.name());
-            let cycles = e.is_churn();
-            with_longest(warning, all).map(|warning| warning.with("cycles", cycles))
+            with_longest(warning, all).map(|warning| warning.with("unit", e.items()))
         })
 }
 
@@ -158,14 +157,12 @@ fn rate_not_achieved(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
         return None;
     }
     let warning = Warning::new(Code::RateNotAchieved, Tier::Caution)
+        .with("unit", e.items())
         .with("sent_rate", e.sent_rate)
         .with("requested_rate", requested)
         .with("not_begun", not_begun)
         .with("in_flight_limit", e.in_flight_limit.unwrap_or(0));
-    Some(match e.is_churn() {
-        true => warning.with("cycles", true),
-        false => warning,
-    })
+    Some(warning)
 }
 
 /// The verdict is about the first scenario, and says nothing of the churn beside it.
@@ -177,6 +174,7 @@ fn churn_not_begun(e: &Facts) -> impl Iterator<Item = Warning> {
             .with("not_begun", churn.not_begun)
             .with("in_flight_limit", churn.in_flight_limit)
             .with("beside", true)
+            .with("unit", churn.unit.as_str())
     })
 }
 
@@ -236,6 +234,7 @@ fn of_messages(e: &Facts) -> Vec<Warning> {
         all.push(
             Warning::new(Code::CyclesFailed, Tier::Caution)
                 .with("kind", churn.kind.as_str())
+                .with("unit", churn.unit.as_str())
                 .with("failed", churn.failed)
                 .with("begun", churn.begun)
                 .with("first_failure", why),

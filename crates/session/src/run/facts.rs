@@ -202,6 +202,7 @@ impl Recording<'_> {
             Some(ChurnFacts {
                 beside: index > 0,
                 kind: scenario.subject.clone(),
+                unit: operations.many.to_owned(),
                 begun: tally.counts.get(operations.begun),
                 failed: tally.counts.get(operations.failed),
                 not_begun: scenario.requested.as_ref().map_or(0, |_| not_begun),

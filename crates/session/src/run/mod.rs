@@ -272,7 +272,7 @@ fn apply_load(
         recording.sending_ended = None;
         (result, reader.finish())
     });
-    recording.finish_scraping();
+    let warnings = recording.finish_scraping();
     match result {
         Ok(outcome) if outcome.error.is_none() && recording.is_stopped_early(control) => {
             let during = match recording.started {
@@ -334,7 +334,7 @@ fn apply_load(
                 outcome,
                 topology,
                 processes,
-                warnings: Vec::new(),
+                warnings,
             }))
         }
         Err(e) => {

@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 
 use archive::{
     BrokerSummary, Event, FaultOutcome, NodeSummary, ProgramSummary, RunRecord, RunWriter,
-    ScenarioPoint, SeriesName, SeriesPoint, SlicePoint,
+    ScenarioPoint, SeriesName, SeriesPoint, SlicePoint, Warning,
 };
 use linux::threads::{ThreadTimes, ThreadUse};
 use linux::{CombinedCores, ProcessUse};
@@ -207,10 +207,12 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Ends the requests for pages, and says what they cost.
-    pub(super) fn finish_scraping(&mut self) {
-        let scraped = self.scraping.finish();
+    /// Ends the requests for pages, and says what they cost and what the run lacks of them.
+    pub(super) fn finish_scraping(&mut self) -> Vec<Warning> {
+        let mut scraped = self.scraping.finish();
+        let warnings = std::mem::take(&mut scraped.warnings);
         self.keep_scraped(scraped);
+        warnings
     }
 
     /// Keeps what came of scrapes.

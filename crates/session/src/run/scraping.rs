@@ -1,6 +1,6 @@
 //! Pages of metrics that are requested while a load runs, on their way into the run.
 
-use archive::SeriesName;
+use archive::{SeriesName, Warning};
 use measure::{Clock, Nanos, Time};
 
 use crate::scrape::{Scrape, ScrapePlan, ScrapeSummary, Scraper};
@@ -20,6 +20,8 @@ pub(super) struct Scraped {
     pub(super) rows: Vec<ScrapedRow>,
     /// Sentences that belong to the moment.
     pub(super) notes: Vec<String>,
+    /// What the run lacks of pages, at its end.
+    pub(super) warnings: Vec<Warning>,
 }
 
 /// Values of series over one time.
@@ -70,6 +72,7 @@ impl Scraping {
         for mut summary in std::mem::take(&mut self.summaries) {
             summary.finish(self.begin, end);
             scraped.notes.push(summary.sentence());
+            scraped.warnings.extend(summary.warnings());
         }
         scraped
     }

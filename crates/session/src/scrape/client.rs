@@ -152,6 +152,7 @@ impl Client {
             first_wrong: page.first_wrong.map(|wrong| wrong.to_string()),
             duplicates: page.selection.duplicates(),
             parse: page.parse,
+            unmatched: Vec::new(),
         };
         outcome?;
         if page.is_cut_off {

@@ -84,6 +84,8 @@ pub struct PageCost {
     pub duplicates: u64,
     /// CPU time of parsing and selecting, about.
     pub parse: Nanos,
+    /// What has selected nothing so far, and what is on the page instead, in words.
+    pub unmatched: Vec<String>,
 }
 
 /// One request and what came of it.
@@ -114,8 +116,8 @@ impl Scrape {
         self.done.since(self.due)
     }
 
-    /// The series that a run keeps of it: its cost, and each selected one, as its rate where it is a counter. Times are those
-    /// at which pages were due, so that several pages have the same.
+    /// The series that a run keeps of one that brought a page: its cost, and each selected one, as its rate where it is a
+    /// counter. Times are those at which pages were due, so that several pages have the same.
     #[must_use]
     pub fn series(&self, plan: &ScrapePlan) -> Vec<ScrapedSeries> {
         let all = |name: SeriesName, value| ScrapedSeries {
@@ -125,11 +127,11 @@ impl Scrape {
             value,
         };
         let cost = |name: &str, unit, value| all(SeriesName::new(&plan.name, name, unit), value);
+        let Ok(values) = &self.result else {
+            return Vec::new();
+        };
         let time = self.response().as_secs_f64();
         let mut kept = vec![cost("scrape time", SeriesUnit::Seconds, time)];
-        let Ok(values) = &self.result else {
-            return kept;
-        };
         let (bytes, series) = (self.cost.page_bytes as f64, self.cost.series as f64);
         kept.push(cost("size of the page", SeriesUnit::Bytes, bytes));
         kept.push(cost("series of the page", SeriesUnit::Count, series));
@@ -331,10 +333,13 @@ impl Task {
 
     fn scrape(&mut self, due: Time, sent: Time) -> Scrape {
         self.selection.begin();
-        let fetched = self.client.fetch(&mut self.selection);
+        let mut fetched = self.client.fetch(&mut self.selection);
         let done = Clock.now();
         let result = match fetched.result {
-            Ok(()) => self.selection.finish(due, sent),
+            Ok(()) => {
+                fetched.cost.unmatched = self.selection.unmatched();
+                self.selection.finish(due, sent)
+            }
             Err(problem) => {
                 self.selection.abandon();
                 Err(problem)

@@ -12,6 +12,8 @@ use super::Selector;
 
 /// Series of a page that may go into the selected ones: those of ten metrics of 100,000 queues.
 const MOST_PARTS: usize = 1_000_000;
+/// Names less alike than this are no slip of the pen (Jaro-Winkler similarity, 0 to 1).
+const ALIKE: f64 = 0.7;
 
 /// A selected series: its value, and its rate where it is a counter that was seen before.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +62,19 @@ pub(super) struct Selection {
     key: String,
     duplicates: u64,
     too_many: Option<Problem>,
+    /// Of each selector, what it has come to.
+    finds: Vec<Found>,
+}
+
+/// What a selector has found.
+#[derive(Clone, Debug, Default)]
+struct Found {
+    /// A name that it wants.
+    has_name: bool,
+    /// A series.
+    has_series: bool,
+    /// The likest of the names that it does not want, and how like it is, of the first page.
+    nearest: Option<(f64, String)>,
 }
 
 #[derive(Debug)]
@@ -98,6 +113,7 @@ impl Selection {
             key: String::new(),
             duplicates: 0,
             too_many: None,
+            finds: vec![Found::default(); selectors.len()],
         }
     }
 
@@ -125,6 +141,7 @@ impl Selection {
                 all.filter(|(_, selector)| selector.has_name(sample.name))
                     .map(|(index, _)| index),
             );
+            self.look(sample.name);
         }
         for wanted in 0..self.wanted.len() {
             let Some(&index) = self.wanted.get(wanted) else {
@@ -136,6 +153,37 @@ impl Selection {
         }
     }
 
+    /// Keeps which selectors have found a name, and which name of the first page is the likest for the others.
+    fn look(&mut self, name: &str) {
+        let is_first = self.last.is_none();
+        for (index, (found, selector)) in self.finds.iter_mut().zip(&self.selectors).enumerate() {
+            if self.wanted.contains(&index) {
+                found.has_name = true;
+            } else if is_first && !found.has_name {
+                let likeness = strsim::jaro_winkler(selector.pattern(), name);
+                let before = found.nearest.as_ref().map_or(ALIKE, |(most, _)| *most);
+                if likeness > before {
+                    found.nearest = Some((likeness, name.to_owned()));
+                }
+            }
+        }
+    }
+
+    /// The selectors that have found nothing so far, each in a sentence with the nearest name.
+    pub(super) fn unmatched(&self) -> Vec<String> {
+        let all = self.selectors.iter().zip(&self.finds);
+        let none = all.filter(|(_, found)| !found.has_series);
+        let sentence = |(selector, found): (&Selector, &Found)| {
+            let why = match &found.nearest {
+                _ if found.has_name => "no series of that name has such labels".to_owned(),
+                Some((_, name)) => format!("the nearest name on the page is {name}"),
+                None => "no name on the page is like it".to_owned(),
+            };
+            format!("{selector} selects nothing: {why}")
+        };
+        none.map(sentence).collect()
+    }
+
     /// Takes a sample for the selector that wants its name.
     fn take(&mut self, index: usize, sample: &Sample<'_>) {
         let Some(selector) = self.selectors.get(index) else {
@@ -143,6 +191,9 @@ impl Selection {
         };
         if !selector.has_labels(&sample.labels) {
             return;
+        }
+        if let Some(found) = self.finds.get_mut(index) {
+            found.has_series = true;
         }
         let is_counter = sample.role.is_cumulative();
         let identity = self.identity(index, sample);

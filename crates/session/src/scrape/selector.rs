@@ -45,6 +45,11 @@ impl Selector {
         self.name.matches(name)
     }
 
+    /// The pattern of names, as it was written.
+    pub(super) fn pattern(&self) -> &str {
+        self.name.as_str()
+    }
+
     /// Whether a series of a wanted name has the labels that are wanted.
     pub(super) fn has_labels(&self, labels: &Labels<'_>) -> bool {
         self.conditions.iter().all(|condition| {

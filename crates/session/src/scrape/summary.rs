@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use archive::SeriesUnit;
+use archive::{SeriesUnit, Tier, Warning, WarningCode};
 use hdrhistogram::Histogram;
 use measure::{LatencySummary, Nanos, Problem, Time, count, counted, new_histogram};
 use serde::Serialize;
@@ -52,6 +52,9 @@ pub struct ScrapeSummary {
     /// CPU time of the server per request, where its process runs here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_cpu_ns: Option<u64>,
+    /// What has selected nothing, and what is on the page instead, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unmatched: Vec<String>,
     /// Why the last request that failed did so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<Problem>,
@@ -124,6 +127,7 @@ impl ScrapeSummary {
             parse_ns: 0,
             parsed_bytes: 0,
             server_cpu_ns: None,
+            unmatched: Vec::new(),
             problem: None,
             selected: Vec::new(),
             histograms: Histograms::default(),
@@ -161,6 +165,7 @@ impl ScrapeSummary {
                 self.bytes = cost.bytes;
                 self.page_bytes = cost.page_bytes;
                 self.series = cost.series;
+                self.unmatched.clone_from(&cost.unmatched);
                 let first_byte = scrape
                     .answered
                     .map_or(Nanos::ZERO, |at| at.since(scrape.sent));
@@ -193,6 +198,32 @@ impl ScrapeSummary {
     /// Requests that were sent.
     pub(super) fn requests(&self) -> u64 {
         self.completed + self.failed + self.unanswered
+    }
+
+    /// What the page's figures and series lack.
+    pub(crate) fn warnings(&self) -> Vec<Warning> {
+        let mut all = Vec::new();
+        if self.failed > 0 {
+            let why = self.problem.as_ref().map(Problem::sentence);
+            let warning = Warning::new(WarningCode::ScrapesFailed, Tier::Caution);
+            all.push(
+                warning
+                    .with("page", self.name.as_str())
+                    .with("failed", self.failed)
+                    .with("requests", self.requests())
+                    .with(
+                        "last_failure",
+                        crate::redact::text(&why.unwrap_or_default()),
+                    ),
+            );
+        }
+        let unmatched = self.unmatched.iter().map(|what| {
+            Warning::new(WarningCode::NothingSelected, Tier::Caution)
+                .with("page", self.name.as_str())
+                .with("what", what.as_str())
+        });
+        all.extend(unmatched);
+        all
     }
 
     /// What they came to, in a sentence.

@@ -89,7 +89,8 @@ impl<'a> Probe<'a> {
     ) -> Result<Self, Interruption> {
         let endpoint = plan.endpoint();
         let tls = endpoint.connector()?;
-        let addresses = Addresses::of(&endpoint, plan.timeout, control)?;
+        let addresses = Addresses::of(&endpoint, plan.timeout, control)
+            .map_err(|reason| reason.at(&plan.place()))?;
         let head = plan.head();
         let head = head.map_err(|error| Error::invalid(error.to_string(), "change it"))?;
         let now = Clock.now();
