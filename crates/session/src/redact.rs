@@ -68,8 +68,8 @@ const PUBLIC_BROKER_KEYS: [&str; 20] = [
 const PERF_TESTS: &str = "o2sec";
 
 /// What stands for a login, and for an address, in what bellows itself says of URLs.
-const PLACEHOLDER_LOGIN: (&str, &str) = ("USER", "PASSWORD");
-const PLACEHOLDER_ADDRESS: (&str, &str) = ("HOST", "PORT");
+const EXAMPLE_LOGIN: (&str, &str) = ("USER", "PASSWORD");
+const EXAMPLE_ADDRESS: (&str, &str) = ("HOST", "PORT");
 
 /// Whether a key, option or variable of this name holds a secret.
 pub(crate) fn is_secret(name: &str) -> bool {
@@ -235,7 +235,7 @@ fn login(span: &str) -> String {
     let word_end = |text: &str| text.find(char::is_whitespace).unwrap_or(text.len());
     if let Some((login, host)) = span.rsplit_once('@') {
         return match login.split_once(':') {
-            Some(PLACEHOLDER_LOGIN) => span.to_owned(),
+            Some(EXAMPLE_LOGIN) => span.to_owned(),
             Some((user, _)) if !user.contains(char::is_whitespace) => {
                 format!("{user}:{BLOT}@{host}")
             }
@@ -251,7 +251,7 @@ fn login(span: &str) -> String {
             && !port.is_empty()
     };
     match word.split_once(':') {
-        Some(_) if authority.split_once(':') == Some(PLACEHOLDER_ADDRESS) => span.to_owned(),
+        Some(_) if authority.split_once(':') == Some(EXAMPLE_ADDRESS) => span.to_owned(),
         Some((host, _)) if authority.split_once(':').is_some_and(port) => {
             format!("{host}:{BLOT}{next}")
         }

@@ -21,8 +21,6 @@ pub use error::BrokerError;
 pub use fault::{Fault, PlayedFault, PlayedFaults};
 pub use registry::start;
 
-pub(crate) use rabbitmq::MOST_NODES;
-
 pub(crate) use proxy::is_broker;
 pub(crate) use registration::Registration;
 pub(crate) use registry::{BROKERS, programs};

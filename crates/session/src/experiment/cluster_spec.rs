@@ -1,106 +1,16 @@
-//! The nodes of a cluster: how many are started, what is declared in them beforehand, and which of them a load begins on.
-
-use std::collections::BTreeMap;
-use std::fs;
+//! What a cluster can be: how many nodes are started, which of them a load begins on, and which of them faults hit.
 
 use load::{Endpoint, Error};
 use measure::Problem;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::nodes_spec::MOST_NODES;
 use super::validate::wrong;
 use super::{BrokerKind, BrokerSpec, Experiment, LoadSpec, RunFault};
-use crate::brokers::{BrokerError, MOST_NODES};
-use crate::definitions::Definitions;
-
-/// A policy of a managed RabbitMQ: what its queues are like that are called so.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct PolicySpec {
-    /// A regular expression: names of queues or exchanges.
-    pub pattern: String,
-    /// `queues`, `classic_queues`, `quorum_queues`, `streams`, `exchanges` or `all`. `queues` where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub apply_to: Option<String>,
-    /// The policy of several that counts: the largest. 0 where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority: Option<i64>,
-    /// What RabbitMQ's policies are made of, such as `{ ha-mode = "all" }` or `{ max-length = 1000 }`.
-    pub definition: BTreeMap<String, toml::Value>,
-}
-
-/// The nodes that connections begin on: `"all"`, one number, or several, from 0 on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodesSpec(Vec<u32>);
-
-impl NodesSpec {
-    /// Their numbers; empty: all.
-    #[must_use]
-    pub fn numbers(&self) -> &[u32] {
-        &self.0
-    }
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum WrittenNodes {
-    One(u32),
-    Several(Vec<u32>),
-    Word(String),
-}
-
-impl Serialize for NodesSpec {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let written = match self.0.as_slice() {
-            [] => WrittenNodes::Word("all".to_owned()),
-            [one] => WrittenNodes::One(*one),
-            several => WrittenNodes::Several(several.to_vec()),
-        };
-        written.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for NodesSpec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        const EXPECTED: &str = "\"all\", the number of a node such as 0, or a list such as [0, 2]";
-        let refuse = || serde::de::Error::custom(format!("expected {EXPECTED}"));
-        match WrittenNodes::deserialize(deserializer).map_err(|_| refuse())? {
-            WrittenNodes::One(node) => Ok(Self(vec![node])),
-            WrittenNodes::Several(nodes) if !nodes.is_empty() => Ok(Self(nodes)),
-            WrittenNodes::Word(word) if word == "all" => Ok(Self::default()),
-            WrittenNodes::Several(_) | WrittenNodes::Word(_) => Err(refuse()),
-        }
-    }
-}
 
 impl BrokerSpec {
     /// The nodes that are started.
     pub(crate) fn node_count(&self) -> u32 {
         self.nodes.unwrap_or(1)
-    }
-
-    /// What is imported into a managed RabbitMQ, in this order, and what it is called.
-    pub(crate) fn definitions_to_import(&self) -> Result<Vec<(String, Vec<u8>)>, BrokerError> {
-        let mut all = Vec::new();
-        // Queues of the file have their policies from the beginning.
-        if !self.policy.is_empty() {
-            let policies = self.policy.iter().enumerate().map(|(number, spec)| {
-                serde_json::json!({
-                    "vhost": "/", "name": format!("bellows-{number}"), "pattern": spec.pattern,
-                    "apply-to": spec.apply_to.as_deref().unwrap_or("queues"),
-                    "priority": spec.priority.unwrap_or(0), "definition": spec.definition,
-                })
-            });
-            let policies: Vec<_> = policies.collect();
-            let text = serde_json::json!({ "policies": policies }).to_string();
-            all.push(("policies".to_owned(), text.into_bytes()));
-        }
-        if let Some(file) = &self.definitions {
-            let text = fs::read(file).map_err(BrokerError::io("read", file))?;
-            let name = file.display().to_string();
-            Definitions::parse(&text, &name).map_err(BrokerError::Config)?;
-            all.push((name, text));
-        }
-        Ok(all)
     }
 
     pub(super) fn check_cluster(&self) -> Result<(), Problem> {
@@ -253,21 +163,5 @@ mod tests {
                 "{part:?} is not in {text:?} of {wrong}"
             );
         }
-    }
-
-    #[test]
-    fn policies_are_written_as_rabbitmq_reads_them() {
-        let text = "[broker]\n[[broker.policy]]\npattern = \"^ha\\\\.\"\ndefinition = { ha-mode = \"all\", max-length = 10 }";
-        let experiment = Experiment::from_toml(text, "test").unwrap();
-        let [(what, json)] = &experiment.broker.definitions_to_import().unwrap()[..] else {
-            panic!("one import");
-        };
-        assert_eq!(what, "policies");
-        let json: serde_json::Value = serde_json::from_slice(json).unwrap();
-        let policy = &json["policies"][0];
-        assert_eq!(policy["pattern"], "^ha\\.");
-        assert_eq!(policy["apply-to"], "queues");
-        assert_eq!(policy["definition"]["ha-mode"], "all");
-        assert_eq!(policy["definition"]["max-length"], 10);
     }
 }

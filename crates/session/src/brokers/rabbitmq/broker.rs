@@ -12,7 +12,7 @@ use super::super::{
     managed::{Progress, Waiting, free_ports},
     registration::{Registration, Request},
 };
-use super::{Cluster, Config, RabbitMq, install::PRODUCT};
+use super::{Cluster, Config, RabbitMq, imports::definitions_to_import, install::PRODUCT};
 use crate::experiment::{BrokerKind, BrokerSpec};
 use crate::{Error, guardian, oauth2};
 
@@ -73,7 +73,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     for note in first.notes() {
         observer.step(note);
     }
-    for (what, definitions) in spec.definitions_to_import()? {
+    for (what, definitions) in definitions_to_import(spec)? {
         observer.step(&format!("importing {what}"));
         first.import(&definitions, &cancelled)?;
     }

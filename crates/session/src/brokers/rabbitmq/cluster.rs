@@ -12,11 +12,12 @@ use super::super::{
 use super::{
     config::Config,
     install::{Installation, PRODUCT},
-    members::{MOST_NODES, Network},
+    members::Network,
     node::{PORT_ATTEMPTS, Prepared, RabbitMq},
     relay::Relay,
     setup::NEEDED_SPACE,
 };
+use crate::experiment::MOST_NODES;
 use crate::guardian::clean_leftovers;
 
 /// How often nodes that start are asked whether they see each other.

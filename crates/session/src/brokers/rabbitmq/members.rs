@@ -6,9 +6,6 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use super::super::BrokerError;
 use crate::guardian::random_hex;
 
-/// Nodes that a cluster on one machine has at most.
-pub(crate) const MOST_NODES: u32 = 9;
-
 /// Where the addresses of nodes behind a relay begin: the relay has those that their names lead to.
 const BEHIND_RELAY: u8 = 100;
 

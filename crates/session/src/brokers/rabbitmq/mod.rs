@@ -15,6 +15,7 @@ mod broker;
 mod cluster;
 mod config;
 pub(super) mod control;
+mod imports;
 mod install;
 mod members;
 mod node;
@@ -26,7 +27,5 @@ mod setup;
 pub use cluster::Cluster;
 pub use config::Config;
 pub use node::RabbitMq;
-
-pub(crate) use members::MOST_NODES;
 
 pub(super) use broker::REGISTRATION;
