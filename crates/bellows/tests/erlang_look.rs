@@ -95,7 +95,11 @@ fn queues_processes_and_memory_are_those_of_the_node() {
         "topology", "generate", "--queues", &number, "--output", "d.json",
     ];
     run(dir.path(), &file).assert_ok();
-    run(dir.path(), &["topology", "apply", "d.json", "--management", &url]).assert_ok();
+    run(
+        dir.path(),
+        &["topology", "apply", "d.json", "--management", &url],
+    )
+    .assert_ok();
     let broker = rabbit.plain_url();
     let load = [
         "producer",

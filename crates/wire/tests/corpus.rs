@@ -58,7 +58,7 @@ fn http_response() {
 }
 
 /// A target without a replay, or the other way round, is an oversight. `profile/tests/corpus.rs` replays those of
-/// profiles.
+/// profiles, and the tests of `erlang` its own.
 #[test]
 fn every_target_is_replayed() {
     let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/fuzz_targets");
@@ -73,6 +73,7 @@ fn every_target_is_replayed() {
         [
             "beam_functions",
             "client_input",
+            "erlang_frame",
             "fold",
             "folded",
             "go_functions",
