@@ -28,6 +28,8 @@ const CODES: Record<WarningCode, string> = {
   broker_gone: 'Broker gone',
   stalled: 'Stalled',
   messages_unanswered: 'Messages without an answer',
+  scrapes_failed: 'Scrapes failed',
+  nothing_selected: 'Nothing selected',
 };
 
 /** What the absence of warnings means: the checks are made when a run ends. */
