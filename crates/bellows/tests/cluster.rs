@@ -69,6 +69,8 @@ fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
     let fault = &summary["faults"][0];
     assert_eq!(fault["node"], 1, "{fault:#}");
     assert!(fault["back_s"].as_f64().is_some(), "{fault:#}");
+    // The other nodes went on confirming.
+    assert!(fault["first_confirm_s"].is_null(), "{fault:#}");
     // The others went on while it was away.
     let nodes = summary["nodes"].as_array().expect("nodes");
     assert_eq!(nodes.len(), 3, "{summary:#}");

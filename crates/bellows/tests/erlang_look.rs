@@ -2,47 +2,22 @@
 
 mod common;
 
-use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{folder, run};
+use common::{folder, managed, run};
 use erlang::alloc::{microstates, node_memory};
 use erlang::queues::{CountSource, QueueCounts, QueueRequest, QueueSort, read_queues};
 use erlang::term::{Term, as_atom, as_int, as_list, as_tuple, atom, get};
 use erlang::top::{TopRequest, TopSort, top};
 use erlang::{Helper, Node};
 use serde_json::Value;
-use session::brokers::rabbitmq::{Config, RabbitMq};
-use session::guardian;
+use session::brokers::rabbitmq::RabbitMq;
 
 /// Queues of the test; the product is made for 10,000.
 const QUEUES: u64 = 1_000;
-
-/// A node with the management API, and that API's port.
-fn node() -> (RabbitMq, u16) {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = free.local_addr().expect("an address").port();
-    drop(free);
-    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
-    let listen = [
-        ("management.tcp.port".to_owned(), port.to_string()),
-        ("management.tcp.ip".to_owned(), "127.0.0.1".to_owned()),
-    ];
-    let config = Config {
-        plugins: vec!["rabbitmq_management".to_owned()],
-        settings: listen.into(),
-        guard: vec![exe, guardian::SUBCOMMAND.into()],
-        ..Config::default()
-    };
-    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
-    common::wait_for("the management API", || {
-        TcpStream::connect(("127.0.0.1", port)).is_ok()
-    });
-    (node, port)
-}
 
 /// The body of an answer to a GET.
 fn get_page(port: u16, path: &str, login: &str) -> String {
@@ -88,7 +63,7 @@ fn queues_processes_and_memory_are_those_of_the_node() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = folder();
-    let (rabbit, port) = node();
+    let (rabbit, port) = managed::with_management();
     let url = format!("http://127.0.0.1:{port}");
     let number = QUEUES.to_string();
     let file = [

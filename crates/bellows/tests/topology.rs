@@ -2,39 +2,11 @@
 
 mod common;
 
-use std::ffi::OsString;
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 
-use common::{bellows, folder, run, start};
+use common::{bellows, folder, managed, run, start};
 use serde_json::Value;
-use session::brokers::rabbitmq::{Config, RabbitMq};
-use session::guardian;
-
-/// A node with the management API, and that API's address.
-fn node() -> (RabbitMq, String) {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = free.local_addr().expect("an address").port();
-    drop(free);
-    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
-    let listen = [
-        ("management.tcp.port".to_owned(), port.to_string()),
-        ("management.tcp.ip".to_owned(), "127.0.0.1".to_owned()),
-    ];
-    let config = Config {
-        plugins: vec!["rabbitmq_management".to_owned()],
-        settings: listen.into(),
-        guard: vec![exe, guardian::SUBCOMMAND.into()],
-        ..Config::default()
-    };
-    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
-    let url = format!("http://127.0.0.1:{port}");
-    common::wait_for("the management API", || {
-        std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
-    });
-    (node, url)
-}
 
 /// The objects of a section of a file that are not the broker's own.
 fn names(dir: &Path, file: &str, section: &str) -> Vec<String> {
@@ -58,7 +30,8 @@ fn queues_are_made_imported_exported_and_deleted_again() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = folder();
-    let (node, api) = node();
+    let (node, port) = managed::with_management();
+    let api = format!("http://127.0.0.1:{port}");
     let user = node.url();
     let (user, password) = login(&user);
     let topology = |args: &[&str]| {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::fields::{number, numbers, text_of, unexpected, unsigned};
+use crate::fields::{MEMORY_KINDS, number, numbers, text_of, unexpected, unsigned};
 use crate::helper::{Answer, Helper};
 use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, int};
 
@@ -217,21 +217,10 @@ pub fn microstates(helper: &Helper, window: Duration) -> Result<Microstates, Err
 
 fn memory(answer: &Term) -> Option<NodeMemory> {
     let vm = get(answer, "memory")?;
-    let kinds = [
-        "total",
-        "processes",
-        "processes_used",
-        "system",
-        "atom",
-        "atom_used",
-        "binary",
-        "code",
-        "ets",
-    ];
     let machine = get(answer, "machine")?;
     let file = |key: &str| get(machine, key).and_then(as_text).unwrap_or_default();
     Some(NodeMemory {
-        vm: numbers(vm, &kinds),
+        vm: numbers(vm, &MEMORY_KINDS),
         allocators: as_list(get(answer, "allocators")?)?
             .iter()
             .map(allocator)

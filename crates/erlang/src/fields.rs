@@ -6,6 +6,19 @@ use crate::error::Error;
 use crate::helper::Helper;
 use crate::term::{Term, as_int, as_text, get};
 
+/// What `erlang:memory/0` tells, in bytes.
+pub(crate) const MEMORY_KINDS: [&str; 9] = [
+    "total",
+    "processes",
+    "processes_used",
+    "system",
+    "atom",
+    "atom_used",
+    "binary",
+    "code",
+    "ets",
+];
+
 /// A number that cannot be negative.
 pub(crate) fn number(term: &Term, key: &str) -> Option<u64> {
     as_int(get(term, key)?).map(unsigned)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::fields::{number, numbers, text_of, unexpected};
+use crate::fields::{MEMORY_KINDS, number, numbers, text_of, unexpected};
 use crate::helper::Helper;
 use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, int};
 
@@ -176,17 +176,6 @@ fn window(answer: &Term) -> Option<TopWindow> {
             "output_bytes",
         ],
     );
-    let memory = [
-        "total",
-        "processes",
-        "processes_used",
-        "system",
-        "atom",
-        "atom_used",
-        "binary",
-        "code",
-        "ets",
-    ];
     let counts = [
         "processes",
         "process_limit",
@@ -210,7 +199,7 @@ fn window(answer: &Term) -> Option<TopWindow> {
             .into_iter()
             .map(|(key, value)| (key, value as f64 / seconds))
             .collect(),
-        memory: numbers(get(answer, "memory")?, &memory),
+        memory: numbers(get(answer, "memory")?, &MEMORY_KINDS),
         counts: numbers(get(answer, "counts")?, &counts),
         flow: list("flow")?.iter().map(slowed).collect::<Option<_>>()?,
         flow_count: number(answer, "flow_count")?,

@@ -153,16 +153,17 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
             );
         }
         if watched {
+            let mut parts = Vec::new();
             // What happens at one moment takes the broker itself nowhere.
             if fault.count.is_none() || fault.back_s.is_some() {
-                let _ = write!(line, " {subject} back {},", after(fault.back_s));
+                parts.push(format!("{subject} back {}", after(fault.back_s)));
             }
-            let _ = write!(
-                line,
-                " first confirm {}, backlog gone {}",
-                after(fault.first_confirm_s),
-                after(fault.backlog_gone_s)
-            );
+            // The other nodes of a cluster go on confirming.
+            if summary.nodes.is_empty() {
+                parts.push(format!("first confirm {}", after(fault.first_confirm_s)));
+                parts.push(format!("backlog gone {}", after(fault.backlog_gone_s)));
+            }
+            let _ = write!(line, " {}", parts.join(", "));
         }
         line
     })
@@ -180,6 +181,8 @@ pub(super) fn nodes(summary: &RunSummary) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use archive::{FaultOutcome, NodeSummary};
+
     use super::*;
 
     fn said(achieved: f64, late_share: f64, sent: f64) -> String {
@@ -213,5 +216,28 @@ mod tests {
         );
         assert_eq!(requested(None, false), None);
         assert!(requested(None, true).unwrap().starts_with("closed loop"));
+    }
+
+    #[test]
+    fn a_node_of_a_cluster_comes_back_while_the_others_confirm() {
+        let fault = FaultOutcome {
+            kind: "kill".into(),
+            node: Some(1),
+            t: 15.4,
+            back_s: Some(11.29),
+            ..FaultOutcome::default()
+        };
+        let mut summary = RunSummary {
+            faults: vec![fault],
+            nodes: vec![NodeSummary::default(); 3],
+            ..RunSummary::default()
+        };
+        let said = |summary: &RunSummary| faults(summary).collect::<Vec<_>>().join("");
+        let back = "kill of node 1 at 15.4 s: node 1 back 11.29 s";
+        assert_eq!(said(&summary), back);
+        // Alone it is all that confirms.
+        summary.nodes.clear();
+        let alone = format!("{back}, first confirm not seen, backlog gone not seen");
+        assert_eq!(said(&summary), alone);
     }
 }

@@ -139,7 +139,10 @@ impl Player<'_> {
             // Also where the run ends meanwhile: the broker is needed for its end.
             let length = fault.length.unwrap_or_default();
             self.wait_until(at + length.0);
-            self.control.watch_return();
+            // Where other nodes go on, nothing returns with this one that could be watched for.
+            if self.broker.processes().further.is_empty() {
+                self.control.watch_return();
+            }
             if let Some((_, last)) = injected {
                 self.broker.inject_at(node, last)?;
             }
