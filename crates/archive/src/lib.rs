@@ -57,7 +57,7 @@ pub use record::{
 };
 pub use remove::Removable;
 pub use repeats::{RepeatedFigure, RepeatedRun, Repeats, RepeatsSummary};
-pub use replace::{Replacement, replace_file, write_output};
+pub use replace::{Replacement, replace_file, write_output, write_secret};
 pub use requirement::{QuantityUnit, RequirementOutcome};
 pub use scenario::{FailureCount, ScenarioPoint};
 pub use select::{Retention, RunFilter, RunOrder, prunable, sort_runs};

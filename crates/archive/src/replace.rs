@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Names that are tried before somebody must be in the way on purpose.
@@ -29,6 +30,22 @@ pub fn write_output(path: &Path, content: &[u8]) -> io::Result<()> {
         return fs::write(path, content);
     }
     replace_file(path, content)
+}
+
+/// Writes a file with secrets that a user named: as [`write_output`] does, and only its owner may read it.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
+    let is_special = fs::symlink_metadata(path).is_ok_and(|there| !there.is_file());
+    if is_special {
+        return fs::write(path, content);
+    }
+    let mut replacement = Replacement::begin(path)?;
+    let owner_only = fs::Permissions::from_mode(0o600);
+    replacement.file().set_permissions(owner_only)?;
+    replacement.file().write_all(content)?;
+    replacement.finish()
 }
 
 /// What will take a file's place: a file beside it under a name that nobody can foresee, made by

@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use common::{bellows, folder, managed, run, start};
@@ -67,6 +68,8 @@ fn queues_are_made_imported_exported_and_deleted_again() {
         "{applied:?}"
     );
     topology(&["export", "-o", "all.json"]).assert_ok();
+    let exported = fs::metadata(dir.path().join("all.json")).expect("a file");
+    assert_eq!(exported.permissions().mode() & 0o777, 0o600);
     for section in ["queues", "bindings"] {
         assert_eq!(
             names(dir.path(), "all.json", section),

@@ -52,7 +52,12 @@ impl MetricsArgs {
         let parsed = target.map(|url| {
             url.0.parse::<MetricsTarget>().map_err(|refused: Refused| {
                 let cause = format!("--metrics-to is no server for metrics: {}", refused.what);
-                Failure::usage(cause, refused.help).observed(format_args!("{url:?}"))
+                let failure = Failure::usage(cause, refused.help);
+                // Of what is no URL nothing can be told apart, so all of it might be a secret.
+                match url.0.contains("://") {
+                    true => failure.observed(format_args!("{url:?}")),
+                    false => failure,
+                }
             })
         });
         let secret = std::env::var(TOKEN_VARIABLE).ok();

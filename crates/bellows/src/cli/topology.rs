@@ -165,7 +165,8 @@ impl TopologyArgs {
             Action::Export(args) => {
                 let api = args.management.connect()?;
                 let found = api.export(args.management.vhost.as_deref())?;
-                write(&found, args.output.as_deref())
+                // It holds the hashes of passwords.
+                write(&found, args.output.as_deref(), archive::write_secret)
             }
             Action::Apply(args) => args.execute("imported", Management::import),
             Action::Delete(args) => args.execute("deleted", Management::delete),
@@ -184,19 +185,23 @@ impl GenerateArgs {
             exchange_type: self.exchange_type,
             bindings: self.bindings,
         });
-        write(&made, self.output.as_deref())
+        write(&made, self.output.as_deref(), archive::write_output)
     }
 }
 
 /// Writes definitions to a file, or to standard output.
-fn write(definitions: &Definitions, path: Option<&Path>) -> Result<Done, Failure> {
+fn write(
+    definitions: &Definitions,
+    path: Option<&Path>,
+    to_file: fn(&Path, &[u8]) -> std::io::Result<()>,
+) -> Result<Done, Failure> {
     let mut text = Vec::new();
     let failed = |e: std::io::Error| Failure::io("write", path.unwrap_or(Path::new("-")), &e);
     definitions.write(&mut text).map_err(failed)?;
     match path {
         None => output::data(&text)?,
         Some(path) => {
-            archive::write_output(path, &text).map_err(failed)?;
+            to_file(path, &text).map_err(failed)?;
             let objects = counted(definitions.count(), "object");
             output::line_aside(&format!("{objects} written to {}", path.display()));
         }
