@@ -25,20 +25,19 @@ pub fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
 /// # Errors
 /// Where it cannot be written.
 pub fn write_output(path: &Path, content: &[u8]) -> io::Result<()> {
-    let is_special = fs::symlink_metadata(path).is_ok_and(|there| !there.is_file());
-    if is_special {
+    if is_special(path) {
         return fs::write(path, content);
     }
     replace_file(path, content)
 }
 
-/// Writes a file with secrets that a user named: as [`write_output`] does, and only its owner may read it.
+/// Writes a file with secrets that a user named: as [`write_output`] does, and only its owner may read it. What is no
+/// plain file keeps the permissions that it has.
 ///
 /// # Errors
 /// Where it cannot be written.
 pub fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
-    let is_special = fs::symlink_metadata(path).is_ok_and(|there| !there.is_file());
-    if is_special {
+    if is_special(path) {
         return fs::write(path, content);
     }
     let mut replacement = Replacement::begin(path)?;
@@ -46,6 +45,11 @@ pub fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
     replacement.file().set_permissions(owner_only)?;
     replacement.file().write_all(content)?;
     replacement.finish()
+}
+
+/// Whether something is there that is no plain file: a device, a pipe, a link.
+fn is_special(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|there| !there.is_file())
 }
 
 /// What will take a file's place: a file beside it under a name that nobody can foresee, made by

@@ -141,31 +141,22 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
             .as_deref()
             .map_or_else(String::new, |it| format!(" of {it}"));
         let kind = sanitise(&fault.kind);
-        let mut line = format!("{kind}{of_node} at {:.1} s:", fault.t);
         let moments = [fault.back_s, fault.first_confirm_s, fault.backlog_gone_s];
         let watched = fault.count.is_none() || moments.iter().any(Option::is_some);
+        let mut parts = Vec::new();
         if let Some(hits) = fault.count {
-            let _ = write!(
-                line,
-                " {} hit{}",
-                count(hits),
-                if watched { "," } else { "" }
-            );
+            parts.push(format!("{} hit", count(hits)));
         }
-        if watched {
-            let mut parts = Vec::new();
-            // What happens at one moment takes the broker itself nowhere.
-            if fault.count.is_none() || fault.back_s.is_some() {
-                parts.push(format!("{subject} back {}", after(fault.back_s)));
-            }
-            // The other nodes of a cluster go on confirming.
-            if summary.nodes.is_empty() {
-                parts.push(format!("first confirm {}", after(fault.first_confirm_s)));
-                parts.push(format!("backlog gone {}", after(fault.backlog_gone_s)));
-            }
-            let _ = write!(line, " {}", parts.join(", "));
+        // What happens at one moment takes the broker itself nowhere.
+        if fault.count.is_none() || fault.back_s.is_some() {
+            parts.push(format!("{subject} back {}", after(fault.back_s)));
         }
-        line
+        // The other nodes of a cluster go on confirming.
+        if watched && summary.nodes.is_empty() {
+            parts.push(format!("first confirm {}", after(fault.first_confirm_s)));
+            parts.push(format!("backlog gone {}", after(fault.backlog_gone_s)));
+        }
+        format!("{kind}{of_node} at {:.1} s: {}", fault.t, parts.join(", "))
     })
 }
 
@@ -235,6 +226,19 @@ mod tests {
         let said = |summary: &RunSummary| faults(summary).collect::<Vec<_>>().join("");
         let back = "kill of node 1 at 15.4 s: node 1 back 11.29 s";
         assert_eq!(said(&summary), back);
+        // What hits connections at one moment says how many, and nothing that could not be watched.
+        let hits = FaultOutcome {
+            kind: "close".into(),
+            t: 3.0,
+            count: Some(5),
+            backlog_gone_s: Some(0.5),
+            ..FaultOutcome::default()
+        };
+        let at_once = RunSummary {
+            faults: vec![hits],
+            ..summary.clone()
+        };
+        assert_eq!(said(&at_once), "close at 3.0 s: 5 hit");
         // Alone it is all that confirms.
         summary.nodes.clear();
         let alone = format!("{back}, first confirm not seen, backlog gone not seen");
