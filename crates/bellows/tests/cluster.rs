@@ -24,7 +24,7 @@ drain = "30s"
 [profile]
 events = []
 [[fault]]
-at = "1s"
+at = "500ms"
 kind = "kill"
 node = 1
 for = "500ms"
@@ -75,8 +75,10 @@ fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
     let nodes = summary["nodes"].as_array().expect("nodes");
     assert_eq!(nodes.len(), 3, "{summary:#}");
     for node in nodes {
+        // Its CPU is read once a second, and node 1 was killed before that.
+        let was_killed = node["node"] == 1;
         assert!(
-            node["cpu_cores"].as_f64().is_some_and(|it| it > 0.0),
+            was_killed || node["cpu_cores"].as_f64().is_some_and(|it| it > 0.0),
             "{node:#}"
         );
         assert!(

@@ -6,6 +6,14 @@ use measure::Clock;
 use super::recording::Recording;
 
 impl Recording<'_> {
+    /// Notes what each node has used when the measured phase begins. Its memory counts from here on: it may be killed
+    /// before the first interval ends.
+    pub(super) fn begin_nodes(&mut self) {
+        self.nodes_before = Some((Clock.now(), self.usage.nodes()));
+        self.node_peaks.clear();
+        self.keep_peaks_of_nodes();
+    }
+
     /// What each node has used since the beginning of the measured phase.
     pub(super) fn sum_up_nodes(&mut self) {
         let now = self.usage.nodes();

@@ -273,8 +273,7 @@ impl<'a> Recording<'a> {
         match phase {
             Phase::Warmup => {}
             Phase::Measure => {
-                let nodes = self.usage.nodes();
-                self.nodes_before = Some((Clock.now(), nodes));
+                self.begin_nodes();
                 self.threads_before = self.usage.threads();
                 self.connections_before = (Clock.now(), self.usage.connections());
                 if let Some((proxy, _)) = self.proxy {
