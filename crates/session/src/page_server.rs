@@ -4,6 +4,8 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -50,18 +52,57 @@ pub fn serve_page(address: &str, path: &str, page: impl Page) -> io::Result<Sock
 /// # Errors
 /// As [`serve_page`].
 pub fn serve_pages(address: &str, pages: Vec<(String, Box<dyn Page>)>) -> io::Result<SocketAddr> {
-    let listener = TcpListener::bind(address)?;
-    let address = listener.local_addr()?;
-    let answer_all = move || {
-        for stream in listener.incoming().flatten() {
-            // Who hangs up is no concern of the run.
-            let _ = answer(stream, &pages);
-        }
-    };
-    thread::Builder::new()
-        .name("metrics".into())
-        .spawn(answer_all)?;
+    let server = PageServer::start(address, pages)?;
+    let address = server.address;
+    // Without whoever would end it, it goes on.
+    std::mem::forget(server);
     Ok(address)
+}
+
+/// Pages that are served until this is dropped.
+#[derive(Debug)]
+pub(crate) struct PageServer {
+    address: SocketAddr,
+    is_over: Arc<AtomicBool>,
+}
+
+impl PageServer {
+    /// Serves pages, each at its path.
+    ///
+    /// # Errors
+    /// As [`serve_page`].
+    pub(crate) fn start(address: &str, pages: Vec<(String, Box<dyn Page>)>) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        let address = listener.local_addr()?;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let is_ended = Arc::clone(&is_over);
+        let answer_all = move || {
+            for stream in listener.incoming().flatten() {
+                if is_ended.load(Ordering::Acquire) {
+                    return;
+                }
+                // Who hangs up is no concern of the run.
+                let _ = answer(stream, &pages);
+            }
+        };
+        thread::Builder::new()
+            .name("pages".into())
+            .spawn(answer_all)?;
+        Ok(Self { address, is_over })
+    }
+
+    /// Where it listens.
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for PageServer {
+    /// The thread ends behind the request that it answers; one of ours wakes it.
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+        let _ = TcpStream::connect_timeout(&self.address, TIME_OUT);
+    }
 }
 
 /// Answers one request.

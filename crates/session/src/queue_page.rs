@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use erlang::queues::{QueueCounts, QueueRequest, read_queues, write_open_metrics};
-use erlang::{Error, Helper};
+use erlang::{ConnectOptions, Error, Helper, Node};
 use serde::Serialize;
 
-use crate::page_server::{Page, serve_pages};
+use crate::page_server::{Page, PageServer, serve_pages};
 
 /// Where the counts stand as JSON.
 pub(crate) const QUEUES_PATH: &str = "/queues";
@@ -39,7 +39,7 @@ pub struct QueuePage(Arc<QueuePageState>);
 
 #[derive(Debug)]
 struct QueuePageState {
-    node: String,
+    node: ConnectOptions,
     request: QueueRequest,
     /// Shortest time from one reading to the next.
     shortest: Duration,
@@ -49,26 +49,36 @@ struct QueuePageState {
 /// What was read last.
 #[derive(Debug)]
 struct LastRead {
-    /// Until the pages are closed.
+    /// `None` where the node did not answer last, until somebody asks again.
     helper: Option<Helper>,
+    is_closed: bool,
     read: Option<(Instant, Arc<QueueCounts>)>,
     cost: QueuePageCost,
 }
 
 impl QueuePage {
-    /// Pages of the queues that are requested, read no more often than at the shortest interval.
-    #[must_use]
-    pub fn new(helper: Helper, request: QueueRequest, shortest: Duration) -> Self {
-        Self(Arc::new(QueuePageState {
-            node: helper.node().name().as_str().to_owned(),
+    /// Pages of a node's queues, read no more often than at the shortest interval. A node that goes away and comes
+    /// back is connected to again when somebody asks.
+    ///
+    /// # Errors
+    /// The node is not reached, or takes no helper.
+    pub fn open(
+        node: ConnectOptions,
+        request: QueueRequest,
+        shortest: Duration,
+    ) -> Result<Self, Error> {
+        let helper = Helper::load(&Node::connect(&node)?)?;
+        Ok(Self(Arc::new(QueuePageState {
+            node,
             request,
             shortest,
             held: Mutex::new(LastRead {
                 helper: Some(helper),
+                is_closed: false,
                 read: None,
                 cost: QueuePageCost::default(),
             }),
-        }))
+        })))
     }
 
     /// What the pages cost until now.
@@ -82,7 +92,10 @@ impl QueuePage {
     /// # Errors
     /// The node does not answer.
     pub fn close(&self) -> Result<(), Error> {
-        let helper = self.held().helper.take();
+        let mut held = self.held();
+        held.is_closed = true;
+        let helper = held.helper.take();
+        drop(held);
         helper.map_or(Ok(()), Helper::close)
     }
 
@@ -98,10 +111,10 @@ impl QueuePage {
         {
             return Ok(());
         }
-        let Some(helper) = &held.helper else {
+        if held.is_closed {
             return Err("bellows is about to end".to_owned());
-        };
-        match read_queues(helper, &self.0.request) {
+        }
+        match self.read(&mut held) {
             Ok(counts) => {
                 held.cost.reads += 1;
                 held.cost.node_us += counts.node_us;
@@ -111,9 +124,19 @@ impl QueuePage {
             }
             Err(error) => {
                 held.cost.failures += 1;
+                // The node may be another one by the next request.
+                held.helper = None;
                 Err(error.problem().sentence())
             }
         }
+    }
+
+    fn read(&self, held: &mut LastRead) -> Result<QueueCounts, Error> {
+        let helper = match held.helper.take() {
+            Some(helper) => helper,
+            None => Helper::load(&Node::connect(&self.0.node)?)?,
+        };
+        read_queues(held.helper.insert(helper), &self.0.request)
     }
 
     /// What was read last, how long ago, and what it all cost.
@@ -129,11 +152,19 @@ impl QueuePage {
 /// # Errors
 /// The address cannot be listened on, or no thread can be started.
 pub fn serve_queues(address: &str, page: &QueuePage) -> io::Result<SocketAddr> {
-    let pages: Vec<(String, Box<dyn Page>)> = vec![
+    serve_pages(address, pages_of(page))
+}
+
+/// Serves the pages on a free port of the loopback interface, until the server is dropped.
+pub(crate) fn serve_queues_here(page: &QueuePage) -> io::Result<PageServer> {
+    PageServer::start("127.0.0.1:0", pages_of(page))
+}
+
+fn pages_of(page: &QueuePage) -> Vec<(String, Box<dyn Page>)> {
+    vec![
         (QUEUES_PATH.to_owned(), Box::new(JsonPage(page.clone()))),
         (METRICS_PATH.to_owned(), Box::new(MetricsPage(page.clone()))),
-    ];
-    serve_pages(address, pages)
+    ]
 }
 
 struct JsonPage(QueuePage);
@@ -164,7 +195,7 @@ impl Page for JsonPage {
             return Err(fmt::Error);
         };
         let queues = QueuesAsJson {
-            node: &self.0.0.node,
+            node: self.0.0.node.node.as_str(),
             read_ms_ago: ago.as_millis() as u64,
             left_out: counts.left_out(),
             counts: &counts,

@@ -126,6 +126,7 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("i64", "whole number", "10"),
     ("usize", "whole number", "2"),
     ("f64", "number", "0.01"),
+    ("OwnPage", "`\"queues\"`", "\"queues\""),
     ("String", "text", "\"text\""),
     ("PathBuf", "path", "\"/path/to/it\""),
     ("Vec<String>", "list of texts", "[\"one\", \"two\"]"),

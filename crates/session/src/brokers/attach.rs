@@ -128,6 +128,10 @@ impl Broker for Attached {
         self.processes.clone()
     }
 
+    fn erlang(&self) -> Result<Option<ConnectOptions>, BrokerError> {
+        Ok(self.node.clone())
+    }
+
     fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
         match fault {
             Fault::Begin(_) => Ok(()),

@@ -2,6 +2,7 @@
 
 use archive::profile::ErlangProcess;
 use archive::{BrokerSummary, Topology};
+use erlang::ConnectOptions;
 use load::Endpoint;
 
 use super::{BrokerError, Fault, PlayedFaults, log::LogFollower};
@@ -21,6 +22,14 @@ pub trait Broker: std::fmt::Debug + Send {
     /// The address of its management API, such as `http://127.0.0.1:15672`; `None` where none is known.
     fn management(&self) -> Option<String> {
         None
+    }
+
+    /// How its Erlang node is reached; `None` where it has none, or none is known.
+    ///
+    /// # Errors
+    /// What is needed for that cannot be read.
+    fn erlang(&self) -> Result<Option<ConnectOptions>, BrokerError> {
+        Ok(None)
     }
 
     /// Does something to it. Takes as long as that takes: a restart until it is ready again.

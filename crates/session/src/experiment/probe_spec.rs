@@ -1,6 +1,6 @@
 //! `[[probe]]`: HTTP requests at fixed times, alone or beside the load.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -11,8 +11,9 @@ use load::{ArrivalSchedule, ClientTls, Error};
 use measure::{Length, Nanos, Problem, Rate};
 use serde::{Deserialize, Serialize};
 
+use super::own_page::{OwnPage, ProbedAddresses};
 use super::validate::wrong;
-use super::{BrokerKind, Experiment, Hidden, ScheduleSpec};
+use super::{BrokerKind, BrokerSpec, Experiment, Hidden, ScheduleSpec};
 
 /// Where the management API of a broker that is not started yet stands in checks.
 const NOT_STARTED: &str = "http://127.0.0.1:15672";
@@ -32,7 +33,11 @@ pub struct ProbeSpec {
     pub name: String,
     /// Where requests go; a path such as `/api/queues?columns=name` goes to the management API of a managed
     /// RabbitMQ.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub url: String,
+    /// A page that bellows serves while the run is on, in place of `url`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<OwnPage>,
     /// Time from one request to the next; 2 s if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<Length>,
@@ -69,6 +74,9 @@ pub struct ProbeSpec {
     /// Never read from a file and never written to one.
     #[serde(skip)]
     pub password: Option<Hidden>,
+    /// The server of a path or page, which the run fills in.
+    #[serde(skip)]
+    pub server: Option<String>,
 }
 
 impl ProbeSpec {
@@ -83,6 +91,7 @@ impl ProbeSpec {
         Self {
             name: String::new(),
             url: url.into(),
+            page: None,
             every: None,
             rate: None,
             schedule: None,
@@ -95,6 +104,7 @@ impl ProbeSpec {
             ca: None,
             insecure: false,
             password: None,
+            server: None,
         }
     }
 
@@ -118,7 +128,53 @@ impl ProbeSpec {
 
     /// Whether it asks the management API of the broker under load, wherever that is.
     fn is_management(&self) -> bool {
-        self.url.starts_with('/')
+        self.page.is_none() && self.url.starts_with('/')
+    }
+
+    /// Where its requests go, and what results call that. A server's port that was free just now says nothing.
+    fn target(&self) -> (String, Option<String>) {
+        let server = self.server.as_deref().unwrap_or(NOT_STARTED);
+        match self.page {
+            Some(page) => (
+                format!("{server}{}", page.path()),
+                Some(page.label().to_owned()),
+            ),
+            None if self.is_management() => (
+                format!("{server}{}", self.url),
+                Some(format!("{} of the management API", self.url)),
+            ),
+            None => (self.url.clone(), None),
+        }
+    }
+
+    /// Checks that it asks one thing, and a page of queues a broker that has them; else key, reason and remedy.
+    fn check_target(
+        &self,
+        broker: &BrokerSpec,
+    ) -> Result<(), (&'static str, &'static str, &'static str)> {
+        let has_erlang = match broker.kind {
+            BrokerKind::Rabbitmq => true,
+            BrokerKind::Attach => broker.node.is_some(),
+            _ => false,
+        };
+        match (self.url.is_empty(), self.page) {
+            (true, None) => Err((
+                "url",
+                " is missing",
+                "write http://HOST:PORT/PATH, or give a page",
+            )),
+            (false, Some(_)) => Err((
+                "page",
+                ": a probe takes one of url and page",
+                "leave one out",
+            )),
+            (true, Some(OwnPage::Queues)) if !has_erlang => Err((
+                "page",
+                " is read from a RabbitMQ's Erlang node, and none is known",
+                "take a managed RabbitMQ, or name the node of an attached one with broker.node",
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn schedule(&self) -> Result<ArrivalSchedule, Error> {
@@ -185,10 +241,7 @@ impl ProbeSpec {
     }
 
     fn plan(&self, experiment: &Experiment) -> Result<ProbePlan, Error> {
-        let given = match self.is_management() {
-            true => format!("{NOT_STARTED}{}", self.url),
-            false => self.url.clone(),
-        };
+        let (given, label) = self.target();
         let refused = |error: UrlError| {
             let help = "write http://HOST:PORT/PATH or https://HOST:PORT/PATH";
             Error::Invalid(Problem::new(error.what, "", help).about("url"))
@@ -211,7 +264,7 @@ impl ProbeSpec {
         }
         let plan = ProbePlan {
             name: self.name.clone(),
-            label: crate::redact::text(&url.to_string()),
+            label: crate::redact::text(&label.unwrap_or_else(|| url.to_string())),
             url,
             method: self.method.clone(),
             headers,
@@ -255,15 +308,22 @@ impl Experiment {
         self.probe.iter().any(ProbeSpec::is_management)
     }
 
-    /// The same with the management API at this address, where probes ask it.
-    pub(crate) fn with_management(&self, address: Option<&str>) -> Self {
+    /// Pages of our own that probes ask, each once.
+    pub(crate) fn own_pages(&self) -> BTreeSet<OwnPage> {
+        self.probe.iter().filter_map(|probe| probe.page).collect()
+    }
+
+    /// The same with what has its address only when the broker runs.
+    pub(crate) fn with_addresses(&self, addresses: &ProbedAddresses) -> Self {
         let mut resolved = self.clone();
-        for probe in resolved.probe.iter_mut().filter(|it| it.is_management()) {
-            if let Some(address) = address {
-                probe.url = format!("{address}{}", probe.url);
-            }
-            if probe.user.is_none() && probe.bearer_file.is_none() {
-                probe.user = Some(GUEST.to_owned());
+        for probe in &mut resolved.probe {
+            if let Some(page) = probe.page {
+                probe.server = addresses.of_page(page).map(str::to_owned);
+            } else if probe.is_management() {
+                probe.server.clone_from(&addresses.management);
+                if probe.user.is_none() && probe.bearer_file.is_none() {
+                    probe.user = Some(GUEST.to_owned());
+                }
             }
         }
         resolved
@@ -315,6 +375,9 @@ impl Experiment {
                 let why = ": a probe takes one of every, rate and schedule";
                 return Err(wrong(key(second), why, "leave one out"));
             }
+            probe
+                .check_target(&self.broker)
+                .map_err(|(at, why, help)| wrong(key(at), why, help))?;
             if probe.is_management() && self.broker.kind != BrokerKind::Rabbitmq {
                 return Err(wrong(
                     key("url"),

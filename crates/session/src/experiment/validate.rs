@@ -7,7 +7,9 @@ use load::scenario::Scenario;
 use load::{Endpoint, QueueType};
 use measure::Problem;
 
-use super::{BrokerKind, BrokerSpec, Experiment, ExperimentError, LoadSpec, ProfileSpec};
+use super::{
+    BrokerKind, BrokerSpec, Experiment, ExperimentError, LoadSpec, ProbedAddresses, ProfileSpec,
+};
 
 /// A key whose value makes no sense; `why` follows the key as the user knows it.
 pub(super) fn wrong(
@@ -68,7 +70,9 @@ impl Experiment {
         let endpoint = self.endpoint().map_err(|error| error.about("broker.url"))?;
         endpoint.check_certificates()?;
         let churn = self.churn_plan(&endpoint)?;
-        let probes = self.with_management(None).probe_plans()?;
+        let probes = self
+            .with_addresses(&ProbedAddresses::default())
+            .probe_plans()?;
         let messages = match self.load.is_empty() || self.has_commands() {
             true => None,
             false => Some(self.plan(&endpoint, 0)?),

@@ -8,6 +8,7 @@ mod filling;
 mod finish;
 mod named_process;
 mod nodes;
+mod own_pages;
 mod profiling;
 mod record;
 mod recording;
@@ -29,7 +30,7 @@ use archive::{Labels, RunLock, RunRecord, RunWriter, Topology, Versions};
 use measure::{Clock, Interval, Problem, Time, wall_clock_unix_ns};
 
 use crate::brokers::{self, Broker, Identity};
-use crate::experiment::ProfileSpec;
+use crate::experiment::{ProbedAddresses, ProfileSpec};
 use crate::judge::Planned;
 use crate::scenarios::MakeScenario;
 use crate::usage::ProcUsage;
@@ -37,6 +38,7 @@ use crate::{Error, Experiment, Observer, calibration, hardware, redact};
 pub use continuous::{ContinuousOptions, PeriodEnd, Told, record_continuously};
 use faults::Timeline;
 use finish::Ending;
+use own_pages::OwnPages;
 use profiling::Profiling;
 pub use record::{RecordOptions, Target, record};
 use recording::Recording;
@@ -137,7 +139,7 @@ fn check_requirements(experiment: &Experiment, scenarios: &[MakeScenario]) -> Re
     // Which broker it will be does not matter to what is measured.
     let endpoint = load::Endpoint::new("localhost", 0);
     let mut metrics = Vec::new();
-    let experiment = experiment.with_management(None);
+    let experiment = experiment.with_addresses(&ProbedAddresses::default());
     for make in scenarios {
         let made = make(&experiment, &endpoint, 0)?;
         metrics.extend(made.iter().flat_map(|scenario| scenario.metrics()));
@@ -202,7 +204,8 @@ fn apply_load(
         .collect();
     let identity = broker.identity().clone();
     let mut scenarios = Vec::new();
-    let resolved = experiment.with_management(broker.management().as_deref());
+    let mut own_pages = OwnPages::start(experiment, broker)?;
+    let resolved = experiment.with_addresses(&own_pages.addresses(broker));
     let resolved = resolved.with_nodes(broker.nodes());
     for make in options.scenarios {
         scenarios.extend(make(&resolved, &endpoint, start.seed)?);
@@ -273,6 +276,9 @@ fn apply_load(
         (result, reader.finish())
     });
     let warnings = recording.finish_scraping();
+    for note in own_pages.close() {
+        recording.note(&note);
+    }
     match result {
         Ok(outcome) if outcome.error.is_none() && recording.is_stopped_early(control) => {
             let during = match recording.started {

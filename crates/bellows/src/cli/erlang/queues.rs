@@ -91,11 +91,11 @@ impl QueuesArgs {
                     .observed(address),
             );
         }
+        if let Some(address) = &self.listen {
+            return self.serve(address);
+        }
         let node = self.node.connect()?;
         let helper = Helper::load(&node)?;
-        if let Some(address) = &self.listen {
-            return self.serve(address, helper);
-        }
         let repetition = Repetition {
             every: self.every,
             count: self.count,
@@ -131,11 +131,11 @@ impl QueuesArgs {
     }
 
     /// Serves until somebody wants it to end.
-    fn serve(&self, address: &str, helper: Helper) -> Result<Done, Failure> {
+    fn serve(&self, address: &str) -> Result<Done, Failure> {
         let control = load::Control::new();
         let at_once = signals::stop_load(&control)?;
         let shortest = self.every.map_or(SHORTEST, time);
-        let page = QueuePage::new(helper, self.request(), shortest);
+        let page = QueuePage::open(self.node.options()?, self.request(), shortest)?;
         let at = serve_queues(address, &page).map_err(|error| {
             Failure::failed(
                 "cannot serve counts of queues",

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use archive::{Topology, profile::ErlangProcess};
+use erlang::ConnectOptions;
 use load::Endpoint;
 
 use super::super::{
@@ -140,6 +141,10 @@ impl Broker for StartedNodes {
 
     fn management(&self) -> Option<String> {
         self.management.clone()
+    }
+
+    fn erlang(&self) -> Result<Option<ConnectOptions>, BrokerError> {
+        first(&self.cluster)?.erlang().map(Some)
     }
 
     fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {

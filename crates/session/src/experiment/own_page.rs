@@ -1,0 +1,45 @@
+//! Pages that bellows itself serves while a run is on, for a probe to ask.
+
+use serde::{Deserialize, Serialize};
+
+/// A page that a run serves itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OwnPage {
+    /// Counts of the broker's queues, as `bellows erlang queues --listen` serves them.
+    Queues,
+}
+
+impl OwnPage {
+    /// Where it stands at its server.
+    pub(crate) const fn path(self) -> &'static str {
+        match self {
+            Self::Queues => crate::queue_page::QUEUES_PATH,
+        }
+    }
+
+    /// What results call it.
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::Queues => "the page of queues that bellows serves",
+        }
+    }
+}
+
+/// Where probes find what has its address only when the broker runs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ProbedAddresses {
+    /// The management API, such as `http://127.0.0.1:15672`.
+    pub(crate) management: Option<String>,
+    /// Servers of pages of our own.
+    pub(crate) pages: Vec<(OwnPage, String)>,
+}
+
+impl ProbedAddresses {
+    /// The server of a page.
+    pub(crate) fn of_page(&self, page: OwnPage) -> Option<&str> {
+        let mut pages = self.pages.iter();
+        let (_, address) = pages.find(|(it, _)| *it == page)?;
+        Some(address)
+    }
+}

@@ -1,0 +1,104 @@
+//! Pages that a run serves itself, for its probes to ask.
+
+use std::time::Duration;
+
+use erlang::queues::{MOST_QUEUES, QueueRequest, QueueSort};
+use measure::{Nanos, Problem, counted};
+
+use crate::brokers::Broker;
+use crate::experiment::{OwnPage, ProbedAddresses};
+use crate::page_server::PageServer;
+use crate::queue_page::{QueuePage, serve_queues_here};
+use crate::{Error, Experiment};
+
+/// The pages that a run serves, until this is dropped: then nothing of them is left on the broker's node either.
+#[derive(Debug, Default)]
+pub(super) struct OwnPages(Vec<Served>);
+
+#[derive(Debug)]
+struct Served {
+    kind: OwnPage,
+    page: QueuePage,
+    server: PageServer,
+}
+
+impl OwnPages {
+    /// Serves what the experiment's probes ask for.
+    ///
+    /// # Errors
+    /// The broker's node is not reached, or nothing can be listened on.
+    pub(super) fn start(experiment: &Experiment, broker: &dyn Broker) -> Result<Self, Error> {
+        let kinds = experiment.own_pages().into_iter();
+        let pages = kinds.map(|kind| match kind {
+            OwnPage::Queues => serve_queues_of(broker),
+        });
+        Ok(Self(pages.collect::<Result<_, _>>()?))
+    }
+
+    /// Where probes find what has its address only now.
+    pub(super) fn addresses(&self, broker: &dyn Broker) -> ProbedAddresses {
+        let pages = self.0.iter();
+        let address = |it: &Served| (it.kind, format!("http://{}", it.server.address()));
+        ProbedAddresses {
+            management: broker.management(),
+            pages: pages.map(address).collect(),
+        }
+    }
+
+    /// Ends them, and says what each cost, or what was in the way.
+    pub(super) fn close(&mut self) -> Vec<String> {
+        let served = std::mem::take(&mut self.0).into_iter();
+        served
+            .map(|Served { page, server, .. }| {
+                drop(server);
+                let cost = page.cost();
+                match page.close() {
+                    Ok(()) => format!(
+                        "page of queues: {}; the node was asked {}, and worked {} on it",
+                        counted(cost.requests, "request"),
+                        counted(cost.reads + cost.failures, "time"),
+                        Nanos(cost.node_us * 1_000),
+                    ),
+                    Err(error) => format!("page of queues: {}", error.problem().sentence()),
+                }
+            })
+            .collect()
+    }
+}
+
+impl Drop for OwnPages {
+    fn drop(&mut self) {
+        // Where the run broke off nobody asks what they cost.
+        let _ = self.close();
+    }
+}
+
+fn serve_queues_of(broker: &dyn Broker) -> Result<Served, Error> {
+    let node = broker.erlang()?.ok_or_else(|| {
+        Problem::new(
+            "the page of queues needs the broker's Erlang node",
+            "",
+            "name it with broker.node",
+        )
+    })?;
+    let request = QueueRequest {
+        vhost: None,
+        sort: QueueSort::Ready,
+        limit: MOST_QUEUES,
+        fresh: None,
+    };
+    // Each request of a probe asks the node: that is what it measures.
+    let page = QueuePage::open(node, request, Duration::ZERO).map_err(|error| error.problem())?;
+    let server = serve_queues_here(&page).map_err(|error| {
+        Problem::new(
+            "cannot serve the page of queues",
+            error,
+            "see whether ports of 127.0.0.1 are left",
+        )
+    })?;
+    Ok(Served {
+        kind: OwnPage::Queues,
+        page,
+        server,
+    })
+}
