@@ -1,0 +1,89 @@
+//! Pages that a run serves itself for its probes, read from a real RabbitMQ's node.
+
+mod common;
+
+use common::{folder, run};
+use serde_json::Value;
+
+/// The queue page beside the management API, with a restart of the node in between.
+const EXPERIMENT: &str = r#"
+name = "pages"
+[broker]
+kind = "rabbitmq"
+[profile]
+events = []
+[phases]
+warmup = "0s"
+measure = "20s"
+drain = "5s"
+[[load]]
+destination = "queue://orders"
+num-destinations = 20
+rate = 200
+recover = "100ms-500ms"
+[[probe]]
+name = "api"
+url = "/api/queues?columns=name,messages_ready"
+every = "250ms"
+timeout = "2s"
+[[probe]]
+name = "page"
+page = "queues"
+every = "250ms"
+timeout = "2s"
+[[fault]]
+at = "3s"
+kind = "kill"
+for = "500ms"
+"#;
+
+#[test]
+fn a_page_of_queues_answers_before_and_after_a_restart_of_the_node() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = folder();
+    std::fs::write(dir.path().join("pages.toml"), EXPERIMENT).expect("a file");
+    let ran = run(dir.path(), &["run", "pages.toml", "--json", "--quiet"]);
+    ran.assert_ok();
+    let summary: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let counts = |probe: &str| {
+        let counts = &summary["scenarios"][probe];
+        let count = |what: &str| {
+            let count = counts[format!("{probe}_{what}")].as_u64();
+            count.unwrap_or_else(|| panic!("{what}: {counts}"))
+        };
+        (count("completed"), count("failed"))
+    };
+    for probe in ["probe_api", "probe_page"] {
+        let (completed, failed) = counts(probe);
+        // 12 are due before the kill; without a new connection to the node none would follow.
+        assert!(
+            completed > 20,
+            "{probe}: {completed} completed, {failed} failed"
+        );
+        assert!(failed > 0, "{probe}: the restart takes seconds");
+    }
+}
+
+#[test]
+fn a_page_that_no_broker_has_is_refused_before_anything_starts() {
+    let dir = folder();
+    let load = "[[load]]\nrate = 1\n[phases]\nmeasure = \"1s\"\n";
+    for (broker, probe, said) in [
+        ("kind = \"embedded\"", "page = \"queues\"", "Erlang node"),
+        ("kind = \"attach\"", "page = \"queues\"", "Erlang node"),
+        ("kind = \"rabbitmq\"", "", "probe.0.url"),
+        (
+            "kind = \"rabbitmq\"",
+            "page = \"queues\"\nurl = \"/api\"",
+            "one of url and page",
+        ),
+        ("kind = \"rabbitmq\"", "page = \"nodes\"", "unknown value"),
+    ] {
+        let text = format!("[broker]\n{broker}\n{load}[[probe]]\n{probe}\n");
+        std::fs::write(dir.path().join("wrong.toml"), text).expect("a file");
+        let ran = run(dir.path(), &["run", "wrong.toml"]);
+        ran.assert_error(2, &[said]);
+    }
+}
