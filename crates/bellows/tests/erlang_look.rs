@@ -4,6 +4,7 @@ mod common;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -93,6 +94,7 @@ fn queues_processes_and_memory_are_those_of_the_node() {
     memory_adds_up(&helper);
     helper.close().expect("a clean node");
     pages_are_served(&node, &rabbit, port);
+    a_started_node_is_found_by_its_name(&rabbit, dir.path());
     rabbit.stop().expect("an end");
 }
 
@@ -292,6 +294,16 @@ fn memory_adds_up(helper: &Helper) {
     let before = sleep(&count());
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(sleep(&count()), before);
+}
+
+/// Neither port nor cookie is given: bellows started it.
+fn a_started_node_is_found_by_its_name(rabbit: &RabbitMq, dir: &Path) {
+    let name = rabbit.erlang().expect("access").node;
+    let found = run(dir, &["erlang", "info", name.name()]);
+    found.assert_ok();
+    assert!(found.stdout.contains(name.as_str()), "{}", found.stdout);
+    let unknown = run(dir, &["erlang", "info", "nobody"]);
+    unknown.assert_error(2, &["nobody"]);
 }
 
 fn pages_are_served(node: &Node, rabbit: &RabbitMq, management_port: u16) {

@@ -155,26 +155,33 @@ pub fn clean_leftovers() -> Vec<String> {
     clean(Path::new(STATES))
 }
 
+/// The directories of this user's brokers that somebody still looks after.
+pub(crate) fn guarded_directories() -> Vec<PathBuf> {
+    let written = all_in(Path::new(STATES)).into_iter();
+    let guarded = written.filter(|it| !it.abandoned() && it.pid_namespace == pid_namespace());
+    guarded.map(|it| it.directory).collect()
+}
+
+/// What is written down in all state directories in `parent`.
+fn all_in(parent: &Path) -> Vec<Leftovers> {
+    let directories = own_state_directories(parent);
+    let entries = directories.iter().flat_map(fs::read_dir).flatten();
+    entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|it| it == "json"))
+        .filter_map(|path| {
+            Leftovers::read(&path)
+                .ok()
+                .filter(|it| it.state_file() == path)
+        })
+        .collect()
+}
+
 /// As [`clean_leftovers`], of all state directories in `parent`.
 fn clean(parent: &Path) -> Vec<String> {
     let mut told = Vec::new();
-    let directories = own_state_directories(parent);
-    for entry in directories
-        .iter()
-        .flat_map(fs::read_dir)
-        .flatten()
-        .flatten()
-    {
-        let path = entry.path();
-        if path.extension().is_none_or(|extension| extension != "json") {
-            continue;
-        }
-        let Ok(leftovers) = Leftovers::read(&path) else {
-            continue;
-        };
-        if !leftovers.abandoned() || leftovers.state_file() != path {
-            continue;
-        }
+    for leftovers in all_in(parent).into_iter().filter(Leftovers::abandoned) {
         told.push(match leftovers.remove(None) {
             Ok(()) => format!(
                 "removed {}, which an interrupted run left behind",

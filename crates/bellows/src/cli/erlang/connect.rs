@@ -1,6 +1,8 @@
 //! The node that is looked into, and how it is reached.
 
 use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
 
 use clap::{Args, value_parser};
 use erlang::{ConnectOptions, Cookie, Identity, Node, NodeName, TlsOptions};
@@ -17,9 +19,9 @@ const SHORTEST: Length = Length(Nanos::from_millis(10));
 /// The node, and how it is reached.
 #[derive(Clone, Debug, Args)]
 pub(super) struct NodeArgs {
-    /// The node, as NAME@HOST
+    /// The node, as NAME@HOST; or the beginning of the name of one that bellows runs here, such as bellows
     #[arg(value_name = "NODE")]
-    node: NodeName,
+    node: WantedNode,
     /// File that holds the node's cookie [default: the variable BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie, or
     /// RabbitMQ's]
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
@@ -96,6 +98,10 @@ impl NodeArgs {
             let cause = format!("--timeout {} is too short", self.timeout);
             return Err(Failure::usage(cause, format!("give at least {SHORTEST}")));
         }
+        let name = match &self.node {
+            WantedNode::Named(name) => name,
+            WantedNode::Begins(text) => return self.started(text),
+        };
         let identity = self.cert.clone().zip(self.key.clone());
         let tls = TlsOptions {
             ca: self.ca.clone(),
@@ -103,18 +109,50 @@ impl NodeArgs {
             server_name: self.sni.clone(),
             insecure: self.insecure,
         };
-        let host = self.host.as_deref().unwrap_or_else(|| self.node.host());
+        let host = self.host.as_deref().unwrap_or_else(|| name.host());
         Ok(ConnectOptions {
-            node: self.node.clone(),
-            cookie: self.cookie()?,
+            node: name.clone(),
+            cookie: self.cookie(name)?,
             address: self.port.map(|port| (host.to_owned(), port)),
             epmd_port: self.epmd_port,
             tls: self.tls.then_some(tls),
-            timeout: std::time::Duration::from_nanos(self.timeout.0.0),
+            timeout: self.timeout(),
         })
     }
 
-    fn cookie(&self) -> Result<Cookie, Failure> {
+    fn timeout(&self) -> Duration {
+        Duration::from_nanos(self.timeout.0.0)
+    }
+
+    /// The one node with such a name that a bellows of this user has started here.
+    fn started(&self, beginning: &str) -> Result<ConnectOptions, Failure> {
+        let started = session::brokers::rabbitmq::started_nodes();
+        let names: Vec<&str> = started.iter().map(|it| it.node.as_str()).collect();
+        let all = match names.as_slice() {
+            [] => "no bellows of this user runs one here".to_owned(),
+            names => format!("there is {}", names.join(", ")),
+        };
+        let mut fitting = started
+            .iter()
+            .filter(|it| it.node.as_str().starts_with(beginning));
+        match (fitting.next(), fitting.next()) {
+            (Some(node), None) => Ok(ConnectOptions {
+                timeout: self.timeout(),
+                ..node.clone()
+            }),
+            (None, _) => {
+                let cause = format!("no node's name begins with {beginning}");
+                let help = "write NAME@HOST for a node that bellows did not start";
+                Err(Failure::usage(cause, help).observed(all))
+            }
+            (Some(_), Some(_)) => {
+                let cause = format!("several nodes' names begin with {beginning}");
+                Err(Failure::usage(cause, "write more of the name").observed(all))
+            }
+        }
+    }
+
+    fn cookie(&self, node: &NodeName) -> Result<Cookie, Failure> {
         if let Some(path) = &self.cookie_file {
             return Ok(Cookie::read(path)?);
         }
@@ -129,9 +167,29 @@ impl NodeArgs {
             Ok(cookie) => return Ok(cookie),
             Err(missing) => missing,
         };
-        match prompt::secret(&format!("cookie of {}: ", self.node))? {
+        match prompt::secret(&format!("cookie of {node}: "))? {
             Some(typed) => Ok(Cookie::new(&typed).map_err(refused)?),
             None => Err(missing.into()),
+        }
+    }
+}
+
+/// The node that is meant.
+#[derive(Clone, Debug)]
+enum WantedNode {
+    Named(NodeName),
+    /// The beginning of the name of one that bellows has started.
+    Begins(String),
+}
+
+impl FromStr for WantedNode {
+    type Err = Refused;
+
+    fn from_str(text: &str) -> Result<Self, Refused> {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        match !text.is_empty() && text.chars().all(is_part) {
+            true => Ok(Self::Begins(text.to_owned())),
+            false => text.parse().map(Self::Named),
         }
     }
 }

@@ -23,9 +23,11 @@ mod reason;
 mod relay;
 mod schema;
 mod setup;
+mod started;
 
 pub use cluster::Cluster;
 pub use config::Config;
 pub use node::RabbitMq;
+pub use started::started_nodes;
 
 pub(super) use broker::REGISTRATION;

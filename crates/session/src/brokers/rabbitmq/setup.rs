@@ -25,6 +25,7 @@ use super::{
     install::{Erlang, Installation, PRODUCT},
     members::Membership,
     reason,
+    started::{self, StartedNode},
 };
 use crate::guardian::{MARKER, private_file, random_hex};
 
@@ -145,6 +146,13 @@ impl Setup {
         // Erlang refuses a cookie file that others can read; its own are read-only.
         fs::set_permissions(&cookie, Permissions::from_mode(0o400))
             .map_err(BrokerError::io("protect", &cookie))?;
+        let reached = StartedNode {
+            name: self.erlang_name(),
+            host: self.control_address.ip().to_string(),
+            port: self.control_address.port(),
+        };
+        let reached = serde_json::to_string(&reached).unwrap_or_default();
+        write(started::FILE, &reached)?;
         let mut plugins: Vec<&str> = config.plugins.iter().map(String::as_str).collect();
         if config.tls && !plugins.contains(&LOGIN_BY_CERTIFICATE) {
             plugins.push(LOGIN_BY_CERTIFICATE);

@@ -1,0 +1,42 @@
+//! The Erlang nodes that bellows has started for this user and that still run: how each is reached.
+
+use std::fs;
+use std::path::Path;
+
+use erlang::{ConnectOptions, Cookie};
+use serde::{Deserialize, Serialize};
+
+use super::setup::COOKIE;
+use crate::guardian::guarded_directories;
+
+/// The file in a node's directory that says how it is reached.
+pub(super) const FILE: &str = "erlang-node.json";
+
+/// How a node is reached; its cookie stands beside it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct StartedNode {
+    /// Its Erlang name.
+    pub(super) name: String,
+    pub(super) host: String,
+    /// The port of its distribution.
+    pub(super) port: u16,
+}
+
+/// Every node that a bellows of this user has started and that has not ended, by name.
+#[must_use]
+pub fn started_nodes() -> Vec<ConnectOptions> {
+    let directories = guarded_directories();
+    let mut nodes: Vec<ConnectOptions> = directories.iter().filter_map(|it| read(it)).collect();
+    nodes.sort_by(|a, b| a.node.cmp(&b.node));
+    nodes
+}
+
+/// What a directory says of its node; `None` for brokers that are none, and for one that just begins or ends.
+fn read(directory: &Path) -> Option<ConnectOptions> {
+    let text = fs::read(directory.join(FILE)).ok()?;
+    let node: StartedNode = serde_json::from_slice(&text).ok()?;
+    let cookie = Cookie::read(&directory.join(COOKIE)).ok()?;
+    let mut options = ConnectOptions::new(node.name.parse().ok()?, cookie);
+    options.address = Some((node.host, node.port));
+    Some(options)
+}
