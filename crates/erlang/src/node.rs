@@ -129,6 +129,18 @@ impl Node {
         }
     }
 
+    /// Sends a message to a process of the node, which nobody there forwards: other calls wait until the node's busy
+    /// processes let its server of calls run. Whether the process exists is not told.
+    ///
+    /// # Errors
+    /// The connection is no more.
+    pub(crate) fn tell(&self, to: &Term, message: Term) -> Result<(), Error> {
+        let Term::Pid(to) = to else {
+            return Ok(());
+        };
+        self.link.shared.send(Message::send(to.clone(), message))
+    }
+
     /// Tells a result from a failure.
     fn result(&self, call: String, result: Term) -> Result<Term, Error> {
         match as_tuple(&result) {

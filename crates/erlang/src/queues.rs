@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::fields::{number, text_of, unexpected};
-use crate::helper::Helper;
+use crate::helper::{Answer, Helper, Worker};
 use crate::term::{Term, as_atom, as_bytes, as_list, as_text, atom, get, int, text, tuple};
 
 /// Longest that reading what the node holds may take.
@@ -125,6 +125,57 @@ impl QueueCounts {
 /// The node cannot be asked, is no RabbitMQ, or answers something else.
 pub fn read_queues(helper: &Helper, request: &QueueRequest) -> Result<QueueCounts, Error> {
     let began = Instant::now();
+    let (arguments, timeout) = arguments(request);
+    let answer = helper.call_within(timeout, "bellows_queues", "read", arguments.into())?;
+    answered(helper, &answer, began)
+}
+
+/// Reads the counts again and again, by a process of its own on the node.
+#[derive(Debug)]
+pub struct QueueReader {
+    helper: Helper,
+    worker: Worker,
+}
+
+impl QueueReader {
+    /// Starts that process.
+    ///
+    /// # Errors
+    /// The node cannot be asked.
+    pub fn start(helper: Helper) -> Result<Self, Error> {
+        let worker = helper.run("bellows_queues", "serve", atom("none"))?;
+        Ok(Self { helper, worker })
+    }
+
+    /// Reads the counts. An overloaded node answers, too.
+    ///
+    /// # Errors
+    /// As [`read_queues`]; the process may have ended then.
+    pub fn read(&self, request: &QueueRequest) -> Result<QueueCounts, Error> {
+        let began = Instant::now();
+        let (arguments, timeout) = arguments(request);
+        let request = tuple(arguments);
+        match self.helper.ask_directly(&self.worker, request, timeout)? {
+            Answer::Reply(answer) => answered(&self.helper, &answer, began),
+            _ => Err(Error::Timeout {
+                node: self.helper.node().name().clone(),
+                what: "to read its queues".to_owned(),
+                after: timeout,
+            }),
+        }
+    }
+
+    /// Ends the process, and waits until nothing of bellows is left on the node.
+    ///
+    /// # Errors
+    /// The node does not answer.
+    pub fn close(self) -> Result<(), Error> {
+        self.helper.close()
+    }
+}
+
+/// What the node is asked with, and how long the answer may take.
+fn arguments(request: &QueueRequest) -> ([Term; 4], Duration) {
     let vhost = match &request.vhost {
         Some(vhost) => text(vhost),
         None => atom("all"),
@@ -142,9 +193,12 @@ pub fn read_queues(helper: &Helper, request: &QueueRequest) -> Result<QueueCount
         ),
         None => (atom("held"), TIMEOUT),
     };
-    let arguments = vec![vhost, atom(sort), int(request.limit.into()), fresh];
-    let answer = helper.call_within(timeout, "bellows_queues", "read", arguments)?;
-    if as_atom(&answer) == Some("not_rabbitmq") {
+    let arguments = [vhost, atom(sort), int(request.limit.into()), fresh];
+    (arguments, timeout)
+}
+
+fn answered(helper: &Helper, answer: &Term, began: Instant) -> Result<QueueCounts, Error> {
+    if as_atom(answer) == Some("not_rabbitmq") {
         let problem = Problem::new(
             "the node runs no RabbitMQ",
             helper.node().name(),
@@ -152,7 +206,7 @@ pub fn read_queues(helper: &Helper, request: &QueueRequest) -> Result<QueueCount
         );
         return Err(Error::Options(problem));
     }
-    let counts = counts(&answer).ok_or_else(|| unexpected(helper, "bellows_queues:read/4"))?;
+    let counts = counts(answer).ok_or_else(|| unexpected(helper, "bellows_queues:read/4"))?;
     Ok(QueueCounts {
         answer_us: began.elapsed().as_micros() as u64,
         ..counts

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use erlang::queues::{QueueCounts, QueueRequest, read_queues, write_open_metrics};
+use erlang::queues::{QueueCounts, QueueReader, QueueRequest, write_open_metrics};
 use erlang::{ConnectOptions, Error, Helper, Node};
 use serde::Serialize;
 
@@ -50,7 +50,7 @@ struct QueuePageState {
 #[derive(Debug)]
 struct LastRead {
     /// `None` where the node did not answer last, until somebody asks again.
-    helper: Option<Helper>,
+    reader: Option<QueueReader>,
     is_closed: bool,
     read: Option<(Instant, Arc<QueueCounts>)>,
     cost: QueuePageCost,
@@ -67,13 +67,13 @@ impl QueuePage {
         request: QueueRequest,
         shortest: Duration,
     ) -> Result<Self, Error> {
-        let helper = Helper::load(&Node::connect(&node)?)?;
+        let reader = read_from(&node)?;
         Ok(Self(Arc::new(QueuePageState {
             node,
             request,
             shortest,
             held: Mutex::new(LastRead {
-                helper: Some(helper),
+                reader: Some(reader),
                 is_closed: false,
                 read: None,
                 cost: QueuePageCost::default(),
@@ -94,9 +94,9 @@ impl QueuePage {
     pub fn close(&self) -> Result<(), Error> {
         let mut held = self.held();
         held.is_closed = true;
-        let helper = held.helper.take();
+        let reader = held.reader.take();
         drop(held);
-        helper.map_or(Ok(()), Helper::close)
+        reader.map_or(Ok(()), QueueReader::close)
     }
 
     fn held(&self) -> MutexGuard<'_, LastRead> {
@@ -125,18 +125,18 @@ impl QueuePage {
             Err(error) => {
                 held.cost.failures += 1;
                 // The node may be another one by the next request.
-                held.helper = None;
+                held.reader = None;
                 Err(error.problem().sentence())
             }
         }
     }
 
     fn read(&self, held: &mut LastRead) -> Result<QueueCounts, Error> {
-        let helper = match held.helper.take() {
-            Some(helper) => helper,
-            None => Helper::load(&Node::connect(&self.0.node)?)?,
+        let reader = match held.reader.take() {
+            Some(reader) => reader,
+            None => read_from(&self.0.node)?,
         };
-        read_queues(held.helper.insert(helper), &self.0.request)
+        held.reader.insert(reader).read(&self.0.request)
     }
 
     /// What was read last, how long ago, and what it all cost.
@@ -145,6 +145,10 @@ impl QueuePage {
         let (at, counts) = held.read.as_ref()?;
         Some((at.elapsed(), Arc::clone(counts), held.cost))
     }
+}
+
+fn read_from(node: &ConnectOptions) -> Result<QueueReader, Error> {
+    QueueReader::start(Helper::load(&Node::connect(node)?)?)
 }
 
 /// Serves the pages at an address, `HOST:PORT`, until the process ends; says where it listens.

@@ -6,7 +6,7 @@
 %% When the last owner has gone, the keeper goes, and the process that loaded these modules (load.erl), which runs no
 %% code of theirs, removes them.
 -module(bellows_keeper).
--export([start/0, join/2, renew/1, leave/1, run/4, stop/2, ask/4, answer/2, is_ours/1, undo_with/2]).
+-export([start/0, join/2, leave/1, run/4, stop/2, ask/4, answer/2, is_ours/1, undo_with/2]).
 
 %% Time for one clean-up, and for a process to end that was told to, in milliseconds.
 -define(CLEAN_UP, 10000).
@@ -30,9 +30,6 @@ join(Client, LeaseMs) when is_pid(Client), is_integer(LeaseMs), LeaseMs > 0 ->
         undefined -> gone;
         Keeper -> call(Keeper, {join, Client, LeaseMs})
     end.
-
-%% Renews the lease.
-renew(Owner) -> call(Owner, renew).
 
 %% Undoes all that this owner's workers did, and ends it: `last` where the keeper goes with it.
 leave(Owner) ->
@@ -133,9 +130,8 @@ own(Keeper, Client, Lease) ->
 %% Workers: what is to be undone of each, the latest first.
 own(#{workers := Workers, lease := Lease, until := Until} = State) ->
     receive
-        {call, From, renew} ->
-            reply(From, ok),
-            own(State#{until := now_ms() + Lease});
+        %% From the other side itself: it waits for nobody here.
+        renew -> own(State#{until := now_ms() + Lease});
         {call, From, {run, Module, Function, Argument}} ->
             Self = self(),
             Worker = spawn_link(fun () ->

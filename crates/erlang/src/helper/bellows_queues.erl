@@ -1,6 +1,6 @@
 %% Counts of queues, from what the node holds of them in tables. No queue is asked, unless that is requested.
 -module(bellows_queues).
--export([read/4]).
+-export([read/4, serve/2]).
 
 -define(CHUNK, 1000).
 %% Rows and bytes of an answer at most, and bytes of a name.
@@ -34,6 +34,19 @@ read(Vhost, Sort, Limit, Fresh) ->
             spawn_opt(Read, [link, {priority, Priority}, {min_heap_size, min(Size, ?AT_ONCE) * ?WORDS}]),
             receive {Ref, Answer} -> Answer end
     end.
+
+%% As a worker: reads as often as it is asked to.
+serve(_, _) ->
+    process_flag(priority, high),
+    serve().
+
+serve() ->
+    receive
+        {ask, From, {Vhost, Sort, Limit, Fresh}} ->
+            bellows_keeper:answer(From, read(Vhost, Sort, Limit, Fresh));
+        _ -> ok
+    end,
+    serve().
 
 read(Table, Vhost, Sort, Limit, Fresh, Began) ->
     Queues = queues(Table, Vhost),
