@@ -28,13 +28,14 @@ macro_rules! topic {
 }
 
 /// The documents by their topics. A topic is called like its file, but where a command has that name.
-const TOPICS: [(&str, &str); 33] = [
+const TOPICS: [(&str, &str); 34] = [
     topic!("getting-started", "getting-started.md"),
     topic!("from-perf-test", "from-perf-test.md"),
     topic!("from-artemis-perf", "from-artemis-perf.md"),
     topic!("experiments", "experiments.md"),
     topic!("keys", "keys.md"),
     topic!("flame-graphs", "experiments/flame-graphs.md"),
+    topic!("management-api", "experiments/mgmt-api.md"),
     topic!("reading-the-report", "reading-the-report.md"),
     topic!("stacks", "stacks.md"),
     topic!("differences", "differences.md"),
