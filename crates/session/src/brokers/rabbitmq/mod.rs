@@ -17,12 +17,14 @@ mod config;
 pub(super) mod control;
 mod imports;
 mod install;
+mod loader;
 mod members;
 mod node;
 mod reason;
 mod relay;
 mod schema;
 mod setup;
+mod starter;
 
 pub use cluster::Cluster;
 pub use config::Config;

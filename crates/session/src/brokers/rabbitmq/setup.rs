@@ -22,11 +22,12 @@ use super::super::{
 };
 use super::{
     config::Config,
-    install::{Erlang, Installation, PRODUCT},
+    install::{Installation, PRODUCT},
     members::Membership,
     reason,
+    starter::{self, STARTERS},
 };
-use crate::guardian::{MARKER, private_file, random_hex};
+use crate::guardian::{MARKER, random_hex};
 
 /// `vm_memory_high_watermark` of the reference experiment, bytes.
 const MEMORY_LIMIT: u64 = 15_000_000_000;
@@ -52,9 +53,6 @@ const LOGIN_BY_CERTIFICATE: &str = "rabbitmq_auth_mechanism_ssl";
 
 /// Erlang's file with the node's cookie, in its home directory.
 pub(super) const COOKIE: &str = ".erlang.cookie";
-
-/// Directory of programs that the node finds first.
-const STARTERS: &str = "bin";
 
 /// Everything about a node that is settled before it runs.
 #[derive(Debug)]
@@ -167,8 +165,8 @@ impl Setup {
             write("advanced.config", advanced)?;
         }
         link_modules(installation, directory)?;
-        if installation.erlang.relocated {
-            write_starter(&installation.erlang, &directory.join(STARTERS))?;
+        if installation.erlang.relocated || self.membership.is_some() {
+            starter::write(&installation.erlang, directory, self.control_address.port())?;
         }
         Ok(())
     }
@@ -339,22 +337,6 @@ fn link_modules(installation: &Installation, node: &Path) -> Result<(), BrokerEr
         }
     }
     Ok(())
-}
-
-/// Writes an `erl` that starts the Erlang at its present place.
-fn write_starter(erlang: &Erlang, directory: &Path) -> Result<(), BrokerError> {
-    let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
-    let text = format!(
-        "#!/bin/sh\nROOTDIR={} BINDIR={bin} EMU=beam PROGNAME=erl\n\
-         export ROOTDIR BINDIR EMU PROGNAME\nexec {bin}/erlexec \"$@\"\n",
-        quoted(&erlang.root),
-        bin = quoted(&erlang.emulator_directory),
-    );
-    fs::create_dir(directory).map_err(BrokerError::io("create", directory))?;
-    let erl = directory.join("erl");
-    private_file(&erl, text.as_bytes())?;
-    fs::set_permissions(&erl, Permissions::from_mode(0o700))
-        .map_err(BrokerError::io("protect", &erl))
 }
 
 /// Refuses what would break the node's isolation.
