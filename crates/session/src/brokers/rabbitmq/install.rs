@@ -261,15 +261,21 @@ fn find_scripts(root: Option<&Path>) -> Result<PathBuf, BrokerError> {
             .filter(|directory| directory.join("rabbitmq-env").is_file());
         candidates.extend(real_directories);
     }
-    candidates
+    let found = candidates
         .iter()
-        .find_map(|directory| {
-            Some(
-                real(&directory.join("rabbitmq-server"))?
-                    .parent()?
-                    .to_owned(),
-            )
-        })
+        .filter_map(|directory| real(&directory.join("rabbitmq-server")))
+        .filter_map(|script| Some(script.parent()?.to_owned()));
+    let found: Vec<PathBuf> = found.collect();
+    // Debian's wrapper in `sbin` stands alone.
+    let is_whole = |scripts: &&PathBuf| {
+        let plugins = scripts.parent().map(|home| home.join("plugins"));
+        plugins.is_some_and(|it| it.is_dir())
+    };
+    found
+        .iter()
+        .find(is_whole)
+        .or(found.first())
+        .cloned()
         .ok_or_else(|| BrokerError::NotInstalled {
             product: PRODUCT,
             help: "install it (apt-get install rabbitmq-server), or name another with broker.root",

@@ -69,6 +69,8 @@ pub(super) struct Setup {
     pub(super) control_address: SocketAddrV4,
     /// Its place in a cluster; `None` where it is alone.
     membership: Option<Membership>,
+    /// Applications of Erlang whose programs were replaced.
+    applications: Option<PathBuf>,
     /// `ERL_EPMD_PORT`, whose default would lead to the machine's own EPMD.
     no_epmd: RefusingPort,
     pub(super) notes: Vec<String>,
@@ -91,6 +93,7 @@ impl Setup {
             secured: None,
             control_address: membership.as_ref().map_or(alone, Membership::listens_on),
             membership,
+            applications: None,
             no_epmd: RefusingPort::reserve()
                 .map_err(BrokerError::io("find a free port on", "127.0.0.1"))?,
             notes: Vec::new(),
@@ -166,7 +169,8 @@ impl Setup {
         }
         link_modules(installation, directory)?;
         if installation.erlang.relocated || self.membership.is_some() {
-            starter::write(&installation.erlang, directory, self.control_address.port())?;
+            let port = self.control_address.port();
+            self.applications = starter::write(&installation.erlang, directory, port)?;
         }
         Ok(())
     }
@@ -236,6 +240,14 @@ impl Setup {
         set("RABBITMQ_LOGS", "-".into());
         set("RABBITMQ_ENABLED_PLUGINS_FILE", at("enabled_plugins"));
         set("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", arguments.into());
+        if let Some(applications) = &self.applications {
+            let mut libraries = applications.clone().into_os_string();
+            if let Some(users) = config.environment.get("ERL_LIBS") {
+                libraries.push(":");
+                libraries.push(users);
+            }
+            set("ERL_LIBS", libraries);
+        }
         environment
     }
 

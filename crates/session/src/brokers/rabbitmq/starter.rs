@@ -5,9 +5,10 @@
 use std::{
     ffi::OsStr,
     fs::{self, Permissions},
+    io::ErrorKind,
     os::unix::ffi::OsStrExt as _,
     os::unix::fs::{PermissionsExt as _, symlink},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use super::super::BrokerError;
@@ -19,6 +20,8 @@ use crate::guardian::private_file;
 
 /// Directory of programs that the node finds first.
 pub(super) const STARTERS: &str = "bin";
+/// Directory of Erlang's applications that have programs of their own.
+const APPLICATIONS: &str = "lib";
 /// Directory of links to the loader, each called like the program that is started through it: the kernel names a process
 /// after the file that was executed.
 const LOADERS: &str = "loaders";
@@ -26,23 +29,96 @@ const LOADERS: &str = "loaders";
 /// Makes the directory `bin` in a node's own: all programs of the emulator's directory, and an `erl` that starts Erlang
 /// where it is now. Erlang searches this directory first (`BINDIR`), so it starts its helpers from there, too.
 /// Nodes that the node starts - RabbitMQ 4 has one ask the others of the cluster - use `port` and do not listen.
-pub(super) fn write(erlang: &Erlang, node: &Path, port: u16) -> Result<(), BrokerError> {
+/// Returns what `ERL_LIBS` has to name, so that applications find the programs that need the loader.
+pub(super) fn write(
+    erlang: &Erlang,
+    node: &Path,
+    port: u16,
+) -> Result<Option<PathBuf>, BrokerError> {
+    let starters = Starters {
+        node,
+        loader: erlang.loader.as_ref(),
+    };
     let directory = node.join(STARTERS);
-    fs::create_dir(&directory).map_err(BrokerError::io("create", &directory))?;
-    let from = &erlang.emulator_directory;
-    let entries = fs::read_dir(from).map_err(BrokerError::io("read", from))?;
-    for entry in entries {
-        let entry = entry.map_err(BrokerError::io("read", from))?;
-        let (name, program) = (entry.file_name(), entry.path());
-        let to = directory.join(&name);
-        let needs_loader = |_: &&Loader| interpreter(&program).is_some();
-        match erlang.loader.as_ref().filter(needs_loader) {
-            _ if name == "erl" => {}
-            Some(loader) => write_wrapper(loader, &program, &to, node)?,
-            None => symlink(&program, &to).map_err(BrokerError::io("create", &to))?,
+    starters.copy(&erlang.emulator_directory, &directory, &["erl"])?;
+    write_script(&directory.join("erl"), &erl(erlang, &directory, port))?;
+    starters.copy_applications(&erlang.root.join("lib"))
+}
+
+/// Where programs are replaced by scripts that start them.
+struct Starters<'a> {
+    /// The node's own directory.
+    node: &'a Path,
+    loader: Option<&'a Loader>,
+}
+
+impl Starters<'_> {
+    /// Makes a directory with all that `from` has, but some: links, and scripts for programs that need the loader.
+    fn copy(&self, from: &Path, to: &Path, but: &[&str]) -> Result<(), BrokerError> {
+        fs::create_dir_all(to).map_err(BrokerError::io("create", to))?;
+        for entry in fs::read_dir(from).map_err(BrokerError::io("read", from))? {
+            let entry = entry.map_err(BrokerError::io("read", from))?;
+            let (name, original) = (entry.file_name(), entry.path());
+            if but.iter().any(|it| name == *it) {
+                continue;
+            }
+            let to = to.join(name);
+            match self.loader.filter(|_| interpreter(&original).is_some()) {
+                Some(loader) => self.write_wrapper(loader, &original, &to)?,
+                None => symlink(&original, &to).map_err(BrokerError::io("create", &to))?,
+            }
         }
+        Ok(())
     }
-    write_script(&directory.join("erl"), &erl(erlang, &directory, port))
+
+    /// Does so for every application with programs in its `priv/bin`, as `os_mon` has.
+    fn copy_applications(&self, libraries: &Path) -> Result<Option<PathBuf>, BrokerError> {
+        if self.loader.is_none() {
+            return Ok(None);
+        }
+        let mut made = None;
+        for entry in fs::read_dir(libraries).into_iter().flatten().flatten() {
+            let from = entry.path();
+            let (private, programs) = (from.join("priv"), from.join("priv/bin"));
+            let mut files = fs::read_dir(&programs).into_iter().flatten().flatten();
+            if !files.any(|file| interpreter(&file.path()).is_some()) {
+                continue;
+            }
+            let directory = self.node.join(APPLICATIONS);
+            let to = directory.join(entry.file_name());
+            self.copy(&from, &to, &["priv"])?;
+            self.copy(&private, &to.join("priv"), &["bin"])?;
+            self.copy(&programs, &to.join("priv/bin"), &[])?;
+            made = Some(directory);
+        }
+        Ok(made)
+    }
+
+    /// Writes a script that starts a program through the loader. It becomes the program: its process keeps number,
+    /// environment and open files.
+    fn write_wrapper(
+        &self,
+        loader: &Loader,
+        program: &Path,
+        wrapper: &Path,
+    ) -> Result<(), BrokerError> {
+        let links = self.node.join(LOADERS);
+        fs::create_dir_all(&links).map_err(BrokerError::io("create", &links))?;
+        let link = links.join(program.file_name().unwrap_or_default());
+        match symlink(&loader.program, &link) {
+            // Another application has a program of this name.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => made.map_err(BrokerError::io("create", &link))?,
+        }
+        let mut text = b"#!/bin/sh\nexec ".to_vec();
+        text.extend(quoted(link.as_os_str()));
+        text.extend(b" --library-path ");
+        text.extend(quoted(&loader.libraries));
+        text.push(b' ');
+        text.extend(quoted(program.as_os_str()));
+        text.extend(b" \"$@\"\n");
+        write_script(wrapper, &text)
+    }
 }
 
 /// The text of `erl`. A node of its own from the start is told about an EPMD; one that is not is somebody's helper.
@@ -57,28 +133,6 @@ fn erl(erlang: &Erlang, directory: &Path, port: u16) -> Vec<u8> {
     text.extend(format!("*) set -- \"$@\" {helper} ;;\nesac\n").into_bytes());
     text.extend(b"exec \"$BINDIR/erlexec\" \"$@\"\n");
     text
-}
-
-/// Writes a script that starts a program through the loader. It becomes the program: its process keeps number,
-/// environment and open files.
-fn write_wrapper(
-    loader: &Loader,
-    program: &Path,
-    wrapper: &Path,
-    node: &Path,
-) -> Result<(), BrokerError> {
-    let links = node.join(LOADERS);
-    fs::create_dir_all(&links).map_err(BrokerError::io("create", &links))?;
-    let link = links.join(program.file_name().unwrap_or_default());
-    symlink(&loader.program, &link).map_err(BrokerError::io("create", &link))?;
-    let mut text = b"#!/bin/sh\nexec ".to_vec();
-    text.extend(quoted(link.as_os_str()));
-    text.extend(b" --library-path ");
-    text.extend(quoted(&loader.libraries));
-    text.push(b' ');
-    text.extend(quoted(program.as_os_str()));
-    text.extend(b" \"$@\"\n");
-    write_script(wrapper, &text)
 }
 
 fn write_script(path: &Path, text: &[u8]) -> Result<(), BrokerError> {
