@@ -12,7 +12,11 @@ use super::super::{
     managed::{Progress, Waiting, free_ports},
     registration::{Registration, Request},
 };
-use super::{Cluster, Config, RabbitMq, imports::definitions_to_import, install::PRODUCT};
+use super::{
+    Cluster, Config, RabbitMq,
+    imports::definitions_to_import,
+    install::{Installation, PRODUCT},
+};
 use crate::experiment::{BrokerKind, BrokerSpec};
 use crate::{Error, guardian, oauth2};
 
@@ -53,6 +57,8 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
         true => Some(enable_management(&mut config)?),
         false => None,
     };
+    let version = Installation::find(spec.root.as_deref())?.version;
+    let imports = definitions_to_import(spec, &version)?;
     let mut progress = |progress: Progress<'_>| match progress {
         Progress::Step(text) => observer.step(text),
         Progress::Waiting(text, waited) => observer.waiting(text, waited),
@@ -73,7 +79,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     for note in first.notes() {
         observer.step(note);
     }
-    for (what, definitions) in definitions_to_import(spec)? {
+    for (what, definitions) in imports {
         observer.step(&format!("importing {what}"));
         first.import(&definitions, &cancelled)?;
     }
