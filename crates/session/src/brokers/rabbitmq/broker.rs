@@ -250,12 +250,14 @@ fn flatten(
 /// What makes names of Erlang functions known: the flag that has the JIT tell them, as `+JPperf true`, or the node's
 /// memory. The emulator shows its own flags with `-` in place of `+`.
 fn names_functions(pid: u32, arguments: &[String]) -> Result<String, &'static str> {
-    let flag = arguments.windows(2).find_map(|pair| match pair {
-        [flag, value] if flag.ends_with("JPperf") && value != "false" && value != "no" => {
-            Some(format!("+JPperf {value}"))
-        }
+    // The last of several counts.
+    let mut pairs = arguments.windows(2).rev();
+    let value = pairs.find_map(|pair| match pair {
+        [flag, value] if flag.ends_with("JPperf") => Some(value),
         _ => None,
     });
+    let flag = value.filter(|value| !["false", "no"].contains(&value.as_str()));
+    let flag = flag.map(|value| format!("+JPperf {value}"));
     let in_memory = || profile::has_erlang_names(pid).then(|| "names in its memory".to_owned());
     flag.or_else(in_memory).ok_or(
         "run as root, or start it with RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS='+JPperf true' (OTP 25 or later)",
@@ -294,6 +296,7 @@ mod tests {
         for off in [
             "beam.smp -W w -B i",
             "beam.smp -JPperf false -B i",
+            "beam.smp -JPperf map -B i -JPperf false -B i",
             "beam.smp -JPperf",
         ] {
             let fix = of(off).unwrap_err();
