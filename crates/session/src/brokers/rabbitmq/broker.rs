@@ -13,7 +13,11 @@ use super::super::{
     managed::{Progress, Waiting, free_ports},
     registration::{Registration, Request},
 };
-use super::{Cluster, Config, RabbitMq, imports::definitions_to_import, install::PRODUCT};
+use super::{
+    Cluster, Config, RabbitMq,
+    imports::definitions_to_import,
+    install::{Installation, PRODUCT},
+};
 use crate::experiment::{BrokerKind, BrokerSpec};
 use crate::{Error, guardian, oauth2};
 
@@ -54,6 +58,8 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
         true => Some(enable_management(&mut config)?),
         false => None,
     };
+    let version = Installation::find(spec.root.as_deref())?.version;
+    let imports = definitions_to_import(spec, &version)?;
     let mut progress = |progress: Progress<'_>| match progress {
         Progress::Step(text) => observer.step(text),
         Progress::Waiting(text, waited) => observer.waiting(text, waited),
@@ -74,7 +80,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     for note in first.notes() {
         observer.step(note);
     }
-    for (what, definitions) in definitions_to_import(spec)? {
+    for (what, definitions) in imports {
         observer.step(&format!("importing {what}"));
         first.import(&definitions, &cancelled)?;
     }
@@ -249,12 +255,14 @@ fn flatten(
 /// What makes names of Erlang functions known: the flag that has the JIT tell them, as `+JPperf true`, or the node's
 /// memory. The emulator shows its own flags with `-` in place of `+`.
 fn names_functions(pid: u32, arguments: &[String]) -> Result<String, &'static str> {
-    let flag = arguments.windows(2).find_map(|pair| match pair {
-        [flag, value] if flag.ends_with("JPperf") && value != "false" && value != "no" => {
-            Some(format!("+JPperf {value}"))
-        }
+    // The last of several counts.
+    let mut pairs = arguments.windows(2).rev();
+    let value = pairs.find_map(|pair| match pair {
+        [flag, value] if flag.ends_with("JPperf") => Some(value),
         _ => None,
     });
+    let flag = value.filter(|value| !["false", "no"].contains(&value.as_str()));
+    let flag = flag.map(|value| format!("+JPperf {value}"));
     let in_memory = || profile::has_erlang_names(pid).then(|| "names in its memory".to_owned());
     flag.or_else(in_memory).ok_or(
         "run as root, or start it with RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS='+JPperf true' (OTP 25 or later)",
@@ -293,6 +301,7 @@ mod tests {
         for off in [
             "beam.smp -W w -B i",
             "beam.smp -JPperf false -B i",
+            "beam.smp -JPperf map -B i -JPperf false -B i",
             "beam.smp -JPperf",
         ] {
             let fix = of(off).unwrap_err();

@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::super::BrokerError;
+use super::loader::Loader;
 
 /// As RabbitMQ is called in messages, and calls itself.
 pub(super) const PRODUCT: &str = "RabbitMQ";
@@ -60,6 +61,8 @@ pub(super) struct Erlang {
     pub(super) release: u32,
     /// Directory with `beam.smp`.
     pub(super) emulator_directory: PathBuf,
+    /// What starts its programs, where they need another C library than the machine's.
+    pub(super) loader: Option<Loader>,
 }
 
 impl Installation {
@@ -136,13 +139,13 @@ impl Installation {
 
 impl Erlang {
     fn find(root: Option<&Path>, rabbitmq: &Path) -> Result<Self, BrokerError> {
-        let own = root.and_then(|root| {
-            let root = root.canonicalize().ok()?;
+        let root_directory = root.and_then(|root| root.canonicalize().ok());
+        let own = root_directory.as_deref().and_then(|root| {
             ERLANG_UNDER_ROOT
                 .into_iter()
                 .map(|directory| root.join(directory))
                 .find(|directory| {
-                    real(&directory.join("erl")).is_some_and(|at| at.starts_with(&root))
+                    real(&directory.join("erl")).is_some_and(|at| at.starts_with(root))
                 })
         });
         let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
@@ -169,9 +172,15 @@ impl Erlang {
             Some(found) => found,
             None => Release::ask(&erl)?,
         };
+        let emulator_directory = root.join(format!("erts-{}", release.erts)).join("bin");
+        let loader = match root_directory.filter(|_| relocated) {
+            Some(root) => Loader::find(&root, &emulator_directory.join("beam.smp"))?,
+            None => None,
+        };
         Ok(Self {
             path,
-            emulator_directory: root.join(format!("erts-{}", release.erts)).join("bin"),
+            emulator_directory,
+            loader,
             root,
             relocated,
             release: release.otp,
@@ -252,15 +261,21 @@ fn find_scripts(root: Option<&Path>) -> Result<PathBuf, BrokerError> {
             .filter(|directory| directory.join("rabbitmq-env").is_file());
         candidates.extend(real_directories);
     }
-    candidates
+    let found = candidates
         .iter()
-        .find_map(|directory| {
-            Some(
-                real(&directory.join("rabbitmq-server"))?
-                    .parent()?
-                    .to_owned(),
-            )
-        })
+        .filter_map(|directory| real(&directory.join("rabbitmq-server")))
+        .filter_map(|script| Some(script.parent()?.to_owned()));
+    let found: Vec<PathBuf> = found.collect();
+    // Debian's wrapper in `sbin` stands alone.
+    let is_whole = |scripts: &&PathBuf| {
+        let plugins = scripts.parent().map(|home| home.join("plugins"));
+        plugins.is_some_and(|it| it.is_dir())
+    };
+    found
+        .iter()
+        .find(is_whole)
+        .or(found.first())
+        .cloned()
         .ok_or_else(|| BrokerError::NotInstalled {
             product: PRODUCT,
             help: "install it (apt-get install rabbitmq-server), or name another with broker.root",

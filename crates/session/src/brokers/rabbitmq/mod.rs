@@ -17,6 +17,7 @@ mod config;
 pub(super) mod control;
 mod imports;
 mod install;
+mod loader;
 mod members;
 mod node;
 mod reason;
@@ -24,6 +25,7 @@ mod relay;
 mod schema;
 mod setup;
 mod started;
+mod starter;
 
 pub use cluster::Cluster;
 pub use config::Config;

@@ -22,12 +22,13 @@ use super::super::{
 };
 use super::{
     config::Config,
-    install::{Erlang, Installation, PRODUCT},
+    install::{Installation, PRODUCT},
     members::Membership,
     reason,
     started::{self, StartedNode},
+    starter::{self, STARTERS},
 };
-use crate::guardian::{MARKER, private_file, random_hex};
+use crate::guardian::{MARKER, random_hex};
 
 /// `vm_memory_high_watermark` of the reference experiment, bytes.
 const MEMORY_LIMIT: u64 = 15_000_000_000;
@@ -54,9 +55,6 @@ const LOGIN_BY_CERTIFICATE: &str = "rabbitmq_auth_mechanism_ssl";
 /// Erlang's file with the node's cookie, in its home directory.
 pub(super) const COOKIE: &str = ".erlang.cookie";
 
-/// Directory of programs that the node finds first.
-const STARTERS: &str = "bin";
-
 /// Everything about a node that is settled before it runs.
 #[derive(Debug)]
 pub(super) struct Setup {
@@ -72,6 +70,8 @@ pub(super) struct Setup {
     pub(super) control_address: SocketAddrV4,
     /// Its place in a cluster; `None` where it is alone.
     membership: Option<Membership>,
+    /// Applications of Erlang whose programs were replaced.
+    applications: Option<PathBuf>,
     /// `ERL_EPMD_PORT`, whose default would lead to the machine's own EPMD.
     no_epmd: RefusingPort,
     pub(super) notes: Vec<String>,
@@ -94,6 +94,7 @@ impl Setup {
             secured: None,
             control_address: membership.as_ref().map_or(alone, Membership::listens_on),
             membership,
+            applications: None,
             no_epmd: RefusingPort::reserve()
                 .map_err(BrokerError::io("find a free port on", "127.0.0.1"))?,
             notes: Vec::new(),
@@ -175,8 +176,9 @@ impl Setup {
             write("advanced.config", advanced)?;
         }
         link_modules(installation, directory)?;
-        if installation.erlang.relocated {
-            write_starter(&installation.erlang, &directory.join(STARTERS))?;
+        if installation.erlang.relocated || self.membership.is_some() {
+            let port = self.control_address.port();
+            self.applications = starter::write(&installation.erlang, directory, port)?;
         }
         Ok(())
     }
@@ -246,6 +248,14 @@ impl Setup {
         set("RABBITMQ_LOGS", "-".into());
         set("RABBITMQ_ENABLED_PLUGINS_FILE", at("enabled_plugins"));
         set("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", arguments.into());
+        if let Some(applications) = &self.applications {
+            let mut libraries = applications.clone().into_os_string();
+            if let Some(users) = config.environment.get("ERL_LIBS") {
+                libraries.push(":");
+                libraries.push(users);
+            }
+            set("ERL_LIBS", libraries);
+        }
         environment
     }
 
@@ -347,22 +357,6 @@ fn link_modules(installation: &Installation, node: &Path) -> Result<(), BrokerEr
         }
     }
     Ok(())
-}
-
-/// Writes an `erl` that starts the Erlang at its present place.
-fn write_starter(erlang: &Erlang, directory: &Path) -> Result<(), BrokerError> {
-    let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
-    let text = format!(
-        "#!/bin/sh\nROOTDIR={} BINDIR={bin} EMU=beam PROGNAME=erl\n\
-         export ROOTDIR BINDIR EMU PROGNAME\nexec {bin}/erlexec \"$@\"\n",
-        quoted(&erlang.root),
-        bin = quoted(&erlang.emulator_directory),
-    );
-    fs::create_dir(directory).map_err(BrokerError::io("create", directory))?;
-    let erl = directory.join("erl");
-    private_file(&erl, text.as_bytes())?;
-    fs::set_permissions(&erl, Permissions::from_mode(0o700))
-        .map_err(BrokerError::io("protect", &erl))
 }
 
 /// Refuses what would break the node's isolation.
