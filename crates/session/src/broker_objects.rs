@@ -192,11 +192,7 @@ mod tests {
         assert_eq!((last.messages, last.consumers), (3, 0));
         assert_eq!(
             last.arguments,
-            [
-                "x-a=text",
-                "x-b=1.5",
-                "x-c={\"a\":[1,\"2\"],\"z\":true}"
-            ]
+            ["x-a=text", "x-b=1.5", "x-c={\"a\":[1,\"2\"],\"z\":true}"]
         );
         let bindings: Vec<_> = topology
             .bindings
@@ -219,6 +215,11 @@ mod tests {
         let queue = topology.queues.first().unwrap();
         assert_eq!(queue.name.chars().count(), LONGEST + 1);
         assert_eq!(queue.arguments.len(), MOST_ARGUMENTS);
-        assert!(queue.arguments.iter().all(|it| it.chars().count() == LONGEST + 1));
+        assert!(
+            queue
+                .arguments
+                .iter()
+                .all(|it| it.chars().count() == LONGEST + 1)
+        );
     }
 }

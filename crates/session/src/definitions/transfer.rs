@@ -74,7 +74,13 @@ impl Management {
                 let part_of = Map::from_iter([(section.to_owned(), Value::from(part.to_vec()))]);
                 let body = Value::Object(part_of).to_string();
                 let what = format!("import {section}");
-                self.ask(&Method::POST, &path, Some(body.as_bytes()), &what, MOST_EXPORTED)?;
+                self.ask(
+                    &Method::POST,
+                    &path,
+                    Some(body.as_bytes()),
+                    &what,
+                    MOST_EXPORTED,
+                )?;
                 stage.done += part.len() as u64;
             }
         }
@@ -129,7 +135,13 @@ impl Management {
                 .get(next.fetch_add(1, Ordering::Relaxed))
                 .filter(|_| !is_over())
             {
-                match self.ask(&Method::DELETE, path, None, "delete an object", MOST_EXPORTED) {
+                match self.ask(
+                    &Method::DELETE,
+                    path,
+                    None,
+                    "delete an object",
+                    MOST_EXPORTED,
+                ) {
                     Ok(_) => {
                         done.fetch_add(1, Ordering::Relaxed);
                     }

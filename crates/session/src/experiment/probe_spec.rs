@@ -12,7 +12,8 @@ use measure::{Length, Nanos, Problem, Rate};
 use serde::{Deserialize, Serialize};
 
 use super::validate::wrong;
-use super::{BrokerKind, Experiment, Hidden, ScheduleSpec};
+use super::{Experiment, Hidden, ScheduleSpec};
+use crate::management::ManagementOptions;
 
 /// Where the management API of a broker that is not started yet stands in checks.
 const NOT_STARTED: &str = "http://127.0.0.1:15672";
@@ -31,7 +32,7 @@ pub struct ProbeSpec {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Where requests go; a path such as `/api/queues?columns=name` goes to the management API of a managed
-    /// RabbitMQ.
+    /// RabbitMQ, or of an attached one with `broker.management`.
     pub url: String,
     /// Time from one request to the next; 2 s if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -250,20 +251,29 @@ fn read_token(file: &Path) -> Result<String, Problem> {
 }
 
 impl Experiment {
-    /// Whether a probe asks the management API of the broker that is started.
+    /// Whether a probe asks the broker's management API.
     pub(crate) fn needs_management(&self) -> bool {
         self.probe.iter().any(ProbeSpec::is_management)
     }
 
-    /// The same with the management API at this address, where probes ask it.
-    pub(crate) fn with_management(&self, address: Option<&str>) -> Self {
+    /// The same with this management API, where probes ask it: its login is theirs unless they have one of their own.
+    pub(crate) fn with_management(&self, api: Option<&ManagementOptions>) -> Self {
         let mut resolved = self.clone();
         for probe in resolved.probe.iter_mut().filter(|it| it.is_management()) {
-            if let Some(address) = address {
-                probe.url = format!("{address}{}", probe.url);
-            }
-            if probe.user.is_none() && probe.bearer_file.is_none() {
-                probe.user = Some(GUEST.to_owned());
+            let logs_in = probe.user.is_some() || probe.bearer_file.is_some();
+            match api {
+                Some(api) => {
+                    let base = api.url.trim().trim_end_matches('/');
+                    probe.url = format!("{base}{}", probe.url);
+                    probe.ca = probe.ca.take().or_else(|| api.ca.clone());
+                    probe.insecure |= api.insecure;
+                    if !logs_in {
+                        probe.user = Some(api.user.clone());
+                        probe.password = Some(api.password.clone());
+                    }
+                }
+                None if !logs_in => probe.user = Some(GUEST.to_owned()),
+                None => {}
             }
         }
         resolved
@@ -315,11 +325,11 @@ impl Experiment {
                 let why = ": a probe takes one of every, rate and schedule";
                 return Err(wrong(key(second), why, "leave one out"));
             }
-            if probe.is_management() && self.broker.kind != BrokerKind::Rabbitmq {
+            if probe.is_management() && !self.broker.has_management() {
                 return Err(wrong(
                     key("url"),
-                    " is a path, and only a managed RabbitMQ has a management API that bellows knows",
-                    "write http://HOST:PORT/PATH",
+                    " is a path, and no management API is known that it could belong to",
+                    "write http://HOST:PORT/PATH, or name the API of an attached RabbitMQ as {broker.management}",
                 ));
             }
         }

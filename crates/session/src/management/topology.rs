@@ -119,10 +119,7 @@ impl Management {
     ) -> Result<T, RequestError> {
         let mut body = self.send(&Method::GET, path, None, what, deadline)?;
         let mut read = Vec::new();
-        let result = body
-            .as_reader()
-            .take(MOST_PAGE + 1)
-            .read_to_end(&mut read);
+        let result = body.as_reader().take(MOST_PAGE + 1).read_to_end(&mut read);
         result.map_err(|error| self.broken(what, &error, deadline))?;
         if read.len() as u64 > MOST_PAGE {
             return Err(self.no_answer(what, &format!("its answer has over {MOST_PAGE} bytes")));
@@ -159,7 +156,10 @@ impl Management {
 
     /// The error where an answer is not what RabbitMQ says.
     fn no_answer(&self, what: &str, why: &str) -> RequestError {
-        let why = format!("it answers what RabbitMQ does not: {}", crate::redact::text(why));
+        let why = format!(
+            "it answers what RabbitMQ does not: {}",
+            crate::redact::text(why)
+        );
         let help = "check that this is the port of RabbitMQ's management API (15672 is usual)";
         self.problem(what, &why, help)
     }
@@ -239,8 +239,12 @@ impl<R: Read> Read for Bounded<'_, R> {
             return Err(io::Error::other("too much"));
         }
         let most = self.room.one.get().min(self.room.all.get());
-        let most = buffer.len().min(usize::try_from(most).unwrap_or(usize::MAX));
-        let read = self.inner.read(buffer.get_mut(..most).unwrap_or_default())?;
+        let most = buffer
+            .len()
+            .min(usize::try_from(most).unwrap_or(usize::MAX));
+        let read = self
+            .inner
+            .read(buffer.get_mut(..most).unwrap_or_default())?;
         for left in [&self.room.one, &self.room.all] {
             left.set(left.get().saturating_sub(read as u64));
         }

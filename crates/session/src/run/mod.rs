@@ -202,7 +202,7 @@ fn apply_load(
         .collect();
     let identity = broker.identity().clone();
     let mut scenarios = Vec::new();
-    let resolved = experiment.with_management(broker.management().as_deref());
+    let resolved = experiment.with_management(broker.management().as_ref());
     let resolved = resolved.with_nodes(broker.nodes());
     for make in options.scenarios {
         scenarios.extend(make(&resolved, &endpoint, start.seed)?);
