@@ -175,6 +175,10 @@ pub struct Topology {
     pub bindings: Vec<BindingRecord>,
     /// Objects left out because there were too many.
     pub omitted: u64,
+    /// Messages and consumers are those of the broker's statistics, which lag behind by some seconds; its queues were
+    /// not asked themselves.
+    #[serde(default)]
+    pub lagging: bool,
 }
 
 /// A queue.
@@ -183,6 +187,9 @@ pub struct Topology {
 pub struct QueueRecord {
     /// The queue's name.
     pub name: String,
+    /// Its virtual host; empty where the record is older than this field.
+    #[serde(default)]
+    pub vhost: String,
     /// `classic`, `quorum`, `stream`, or what the broker says.
     #[serde(rename = "type")]
     pub kind: String,
@@ -202,6 +209,9 @@ pub struct QueueRecord {
 pub struct ExchangeRecord {
     /// Name; empty for the default exchange.
     pub name: String,
+    /// Its virtual host; empty where the record is older than this field.
+    #[serde(default)]
+    pub vhost: String,
     /// `direct`, `topic`, …
     #[serde(rename = "type")]
     pub kind: String,
@@ -213,8 +223,17 @@ pub struct ExchangeRecord {
 pub struct BindingRecord {
     /// Source exchange; empty for the default exchange.
     pub source: String,
+    /// Virtual host of both; empty where the record is older than this field.
+    #[serde(default)]
+    pub vhost: String,
     /// Destination queue or exchange.
     pub destination: String,
+    /// What the destination is, `queue` or `exchange`; empty where the record is older than this field.
+    #[serde(default)]
+    pub destination_type: String,
     /// Routing key.
     pub routing_key: String,
+    /// Arguments as `key=value`: those that an exchange of headers compares.
+    #[serde(default)]
+    pub arguments: Vec<String>,
 }

@@ -20,6 +20,11 @@ pub(crate) fn told(error: &ureq::Error) -> String {
 
 /// The same authorities as for the broker.
 pub(crate) fn tls(ca: Option<&Path>) -> Result<TlsConfig, Error> {
+    trust(ca, false)
+}
+
+/// The same authorities as for the broker, or none at all: any certificate is taken then.
+pub(crate) fn trust(ca: Option<&Path>, insecure: bool) -> Result<TlsConfig, Error> {
     let certificates: Vec<CertificateDer<'static>> = match ca {
         Some(file) => CertificateDer::pem_file_iter(file)
             .and_then(Iterator::collect)
@@ -38,6 +43,7 @@ pub(crate) fn tls(ca: Option<&Path>) -> Result<TlsConfig, Error> {
     Ok(TlsConfig::builder()
         .provider(TlsProvider::Rustls)
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .disable_verification(insecure)
         .root_certs(RootCerts::Specific(Arc::new(roots.collect())))
         .build())
 }

@@ -2,6 +2,7 @@
 //! sampled and profiled on one time axis, and what may be wrong with the numbers is said.
 
 mod activity;
+mod broker_objects;
 pub mod brokers;
 mod calibrate;
 pub mod calibration;
@@ -17,6 +18,7 @@ mod hardware;
 mod hidden;
 mod http;
 mod judge;
+pub mod management;
 mod oauth2;
 mod observer;
 mod page_server;

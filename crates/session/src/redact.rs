@@ -41,7 +41,7 @@ const KNOWN_VARIABLES: [&str; 9] = [
 ];
 
 /// Keys of the `broker` table that hold no secret; the others are hidden, misspelt ones among them.
-const PUBLIC_BROKER_KEYS: [&str; 20] = [
+const PUBLIC_BROKER_KEYS: [&str; 21] = [
     "kind",
     "root",
     "plugins",
@@ -54,6 +54,7 @@ const PUBLIC_BROKER_KEYS: [&str; 20] = [
     "receive-buffer",
     "nagle",
     "user",
+    "management-user",
     "ca",
     "cert",
     "key",
@@ -162,7 +163,9 @@ fn assigned(path: &str, given: &str) -> String {
     let parts: Vec<&str> = path.split('.').collect();
     let hidden = || BLOT.to_owned();
     match parts.as_slice() {
-        [.., "url"] | ["broker", "oauth2", "uri"] => url(given.trim().trim_matches(['"', '\''])),
+        [.., "url"] | ["broker", "oauth2", "uri"] | ["broker", "management"] => {
+            url(given.trim().trim_matches(['"', '\'']))
+        }
         ["broker", "config", key @ ..] if !key.is_empty() => value(&key.join("."), given),
         ["broker", "env", name] => variable(name, given),
         ["broker", key @ ..] if PUBLIC_BROKER_KEYS.contains(&key.join(".").as_str()) => {
@@ -428,6 +431,11 @@ mod tests {
                 "broker.url=amqp://me:s3cret/@h",
                 "broker.url=amqp://me@h:5672/",
             ),
+            (
+                "broker.management=http://me:s3cret@h:1",
+                "broker.management=http://***@h:1",
+            ),
+            ("broker.management-user=me", "broker.management-user=me"),
             ("broker.password=s3cret", "broker.password=***"),
             ("broker.pasword=s3cret", "broker.pasword=***"),
             ("broker={password='s3cret'}", "broker=***"),

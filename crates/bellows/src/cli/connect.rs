@@ -50,6 +50,13 @@ pub(super) struct ConnectArgs {
     /// File with that node's cookie [default: the variable BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie, or RabbitMQ's]
     #[arg(long, value_name = "FILE", requires = "node")]
     cookie_file: Option<std::path::PathBuf>,
+    /// RabbitMQ's management API, http://HOST:15672, to ask for its queues and bindings
+    #[arg(long, value_name = "URL")]
+    management: Option<Url>,
+    /// User of that API, with the tag monitoring [default: the broker's user and password]; the password is in
+    /// BELLOWS_MANAGEMENT_PASSWORD, else in BELLOWS_PASSWORD
+    #[arg(long, value_name = "USER", requires = "management")]
+    management_user: Option<String>,
     /// Local addresses to connect from, in turn; each has about 28,000 ports
     #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',')]
     pub(super) source_addresses: Vec<IpAddr>,
@@ -78,6 +85,8 @@ impl ConnectArgs {
             node: self.node.map(|node| node.to_string()),
             node_port: self.node_port,
             cookie_file: self.cookie_file,
+            management: self.management.map(|url| url.0),
+            management_user: self.management_user,
             ..self.login.spec()
         })
     }

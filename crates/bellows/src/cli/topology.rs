@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand, value_parser};
 use measure::{Problem, counted};
 use report::console::Steps;
-use session::definitions::{
-    Definitions, GenerateOptions, MOST_QUEUES, Management, ManagementOptions, Stage,
-};
+use session::definitions::{Definitions, GenerateOptions, MOST_QUEUES, Stage};
 use session::experiment::Hidden;
+use session::management::{LoginRemedy, Management, ManagementOptions};
 
 use super::command_line::Url;
 use crate::failure::{Done, Failure};
@@ -55,6 +54,11 @@ Examples:
 
 /// In a pipe, progress is a line in so much time.
 const BETWEEN_LINES: Duration = Duration::from_secs(1);
+
+const REMEDY: LoginRemedy = LoginRemedy {
+    login: "give --user, and the password in BELLOWS_PASSWORD",
+    tag: "administrator",
+};
 
 /// What `bellows topology` was given.
 #[derive(Debug, Args)]
@@ -216,6 +220,8 @@ impl ManagementArgs {
             user: self.user.clone(),
             password: self.password()?,
             ca: self.ca.clone(),
+            insecure: false,
+            remedy: REMEDY,
         })?)
     }
 

@@ -6,6 +6,7 @@ use erlang::ConnectOptions;
 use load::Endpoint;
 
 use super::{BrokerError, Fault, PlayedFaults, log::LogFollower};
+use crate::management::ManagementOptions;
 
 /// A broker under load. A run borrows it, so that it may serve several, one after the other. Dropping it
 /// ends what was started for it.
@@ -19,8 +20,8 @@ pub trait Broker: std::fmt::Debug + Send {
     /// Its processes on this machine.
     fn processes(&self) -> Processes;
 
-    /// The address of its management API, such as `http://127.0.0.1:15672`; `None` where none is known.
-    fn management(&self) -> Option<String> {
+    /// Its management API, and who logs in there; `None` where none is known.
+    fn management(&self) -> Option<ManagementOptions> {
         None
     }
 

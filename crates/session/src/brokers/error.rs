@@ -6,6 +6,7 @@ use std::{fmt, io};
 
 use measure::Problem;
 
+use super::answer::NoAnswer;
 use crate::guardian;
 
 /// Why a broker did not start, or did not do what it was asked.
@@ -84,6 +85,20 @@ impl BrokerError {
         help: impl Into<String>,
     ) -> Self {
         Self::Config(Problem::new(cause, value, help))
+    }
+
+    /// A [`BrokerError::Control`] where there is no answer to a question.
+    pub(super) fn unanswered(asked_for: &'static str, waited: Duration, why: &NoAnswer) -> Self {
+        let reason = match why {
+            NoAnswer::Cancelled => "the run was stopped before it answered".to_owned(),
+            NoAnswer::TimedOut => format!("no answer within {} s", waited.as_secs()),
+            NoAnswer::Failed(why) => why.clone(),
+        };
+        Self::Control {
+            asked_for,
+            reason,
+            timed_out: *why == NoAnswer::TimedOut,
+        }
     }
 
     /// Cause, observed value and remedy.

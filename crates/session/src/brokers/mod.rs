@@ -1,6 +1,7 @@
 //! The brokers that can be under load: those that bellows starts, and those that run already. Each is a file
 //! or a folder here, and one line of [`registry`].
 
+mod answer;
 mod artemis;
 mod attach;
 mod broker;

@@ -1,13 +1,13 @@
 //! Files of definitions, in RabbitMQ's own form: made, exported from a broker, imported into one, and deleted again.
 
-mod management;
+mod transfer;
 
 use std::collections::BTreeMap;
 
 use measure::Problem;
 use serde_json::{Map, Value, json};
 
-pub use management::{Management, ManagementOptions, Stage};
+pub use transfer::Stage;
 
 /// Sections in the order in which they can be imported: each names objects of earlier ones.
 const SECTIONS: [&str; 10] = [

@@ -255,6 +255,14 @@ pub struct BrokerSpec {
     /// `attach`: the file with that node's cookie; absent: `BELLOWS_ERLANG_COOKIE`, or a file at a usual place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cookie_file: Option<PathBuf>,
+    /// `attach`: RabbitMQ's management API, `http://HOST:15672`. It is asked for queues and bindings where no `node` is named,
+    /// and probes of paths go there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub management: Option<String>,
+    /// `attach`: who logs in to `management`, by the password in `BELLOWS_MANAGEMENT_PASSWORD`, else in `BELLOWS_PASSWORD`; the
+    /// broker's own user and password where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub management_user: Option<String>,
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -397,6 +405,7 @@ impl Experiment {
         public.hide_probes();
         let broker = &mut public.broker;
         broker.url = broker.url.as_deref().map(redact::url);
+        broker.management = broker.management.as_deref().map(redact::url);
         if let Some(oauth2) = &mut broker.oauth2 {
             oauth2.uri = redact::url(&oauth2.uri);
             for value in oauth2.parameters.values_mut() {

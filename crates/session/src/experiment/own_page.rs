@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::management::ManagementOptions;
+
 /// A page that a run serves itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -29,8 +31,8 @@ impl OwnPage {
 /// Where probes find what has its address only when the broker runs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProbedAddresses {
-    /// The management API, such as `http://127.0.0.1:15672`.
-    pub(crate) management: Option<String>,
+    /// The management API, and who logs in there.
+    pub(crate) management: Option<ManagementOptions>,
     /// Servers of pages of our own.
     pub(crate) pages: Vec<(OwnPage, String)>,
 }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::own_page::{OwnPage, ProbedAddresses};
 use super::validate::wrong;
 use super::{BrokerKind, BrokerSpec, Experiment, Hidden, ScheduleSpec};
+use crate::management::ManagementOptions;
 
 /// Where the management API of a broker that is not started yet stands in checks.
 const NOT_STARTED: &str = "http://127.0.0.1:15672";
@@ -32,7 +33,7 @@ pub struct ProbeSpec {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Where requests go; a path such as `/api/queues?columns=name` goes to the management API of a managed
-    /// RabbitMQ.
+    /// RabbitMQ, or of an attached one with `broker.management`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub url: String,
     /// A page that bellows serves while the run is on, in place of `url`.
@@ -129,6 +130,24 @@ impl ProbeSpec {
     /// Whether it asks the management API of the broker under load, wherever that is.
     fn is_management(&self) -> bool {
         self.page.is_none() && self.url.starts_with('/')
+    }
+
+    /// Lets it ask this management API.
+    fn ask_management(&mut self, api: Option<&ManagementOptions>) {
+        let logs_in = self.user.is_some() || self.bearer_file.is_some();
+        match api {
+            Some(api) => {
+                self.server = Some(api.url.trim().trim_end_matches('/').to_owned());
+                self.ca = self.ca.take().or_else(|| api.ca.clone());
+                self.insecure |= api.insecure;
+                if !logs_in {
+                    self.user = Some(api.user.clone());
+                    self.password = Some(api.password.clone());
+                }
+            }
+            None if !logs_in => self.user = Some(GUEST.to_owned()),
+            None => {}
+        }
     }
 
     /// Where its requests go, and what results call that. A server's port that was free just now says nothing.
@@ -303,7 +322,7 @@ fn read_token(file: &Path) -> Result<String, Problem> {
 }
 
 impl Experiment {
-    /// Whether a probe asks the management API of the broker that is started.
+    /// Whether a probe asks the broker's management API.
     pub(crate) fn needs_management(&self) -> bool {
         self.probe.iter().any(ProbeSpec::is_management)
     }
@@ -313,17 +332,15 @@ impl Experiment {
         self.probe.iter().filter_map(|probe| probe.page).collect()
     }
 
-    /// The same with what has its address only when the broker runs.
+    /// The same with what has its address only when the broker runs. The management API's login is that of probes that
+    /// ask it, unless they have one of their own.
     pub(crate) fn with_addresses(&self, addresses: &ProbedAddresses) -> Self {
         let mut resolved = self.clone();
         for probe in &mut resolved.probe {
             if let Some(page) = probe.page {
                 probe.server = addresses.of_page(page).map(str::to_owned);
             } else if probe.is_management() {
-                probe.server.clone_from(&addresses.management);
-                if probe.user.is_none() && probe.bearer_file.is_none() {
-                    probe.user = Some(GUEST.to_owned());
-                }
+                probe.ask_management(addresses.management.as_ref());
             }
         }
         resolved
@@ -378,11 +395,11 @@ impl Experiment {
             probe
                 .check_target(&self.broker)
                 .map_err(|(at, why, help)| wrong(key(at), why, help))?;
-            if probe.is_management() && self.broker.kind != BrokerKind::Rabbitmq {
+            if probe.is_management() && !self.broker.has_management() {
                 return Err(wrong(
                     key("url"),
-                    " is a path, and only a managed RabbitMQ has a management API that bellows knows",
-                    "write http://HOST:PORT/PATH",
+                    " is a path, and no management API is known that it could belong to",
+                    "write http://HOST:PORT/PATH, or name the API of an attached RabbitMQ as {broker.management}",
                 ));
             }
         }

@@ -91,6 +91,12 @@ impl BrokerSpec {
         }
     }
 
+    /// Whether a management API is named that needs certificates.
+    fn has_secure_management(&self) -> bool {
+        let url = self.management.as_deref().unwrap_or_default();
+        url.trim().starts_with("https://")
+    }
+
     /// Checks for keys that contradict each other or would be silently without effect.
     pub(super) fn check_security(&self) -> Result<(), Problem> {
         let keys = [
@@ -102,10 +108,11 @@ impl BrokerSpec {
             ("insecure", self.insecure),
             ("auth", self.auth == Auth::External),
         ];
-        if let Some((key, _)) = keys
-            .iter()
-            .find(|(_, is_set)| *is_set && !self.is_secured())
-        {
+        let is_in_vain = |key: &str| {
+            let of_management = ["ca", "insecure"].contains(&key) && self.has_secure_management();
+            !self.is_secured() && !of_management
+        };
+        if let Some((key, _)) = keys.iter().find(|(key, is_set)| *is_set && is_in_vain(key)) {
             let help = match self.kind {
                 BrokerKind::Attach => "write the URL with amqps://, or leave it out",
                 BrokerKind::Artemis => "leave it out: a managed Artemis has no TLS",

@@ -10,6 +10,7 @@ use measure::Problem;
 use super::{
     BrokerKind, BrokerSpec, Experiment, ExperimentError, LoadSpec, ProbedAddresses, ProfileSpec,
 };
+use crate::management::check_url;
 
 /// A key whose value makes no sense; `why` follows the key as the user knows it.
 pub(super) fn wrong(
@@ -373,7 +374,44 @@ impl BrokerSpec {
             let help = "take its number, or leave it out to find it by its port";
             return Err(wrong("broker.pid", " = 0 is no process", help));
         }
+        self.check_management()?;
         self.check_node()
+    }
+
+    /// Whether it has a management API that bellows knows.
+    pub(super) const fn has_management(&self) -> bool {
+        match self.kind {
+            BrokerKind::Rabbitmq => true,
+            BrokerKind::Attach => self.management.is_some(),
+            BrokerKind::Artemis | BrokerKind::Embedded => false,
+        }
+    }
+
+    /// Checks what is said of the management API.
+    fn check_management(&self) -> Result<(), Problem> {
+        match (&self.management, &self.management_user) {
+            (Some(url), _) => {
+                let login = "give the user as {broker.management-user}, and the password in BELLOWS_PASSWORD";
+                check_url(url, login).map_err(|problem| {
+                    let why = format!(": {}", problem.value);
+                    wrong("broker.management", why, problem.help)
+                })?;
+            }
+            (None, Some(_)) => {
+                let help = "set {broker.management} = \"http://HOST:15672\", or leave it out";
+                let why = " has no effect without {broker.management}";
+                return Err(wrong("broker.management-user", why, help));
+            }
+            (None, None) => {}
+        }
+        match &self.management_user {
+            Some(user) if user.is_empty() || user.contains(':') => Err(wrong(
+                "broker.management-user",
+                ": basic authentication has no such users",
+                "give a name without a colon",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Checks what is said of the Erlang node.
@@ -410,6 +448,8 @@ impl BrokerSpec {
             (Attach, "node", self.node.is_some()),
             (Attach, "node-port", self.node_port.is_some()),
             (Attach, "cookie-file", self.cookie_file.is_some()),
+            (Attach, "management", self.management.is_some()),
+            (Attach, "management-user", self.management_user.is_some()),
             (Artemis, "java-args", !self.java_args.is_empty()),
             (Rabbitmq, "config", !self.config.is_empty()),
             (Rabbitmq, "nodes", self.nodes.is_some()),

@@ -26,7 +26,8 @@ pub(crate) fn is_cancelled(control: &load::Control) -> impl Fn() -> bool {
 /// Takes the counts of messages from a later reading, where the queue is still there: in the drain they shrink.
 pub(crate) fn count_again(topology: &mut Topology, later: &Topology) {
     for queue in &mut topology.queues {
-        let found = later.queues.iter().find(|it| it.name == queue.name);
+        let mut others = later.queues.iter();
+        let found = others.find(|it| (&it.vhost, &it.name) == (&queue.vhost, &queue.name));
         if let Some(found) = found {
             queue.messages = found.messages;
         }

@@ -18,7 +18,8 @@ use super::{
     imports::definitions_to_import,
     install::{Installation, PRODUCT},
 };
-use crate::experiment::{BrokerKind, BrokerSpec};
+use crate::experiment::{BrokerKind, BrokerSpec, Hidden};
+use crate::management::{LoginRemedy, ManagementOptions};
 use crate::{Error, guardian, oauth2};
 
 pub(in crate::brokers) const REGISTRATION: Registration = Registration {
@@ -35,6 +36,8 @@ pub(in crate::brokers) const REGISTRATION: Registration = Registration {
 
 /// The plugin with the management API.
 const MANAGEMENT: &str = "rabbitmq_management";
+/// The user of a node, and its password.
+const USER: &str = "guest";
 
 /// The nodes that an experiment has requested.
 #[derive(Debug)]
@@ -44,8 +47,8 @@ struct StartedNodes {
     /// Where each takes clients; at least one.
     endpoints: Vec<Endpoint>,
     endpoint: Endpoint,
-    /// The address of its management API, where that is enabled.
-    management: Option<String>,
+    /// Its management API, where that is enabled.
+    management: Option<ManagementOptions>,
     /// Keeps the access token fresh, where there is one.
     _renewal: Option<oauth2::Renewal>,
 }
@@ -145,7 +148,7 @@ impl Broker for StartedNodes {
         }
     }
 
-    fn management(&self) -> Option<String> {
+    fn management(&self) -> Option<ManagementOptions> {
         self.management.clone()
     }
 
@@ -198,8 +201,8 @@ impl Broker for StartedNodes {
 }
 
 /// Enables the management API on a free port of the loopback interface, or on the one that the settings name;
-/// its address.
-fn enable_management(config: &mut Config) -> Result<String, Error> {
+/// the node's own user logs in there.
+fn enable_management(config: &mut Config) -> Result<ManagementOptions, Error> {
     if !config.plugins.iter().any(|name| name == MANAGEMENT) {
         config.plugins.push(MANAGEMENT.to_owned());
     }
@@ -210,7 +213,17 @@ fn enable_management(config: &mut Config) -> Result<String, Error> {
     };
     setting("management.tcp.ip", "127.0.0.1".to_owned());
     let port = setting("management.tcp.port", free.to_string());
-    Ok(format!("http://127.0.0.1:{port}"))
+    Ok(ManagementOptions {
+        url: format!("http://127.0.0.1:{port}"),
+        user: USER.to_owned(),
+        password: Hidden::new(USER),
+        ca: None,
+        insecure: false,
+        remedy: LoginRemedy {
+            login: "leave the node its user",
+            tag: "administrator",
+        },
+    })
 }
 
 fn config(spec: &BrokerSpec, bellows_exe: &Path) -> Config {

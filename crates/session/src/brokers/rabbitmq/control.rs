@@ -1,14 +1,15 @@
 //! Asks a running node for its queues, exchanges and bindings, and for what its processes do.
 
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use archive::Topology;
 use erlang::term::{as_bytes, show};
 use erlang::{ConnectOptions, Error, Node};
 use serde::de::DeserializeOwned;
 
 use super::super::BrokerError;
+use super::super::answer::{NoAnswer, wait_for};
+use crate::broker_objects::BrokerObjects;
 
 /// An expression that the node evaluates, whose value is JSON.
 #[derive(Clone, Copy, Debug)]
@@ -18,21 +19,12 @@ pub(in crate::brokers) struct Question {
     timeout: Duration,
 }
 
-impl Question {
-    /// The error where there is no answer.
-    fn unanswered(self, reason: impl Into<String>, timed_out: bool) -> BrokerError {
-        BrokerError::Control {
-            asked_for: self.asks_for,
-            reason: reason.into(),
-            timed_out,
-        }
-    }
-}
-
-/// Queues, exchanges and bindings: an [`archive::Topology`].
-pub(in crate::brokers) const TOPOLOGY: Question = Question {
+/// What a broker is asked for that tells its topology, by whichever way.
+pub(in crate::brokers) const OBJECTS: &str = "its queues and bindings";
+/// Queues, exchanges and bindings: a [`BrokerObjects`].
+const TOPOLOGY: Question = Question {
     expression: include_str!("topology.erl"),
-    asks_for: "its queues and bindings",
+    asks_for: OBJECTS,
     timeout: TIMEOUT,
 };
 /// What the busiest processes do: a list of [`archive::profile::ErlangProcess`].
@@ -58,46 +50,40 @@ pub(super) const IMPORT: Question = Question {
 pub(in crate::brokers) const TIMEOUT: Duration = Duration::from_secs(20);
 /// 100,000 queues take minutes.
 const IMPORT_TIMEOUT: Duration = Duration::from_secs(1_800);
-/// How often it is looked whether anybody still waits for the answer.
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The node's answer to a question. Whoever waits for it may give up: a thread of its own does the rest.
+/// The node's queues, exchanges and bindings.
+pub(in crate::brokers) fn topology(
+    options: ConnectOptions,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Topology, BrokerError> {
+    let objects: BrokerObjects = ask(options, TOPOLOGY, cancelled)?;
+    Ok(objects.into_topology())
+}
+
+/// The node's answer to a question. Whoever waits for it may give up.
 pub(in crate::brokers) fn ask<T: DeserializeOwned>(
     mut options: ConnectOptions,
     question: Question,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<T, BrokerError> {
     options.timeout = question.timeout;
-    let (sender, receiver) = mpsc::channel();
-    let deadline = Instant::now() + question.timeout;
-    thread::Builder::new()
-        .name("bellows-question".into())
-        .spawn(move || {
-            // Nobody may wait any more.
-            let _ = sender.send(evaluate(&options, question));
-        })
-        .map_err(|error| question.unanswered(error.to_string(), false))?;
-    loop {
-        match receiver.recv_timeout(POLL_INTERVAL) {
-            Ok(Ok(json)) => {
-                return serde_json::from_slice(&json)
-                    .map_err(|error| question.unanswered(error.to_string(), false));
-            }
-            Ok(Err(Error::Timeout { .. })) => break,
-            Ok(Err(error)) => return Err(question.unanswered(error.to_string(), false)),
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(question.unanswered("the thread that asks has ended", false));
-            }
-            Err(RecvTimeoutError::Timeout) if cancelled() => {
-                let why = "the run was stopped before it answered";
-                return Err(question.unanswered(why, false));
-            }
-            Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => break,
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-    }
-    let reason = format!("no answer within {} s", question.timeout.as_secs());
-    Err(question.unanswered(reason, true))
+    let answer = wait_for(question.timeout, cancelled, move || {
+        evaluate(&options, question)
+    });
+    let why = match answer {
+        Ok(Ok(json)) => match serde_json::from_slice(&json) {
+            Ok(value) => return Ok(value),
+            Err(error) => NoAnswer::Failed(error.to_string()),
+        },
+        Ok(Err(Error::Timeout { .. })) => NoAnswer::TimedOut,
+        Ok(Err(error)) => NoAnswer::Failed(error.to_string()),
+        Err(why) => why,
+    };
+    Err(BrokerError::unanswered(
+        question.asks_for,
+        question.timeout,
+        &why,
+    ))
 }
 
 fn evaluate(options: &ConnectOptions, question: Question) -> Result<Vec<u8>, Error> {
@@ -116,6 +102,7 @@ fn evaluate(options: &ConnectOptions, question: Question) -> Result<Vec<u8>, Err
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
+    use std::time::Instant;
 
     use erlang::Cookie;
 

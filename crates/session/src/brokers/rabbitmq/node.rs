@@ -205,7 +205,7 @@ impl RabbitMq {
     /// # Errors
     /// [`BrokerError::Control`], also where the node does not answer within 20 s, or before `cancelled`.
     pub fn topology(&self, cancelled: &dyn Fn() -> bool) -> Result<archive::Topology, BrokerError> {
-        control::ask(self.erlang()?, control::TOPOLOGY, cancelled)
+        control::topology(self.erlang()?, cancelled)
     }
 
     /// What its busiest processes do.

@@ -1,5 +1,5 @@
-%% The node's queues, exchanges and bindings as JSON, in the shape of archive::Topology. Evaluated inside the
-%% node: one call, where rabbitmqctl needs three.
+%% The node's queues, exchanges and bindings as JSON, in the words of the management API (broker_objects.rs reads both).
+%% Evaluated inside the node: one call, where rabbitmqctl needs three.
 Text = fun (Binary) when is_binary(Binary) ->
                case unicode:characters_to_binary(Binary) of
                    Binary -> Binary;
@@ -9,10 +9,22 @@ Text = fun (Binary) when is_binary(Binary) ->
            (Other) -> unicode:characters_to_binary(io_lib:format("~0tp", [Other]))
        end,
 Name = fun ({resource, _, _, Own}) -> Text(Own) end,
-InAllHosts = fun (List) -> lists:append([List(Host) || Host <- rabbit_vhost:list_names()]) end,
+Host = fun ({resource, Vhost, _, _}) -> Text(Vhost) end,
+InAllHosts = fun (List) -> lists:append([List(Host0) || Host0 <- rabbit_vhost:list_names()]) end,
+%% The management API makes the same of a table. What cannot be written as JSON is written as Erlang would.
+Table = fun (Arguments) ->
+    try
+        Made = rabbit_misc:amqp_table(Arguments),
+        _ = rabbit_json:encode(Made),
+        Made
+    catch
+        _:_ -> maps:from_list([{Text(Key), Text(Value)} || {Key, _, Value} <- Arguments])
+    end
+end,
 Kept = 1000,
 
-Queues = InAllHosts(fun (Host) -> rabbit_amqqueue:list(Host) end),
+%% Records of one kind are compared by their names first.
+Queues = lists:sort(InAllHosts(fun (Each) -> rabbit_amqqueue:list(Each) end)),
 Queue = fun (Each) ->
     %% A queue whose process does not answer still has a name.
     Info = try rabbit_amqqueue:info(Each, [type, durable, messages, consumers, arguments])
@@ -20,13 +32,14 @@ Queue = fun (Each) ->
     Get = fun (Key, Default) ->
               case proplists:get_value(Key, Info, Default) of '' -> Default; Value -> Value end
           end,
-    #{name => Name(amqqueue:get_name(Each)),
+    Own = amqqueue:get_name(Each),
+    #{name => Name(Own),
+      vhost => Host(Own),
       type => Text(Get(type, <<"unknown">>)),
       durable => Get(durable, false),
       messages => Get(messages, 0),
       consumers => Get(consumers, 0),
-      arguments => [<<(Text(Key))/binary, "=", (Text(Value))/binary>>
-                    || {Key, _, Value} <- Get(arguments, [])]}
+      arguments => Table(Get(arguments, []))}
 end,
 
 IsDeclared = fun (Exchange) ->
@@ -36,18 +49,19 @@ IsDeclared = fun (Exchange) ->
         _ -> true
     end
 end,
-Exchanges = lists:filter(IsDeclared, InAllHosts(fun (Host) -> rabbit_exchange:list(Host) end)),
+Exchanges = lists:sort(lists:filter(IsDeclared, InAllHosts(fun (Each) -> rabbit_exchange:list(Each) end))),
 Exchange = fun (Each) ->
     [{type, Type}] = rabbit_exchange:info(Each, [type]),
-    #{name => Name(element(2, Each)), type => Text(Type)}
+    #{name => Name(element(2, Each)), vhost => Host(element(2, Each)), type => Text(Type)}
 end,
 
-Bindings = InAllHosts(fun (Host) -> rabbit_binding:list(Host) end),
+Bindings = lists:sort(InAllHosts(fun (Each) -> rabbit_binding:list(Each) end)),
 Binding = fun (Each) ->
-    Info = rabbit_binding:info(Each, [source_name, destination_name, routing_key]),
+    Info = rabbit_binding:info(Each, [vhost, source_name, destination_kind, destination_name, routing_key, arguments]),
     Get = fun (Key) -> Text(proplists:get_value(Key, Info)) end,
-    #{source => Get(source_name), destination => Get(destination_name),
-      routing_key => Get(routing_key)}
+    #{source => Get(source_name), vhost => Get(vhost), destination => Get(destination_name),
+      destination_type => Get(destination_kind), routing_key => Get(routing_key),
+      arguments => Table(proplists:get_value(arguments, Info))}
 end,
 
 Take = fun (Describe, List) -> lists:map(Describe, lists:sublist(List, Kept)) end,

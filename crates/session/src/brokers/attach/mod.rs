@@ -1,5 +1,7 @@
 //! A broker that runs already: where it is, and how to log in there.
 
+mod management;
+
 use std::collections::BTreeSet;
 
 use archive::Topology;
@@ -9,12 +11,14 @@ use linux::{processes, sockets};
 use load::Endpoint;
 use measure::{Problem, Refused};
 
+use self::management::ManagementLogin;
 use super::{
     Broker, BrokerError, Fault, Identity, Listener, Processes,
     rabbitmq::control,
     registration::{Registration, Request},
 };
 use crate::experiment::{BrokerKind, BrokerSpec};
+use crate::management::ManagementOptions;
 use crate::{Error, oauth2};
 
 /// Holds the cookie of the broker's Erlang node.
@@ -32,16 +36,23 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     }
     let mut endpoint = request.experiment.endpoint()?;
     let renewal = oauth2::log_in(spec, &mut endpoint, request.control)?;
-    Ok(Box::new(Attached {
+    let management = ManagementLogin::new(spec, &endpoint)?;
+    let attached = Attached {
         processes: Processes {
             further: find_further(&request.experiment.loaded_endpoints()?, &endpoint),
             ..find_processes(&endpoint, spec.pid)?
         },
         endpoint,
         node: node(spec)?,
+        management,
         identity: Identity::default(),
         _renewal: renewal,
-    }))
+    };
+    if let Some(options) = attached.management() {
+        request.observer.step("logging in to the management API");
+        management::check(&options, request.control)?;
+    }
+    Ok(Box::new(attached))
 }
 
 /// How the broker's Erlang node is reached, where one is named.
@@ -112,6 +123,8 @@ struct Attached {
     processes: Processes,
     /// How its Erlang node is reached, where one is named.
     node: Option<ConnectOptions>,
+    /// Its management API, where that is named.
+    management: Option<ManagementLogin>,
     _renewal: Option<oauth2::Renewal>,
 }
 
@@ -141,14 +154,20 @@ impl Broker for Attached {
         }
     }
 
+    fn management(&self) -> Option<ManagementOptions> {
+        let login = self.management.as_ref()?;
+        Some(login.options(&self.endpoint))
+    }
+
     fn has_topology(&self) -> bool {
-        self.node.is_some()
+        self.node.is_some() || self.management.is_some()
     }
 
     fn topology(&self, cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
-        match &self.node {
-            Some(node) => control::ask(node.clone(), control::TOPOLOGY, cancelled),
-            None => Ok(Topology::default()),
+        match (&self.node, self.management()) {
+            (Some(node), _) => control::topology(node.clone(), cancelled),
+            (None, Some(options)) => management::topology(&options, cancelled),
+            (None, None) => Ok(Topology::default()),
         }
     }
 

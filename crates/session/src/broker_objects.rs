@@ -1,0 +1,225 @@
+//! Queues, exchanges and bindings as RabbitMQ tells them in JSON: its Erlang node (`topology.erl`) and its management API
+//! use the same words, so that both make the same [`Topology`].
+
+use std::cmp::Ordering;
+
+use archive::{BindingRecord, ExchangeRecord, QueueRecord, Topology};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+/// Objects of a kind that a record keeps; `topology.erl` has the same number.
+pub(crate) const KEPT: usize = 1_000;
+/// Characters of a name, and of an argument: AMQP's names have 255 bytes at most.
+const LONGEST: usize = 300;
+/// Arguments of an object that a record keeps.
+const MOST_ARGUMENTS: usize = 50;
+
+/// The objects of a broker, at most [`KEPT`] of each kind.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct BrokerObjects {
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) exchanges: Vec<Exchange>,
+    pub(crate) bindings: Vec<Binding>,
+    /// Objects that are left out.
+    pub(crate) omitted: u64,
+}
+
+/// A queue.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Queue {
+    pub(crate) name: String,
+    pub(crate) vhost: String,
+    #[serde(rename = "type")]
+    kind: String,
+    durable: bool,
+    #[serde(deserialize_with = "count")]
+    pub(crate) messages: u64,
+    #[serde(deserialize_with = "count")]
+    consumers: u64,
+    arguments: Value,
+}
+
+/// An exchange.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Exchange {
+    name: String,
+    vhost: String,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+/// A binding from an exchange to a queue, or to another exchange.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Binding {
+    source: String,
+    vhost: String,
+    destination: String,
+    destination_type: String,
+    routing_key: String,
+    arguments: Value,
+}
+
+impl BrokerObjects {
+    /// As a record keeps them, in the order of their virtual hosts and names.
+    pub(crate) fn into_topology(mut self) -> Topology {
+        self.queues
+            .sort_by(|a, b| (&a.vhost, &a.name).cmp(&(&b.vhost, &b.name)));
+        self.exchanges
+            .sort_by(|a, b| (&a.vhost, &a.name).cmp(&(&b.vhost, &b.name)));
+        let bindings = self.bindings.into_iter();
+        let mut bindings: Vec<BindingRecord> = bindings.map(Binding::into_record).collect();
+        bindings.sort_by(compare);
+        Topology {
+            queues: self.queues.into_iter().map(Queue::into_record).collect(),
+            exchanges: self
+                .exchanges
+                .into_iter()
+                .map(Exchange::into_record)
+                .collect(),
+            bindings,
+            omitted: self.omitted,
+            lagging: false,
+        }
+    }
+}
+
+impl Queue {
+    fn into_record(self) -> QueueRecord {
+        QueueRecord {
+            name: cut(self.name),
+            vhost: cut(self.vhost),
+            kind: cut(self.kind),
+            durable: self.durable,
+            messages: self.messages,
+            consumers: self.consumers,
+            arguments: arguments(self.arguments),
+        }
+    }
+}
+
+impl Exchange {
+    fn into_record(self) -> ExchangeRecord {
+        ExchangeRecord {
+            name: cut(self.name),
+            vhost: cut(self.vhost),
+            kind: cut(self.kind),
+        }
+    }
+}
+
+impl Binding {
+    pub(crate) fn into_record(self) -> BindingRecord {
+        BindingRecord {
+            source: cut(self.source),
+            vhost: cut(self.vhost),
+            destination: cut(self.destination),
+            destination_type: cut(self.destination_type),
+            routing_key: cut(self.routing_key),
+            arguments: arguments(self.arguments),
+        }
+    }
+}
+
+/// The order in which bindings are kept and shown: that of RabbitMQ's own records.
+pub(crate) fn compare(a: &BindingRecord, b: &BindingRecord) -> Ordering {
+    fn texts(it: &BindingRecord) -> [&String; 5] {
+        [
+            &it.vhost,
+            &it.source,
+            &it.routing_key,
+            &it.destination_type,
+            &it.destination,
+        ]
+    }
+    let differ = texts(a).cmp(&texts(b));
+    differ.then_with(|| a.arguments.cmp(&b.arguments))
+}
+
+/// A count; 0 where none is told.
+fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    Ok(Value::deserialize(deserializer)?.as_u64().unwrap_or(0))
+}
+
+/// A text, or its beginning.
+fn cut(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(LONGEST) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// A table of arguments as `key=value`, in the order of its keys; values that are lists or tables as JSON.
+fn arguments(table: Value) -> Vec<String> {
+    let Value::Object(table) = table else {
+        return Vec::new();
+    };
+    let mut all: Vec<(String, Value)> = table.into_iter().collect();
+    all.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let text = |(key, value): (String, Value)| match value {
+        Value::String(value) => cut(format!("{key}={value}")),
+        value => cut(format!("{key}={value}")),
+    };
+    all.into_iter().take(MOST_ARGUMENTS).map(text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_becomes_a_record_in_one_order() {
+        let text = r#"{"queues": [
+            {"name": "b", "vhost": "v", "type": "quorum", "durable": true, "messages": 3, "consumers": null,
+             "arguments": {"x-b": 1.5, "x-a": "text", "x-c": {"z": true, "a": [1, "2"]}}, "unknown": []},
+            {"name": "a", "vhost": "v", "type": "classic", "arguments": []},
+            {"name": "z", "vhost": "/", "messages": "many"}],
+            "exchanges": [{"name": "x", "vhost": "/", "type": "topic"}],
+            "bindings": [
+            {"source": "x", "vhost": "/", "destination": "z", "destination_type": "queue", "routing_key": "b"},
+            {"source": "", "vhost": "/", "destination": "z", "destination_type": "queue", "routing_key": "z"},
+            {"source": "x", "vhost": "/", "destination": "z", "destination_type": "exchange", "routing_key": "b"}],
+            "omitted": 7}"#;
+        let objects: BrokerObjects = serde_json::from_str(text).unwrap();
+        let topology = objects.into_topology();
+        let queues: Vec<_> = topology.queues.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(queues, ["z", "a", "b"]);
+        let last = topology.queues.last().unwrap();
+        assert_eq!((last.messages, last.consumers), (3, 0));
+        assert_eq!(
+            last.arguments,
+            ["x-a=text", "x-b=1.5", "x-c={\"a\":[1,\"2\"],\"z\":true}"]
+        );
+        let bindings: Vec<_> = topology
+            .bindings
+            .iter()
+            .map(|it| (it.source.as_str(), it.destination_type.as_str()))
+            .collect();
+        assert_eq!(bindings, [("", "queue"), ("x", "exchange"), ("x", "queue")]);
+        assert_eq!(topology.omitted, 7);
+    }
+
+    #[test]
+    fn long_texts_and_many_arguments_are_cut() {
+        let long = "ä".repeat(10_000);
+        let arguments: serde_json::Map<String, Value> = (0..1_000)
+            .map(|i| (format!("x{i:03}"), Value::from(long.clone())))
+            .collect();
+        let text = serde_json::json!({ "queues": [{"name": long, "arguments": arguments}] });
+        let objects: BrokerObjects = serde_json::from_value(text).unwrap();
+        let topology = objects.into_topology();
+        let queue = topology.queues.first().unwrap();
+        assert_eq!(queue.name.chars().count(), LONGEST + 1);
+        assert_eq!(queue.arguments.len(), MOST_ARGUMENTS);
+        assert!(
+            queue
+                .arguments
+                .iter()
+                .all(|it| it.chars().count() == LONGEST + 1)
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! The management API of a broker that runs already: who logs in, and what it is asked for.
+
+use std::time::{Duration, Instant};
+
+use archive::Topology;
+use load::Endpoint;
+use measure::Problem;
+
+use crate::Error;
+use crate::brokers::BrokerError;
+use crate::brokers::answer::{NoAnswer, wait_for};
+use crate::brokers::rabbitmq::control;
+use crate::experiment::{BrokerSpec, Hidden};
+use crate::management::{LoginRemedy, Management, ManagementOptions};
+
+/// Hold the password of a user of the management API alone: the first that is set. On a command line the second may be
+/// that of the broker's user.
+const PASSWORD_VARIABLES: [&str; 2] = ["BELLOWS_MANAGEMENT_PASSWORD", "BELLOWS_PASSWORD"];
+const REMEDY: LoginRemedy = LoginRemedy {
+    login: "set broker.management-user, and its password in BELLOWS_PASSWORD",
+    tag: "monitoring",
+};
+/// The longest that the API may take to take a login.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where the management API is, and who logs in there.
+#[derive(Debug)]
+pub(super) struct ManagementLogin {
+    /// All but the login.
+    options: ManagementOptions,
+    /// User and password; `None`: those of the broker, whose password may be a token that is renewed.
+    own: Option<(String, Hidden)>,
+}
+
+impl ManagementLogin {
+    /// As the experiment says it; `None` where it names no API.
+    ///
+    /// # Errors
+    /// There is no password for its user.
+    pub(super) fn new(spec: &BrokerSpec, endpoint: &Endpoint) -> Result<Option<Self>, Problem> {
+        let Some(url) = &spec.management else {
+            return Ok(None);
+        };
+        let user = spec.management_user.as_ref();
+        let own = user.filter(|user| **user != endpoint.user);
+        let own = own.map(|user| Ok::<_, Problem>((user.clone(), password(user)?)));
+        Ok(Some(Self {
+            options: ManagementOptions {
+                url: url.clone(),
+                user: String::new(),
+                password: Hidden::new(""),
+                ca: spec.ca.clone(),
+                insecure: spec.insecure,
+                remedy: REMEDY,
+            },
+            own: own.transpose()?,
+        }))
+    }
+
+    /// The API with the login as it is now.
+    pub(super) fn options(&self, endpoint: &Endpoint) -> ManagementOptions {
+        let of_broker = || (endpoint.user.clone(), Hidden::new(endpoint.password()));
+        let (user, password) = self.own.clone().unwrap_or_else(of_broker);
+        ManagementOptions {
+            user,
+            password,
+            ..self.options.clone()
+        }
+    }
+}
+
+/// The password of a user who is not the broker's.
+fn password(user: &str) -> Result<Hidden, Problem> {
+    let mut set = PASSWORD_VARIABLES.iter();
+    let set = set.find_map(|name| std::env::var(name).ok().filter(|it| !it.is_empty()));
+    match set {
+        Some(password) => Ok(Hidden::new(password)),
+        None if user == "guest" => Ok(Hidden::new("guest")),
+        None => {
+            let cause = "there is no password for the user of the management API";
+            let [first, second] = PASSWORD_VARIABLES;
+            let help = format!("set {first} or {second}");
+            Err(Problem::new(cause, user, help))
+        }
+    }
+}
+
+/// Logs in once, so that a wrong password is known before the load and not after it.
+///
+/// # Errors
+/// Why the API is of no use, with the remedy.
+pub(super) fn check(options: &ManagementOptions, control: &load::Control) -> Result<(), Error> {
+    let api = Management::new(options)?;
+    let deadline = Instant::now() + CHECK_TIMEOUT;
+    let cancelled = || control.is_stopping();
+    let why = match wait_for(CHECK_TIMEOUT, &cancelled, move || api.check(deadline)) {
+        Ok(Err(error)) if error.timed_out => NoAnswer::TimedOut,
+        Ok(checked) => return Ok(checked?),
+        Err(why) => why,
+    };
+    let why = match why {
+        NoAnswer::Cancelled => return Err(Error::Stopped { during: "start" }),
+        NoAnswer::TimedOut => format!("no answer within {} s", CHECK_TIMEOUT.as_secs()),
+        NoAnswer::Failed(why) => why,
+    };
+    let url = crate::redact::url(&options.url);
+    let cause = format!("cannot log in to the management API at {url}");
+    let help =
+        "check host and port, and whether the broker is too busy; or leave out broker.management";
+    Err(Problem::new(cause, why, help).into())
+}
+
+/// Queues, exchanges and bindings.
+///
+/// # Errors
+/// [`BrokerError::Control`], also where the API does not answer within 20 s, or before `cancelled`.
+pub(super) fn topology(
+    options: &ManagementOptions,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Topology, BrokerError> {
+    let deadline = Instant::now() + control::TIMEOUT;
+    let why = match Management::new(options) {
+        Err(error) => NoAnswer::Failed(error.to_string()),
+        Ok(api) => match wait_for(control::TIMEOUT, cancelled, move || api.topology(deadline)) {
+            Ok(Ok(topology)) => return Ok(topology),
+            Ok(Err(error)) if error.timed_out => NoAnswer::TimedOut,
+            Ok(Err(error)) => NoAnswer::Failed(error.problem.sentence()),
+            Err(why) => why,
+        },
+    };
+    Err(BrokerError::unanswered(
+        control::OBJECTS,
+        control::TIMEOUT,
+        &why,
+    ))
+}
