@@ -6,15 +6,14 @@
 %% caller, as it does on the real stack. The time of a function that is not traced belongs to the traced one that called
 %% it, as nobody says when it returns.
 -module(bellows_stack).
--export([new/1, based/3, node_of/2, called/4, hidden/4, returned/3, scheduled/3, to_base/2, give/2, top/1, costs/1, take_costs/1,
+-export([new/1, based/3, node_of/2, called/4, hidden/4, returned/3, scheduled/3, to_base/2, give/2, top/1, costs/1,
          merge/2, nodes/0, row/2]).
 
 -define(NODES, 20000).
 
 %% Frames: {Function, Node, Cost, Depth, Calls, Run, Wait}, the top first, where Cost is the number of the function that
-%% pays, and Depth how often it stands there in a row. The base never leaves. Given: time of its next wait that others
-%% account for.
--record(stack, {frames = [], base = none, last = none, mode = run, given = 0, costs = #{}}).
+%% pays, and Depth how often it stands there in a row. The base never leaves.
+-record(stack, {frames = [], base = none, last = none, mode = run, costs = #{}}).
 
 %% The stack of a process of which nothing is known. Costs: what others cost before.
 new(Costs) -> #stack{costs = Costs}.
@@ -64,8 +63,10 @@ scheduled(Mode, At, Stack) -> (at(At, Stack))#stack{mode = Mode}.
 %% All above the base has gone.
 to_base(At, Stack) -> emptied(at(At, Stack)).
 
-%% Part of the wait that it is in, or was in last, is accounted for by somebody else.
-give(Time, #stack{given = Given} = Stack) -> Stack#stack{given = Given + Time}.
+%% Part of the wait of the function on top, in the past or still to come, is accounted for by somebody else.
+give(Time, #stack{frames = [{Function, Node, Cost, Depth, Calls, Run, Wait} | Frames]} = Stack) ->
+    Stack#stack{frames = [{Function, Node, Cost, Depth, Calls, Run, Wait - Time} | Frames]};
+give(_, Stack) -> Stack.
 
 %% The number of the function on top.
 top(Stack) -> element(1, place(Stack)).
@@ -77,12 +78,6 @@ costs(Stack) ->
         none -> Costs;
         _ -> pay(Base, Costs)
     end.
-
-%% The same, and the stack with nothing of it.
-take_costs(#stack{base = Base} = Stack) -> {costs(Stack), Stack#stack{frames = [], base = clear(Base), costs = #{}}}.
-
-clear(none) -> none;
-clear({Function, Node, Cost, Depth, _, _, _}) -> {Function, Node, Cost, Depth, 0, 0, 0}.
 
 merge(Costs, More) -> maps:fold(fun add/3, Costs, More).
 
@@ -109,18 +104,14 @@ nanos(Native) -> erlang:convert_time_unit(Native, native, nanosecond).
 
 %% The time since the last message belongs to the function on top.
 at(At, #stack{last = none} = Stack) -> Stack#stack{last = At};
-at(At, #stack{frames = [Frame | Frames]} = Stack) ->
-    {Paid, Given} = spend(At, Frame, Stack),
-    Stack#stack{frames = [Paid | Frames], last = At, given = Given};
+at(At, #stack{frames = [Frame | Frames]} = Stack) -> Stack#stack{frames = [spend(At, Frame, Stack) | Frames], last = At};
 at(At, #stack{base = none} = Stack) -> Stack#stack{last = At};
-at(At, #stack{base = Base} = Stack) ->
-    {Paid, Given} = spend(At, Base, Stack),
-    Stack#stack{base = Paid, last = At, given = Given}.
+at(At, #stack{base = Base} = Stack) -> Stack#stack{base = spend(At, Base, Stack), last = At}.
 
-spend(At, {Function, Node, Cost, Depth, Calls, Run, Wait}, #stack{last = Last, mode = run, given = Given}) ->
-    {{Function, Node, Cost, Depth, Calls, Run + At - Last, Wait}, Given};
-spend(At, {Function, Node, Cost, Depth, Calls, Run, Wait}, #stack{last = Last, given = Given}) ->
-    {{Function, Node, Cost, Depth, Calls, Run, Wait + max(0, At - Last - Given)}, max(0, Given - (At - Last))}.
+spend(At, {Function, Node, Cost, Depth, Calls, Run, Wait}, #stack{last = Last, mode = run}) ->
+    {Function, Node, Cost, Depth, Calls, Run + At - Last, Wait};
+spend(At, {Function, Node, Cost, Depth, Calls, Run, Wait}, #stack{last = Last}) ->
+    {Function, Node, Cost, Depth, Calls, Run, Wait + At - Last}.
 
 %% The stack up to the caller. One that is not known is not traced, and called by the traced one that is next below.
 below(Caller, #stack{base = Base} = Stack) ->
@@ -156,7 +147,7 @@ emptied(#stack{frames = Frames, costs = Costs} = Stack) ->
     Stack#stack{frames = [], costs = lists:foldl(fun pay/2, Costs, Frames)}.
 
 pay({_, _, _, _, 0, 0, 0}, Costs) -> Costs;
-pay({_, _, Cost, _, Calls, Run, Wait}, Costs) -> add(Cost, {Calls, Run, Wait}, Costs).
+pay({_, _, Cost, _, Calls, Run, Wait}, Costs) -> add(Cost, {Calls, Run, max(0, Wait)}, Costs).
 
 %% A function that calls itself stays one, Calls: 1, or 0 for one that is not traced.
 push(Function, Calls, #stack{frames = [{Function, Node, Cost, Depth, Before, Run, Wait} | Frames]} = Stack) ->

@@ -1,0 +1,373 @@
+%% The tracer that follows calls of an entry function through processes. Its process is on the entry's path from the call
+%% to the return; where it calls another one as gen_server:call does, that one is on the path until it replies, and so
+%% on. What happens outside of such a path is dropped.
+%%
+%% Patterns of the emulator (see bellows_follow) begin a path: the entry's lets its process send messages, and the one
+%% of gen:do_call/4 the process that is called, both before anything else happens. They are silenced here, a while
+%% after they have left the path, so that the next call need not wait for it.
+-module(bellows_path).
+-export([collect/2, used/1]).
+
+%% Time from the path's end until a process is silenced, in milliseconds.
+-define(LINGER, 5).
+%% What all calls cost in detail may take so many bytes; durations alone so many calls.
+-define(DETAIL, 33554432).
+-define(PLAIN, 100000).
+%% Functions, and processes, that were seen calling the entry.
+-define(CALLERS, 20).
+-define(PIDS, 10000).
+-define(FLAGS, [return_to, running]).
+
+%% A process: what it does on a path, requests to it that it has not begun, and whether it is to be silenced.
+-record(process, {job = none, waiting = [], lingers = false}).
+%% A part of a path. Kind: entry, or {served, Client, Base}. Call: the entry's number. Asked: the process that is called.
+-record(job, {kind, call, stack, began, asked = none, above = none, spent = 0}).
+%% A request: who made it, for which call of the entry, its place in the tree, and what was spent on it.
+-record(request, {client, call, base, spent = 0}).
+
+%% A tracer's loop. Options: sampler, limit (calls of the entry), rate (the same in a second), messages.
+collect(Worker, Options) ->
+    put('$initial_call', {bellows_keeper, tracer, 0}),
+    receive {session, Worker, Session} -> ok end,
+    loop(Options#{worker => Worker, session => Session, phase => plain, chosen => all, number => 0, second => 0, in_second => 0,
+                  seen => 0, plain => [], plain_count => 0, calls => [], done => 0, detail => 0, lost => 0, callers => #{}, pids => #{},
+                  gc => {0, 0, 0}}).
+
+loop(#{worker := Worker} = State) ->
+    receive
+        {quiet, Pid} -> quiet(Pid, State), loop(State);
+        {phase, Worker, Phase, Chosen} ->
+            Worker ! {phase, self()},
+            loop(begin_phase(Phase, Chosen, State));
+        {tell, Worker} ->
+            Worker ! {told, self(), maps:with([phase, plain_count, done, seen, callers, pids], State)},
+            loop(State);
+        {finish, Worker} -> Worker ! {path, self(), result(State)};
+        Message when element(1, Message) =:= trace_ts ->
+            Seen = maps:get(seen, State) + 1,
+            Seen =:= maps:get(messages, State) + 1 andalso stop({messages, Seen, Seen - 1}, State),
+            loop(message(Message, State#{seen := Seen}));
+        _ -> loop(State)
+    end.
+
+stop(Reason, #{worker := Worker}) -> Worker ! {stop, self(), Reason}.
+
+%% Paths that have begun are left: they were not seen in the same way from the beginning.
+begin_phase(Phase, Chosen, State) ->
+    [erase(Key) || {{Kind, _} = Key, _} <- get(), Kind =:= process orelse Kind =:= call],
+    State#{phase := Phase, chosen := Chosen}.
+
+result(#{calls := Calls, plain := Plain} = State) ->
+    Nodes = bellows_stack:nodes(),
+    (maps:with([done, lost, gc], State))#{
+        messages => maps:get(seen, State),
+        nodes => Nodes,
+        calls => lists:reverse(Calls),
+        plain => << <<Nanos:64>> || Nanos <- lists:reverse(Plain) >>
+    }.
+
+message({trace_ts, Pid, call, Function, {bellows, Kind, Who, Caller}, At}, State) ->
+    special(Kind, Pid, Function, Who, Caller, At, process(Pid), State);
+message({trace_ts, Pid, call, Function, Caller, At}, State) ->
+    case get({process, Pid}) of
+        #process{job = #job{stack = Stack} = Job} = Process ->
+            %% Whoever calls something has its answer.
+            put_job(Pid, Process, answered(At, Job#job{stack = bellows_stack:called(Function, Caller, At, Stack)}));
+        %% Asked by one that is on no path, though its process was on one.
+        undefined -> lingers(Pid);
+        _ -> ok
+    end,
+    State;
+message({trace_ts, Pid, return_to, Function, At}, State) ->
+    case get({process, Pid}) of
+        #process{job = #job{}} = Process -> returned(Pid, Function, At, Process, State);
+        _ -> State
+    end;
+message({trace_ts, Pid, Kind, _, At}, State) when Kind =:= in; Kind =:= in_exiting -> scheduled(Pid, run, At, State);
+message({trace_ts, Pid, Kind, _, At}, State) when Kind =:= out; Kind =:= out_exiting -> scheduled(Pid, wait, At, State);
+message({trace_ts, Pid, out_exited, _, At}, State) -> exited(Pid, At, State);
+message({trace_ts, _, Kind, Info, _}, #{gc := Gc} = State) -> State#{gc := collected(Kind, Info, Gc)};
+message(_, State) -> State.
+
+process(Pid) ->
+    case get({process, Pid}) of
+        undefined -> #process{};
+        Process -> Process
+    end.
+
+put_job(Pid, Process, Job) -> put({process, Pid}, Process#process{job = Job}).
+
+%% Functions that have patterns of their own.
+
+special(entry, Pid, Function, _, Caller, At, #process{job = none} = Process, State) ->
+    begin_call(Pid, Function, Caller, At, Process, State);
+special(asks, Pid, Function, Server, Caller, At, #process{job = #job{} = Job} = Process, State) ->
+    #job{stack = Stack, call = Call} = Answered = answered(At, Job),
+    Inside = bellows_stack:hidden(Function, Caller, At, Stack),
+    Next = case is_pid(Server) andalso Server =/= Pid of
+               true ->
+                   Request = #request{client = Pid, call = Call, base = bellows_stack:top(Inside)},
+                   #process{waiting = Waiting} = Asked = process(Server),
+                   put({process, Server}, Asked#process{waiting = Waiting ++ [Request]}),
+                   sampled({label, Server}, State),
+                   Answered#job{stack = Inside, asked = Server};
+               false -> Answered#job{stack = Inside}
+           end,
+    put_job(Pid, Process, Next),
+    State;
+special(asks, _, _, Server, _, _, #process{job = none}, State) ->
+    is_pid(Server) andalso lingers(Server),
+    State;
+special(serves, Pid, Function, Client, Caller, At, Process, State) ->
+    case {request_of(Client, Process), Process} of
+        {_, #process{job = #job{kind = entry, stack = Stack} = Job}} ->
+            put_job(Pid, Process, Job#job{stack = bellows_stack:hidden(Function, Caller, At, Stack)});
+        %% It began with this one already when it got a scheduler.
+        {none, #process{job = #job{kind = {served, Client, _}, stack = Stack} = Job}} ->
+            put_job(Pid, Process, Job#job{stack = bellows_stack:hidden(Function, Caller, At, Stack)});
+        {none, #process{job = #job{}}} -> put_away(Pid, At, Process);
+        {none, _} -> ok;
+        {Request, _} ->
+            put_away(Pid, At, Process),
+            Free = process(Pid),
+            #job{stack = Stack} = Job = begin_served(Pid, Request, At),
+            Left = lists:delete(Request, Free#process.waiting),
+            put_job(Pid, Free#process{waiting = Left}, Job#job{stack = bellows_stack:hidden(Function, Caller, At, Stack)})
+    end,
+    State;
+special(replies, Pid, Function, Client, Caller, At, Process, State) ->
+    case Process of
+        #process{job = #job{kind = {served, Client, _}} = Job} ->
+            answer(Pid, At, Process#process{job = none}, Job);
+        #process{job = #job{stack = Stack} = Job} ->
+            put_job(Pid, without(Client, Process), Job#job{stack = bellows_stack:hidden(Function, Caller, At, Stack)});
+        #process{waiting = [_ | _]} ->
+            put({process, Pid}, without(Client, Process)),
+            lingers(Pid);
+        _ -> lingers(Pid)
+    end,
+    State;
+%% The entry once more on its own path.
+special(entry, Pid, Function, _, Caller, At, #process{job = #job{stack = Stack} = Job} = Process, State) ->
+    put_job(Pid, Process, answered(At, Job#job{stack = bellows_stack:called(Function, Caller, At, Stack)})),
+    State;
+special(_, _, _, _, _, _, _, State) -> State.
+
+request_of(Client, #process{waiting = Waiting}) ->
+    case lists:keyfind(Client, #request.client, Waiting) of
+        false -> none;
+        Request -> Request
+    end.
+
+without(Client, #process{waiting = Waiting} = Process) ->
+    Process#process{waiting = lists:keydelete(Client, #request.client, Waiting)}.
+
+%% Calls of the entry.
+
+begin_call(Pid, Function, Caller, At, Process, #{number := Number, callers := Callers, pids := Pids} = State) ->
+    Base = bellows_stack:node_of(0, Function),
+    Stack = bellows_stack:based({Function, Base}, 1, At),
+    put({call, Number}, #{}),
+    put_job(Pid, Process, #job{kind = entry, call = Number, stack = Stack, began = At, above = Caller}),
+    sampled({active, Pid, [Function, Caller]}, State),
+    in_second(At, State#{number := Number + 1, callers := note(Caller, ?CALLERS, Callers), pids := note(Pid, ?PIDS, Pids)}).
+
+note(Key, Most, Known) when map_size(Known) < Most -> Known#{Key => true};
+note(_, _, Known) -> Known.
+
+in_second(At, #{rate := Rate} = State) ->
+    Second = erlang:convert_time_unit(At, native, second),
+    case State of
+        #{second := Second, in_second := Rate} -> stop({rate, Rate + 1, Rate}, State), State#{in_second := Rate + 1};
+        #{second := Second, in_second := Count} -> State#{in_second := Count + 1};
+        _ -> State#{second := Second, in_second := 1}
+    end.
+
+returned(Pid, Function, At, #process{job = #job{} = Job} = Process, State) ->
+    #job{kind = Kind, stack = Stack, above = Above} = Answered = answered(At, Job),
+    case bellows_stack:returned(Function, At, Stack) of
+        base when Kind =:= entry -> end_call(Pid, returned, At, Process, Answered, State);
+        %% It goes on to serve, and replies later.
+        base -> put_job(Pid, Process, Answered#job{stack = bellows_stack:to_base(At, Stack), above = Above}), State;
+        Next -> put_job(Pid, Process, Answered#job{stack = Next}), State
+    end.
+
+end_call(Pid, Outcome, At, Process, #job{stack = Stack, call = Number, began = Began}, State) ->
+    put({process, Pid}, Process#process{job = none}),
+    sampled({idle, Pid}, State),
+    lingers(Pid),
+    Costs = bellows_stack:merge(call_costs(Number), bellows_stack:costs(bellows_stack:to_base(At, Stack))),
+    erase({call, Number}),
+    Nanos = erlang:convert_time_unit(At - Began, native, nanosecond),
+    counted(Pid, Outcome, Began, Nanos, Costs, State).
+
+call_costs(Number) ->
+    case get({call, Number}) of
+        undefined -> #{};
+        Costs -> Costs
+    end.
+
+counted(_, returned, _, Nanos, _, #{phase := plain, plain := Plain, plain_count := Count} = State) when Count < ?PLAIN ->
+    State#{plain := [Nanos | Plain], plain_count := Count + 1};
+counted(Pid, returned, Began, Nanos, Costs, #{phase := detailed, calls := Calls, done := Done, detail := Bytes} = State) ->
+    Detail = << <<Node:32, Count:32, (nanos(Run)):64, (nanos(Wait)):64>> || {Node, {Count, Run, Wait}} <- maps:to_list(Costs) >>,
+    Micros = erlang:convert_time_unit(Began + erlang:time_offset(), native, microsecond),
+    Call = {Micros, list_to_binary(pid_to_list(Pid)), Nanos, Detail},
+    All = Bytes + byte_size(Detail) + 64,
+    Done + 1 =:= maps:get(limit, State) andalso stop({limit, Done + 1, Done + 1}, State),
+    All > ?DETAIL andalso Bytes =< ?DETAIL andalso stop({details, All, ?DETAIL}, State),
+    State#{calls := [Call | Calls], done := Done + 1, detail := All};
+counted(_, _, _, _, _, #{phase := detailed, lost := Lost} = State) -> State#{lost := Lost + 1};
+counted(_, _, _, _, _, State) -> State.
+
+nanos(Native) -> max(0, erlang:convert_time_unit(Native, native, nanosecond)).
+
+%% Requests to others.
+
+begin_served(Pid, #request{client = Client, call = Call, base = Base, spent = Spent}, At) ->
+    Node = case bellows_stack:node_of(Base, {served, Pid}) of
+               full -> Base;
+               Number -> Number
+           end,
+    %% Parts of one request are one call.
+    Calls = case Spent of 0 -> 1; _ -> 0 end,
+    #job{kind = {served, Client, Base}, call = Call, stack = bellows_stack:based({{served, Pid}, Node}, Calls, At), began = At,
+         spent = Spent}.
+
+%% A server begins something else before it has replied.
+put_away(Pid, At, #process{job = #job{kind = {served, Client, Base}, call = Call} = Job, waiting = Waiting} = Process) ->
+    Spent = pay(At, answered(At, Job)),
+    Request = #request{client = Client, call = Call, base = Base, spent = max(1, Spent)},
+    put({process, Pid}, Process#process{job = none, waiting = Waiting ++ [Request]});
+put_away(_, _, _) -> ok.
+
+%% A server has replied, or its client waits no longer.
+answer(Pid, At, Process, #job{kind = {served, Client, _}, call = Call} = Job) ->
+    put({process, Pid}, Process),
+    Spent = pay(At, answered(At, Job)),
+    lingers(Pid),
+    case get({process, Client}) of
+        #process{job = #job{call = Call, asked = Pid, stack = Stack} = Asking} = Waits ->
+            put_job(Client, Waits, Asking#job{stack = bellows_stack:give(Spent, Stack), asked = none});
+        _ -> ok
+    end.
+
+%% Adds what a part of a path cost to the call of the entry; the time that was spent on it, with earlier parts.
+pay(At, #job{call = Call, stack = Stack, began = Began, spent = Spent}) ->
+    case get({call, Call}) of
+        undefined -> ok;
+        Costs -> put({call, Call}, bellows_stack:merge(Costs, bellows_stack:costs(bellows_stack:to_base(At, Stack))))
+    end,
+    Spent + At - Began.
+
+%% The process goes on, so nobody serves it any more.
+answered(_, #job{asked = none} = Job) -> Job;
+answered(At, #job{asked = Server, call = Call} = Job) ->
+    case get({process, Server}) of
+        #process{job = #job{kind = {served, _, _}, call = Call} = Served} = Process ->
+            put({process, Server}, Process#process{job = none}),
+            pay(At, answered(At, Served));
+        #process{waiting = Waiting} = Process ->
+            put({process, Server}, Process#process{waiting = [It || It <- Waiting, It#request.call =/= Call]});
+        _ -> ok
+    end,
+    lingers(Server),
+    Job#job{asked = none}.
+
+scheduled(Pid, Mode, At, State) ->
+    case get({process, Pid}) of
+        #process{job = #job{stack = Stack} = Job} = Process ->
+            put_job(Pid, Process, Job#job{stack = bellows_stack:scheduled(Mode, At, Stack)});
+        %% One that tells not when it begins with a request does so when it gets a scheduler.
+        #process{waiting = [#request{} = Request | Waiting]} = Process when Mode =:= run ->
+            case tells(Pid, State) of
+                true -> ok;
+                false -> put_job(Pid, Process#process{waiting = Waiting}, begin_served(Pid, Request, At))
+            end;
+        _ -> ok
+    end,
+    State.
+
+exited(Pid, At, State) ->
+    case erase({process, Pid}) of
+        #process{job = #job{kind = entry} = Job} = Process ->
+            Next = end_call(Pid, ended, At, Process, answered(At, Job), State),
+            erase({process, Pid}),
+            Next;
+        #process{job = #job{} = Job} ->
+            pay(At, answered(At, Job)),
+            State;
+        _ -> State
+    end.
+
+%% Whether a process runs code that has a pattern for the beginning of a request.
+tells(Pid, #{tells := Behaviours}) ->
+    case get({tells, Pid}) of
+        undefined ->
+            Tells = case process_info(Pid, dictionary) of
+                        {dictionary, Noted} ->
+                            case lists:keyfind('$initial_call', 1, Noted) of
+                                {_, {Module, _, _}} -> has_behaviour(Module, Behaviours);
+                                _ -> false
+                            end;
+                        _ -> false
+                    end,
+            put({tells, Pid}, Tells),
+            Tells;
+        Tells -> Tells
+    end.
+
+has_behaviour(Module, Behaviours) ->
+    try Module:module_info(attributes) of
+        Attributes ->
+            lists:any(fun ({Kind, Names}) when Kind =:= behaviour; Kind =:= behavior ->
+                              lists:any(fun (Name) -> lists:member(Name, Behaviours) end, Names);
+                          (_) -> false
+                      end, Attributes)
+    catch _:_ -> false
+    end.
+
+%% Processes that have left the path.
+
+lingers(Pid) ->
+    case get({process, Pid}) of
+        #process{lingers = true} -> ok;
+        Process ->
+            erlang:send_after(?LINGER, self(), {quiet, Pid}),
+            put({process, Pid}, case Process of
+                                    undefined -> #process{lingers = true};
+                                    _ -> Process#process{lingers = true}
+                                end)
+    end.
+
+quiet(Pid, #{session := Session, chosen := Chosen, pids := Pids}) ->
+    case get({process, Pid}) of
+        #process{job = none, waiting = []} ->
+            erase({process, Pid}),
+            bellows_session:processes(Session, Pid, false, ?FLAGS),
+            case Chosen =:= all orelse is_map_key(Pid, Chosen) orelse is_map_key(Pid, Pids) of
+                true -> bellows_session:processes(Session, Pid, true, [silent]);
+                false -> bellows_session:processes(Session, Pid, false, [call, arity, monotonic_timestamp])
+            end;
+        #process{} = Process -> put({process, Pid}, Process#process{lingers = false});
+        undefined -> ok
+    end.
+
+%% While modules are looked for, the sampler looks at processes on the path; later it knows what those that serve are.
+sampled(What, #{sampler := Sampler, phase := plain}) -> Sampler ! What;
+sampled({label, _} = What, #{sampler := Sampler}) ->
+    case get(What) of
+        undefined -> put(What, told), Sampler ! What;
+        told -> ok
+    end;
+sampled(_, _) -> ok.
+
+%% Garbage collections: {minor, major, words that were used before them and not after}.
+collected(gc_minor_start, Info, {Minor, Major, Words}) -> {Minor, Major, Words + used(Info)};
+collected(gc_major_start, Info, {Minor, Major, Words}) -> {Minor, Major, Words + used(Info)};
+collected(gc_minor_end, Info, {Minor, Major, Words}) -> {Minor + 1, Major, Words - used(Info)};
+collected(gc_major_end, Info, {Minor, Major, Words}) -> {Minor, Major + 1, Words - used(Info)};
+collected(_, _, Gc) -> Gc.
+
+%% Words of its young heap that a process uses, and of messages and the like beside it.
+used(Info) -> proplists:get_value(heap_size, Info, 0) + proplists:get_value(mbuf_size, Info, 0).
