@@ -48,9 +48,8 @@ detailed(Modules, Processes, Follow, Chosen) ->
     flag(Processes, Follow),
     Follow#{patterns := [Pattern || {Pattern, _} <- Patterns]}.
 
-phase(Phase, Chosen, #{tracer := Tracer} = Follow) ->
-    Tracer ! {phase, self(), Phase, Chosen},
-    await(phase, Follow, fun () -> receive {phase, Tracer} -> ok after ?ANSWER -> error(timeout) end end).
+phase(Phase, Chosen, #{tracer := Tracer}) ->
+    ask({phase, self(), Phase, Chosen}, Tracer).
 
 flag(all, #{session := Session}) ->
     bellows_session:processes(Session, existing, true, ?ALWAYS),
@@ -65,16 +64,13 @@ flag({only, Pids}, #{session := Session}) ->
 modules(#{sampler := Sampler}) -> [{Module, '_', '_'} || Module <- bellows_sampler:modules(Sampler)].
 
 %% What the tracer has seen so far.
-told(#{tracer := Tracer} = Follow) ->
-    Tracer ! {tell, self()},
-    await(tell, Follow, fun () -> receive {told, Tracer, Told} -> Told after ?ANSWER -> error(timeout) end end).
+told(#{tracer := Tracer}) -> ask({tell, self()}, Tracer).
 
 %% What the tracer has made of all, with names for the processes that served: it ends with that.
 result(#{tracer := Tracer, sampler := Sampler} = Follow) ->
     stop_tracing(Follow),
     unlink(Tracer),
-    Tracer ! {finish, self()},
-    Path = await(path, Follow, fun () -> receive {path, Tracer, Result} -> Result after ?ANSWER -> error(timeout) end end),
+    Path = ask({finish, self()}, Tracer),
     Labels = bellows_sampler:labels(Sampler),
     Nodes = [node_row(Node, Labels) || Node <- maps:get(nodes, Path)],
     close(Follow),
@@ -105,11 +101,13 @@ collections(Pid, Fun, #{session := Session}) ->
     bellows_session:processes(Session, Pid, false, [garbage_collection, monotonic_timestamp]),
     Result.
 
-%% A tracer that is gone answers nothing.
-await(What, #{tracer := Tracer}, Receive) ->
-    case is_process_alive(Tracer) of
-        true -> Receive();
-        false -> error({no_tracer, What})
+ask(Request, Tracer) ->
+    Monitor = monitor(process, Tracer),
+    Tracer ! Request,
+    receive
+        {told, Tracer, Reply} -> demonitor(Monitor, [flush]), Reply;
+        {'DOWN', Monitor, process, Tracer, Reason} -> error({no_tracer, Reason})
+    after ?ANSWER -> error(timeout)
     end.
 
 %% Patterns: {Function, Match}. What begins with `bellows` in a message is for bellows_path.

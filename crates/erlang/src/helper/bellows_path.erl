@@ -8,8 +8,8 @@
 -module(bellows_path).
 -export([collect/2, used/1]).
 
-%% Time from the path's end until a process is silenced, in milliseconds.
--define(LINGER, 5).
+%% Time from the path's end until a process is silenced, in milliseconds: one that is soon back need not be.
+-define(LINGER, 10).
 %% What all calls cost in detail may take so many bytes; durations alone so many calls.
 -define(DETAIL, 33554432).
 -define(PLAIN, 100000).
@@ -18,8 +18,9 @@
 -define(PIDS, 10000).
 -define(FLAGS, [return_to, running]).
 
-%% A process: what it does on a path, requests to it that it has not begun, and whether it is to be silenced.
--record(process, {job = none, waiting = [], lingers = false}).
+%% A process: what it does on a path, requests to it that it has not begun, whether it is to be silenced, and when it last
+%% left a path.
+-record(process, {job = none, waiting = [], lingers = false, left = 0}).
 %% A part of a path. Kind: entry, or {served, Client, Base}. Call: the entry's number. Asked: the process that is called.
 -record(job, {kind, call, stack, began, asked = none, above = none, spent = 0}).
 %% A request: who made it, for which call of the entry, its place in the tree, and what was spent on it.
@@ -37,12 +38,12 @@ loop(#{worker := Worker} = State) ->
     receive
         {quiet, Pid} -> quiet(Pid, State), loop(State);
         {phase, Worker, Phase, Chosen} ->
-            Worker ! {phase, self()},
+            Worker ! {told, self(), ok},
             loop(begin_phase(Phase, Chosen, State));
         {tell, Worker} ->
             Worker ! {told, self(), maps:with([phase, plain_count, done, seen, callers, pids], State)},
             loop(State);
-        {finish, Worker} -> Worker ! {path, self(), result(State)};
+        {finish, Worker} -> Worker ! {told, self(), result(State)};
         Message when element(1, Message) =:= trace_ts ->
             Seen = maps:get(seen, State) + 1,
             Seen =:= maps:get(messages, State) + 1 andalso stop({messages, Seen, Seen - 1}, State),
@@ -100,7 +101,11 @@ put_job(Pid, Process, Job) -> put({process, Pid}, Process#process{job = Job}).
 %% Functions that have patterns of their own.
 
 special(entry, Pid, Function, _, Caller, At, #process{job = none} = Process, State) ->
-    begin_call(Pid, Function, Caller, At, Process, State);
+    case get({silenced, Pid}) of
+        %% It was silenced while it began: its return does not come.
+        Since when is_integer(Since), At =< Since -> State#{lost := maps:get(lost, State) + 1};
+        _ -> begin_call(Pid, Function, Caller, At, Process, State)
+    end;
 special(asks, Pid, Function, Server, Caller, At, #process{job = #job{} = Job} = Process, State) ->
     #job{stack = Stack, call = Call} = Answered = answered(At, Job),
     Inside = bellows_stack:hidden(Function, Caller, At, Stack),
@@ -132,7 +137,8 @@ special(serves, Pid, Function, Client, Caller, At, Process, State) ->
             Free = process(Pid),
             #job{stack = Stack} = Job = begin_served(Pid, Request, At),
             Left = lists:delete(Request, Free#process.waiting),
-            put_job(Pid, Free#process{waiting = Left}, Job#job{stack = bellows_stack:hidden(Function, Caller, At, Stack)})
+            Inside = bellows_stack:hidden(Function, {served, Pid}, At, Stack),
+            put_job(Pid, Free#process{waiting = Left}, Job#job{stack = Inside})
     end,
     State;
 special(replies, Pid, Function, Client, Caller, At, Process, State) ->
@@ -147,6 +153,10 @@ special(replies, Pid, Function, Client, Caller, At, Process, State) ->
         _ -> lingers(Pid)
     end,
     State;
+%% The same function calls it once more: the return from the last call was not told.
+special(entry, Pid, Function, _, Caller, At, #process{job = #job{kind = entry, above = Caller}} = Process, State) ->
+    erase({call, Process#process.job#job.call}),
+    begin_call(Pid, Function, Caller, At, Process#process{job = none}, State#{lost := maps:get(lost, State) + 1});
 %% The entry once more on its own path.
 special(entry, Pid, Function, _, Caller, At, #process{job = #job{stack = Stack} = Job} = Process, State) ->
     put_job(Pid, Process, answered(At, Job#job{stack = bellows_stack:called(Function, Caller, At, Stack)})),
@@ -166,7 +176,7 @@ without(Client, #process{waiting = Waiting} = Process) ->
 
 begin_call(Pid, Function, Caller, At, Process, #{number := Number, callers := Callers, pids := Pids} = State) ->
     Base = bellows_stack:node_of(0, Function),
-    Stack = bellows_stack:based({Function, Base}, 1, At),
+    Stack = bellows_stack:based({Function, Base}, 1, Caller, At),
     put({call, Number}, #{}),
     put_job(Pid, Process, #job{kind = entry, call = Number, stack = Stack, began = At, above = Caller}),
     sampled({active, Pid, [Function, Caller]}, State),
@@ -231,8 +241,8 @@ begin_served(Pid, #request{client = Client, call = Call, base = Base, spent = Sp
            end,
     %% Parts of one request are one call.
     Calls = case Spent of 0 -> 1; _ -> 0 end,
-    #job{kind = {served, Client, Base}, call = Call, stack = bellows_stack:based({{served, Pid}, Node}, Calls, At), began = At,
-         spent = Spent}.
+    #job{kind = {served, Client, Base}, call = Call, stack = bellows_stack:based({{served, Pid}, Node}, Calls, none, At),
+         began = At, spent = Spent}.
 
 %% A server begins something else before it has replied.
 put_away(Pid, At, #process{job = #job{kind = {served, Client, Base}, call = Call} = Job, waiting = Waiting} = Process) ->
@@ -330,27 +340,32 @@ has_behaviour(Module, Behaviours) ->
 %% Processes that have left the path.
 
 lingers(Pid) ->
-    case get({process, Pid}) of
-        #process{lingers = true} -> ok;
-        Process ->
-            erlang:send_after(?LINGER, self(), {quiet, Pid}),
-            put({process, Pid}, case Process of
-                                    undefined -> #process{lingers = true};
-                                    _ -> Process#process{lingers = true}
-                                end)
-    end.
+    Process = process(Pid),
+    Process#process.lingers orelse erlang:send_after(?LINGER, self(), {quiet, Pid}),
+    put({process, Pid}, Process#process{lingers = true, left = now_ms()}),
+    ok.
 
-quiet(Pid, #{session := Session, chosen := Chosen, pids := Pids}) ->
+quiet(Pid, State) ->
     case get({process, Pid}) of
-        #process{job = none, waiting = []} ->
-            erase({process, Pid}),
-            bellows_session:processes(Session, Pid, false, ?FLAGS),
-            case Chosen =:= all orelse is_map_key(Pid, Chosen) orelse is_map_key(Pid, Pids) of
-                true -> bellows_session:processes(Session, Pid, true, [silent]);
-                false -> bellows_session:processes(Session, Pid, false, [call, arity, monotonic_timestamp])
+        #process{job = none, waiting = [], left = Left} = Process ->
+            case Left + ?LINGER - now_ms() of
+                More when More > 0 ->
+                    erlang:send_after(More, self(), {quiet, Pid}),
+                    put({process, Pid}, Process);
+                _ -> silence(Pid, State)
             end;
         #process{} = Process -> put({process, Pid}, Process#process{lingers = false});
         undefined -> ok
+    end.
+
+silence(Pid, #{session := Session, chosen := Chosen, pids := Pids}) ->
+    erase({process, Pid}),
+    bellows_session:processes(Session, Pid, false, ?FLAGS),
+    case Chosen =:= all orelse is_map_key(Pid, Chosen) orelse is_map_key(Pid, Pids) of
+        true ->
+            bellows_session:processes(Session, Pid, true, [silent]),
+            put({silenced, Pid}, erlang:monotonic_time());
+        false -> bellows_session:processes(Session, Pid, false, [call, arity, monotonic_timestamp])
     end.
 
 %% While modules are looked for, the sampler looks at processes on the path; later it knows what those that serve are.
@@ -371,3 +386,5 @@ collected(_, _, Gc) -> Gc.
 
 %% Words of its young heap that a process uses, and of messages and the like beside it.
 used(Info) -> proplists:get_value(heap_size, Info, 0) + proplists:get_value(mbuf_size, Info, 0).
+
+now_ms() -> erlang:monotonic_time(millisecond).

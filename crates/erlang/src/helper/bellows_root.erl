@@ -46,7 +46,7 @@ watch(#{due := Due, tracer := Tracer} = State) ->
             bellows_keeper:answer(Alias, {running, maps:get(phase, State), Plain, Done, Seen}),
             watch(State);
         {stop, Tracer, Reason} -> finish(Reason, State, []);
-        {'EXIT', Tracer, _} -> exit({failed, <<"the tracing process took too much memory, and was ended">>});
+        {'EXIT', Tracer, Reason} -> exit({tracer, Reason});
         _ -> watch(State)
     after max(0, Due - now_ms()) -> tick(State)
     end.

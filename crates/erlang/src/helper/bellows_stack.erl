@@ -6,35 +6,38 @@
 %% caller, as it does on the real stack. The time of a function that is not traced belongs to the traced one that called
 %% it, as nobody says when it returns.
 -module(bellows_stack).
--export([new/1, based/3, node_of/2, called/4, hidden/4, returned/3, scheduled/3, to_base/2, give/2, top/1, costs/1,
+-export([new/1, based/4, node_of/2, called/4, hidden/4, returned/3, scheduled/3, to_base/2, give/2, top/1, costs/1,
          merge/2, nodes/0, row/2]).
 
 -define(NODES, 20000).
 
 %% Frames: {Function, Node, Cost, Depth, Calls, Run, Wait}, the top first, where Cost is the number of the function that
 %% pays, and Depth how often it stands there in a row. The base never leaves.
--record(stack, {frames = [], base = none, last = none, mode = run, costs = #{}}).
+-record(stack, {frames = [], base = none, above = none, last = none, mode = run, costs = #{}}).
 
 %% The stack of a process of which nothing is known. Costs: what others cost before.
 new(Costs) -> #stack{costs = Costs}.
 
-%% A stack with a function that is there for good: its number in the tree, and calls that were just made of it.
-based({Function, Node}, Calls, At) -> #stack{base = {Function, Node, Node, 1, Calls, 0, 0}, last = At}.
+%% A stack with a function that is there for good: its number in the tree, calls that were just made of it, and who called
+%% it. Where it ends with a call of another, that one has the same caller.
+based({Function, Node}, Calls, Above, At) -> #stack{base = {Function, Node, Node, 1, Calls, 0, 0}, above = Above, last = At}.
 
-%% The number of a function below another, 0 where nobody calls it.
+%% The number of a function below another, 0 where nobody calls it; `full` where there are too many.
 node_of(Parent, Function) ->
     case get({Parent, Function}) of
         undefined ->
             case get(nodes) of
-                Number when Number >= ?NODES -> full;
-                Known ->
-                    Number = case Known of undefined -> 1; _ -> Known + 1 end,
-                    put(nodes, Number),
-                    put({Parent, Function}, Number),
-                    Number
+                undefined -> new_node(1, Parent, Function);
+                Known when Known < ?NODES -> new_node(Known + 1, Parent, Function);
+                _ -> full
             end;
         Number -> Number
     end.
+
+new_node(Number, Parent, Function) ->
+    put(nodes, Number),
+    put({Parent, Function}, Number),
+    Number.
 
 %% A traced function is called.
 called(Function, Caller, At, Stack) -> push(Function, 1, below(Caller, at(At, Stack))).
@@ -118,7 +121,7 @@ below(Caller, #stack{base = Base} = Stack) ->
     case drop_to(Caller, Stack) of
         {found, Found} -> Found;
         none when Caller =:= undefined -> emptied(Stack);
-        none when Base =/= none, Caller =:= element(1, Base) -> emptied(Stack);
+        none when Base =/= none, Caller =:= Stack#stack.above -> emptied(Stack);
         none -> push(Caller, 0, drop_untraced(Stack))
     end.
 

@@ -25,13 +25,16 @@ start(Owner, #{source := Source, patterns := Patterns, limits := Limits} = Optio
         Runner = runner(maps:get(node_bytes, Limits)),
         Until = now_ms() + maps:get(for_ms, Options),
         Result = measure(Call, Owner, Options#{patterns := Checked, runner => Runner, baseline => Baseline, until => Until,
-                                               guard => bellows_guard:new(Limits, Baseline, Runner)}),
+                                               guard => guard(Limits, Baseline, Runner)}),
         unlink(Runner),
         exit(Runner, kill),
         hand_out({done, Result})
     catch
         throw:Reason -> hand_out({refused, Reason})
     end.
+
+%% What the guard says of a tracer holds for the process that calls.
+guard(#{node_bytes := Bytes} = Limits, Baseline, Runner) -> bellows_guard:new(Limits#{tracer_bytes := Bytes}, Baseline, Runner).
 
 hand_out(Result) ->
     receive
@@ -152,13 +155,13 @@ empty(Into, Options) ->
 
 %% The first call, whose value or exception is told.
 first({Module, Function, Arguments}, #{runner := Runner, result := Wanted} = Options) ->
-    One = {?MODULE, one, [Module, Function, Arguments, case Wanted of true -> value; false -> ok end]},
+    Want = case Wanted of true -> value; false -> ok end,
     Self = self(),
     Ref = make_ref(),
-    %% It is told before the value is sent, which may be large: only its text leaves the process.
+    %% The value may be large: only its text leaves the process.
     Tell = fun () ->
                Began = erlang:monotonic_time(),
-               Value = apply(?MODULE, one, element(3, One)),
+               Value = ?MODULE:one(Module, Function, Arguments, Want),
                Nanos = nanos(erlang:monotonic_time() - Began),
                Self ! {Ref, Nanos, told(Value, {Module, Function})}
            end,
@@ -208,7 +211,7 @@ await(Runner, #{guard := Guard} = Options) ->
     receive
         {ran, Runner, Done, Raised, Reductions, Words} -> {ran, Done, Raised, Reductions, Words};
         {'EXIT', Runner, killed} -> {heap, maps:get(node_bytes, maps:get(limits, Options)), maps:get(node_bytes, maps:get(limits, Options))};
-        {'EXIT', Runner, Reason} -> {gone, bellows_text:term(Reason, ?SHOWN), 0};
+        {'EXIT', Runner, _} -> {exited, 0, 0};
         {'EXIT', _, Reason} -> exit(Reason);
         {ask, Alias, stop} ->
             unlink(Runner),
@@ -234,12 +237,11 @@ await(Runner, #{guard := Guard} = Options) ->
 
 %% Garbage collections, and the functions that are called, where nobody else traces.
 followed(Call, Entry, Owner, #{runner := Runner, limits := Limits, baseline := Baseline} = Options) ->
-    Whole = maps:get(for_ms, Limits),
     case bellows_follow:open(Owner, [Entry], #{limit => 1000000, rate => 1000000, messages => maps:get(messages, Options)}) of
         {error, Reason} -> #{refused => Reason};
         {ok, #{tracer := Tracer} = Opened} ->
             Into = atomics:new(max(?LEARNED, maps:get(traced, Options)), []),
-            Guard = bellows_guard:new(Limits#{for_ms := Whole}, Baseline, Tracer),
+            Guard = bellows_guard:new(Limits, Baseline, Tracer),
             Watched = Options#{guard := Guard},
             Deadline = fun (Ms) -> erlang:monotonic_time() + native(Ms) end,
             Collected = bellows_follow:collections(Runner, fun () -> ran(Call, ?COLLECTED, Deadline(?LEARNING), Into, Watched) end, Opened),
