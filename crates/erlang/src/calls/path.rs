@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use super::tree::{CallTree, TreeNode};
 use super::{name, number, rows};
 use crate::budget::Ended;
-use crate::term::{Term, as_bytes, as_list, as_text, as_tuple, get};
+use crate::term::{Term, as_bytes, as_list, as_text, get};
 
 /// Fewer calls than these have no slowest tenth.
 const LEAST_CALLS: usize = 10;
@@ -27,6 +27,8 @@ pub struct Path {
     pub unfinished: u64,
     /// What was traced below the entry.
     pub modules: Vec<String>,
+    /// Functions of it that were called too often to go on with them.
+    pub left_out: Vec<String>,
     /// Trace messages.
     pub messages: u64,
     /// What ended it.
@@ -185,13 +187,17 @@ pub(crate) fn read(term: &Term) -> Option<Path> {
     let calls = rows(get(term, "calls")?, |row| call(row, nodes.len()))?;
     let untraced = as_bytes(get(term, "plain")?)?;
     let tree = CallTree::new(nodes).with_costs(calls.iter().flat_map(|call| &call.costs));
-    let modules = as_list(get(term, "modules")?)?;
+    let texts = |key| {
+        let texts = as_list(get(term, key)?)?;
+        texts.iter().map(as_text).collect::<Option<_>>()
+    };
     Some(Path {
         tree,
         calls,
         untraced: nanos(untraced),
         unfinished: number(get(term, "lost")?)?,
-        modules: modules.iter().map(as_text).collect::<Option<_>>()?,
+        modules: texts("modules")?,
+        left_out: texts("left_out")?,
         messages: number(get(term, "messages")?)?,
         ended: Ended::read(get(term, "ended")?)?,
     })
@@ -313,6 +319,7 @@ mod tests {
             (atom("calls"), list(calls)),
             (atom("plain"), binary(7_u64.to_be_bytes().to_vec())),
             (atom("modules"), list([text("m")])),
+            (atom("left_out"), list([])),
             (atom("lost"), int(1)),
             (atom("messages"), int(99)),
             (atom("ended"), atom("time")),

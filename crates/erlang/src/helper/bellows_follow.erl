@@ -2,7 +2,7 @@
 %% calls it, while a sampler finds the modules that run below it. Then these modules are traced, too, in the processes
 %% on the entry's path (see bellows_path). Whoever uses this looks at the budgets meanwhile.
 -module(bellows_follow).
--export([open/3, plain/3, detailed/4, modules/1, told/1, result/1, close/1, collections/3]).
+-export([open/3, plain/3, detailed/4, thinner/2, modules/1, told/1, result/1, close/1, collections/3]).
 
 -define(TRACER_WORDS, 33554432).
 -define(ALWAYS, [call, silent, arity, monotonic_timestamp]).
@@ -17,7 +17,8 @@ open(Owner, Entry, Options) ->
     Sampler = bellows_sampler:start(),
     Tells = [Module || {{Module, _, _}, _} <- serving()],
     Tracer = spawn_opt(fun () -> bellows_path:collect(Worker, Options#{sampler => Sampler, tells => Tells}) end,
-                       [link, {priority, high}, {max_heap_size, #{size => ?TRACER_WORDS, kill => true, error_logger => false}}]),
+                       [link, {priority, high}, {message_queue_data, off_heap},
+                        {max_heap_size, #{size => ?TRACER_WORDS, kill => true, error_logger => false}}]),
     case bellows_session:open(Owner, Tracer) of
         {ok, Session} ->
             Tracer ! {session, self(), Session},
@@ -46,7 +47,12 @@ detailed(Modules, Processes, Follow, Chosen) ->
         ++ serving() ++ replying() ++ asking() ++ [{Pattern, entry([return_to, running])} || Pattern <- Entry],
     [bellows_session:functions(Session, Pattern, Match, [local]) || {Pattern, Match} <- Patterns],
     flag(Processes, Follow),
-    Follow#{patterns := [Pattern || {Pattern, _} <- Patterns]}.
+    Follow#{patterns := [Pattern || {Pattern, _} <- Patterns], chosen => Chosen}.
+
+%% These functions are called too often: they are traced no more, and all begins once more.
+thinner(Functions, #{session := Session, chosen := Chosen} = Follow) ->
+    [bellows_session:functions(Session, Function, false, [local]) || Function <- Functions],
+    phase(detailed, Chosen, Follow).
 
 phase(Phase, Chosen, #{tracer := Tracer}) ->
     ask({phase, self(), Phase, Chosen}, Tracer).

@@ -9,7 +9,11 @@
 -export([collect/2, used/1]).
 
 %% Time from the path's end until a process is silenced, in milliseconds: one that is soon back need not be.
--define(LINGER, 10).
+-define(LINGER, 20).
+%% Time for which messages are held, to put them in order.
+-define(HELD, 10).
+%% Messages that wait, from which on too many come.
+-define(FLOOD, 4000).
 %% What all calls cost in detail may take so many bytes; durations alone so many calls.
 -define(DETAIL, 33554432).
 -define(PLAIN, 100000).
@@ -17,6 +21,7 @@
 -define(CALLERS, 20).
 -define(PIDS, 10000).
 -define(FLAGS, [return_to, running]).
+-define(ALWAYS, [call, arity, monotonic_timestamp]).
 
 %% A process: what it does on a path, requests to it that it has not begun, whether it is to be silenced, and when it last
 %% left a path.
@@ -30,38 +35,76 @@
 collect(Worker, Options) ->
     put('$initial_call', {bellows_keeper, tracer, 0}),
     receive {session, Worker, Session} -> ok end,
-    loop(Options#{worker => Worker, session => Session, phase => plain, chosen => all, number => 0, second => 0, in_second => 0,
-                  seen => 0, plain => [], plain_count => 0, calls => [], done => 0, detail => 0, lost => 0, callers => #{}, pids => #{},
-                  gc => {0, 0, 0}}).
+    loop(0, [], Options#{worker => Worker, session => Session, phase => plain, chosen => all, number => 0, second => 0, in_second => 0,
+                         plain => [], plain_count => 0, calls => [], done => 0, detail => 0, lost => 0, callers => #{}, pids => #{},
+                         gc => {0, 0, 0}}).
 
-loop(#{worker := Worker} = State) ->
+%% Seen: messages so far. Held: those that are not looked at yet, the last first, with their time.
+loop(Seen, Held, #{worker := Worker, messages := Most, phase := Phase} = State) ->
     receive
-        {quiet, Pid} -> quiet(Pid, State), loop(State);
-        {phase, Worker, Phase, Chosen} ->
-            Worker ! {told, self(), ok},
-            loop(begin_phase(Phase, Chosen, State));
-        {tell, Worker} ->
-            Worker ! {told, self(), maps:with([phase, plain_count, done, seen, callers, pids], State)},
-            loop(State);
-        {finish, Worker} -> Worker ! {told, self(), result(State)};
+        Message when element(1, Message) =:= trace_ts, Phase =:= detailed ->
+            Seen =:= Most andalso stop({messages, Seen + 1, Seen}, State),
+            loop(Seen + 1, [{element(tuple_size(Message), Message) , Message} | Held], State);
         Message when element(1, Message) =:= trace_ts ->
-            Seen = maps:get(seen, State) + 1,
-            Seen =:= maps:get(messages, State) + 1 andalso stop({messages, Seen, Seen - 1}, State),
-            loop(message(Message, State#{seen := Seen}));
-        _ -> loop(State)
+            Seen =:= Most andalso stop({messages, Seen + 1, Seen}, State),
+            loop(Seen + 1, Held, message(Message, State));
+        {drain, Due} ->
+            flooded(Held, State),
+            {Left, Next} = drain(Due - native(?HELD), Held, State),
+            next_drain(),
+            loop(Seen, Left, Next);
+        {quiet, Pid} ->
+            quiet(Pid, Held, State),
+            loop(Seen, Held, State);
+        {phase, Worker, New, Chosen} ->
+            {[], Drained} = drain(infinity, Held, State),
+            New =:= detailed andalso next_drain(),
+            Worker ! {told, self(), ok},
+            loop(Seen, [], begin_phase(New, Chosen, Drained));
+        {tell, Worker} ->
+            Worker ! {told, self(), (maps:with([phase, plain_count, done, callers, pids], State))#{seen => Seen}},
+            loop(Seen, Held, State);
+        {finish, Worker} ->
+            {[], Drained} = drain(infinity, Held, State),
+            Worker ! {told, self(), result(Seen, Drained)};
+        _ -> loop(Seen, Held, State)
     end.
+
+%% Messages of several processes do not come in the order in which things happened: where the tracer is busy, a process
+%% keeps its own for a moment. So they are held, and those that are old enough are looked at in order.
+drain(Until, Held, State) -> drain_sorted(Until, lists:keysort(1, lists:reverse(Held)), State).
+
+drain_sorted(Until, [{At, Message} | Held], State) when At =< Until -> drain_sorted(Until, Held, message(Message, State));
+drain_sorted(_, Held, State) -> {lists:reverse(Held), State}.
+
+%% Where more messages come than can be looked at, the worker is told of the functions that send most: a tenth or more.
+flooded(Held, #{worker := Worker}) ->
+    case process_info(self(), message_queue_len) of
+        {message_queue_len, Waiting} when Waiting > ?FLOOD ->
+            Calls = [Function || {_, {trace_ts, _, call, Function, Caller, _}} <- lists:sublist(Held, ?FLOOD),
+                                 not (is_tuple(Caller) andalso element(1, Caller) =:= bellows)],
+            Counts = lists:foldl(fun (Function, Sums) -> maps:update_with(Function, fun (Count) -> Count + 1 end, 1, Sums) end,
+                                 #{}, Calls),
+            Least = length(Calls) div 10,
+            Many = [Function || {Function, Count} <- maps:to_list(Counts), Count > Least],
+            Many =:= [] orelse (Worker ! {flood, self(), Many});
+        _ -> ok
+    end.
+
+%% What was told before its time has come then, also where many messages wait.
+next_drain() -> erlang:send_after(?HELD, self(), {drain, erlang:monotonic_time() + native(?HELD)}).
 
 stop(Reason, #{worker := Worker}) -> Worker ! {stop, self(), Reason}.
 
-%% Paths that have begun are left: they were not seen in the same way from the beginning.
+%% Paths that have begun are left, as well as what is known of others: they were not seen in the same way.
 begin_phase(Phase, Chosen, State) ->
-    [erase(Key) || {{Kind, _} = Key, _} <- get(), Kind =:= process orelse Kind =:= call],
-    State#{phase := Phase, chosen := Chosen}.
+    [erase(Key) || {Key, _} <- get(), is_pid(Key) orelse element(1, Key) =:= call orelse element(1, Key) =:= broken],
+    State#{phase := Phase, chosen := Chosen, calls := [], done := 0, detail := 0}.
 
-result(#{calls := Calls, plain := Plain} = State) ->
+result(Seen, #{calls := Calls, plain := Plain} = State) ->
     Nodes = bellows_stack:nodes(),
     (maps:with([done, lost, gc], State))#{
-        messages => maps:get(seen, State),
+        messages => Seen,
         nodes => Nodes,
         calls => lists:reverse(Calls),
         plain => << <<Nanos:64>> || Nanos <- lists:reverse(Plain) >>
@@ -70,7 +113,7 @@ result(#{calls := Calls, plain := Plain} = State) ->
 message({trace_ts, Pid, call, Function, {bellows, Kind, Who, Caller}, At}, State) ->
     special(Kind, Pid, Function, Who, Caller, At, process(Pid), State);
 message({trace_ts, Pid, call, Function, Caller, At}, State) ->
-    case get({process, Pid}) of
+    case get(Pid) of
         #process{job = #job{stack = Stack} = Job} = Process ->
             %% Whoever calls something has its answer.
             put_job(Pid, Process, answered(At, Job#job{stack = bellows_stack:called(Function, Caller, At, Stack)}));
@@ -80,7 +123,7 @@ message({trace_ts, Pid, call, Function, Caller, At}, State) ->
     end,
     State;
 message({trace_ts, Pid, return_to, Function, At}, State) ->
-    case get({process, Pid}) of
+    case get(Pid) of
         #process{job = #job{}} = Process -> returned(Pid, Function, At, Process, State);
         _ -> State
     end;
@@ -91,12 +134,12 @@ message({trace_ts, _, Kind, Info, _}, #{gc := Gc} = State) -> State#{gc := colle
 message(_, State) -> State.
 
 process(Pid) ->
-    case get({process, Pid}) of
+    case get(Pid) of
         undefined -> #process{};
         Process -> Process
     end.
 
-put_job(Pid, Process, Job) -> put({process, Pid}, Process#process{job = Job}).
+put_job(Pid, Process, Job) -> put(Pid, Process#process{job = Job}).
 
 %% Functions that have patterns of their own.
 
@@ -112,8 +155,9 @@ special(asks, Pid, Function, Server, Caller, At, #process{job = #job{} = Job} = 
     Next = case is_pid(Server) andalso Server =/= Pid of
                true ->
                    Request = #request{client = Pid, call = Call, base = bellows_stack:top(Inside)},
+                   still_traced(Server, Call, At, State),
                    #process{waiting = Waiting} = Asked = process(Server),
-                   put({process, Server}, Asked#process{waiting = Waiting ++ [Request]}),
+                   put(Server, Asked#process{waiting = Waiting ++ [Request]}),
                    sampled({label, Server}, State),
                    Answered#job{stack = Inside, asked = Server};
                false -> Answered#job{stack = Inside}
@@ -148,7 +192,7 @@ special(replies, Pid, Function, Client, Caller, At, Process, State) ->
         #process{job = #job{stack = Stack} = Job} ->
             put_job(Pid, without(Client, Process), Job#job{stack = bellows_stack:hidden(Function, Caller, At, Stack)});
         #process{waiting = [_ | _]} ->
-            put({process, Pid}, without(Client, Process)),
+            put(Pid, without(Client, Process)),
             lingers(Pid);
         _ -> lingers(Pid)
     end,
@@ -162,6 +206,16 @@ special(entry, Pid, Function, _, Caller, At, #process{job = #job{stack = Stack} 
     put_job(Pid, Process, answered(At, Job#job{stack = bellows_stack:called(Function, Caller, At, Stack)})),
     State;
 special(_, _, _, _, _, _, _, State) -> State.
+
+%% One that was silenced while it was asked may have begun without us, so that this call is not whole.
+still_traced(Server, Call, At, #{session := Session}) ->
+    case get({silenced, Server}) of
+        Since when is_integer(Since), At =< Since ->
+            bellows_session:processes(Session, Server, false, [silent]),
+            bellows_session:processes(Session, Server, true, ?FLAGS ++ ?ALWAYS),
+            put({broken, Call}, true);
+        _ -> ok
+    end.
 
 request_of(Client, #process{waiting = Waiting}) ->
     case lists:keyfind(Client, #request.client, Waiting) of
@@ -203,13 +257,17 @@ returned(Pid, Function, At, #process{job = #job{} = Job} = Process, State) ->
     end.
 
 end_call(Pid, Outcome, At, Process, #job{stack = Stack, call = Number, began = Began}, State) ->
-    put({process, Pid}, Process#process{job = none}),
+    put(Pid, Process#process{job = none}),
     sampled({idle, Pid}, State),
     lingers(Pid),
     Costs = bellows_stack:merge(call_costs(Number), bellows_stack:costs(bellows_stack:to_base(At, Stack))),
     erase({call, Number}),
     Nanos = erlang:convert_time_unit(At - Began, native, nanosecond),
-    counted(Pid, Outcome, Began, Nanos, Costs, State).
+    Whole = case erase({broken, Number}) of
+                true -> broken;
+                undefined -> Outcome
+            end,
+    counted(Pid, Whole, Began, Nanos, Costs, State).
 
 call_costs(Number) ->
     case get({call, Number}) of
@@ -248,15 +306,15 @@ begin_served(Pid, #request{client = Client, call = Call, base = Base, spent = Sp
 put_away(Pid, At, #process{job = #job{kind = {served, Client, Base}, call = Call} = Job, waiting = Waiting} = Process) ->
     Spent = pay(At, answered(At, Job)),
     Request = #request{client = Client, call = Call, base = Base, spent = max(1, Spent)},
-    put({process, Pid}, Process#process{job = none, waiting = Waiting ++ [Request]});
+    put(Pid, Process#process{job = none, waiting = Waiting ++ [Request]});
 put_away(_, _, _) -> ok.
 
 %% A server has replied, or its client waits no longer.
 answer(Pid, At, Process, #job{kind = {served, Client, _}, call = Call} = Job) ->
-    put({process, Pid}, Process),
+    put(Pid, Process),
     Spent = pay(At, answered(At, Job)),
     lingers(Pid),
-    case get({process, Client}) of
+    case get(Client) of
         #process{job = #job{call = Call, asked = Pid, stack = Stack} = Asking} = Waits ->
             put_job(Client, Waits, Asking#job{stack = bellows_stack:give(Spent, Stack), asked = none});
         _ -> ok
@@ -273,19 +331,19 @@ pay(At, #job{call = Call, stack = Stack, began = Began, spent = Spent}) ->
 %% The process goes on, so nobody serves it any more.
 answered(_, #job{asked = none} = Job) -> Job;
 answered(At, #job{asked = Server, call = Call} = Job) ->
-    case get({process, Server}) of
+    case get(Server) of
         #process{job = #job{kind = {served, _, _}, call = Call} = Served} = Process ->
-            put({process, Server}, Process#process{job = none}),
+            put(Server, Process#process{job = none}),
             pay(At, answered(At, Served));
         #process{waiting = Waiting} = Process ->
-            put({process, Server}, Process#process{waiting = [It || It <- Waiting, It#request.call =/= Call]});
+            put(Server, Process#process{waiting = [It || It <- Waiting, It#request.call =/= Call]});
         _ -> ok
     end,
     lingers(Server),
     Job#job{asked = none}.
 
 scheduled(Pid, Mode, At, State) ->
-    case get({process, Pid}) of
+    case get(Pid) of
         #process{job = #job{stack = Stack} = Job} = Process ->
             put_job(Pid, Process, Job#job{stack = bellows_stack:scheduled(Mode, At, Stack)});
         %% One that tells not when it begins with a request does so when it gets a scheduler.
@@ -299,10 +357,10 @@ scheduled(Pid, Mode, At, State) ->
     State.
 
 exited(Pid, At, State) ->
-    case erase({process, Pid}) of
+    case erase(Pid) of
         #process{job = #job{kind = entry} = Job} = Process ->
             Next = end_call(Pid, ended, At, Process, answered(At, Job), State),
-            erase({process, Pid}),
+            erase(Pid),
             Next;
         #process{job = #job{} = Job} ->
             pay(At, answered(At, Job)),
@@ -342,31 +400,38 @@ has_behaviour(Module, Behaviours) ->
 lingers(Pid) ->
     Process = process(Pid),
     Process#process.lingers orelse erlang:send_after(?LINGER, self(), {quiet, Pid}),
-    put({process, Pid}, Process#process{lingers = true, left = now_ms()}),
+    put(Pid, Process#process{lingers = true, left = now_ms()}),
     ok.
 
-quiet(Pid, State) ->
-    case get({process, Pid}) of
+quiet(Pid, Held, State) ->
+    case get(Pid) of
         #process{job = none, waiting = [], left = Left} = Process ->
             case Left + ?LINGER - now_ms() of
-                More when More > 0 ->
-                    erlang:send_after(More, self(), {quiet, Pid}),
-                    put({process, Pid}, Process);
-                _ -> silence(Pid, State)
+                More when More > 0 -> wait_on(More, Pid, Process);
+                _ ->
+                    %% Perhaps it is on a path once more.
+                    case lists:any(fun ({_, Message}) -> element(2, Message) =:= Pid end, Held) of
+                        true -> wait_on(?LINGER, Pid, Process);
+                        false -> silence(Pid, State)
+                    end
             end;
-        #process{} = Process -> put({process, Pid}, Process#process{lingers = false});
+        #process{} = Process -> put(Pid, Process#process{lingers = false});
         undefined -> ok
     end.
 
+wait_on(Ms, Pid, Process) ->
+    erlang:send_after(Ms, self(), {quiet, Pid}),
+    put(Pid, Process).
+
 silence(Pid, #{session := Session, chosen := Chosen, pids := Pids}) ->
-    erase({process, Pid}),
+    erase(Pid),
     bellows_session:processes(Session, Pid, false, ?FLAGS),
     case Chosen =:= all orelse is_map_key(Pid, Chosen) orelse is_map_key(Pid, Pids) of
         true ->
-            bellows_session:processes(Session, Pid, true, [silent]),
-            put({silenced, Pid}, erlang:monotonic_time());
-        false -> bellows_session:processes(Session, Pid, false, [call, arity, monotonic_timestamp])
-    end.
+            bellows_session:processes(Session, Pid, true, [silent]);
+        false -> bellows_session:processes(Session, Pid, false, ?ALWAYS)
+    end,
+    put({silenced, Pid}, erlang:monotonic_time()).
 
 %% While modules are looked for, the sampler looks at processes on the path; later it knows what those that serve are.
 sampled(What, #{sampler := Sampler, phase := plain}) -> Sampler ! What;
@@ -386,5 +451,7 @@ collected(_, _, Gc) -> Gc.
 
 %% Words of its young heap that a process uses, and of messages and the like beside it.
 used(Info) -> proplists:get_value(heap_size, Info, 0) + proplists:get_value(mbuf_size, Info, 0).
+
+native(Ms) -> erlang:convert_time_unit(Ms, millisecond, native).
 
 now_ms() -> erlang:monotonic_time(millisecond).

@@ -33,7 +33,7 @@ follow(Owner, #{root := Entry, limits := Limits, processes := Processes} = Optio
                                 end,
             Follow = bellows_follow:plain(Flagged, Opened, Chosen),
             Guard = bellows_guard:new(Limits, Baseline, Tracer),
-            watch(Options#{follow => Follow, guard => Guard, tracer => Tracer, phase => plain, modules => [],
+            watch(Options#{follow => Follow, guard => Guard, tracer => Tracer, phase => plain, modules => [], left_out => [],
                            turn => now_ms() + maps:get(for_ms, Options) div ?PLAIN_PART, due => now_ms()})
     end.
 
@@ -45,6 +45,9 @@ watch(#{due := Due, tracer := Tracer} = State) ->
             #{plain_count := Plain, done := Done, seen := Seen} = bellows_follow:told(maps:get(follow, State)),
             bellows_keeper:answer(Alias, {running, maps:get(phase, State), Plain, Done, Seen}),
             watch(State);
+        {flood, Tracer, Functions} ->
+            bellows_follow:thinner(Functions, maps:get(follow, State)),
+            watch(State#{left_out := maps:get(left_out, State) ++ Functions});
         {stop, Tracer, Reason} -> finish(Reason, State, []);
         {'EXIT', Tracer, Reason} -> exit({tracer, Reason});
         _ -> watch(State)
@@ -64,6 +67,7 @@ turn(Now, #{phase := plain, turn := Turn, follow := Follow, patterns := Given} =
     case bellows_follow:told(Follow) of
         #{plain_count := 0} -> State;
         #{callers := Callers, pids := Pids} ->
+            %% What one of them calls on its way must be seen, to know when it gets control again.
             Modules = case Given of
                           [] -> bellows_follow:modules(Follow);
                           _ -> Given
@@ -98,7 +102,8 @@ chosen({_, Pids}) -> maps:from_keys(Pids, true).
 
 finish(Ended, #{follow := Follow, modules := Modules} = State, Askers) ->
     Path = bellows_follow:result(Follow),
-    Result = Path#{ended => Ended, modules => [text(Pattern) || Pattern <- Modules], phase => maps:get(phase, State)},
+    Result = Path#{ended => Ended, modules => [bellows_time:name(Pattern) || Pattern <- Modules],
+                   left_out => [bellows_time:name(Function) || Function <- lists:usort(maps:get(left_out, State))]},
     [bellows_keeper:answer(Alias, {done, Result}) || Alias <- Askers],
     hand_out(Result).
 
@@ -108,8 +113,5 @@ hand_out(Result) ->
         _ -> hand_out(Result)
     after 60000 -> ok
     end.
-
-text({Module, '_', '_'}) -> atom_to_binary(Module, utf8);
-text({Module, Function, Arity}) -> unicode:characters_to_binary(io_lib:format("~0tp:~0tp/~0p", [Module, Function, Arity])).
 
 now_ms() -> erlang:monotonic_time(millisecond).

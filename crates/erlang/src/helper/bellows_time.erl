@@ -1,7 +1,7 @@
 %% Calls a function again and again in a process of its own, with a bounded heap: how long each call takes, what it costs
 %% in reductions and memory, and which functions it calls.
 -module(bellows_time).
--export([start/2, one/4]).
+-export([start/2, one/4, name/1]).
 
 %% Calls whose garbage collections are counted; calls to find modules in, for so long at most (ms).
 -define(COLLECTED, 10).
@@ -12,6 +12,8 @@
 -define(FRAMES, 6).
 %% An empty call is made so often, to know what the clock costs.
 -define(EMPTY, 200).
+%% Functions that are called too often are left out so many times.
+-define(THINNER, 5).
 
 %% Options: source (text), times, for_ms, traced (calls), patterns (modules; none: those that are met), result (whether it is
 %% told), limits (see bellows_guard).
@@ -184,8 +186,10 @@ raised({Count, {raised, Class, Reason, Stack}}, {Module, Function}) ->
      [function(Frame) || Frame <- lists:sublist(Stack, ?FRAMES), not bellows_keeper:is_ours(element(1, Frame))]}.
 
 function({Module, Function, Arguments, Where}) when is_list(Arguments) -> function({Module, Function, length(Arguments), Where});
-function({Module, Function, Arity, _}) ->
-    unicode:characters_to_binary(io_lib:format("~0tp:~0tp/~b", [Module, Function, Arity])).
+function({Module, Function, Arity, _}) -> name({Module, Function, Arity}).
+
+name({Module, '_', '_'}) -> atom_to_binary(Module, utf8);
+name({Module, Function, Arity}) -> unicode:characters_to_binary(io_lib:format("~0tp:~0tp/~0p", [Module, Function, Arity])).
 
 %% {Number of calls, what ended them, what they cost or `none` where the process has gone}.
 ran(Call, Times, Deadline, Into, #{runner := Runner} = Options) ->
@@ -213,6 +217,11 @@ await(Runner, #{guard := Guard} = Options) ->
         {'EXIT', Runner, killed} -> {heap, maps:get(node_bytes, maps:get(limits, Options)), maps:get(node_bytes, maps:get(limits, Options))};
         {'EXIT', Runner, _} -> {exited, 0, 0};
         {'EXIT', _, Reason} -> exit(Reason);
+        {flood, Tracer, Functions} ->
+            #{follow := #{tracer := Tracer} = Follow} = Options,
+            bellows_follow:thinner(Functions, Follow),
+            put(left_out, get(left_out) ++ Functions),
+            await(Runner, Options);
         {ask, Alias, stop} ->
             unlink(Runner),
             exit(Runner, kill),
@@ -254,15 +263,24 @@ followed(Call, Entry, Owner, #{runner := Runner, limits := Limits, baseline := B
                       end,
             All = lists:usort([{element(1, Entry), '_', '_'} | Modules]),
             Follow = bellows_follow:detailed(All, {only, [Runner]}, Plain, Chosen),
-            Traced = traced(Call, Into, Learned, Deadline, Watched),
+            put(left_out, []),
+            Traced = traced(Call, Into, Learned, Deadline, ?THINNER, Watched#{follow => Follow}),
             Path = bellows_follow:result(Follow),
-            #{path => Path#{modules => [atom_to_binary(Module, utf8) || {Module, _, _} <- All], ended => element(2, Traced)},
+            Names = fun (Functions) -> [name(Function) || Function <- lists:usort(Functions)] end,
+            #{path => Path#{modules => Names(All), left_out => Names(get(left_out)), ended => element(2, Traced)},
               collected => collected(Collected, maps:get(gc, Path))}
     end.
 
-traced(Call, Into, {_, time, _}, Deadline, #{traced := Times, until := Until} = Options) ->
-    ran(Call, Times, Deadline(max(1000, Until - now_ms())), Into, Options);
-traced(_, _, {_, Ended, _}, _, _) -> {0, Ended, none}.
+%% Once more where functions were left out meanwhile, as what was traced before is dropped.
+traced(Call, Into, {_, time, _}, Deadline, Again, #{traced := Times, until := Until} = Options) ->
+    Before = get(left_out),
+    Ran = ran(Call, Times, Deadline(max(1000, Until - now_ms())), Into, Options),
+    case get(left_out) of
+        Before -> Ran;
+        _ when Again =< 0 -> Ran;
+        _ -> traced(Call, Into, Ran, Deadline, Again - 1, Options)
+    end;
+traced(_, _, {_, Ended, _}, _, _, _) -> {0, Ended, none}.
 
 %% {Calls, minor, major, words}.
 collected({Calls, time, {Calls, _, _, Used}}, {Minor, Major, Words}) -> {Calls, Minor, Major, max(0, Words + Used)};
