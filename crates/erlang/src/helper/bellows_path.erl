@@ -13,7 +13,7 @@
 %% Time for which messages are held, to put them in order.
 -define(HELD, 10).
 %% Messages that wait, from which on too many come.
--define(FLOOD, 4000).
+-define(FLOOD, 10000).
 %% What all calls cost in detail may take so many bytes; durations alone so many calls.
 -define(DETAIL, 33554432).
 -define(PLAIN, 100000).
@@ -81,11 +81,12 @@ drain_sorted(_, Held, State) -> {lists:reverse(Held), State}.
 flooded(Held, #{worker := Worker}) ->
     case process_info(self(), message_queue_len) of
         {message_queue_len, Waiting} when Waiting > ?FLOOD ->
-            Calls = [Function || {_, {trace_ts, _, call, Function, Caller, _}} <- lists:sublist(Held, ?FLOOD),
+            Last = lists:sublist(Held, ?FLOOD),
+            Calls = [Function || {_, {trace_ts, _, call, Function, Caller, _}} <- Last,
                                  not (is_tuple(Caller) andalso element(1, Caller) =:= bellows)],
             Counts = lists:foldl(fun (Function, Sums) -> maps:update_with(Function, fun (Count) -> Count + 1 end, 1, Sums) end,
                                  #{}, Calls),
-            Least = length(Calls) div 10,
+            Least = length(Last) div 10,
             Many = [Function || {Function, Count} <- maps:to_list(Counts), Count > Least],
             Many =:= [] orelse (Worker ! {flood, self(), Many});
         _ -> ok
