@@ -129,7 +129,11 @@ fn calls_are_followed_into_the_servers_that_they_ask() {
     let helper = Helper::load(&node).expect("loaded");
     let path = follow_orders(&node, &helper, &options(6));
     assert_eq!(path.ended, Ended::Time, "{path:?}");
-    assert!(path.modules.contains(&"shop".to_owned()), "{:?}", path.modules);
+    assert!(
+        path.modules.contains(&"shop".to_owned()),
+        "{:?}",
+        path.modules
+    );
     assert_eq!(path.left_out, Vec::<String>::new());
     let calls = path.calls.len() as u64;
     assert!(calls > 50 && !path.untraced.is_empty(), "{calls} calls");
@@ -137,7 +141,8 @@ fn calls_are_followed_into_the_servers_that_they_ask() {
     times_are_those_of_the_shop(&path);
     slow_calls_differ_where_the_shop_is_slow(&path);
     helper.close().expect("closed");
-    let flags = "length([P || P <- processes(), {flags, [_ | _]} <- [erlang:trace_info(P, flags)]]).";
+    let flags =
+        "length([P || P <- processes(), {flags, [_ | _]} <- [erlang:trace_info(P, flags)]]).";
     assert_eq!(as_int(&eval(&node, flags)), Some(0));
 }
 
@@ -197,10 +202,16 @@ fn slow_calls_differ_where_the_shop_is_slow(path: &Path) {
     // The depot looks longer, the store rests.
     let names = compared.functions.iter().map(|it| it.function.as_str());
     let first: Vec<_> = names.take(2).collect();
-    assert!(first.contains(&"shop:look/0") && first.contains(&"timer:sleep/1"), "{first:?}");
+    assert!(
+        first.contains(&"shop:look/0") && first.contains(&"timer:sleep/1"),
+        "{first:?}"
+    );
     let (look, sleep) = (found("shop:look/0"), found("timer:sleep/1"));
     assert!(look.slow.own > look.rest.own * 5.0, "{look:?}");
-    assert!(millis(sleep.slow.waiting) > 15.0 && millis(sleep.slow.own) < 2.0, "{sleep:?}");
+    assert!(
+        millis(sleep.slow.waiting) > 15.0 && millis(sleep.slow.own) < 2.0,
+        "{sleep:?}"
+    );
     let (shelf, call) = (found("shop:shelf/1"), found("gen_server:call/2"));
     assert!(shelf.slow.accumulated > look.slow.own * 0.9, "{shelf:?}");
     assert!(call.slow.accumulated > look.slow.own * 0.9, "{call:?}");

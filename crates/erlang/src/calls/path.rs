@@ -155,7 +155,9 @@ impl Path {
 
     /// What each function costs in a call of these, in the mean.
     fn per_call(&self, calls: &[&EntryCall]) -> BTreeMap<&str, PerCall> {
-        let tree = self.tree.with_costs(calls.iter().flat_map(|call| &call.costs));
+        let tree = self
+            .tree
+            .with_costs(calls.iter().flat_map(|call| &call.costs));
         let each = |nanos: u64| nanos as f64 / calls.len().max(1) as f64;
         let (own, accumulated) = (tree.own(), tree.accumulated());
         let nodes = self.tree.nodes().iter();
@@ -292,15 +294,18 @@ mod tests {
     fn costs(of: &[(u32, u32, u64, u64)]) -> Term {
         let bytes = of.iter().flat_map(|(node, calls, running, waiting)| {
             let head = [node.to_be_bytes(), calls.to_be_bytes()].concat();
-            [head, [running.to_be_bytes(), waiting.to_be_bytes()].concat()].concat()
+            [
+                head,
+                [running.to_be_bytes(), waiting.to_be_bytes()].concat(),
+            ]
+            .concat()
         });
         binary(bytes.collect())
     }
 
     fn told(slow: u64) -> Term {
-        let node = |id, caller, function| {
-            tuple([int(id), int(caller), text("m"), text(function), int(1)])
-        };
+        let node =
+            |id, caller, function| tuple([int(id), int(caller), text("m"), text(function), int(1)]);
         let server = tuple([int(3), int(2), text("queue"), text("orders")]);
         let calls = (0..20).map(|number| {
             let extra = if number % 10 == 9 { slow } else { 0 };
@@ -332,7 +337,10 @@ mod tests {
         assert_eq!((path.calls.len(), path.unfinished), (20, 1));
         assert_eq!(path.untraced, [Duration::from_nanos(7)]);
         assert_eq!(path.tree.nodes()[2].function, "[queue orders]");
-        assert_eq!(path.tree.accumulated()["m:entry/1"].running, 20 * 800 + 100_000);
+        assert_eq!(
+            path.tree.accumulated()["m:entry/1"].running,
+            20 * 800 + 100_000
+        );
         let compared = path.comparison().unwrap();
         assert_eq!((compared.slow, compared.rest), (2, 18));
         let first = &compared.functions[0];

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::path::{self, Path};
 use super::number;
+use super::path::{self, Path};
 use crate::budget::{Budget, Ended, refusal};
 use crate::error::Error;
 use crate::helper::{Answer, Helper, Worker};
@@ -112,9 +112,7 @@ pub(crate) fn done<T>(
         Some([word, reason]) if as_atom(word) == Some("refused") => {
             Err(Error::Options(refusal(reason)))
         }
-        Some([_, result]) => {
-            read(result).ok_or_else(|| failed(helper, what, show(result, 200)))
-        }
+        Some([_, result]) => read(result).ok_or_else(|| failed(helper, what, show(result, 200))),
         _ => Err(failed(helper, what, show(reply, 200))),
     }
 }
