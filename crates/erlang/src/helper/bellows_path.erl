@@ -6,7 +6,7 @@
 %% of gen:do_call/4 the process that is called, both before anything else happens. They are silenced here, a while
 %% after they have left the path, so that the next call need not wait for it.
 -module(bellows_path).
--export([collect/2, used/1]).
+-export([collect/2]).
 
 %% Time from the path's end until a process is silenced, in milliseconds: one that is soon back need not be.
 -define(LINGER, 20).
@@ -37,7 +37,7 @@ collect(Worker, Options) ->
     receive {session, Worker, Session} -> ok end,
     loop(0, [], Options#{worker => Worker, session => Session, phase => plain, chosen => all, number => 0, second => 0, in_second => 0,
                          plain => [], plain_count => 0, calls => [], done => 0, detail => 0, lost => 0, callers => #{}, pids => #{},
-                         gc => {0, 0, 0}}).
+                         gc => {0, 0, 0, none, 0}}).
 
 %% Seen: messages so far. Held: those that are not looked at yet, the last first, with their time.
 loop(Seen, Held, #{worker := Worker, messages := Most, phase := Phase} = State) ->
@@ -443,12 +443,16 @@ sampled({label, _} = What, #{sampler := Sampler}) ->
     end;
 sampled(_, _) -> ok.
 
-%% Garbage collections: {minor, major, words that were used before them and not after}.
-collected(gc_minor_start, Info, {Minor, Major, Words}) -> {Minor, Major, Words + used(Info)};
-collected(gc_major_start, Info, {Minor, Major, Words}) -> {Minor, Major, Words + used(Info)};
-collected(gc_minor_end, Info, {Minor, Major, Words}) -> {Minor + 1, Major, Words - used(Info)};
-collected(gc_major_end, Info, {Minor, Major, Words}) -> {Minor, Major + 1, Words - used(Info)};
+%% Garbage collections: {minor, major, words that were used before them and not after, words before the first, words
+%% after the last}.
+collected(gc_minor_start, Info, Gc) -> collects(used(Info), Gc);
+collected(gc_major_start, Info, Gc) -> collects(used(Info), Gc);
+collected(gc_minor_end, Info, {Minor, Major, Words, First, _}) -> {Minor + 1, Major, Words - used(Info), First, used(Info)};
+collected(gc_major_end, Info, {Minor, Major, Words, First, _}) -> {Minor, Major + 1, Words - used(Info), First, used(Info)};
 collected(_, _, Gc) -> Gc.
+
+collects(Used, {Minor, Major, Words, none, Last}) -> {Minor, Major, Words + Used, Used, Last};
+collects(Used, {Minor, Major, Words, First, Last}) -> {Minor, Major, Words + Used, First, Last}.
 
 %% Words of its young heap that a process uses, and of messages and the like beside it.
 used(Info) -> proplists:get_value(heap_size, Info, 0) + proplists:get_value(mbuf_size, Info, 0).

@@ -27,7 +27,7 @@ start(Owner, #{source := Source, patterns := Patterns, limits := Limits} = Optio
         Runner = runner(maps:get(node_bytes, Limits)),
         Until = now_ms() + maps:get(for_ms, Options),
         Result = measure(Call, Owner, Options#{patterns := Checked, runner => Runner, baseline => Baseline, until => Until,
-                                               guard => guard(Limits, Baseline, Runner)}),
+                                               guard => guard(Options, Baseline, Runner)}),
         unlink(Runner),
         exit(Runner, kill),
         hand_out({done, Result})
@@ -35,8 +35,9 @@ start(Owner, #{source := Source, patterns := Patterns, limits := Limits} = Optio
         throw:Reason -> hand_out({refused, Reason})
     end.
 
-%% What the guard says of a tracer holds for the process that calls.
-guard(#{node_bytes := Bytes} = Limits, Baseline, Runner) -> bellows_guard:new(Limits#{tracer_bytes := Bytes}, Baseline, Runner).
+%% What the guard says of a tracer holds for the process that calls. A last call may take as long as all others.
+guard(#{for_ms := For, limits := #{node_bytes := Bytes} = Limits}, Baseline, Runner) ->
+    bellows_guard:new(Limits#{tracer_bytes := Bytes, for_ms := 2 * For}, Baseline, Runner).
 
 hand_out(Result) ->
     receive
@@ -82,17 +83,18 @@ run(Worker) ->
     receive
         {run, Worker, Call, Times, Deadline, Into} ->
             {reductions, Before} = process_info(self(), reductions),
-            Used0 = used(),
             {Done, Raised} = again(Call, Times, Deadline, Into, 0, none),
-            Used = used() - Used0,
             {reductions, After} = process_info(self(), reductions),
-            Worker ! {ran, self(), Done, Raised, After - Before, Used},
+            Worker ! {ran, self(), Done, Raised, After - Before},
+            run(Worker);
+        %% A collection before and one after them show all that they allocate.
+        {collect, Worker, Call, Times, Deadline, Into} ->
+            garbage_collect(),
+            {Done, Raised} = again(Call, Times, Deadline, Into, 0, none),
+            garbage_collect(),
+            Worker ! {ran, self(), Done, Raised, 0},
             run(Worker)
     end.
-
-used() ->
-    {garbage_collection_info, Info} = process_info(self(), garbage_collection_info),
-    bellows_path:used(Info).
 
 again(_, Times, _, _, Times, Raised) -> {Times, Raised};
 again({Module, Function, Arguments} = Call, Times, Deadline, Into, Done, Raised) ->
@@ -132,10 +134,10 @@ measure({Module, Function, Arguments} = Call, Owner, #{runner := Runner} = Optio
     case First of
         #{ended := time} ->
             Deadline = erlang:monotonic_time() + native(maps:get(until, Options) - now_ms()),
-            {Times, Ended, State} = ran(Call, maps:get(times, Options), Deadline, Into, Options),
+            {Times, Ended, State} = ran(run, Call, maps:get(times, Options), Deadline, Into, Options),
             Timed = First#{ended := Ended, times => numbers(Into, Times), empty => Empty},
             Costs = case State of
-                        {Done, Raised, Reductions, _} ->
+                        {Done, Raised, Reductions} ->
                             #{reductions => max(0, Reductions - maps:get(reductions, Empty) * Done) div max(1, Done),
                               raised => raised(Raised, {Module, Function})};
                         none -> #{}
@@ -148,12 +150,12 @@ measure({Module, Function, Arguments} = Call, Owner, #{runner := Runner} = Optio
         _ -> First
     end.
 
-%% Nanoseconds of a call that does nothing, and its reductions and words: what the measuring costs.
+%% Nanoseconds of a call that does nothing, and its reductions: what the measuring costs.
 empty(Into, Options) ->
     Call = {erlang, self, []},
-    {Done, time, {Done, none, Reductions, Words}} = ran(Call, ?EMPTY, infinity, Into, Options),
+    {Done, time, {Done, none, Reductions}} = ran(run, Call, ?EMPTY, infinity, Into, Options),
     Sorted = lists:sort([atomics:get(Into, Index) || Index <- lists:seq(1, Done)]),
-    #{nanos => nanos(lists:nth(Done div 2, Sorted)), reductions => Reductions div Done, words => max(0, Words) div Done}.
+    #{nanos => nanos(lists:nth(Done div 2, Sorted)), reductions => Reductions div Done}.
 
 %% The first call, whose value or exception is told.
 first({Module, Function, Arguments}, #{runner := Runner, result := Wanted} = Options) ->
@@ -170,7 +172,7 @@ first({Module, Function, Arguments}, #{runner := Runner, result := Wanted} = Opt
     Into = atomics:new(1, []),
     Runner ! {run, Self, {erlang, apply, [Tell, []]}, 1, infinity, Into},
     case await(Runner, Options) of
-        {ran, _, _, _, _} ->
+        {ran, _, _, _} ->
             receive {Ref, Nanos, Told} -> Told#{first => Nanos, ended => case Told of #{raised := _} -> raised; _ -> time end} end;
         Ended -> #{ended => Ended}
     end.
@@ -192,11 +194,11 @@ name({Module, '_', '_'}) -> atom_to_binary(Module, utf8);
 name({Module, Function, Arity}) -> unicode:characters_to_binary(io_lib:format("~0tp:~0tp/~0p", [Module, Function, Arity])).
 
 %% {Number of calls, what ended them, what they cost or `none` where the process has gone}.
-ran(Call, Times, Deadline, Into, #{runner := Runner} = Options) ->
+ran(How, Call, Times, Deadline, Into, #{runner := Runner} = Options) ->
     [atomics:put(Into, Index, 0) || Index <- lists:seq(1, Times)],
-    Runner ! {run, self(), Call, Times, Deadline, Into},
+    Runner ! {How, self(), Call, Times, Deadline, Into},
     case await(Runner, Options) of
-        {ran, Done, Raised, Reductions, Words} -> {Done, time, {Done, Raised, Reductions, Words}};
+        {ran, Done, Raised, Reductions} -> {Done, time, {Done, Raised, Reductions}};
         Ended -> {made(Into, Times, 0), Ended, none}
     end.
 
@@ -213,7 +215,7 @@ numbers(Into, Done) -> << <<(nanos(atomics:get(Into, Index))):64>> || Index <- l
 %% Until the runner has done what it was told to; it is ended where a limit trips, or the time is over.
 await(Runner, #{guard := Guard} = Options) ->
     receive
-        {ran, Runner, Done, Raised, Reductions, Words} -> {ran, Done, Raised, Reductions, Words};
+        {ran, Runner, Done, Raised, Reductions} -> {ran, Done, Raised, Reductions};
         {'EXIT', Runner, killed} -> {heap, maps:get(node_bytes, maps:get(limits, Options)), maps:get(node_bytes, maps:get(limits, Options))};
         {'EXIT', Runner, _} -> {exited, 0, 0};
         {'EXIT', _, Reason} -> exit(Reason);
@@ -253,10 +255,10 @@ followed(Call, Entry, Owner, #{runner := Runner, limits := Limits, baseline := B
             Guard = bellows_guard:new(Limits, Baseline, Tracer),
             Watched = Options#{guard := Guard},
             Deadline = fun (Ms) -> erlang:monotonic_time() + native(Ms) end,
-            Collected = bellows_follow:collections(Runner, fun () -> ran(Call, ?COLLECTED, Deadline(?LEARNING), Into, Watched) end, Opened),
+            Collected = bellows_follow:collections(Runner, fun () -> ran(collect, Call, ?COLLECTED, Deadline(?LEARNING), Into, Watched) end, Opened),
             Chosen = #{Runner => true},
             Plain = bellows_follow:plain({only, [Runner]}, Opened, Chosen),
-            Learned = ran(Call, ?LEARNED, Deadline(?LEARNING), Into, Watched),
+            Learned = ran(run, Call, ?LEARNED, Deadline(?LEARNING), Into, Watched),
             Modules = case maps:get(patterns, Options) of
                           [] -> bellows_follow:modules(Plain);
                           Given -> Given
@@ -274,7 +276,7 @@ followed(Call, Entry, Owner, #{runner := Runner, limits := Limits, baseline := B
 %% Once more where functions were left out meanwhile, as what was traced before is dropped.
 traced(Call, Into, {_, time, _}, Deadline, Again, #{traced := Times, until := Until} = Options) ->
     Before = get(left_out),
-    Ran = ran(Call, Times, Deadline(max(1000, Until - now_ms())), Into, Options),
+    Ran = ran(run, Call, Times, Deadline(max(1000, Until - now_ms())), Into, Options),
     case get(left_out) of
         Before -> Ran;
         _ when Again =< 0 -> Ran;
@@ -283,7 +285,8 @@ traced(Call, Into, {_, time, _}, Deadline, Again, #{traced := Times, until := Un
 traced(_, _, {_, Ended, _}, _, _, _) -> {0, Ended, none}.
 
 %% {Calls, minor, major, words}.
-collected({Calls, time, {Calls, _, _, Used}}, {Minor, Major, Words}) -> {Calls, Minor, Major, max(0, Words + Used)};
+collected({Calls, time, _}, {Minor, Major, Words, First, Last}) when is_integer(First), Major >= 2 ->
+    {Calls, Minor, Major - 2, max(0, Words - First + Last)};
 collected(_, _) -> none.
 
 native(Ms) -> erlang:convert_time_unit(max(0, Ms), millisecond, native).

@@ -28,8 +28,7 @@ Examples:
   bellows erlang trace rabbit@localhost rabbit_mgmt_wm_queues:to_json/2 --limit 1 --for 60
   bellows erlang calls rabbit@localhost exometer_slide rabbit_mgmt_db --for 5s
   bellows erlang calls rabbit@localhost --root rabbit_mgmt_wm_queues:to_json/2 --for 30s
-  bellows erlang time rabbit@localhost 'rabbit_amqqueue:list(<<"
-    / ">>)'
+  bellows erlang time rabbit@localhost 'rabbit_amqqueue:list(<<\"/\">>)'
 
 The cookie is read from --cookie-file, BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie or RabbitMQ's own
 file, or asked for. `bellows help erlang-nodes` tells more.";

@@ -35,7 +35,7 @@ struct State {
 impl Progress {
     /// Something that lasts so long, and what it does.
     pub(super) fn of_time(length: Duration, text: &str) -> Self {
-        let progress = Self::default();
+        let mut progress = Self::default();
         progress.say(text);
         if !output::style_aside().terminal || length < FIRST {
             return progress;
@@ -44,10 +44,8 @@ impl Progress {
         let show = move || shared.show(length);
         // Without a thread nothing is shown, and all else works.
         let thread = thread::Builder::new().name("progress".into()).spawn(show);
-        Self {
-            thread: thread.ok(),
-            ..progress
-        }
+        progress.thread = thread.ok();
+        progress
     }
 
     /// What it does now.

@@ -171,12 +171,14 @@ impl TimeArgs {
                 "check the function and its arguments; it was called once",
             )));
         }
-        match &timing.ended {
-            Ended::Tripped { .. } if timing.first.is_none() => Err(Failure::Failed(Problem::new(
+        if timing.first.is_none() {
+            return Err(Failure::Failed(Problem::new(
                 format!("{} did not come to its end", self.call),
                 timing.ended.describe(),
                 "allow more with --for or the options of the budget",
-            ))),
+            )));
+        }
+        match &timing.ended {
             Ended::Tripped { .. } | Ended::Asked => {
                 output::line_aside(&timing.ended.describe());
                 Ok(Done::Fine)
@@ -280,11 +282,11 @@ impl TimeArgs {
 fn collected(it: &Collected) -> String {
     let each = |what: u64| what as f64 / it.calls.max(1) as f64;
     format!(
-        "Per call, of {} more: {:.1} collections of the young heap, {:.1} of the whole, {} words allocated.",
-        count(it.calls),
+        "Words allocated per call: {}; garbage collections: {:.1} of the young heap, {:.1} of the whole (of {} more).",
+        count(each(it.words) as u64),
         each(it.minor),
         each(it.major),
-        count(each(it.words) as u64),
+        counted(it.calls, "call"),
     )
 }
 
