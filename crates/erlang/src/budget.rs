@@ -112,9 +112,16 @@ impl Ended {
                     "run_queue" => "processes waiting to run",
                     "unread" => "bytes of events that this side did not fetch",
                     "open_calls" => "calls waiting for their return",
+                    "messages" => "trace messages",
+                    "details" => "bytes of what calls cost, function by function",
+                    "heap" => "bytes of the process that makes the calls",
+                    "mailbox" => "messages waiting for the process that makes the calls",
                     other => other,
                 };
-                format!("withdrew from the node: {observed} {what}, {allowed} allowed")
+                match limit.as_str() {
+                    "exited" => "the process that made the calls has ended itself".to_owned(),
+                    _ => format!("withdrew from the node: {observed} {what}, {allowed} allowed"),
+                }
             }
         }
     }
@@ -142,6 +149,10 @@ pub(crate) fn refusal(reason: &Term) -> Problem {
         "bad_match" => (
             "the pattern of arguments is not Erlang",
             "write the arguments as in a function's head, such as '<<\"orders\">>, _' or 'N, _ when N > 10'",
+        ),
+        "bad_expression" => (
+            "this is no call of a function with terms as arguments",
+            "write MODULE:FUNCTION(TERM, ...), such as 'rabbit_amqqueue:list(<<\"/\">>)'; calls, operators and variables inside are not evaluated",
         ),
         "no_role" => (
             "no process has this role",

@@ -25,6 +25,7 @@ mod options;
 mod pattern;
 pub mod queues;
 pub mod term;
+pub mod timing;
 pub mod top;
 pub mod trace;
 

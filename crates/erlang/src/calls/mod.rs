@@ -1,8 +1,12 @@
 //! What functions cost: calls and own time, or words, of each, counted by the emulator; and who calls whom, from short
 //! traces.
 
+pub(crate) mod path;
+pub(crate) mod root;
 mod tree;
 
+pub use path::{Comparison, Difference, EntryCall, NodeCost, Path, PerCall};
+pub use root::{RootOptions, RootProgress, follow};
 pub use tree::{Accumulated, CallTree, TreeNode};
 
 use std::time::Duration;
@@ -229,7 +233,7 @@ impl CallsOptions {
     }
 }
 
-fn number(term: &Term) -> Option<u64> {
+pub(crate) fn number(term: &Term) -> Option<u64> {
     u64::try_from(as_int(term)?).ok()
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
+use super::path::NodeCost;
 use super::{name, number, rows};
 use crate::term::Term;
 
@@ -17,7 +18,7 @@ pub struct CallTree {
 pub struct TreeNode {
     /// Index of its caller; `None` at the bottom.
     pub caller: Option<usize>,
-    /// Its name.
+    /// Its name; of a process that serves its caller's request, what that is, in brackets.
     pub function: String,
     /// Calls that were seen.
     pub calls: u64,
@@ -27,7 +28,7 @@ pub struct TreeNode {
     pub waiting: u64,
 }
 
-/// What a function cost with all that it called.
+/// What a function cost, in itself or with all that it called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accumulated {
     /// Calls that were seen.
@@ -43,6 +44,42 @@ impl CallTree {
     #[must_use]
     pub fn nodes(&self) -> &[TreeNode] {
         &self.nodes
+    }
+
+    /// A tree of these nodes, each of which has its caller before it.
+    pub(super) const fn new(nodes: Vec<TreeNode>) -> Self {
+        Self { nodes }
+    }
+
+    /// The same tree with the sums of these costs.
+    pub(super) fn with_costs<'a>(&self, costs: impl Iterator<Item = &'a NodeCost>) -> Self {
+        let blank = |node: &TreeNode| TreeNode {
+            calls: 0,
+            running: 0,
+            waiting: 0,
+            ..node.clone()
+        };
+        let mut nodes: Vec<_> = self.nodes.iter().map(blank).collect();
+        for cost in costs {
+            let node = &mut nodes[cost.node];
+            node.calls += u64::from(cost.calls);
+            node.running = node.running.saturating_add(cost.running);
+            node.waiting = node.waiting.saturating_add(cost.waiting);
+        }
+        Self { nodes }
+    }
+
+    /// What each function cost in itself.
+    #[must_use]
+    pub fn own(&self) -> BTreeMap<&str, Accumulated> {
+        let mut sums: BTreeMap<&str, Accumulated> = BTreeMap::new();
+        for node in &self.nodes {
+            let sum = sums.entry(&node.function).or_default();
+            sum.calls += node.calls;
+            sum.running += node.running;
+            sum.waiting += node.waiting;
+        }
+        sums
     }
 
     /// What each function cost with all that it called; what stands below itself counts once.

@@ -6,15 +6,18 @@ use clap::{Args, value_parser};
 use erlang::{Budget, ProcessFilter};
 use measure::Length;
 
+/// Trace messages of a path of calls that may wait on the node.
+const PATH_BACKLOG: u32 = 50_000;
+
 /// Limits on the node's side; the first that trips ends it.
 #[derive(Clone, Debug, Args)]
 pub(super) struct BudgetArgs {
     /// How long, in seconds (or 500ms, 2m)
     #[arg(long = "for", value_name = "DURATION", default_value = "5")]
     pub(super) duration: Length,
-    /// Withdraw when so many trace messages wait on the node
-    #[arg(long, value_name = "MESSAGES", default_value_t = 10_000, value_parser = value_parser!(u32).range(1..=1_000_000), help_heading = "Budget")]
-    max_backlog: u32,
+    /// Withdraw when so many trace messages wait on the node [default: 10000, or 50000 where a path of calls is traced]
+    #[arg(long, value_name = "MESSAGES", value_parser = value_parser!(u32).range(1..=1_000_000), help_heading = "Budget")]
+    max_backlog: Option<u32>,
     /// Withdraw when the node's memory rises by so many MB
     #[arg(long, value_name = "MB", default_value_t = 256, value_parser = value_parser!(u32).range(1..=1_000_000), help_heading = "Budget")]
     max_memory: u32,
@@ -32,9 +35,20 @@ impl BudgetArgs {
     /// The limits; `time` is that of the whole.
     pub(super) const fn budget(&self, time: Duration) -> Budget {
         let mut budget = Budget::lasting(time);
-        budget.backlog = self.max_backlog;
+        if let Some(backlog) = self.max_backlog {
+            budget.backlog = backlog;
+        }
         budget.node_bytes = (self.max_memory as u64) << 20;
         budget.run_queue = self.max_run_queue;
+        budget
+    }
+
+    /// The same where a path of calls is traced, which leaves out functions before its messages become too many.
+    pub(super) const fn path_budget(&self, time: Duration) -> Budget {
+        let mut budget = self.budget(time);
+        if self.max_backlog.is_none() {
+            budget.backlog = PATH_BACKLOG;
+        }
         budget
     }
 }

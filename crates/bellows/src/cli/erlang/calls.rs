@@ -1,20 +1,21 @@
 //! `erlang calls` and `erlang memory`: what functions cost, in time or in words.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
 
-use archive::profile::{
-    Frame, FrameKind, Heading, Profile, ProfileHeader, Sample, StackNode, Unwinding,
-};
 use clap::{Args, value_parser};
-use erlang::calls::{Accumulated, Calls, CallsOptions, Counter, ObserverCost};
+use erlang::calls::{Accumulated, CallTree, Calls, CallsOptions, Counter, ObserverCost};
 use erlang::{Ended, FunctionPattern, Helper};
-use measure::{Nanos, Time, count, counted};
+use measure::{Nanos, count, counted};
 use report::console::{GridColumn, grid};
 use serde::Serialize;
 
 use super::budget::{BudgetArgs, ProcessArgs};
 use super::connect::NodeArgs;
+use super::progress::Progress;
+use super::root::RootArgs;
+use super::stacks::Stacks;
 use crate::failure::{Done, Failure};
 use crate::output;
 use crate::profile_formats::Output;
@@ -24,9 +25,12 @@ Examples:
   bellows erlang calls rabbit@localhost exometer_slide rabbit_mgmt_db --for 5s
   bellows erlang calls rabbit@localhost rabbit_channel rabbit_amqqueue --role channel -n 30
   bellows erlang calls rabbit@localhost rabbit_mgmt_wm_queues rabbit_mgmt_db -o calls.svg
+  bellows erlang calls rabbit@localhost --root rabbit_mgmt_wm_queues:to_json/2 --for 30s
+  bellows erlang calls rabbit@localhost --root rabbit_mgmt_wm_queues:to_json/2 --waits -o path.svg
 
 Calls and own time are counted by the node itself, exactly, while the counters run. Accumulated time, waits,
-callers and callees come from short traces of the busiest processes. `bellows help erlang-nodes` tells more.";
+callers and callees come from short traces of the busiest processes. With --root nothing is counted: each call of one
+function is traced, also in the processes that it asks. `bellows help erlang-nodes` tells more.";
 const MEMORY_EXAMPLES: &str = "\
 Examples:
   bellows erlang memory rabbit@localhost rabbit_channel --for 5s
@@ -45,22 +49,19 @@ const PROCESSES: usize = 10;
 
 /// What is counted, and shown of it.
 #[derive(Debug, Args)]
-struct CountArgs {
+pub(super) struct CountArgs {
     #[command(flatten)]
-    node: NodeArgs,
-    /// What is counted: MODULE, MODULE:FUNCTION or MODULE:FUNCTION/ARITY
-    #[arg(value_name = "MODULE", required = true)]
-    functions: Vec<FunctionPattern>,
+    pub(super) node: NodeArgs,
     /// Functions that are shown
     #[arg(short, long, value_name = "N", default_value_t = 20)]
-    number: usize,
+    pub(super) number: usize,
     #[command(flatten)]
-    processes: ProcessArgs,
+    pub(super) processes: ProcessArgs,
     #[command(flatten)]
-    budget: BudgetArgs,
+    pub(super) budget: BudgetArgs,
     /// Print it as a JSON object
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 /// What `bellows erlang calls` was given.
@@ -69,13 +70,18 @@ struct CountArgs {
 pub(super) struct CallsArgs {
     #[command(flatten)]
     count: CountArgs,
+    /// What is counted: MODULE, MODULE:FUNCTION or MODULE:FUNCTION/ARITY; with --root what is traced [default: what runs there]
+    #[arg(value_name = "MODULE", required_unless_present = "root")]
+    functions: Vec<FunctionPattern>,
     /// Busiest processes that are traced shortly, for accumulated time, callers and callees; 0 for none
-    #[arg(long, value_name = "N", default_value_t = BURSTS, value_parser = value_parser!(u16).range(..=100))]
+    #[arg(long, value_name = "N", default_value_t = BURSTS, value_parser = value_parser!(u16).range(..=100), conflicts_with = "root")]
     bursts: u16,
+    #[command(flatten)]
+    root: RootArgs,
     /// Draw the waits, too, in the file of -o
     #[arg(long, requires = "output")]
     waits: bool,
-    /// Write the stacks of the short traces: a flame graph (.svg), folded stacks (.folded), or another format
+    /// Write the stacks: a flame graph (.svg), folded stacks (.folded), or another format
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -86,15 +92,36 @@ pub(super) struct CallsArgs {
 pub(super) struct MemoryArgs {
     #[command(flatten)]
     count: CountArgs,
+    /// What is counted: MODULE, MODULE:FUNCTION or MODULE:FUNCTION/ARITY
+    #[arg(value_name = "MODULE", required = true)]
+    functions: Vec<FunctionPattern>,
 }
 
 impl CallsArgs {
     /// Counts and prints.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let format = self.output.as_deref().map(Output::of_file).transpose()?;
-        let calls = self.count.count(Counter::Time, self.bursts)?;
-        if let (Some(path), Some(format)) = (&self.output, format) {
-            write(&calls, self.waits, path, format)?;
+        let output = self.output.as_deref().zip(format);
+        if self.root.root.is_some() {
+            return self
+                .root
+                .execute(&self.count, &self.functions, output, self.waits);
+        }
+        let calls = self
+            .count
+            .count(&self.functions, Counter::Time, self.bursts)?;
+        if let Some((path, format)) = output {
+            let stacks = Stacks {
+                tree: &calls.tree,
+                waits: self.waits,
+                title: "Calls",
+                subtitle: format!(
+                    "{} of short traces",
+                    counted(calls.bursts.messages, "message")
+                ),
+                none: "trace longer with --for, more processes with --bursts, or functions that are called more often",
+            };
+            stacks.write(path, format)?;
         }
         match self.count.json {
             true => output::print_json(&rows(&calls, Counter::Time))?,
@@ -107,7 +134,7 @@ impl CallsArgs {
 impl MemoryArgs {
     /// Counts and prints.
     pub(super) fn execute(self) -> Result<Done, Failure> {
-        let calls = self.count.count(Counter::Words, 0)?;
+        let calls = self.count.count(&self.functions, Counter::Words, 0)?;
         match self.count.json {
             true => output::print_json(&rows(&calls, Counter::Words))?,
             false => self.count.print(&calls, Counter::Words)?,
@@ -125,18 +152,21 @@ fn done(calls: &Calls) -> Done {
 }
 
 impl CountArgs {
-    fn count(&self, counter: Counter, bursts: u16) -> Result<Calls, Failure> {
+    fn count(
+        &self,
+        functions: &[FunctionPattern],
+        counter: Counter,
+        bursts: u16,
+    ) -> Result<Calls, Failure> {
         let lasting = self.budget.lasting();
         let options = CallsOptions {
             counter,
-            functions: self.functions.clone(),
+            functions: functions.to_vec(),
             processes: self.processes.filter(),
             duration: lasting,
             blocks: BLOCKS,
             bursts,
-            budget: self
-                .budget
-                .budget(lasting * 2 + std::time::Duration::from_secs(10)),
+            budget: self.budget.budget(lasting * 2 + Duration::from_secs(10)),
         };
         let node = self.node.connect()?;
         let failed = |error: erlang::Error| Failure::Failed(error.problem());
@@ -146,7 +176,11 @@ impl CountArgs {
             node.name(),
             self.budget.duration
         ));
+        // Pauses take a quarter of the time more, short traces up to 0.2 s each.
+        let whole = lasting * 5 / 4 + Duration::from_millis(200) * u32::from(bursts);
+        let progress = Progress::of_time(whole, "counts");
         let calls = Calls::count(&helper, &options).map_err(failed)?;
+        drop(progress);
         helper.close().map_err(failed)?;
         Ok(calls)
     }
@@ -178,32 +212,32 @@ impl CountArgs {
                 GridColumn::number(own_head(counter)),
             ];
             output::print(&format!("\n{}", grid(&heads, Some(1), rows, style)))?;
-            self.print_neighbours(calls)?;
+            let functions = calls.functions.iter().map(|it| it.function.as_str());
+            print_neighbours(&calls.tree, functions.take(self.number))?;
         }
         output::print(&format!("\n{}\n", provenance(calls, counter)))
     }
+}
 
-    fn print_neighbours(&self, calls: &Calls) -> Result<(), Failure> {
-        let rows: Vec<_> = calls
-            .functions
-            .iter()
-            .take(self.number.min(PROCESSES))
-            .filter_map(|it| {
-                let callers = calls.tree.callers(&it.function);
-                let callees = calls.tree.callees(&it.function);
-                let none = callers.is_empty() && callees.is_empty();
-                (!none).then(|| vec![it.function.clone(), named(&callers), named(&callees)])
-            })
-            .collect();
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let heads = ["function", "called by", "calls"].map(GridColumn::text);
-        output::print(&format!(
-            "\n{}",
-            grid(&heads, Some(1), rows, output::style())
-        ))
+/// Who calls the first of these functions, and whom they call.
+pub(super) fn print_neighbours<'a>(
+    tree: &CallTree,
+    functions: impl Iterator<Item = &'a str>,
+) -> Result<(), Failure> {
+    let rows: Vec<_> = functions
+        .take(PROCESSES)
+        .filter_map(|function| {
+            let (callers, callees) = (tree.callers(function), tree.callees(function));
+            let none = callers.is_empty() && callees.is_empty();
+            (!none).then(|| vec![function.to_owned(), named(&callers), named(&callees)])
+        })
+        .collect();
+    if rows.is_empty() {
+        return Ok(());
     }
+    let heads = ["function", "called by", "calls"].map(GridColumn::text);
+    let table = grid(&heads, Some(1), rows, output::style());
+    output::print(&format!("\n{table}"))
 }
 
 fn named(pairs: &[(&str, u64)]) -> String {
@@ -322,73 +356,6 @@ fn observer(cost: &ObserverCost) -> String {
         (cost.reductions_with / cost.reductions_without - 1.0) * 100.0,
         cost.spread * 100.0,
     )
-}
-
-/// Writes the stacks as a profile.
-fn write(calls: &Calls, waits: bool, path: &Path, format: Output) -> Result<(), Failure> {
-    let profile = profile(calls, waits);
-    if profile.samples.is_empty() {
-        return Err(Failure::failed(
-            "there are no stacks to draw",
-            "trace longer with --for, more processes with --bursts, or functions that are called more often",
-        ));
-    }
-    let heading = Heading {
-        title: if waits {
-            "Calls, waits included"
-        } else {
-            "Calls"
-        }
-        .to_owned(),
-        subtitle: Some(format!(
-            "{} of short traces",
-            counted(calls.bursts.messages, "message")
-        )),
-    };
-    let content = format.write(profile, &heading)?;
-    archive::write_output(path, &content).map_err(|e| Failure::io("write", path, &e))?;
-    output::line_aside(&format!("stacks written to {}", path.display()));
-    Ok(())
-}
-
-/// The stacks of the short traces, weighted by nanoseconds.
-fn profile(calls: &Calls, waits: bool) -> Profile {
-    let mut profile = Profile {
-        header: ProfileHeader {
-            event: "calls".into(),
-            unit: "nanoseconds".into(),
-            ..ProfileHeader::new(Time(0), 0)
-        },
-        threads: vec![String::new()],
-        ..Profile::default()
-    };
-    let mut frames: BTreeMap<&str, u32> = BTreeMap::new();
-    for (index, node) in calls.tree.nodes().iter().enumerate() {
-        let next = frames.len() as u32;
-        let frame = *frames.entry(&node.function).or_insert(next);
-        if frame == next {
-            profile
-                .frames
-                .push(Frame::new(node.function.as_str(), "", FrameKind::Erlang));
-        }
-        let parent = node.caller.map(|it| it as u32);
-        profile.stacks.push(StackNode { parent, frame });
-        let weight = node.running + if waits { node.waiting } else { 0 };
-        if weight > 0 {
-            profile.samples.push(Sample {
-                t: 0,
-                weight,
-                stack: index as u32,
-                thread: 0,
-                cpu: u16::MAX,
-                complete: true,
-                unwinding: Unwinding::Unknown,
-                process: None,
-                wait: None,
-            });
-        }
-    }
-    profile
 }
 
 /// All of it, for `--json`.

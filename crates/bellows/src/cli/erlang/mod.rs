@@ -6,7 +6,12 @@ mod calls;
 mod connect;
 mod every;
 mod info;
+mod paths;
+mod progress;
 mod queues;
+mod root;
+mod stacks;
+mod time;
 mod top;
 mod trace;
 
@@ -22,6 +27,8 @@ Examples:
   bellows erlang queues rabbit@localhost --every 2s
   bellows erlang trace rabbit@localhost rabbit_mgmt_wm_queues:to_json/2 --limit 1 --for 60
   bellows erlang calls rabbit@localhost exometer_slide rabbit_mgmt_db --for 5s
+  bellows erlang calls rabbit@localhost --root rabbit_mgmt_wm_queues:to_json/2 --for 30s
+  bellows erlang time rabbit@localhost 'rabbit_amqqueue:list(<<\"/\">>)'
 
 The cookie is read from --cookie-file, BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie or RabbitMQ's own
 file, or asked for. `bellows help erlang-nodes` tells more.";
@@ -46,8 +53,10 @@ enum Action {
     Queues(queues::QueuesArgs),
     /// Show calls of functions as they come: who calls, with what, and how long they take
     Trace(trace::TraceArgs),
-    /// Count calls and time of functions, and show who calls whom
+    /// Count calls and time of functions, and show who calls whom; or follow calls of one through processes
     Calls(calls::CallsArgs),
+    /// Call a function on the node again and again, and show how long it takes and what it calls
+    Time(time::TimeArgs),
     /// Count the words that functions allocate (Erlang/OTP 26 and later)
     Memory(calls::MemoryArgs),
 }
@@ -62,6 +71,7 @@ impl ErlangArgs {
             Action::Queues(args) => args.execute(),
             Action::Trace(args) => args.execute(),
             Action::Calls(args) => args.execute(),
+            Action::Time(args) => args.execute(),
             Action::Memory(args) => args.execute(),
         }
     }

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::budget::{BudgetArgs, ProcessArgs};
 use super::connect::NodeArgs;
+use super::progress::Progress;
 use crate::failure::{Done, Failure};
 use crate::{output, signals};
 
@@ -67,7 +68,7 @@ pub(super) struct TraceArgs {
 }
 
 /// Reads `100` or `100/s`.
-fn per_second(text: &str) -> Result<u32, String> {
+pub(super) fn per_second(text: &str) -> Result<u32, String> {
     let number = text.strip_suffix("/s").unwrap_or(text);
     match number.parse() {
         Ok(rate @ 1..=100_000) => Ok(rate),
@@ -114,14 +115,24 @@ impl TraceArgs {
         let mut trace = Trace::start(&helper, &options).map_err(failed)?;
         let until = std::time::Instant::now() + options.budget.time + BEYOND;
         let mut printer = Printer::new(&self);
+        // Calls that come take the place of the bar.
+        let mut progress = Some(Progress::of_time(options.budget.time, "waits for calls"));
         while trace.ended().is_none() {
             let is_over = std::time::Instant::now() >= until;
             let events = match stopped.load(Ordering::Relaxed) || is_over {
                 true => trace.stop(),
                 false => trace.next(WAIT),
             };
-            printer.show(events.map_err(failed)?)?;
+            let events = events.map_err(failed)?;
+            if !events.is_empty() {
+                progress = match self.json {
+                    true => progress,
+                    false => None,
+                };
+                printer.show(events)?;
+            }
         }
+        drop(progress);
         let ended = trace.ended().cloned().unwrap_or(Ended::Asked);
         trace.close().map_err(failed)?;
         helper.close().map_err(failed)?;

@@ -1,0 +1,338 @@
+//! Tables and data of paths of calls: how long calls took, what functions cost on their path, and what slow calls do that
+//! the others do not.
+
+use std::time::Duration;
+
+use erlang::calls::{Accumulated, Comparison, Difference, Path, PerCall};
+use measure::{Nanos, count, counted};
+use report::console::{GridColumn, grid};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output;
+
+/// A function that takes less than this share of what slow calls take longer is not shown.
+const LEAST_SHARE: f64 = 0.01;
+/// Functions in the table of slow calls.
+const SLOW_ROWS: usize = 12;
+
+/// How long calls took.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Spread {
+    calls: usize,
+    min_ns: u64,
+    p50_ns: u64,
+    p90_ns: u64,
+    p99_ns: u64,
+    max_ns: u64,
+    mean_ns: u64,
+}
+
+impl Spread {
+    /// That of these calls; `None` of none.
+    pub(super) fn of(durations: &[Duration]) -> Option<Self> {
+        let mut nanos: Vec<_> = durations.iter().copied().map(nanos).collect();
+        nanos.sort_unstable();
+        let (min, max) = (*nanos.first()?, *nanos.last()?);
+        let sum: u128 = nanos.iter().copied().map(u128::from).sum();
+        // The smallest that so many per cent of the calls did not exceed.
+        let at = |percent: usize| nanos[(nanos.len() * percent).div_ceil(100).max(1) - 1];
+        Some(Self {
+            calls: nanos.len(),
+            min_ns: min,
+            p50_ns: at(50),
+            p90_ns: at(90),
+            p99_ns: at(99),
+            max_ns: max,
+            mean_ns: u64::try_from(sum / nanos.len() as u128).unwrap_or(u64::MAX),
+        })
+    }
+
+    /// A row of a table: what it is, and the numbers.
+    fn row(&self, what: &str) -> Vec<String> {
+        let times = [
+            self.min_ns,
+            self.p50_ns,
+            self.p90_ns,
+            self.p99_ns,
+            self.max_ns,
+            self.mean_ns,
+        ];
+        let mut row = vec![what.to_owned(), count(self.calls as u64)];
+        row.extend(times.map(|time| Nanos(time).to_string()));
+        row
+    }
+
+    /// The median.
+    pub(super) const fn median(&self) -> Nanos {
+        Nanos(self.p50_ns)
+    }
+}
+
+/// A duration in nanoseconds.
+pub(super) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Prints how long calls of each kind took.
+pub(super) fn print_spreads(head: &'static str, spreads: &[(&str, Spread)]) -> Result<(), Failure> {
+    let mut columns = vec![GridColumn::text(head)];
+    let heads = ["calls", "min", "p50", "p90", "p99", "max", "mean"];
+    columns.extend(heads.map(GridColumn::number));
+    let rows = spreads.iter().map(|(what, spread)| spread.row(what));
+    output::print(&grid(&columns, Some(0), rows, output::style()))
+}
+
+/// What a function cost on the path.
+#[derive(Debug, Serialize)]
+pub(super) struct FunctionRow<'a> {
+    function: &'a str,
+    calls: u64,
+    own_ns: u64,
+    waiting_ns: u64,
+    accumulated_ns: u64,
+    accumulated_waiting_ns: u64,
+}
+
+impl<'a> FunctionRow<'a> {
+    /// Its name.
+    pub(super) const fn function(&self) -> &'a str {
+        self.function
+    }
+}
+
+/// The functions that cost something, the one with most own time first.
+pub(super) fn functions(path: &Path) -> Vec<FunctionRow<'_>> {
+    let (own, all) = (path.tree.own(), path.tree.accumulated());
+    let of = |(function, own): (&&'_ str, &Accumulated)| -> Option<FunctionRow<'_>> {
+        let (function, all) = all.get_key_value(*function)?;
+        let costs = own.calls + own.running + own.waiting > 0;
+        costs.then_some(FunctionRow {
+            function,
+            calls: own.calls,
+            own_ns: own.running,
+            waiting_ns: own.waiting,
+            accumulated_ns: all.running,
+            accumulated_waiting_ns: all.waiting,
+        })
+    };
+    let mut rows: Vec<_> = own.iter().filter_map(of).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse((row.own_ns, row.waiting_ns)));
+    rows
+}
+
+/// Prints the first functions of a path; times are per call of the function.
+pub(super) fn print_functions(rows: &[FunctionRow<'_>], number: usize) -> Result<(), Failure> {
+    let heads = [
+        GridColumn::text("function"),
+        GridColumn::number("calls"),
+        GridColumn::number("own"),
+        GridColumn::number("%"),
+        GridColumn::number("own/call"),
+        GridColumn::number("acc/call"),
+        GridColumn::number("waits/call"),
+        GridColumn::number("acc waits/call"),
+    ];
+    let whole: u64 = rows.iter().map(|row| row.own_ns).sum();
+    let rows = rows.iter().take(number).map(|row| {
+        let each = |nanos: u64| match row.calls {
+            0 => String::new(),
+            calls => Nanos(nanos / calls).to_string(),
+        };
+        let share = row.own_ns as f64 * 100.0 / whole.max(1) as f64;
+        vec![
+            row.function.to_owned(),
+            count(row.calls),
+            Nanos(row.own_ns).to_string(),
+            format!("{share:.1}"),
+            each(row.own_ns),
+            each(row.accumulated_ns),
+            each(row.waiting_ns),
+            each(row.accumulated_waiting_ns),
+        ]
+    });
+    let table = grid(&heads, Some(0), rows, output::style());
+    output::print(&format!("\n{table}"))
+}
+
+/// Prints what slow calls do that the others do not.
+pub(super) fn print_comparison(compared: &Comparison) -> Result<(), Failure> {
+    let longer = compared.slow_mean - compared.rest_mean;
+    let shown: Vec<_> = compared
+        .functions
+        .iter()
+        .filter(|it| it.more() > longer * LEAST_SHARE)
+        .take(SLOW_ROWS)
+        .collect();
+    let mean = |nanos: f64| Nanos(nanos as u64);
+    let head = format!(
+        "\nWhat slow calls do that fast ones do not: the slowest {} took {} in the mean, the other {} {}.\n",
+        count(compared.slow as u64),
+        mean(compared.slow_mean),
+        count(compared.rest as u64),
+        mean(compared.rest_mean),
+    );
+    output::print(&head)?;
+    if shown.is_empty() {
+        return output::print(
+            "No function takes much longer in them: the time is spread over all.\n",
+        );
+    }
+    let heads = [
+        GridColumn::text("function"),
+        GridColumn::number("longer"),
+        GridColumn::number("%"),
+        GridColumn::number("calls slow"),
+        GridColumn::number("fast"),
+        GridColumn::number("own slow"),
+        GridColumn::number("fast"),
+        GridColumn::number("waits slow"),
+        GridColumn::number("fast"),
+        GridColumn::number("acc slow"),
+        GridColumn::number("fast"),
+    ];
+    let rows = shown.into_iter().map(|it| difference_row(it, longer));
+    output::print(&grid(&heads, Some(0), rows, output::style()))
+}
+
+fn difference_row(it: &Difference, longer: f64) -> Vec<String> {
+    let time = |nanos: f64| match nanos {
+        none if none < 1.0 => String::new(),
+        some => Nanos(some as u64).to_string(),
+    };
+    let both = |of: fn(&PerCall) -> f64| [time(of(&it.slow)), time(of(&it.rest))];
+    let mut row = vec![
+        it.function.clone(),
+        time(it.more()),
+        format!("{:.0}", it.more() * 100.0 / longer.max(1.0)),
+        format!("{:.1}", it.slow.calls),
+        format!("{:.1}", it.rest.calls),
+    ];
+    row.extend(both(|it| it.own));
+    row.extend(both(|it| it.waiting));
+    row.extend(both(|it| it.accumulated));
+    row
+}
+
+/// What was traced, and what was not.
+pub(super) fn provenance(path: &Path) -> String {
+    let mut text = format!(
+        "Traced, from {}: {}.\nOwn time contains BIFs and functions that are not traced. Waits stand apart; those of a caller do not contain what [the process] does that it asks. Tracing makes times longer.",
+        counted(path.messages, "trace message"),
+        path.modules.join(", "),
+    );
+    if !path.left_out.is_empty() {
+        text += &format!(
+            "\nCalled too often to be traced, so that their time is their callers': {}. `bellows erlang calls` with their modules counts them.",
+            path.left_out.join(", ")
+        );
+    }
+    if path.unfinished > 0 {
+        text += &format!(
+            "\nNot counted: {} that did not come to an end, or were not followed from the beginning.",
+            counted(path.unfinished, "call")
+        );
+    }
+    text
+}
+
+/// A path as data.
+#[derive(Debug, Serialize)]
+pub(super) struct PathRows<'a> {
+    ended: String,
+    modules: &'a [String],
+    left_out: &'a [String],
+    messages: u64,
+    unfinished_calls: u64,
+    durations: Option<Spread>,
+    functions: Vec<FunctionRow<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slow: Option<SlowRows<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct SlowRows<'a> {
+    slow_calls: usize,
+    other_calls: usize,
+    slow_mean_ns: u64,
+    other_mean_ns: u64,
+    functions: Vec<SlowRow<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct SlowRow<'a> {
+    function: &'a str,
+    longer_ns: i64,
+    slow: PerCallRow,
+    others: PerCallRow,
+}
+
+#[derive(Debug, Serialize)]
+struct PerCallRow {
+    calls: f64,
+    own_ns: u64,
+    waiting_ns: u64,
+    accumulated_ns: u64,
+    accumulated_waiting_ns: u64,
+}
+
+/// All of a path.
+pub(super) fn rows<'a>(path: &'a Path, compared: Option<&'a Comparison>) -> PathRows<'a> {
+    PathRows {
+        ended: path.ended.describe(),
+        modules: &path.modules,
+        left_out: &path.left_out,
+        messages: path.messages,
+        unfinished_calls: path.unfinished,
+        durations: Spread::of(&path.durations()),
+        functions: functions(path),
+        slow: compared.map(|compared| SlowRows {
+            slow_calls: compared.slow,
+            other_calls: compared.rest,
+            slow_mean_ns: compared.slow_mean as u64,
+            other_mean_ns: compared.rest_mean as u64,
+            functions: compared.functions.iter().map(slow_row).collect(),
+        }),
+    }
+}
+
+fn slow_row(it: &Difference) -> SlowRow<'_> {
+    SlowRow {
+        function: &it.function,
+        longer_ns: it.more() as i64,
+        slow: per_call_row(&it.slow),
+        others: per_call_row(&it.rest),
+    }
+}
+
+const fn per_call_row(it: &PerCall) -> PerCallRow {
+    PerCallRow {
+        calls: it.calls,
+        own_ns: it.own as u64,
+        waiting_ns: it.waiting as u64,
+        accumulated_ns: it.accumulated as u64,
+        accumulated_waiting_ns: it.accumulated_waiting as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spreads_are_those_of_the_nearest_rank() {
+        let durations: Vec<_> = (1..=200).map(Duration::from_nanos).collect();
+        let spread = Spread::of(&durations).expect("calls");
+        let told = [
+            spread.min_ns,
+            spread.p50_ns,
+            spread.p90_ns,
+            spread.p99_ns,
+            spread.max_ns,
+        ];
+        assert_eq!((told, spread.mean_ns), ([1, 100, 180, 198, 200], 100));
+        let one = Spread::of(&[Duration::from_nanos(7)]).expect("a call");
+        assert_eq!((one.p50_ns, one.p99_ns, one.mean_ns), (7, 7, 7));
+        assert!(Spread::of(&[]).is_none());
+    }
+}

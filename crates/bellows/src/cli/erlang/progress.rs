@@ -1,0 +1,99 @@
+//! How far something is that lasts: a bar on a terminal, once it has lasted two seconds; nothing in a pipe.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use report::console::Steps;
+
+use crate::output;
+
+/// What is over by then shows no bar.
+const FIRST: Duration = Duration::from_secs(2);
+/// Time from one look to the next.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// A bar that goes on by time until it is dropped.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    text: String,
+    done: bool,
+}
+
+impl Progress {
+    /// Something that lasts so long, and what it does.
+    pub(super) fn of_time(length: Duration, text: &str) -> Self {
+        let mut progress = Self::default();
+        progress.say(text);
+        if !output::style_aside().terminal || length < FIRST {
+            return progress;
+        }
+        let shared = Arc::clone(&progress.shared);
+        let show = move || shared.show(length);
+        // Without a thread nothing is shown, and all else works.
+        let thread = thread::Builder::new().name("progress".into()).spawn(show);
+        progress.thread = thread.ok();
+        progress
+    }
+
+    /// What it does now.
+    pub(super) fn say(&self, text: &str) {
+        text.clone_into(&mut self.shared.state().text);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.shared.state().done = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // It cannot panic, and the bar is only a courtesy.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn show(&self, length: Duration) {
+        let begun = Instant::now();
+        let mut steps = None;
+        let mut wait = FIRST;
+        loop {
+            let waited = self
+                .changed
+                .wait_timeout_while(self.state(), wait, |state| !state.done);
+            let text = {
+                let state = &waited.unwrap_or_else(PoisonError::into_inner).0;
+                if state.done {
+                    break;
+                }
+                state.text.clone()
+            };
+            let of = length.as_secs().max(1) as usize;
+            let done = (begun.elapsed().as_secs() as usize).min(of);
+            steps
+                .get_or_insert_with(|| Steps::new(output::style_aside()))
+                .at(done, of, &text);
+            wait = EVERY;
+        }
+        if let Some(steps) = steps {
+            steps.clear();
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Stacks of calls as a file: a flame graph, folded stacks, or what other tools read.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use archive::profile::{
+    Frame, FrameKind, Heading, Profile, ProfileHeader, Sample, StackNode, Unwinding,
+};
+use erlang::calls::CallTree;
+use measure::Time;
+
+use crate::failure::Failure;
+use crate::output;
+use crate::profile_formats::Output;
+
+/// What is written, and what is said of it.
+#[derive(Debug)]
+pub(super) struct Stacks<'a> {
+    /// The stacks.
+    pub(super) tree: &'a CallTree,
+    /// Whether waits weigh, too.
+    pub(super) waits: bool,
+    /// The picture's title.
+    pub(super) title: &'a str,
+    /// What stands below it.
+    pub(super) subtitle: String,
+    /// What to do where there are none.
+    pub(super) none: &'a str,
+}
+
+impl Stacks<'_> {
+    /// Writes them in this format.
+    pub(super) fn write(self, path: &Path, format: Output) -> Result<(), Failure> {
+        let profile = self.profile();
+        if profile.samples.is_empty() {
+            return Err(Failure::failed("there are no stacks to draw", self.none));
+        }
+        let heading = Heading {
+            title: match self.waits {
+                true => format!("{}, waits included", self.title),
+                false => self.title.to_owned(),
+            },
+            subtitle: Some(self.subtitle),
+        };
+        let content = format.write(profile, &heading)?;
+        archive::write_output(path, &content).map_err(|e| Failure::io("write", path, &e))?;
+        output::line_aside(&format!("stacks written to {}", path.display()));
+        Ok(())
+    }
+
+    /// The stacks, weighted by nanoseconds.
+    fn profile(&self) -> Profile {
+        let mut profile = Profile {
+            header: ProfileHeader {
+                event: "calls".into(),
+                unit: "nanoseconds".into(),
+                ..ProfileHeader::new(Time(0), 0)
+            },
+            threads: vec![String::new()],
+            ..Profile::default()
+        };
+        let mut frames: BTreeMap<&str, u32> = BTreeMap::new();
+        for (index, node) in self.tree.nodes().iter().enumerate() {
+            let next = frames.len() as u32;
+            let frame = *frames.entry(&node.function).or_insert(next);
+            if frame == next {
+                let name = node.function.as_str();
+                profile.frames.push(Frame::new(name, "", FrameKind::Erlang));
+            }
+            let parent = node.caller.map(|it| it as u32);
+            profile.stacks.push(StackNode { parent, frame });
+            let weight = node.running + if self.waits { node.waiting } else { 0 };
+            if weight > 0 {
+                profile.samples.push(Sample {
+                    t: 0,
+                    weight,
+                    stack: index as u32,
+                    thread: 0,
+                    cpu: u16::MAX,
+                    complete: true,
+                    unwinding: Unwinding::Unknown,
+                    process: None,
+                    wait: None,
+                });
+            }
+        }
+        profile
+    }
+}

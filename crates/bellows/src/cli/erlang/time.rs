@@ -1,0 +1,314 @@
+//! `erlang time`: calls of one function on the node, one after the other, and what they cost.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use clap::{Args, value_parser};
+use erlang::timing::{Collected, Raised, TimeOptions, Timing, time};
+use erlang::{Ended, FunctionPattern, Helper};
+use measure::{Nanos, Problem, count, counted};
+use report::console::sanitise;
+use serde::Serialize;
+
+use super::budget::BudgetArgs;
+use super::calls::print_neighbours;
+use super::connect::NodeArgs;
+use super::paths::{self, PathRows, Spread, nanos};
+use super::progress::Progress;
+use super::stacks::Stacks;
+use crate::failure::{Done, Failure};
+use crate::profile_formats::Output;
+use crate::{output, signals};
+
+const EXAMPLES: &str = "\
+Examples:
+  bellows erlang time rabbit@localhost 'rabbit_amqqueue:list(<<\"/\">>)'
+  bellows erlang time rabbit@localhost 'rabbit_mgmt_db:get_overview(none)' --times 20 -o overview.svg
+  bellows erlang time rabbit@localhost 'ets:tab2list(rabbit_queue)' --times 10 --traced 0
+  bellows erlang time rabbit@localhost 'lists:seq(1, 1000)' lists --result
+
+The function is really called, so name one that changes nothing. Arguments are terms; they are read, not
+evaluated. `bellows help erlang-nodes` tells more.";
+
+/// Trace messages of the traced calls.
+const MESSAGES: u32 = 5_000_000;
+/// Calls beside the timed ones may take so long.
+const BEYOND: Duration = Duration::from_secs(10);
+
+/// What `bellows erlang time` was given.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct TimeArgs {
+    #[command(flatten)]
+    node: NodeArgs,
+    /// What is called: MODULE:FUNCTION(TERM, ...), as Erlang writes it
+    #[arg(value_name = "CALL")]
+    call: String,
+    /// What is traced below it: MODULE, MODULE:FUNCTION or MODULE:FUNCTION/ARITY [default: what runs there]
+    #[arg(value_name = "MODULE")]
+    functions: Vec<FunctionPattern>,
+    /// Calls that are timed, after a first one
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u32).range(1..=1_000_000))]
+    times: u32,
+    /// Further calls that are traced, function by function; 0 for none, and none for garbage collections
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = value_parser!(u32).range(..=1_000))]
+    traced: u32,
+    /// Print what the first call returns, cut
+    #[arg(long)]
+    result: bool,
+    /// Functions that are shown
+    #[arg(short, long, value_name = "N", default_value_t = 20)]
+    number: usize,
+    /// Draw the waits, too, in the file of -o
+    #[arg(long, requires = "output")]
+    waits: bool,
+    /// Write the stacks of the traced calls: a flame graph (.svg), folded stacks (.folded), or another format
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    budget: BudgetArgs,
+    /// Print it as a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// All of it, for `--json`.
+#[derive(Debug, Serialize)]
+struct TimeRows<'a> {
+    call: &'a str,
+    ended: String,
+    first_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raised: Option<RaisedRow<'a>>,
+    times: Option<Spread>,
+    empty_call_ns: Option<u64>,
+    reductions_per_call: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    collected: Option<CollectedRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traced: Option<PathRows<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_traced: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct RaisedRow<'a> {
+    calls: u64,
+    class: &'a str,
+    reason: &'a str,
+    stack: &'a [String],
+}
+
+#[derive(Debug, Serialize)]
+struct CollectedRow {
+    calls: u64,
+    minor_collections: u64,
+    major_collections: u64,
+    words: u64,
+}
+
+impl TimeArgs {
+    /// Has the function called, and prints what that took.
+    pub(super) fn execute(self) -> Result<Done, Failure> {
+        let format = self.output.as_deref().map(Output::of_file).transpose()?;
+        if self.traced == 0 && self.output.is_some() {
+            return Err(Failure::usage(
+                "--traced 0 leaves no stacks to write",
+                "give a number of calls, or leave out -o",
+            ));
+        }
+        let timing = self.measure()?;
+        if let (Some(file), Some(format), Some(path)) = (&self.output, format, &timing.path) {
+            let stacks = Stacks {
+                tree: &path.tree,
+                waits: self.waits,
+                title: &self.call,
+                subtitle: format!("{} traced", counted(path.calls.len() as u64, "call")),
+                none: "the call is too short to have any; give functions that take longer",
+            };
+            stacks.write(file, format)?;
+        }
+        match self.json {
+            true => output::print_json(&self.rows(&timing))?,
+            false => self.print(&timing)?,
+        }
+        self.ended(&timing)
+    }
+
+    fn measure(&self) -> Result<Timing, Failure> {
+        let lasting = self.budget.lasting();
+        let options = TimeOptions {
+            call: self.call.clone(),
+            times: self.times,
+            duration: lasting,
+            traced: self.traced,
+            functions: self.functions.clone(),
+            value: self.result,
+            messages: MESSAGES,
+            budget: self.budget.path_budget(lasting + BEYOND),
+        };
+        let stopped = signals::stop_flag()?;
+        let node = self.node.connect()?;
+        let failed = |error: erlang::Error| Failure::Failed(error.problem());
+        let helper = Helper::load(&node).map_err(failed)?;
+        let progress = Progress::of_time(lasting, "calls");
+        let timing = time(&helper, &options, || stopped.load(Ordering::Relaxed));
+        drop(progress);
+        let timing = timing.map_err(failed)?;
+        helper.close().map_err(failed)?;
+        Ok(timing)
+    }
+
+    /// One whose first call raises an exception, or does not end, has measured nothing.
+    fn ended(&self, timing: &Timing) -> Result<Done, Failure> {
+        if let Some(raised) = timing.raised.as_ref().filter(|_| timing.times.is_empty()) {
+            return Err(Failure::Failed(Problem::new(
+                format!("{} raises an exception", self.call),
+                sanitise(&described(raised)).into_owned(),
+                "check the function and its arguments; it was called once",
+            )));
+        }
+        if timing.first.is_none() {
+            return Err(Failure::Failed(Problem::new(
+                format!("{} did not come to its end", self.call),
+                timing.ended.describe(),
+                "allow more with --for or the options of the budget",
+            )));
+        }
+        match &timing.ended {
+            Ended::Tripped { .. } | Ended::Asked => {
+                output::line_aside(&timing.ended.describe());
+                Ok(Done::Fine)
+            }
+            _ => Ok(Done::Fine),
+        }
+    }
+
+    fn print(&self, timing: &Timing) -> Result<(), Failure> {
+        let first = timing.first.map(|first| Spread::of(&[first]));
+        let kinds = [
+            ("first", first.flatten()),
+            ("timed", Spread::of(&timing.times)),
+        ];
+        let spreads: Vec<_> = kinds
+            .into_iter()
+            .filter_map(|(what, spread)| Some((what, spread?)))
+            .collect();
+        if timing.times.is_empty() {
+            return Ok(());
+        }
+        paths::print_spreads("calls", &spreads)?;
+        if let Some(value) = &timing.value {
+            output::print(&format!("\nThe first returned {}\n", sanitise(value)))?;
+        }
+        output::print(&format!("\n{}\n", self.costs(timing)))?;
+        if let Some(path) = &timing.path {
+            let rows = paths::functions(path);
+            paths::print_functions(&rows, self.number)?;
+            print_neighbours(&path.tree, rows.iter().map(|row| row.function()))?;
+            output::print(&format!("\n{}\n", traced(timing, path)))?;
+        }
+        Ok(())
+    }
+
+    /// What calls cost beside time, and what is to be said of the numbers.
+    fn costs(&self, timing: &Timing) -> String {
+        let mut lines = Vec::new();
+        let made = timing.times.len() as u64;
+        if made < self.times.into() && timing.ended == Ended::Time {
+            lines.push(format!(
+                "The time is over after {} of {}.",
+                count(made),
+                count(self.times.into())
+            ));
+        }
+        if let Some(raised) = &timing.raised {
+            lines.push(format!(
+                "{} of them raised an exception: {}",
+                count(raised.calls),
+                sanitise(&described(raised))
+            ));
+        }
+        if let Some(reductions) = timing.reductions {
+            lines.push(format!("Reductions per call: {}.", count(reductions)));
+        }
+        lines.extend(timing.collected.as_ref().map(collected));
+        if let Some(empty) = timing.empty {
+            lines.push(format!(
+                "A call that does nothing takes {} here, which each number contains.",
+                Nanos(nanos(empty))
+            ));
+        }
+        if let Some(refused) = &timing.refused {
+            lines.push(format!(
+                "No functions were traced: {}.",
+                sanitise(&refused.to_string())
+            ));
+        }
+        lines.join("\n")
+    }
+
+    fn rows<'a>(&'a self, timing: &'a Timing) -> TimeRows<'a> {
+        let path = timing.path.as_ref();
+        TimeRows {
+            call: &self.call,
+            ended: timing.ended.describe(),
+            first_ns: timing.first.map(nanos),
+            value: timing.value.as_deref(),
+            raised: timing.raised.as_ref().map(|raised| RaisedRow {
+                calls: raised.calls,
+                class: &raised.class,
+                reason: &raised.reason,
+                stack: &raised.stack,
+            }),
+            times: Spread::of(&timing.times),
+            empty_call_ns: timing.empty.map(nanos),
+            reductions_per_call: timing.reductions,
+            collected: timing.collected.map(|it| CollectedRow {
+                calls: it.calls,
+                minor_collections: it.minor,
+                major_collections: it.major,
+                words: it.words,
+            }),
+            traced: path.map(|path| paths::rows(path, None)),
+            not_traced: timing.refused.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+fn collected(it: &Collected) -> String {
+    let each = |what: u64| what as f64 / it.calls.max(1) as f64;
+    format!(
+        "Words allocated per call: {}; garbage collections: {:.1} of the young heap, {:.1} of the whole (of {} more).",
+        count(each(it.words) as u64),
+        each(it.minor),
+        each(it.major),
+        counted(it.calls, "call"),
+    )
+}
+
+fn described(raised: &Raised) -> String {
+    let at = match raised.stack.as_slice() {
+        [] => String::new(),
+        stack => format!(" in {}", stack.join(", ")),
+    };
+    format!("{}: {}{at}", raised.class, raised.reason)
+}
+
+/// What was traced, and how much longer it took.
+fn traced(timing: &Timing, path: &erlang::calls::Path) -> String {
+    let spreads = [path.durations(), timing.times.clone()].map(|it| Spread::of(&it));
+    let slower = match spreads {
+        [Some(traced), Some(timed)] => format!(
+            "{} traced, {} each (median) where the timed ones took {}.\n",
+            counted(path.calls.len() as u64, "call"),
+            traced.median(),
+            timed.median()
+        ),
+        _ => "No traced call came to its end.\n".to_owned(),
+    };
+    slower + &paths::provenance(path)
+}

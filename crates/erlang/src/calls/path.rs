@@ -1,0 +1,360 @@
+//! What calls of an entry function cost, function by function, in all processes on their path; and what the slow ones of
+//! them do that the others do not.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::{Duration, SystemTime};
+
+use super::tree::{CallTree, TreeNode};
+use super::{name, number, rows};
+use crate::budget::Ended;
+use crate::term::{Term, as_bytes, as_list, as_text, get};
+
+/// Fewer calls than these have no slowest tenth.
+const LEAST_CALLS: usize = 10;
+/// Bytes of a node's number, calls, and times in what a call cost.
+const COST_BYTES: usize = 24;
+
+/// Calls of an entry function.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Path {
+    /// All that was traced, summed.
+    pub tree: CallTree,
+    /// Each call that was traced from its beginning to its end, the first first.
+    pub calls: Vec<EntryCall>,
+    /// How long calls took while only the entry was traced.
+    pub untraced: Vec<Duration>,
+    /// Calls that did not return while they were traced: their process has ended.
+    pub unfinished: u64,
+    /// What was traced below the entry.
+    pub modules: Vec<String>,
+    /// Functions of it that were called too often to go on with them.
+    pub left_out: Vec<String>,
+    /// Trace messages.
+    pub messages: u64,
+    /// What ended it.
+    pub ended: Ended,
+}
+
+/// A call of the entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryCall {
+    /// When it began, by the node's clock.
+    pub began: SystemTime,
+    /// The process that made it.
+    pub pid: String,
+    /// From the call to its return, waits included.
+    pub duration: Duration,
+    /// What it cost.
+    pub costs: Vec<NodeCost>,
+}
+
+/// What a call of the entry cost in a function of the tree, in itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeCost {
+    /// Index of the function among [`CallTree::nodes`].
+    pub node: usize,
+    /// Calls of it.
+    pub calls: u32,
+    /// Nanoseconds on a processor.
+    pub running: u64,
+    /// Nanoseconds of waiting.
+    pub waiting: u64,
+}
+
+/// The slowest tenth of the calls beside the rest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// Number of slow calls.
+    pub slow: usize,
+    /// Number of the others.
+    pub rest: usize,
+    /// Mean duration of the slow ones, in nanoseconds.
+    pub slow_mean: f64,
+    /// The same of the others.
+    pub rest_mean: f64,
+    /// Each function, the one first that takes most more in slow calls.
+    pub functions: Vec<Difference>,
+}
+
+/// What a function costs in slow calls and in the others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// Its name.
+    pub function: String,
+    /// In slow calls.
+    pub slow: PerCall,
+    /// In the others.
+    pub rest: PerCall,
+}
+
+/// Means of one call of the entry; times in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PerCall {
+    /// Calls of the function.
+    pub calls: f64,
+    /// On a processor, in itself.
+    pub own: f64,
+    /// Waiting, in itself.
+    pub waiting: f64,
+    /// On a processor, with all that it calls.
+    pub accumulated: f64,
+    /// Waiting, with all that it calls.
+    pub accumulated_waiting: f64,
+}
+
+impl Difference {
+    /// Nanoseconds by which the function itself takes longer in a slow call, waits included. They add up to
+    /// the difference of the calls' durations.
+    #[must_use]
+    pub fn more(&self) -> f64 {
+        self.slow.own + self.slow.waiting - self.rest.own - self.rest.waiting
+    }
+}
+
+impl Path {
+    /// How long the traced calls took, the shortest first.
+    #[must_use]
+    pub fn durations(&self) -> Vec<Duration> {
+        let mut durations: Vec<_> = self.calls.iter().map(|call| call.duration).collect();
+        durations.sort_unstable();
+        durations
+    }
+
+    /// The slowest tenth beside the rest; `None` of fewer than ten calls.
+    #[must_use]
+    pub fn comparison(&self) -> Option<Comparison> {
+        if self.calls.len() < LEAST_CALLS {
+            return None;
+        }
+        let mut calls: Vec<_> = self.calls.iter().collect();
+        calls.sort_by_key(|call| std::cmp::Reverse(call.duration));
+        let (slow, rest) = calls.split_at(calls.len().div_ceil(10));
+        let (in_slow, in_rest) = (self.per_call(slow), self.per_call(rest));
+        let names: HashSet<&str> = in_slow.keys().chain(in_rest.keys()).copied().collect();
+        let of = |sums: &BTreeMap<&str, PerCall>, name| sums.get(name).copied().unwrap_or_default();
+        let mut functions: Vec<_> = names
+            .into_iter()
+            .map(|function| Difference {
+                function: function.to_owned(),
+                slow: of(&in_slow, function),
+                rest: of(&in_rest, function),
+            })
+            .collect();
+        functions.sort_by(|a, b| {
+            let by_time = b.more().total_cmp(&a.more());
+            by_time.then_with(|| a.function.cmp(&b.function))
+        });
+        Some(Comparison {
+            slow: slow.len(),
+            rest: rest.len(),
+            slow_mean: mean(slow),
+            rest_mean: mean(rest),
+            functions,
+        })
+    }
+
+    /// What each function costs in a call of these, in the mean.
+    fn per_call(&self, calls: &[&EntryCall]) -> BTreeMap<&str, PerCall> {
+        let tree = self
+            .tree
+            .with_costs(calls.iter().flat_map(|call| &call.costs));
+        let each = |nanos: u64| nanos as f64 / calls.len().max(1) as f64;
+        let (own, accumulated) = (tree.own(), tree.accumulated());
+        let nodes = self.tree.nodes().iter();
+        nodes
+            .filter_map(|node| {
+                let name = node.function.as_str();
+                let (own, all) = (own.get(name)?, accumulated.get(name)?);
+                let per_call = PerCall {
+                    calls: each(own.calls),
+                    own: each(own.running),
+                    waiting: each(own.waiting),
+                    accumulated: each(all.running),
+                    accumulated_waiting: each(all.waiting),
+                };
+                Some((name, per_call))
+            })
+            .collect()
+    }
+}
+
+fn mean(calls: &[&EntryCall]) -> f64 {
+    let sum: u128 = calls.iter().map(|call| call.duration.as_nanos()).sum();
+    sum as f64 / calls.len().max(1) as f64
+}
+
+/// Reads what `bellows_path` tells.
+pub(crate) fn read(term: &Term) -> Option<Path> {
+    let nodes = nodes(get(term, "nodes")?)?;
+    let calls = rows(get(term, "calls")?, |row| call(row, nodes.len()))?;
+    let untraced = as_bytes(get(term, "plain")?)?;
+    let tree = CallTree::new(nodes).with_costs(calls.iter().flat_map(|call| &call.costs));
+    let texts = |key| {
+        let texts = as_list(get(term, key)?)?;
+        texts.iter().map(as_text).collect::<Option<_>>()
+    };
+    Some(Path {
+        tree,
+        calls,
+        untraced: nanos(untraced),
+        unfinished: number(get(term, "lost")?)?,
+        modules: texts("modules")?,
+        left_out: texts("left_out")?,
+        messages: number(get(term, "messages")?)?,
+        ended: Ended::read(get(term, "ended")?)?,
+    })
+}
+
+/// Durations of eight bytes each.
+pub(crate) fn nanos(bytes: &[u8]) -> Vec<Duration> {
+    let numbers = bytes.chunks_exact(8).filter_map(|it| it.try_into().ok());
+    numbers
+        .map(|it| Duration::from_nanos(u64::from_be_bytes(it)))
+        .collect()
+}
+
+/// The tree without its costs; callers stand before those that they call.
+fn nodes(term: &Term) -> Option<Vec<TreeNode>> {
+    let read = rows(term, |row| match row {
+        [id, caller, module, function, arity] => {
+            Some((number(id)?, number(caller)?, name(module, function, arity)?))
+        }
+        [id, caller, role, name] => {
+            let served = served(&as_text(role)?, &as_text(name)?);
+            Some((number(id)?, number(caller)?, served))
+        }
+        _ => None,
+    })?;
+    let mut nodes = Vec::new();
+    for (id, caller, function) in read {
+        let index = nodes.len() as u64;
+        if id != index + 1 || caller > index {
+            return None;
+        }
+        nodes.push(TreeNode {
+            caller: usize::try_from(caller).ok()?.checked_sub(1),
+            function,
+            calls: 0,
+            running: 0,
+            waiting: 0,
+        });
+    }
+    Some(nodes)
+}
+
+/// How a process stands in the tree that serves a request.
+fn served(role: &str, name: &str) -> String {
+    match (role, name) {
+        ("", "") => "[another process]".to_owned(),
+        ("", one) | (one, "") => format!("[{one}]"),
+        _ => format!("[{role} {name}]"),
+    }
+}
+
+fn call(row: &[Term], nodes: usize) -> Option<EntryCall> {
+    let [micros, pid, nanos, costs] = row else {
+        return None;
+    };
+    let costs = as_bytes(costs)?.chunks_exact(COST_BYTES);
+    Some(EntryCall {
+        began: SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(number(micros)?))?,
+        pid: as_text(pid)?,
+        duration: Duration::from_nanos(number(nanos)?),
+        costs: costs
+            .map(|bytes| cost(bytes, nodes))
+            .collect::<Option<_>>()?,
+    })
+}
+
+fn cost(bytes: &[u8], nodes: usize) -> Option<NodeCost> {
+    let (node, rest) = bytes.split_first_chunk()?;
+    let (calls, rest) = rest.split_first_chunk()?;
+    let (running, rest) = rest.split_first_chunk()?;
+    let (waiting, _) = rest.split_first_chunk()?;
+    let node = usize::try_from(u32::from_be_bytes(*node))
+        .ok()?
+        .checked_sub(1)?;
+    (node < nodes).then_some(NodeCost {
+        node,
+        calls: u32::from_be_bytes(*calls),
+        running: u64::from_be_bytes(*running),
+        waiting: u64::from_be_bytes(*waiting),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::term::{Binary, atom, int, list, map, text, tuple};
+
+    fn binary(bytes: Vec<u8>) -> Term {
+        Term::from(Binary::from(bytes))
+    }
+
+    fn costs(of: &[(u32, u32, u64, u64)]) -> Term {
+        let bytes = of.iter().flat_map(|(node, calls, running, waiting)| {
+            let head = [node.to_be_bytes(), calls.to_be_bytes()].concat();
+            [
+                head,
+                [running.to_be_bytes(), waiting.to_be_bytes()].concat(),
+            ]
+            .concat()
+        });
+        binary(bytes.collect())
+    }
+
+    fn told(slow: u64) -> Term {
+        let node =
+            |id, caller, function| tuple([int(id), int(caller), text("m"), text(function), int(1)]);
+        let server = tuple([int(3), int(2), text("queue"), text("orders")]);
+        let calls = (0..20).map(|number| {
+            let extra = if number % 10 == 9 { slow } else { 0 };
+            tuple([
+                int(number),
+                text("<0.1.0>"),
+                int(i64::try_from(1_000 + extra).unwrap()),
+                costs(&[(1, 1, 400, 0), (2, 1, 100, 200), (3, 1, 300 + extra, 0)]),
+            ])
+        });
+        map([
+            (
+                atom("nodes"),
+                list([node(1, 0, "entry"), node(2, 1, "call"), server]),
+            ),
+            (atom("calls"), list(calls)),
+            (atom("plain"), binary(7_u64.to_be_bytes().to_vec())),
+            (atom("modules"), list([text("m")])),
+            (atom("left_out"), list([])),
+            (atom("lost"), int(1)),
+            (atom("messages"), int(99)),
+            (atom("ended"), atom("time")),
+        ])
+    }
+
+    #[test]
+    fn slow_calls_are_set_against_the_rest() {
+        let path = read(&told(50_000)).unwrap();
+        assert_eq!((path.calls.len(), path.unfinished), (20, 1));
+        assert_eq!(path.untraced, [Duration::from_nanos(7)]);
+        assert_eq!(path.tree.nodes()[2].function, "[queue orders]");
+        assert_eq!(
+            path.tree.accumulated()["m:entry/1"].running,
+            20 * 800 + 100_000
+        );
+        let compared = path.comparison().unwrap();
+        assert_eq!((compared.slow, compared.rest), (2, 18));
+        let first = &compared.functions[0];
+        assert_eq!(first.function, "[queue orders]");
+        assert_eq!((first.slow.own, first.rest.own), (50_300.0, 300.0));
+        let more: f64 = compared.functions.iter().map(Difference::more).sum();
+        assert!((more - (compared.slow_mean - compared.rest_mean)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn costs_of_functions_that_are_not_there_are_refused() {
+        let bytes = costs(&[(4, 1, 1, 1)]);
+        assert_eq!(cost(as_bytes(&bytes).unwrap(), 3), None);
+        assert!(cost(as_bytes(&bytes).unwrap(), 4).is_some());
+        assert_eq!(cost(as_bytes(&costs(&[(0, 1, 1, 1)])).unwrap(), 4), None);
+    }
+}

@@ -1,0 +1,153 @@
+%% Follows calls of an entry function in two phases. At first only the entry is traced, to know how long it takes and who
+%% calls it, while a sampler finds the modules that run below it. Then these modules are traced, too, in the processes
+%% on the entry's path (see bellows_path). Whoever uses this looks at the budgets meanwhile.
+-module(bellows_follow).
+-export([open/3, plain/3, detailed/4, thinner/2, modules/1, told/1, result/1, close/1, collections/3]).
+
+-define(TRACER_WORDS, 33554432).
+-define(ALWAYS, [call, silent, arity, monotonic_timestamp]).
+-define(FLAGS, [return_to, running | ?ALWAYS]).
+-define(ANSWER, 30000).
+
+%% {ok, Follow}, or {error, Reason} where somebody else traces. Entry: [{Module, Function, Arity}]. Options: limit, rate and
+%% messages (see bellows_path).
+open(Owner, Entry, Options) ->
+    Worker = self(),
+    process_flag(trap_exit, true),
+    Sampler = bellows_sampler:start(),
+    Tells = [Module || {{Module, _, _}, _} <- serving()],
+    Tracer = spawn_opt(fun () -> bellows_path:collect(Worker, Options#{sampler => Sampler, tells => Tells}) end,
+                       [link, {priority, high}, {message_queue_data, off_heap},
+                        {max_heap_size, #{size => ?TRACER_WORDS, kill => true, error_logger => false}}]),
+    case bellows_session:open(Owner, Tracer) of
+        {ok, Session} ->
+            Tracer ! {session, self(), Session},
+            {ok, #{session => Session, tracer => Tracer, sampler => Sampler, entry => Entry, patterns => []}};
+        {error, Reason} ->
+            [begin unlink(Pid), exit(Pid, kill) end || Pid <- [Sampler, Tracer]],
+            {error, Reason}
+    end.
+
+%% Only the entry is traced, in all processes or some.
+plain(Processes, Follow, Chosen) ->
+    #{session := Session, entry := Entry} = Follow,
+    phase(plain, Chosen, Follow),
+    flag(Processes, Follow),
+    [bellows_session:functions(Session, Pattern, entry([return_to]), [local]) || Pattern <- Entry],
+    Follow#{patterns := Entry}.
+
+%% The modules on the path are traced, too, in the same or other processes.
+detailed(Modules, Processes, Follow, Chosen) ->
+    #{session := Session, entry := Entry} = Follow,
+    bellows_session:processes(Session, existing, false, ?FLAGS),
+    bellows_session:processes(Session, new, false, ?FLAGS),
+    phase(detailed, Chosen, Follow),
+    %% Later patterns take the place of earlier ones.
+    Patterns = [{Pattern, [{'_', [], [{message, {caller}}]}]} || Pattern <- calling() ++ Modules]
+        ++ serving() ++ replying() ++ asking() ++ [{Pattern, entry([return_to, running])} || Pattern <- Entry],
+    [bellows_session:functions(Session, Pattern, Match, [local]) || {Pattern, Match} <- Patterns],
+    flag(Processes, Follow),
+    Follow#{patterns := [Pattern || {Pattern, _} <- Patterns], chosen => Chosen}.
+
+%% These functions are called too often: they are traced no more, and all begins once more.
+thinner(Functions, #{session := Session, chosen := Chosen} = Follow) ->
+    [bellows_session:functions(Session, Function, false, [local]) || Function <- Functions],
+    phase(detailed, Chosen, Follow).
+
+phase(Phase, Chosen, #{tracer := Tracer}) ->
+    ask({phase, self(), Phase, Chosen}, Tracer).
+
+flag(all, #{session := Session}) ->
+    bellows_session:processes(Session, existing, true, ?ALWAYS),
+    bellows_session:processes(Session, new, true, ?ALWAYS);
+flag({new, Pids}, #{session := Session}) ->
+    [bellows_session:processes(Session, Pid, true, ?ALWAYS) || Pid <- Pids],
+    bellows_session:processes(Session, new, true, ?ALWAYS);
+flag({only, Pids}, #{session := Session}) ->
+    [bellows_session:processes(Session, Pid, true, ?ALWAYS) || Pid <- Pids].
+
+%% The modules that the sampler has met, as patterns.
+modules(#{sampler := Sampler}) -> [{Module, '_', '_'} || Module <- bellows_sampler:modules(Sampler)].
+
+%% What the tracer has seen so far.
+told(#{tracer := Tracer}) -> ask({tell, self()}, Tracer).
+
+%% What the tracer has made of all, with names for the processes that served: it ends with that.
+result(#{tracer := Tracer, sampler := Sampler} = Follow) ->
+    stop_tracing(Follow),
+    unlink(Tracer),
+    Path = ask({finish, self()}, Tracer),
+    Labels = bellows_sampler:labels(Sampler),
+    Nodes = [node_row(Node, Labels) || Node <- maps:get(nodes, Path)],
+    close(Follow),
+    Path#{nodes := Nodes}.
+
+node_row({Number, Parent, {served, Pid}}, Labels) ->
+    {Role, Name} = maps:get(Pid, Labels, {<<>>, <<>>}),
+    {Number, Parent, Role, Name};
+node_row(Node, _) ->
+    {Number, Parent, Module, Name, Arity, _, _, _} = bellows_stack:row(Node, #{}),
+    {Number, Parent, Module, Name, Arity}.
+
+stop_tracing(#{session := Session, patterns := Patterns}) ->
+    bellows_session:processes(Session, existing, false, ?FLAGS),
+    bellows_session:processes(Session, new, false, ?FLAGS),
+    [bellows_session:functions(Session, Pattern, false, [local]) || Pattern <- Patterns],
+    ok.
+
+close(#{session := Session, tracer := Tracer, sampler := Sampler, patterns := Patterns}) ->
+    [bellows_session:functions(Session, Pattern, false, [local]) || Pattern <- Patterns],
+    [begin unlink(Pid), exit(Pid, kill) end || Pid <- [Sampler, Tracer]],
+    bellows_session:close(Session).
+
+%% Runs something while the garbage collections of a process are traced.
+collections(Pid, Fun, #{session := Session}) ->
+    bellows_session:processes(Session, Pid, true, [garbage_collection, monotonic_timestamp]),
+    Result = Fun(),
+    bellows_session:processes(Session, Pid, false, [garbage_collection, monotonic_timestamp]),
+    Result.
+
+ask(Request, Tracer) ->
+    Monitor = monitor(process, Tracer),
+    Tracer ! Request,
+    receive
+        {told, Tracer, Reply} -> demonitor(Monitor, [flush]), Reply;
+        {'DOWN', Monitor, process, Tracer, Reason} -> error({no_tracer, Reason})
+    after ?ANSWER -> error(timeout)
+    end.
+
+%% Patterns: {Function, Match}. What begins with `bellows` in a message is for bellows_path.
+
+entry(Flags) ->
+    [{'_', [], [{silent, false}, {trace, [], Flags}, {message, {{bellows, entry, none, {caller}}}}]}].
+
+%% Frames below which others serve; each function that there is.
+calling() ->
+    [{Module, call, Arity} || Module <- [gen_server, gen_server2, gen_statem], Arity <- [2, 3], has(Module, call, Arity)].
+
+asking() ->
+    Flags = [call, return_to, running, arity, monotonic_timestamp],
+    [{{gen, do_call, 4},
+      [{['$1', '_', '_', '_'], [{is_pid, '$1'}, {'=:=', {node, '$1'}, {node}}],
+        [{trace, '$1', [silent], Flags}, {message, {{bellows, asks, '$1', {caller}}}}]},
+       {'_', [], [{message, {{bellows, asks, none, {caller}}}}]}]} || has(gen, do_call, 4)].
+
+%% Where a server begins with a request, by behaviour.
+serving() ->
+    Body = [{message, {{bellows, serves, '$1', {caller}}}}],
+    Rest = {'_', [], [{message, {caller}}]},
+    From = {'$1', '_'},
+    [Pattern || {{Module, Function, Arity}, _} = Pattern <-
+         [{{gen_server, try_handle_call, 4}, [{['_', '_', From, '_'], [], Body}, Rest]},
+          {{gen_server2, handle_msg, 2}, [{[{'$gen_call', From, '_'}, '_'], [], Body}, Rest]},
+          {{gen_statem, loop_receive_result, 4}, [{['_', '_', '_', {{call, From}, '_'}], [], Body}, Rest]}],
+     has(Module, Function, Arity)].
+
+replying() ->
+    Match = [{[{'$1', '_'}, '_'], [{is_pid, '$1'}], [{message, {{bellows, replies, '$1', {caller}}}}]},
+             {'_', [], [{message, {caller}}]}],
+    [{{Module, reply, 2}, Match} || Module <- [gen, gen_server2], has(Module, reply, 2)].
+
+has(Module, Function, Arity) ->
+    code:ensure_loaded(Module) =/= {error, nofile} andalso
+        (try lists:member({Function, Arity}, Module:module_info(functions)) catch error:undef -> false end).

@@ -1,0 +1,183 @@
+//! How long a function takes: calls of it one after the other, in a process of our own on the node.
+
+use std::time::Duration;
+
+use crate::budget::{Budget, Ended, refusal};
+use crate::calls::path::{nanos, read};
+use crate::calls::root::{answer, done};
+use crate::calls::{Path, number};
+use crate::error::Error;
+use crate::fields;
+use crate::helper::Helper;
+use crate::pattern::FunctionPattern;
+use crate::term::{
+    Term, as_atom, as_bytes, as_list, as_text, as_tuple, atom, get, int, list, map, text,
+};
+
+/// Time between two questions of whether it is done.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// What is called, and how often.
+#[derive(Clone, Debug)]
+pub struct TimeOptions {
+    /// The call, as Erlang writes it: `module:function(terms)`.
+    pub call: String,
+    /// Calls that are timed, after a first one.
+    pub times: u32,
+    /// Time after which no further call begins.
+    pub duration: Duration,
+    /// Calls that are traced; 0 for none.
+    pub traced: u32,
+    /// What is traced; those modules that run there if empty.
+    pub functions: Vec<FunctionPattern>,
+    /// Whether the text of the first call's value is told.
+    pub value: bool,
+    /// Trace messages at which it ends.
+    pub messages: u32,
+    /// What it may cost the node.
+    pub budget: Budget,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timing {
+    /// The first call, in which caches are cold; `None` where it has not come to its end.
+    pub first: Option<Duration>,
+    /// The text of its value, cut, secrets masked, where it was asked for.
+    pub value: Option<String>,
+    /// The exception of the first call, after which there is no other, or the first of later ones.
+    pub raised: Option<Raised>,
+    /// The other calls, in their order.
+    pub times: Vec<Duration>,
+    /// Reductions per call.
+    pub reductions: Option<u64>,
+    /// What a call costs that does nothing.
+    pub empty: Option<Duration>,
+    /// Garbage collections and words of some further calls.
+    pub collected: Option<Collected>,
+    /// The functions that were called in further calls.
+    pub path: Option<Path>,
+    /// Why no functions were traced.
+    pub refused: Option<measure::Problem>,
+    /// What ended it.
+    pub ended: Ended,
+}
+
+/// Exceptions of calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Raised {
+    /// Calls that ended with one.
+    pub calls: u64,
+    /// Its class: `error`, `exit` or `throw`.
+    pub class: String,
+    /// Its reason as text, cut, secrets masked.
+    pub reason: String,
+    /// The functions of its stack, the one first that raised it.
+    pub stack: Vec<String>,
+}
+
+/// What calls did to the heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Collected {
+    /// The calls.
+    pub calls: u64,
+    /// Garbage collections of the young generation.
+    pub minor: u64,
+    /// Garbage collections of the whole heap.
+    pub major: u64,
+    /// Words allocated on the heap.
+    pub words: u64,
+}
+
+/// Calls the function, and waits until it is measured, or `look` says that it is enough.
+///
+/// # Errors
+/// The node's side refuses or has failed, or the node cannot be asked.
+pub fn time(
+    helper: &Helper,
+    options: &TimeOptions,
+    mut look: impl FnMut() -> bool,
+) -> Result<Timing, Error> {
+    const WHAT: &str = "the timing";
+    let worker = helper.run("bellows_time", "start", options.term())?;
+    let mut request = "next";
+    let reply = loop {
+        let reply = answer(helper, &worker, request, WHAT)?;
+        match as_atom(&reply) {
+            Some("running" | "stopping") => std::thread::sleep(EVERY),
+            _ => break reply,
+        }
+        request = if look() { "stop" } else { "next" };
+    };
+    helper.stop(worker)?;
+    done(helper, &reply, WHAT, timing)
+}
+
+impl TimeOptions {
+    fn term(&self) -> Term {
+        let ms = i64::try_from(self.duration.as_millis()).unwrap_or(i64::MAX);
+        let functions = self.functions.iter().map(FunctionPattern::term);
+        let wanted = if self.value { "true" } else { "false" };
+        map([
+            (atom("source"), text(&self.call)),
+            (atom("times"), int(self.times.into())),
+            (atom("for_ms"), int(ms)),
+            (atom("traced"), int(self.traced.into())),
+            (atom("patterns"), list(functions)),
+            (atom("result"), atom(wanted)),
+            (atom("messages"), int(self.messages.into())),
+            (atom("limits"), self.budget.term()),
+        ])
+    }
+}
+
+fn timing(term: &Term) -> Option<Timing> {
+    let nanoseconds = |term: &Term, key| fields::number(term, key).map(Duration::from_nanos);
+    let ended = get(term, "ended")?;
+    let path = get(term, "path");
+    Some(Timing {
+        first: nanoseconds(term, "first"),
+        value: fields::text_of(term, "value"),
+        raised: get(term, "raised").and_then(raised),
+        times: get(term, "times")
+            .and_then(as_bytes)
+            .map(nanos)
+            .unwrap_or_default(),
+        reductions: fields::number(term, "reductions"),
+        empty: get(term, "empty").and_then(|it| nanoseconds(it, "nanos")),
+        collected: get(term, "collected").and_then(collected),
+        path: match path {
+            Some(path) => Some(read(path)?),
+            None => None,
+        },
+        refused: get(term, "refused").map(refusal),
+        ended: match as_atom(ended) {
+            Some("raised") => Ended::Limit(1),
+            _ => Ended::read(ended)?,
+        },
+    })
+}
+
+fn raised(term: &Term) -> Option<Raised> {
+    let [calls, class, reason, stack] = as_tuple(term)? else {
+        return None;
+    };
+    Some(Raised {
+        calls: number(calls)?,
+        class: as_text(class)?,
+        reason: as_text(reason)?,
+        stack: as_list(stack)?.iter().map(as_text).collect::<Option<_>>()?,
+    })
+}
+
+fn collected(term: &Term) -> Option<Collected> {
+    let [calls, minor, major, words] = as_tuple(term)? else {
+        return None;
+    };
+    Some(Collected {
+        calls: number(calls)?,
+        minor: number(minor)?,
+        major: number(major)?,
+        words: number(words)?,
+    })
+}
