@@ -157,6 +157,7 @@ fn events(state: &State) -> Vec<Event> {
 fn topology(state: &State) -> Topology {
     let queue = |name: &str, kind: &str, messages, consumers, arguments: &[&str]| QueueRecord {
         name: name.into(),
+        vhost: "/".into(),
         kind: kind.into(),
         durable: true,
         messages,
@@ -187,15 +188,20 @@ fn topology(state: &State) -> Topology {
         source: String::new(),
         destination: q.name.clone(),
         routing_key: q.name.clone(),
+        vhost: "/".into(),
+        destination_type: "queue".into(),
+        arguments: Vec::new(),
     };
     Topology {
         bindings: queues.iter().map(binding).collect(),
         exchanges: vec![ExchangeRecord {
             name: "amq.topic".into(),
             kind: "topic".into(),
+            vhost: "/".into(),
         }],
         queues,
         omitted: 0,
+        lagging: false,
     }
 }
 
