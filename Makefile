@@ -50,12 +50,13 @@ test-rust:
 test-ui:
 	cd ui && npm ci --no-audit --no-fund && npm run check && npm test && npm run verify
 
-prove: setup ## BELLOWS_SEEDS (1,000) random loads from BELLOWS_FIRST_SEED (0) on, and all that is slow: docs, packages
+prove: setup ## BELLOWS_SEEDS (1,000) random loads from BELLOWS_FIRST_SEED (0) on, and all that is slow: docs, packages; RabbitMQ 4 from BELLOWS_RABBITMQ_ROOT
 	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test --workspace --test injected -- --nocapture
 	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test --workspace --test proof -- --nocapture
 	BELLOWS_SEEDS=$${BELLOWS_STALLS:-100} cargo test --workspace --test stalls -- --nocapture
 	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test -p erlang --test clean -- --nocapture
 	cargo test --workspace --test formats -- --include-ignored
+	cargo test -p bellows --test rabbitmq_4 -- --include-ignored --nocapture --test-threads 1
 	scripts/walk
 	$(MAKE) --no-print-directory dist && scripts/dist try
 

@@ -157,7 +157,8 @@ impl BrokerKind {
 pub struct BrokerSpec {
     /// Where the broker comes from.
     pub kind: BrokerKind,
-    /// `rabbitmq`: a prefix or root directory to take it from instead of the system's. `artemis`: its folder.
+    /// `rabbitmq`: a prefix or root directory, also of another release of Linux, to take it from instead of the system's.
+    /// `artemis`: its folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<PathBuf>,
     /// `rabbitmq`: nodes that are started and joined to a cluster, at most 9; one where absent.

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where RabbitMQ is: a prefix such as `/opt/rabbitmq_server-3.13.7` (it has `sbin/`), or a root
-    /// directory (it has `usr/lib/rabbitmq/`, and Erlang too, perhaps). `None`: the machine's own.
+    /// directory (it has `usr/lib/rabbitmq/`, and perhaps Erlang, with a C library of its own). `None`: the machine's own.
     pub root: Option<PathBuf>,
     /// Normal schedulers of the emulator (`+S N`). `None`: one per core.
     pub schedulers: Option<u32>,
