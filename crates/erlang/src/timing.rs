@@ -79,13 +79,13 @@ pub struct Raised {
 /// What calls did to the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Collected {
-    /// The calls.
+    /// The calls whose garbage collections were counted.
     pub calls: u64,
     /// Garbage collections of the young generation.
     pub minor: u64,
     /// Garbage collections of the whole heap.
     pub major: u64,
-    /// Words allocated on the heap.
+    /// Words allocated on the heap, per call.
     pub words: u64,
 }
 
@@ -171,13 +171,13 @@ fn raised(term: &Term) -> Option<Raised> {
 }
 
 fn collected(term: &Term) -> Option<Collected> {
-    let [calls, minor, major, words] = as_tuple(term)? else {
+    let [calls, minor, major, more, words] = as_tuple(term)? else {
         return None;
     };
     Some(Collected {
         calls: number(calls)?,
         minor: number(minor)?,
         major: number(major)?,
-        words: number(words)?,
+        words: number(words)? / number(more)?.max(1),
     })
 }

@@ -100,12 +100,12 @@ close(#{session := Session, tracer := Tracer, sampler := Sampler, patterns := Pa
     [begin unlink(Pid), exit(Pid, kill) end || Pid <- [Sampler, Tracer]],
     bellows_session:close(Session).
 
-%% Runs something while the garbage collections of a process are traced.
-collections(Pid, Fun, #{session := Session}) ->
+%% Runs something while the garbage collections of a process are traced: its result, and what bellows_path says of them.
+collections(Pid, Fun, #{session := Session, tracer := Tracer}) ->
     bellows_session:processes(Session, Pid, true, [garbage_collection, monotonic_timestamp]),
     Result = Fun(),
     bellows_session:processes(Session, Pid, false, [garbage_collection, monotonic_timestamp]),
-    Result.
+    {Result, ask({collections, self()}, Tracer)}.
 
 ask(Request, Tracer) ->
     Monitor = monitor(process, Tracer),

@@ -20,6 +20,7 @@
 %% Functions, and processes, that were seen calling the entry.
 -define(CALLERS, 20).
 -define(PIDS, 10000).
+-define(NO_COLLECTIONS, {0, 0, 0, none, 0}).
 -define(FLAGS, [return_to, running]).
 -define(ALWAYS, [call, arity, monotonic_timestamp]).
 
@@ -37,7 +38,7 @@ collect(Worker, Options) ->
     receive {session, Worker, Session} -> ok end,
     loop(0, [], Options#{worker => Worker, session => Session, phase => plain, chosen => all, number => 0, second => 0, in_second => 0,
                          plain => [], plain_count => 0, calls => [], done => 0, detail => 0, lost => 0, callers => #{}, pids => #{},
-                         gc => {0, 0, 0, none, 0}}).
+                         gc => ?NO_COLLECTIONS}).
 
 %% Seen: messages so far. Held: those that are not looked at yet, the last first, with their time.
 loop(Seen, Held, #{worker := Worker, messages := Most, phase := Phase} = State) ->
@@ -64,6 +65,9 @@ loop(Seen, Held, #{worker := Worker, messages := Most, phase := Phase} = State) 
         {tell, Worker} ->
             Worker ! {told, self(), (maps:with([phase, plain_count, done, callers, pids], State))#{seen => Seen}},
             loop(Seen, Held, State);
+        {collections, Worker} ->
+            Worker ! {told, self(), maps:get(gc, State)},
+            loop(Seen, Held, State#{gc := ?NO_COLLECTIONS});
         {finish, Worker} ->
             {[], Drained} = drain(infinity, Held, State),
             Worker ! {told, self(), result(Seen, Drained)};
@@ -104,7 +108,7 @@ begin_phase(Phase, Chosen, State) ->
 
 result(Seen, #{calls := Calls, plain := Plain} = State) ->
     Nodes = bellows_stack:nodes(),
-    (maps:with([done, lost, gc], State))#{
+    (maps:with([done, lost], State))#{
         messages => Seen,
         nodes => Nodes,
         calls => lists:reverse(Calls),

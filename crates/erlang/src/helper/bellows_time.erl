@@ -255,7 +255,9 @@ followed(Call, Entry, Owner, #{runner := Runner, limits := Limits, baseline := B
             Guard = bellows_guard:new(Limits, Baseline, Tracer),
             Watched = Options#{guard := Guard},
             Deadline = fun (Ms) -> erlang:monotonic_time() + native(Ms) end,
-            Collected = bellows_follow:collections(Runner, fun () -> ran(collect, Call, ?COLLECTED, Deadline(?LEARNING), Into, Watched) end, Opened),
+            Run = fun (How) -> fun () -> ran(How, Call, ?COLLECTED, Deadline(?LEARNING), Into, Watched) end end,
+            Counted = bellows_follow:collections(Runner, Run(run), Opened),
+            Allocated = bellows_follow:collections(Runner, Run(collect), Opened),
             Chosen = #{Runner => true},
             Plain = bellows_follow:plain({only, [Runner]}, Opened, Chosen),
             Learned = ran(run, Call, ?LEARNED, Deadline(?LEARNING), Into, Watched),
@@ -270,7 +272,7 @@ followed(Call, Entry, Owner, #{runner := Runner, limits := Limits, baseline := B
             Path = bellows_follow:result(Follow),
             Names = fun (Functions) -> [name(Function) || Function <- lists:usort(Functions)] end,
             #{path => Path#{modules => Names(All), left_out => Names(get(left_out)), ended => element(2, Traced)},
-              collected => collected(Collected, maps:get(gc, Path))}
+              collected => collected(Counted, Allocated)}
     end.
 
 %% Once more where functions were left out meanwhile, as what was traced before is dropped.
@@ -284,9 +286,9 @@ traced(Call, Into, {_, time, _}, Deadline, Again, #{traced := Times, until := Un
     end;
 traced(_, _, {_, Ended, _}, _, _, _) -> {0, Ended, none}.
 
-%% {Calls, minor, major, words}.
-collected({Calls, time, _}, {Minor, Major, Words, First, Last}) when is_integer(First), Major >= 2 ->
-    {Calls, Minor, Major - 2, max(0, Words - First + Last)};
+%% {Calls, minor, major, calls once more, words}.
+collected({{Calls, time, _}, {Minor, Major, _, _, _}}, {{More, time, _}, {_, _, Words, First, Last}}) when is_integer(First) ->
+    {Calls, Minor, Major, More, max(0, Words - First + Last)};
 collected(_, _) -> none.
 
 native(Ms) -> erlang:convert_time_unit(max(0, Ms), millisecond, native).

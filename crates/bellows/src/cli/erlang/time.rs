@@ -107,7 +107,7 @@ struct CollectedRow {
     calls: u64,
     minor_collections: u64,
     major_collections: u64,
-    words: u64,
+    words_per_call: u64,
 }
 
 impl TimeArgs {
@@ -271,7 +271,7 @@ impl TimeArgs {
                 calls: it.calls,
                 minor_collections: it.minor,
                 major_collections: it.major,
-                words: it.words,
+                words_per_call: it.words,
             }),
             traced: path.map(|path| paths::rows(path, None)),
             not_traced: timing.refused.as_ref().map(ToString::to_string),
@@ -283,7 +283,7 @@ fn collected(it: &Collected) -> String {
     let each = |what: u64| what as f64 / it.calls.max(1) as f64;
     format!(
         "Words allocated per call: {}; garbage collections: {:.1} of the young heap, {:.1} of the whole (of {} more).",
-        count(each(it.words) as u64),
+        count(it.words),
         each(it.minor),
         each(it.major),
         counted(it.calls, "call"),
