@@ -249,7 +249,7 @@ fn traces(node: &RabbitMq) -> String {
     let traces = link
         .evaluate(Duration::from_secs(20), TRACES)
         .expect("an answer");
-    String::from_utf8_lossy(&as_bytes(&traces).expect("text")).into_owned()
+    String::from_utf8_lossy(as_bytes(&traces).expect("text")).into_owned()
 }
 
 /// Processes with trace flags, functions with counters, and trace sessions of this node.
