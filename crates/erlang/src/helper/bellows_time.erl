@@ -261,12 +261,13 @@ followed(Call, Entry, Owner, #{runner := Runner, limits := Limits, baseline := B
             Chosen = #{Runner => true},
             Plain = bellows_follow:plain({only, [Runner]}, Opened, Chosen),
             Learned = ran(run, Call, ?LEARNED, Deadline(?LEARNING), Into, Watched),
-            Modules = case maps:get(patterns, Options) of
-                          [] -> bellows_follow:modules(Plain);
-                          Given -> Given
-                      end,
+            #{plain := Durations} = bellows_follow:told(Plain),
+            {Modules, Allowed} = case maps:get(patterns, Options) of
+                                     [] -> {bellows_follow:modules(Plain), bellows_follow:allowed(Durations)};
+                                     Given -> {Given, infinity}
+                                 end,
             All = lists:usort([{element(1, Entry), '_', '_'} | Modules]),
-            Follow = bellows_follow:detailed(All, {only, [Runner]}, Plain, Chosen),
+            Follow = bellows_follow:detailed(All, {only, [Runner]}, Plain, Chosen, Allowed),
             put(left_out, []),
             Traced = traced(Call, Into, Learned, Deadline, ?THINNER, Watched#{follow => Follow}),
             Path = bellows_follow:result(Follow),
