@@ -51,11 +51,18 @@ detailed(Modules, Processes, Follow, Chosen, Allowed) ->
     flag(Processes, Follow),
     Follow#{patterns := [Pattern || {Pattern, _} <- Patterns], chosen => Chosen, allowed => Allowed}.
 
-%% These functions are called too often: they are traced no more, and all begins once more.
+%% These functions are called too often: those that can be missed are traced no more, and all begins once more. Which
+%% those are, and what is followed then.
 thinner(Functions, #{session := Session, entry := Entry, chosen := Chosen, allowed := Allowed} = Follow) ->
     Needed = Entry ++ [Pattern || {Pattern, _} <- serving() ++ replying() ++ asking()],
-    [bellows_session:functions(Session, Function, false, [local]) || Function <- Functions -- Needed],
-    phase(detailed, Chosen, Allowed, Follow).
+    LeftOut = Functions -- Needed,
+    [bellows_session:functions(Session, Function, false, [local]) || Function <- LeftOut],
+    Next = case LeftOut of
+               [] -> infinity;
+               _ -> Allowed
+           end,
+    phase(detailed, Chosen, Next, Follow),
+    {LeftOut, Follow#{allowed := Next}}.
 
 phase(Phase, Chosen, Allowed, #{tracer := Tracer}) ->
     ask({phase, self(), Phase, Chosen, Allowed}, Tracer).

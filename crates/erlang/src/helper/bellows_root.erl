@@ -46,8 +46,8 @@ watch(#{due := Due, tracer := Tracer} = State) ->
             bellows_keeper:answer(Alias, {running, maps:get(phase, State), Plain, Done, Seen}),
             watch(State);
         {flood, Tracer, Functions} ->
-            bellows_follow:thinner(Functions, maps:get(follow, State)),
-            watch(State#{left_out := maps:get(left_out, State) ++ Functions});
+            {LeftOut, Follow} = bellows_follow:thinner(Functions, maps:get(follow, State)),
+            watch(State#{follow := Follow, left_out := maps:get(left_out, State) ++ LeftOut});
         {stop, Tracer, Reason} -> finish(Reason, State, []);
         {'EXIT', Tracer, Reason} -> exit({tracer, Reason});
         _ -> watch(State)
