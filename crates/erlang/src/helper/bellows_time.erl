@@ -280,7 +280,8 @@ followed(Call, Entry, Owner, #{runner := Runner, limits := Limits, baseline := B
 traced(Call, Into, {_, time, _}, Deadline, Again, #{traced := Times, until := Until} = Options) ->
     put(again, false),
     Ran = ran(run, Call, Times, Deadline(max(1000, Until - now_ms())), Into, Options),
-    %% What the last call told may still be held.
+    %% What the last call told may still be on its way, and is held then.
+    _ = bellows_follow:told(get(follow)),
     timer:sleep(?SETTLE),
     receive {flood, _, Functions} -> thinner(Functions) after 0 -> ok end,
     case get(again) of
