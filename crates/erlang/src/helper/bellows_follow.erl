@@ -2,12 +2,13 @@
 %% calls it, while a sampler finds the modules that run below it. Then these modules are traced, too, in the processes
 %% on the entry's path (see bellows_path). Whoever uses this looks at the budgets meanwhile.
 -module(bellows_follow).
--export([open/3, plain/3, detailed/4, thinner/2, modules/1, told/1, result/1, close/1, collections/3]).
+-export([open/3, plain/3, detailed/5, thinner/2, modules/1, told/1, allowed/1, result/1, close/1, collections/3]).
 
 -define(TRACER_WORDS, 33554432).
 -define(ALWAYS, [call, silent, arity, monotonic_timestamp]).
 -define(FLAGS, [return_to, running | ?ALWAYS]).
 -define(ANSWER, 30000).
+-define(LEAST_ALLOWED, 300).
 
 %% {ok, Follow}, or {error, Reason} where somebody else traces. Entry: [{Module, Function, Arity}]. Options: limit, rate and
 %% messages (see bellows_path).
@@ -31,31 +32,40 @@ open(Owner, Entry, Options) ->
 %% Only the entry is traced, in all processes or some.
 plain(Processes, Follow, Chosen) ->
     #{session := Session, entry := Entry} = Follow,
-    phase(plain, Chosen, Follow),
+    phase(plain, Chosen, infinity, Follow),
     flag(Processes, Follow),
     [bellows_session:functions(Session, Pattern, entry([return_to]), [local]) || Pattern <- Entry],
     Follow#{patterns := Entry}.
 
-%% The modules on the path are traced, too, in the same or other processes.
-detailed(Modules, Processes, Follow, Chosen) ->
+%% The modules on the path are traced, too, in the same or other processes. Allowed: calls below one of the entry, beyond
+%% which the functions that are called most are left out.
+detailed(Modules, Processes, Follow, Chosen, Allowed) ->
     #{session := Session, entry := Entry} = Follow,
     bellows_session:processes(Session, existing, false, ?FLAGS),
     bellows_session:processes(Session, new, false, ?FLAGS),
-    phase(detailed, Chosen, Follow),
+    phase(detailed, Chosen, Allowed, Follow),
     %% Later patterns take the place of earlier ones.
     Patterns = [{Pattern, [{'_', [], [{message, {caller}}]}]} || Pattern <- calling() ++ Modules]
         ++ serving() ++ replying() ++ asking() ++ [{Pattern, entry([return_to, running])} || Pattern <- Entry],
     [bellows_session:functions(Session, Pattern, Match, [local]) || {Pattern, Match} <- Patterns],
     flag(Processes, Follow),
-    Follow#{patterns := [Pattern || {Pattern, _} <- Patterns], chosen => Chosen}.
+    Follow#{patterns := [Pattern || {Pattern, _} <- Patterns], chosen => Chosen, allowed => Allowed}.
 
-%% These functions are called too often: they are traced no more, and all begins once more.
-thinner(Functions, #{session := Session, chosen := Chosen} = Follow) ->
-    [bellows_session:functions(Session, Function, false, [local]) || Function <- Functions],
-    phase(detailed, Chosen, Follow).
+%% These functions are called too often: those that can be missed are traced no more, and all begins once more. Which
+%% those are, and what is followed then.
+thinner(Functions, #{session := Session, entry := Entry, chosen := Chosen, allowed := Allowed} = Follow) ->
+    Needed = Entry ++ [Pattern || {Pattern, _} <- serving() ++ replying() ++ asking()],
+    LeftOut = Functions -- Needed,
+    [bellows_session:functions(Session, Function, false, [local]) || Function <- LeftOut],
+    Next = case LeftOut of
+               [] -> infinity;
+               _ -> Allowed
+           end,
+    phase(detailed, Chosen, Next, Follow),
+    {LeftOut, Follow#{allowed := Next}}.
 
-phase(Phase, Chosen, #{tracer := Tracer}) ->
-    ask({phase, self(), Phase, Chosen}, Tracer).
+phase(Phase, Chosen, Allowed, #{tracer := Tracer}) ->
+    ask({phase, self(), Phase, Chosen, Allowed}, Tracer).
 
 flag(all, #{session := Session}) ->
     bellows_session:processes(Session, existing, true, ?ALWAYS),
@@ -71,6 +81,12 @@ modules(#{sampler := Sampler}) -> [{Module, '_', '_'} || Module <- bellows_sampl
 
 %% What the tracer has seen so far.
 told(#{tracer := Tracer}) -> ask({tell, self()}, Tracer).
+
+%% Calls below one of the entry: with more than one in two microseconds tracing takes longer than the work.
+allowed([]) -> ?LEAST_ALLOWED;
+allowed(Nanos) ->
+    Sorted = lists:sort(Nanos),
+    max(?LEAST_ALLOWED, lists:nth((length(Sorted) * 9 + 9) div 10, Sorted) div 2000).
 
 %% What the tracer has made of all, with names for the processes that served: it ends with that.
 result(#{tracer := Tracer, sampler := Sampler} = Follow) ->

@@ -36,7 +36,7 @@
 collect(Worker, Options) ->
     put('$initial_call', {bellows_keeper, tracer, 0}),
     receive {session, Worker, Session} -> ok end,
-    loop(0, [], Options#{worker => Worker, session => Session, phase => plain, chosen => all, number => 0, second => 0, in_second => 0,
+    loop(0, [], Options#{worker => Worker, session => Session, phase => plain, chosen => all, allowed => infinity, number => 0, second => 0, in_second => 0,
                          plain => [], plain_count => 0, calls => [], done => 0, detail => 0, lost => 0, callers => #{}, pids => #{},
                          gc => ?NO_COLLECTIONS}).
 
@@ -57,13 +57,13 @@ loop(Seen, Held, #{worker := Worker, messages := Most, phase := Phase} = State) 
         {quiet, Pid} ->
             quiet(Pid, Held, State),
             loop(Seen, Held, State);
-        {phase, Worker, New, Chosen} ->
+        {phase, Worker, New, Chosen, Allowed} ->
             {[], Drained} = drain(infinity, Held, State),
             New =:= detailed andalso next_drain(),
             Worker ! {told, self(), ok},
-            loop(Seen, [], begin_phase(New, Chosen, Drained));
+            loop(Seen, [], begin_phase(New, Chosen, Allowed, Drained));
         {tell, Worker} ->
-            Worker ! {told, self(), (maps:with([phase, plain_count, done, callers, pids], State))#{seen => Seen}},
+            Worker ! {told, self(), (maps:with([phase, plain, plain_count, done, callers, pids], State))#{seen => Seen}},
             loop(Seen, Held, State);
         {collections, Worker} ->
             Worker ! {told, self(), maps:get(gc, State)},
@@ -82,7 +82,7 @@ drain_sorted(Until, [{At, Message} | Held], State) when At =< Until -> drain_sor
 drain_sorted(_, Held, State) -> {lists:reverse(Held), State}.
 
 %% Where more messages come than can be looked at, the worker is told of the functions that send most: a tenth or more.
-flooded(Held, #{worker := Worker}) ->
+flooded(Held, State) ->
     case process_info(self(), message_queue_len) of
         {message_queue_len, Waiting} when Waiting > ?FLOOD ->
             Last = lists:sublist(Held, ?FLOOD),
@@ -92,19 +92,21 @@ flooded(Held, #{worker := Worker}) ->
                                  #{}, Calls),
             Least = length(Last) div 10,
             Many = [Function || {Function, Count} <- maps:to_list(Counts), Count > Least],
-            Many =:= [] orelse (Worker ! {flood, self(), Many});
+            Many =:= [] orelse flood(Many, State);
         _ -> ok
     end.
 
 %% What was told before its time has come then, also where many messages wait.
 next_drain() -> erlang:send_after(?HELD, self(), {drain, erlang:monotonic_time() + native(?HELD)}).
 
+flood(Functions, #{worker := Worker}) -> Worker ! {flood, self(), Functions}.
+
 stop(Reason, #{worker := Worker}) -> Worker ! {stop, self(), Reason}.
 
 %% Paths that have begun are left, as well as what is known of others: they were not seen in the same way.
-begin_phase(Phase, Chosen, State) ->
+begin_phase(Phase, Chosen, Allowed, State) ->
     [erase(Key) || {Key, _} <- get(), is_pid(Key) orelse element(1, Key) =:= call orelse element(1, Key) =:= broken],
-    State#{phase := Phase, chosen := Chosen, calls := [], done := 0, detail := 0}.
+    State#{phase := Phase, chosen := Chosen, allowed := Allowed, calls := [], done := 0, detail := 0}.
 
 result(Seen, #{calls := Calls, plain := Plain} = State) ->
     Nodes = bellows_stack:nodes(),
@@ -282,16 +284,41 @@ call_costs(Number) ->
 
 counted(_, returned, _, Nanos, _, #{phase := plain, plain := Plain, plain_count := Count} = State) when Count < ?PLAIN ->
     State#{plain := [Nanos | Plain], plain_count := Count + 1};
-counted(Pid, returned, Began, Nanos, Costs, #{phase := detailed, calls := Calls, done := Done, detail := Bytes} = State) ->
+counted(Pid, returned, Began, Nanos, Costs, #{phase := detailed, allowed := Allowed} = State) ->
+    case too_many(Costs, Allowed) of
+        [] -> kept(Pid, Began, Nanos, Costs, State);
+        Many -> flood(Many, State), State#{allowed := infinity}
+    end;
+counted(_, _, _, _, _, #{phase := detailed, lost := Lost} = State) -> State#{lost := Lost + 1};
+counted(_, _, _, _, _, State) -> State.
+
+kept(Pid, Began, Nanos, Costs, #{calls := Calls, done := Done, detail := Bytes} = State) ->
     Detail = << <<Node:32, Count:32, (nanos(Run)):64, (nanos(Wait)):64>> || {Node, {Count, Run, Wait}} <- maps:to_list(Costs) >>,
     Micros = erlang:convert_time_unit(Began + erlang:time_offset(), native, microsecond),
     Call = {Micros, list_to_binary(pid_to_list(Pid)), Nanos, Detail},
     All = Bytes + byte_size(Detail) + 64,
     Done + 1 =:= maps:get(limit, State) andalso stop({limit, Done + 1, Done + 1}, State),
     All > ?DETAIL andalso Bytes =< ?DETAIL andalso stop({details, All, ?DETAIL}, State),
-    State#{calls := [Call | Calls], done := Done + 1, detail := All};
-counted(_, _, _, _, _, #{phase := detailed, lost := Lost} = State) -> State#{lost := Lost + 1};
-counted(_, _, _, _, _, State) -> State.
+    State#{calls := [Call | Calls], done := Done + 1, detail := All}.
+
+%% The functions that are called most, without which a call of the entry makes no more calls than are allowed.
+too_many(_, infinity) -> [];
+too_many(Costs, Allowed) ->
+    case maps:fold(fun (_, {Calls, _, _}, Sum) -> Sum + Calls end, 0, Costs) of
+        Sum when Sum =< Allowed -> [];
+        Sum ->
+            ByFunction = lists:foldl(fun ({Node, _, Function}, Sums) ->
+                case Costs of
+                    #{Node := {Calls, _, _}} -> maps:update_with(Function, fun (Before) -> Before + Calls end, Calls, Sums);
+                    _ -> Sums
+                end
+            end, #{}, bellows_stack:nodes()),
+            most(Sum - Allowed, lists:reverse(lists:sort([{Calls, Function} || {Function, Calls} <- maps:to_list(ByFunction)])))
+    end.
+
+most(Over, [{Calls, {_, _, _} = Function} | More]) when Over > 0, Calls > 1 -> [Function | most(Over - Calls, More)];
+most(Over, [{Calls, _} | More]) when Over > 0, Calls > 1 -> most(Over, More);
+most(_, _) -> [].
 
 nanos(Native) -> max(0, erlang:convert_time_unit(Native, native, nanosecond)).
 

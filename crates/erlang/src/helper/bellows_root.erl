@@ -46,8 +46,8 @@ watch(#{due := Due, tracer := Tracer} = State) ->
             bellows_keeper:answer(Alias, {running, maps:get(phase, State), Plain, Done, Seen}),
             watch(State);
         {flood, Tracer, Functions} ->
-            bellows_follow:thinner(Functions, maps:get(follow, State)),
-            watch(State#{left_out := maps:get(left_out, State) ++ Functions});
+            {LeftOut, Follow} = bellows_follow:thinner(Functions, maps:get(follow, State)),
+            watch(State#{follow := Follow, left_out := maps:get(left_out, State) ++ LeftOut});
         {stop, Tracer, Reason} -> finish(Reason, State, []);
         {'EXIT', Tracer, Reason} -> exit({tracer, Reason});
         _ -> watch(State)
@@ -66,16 +66,16 @@ tick(#{guard := Guard} = State) ->
 turn(Now, #{phase := plain, turn := Turn, follow := Follow, patterns := Given} = State) when Now >= Turn ->
     case bellows_follow:told(Follow) of
         #{plain_count := 0} -> State;
-        #{callers := Callers, pids := Pids} ->
+        #{callers := Callers, pids := Pids, plain := Durations} ->
             %% What one of them calls on its way must be seen, to know when it gets control again.
-            Modules = case Given of
-                          [] -> bellows_follow:modules(Follow);
-                          _ -> Given
-                      end,
+            {Modules, Allowed} = case Given of
+                                     [] -> {bellows_follow:modules(Follow), bellows_follow:allowed(Durations)};
+                                     _ -> {Given, infinity}
+                                 end,
             #{root := {Module, _, _}} = State,
             All = lists:usort([{Module, '_', '_'} | Modules]) ++ [Caller || {_, _, _} = Caller <- maps:keys(Callers)],
             Processes = callers(Pids, State),
-            Detailed = bellows_follow:detailed(All, Processes, Follow, chosen(Processes)),
+            Detailed = bellows_follow:detailed(All, Processes, Follow, chosen(Processes), Allowed),
             State#{phase := detailed, modules := All, follow := Detailed, began => Now}
     end;
 turn(_, State) -> State.

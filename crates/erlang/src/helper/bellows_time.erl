@@ -14,6 +14,8 @@
 -define(EMPTY, 200).
 %% Functions that are called too often are left out so many times.
 -define(THINNER, 5).
+%% Time in which the tracer looks at what it holds (ms).
+-define(SETTLE, 50).
 
 %% Options: source (text), times, for_ms, traced (calls), patterns (modules; none: those that are met), result (whether it is
 %% told), limits (see bellows_guard).
@@ -219,10 +221,8 @@ await(Runner, #{guard := Guard} = Options) ->
         {'EXIT', Runner, killed} -> {heap, maps:get(node_bytes, maps:get(limits, Options)), maps:get(node_bytes, maps:get(limits, Options))};
         {'EXIT', Runner, _} -> {exited, 0, 0};
         {'EXIT', _, Reason} -> exit(Reason);
-        {flood, Tracer, Functions} ->
-            #{follow := #{tracer := Tracer} = Follow} = Options,
-            bellows_follow:thinner(Functions, Follow),
-            put(left_out, get(left_out) ++ Functions),
+        {flood, _, Functions} ->
+            thinner(Functions),
             await(Runner, Options);
         {ask, Alias, stop} ->
             unlink(Runner),
@@ -261,30 +261,41 @@ followed(Call, Entry, Owner, #{runner := Runner, limits := Limits, baseline := B
             Chosen = #{Runner => true},
             Plain = bellows_follow:plain({only, [Runner]}, Opened, Chosen),
             Learned = ran(run, Call, ?LEARNED, Deadline(?LEARNING), Into, Watched),
-            Modules = case maps:get(patterns, Options) of
-                          [] -> bellows_follow:modules(Plain);
-                          Given -> Given
-                      end,
+            #{plain := Durations} = bellows_follow:told(Plain),
+            {Modules, Allowed} = case maps:get(patterns, Options) of
+                                     [] -> {bellows_follow:modules(Plain), bellows_follow:allowed(Durations)};
+                                     Given -> {Given, infinity}
+                                 end,
             All = lists:usort([{element(1, Entry), '_', '_'} | Modules]),
-            Follow = bellows_follow:detailed(All, {only, [Runner]}, Plain, Chosen),
+            put(follow, bellows_follow:detailed(All, {only, [Runner]}, Plain, Chosen, Allowed)),
             put(left_out, []),
-            Traced = traced(Call, Into, Learned, Deadline, ?THINNER, Watched#{follow => Follow}),
-            Path = bellows_follow:result(Follow),
+            Traced = traced(Call, Into, Learned, Deadline, ?THINNER, Watched),
+            Path = bellows_follow:result(get(follow)),
             Names = fun (Functions) -> [name(Function) || Function <- lists:usort(Functions)] end,
             #{path => Path#{modules => Names(All), left_out => Names(get(left_out)), ended => element(2, Traced)},
               collected => collected(Counted, Allocated)}
     end.
 
-%% Once more where functions were left out meanwhile, as what was traced before is dropped.
+%% Once more where functions were left out meanwhile.
 traced(Call, Into, {_, time, _}, Deadline, Again, #{traced := Times, until := Until} = Options) ->
-    Before = get(left_out),
+    put(again, false),
     Ran = ran(run, Call, Times, Deadline(max(1000, Until - now_ms())), Into, Options),
-    case get(left_out) of
-        Before -> Ran;
-        _ when Again =< 0 -> Ran;
-        _ -> traced(Call, Into, Ran, Deadline, Again - 1, Options)
+    %% What the last call told may still be on its way, and is held then.
+    _ = bellows_follow:told(get(follow)),
+    timer:sleep(?SETTLE),
+    receive {flood, _, Functions} -> thinner(Functions) after 0 -> ok end,
+    case get(again) of
+        true when Again > 0 -> traced(Call, Into, Ran, Deadline, Again - 1, Options);
+        _ -> Ran
     end;
 traced(_, _, {_, Ended, _}, _, _, _) -> {0, Ended, none}.
+
+%% What is called too often is left out, and what was traced before dropped.
+thinner(Functions) ->
+    {LeftOut, Follow} = bellows_follow:thinner(Functions, get(follow)),
+    put(follow, Follow),
+    put(left_out, get(left_out) ++ LeftOut),
+    put(again, true).
 
 %% {Calls, minor, major, calls once more, words}.
 collected({{Calls, time, _}, {Minor, Major, _, _, _}}, {{More, time, _}, {_, _, Words, First, Last}}) when is_integer(First) ->
