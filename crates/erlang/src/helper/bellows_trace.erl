@@ -122,6 +122,7 @@ control(#{due := Due, tracer := Tracer} = State) ->
         {stop, Tracer, Reason} -> control(stop(Reason, State));
         {quiet, Tracer} -> control(quiet(State));
         {'EXIT', Tracer, killed} -> control(stop({tracer_memory, ?TRACER_WORDS * 8, ?TRACER_WORDS * 8}, State));
+        {'EXIT', Tracer, {failed, _} = Reason} -> exit(Reason);
         {'EXIT', Tracer, _} -> control(State);
         {'EXIT', _, Reason} -> exit(Reason);
         {ask, Alias, next} -> answer(State#{asker := Alias});
@@ -191,10 +192,15 @@ take(Queue, N, Taken) ->
         {empty, Left} -> {lists:reverse(Taken), Left}
     end.
 
-%% The tracer.
+%% The tracer. What it fails with may hold secrets, and the node's log is not ours: it fails quietly.
 
-collect(Worker, #{limit := Limit, rate := Rate} = Options) ->
+collect(Worker, Options) ->
     put('$initial_call', {bellows_keeper, tracer, 0}),
+    try begin_collecting(Worker, Options)
+    catch error:Reason:Stack -> exit({failed, bellows_keeper:failure(error, Reason, Stack)})
+    end.
+
+begin_collecting(Worker, #{limit := Limit, rate := Rate} = Options) ->
     collect(#{worker => Worker, left => Limit, number => 0, rate => Rate, second => 0, in_second => 0,
               returns => maps:get(returns, Options), arguments => maps:get(arguments, Options),
               offset => erlang:time_offset(), open => #{}, waiting => 0, roles => #{}}).
