@@ -95,16 +95,15 @@ trace(Owner, #{limits := Limits} = Options) ->
                        [link, {priority, high}, {max_heap_size, #{size => ?TRACER_WORDS, kill => true, error_logger => false}}]),
     process_flag(trap_exit, true),
     Baseline = bellows_guard:baseline(),
-    case bellows_session:open(Owner, Tracer) of
+    case begin_trace(bellows_session:open(Owner, Tracer), Options) of
         {error, Reason} -> fail(Reason);
         {ok, Session} ->
-            begin_trace(Session, Options),
             control(#{owner => Owner, session => Session, tracer => Tracer, patterns => maps:get(patterns, Options),
                       guard => bellows_guard:new(Limits, Baseline, Tracer), due => now_ms(), state => running,
                       events => queue:new(), unread => 0, asker => none, failing => 0})
     end.
 
-begin_trace(Session, #{patterns := Patterns, match := Match, processes := Processes}) ->
+begin_trace({ok, Session} = Opened, #{patterns := Patterns, match := Match, processes := Processes}) ->
     Flags = [call, monotonic_timestamp],
     case Processes of
         processes ->
@@ -112,8 +111,13 @@ begin_trace(Session, #{patterns := Patterns, match := Match, processes := Proces
             bellows_session:processes(Session, new, true, Flags);
         Pids -> [bellows_session:processes(Session, Pid, true, Flags) || Pid <- Pids]
     end,
-    [bellows_session:functions(Session, Pattern, Match, [local]) || Pattern <- Patterns],
-    ok.
+    try
+        [bellows_session:functions(Session, Pattern, Match, [local]) || Pattern <- Patterns],
+        Opened
+    catch
+        throw:Reason -> bellows_session:close(Session), {error, Reason}
+    end;
+begin_trace({error, _} = Refused, _) -> Refused.
 
 %% The worker's loop. Events go out in the order in which they came.
 control(#{due := Due, tracer := Tracer} = State) ->
