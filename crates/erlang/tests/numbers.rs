@@ -254,3 +254,99 @@ fn secrets_are_masked_and_values_cut() {
     }
     helper.close().expect("closed");
 }
+
+#[test]
+fn secrets_are_masked_in_texts_bytes_and_arguments() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    let helper = Helper::load(&node).expect("loaded");
+    let shown = |function: &str, arguments| {
+        let shown = helper.call("bellows_text", function, arguments);
+        shown.expect("a text")
+    };
+    let limit = || erlang::term::int(300);
+    for (value, expected) in [
+        // A text as a list, with an address, two of them, and one whose end is cut off.
+        ("\"amqp://u:s3cret@host\"", "\"amqp://u:***@host\""),
+        (
+            "<<\"amqp://u:s3cret@a,amqp://u:s3@cret@b\">>",
+            "<<\"amqp://u:***@a,amqp://u:***@b\">>",
+        ),
+        (
+            "<<\"http://host:15672/api\">>",
+            "<<\"http://host:15672/api\">>",
+        ),
+        ("[$a, 228 | \"//u: amqp://u:s3cret@h\"]", "[***]"),
+        // What HTTP and JSON write.
+        (
+            "<<\"GET / HTTP/1.1\\r\\nAuthorization: Basic czNjcmV0\">>",
+            "<<\"GET / HTTP/1.1\\r\\nAuthorization: *** ***\">>",
+        ),
+        (
+            "<<\"{\\\"password\\\": \\\"s3 cret\\\", \\\"tags\\\": 1}\">>",
+            "<<\"{\\\"password\\\": ***, \\\"tags\\\": 1}\">>",
+        ),
+        (
+            "{basic, <<\"u\">>, <<\"s3cret\">>}",
+            "{basic,<<\"u\">>,***}",
+        ),
+        // SASL's PLAIN, alone and in a frame.
+        ("<<0, \"u\", 0, \"s3cret\">>", "<<***>> (9 bytes)"),
+        (
+            "<<5, \"PLAIN\", 0, 0, 0, 9, 0, \"u\", 0, \"s3cret\">>",
+            "<<***>> (19 bytes)",
+        ),
+        ("<<1, 0, 2>>", "<<1,0,2>>"),
+        // Names of secrets before them.
+        ("[a, password, \"s3cret\", b]", "[a,password,***,b]"),
+        ("{set, <<\"token\">>, s3cret}", "{set,<<\"token\">>,***}"),
+    ] {
+        let text = shown("term", vec![eval(&node, &format!("{value}.")), limit()]);
+        assert_eq!(as_text(&text).as_deref(), Some(expected), "{value}");
+    }
+    for (module, function, arguments) in [
+        (
+            "rabbit_auth_backend_internal",
+            "-user_login_authentication/2-fun-1-",
+            "[u, <<\"s3cret\">>]",
+        ),
+        (
+            "rabbit_auth_backend_internal",
+            "update_user",
+            "[u, <<\"s3cret\">>, []]",
+        ),
+        (
+            "rabbit_auth_mechanism_plain",
+            "next_null_pos",
+            "[<<\"s3cret\">>, 0]",
+        ),
+        (
+            "rabbit_credential_validator_accept_everything",
+            "validate",
+            "[u, <<\"s3cret\">>]",
+        ),
+        (
+            "rabbit_mgmt_util",
+            "is_authorized",
+            "[r, c, u, <<\"s3cret\">>, e, f]",
+        ),
+        ("base64", "decode", "[<<\"s3cret\">>]"),
+        ("maps", "put", "[<<\"password\">>, <<\"s3cret\">>, m]"),
+    ] {
+        let given = eval(&node, &format!("{arguments}."));
+        let name = |name| erlang::term::atom(name);
+        let texts = shown(
+            "arguments",
+            vec![name(module), name(function), given, limit()],
+        );
+        let texts = erlang::term::as_list(&texts).expect("a list");
+        let texts: Vec<_> = texts.iter().filter_map(as_text).collect();
+        let all = texts.join(" ");
+        assert!(
+            all.contains("***") && !all.contains("s3cret"),
+            "{function}: {all}"
+        );
+    }
+    helper.close().expect("closed");
+}

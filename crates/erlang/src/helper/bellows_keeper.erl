@@ -6,7 +6,7 @@
 %% When the last owner has gone, the keeper goes, and the process that loaded these modules (load.erl), which runs no
 %% code of theirs, removes them.
 -module(bellows_keeper).
--export([start/0, join/2, leave/1, run/4, stop/2, ask/4, answer/2, is_ours/1, undo_with/2]).
+-export([start/0, join/2, leave/1, run/4, stop/2, ask/4, answer/2, is_ours/1, undo_with/2, ours/0, failure/3]).
 
 %% Time for one clean-up, and for a process to end that was told to, in milliseconds.
 -define(CLEAN_UP, 10000).
@@ -73,6 +73,9 @@ answer(Alias, Reply) -> Alias ! {Alias, Reply}, ok.
 is_ours(Module) ->
     [Prefix, _] = string:split(atom_to_list(?MODULE), "keeper"),
     lists:prefix(Prefix, atom_to_list(Module)).
+
+%% For workers: the processes that work for this connection.
+ours() -> [self(), get({?MODULE, owner}), whereis(?MODULE)].
 
 %% For workers, before they do something: how to undo it. It must not mind if there is nothing to undo.
 undo_with(Owner, {Module, Function, Arguments} = Undo)
@@ -167,8 +170,9 @@ own(#{workers := Workers, lease := Lease, until := Until} = State) ->
 
 %% A worker that fails does so quietly: the node's log is not ours.
 work(Owner, Module, Function, Argument) ->
+    put({?MODULE, owner}, Owner),
     try apply(Module, Function, [Owner, Argument])
-    catch Class:Reason:Stack -> exit({failed, cut({Class, Reason, Stack})})
+    catch Class:Reason:Stack -> exit({failed, failure(Class, Reason, Stack)})
     end.
 
 leave_all(#{workers := Workers}) ->
@@ -210,7 +214,11 @@ name(Function) -> put('$initial_call', {?MODULE, Function, 0}).
 
 now_ms() -> erlang:monotonic_time(millisecond).
 
-cut(Reason) -> unicode:characters_to_binary(io_lib:format("~0tP", [Reason, 30], [{chars_limit, 600}])).
+%% Why a worker failed, without arguments, which may be secrets.
+failure(Class, Reason, Stack) ->
+    Calls = [{Module, Function, case is_list(Arguments) of true -> length(Arguments); false -> Arguments end}
+             || {Module, Function, Arguments, _} <- lists:sublist(Stack, 5)],
+    bellows_text:term({Class, Reason, Calls}, 600).
 
 call(To, Request) when node(To) =:= node() ->
     Monitor = monitor(process, To),

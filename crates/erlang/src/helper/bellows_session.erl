@@ -1,7 +1,7 @@
 %% A trace session: on OTP 27 and later one of its own beside those of others; before that the node has only one, which
 %% is ours where nobody else traces and no other bellows has claimed it.
 -module(bellows_session).
--export([open/2, functions/4, processes/4, counters/3, close/1, undo/2, destroy/1, others/0]).
+-export([open/2, functions/4, processes/4, counters/3, close/1, undo/3, destroy/1, others/0]).
 
 -define(CLAIM, bellows_tracing).
 
@@ -32,17 +32,37 @@ open_only(Owner, Tracer, Tries) ->
 claim() ->
     try register(?CLAIM, self()) of true -> ok catch error:badarg -> taken end.
 
-%% Sets a pattern, or takes it away with false, or pauses or restarts its counters.
+%% Sets a pattern, or takes it away with false, or pauses or restarts its counters. Throws {busy, Text} where somebody
+%% else counts one of its functions: their counters would begin anew.
 functions({own, Session}, Pattern, Match, Flags) -> trace:function(Session, Pattern, Match, Flags);
 functions({only, Owner, Tracer}, Pattern, Match, Flags) ->
-    (is_list(Match) orelse Match =:= true)
-        andalso (ok = bellows_keeper:undo_with(Owner, {?MODULE, undo, [Pattern, Tracer]})),
+    (is_list(Match) orelse Match =:= true) andalso claim_functions(Owner, Tracer, Pattern, Flags),
     erlang:trace_pattern(Pattern, Match, Flags).
 
-%% Sets or clears flags of processes.
-processes({own, Session}, Processes, On, Flags) ->
+%% Throws where somebody else counts one of the functions that are ours from now on.
+claim_functions(Owner, Tracer, Pattern, Flags) ->
+    Ours = case get({?MODULE, functions}) of undefined -> #{}; Known -> Known end,
+    New = [Function || Function <- matching(Pattern), not is_map_key(Function, Ours)],
+    case patterns(New, [call_time, call_memory]) of
+        none -> put({?MODULE, functions}, maps:merge(Ours, maps:from_keys(New, ours)));
+        Text -> throw({busy, Text})
+    end,
+    ok = bellows_keeper:undo_with(Owner, {?MODULE, undo, [Pattern, Flags, Tracer]}).
+
+matching({Module, Function, Arity}) ->
+    [{Module, F, A} || {F, A} <- functions_of(Module), Function =:= '_' orelse Function =:= F,
+                       Arity =:= '_' orelse Arity =:= A].
+
+%% Sets or clears flags of processes. Our own are left out: a trace of their calls would feed itself.
+processes(Session, Processes, On, Flags) ->
+    Count = set(Session, Processes, On, Flags),
+    Ours = [Pid || On, Processes =:= existing, Pid <- bellows_keeper:ours(), is_pid(Pid)],
+    lists:foreach(fun (Pid) -> set(Session, Pid, false, Flags) end, Ours),
+    Count.
+
+set({own, Session}, Processes, On, Flags) ->
     try trace:process(Session, Processes, On, Flags) catch error:badarg -> 0 end;
-processes({only, _, Tracer}, Processes, On, Flags) ->
+set({only, _, Tracer}, Processes, On, Flags) ->
     try erlang:trace(Processes, On, [{tracer, Tracer} || On] ++ Flags) catch error:badarg -> 0 end.
 
 %% What a function's counters say.
@@ -60,10 +80,9 @@ close({only, _, Tracer}) ->
 
 destroy(Session) -> catch trace:session_destroy(Session), ok.
 
-%% Takes a pattern away, and the flags of processes that have our tracer, which may have gone.
-undo(Pattern, Tracer) ->
-    catch erlang:trace_pattern(Pattern, false, [local]),
-    [catch erlang:trace_pattern(Pattern, false, [Counter]) || Counter <- [call_count, call_time, call_memory]],
+%% Takes away what was set of a pattern, and the flags of processes that have our tracer, which may have gone.
+undo(Pattern, Flags, Tracer) ->
+    catch erlang:trace_pattern(Pattern, false, Flags),
     clear_processes(Tracer).
 
 clear_processes(Tracer) ->
@@ -83,8 +102,11 @@ clear(Process, Tracer) ->
 others() ->
     case [Pid || Pid <- [new_processes, new_ports | erlang:processes()] ++ erlang:ports(), has_flags(Pid)] of
         [_ | _] = Traced ->
-            text("~b processes or ports have trace flags, ~0p among them (tracer ~0p)~s",
-                 [length(Traced), hd(Traced), tracer(hd(Traced)), tools()]);
+            text("~s trace flags, ~0p among them (tracer ~0p)~s",
+                 [case length(Traced) of
+                      1 -> "1 process or port has";
+                      Many -> io_lib:format("~b processes or ports have", [Many])
+                  end, hd(Traced), tracer(hd(Traced)), tools()]);
         [] -> pattern_of_others()
     end.
 
@@ -107,18 +129,21 @@ tracer(Pid) ->
     catch error:badarg -> unknown
     end.
 
+%% What tells of a function's call_time and call_memory stops the whole node for a moment: they are looked at in
+%% functions/4, of the functions that are ours to be.
 pattern_of_others() ->
-    Set = [{Module, Function, Arity}
-           || Key <- [traced, meta, call_count],
-              {Module, _} <- code:all_loaded(),
-              {Function, Arity} <- functions_of(Module),
-              {_, Value} <- [info({Module, Function, Arity}, Key)],
-              Value =/= false, Value =/= undefined, Value =/= []],
+    Functions = [{Module, Function, Arity} || {Module, _} <- code:all_loaded(), {Function, Arity} <- functions_of(Module)],
+    patterns(Functions, [traced, meta, call_count]).
+
+patterns(Functions, Keys) ->
+    Set = [Found || Key <- Keys, Found <- Functions, {_, Value} <- [info(Found, Key)],
+                    Value =/= false, Value =/= undefined, {Key, Value} =/= {meta, []}],
     case Set of
         [] -> none;
         [{Module, Function, Arity} | _] ->
-            text("~b functions have trace patterns, ~0tp:~0tp/~b among them~s",
-                 [length(Set), Module, Function, Arity, tools()])
+            text("~s trace patterns or counters, ~0tp:~0tp/~b among them~s",
+                 [case length(Set) of 1 -> "1 function has"; Many -> io_lib:format("~b functions have", [Many]) end,
+                  Module, Function, Arity, tools()])
     end.
 
 functions_of(Module) -> try Module:module_info(functions) catch _:_ -> [] end.

@@ -7,19 +7,28 @@
 -define(PARTS, 200).
 -define(ELEMENTS, 24).
 -define(BYTES, 96).
+-define(LONGEST_NAME, 64).
+%% Names of secrets, or parts of them.
+-define(SECRETS, "passw|passphrase|passcode|secret|token|cookie|credential|authorization|private_key|privatekey"
+                 "|api_key|apikey|sasl|jwt").
 
 %% A term in at most about Limit bytes.
 term(Term, Limit) ->
     {Text, _} = write(Term, ?DEPTH, ?PARTS),
     cut(unicode:characters_to_binary(Text), Limit).
 
-%% The arguments of a call, as texts.
+%% The arguments of a call, as texts. One that follows the name of a secret is one.
 arguments(Module, Function, Arguments, Limit) ->
     Secret = secret_arguments(Module, Function),
-    [case Secret =:= all orelse lists:member(Index, Secret) of
-         true -> <<?MASK>>;
-         false -> term(Argument, Limit)
-     end || {Index, Argument} <- lists:zip(lists:seq(1, length(Arguments)), Arguments)].
+    Texts = fun Texts(_, _, []) -> [];
+                Texts(Index, AfterName, [Argument | Rest]) ->
+                    Text = case AfterName orelse is_among(Index, Secret) of
+                               true -> <<?MASK>>;
+                               false -> term(Argument, Limit)
+                           end,
+                    [Text | Texts(Index + 1, is_secret(Argument), Rest)]
+            end,
+    Texts(1, false, Arguments).
 
 %% What a function returned.
 result(Module, Function, Value, Limit) ->
@@ -28,24 +37,48 @@ result(Module, Function, Value, Limit) ->
         _ -> term(Value, Limit)
     end.
 
-%% Arguments that are secrets by their place.
+is_among(_, all) -> true;
+is_among(Index, {from, First}) -> Index >= First;
+is_among(Index, Indexes) -> lists:member(Index, Indexes).
+
+%% Arguments that are secrets by their place: `all` of them and the result, those {from, First} on, or a list.
 secret_arguments(rabbit_password, _) -> all;
-secret_arguments(rabbit_credential_validation, _) -> [2];
-secret_arguments(rabbit_access_control, check_user_pass_login) -> [2];
-secret_arguments(rabbit_auth_backend_internal, Function)
-  when Function =:= add_user; Function =:= change_password; Function =:= add_user_sans_validation;
-       Function =:= validate_and_alternate_credentials; Function =:= validate_credentials;
-       Function =:= change_password_sans_validation; Function =:= change_password_hash; Function =:= hash_password ->
-    [2, 3];
-secret_arguments(Module, handle_response) when is_atom(Module) ->
-    case lists:prefix("rabbit_auth_mechanism", atom_to_list(Module)) of true -> all; false -> [] end;
 secret_arguments(credentials_obfuscation, _) -> all;
 secret_arguments(crypto, _) -> all;
 secret_arguments(pubkey_pbe, _) -> all;
 secret_arguments(rabbit_pbe, _) -> all;
-secret_arguments(erlang, Function) when Function =:= set_cookie; Function =:= get_cookie -> all;
+secret_arguments(base64, _) -> all;
 secret_arguments(auth, _) -> all;
-secret_arguments(_, _) -> [].
+secret_arguments(erlang, Function) when Function =:= set_cookie; Function =:= get_cookie -> all;
+secret_arguments(rabbit_access_control, check_user_pass_login) -> [2];
+secret_arguments(rabbit_reader, auth_phase) -> [1];
+secret_arguments(rabbit_framing_amqp_0_9_1, decode_method_fields) -> [2];
+%% Heads of requests as they come, byte by byte.
+secret_arguments(cowboy_http, _) -> all;
+secret_arguments(cow_http, _) -> all;
+secret_arguments(cow_http_hd, Function) -> holds(Function, ["auth", "cookie"], all);
+%% Names of users stand before their passwords.
+secret_arguments(rabbit_mgmt_util, Function) -> holds(Function, ["is_authorized"], {from, 3});
+secret_arguments(Module, Function) ->
+    Name = atom_to_list(Module),
+    case [Prefix || Prefix <- ["rabbit_auth_mechanism", "rabbit_credential_valid", "rabbit_auth_backend"],
+                    lists:prefix(Prefix, Name)] of
+        [] -> [];
+        ["rabbit_auth_backend"] ->
+            case holds(Function, ["passw", "hash", "salt", "credential"], all) of
+                all -> all;
+                [] -> holds(Function, ["authenticat", "login", "add_user", "update_user", "put_user"], {from, 2})
+            end;
+        _ -> all
+    end.
+
+%% Secret where the function's name has one of these parts.
+holds(Function, Parts, Secret) ->
+    Name = atom_to_list(Function),
+    case lists:any(fun (Part) -> string:find(Name, Part) =/= nomatch end, Parts) of
+        true -> Secret;
+        false -> []
+    end.
 
 %% Fields of records that are secrets by their place.
 secret_fields({internal_user, _, _, _, _, _}) -> [3, 5];
@@ -58,29 +91,28 @@ secret_fields({'v1_0.sasl_init', _, _, _}) -> [3];
 secret_fields({'v1_0.sasl_response', _}) -> [2];
 secret_fields({'v1_0.sasl_challenge', _}) -> [2];
 secret_fields({context, _, _, _}) -> [3];
+secret_fields({basic, _, _}) -> [3];
+secret_fields({bearer, _}) -> [2];
 secret_fields(Record) when element(1, Record) =:= amqp_params_network, tuple_size(Record) > 3 -> [3];
 secret_fields(Record) when element(1, Record) =:= amqp_params_direct, tuple_size(Record) > 3 -> [3];
 secret_fields(Tuple) when tuple_size(Tuple) > 1 ->
     case is_secret(element(1, Tuple)) of
         true -> lists:seq(2, tuple_size(Tuple));
-        false -> []
+        false -> [Index || Index <- lists:seq(3, min(?ELEMENTS, tuple_size(Tuple))), is_secret(element(Index - 1, Tuple))]
     end;
 secret_fields(_) -> [].
 
 %% Whether what belongs to this key is a secret.
-is_secret(Key) when is_atom(Key) -> is_secret_name(atom_to_list(Key));
-is_secret(Key) when is_binary(Key), byte_size(Key) =< 64 -> is_secret_name(binary_to_list(Key));
+is_secret(Key) when is_atom(Key) -> is_secret_name(atom_to_binary(Key, utf8));
+is_secret(Key) when is_binary(Key), byte_size(Key) =< ?LONGEST_NAME -> is_secret_name(Key);
 is_secret([Character | _] = Key) when is_integer(Character) ->
-    try length(Key) =< 64 andalso lists:all(fun is_integer/1, Key) andalso is_secret_name(Key)
-    catch error:badarg -> false
+    case characters(Key, ?LONGEST_NAME, []) of
+        {Name, false} -> is_secret_name(unicode:characters_to_binary(Name));
+        _ -> false
     end;
 is_secret(_) -> false.
 
-is_secret_name(Name) ->
-    Lower = string:lowercase([C || C <- Name, C < 128]),
-    lists:any(fun (Part) -> string:find(Lower, Part) =/= nomatch end,
-              ["passw", "passphrase", "passcode", "secret", "token", "cookie", "credential", "authorization",
-               "private_key", "privatekey", "api_key", "apikey", "sasl", "jwt"]).
+is_secret_name(Name) -> re:run(Name, pattern(name), [{capture, none}]) =:= match.
 
 %% {Text, parts left}. Depth and parts bound the work.
 write(_, _, Parts) when Parts =< 0 -> {"...", 0};
@@ -109,8 +141,12 @@ write(Tuple, Depth, Parts) when is_tuple(Tuple) ->
 write([], _, Parts) -> {"[]", Parts - 1};
 write(List, Depth, Parts) when is_list(List) ->
     case printable(List, ?BYTES, []) of
-        {Text, More} -> {[$", quoted(Text), $", ["..." || More]], Parts - 1};
-        no -> list(List, Depth - 1, Parts - 1, ?ELEMENTS, [])
+        {Text, More} -> {[$", quoted(masked(Text, More)), $", ["..." || More]], Parts - 1};
+        no ->
+            case is_secret_list(List) of
+                true -> {"[***]", Parts - 1};
+                false -> list(List, Depth - 1, Parts - 1, ?ELEMENTS, [])
+            end
     end;
 write(Map, Depth, Parts) when is_map(Map) -> map(maps:next(maps:iterator(Map)), Depth - 1, Parts - 1, ?ELEMENTS, []);
 write(Fun, _, Parts) when is_function(Fun) ->
@@ -124,11 +160,21 @@ list([Head | Tail], Depth, Parts, Elements, Texts) ->
     {Text, Left} = write(Head, Depth, Parts),
     case Tail of
         [] -> {[$[, joined([Text | Texts]), $]], Left};
+        [_ | Rest] when Elements > 1 ->
+            case is_secret(Head) of
+                true -> list_after(Rest, Depth, Left, Elements - 2, [?MASK, Text | Texts]);
+                false -> list(Tail, Depth, Left, Elements - 1, [Text | Texts])
+            end;
         [_ | _] -> list(Tail, Depth, Left, Elements - 1, [Text | Texts]);
         _ ->
             {Last, Rest} = write(Tail, Depth, Left),
             {[$[, joined([Text | Texts]), $|, Last, $]], Rest}
     end.
+
+%% The rest of a list behind the name of a secret and the secret.
+list_after([_ | _] = List, Depth, Parts, Elements, Texts) -> list(List, Depth, Parts, Elements, Texts);
+list_after([], _, Parts, _, Texts) -> {[$[, joined(Texts), $]], Parts};
+list_after(_, _, Parts, _, Texts) -> {[$[, joined(Texts), "|...]"], Parts}.
 
 map(none, _, Parts, _, Texts) -> {["#{", joined(Texts), $}], Parts};
 map(_, _, Parts, Elements, Texts) when Parts =< 0; Elements =:= 0 -> {["#{", joined(Texts), ",...}"], Parts};
@@ -151,15 +197,40 @@ printable(_, _, _) -> no.
 
 binary(Binary) ->
     Shown = binary:part(Binary, 0, min(byte_size(Binary), ?BYTES)),
-    More = ["..." || byte_size(Binary) > ?BYTES],
-    Size = [[" (", integer_to_list(byte_size(Binary)), " bytes)"] || byte_size(Binary) > ?BYTES],
+    IsCut = byte_size(Binary) > ?BYTES,
+    More = ["..." || IsCut],
+    Size = [[" (", integer_to_list(byte_size(Binary)), " bytes)"] || IsCut],
     case characters(Shown) of
         no ->
-            Bytes = [integer_to_list(Byte) || <<Byte>> <= binary:part(Shown, 0, min(byte_size(Shown), ?ELEMENTS))],
-            Rest = [",..." || byte_size(Binary) > ?ELEMENTS],
-            ["<<", lists:join($,, Bytes), Rest, ">>" | Size];
-        Text -> ["<<\"", quoted(without_password(Text)), "\"", More, ">>" | Size]
+            case is_secret_bytes(Shown) of
+                true -> ["<<" ?MASK ">> (", integer_to_list(byte_size(Binary)), " bytes)"];
+                false ->
+                    Bytes = [integer_to_list(Byte)
+                             || <<Byte>> <= binary:part(Shown, 0, min(byte_size(Shown), ?ELEMENTS))],
+                    Rest = [",..." || byte_size(Binary) > ?ELEMENTS],
+                    ["<<", lists:join($,, Bytes), Rest, ">>" | Size]
+            end;
+        Text -> ["<<\"", quoted(masked(Text, IsCut)), "\"", More, ">>" | Size]
     end.
+
+%% Bytes that are no text and hold a name of a secret, or the user and password of SASL's mechanism PLAIN.
+is_secret_bytes(Bytes) ->
+    re:run(Bytes, pattern(bytes), [{capture, none}]) =:= match.
+
+%% A list of bytes or characters that is no text of its own, and holds a secret as such.
+is_secret_list(List) ->
+    case characters(List, ?BYTES, []) of
+        no -> false;
+        {Text, IsCut} -> is_secret_bytes(unicode:characters_to_binary(Text)) orelse masked(Text, IsCut) =/= Text
+    end.
+
+%% {Characters, whether there are more} of a list that has nothing else at its beginning.
+characters([C | Rest], Left, Taken)
+  when Left > 0, is_integer(C), C >= 0, C < 16#D800; Left > 0, is_integer(C), C > 16#DFFF, C =< 16#10FFFF ->
+    characters(Rest, Left - 1, [C | Taken]);
+characters([], _, Taken) -> {lists:reverse(Taken), false};
+characters(_, 0, Taken) -> {lists:reverse(Taken), true};
+characters(_, _, _) -> no.
 
 %% The characters of a text whose end may be cut off; `no` where it is none.
 characters(Binary) ->
@@ -174,12 +245,35 @@ characters(Binary) ->
         false -> no
     end.
 
-%% The password of an address, such as amqp://user:password@host.
-without_password(Text) ->
-    case re:run(Text, "://[^/@:]*:([^/@]*)(@|$)", [unicode, {capture, [1], list}]) of
-        {match, [[_ | _] = Password]} -> lists:flatten(string:replace(Text, ":" ++ Password, ":" ++ ?MASK));
-        _ -> Text
+%% A text without the secrets that show in it: passwords of addresses such as amqp://user:password@host, what follows
+%% HTTP's schemes of authorization, and what follows the name of a secret. The end of one that is cut may be one's beginning.
+masked(Text, IsCut) ->
+    Whole = lists:foldl(fun ({Pattern, With}, Masked) ->
+                            re:replace(Masked, pattern(Pattern), With, [global, {return, list}])
+                        end, Text, [{address, "\\1***@"}, {scheme, "\\1 ***"}, {named, "\\1***"}]),
+    case IsCut of
+        true -> re:replace(Whole, pattern(cut_address), "\\1***", [{return, list}]);
+        false -> Whole
     end.
+
+%% Patterns are compiled once for each process.
+pattern(Name) ->
+    case get({?MODULE, Name}) of
+        undefined ->
+            {ok, Pattern} = re:compile(source(Name), [caseless | [unicode || Name =/= bytes, Name =/= name]]),
+            put({?MODULE, Name}, Pattern),
+            Pattern;
+        Pattern -> Pattern
+    end.
+
+source(name) -> ?SECRETS "|^pwd$|^pass$";
+source(address) -> "(://[^/\\s:@]*:)[^/\\s]*@";
+source(cut_address) -> "(://[^/\\s:@]*:)[^/\\s@]*$";
+source(scheme) -> "\\b(basic|bearer|digest|negotiate) +[\\w+/=.~-]{4,}";
+source(named) ->
+    "((?:" ?SECRETS "|\\bpwd|\\bpass\\b)[\\w-]*[\"']? *(?:=>|[:=]) *)"
+    "(?:\"(?:[^\"\\\\]|\\\\.)*(?:\"|$)|'[^']*(?:'|$)|[^\\s\"'&,;}\\])]+)";
+source(bytes) -> "passw|plain\\x00|\\x00[^\\x00-\\x1f]+\\x00[^\\x00-\\x1f]+".
 
 quoted(Text) ->
     lists:map(fun ($") -> "\\\"";

@@ -95,16 +95,15 @@ trace(Owner, #{limits := Limits} = Options) ->
                        [link, {priority, high}, {max_heap_size, #{size => ?TRACER_WORDS, kill => true, error_logger => false}}]),
     process_flag(trap_exit, true),
     Baseline = bellows_guard:baseline(),
-    case bellows_session:open(Owner, Tracer) of
+    case begin_trace(bellows_session:open(Owner, Tracer), Options) of
         {error, Reason} -> fail(Reason);
         {ok, Session} ->
-            begin_trace(Session, Options),
             control(#{owner => Owner, session => Session, tracer => Tracer, patterns => maps:get(patterns, Options),
                       guard => bellows_guard:new(Limits, Baseline, Tracer), due => now_ms(), state => running,
                       events => queue:new(), unread => 0, asker => none, failing => 0})
     end.
 
-begin_trace(Session, #{patterns := Patterns, match := Match, processes := Processes}) ->
+begin_trace({ok, Session} = Opened, #{patterns := Patterns, match := Match, processes := Processes}) ->
     Flags = [call, monotonic_timestamp],
     case Processes of
         processes ->
@@ -112,8 +111,13 @@ begin_trace(Session, #{patterns := Patterns, match := Match, processes := Proces
             bellows_session:processes(Session, new, true, Flags);
         Pids -> [bellows_session:processes(Session, Pid, true, Flags) || Pid <- Pids]
     end,
-    [bellows_session:functions(Session, Pattern, Match, [local]) || Pattern <- Patterns],
-    ok.
+    try
+        [bellows_session:functions(Session, Pattern, Match, [local]) || Pattern <- Patterns],
+        Opened
+    catch
+        throw:Reason -> bellows_session:close(Session), {error, Reason}
+    end;
+begin_trace({error, _} = Refused, _) -> Refused.
 
 %% The worker's loop. Events go out in the order in which they came.
 control(#{due := Due, tracer := Tracer} = State) ->
@@ -122,6 +126,7 @@ control(#{due := Due, tracer := Tracer} = State) ->
         {stop, Tracer, Reason} -> control(stop(Reason, State));
         {quiet, Tracer} -> control(quiet(State));
         {'EXIT', Tracer, killed} -> control(stop({tracer_memory, ?TRACER_WORDS * 8, ?TRACER_WORDS * 8}, State));
+        {'EXIT', Tracer, {failed, _} = Reason} -> exit(Reason);
         {'EXIT', Tracer, _} -> control(State);
         {'EXIT', _, Reason} -> exit(Reason);
         {ask, Alias, next} -> answer(State#{asker := Alias});
@@ -191,10 +196,15 @@ take(Queue, N, Taken) ->
         {empty, Left} -> {lists:reverse(Taken), Left}
     end.
 
-%% The tracer.
+%% The tracer. What it fails with may hold secrets, and the node's log is not ours: it fails quietly.
 
-collect(Worker, #{limit := Limit, rate := Rate} = Options) ->
+collect(Worker, Options) ->
     put('$initial_call', {bellows_keeper, tracer, 0}),
+    try begin_collecting(Worker, Options)
+    catch error:Reason:Stack -> exit({failed, bellows_keeper:failure(error, Reason, Stack)})
+    end.
+
+begin_collecting(Worker, #{limit := Limit, rate := Rate} = Options) ->
     collect(#{worker => Worker, left => Limit, number => 0, rate => Rate, second => 0, in_second => 0,
               returns => maps:get(returns, Options), arguments => maps:get(arguments, Options),
               offset => erlang:time_offset(), open => #{}, waiting => 0, roles => #{}}).
