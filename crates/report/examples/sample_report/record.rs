@@ -157,6 +157,7 @@ fn events(state: &State) -> Vec<Event> {
 fn topology(state: &State) -> Topology {
     let queue = |name: &str, kind: &str, messages, consumers, arguments: &[&str]| QueueRecord {
         name: name.into(),
+        vhost: "/".into(),
         kind: kind.into(),
         durable: true,
         messages,
@@ -185,17 +186,22 @@ fn topology(state: &State) -> Topology {
     };
     let binding = |q: &QueueRecord| BindingRecord {
         source: String::new(),
+        vhost: "/".into(),
         destination: q.name.clone(),
+        destination_type: "queue".into(),
         routing_key: q.name.clone(),
+        arguments: Vec::new(),
     };
     Topology {
         bindings: queues.iter().map(binding).collect(),
         exchanges: vec![ExchangeRecord {
             name: "amq.topic".into(),
+            vhost: "/".into(),
             kind: "topic".into(),
         }],
         queues,
         omitted: 0,
+        lagging: false,
     }
 }
 
@@ -309,6 +315,7 @@ fn summary(state: &State, run: &Run) -> RunSummary {
         churn: None,
         scenarios: Default::default(),
         programs: Vec::new(),
+        scrapes: Vec::new(),
         ledger: Some(ledger()),
         requirements: requirements(state, run),
         latency: m.latencies.messages(),

@@ -203,7 +203,11 @@ pub(super) fn account(name: Option<&str>, scenario: &ScenarioSummary) -> Vec<Str
         let info = metric.info();
         match info.kind {
             MetricKind::Peak => peak(*metric, *number),
-            _ => format!("{} {}", sanitise(info.name), with_own_unit(*number, info.unit)),
+            _ => format!(
+                "{} {}",
+                sanitise(info.name),
+                with_own_unit(*number, info.unit)
+            ),
         }
     });
     let counts = counts.collect::<Vec<_>>().join(", ");

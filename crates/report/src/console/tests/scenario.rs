@@ -97,11 +97,10 @@ fn the_live_table_leaves_the_edge_free_at_every_width() {
 }
 
 /// Two probes beside each other: whose counts these are, and what their units are.
-fn two_probes() -> archive::RunSummary {
+fn two_probes() -> RunSummary {
     let of = |name: &str, begun: u64| {
-        let metric = |key: &str, kind| {
-            Metric::named(&format!("{name}_{key}"), kind).expect("a metric")
-        };
+        let metric =
+            |key: &str, kind| Metric::named(&format!("{name}_{key}"), kind).expect("a metric");
         archive::ScenarioSummary {
             unit: "requests".into(),
             counts: [
@@ -130,7 +129,7 @@ fn the_counts_of_several_probes_have_their_names() {
         assert!(text.lines().any(|it| it == line), "{line}: {text}");
     }
     // Alone it needs none.
-    let mut alone = archive::RunSummary {
+    let mut alone = RunSummary {
         sent: Throughput::default(),
         received: Throughput::default(),
         ..summary
@@ -178,10 +177,22 @@ fn the_live_table_has_units_of_bytes_and_what_is_in_flight() {
     let mut live = LiveTable::new(shape(), terminal(80));
     live.point(&of_second, &measured);
     let text = live.lines().join("\n");
-    let row = |name: &str| flowing(text.lines().find(|it| it.starts_with(name)).unwrap_or(&text));
-    assert!(row("probe units").starts_with("probe units requests/s now"), "{text}");
+    let row = |name: &str| {
+        flowing(
+            text.lines()
+                .find(|it| it.starts_with(name))
+                .unwrap_or(&text),
+        )
+    };
+    assert!(
+        row("probe units").starts_with("probe units requests/s now"),
+        "{text}"
+    );
     assert!(row("bytes").contains("1.23 MB/s 12.3 MB"), "{text}");
-    assert!(row("in flight, most").starts_with("in flight, most 17 17"), "{text}");
+    assert!(
+        row("in flight, most").starts_with("in flight, most 17 17"),
+        "{text}"
+    );
     assert_fits(&text, 79, usize::MAX);
     let line = interval::line(&shape(), &of_second);
     assert!(line.contains("  bytes 12.3 MB/s  "), "{line}");

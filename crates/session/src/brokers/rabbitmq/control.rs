@@ -117,7 +117,7 @@ mod tests {
         options.address = Some(("127.0.0.1".into(), silent.local_addr().unwrap().port()));
         options.timeout = TIMEOUT;
         let begun = Instant::now();
-        let answer = ask::<archive::Topology>(options, PROCESSES, &|| true);
+        let answer = ask::<Topology>(options, PROCESSES, &|| true);
         let error = answer.unwrap_err();
         assert!(begun.elapsed() < TIMEOUT / 2, "{:?}", begun.elapsed());
         assert!(error.to_string().contains("stopped"), "{error}");

@@ -19,6 +19,7 @@ mod imports;
 mod install;
 mod members;
 mod node;
+mod ports;
 mod reason;
 mod relay;
 mod schema;
