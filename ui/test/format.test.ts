@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { csv } from '../src/core/dom';
 import {
+  brief,
+  bytesTick,
   duration,
   durationTick,
   grouped,
@@ -99,4 +101,28 @@ test('long names are shortened in the middle, and what tells them apart stays', 
 
 test('a cell of a spreadsheet is never a formula', () => {
   expect(csv([['=1+1', 'a"b', 2, null]])).toBe(`'=1+1,"a""b",2,\n`);
+});
+
+describe('ticks and labels', () => {
+  test('ticks of bytes have the unit that suits them', () => {
+    for (const [count, text] of [
+      [0, '0 B'],
+      [500, '500 B'],
+      [1_500, '1.5 kB'],
+      [20_000_000, '20 MB'],
+      [2.5e9, '2.5 GB'],
+      [1e12, '1 TB'],
+    ] as const)
+      expect(bytesTick(count)).toBe(text);
+  });
+
+  test('long texts are cut behind a word', () => {
+    expect(brief('a short one', 20)).toBe('a short one');
+    const long = 'metrics: 7 pages scraped, p50 71.2 ms, p99 93.4 ms';
+    expect(brief(long, 30)).toBe('metrics: 7 pages scraped, p50…');
+    expect(brief(long, 27)).toBe('metrics: 7 pages scraped…');
+    // One long word is cut anywhere, and no character in half.
+    expect(brief('x'.repeat(50), 10)).toBe(`${'x'.repeat(9)}…`);
+    expect([...brief('🙂'.repeat(50), 10)]).toHaveLength(10);
+  });
 });

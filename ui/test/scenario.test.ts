@@ -48,7 +48,9 @@ describe('a scenario', () => {
     const { before, after } = scenarioPanels(runOf(['probe']), 'probe');
     expect(before.map((it) => it.title)).toEqual(['requests']);
     expect(before[0]!.lines.map((it) => it.label)).toEqual(['begun', 'completed']);
-    expect(after.map((it) => [it.title, it.unit])).toEqual([['bytes', 'bytes per second']]);
+    expect(after.map((it) => [it.title, it.unit])).toEqual([['bytes', 'per second']]);
+    expect(after[0]!.tick!(2_500_000)).toBe('2.5 MB');
+    expect(after[0]!.lines[0]!.format(1_200)).toBe('1.20 kB/s');
   });
 
   test('is named where another counts the same', () => {

@@ -67,7 +67,7 @@ pub use stall::{Stall, Stalled};
 pub use summary::{
     BrokerSummary, ClassShare, FaultOutcome, FunctionShare, NodeSummary, PatternShare, PerMessage,
     ProfileSummary, ProgramSummary, RequestedSummary, RequestedWindow, Rss, RunSummary,
-    ScenarioSummary, Throughput, WorkShare,
+    ScenarioSummary, ScrapedPage, Throughput, WorkShare,
 };
 pub use verdict::{Awaited, Busy, Cause, Lateness, LimitedBy, Reason, Verdict};
 pub use warning::{Tier, Warning, WarningCode};

@@ -70,6 +70,9 @@ pub struct RunSummary {
     /// Programs that loaded the broker; absent where there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<ProgramSummary>,
+    /// What pages of metrics cost that were requested beside the load; absent where there were none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scrapes: Vec<ScrapedPage>,
     /// Who limited the run; `None` where there was no load.
     #[serde(default)]
     pub verdict: Option<Verdict>,
@@ -126,6 +129,32 @@ pub struct ProgramSummary {
     pub status: String,
     /// The file of the run folder with what it printed.
     pub log: String,
+}
+
+/// What the requests for a page of metrics came to, from the load's beginning to its end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct ScrapedPage {
+    /// What the page is called.
+    pub name: String,
+    /// Where it is, without secrets.
+    pub url: String,
+    /// Requests that brought a page.
+    pub completed: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Requests that were sent, and had no page at the end.
+    pub unanswered: u64,
+    /// Requests that were due and not sent, because the ones before took longer than the time between two.
+    pub not_sent: u64,
+    /// From when a request was due until its page had been read.
+    pub response: LatencySummary,
+    /// Bytes that arrived for all requests, compressed where the server compresses.
+    pub received_bytes: u64,
+    /// Bytes of the last page, not compressed.
+    pub page_bytes: u64,
+    /// Series of the last page.
+    pub series: u64,
 }
 
 /// What became of the operations of a scenario. Counts are of those that were due in the measured

@@ -159,6 +159,14 @@ fn what_is_no_definitions_or_no_api_is_refused() {
     to_stdout.assert_ok();
     let made: Value = serde_json::from_str(&to_stdout.stdout).expect("JSON");
     assert_eq!(made["queues"][2]["arguments"]["x-queue-type"], "stream");
-    let none = run(dir.path(), &["topology", "generate", "--queues", "0"]);
-    assert_eq!(none.code(), Some(2), "{none:?}");
+    let thousand = ["topology", "generate", "--queues", "1k", "-o", "1k.json"];
+    run(dir.path(), &thousand).assert_ok();
+    assert_eq!(names(dir.path(), "1k.json", "queues").len(), 1_000);
+    for wrong in ["0", "2.1M", "1.0001k", "1K", "-1", "many"] {
+        let args = ["topology", "generate", &format!("--queues={wrong}")];
+        let refused = run(dir.path(), &args);
+        assert_eq!(refused.code(), Some(2), "{refused:?}");
+        let why = "it must be a whole number from 1 to 2,000,000, such as 500 or 1k";
+        assert!(refused.stderr.contains(why), "{refused:?}");
+    }
 }

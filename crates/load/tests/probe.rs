@@ -294,6 +294,44 @@ fn servers_that_misbehave_are_named_and_cost_bounded_time() {
     }
 }
 
+/// A server that stands still through the whole measured phase: its requests are in flight at the end, and in each
+/// interval.
+#[test]
+fn requests_without_an_answer_show_while_they_are_in_flight() {
+    #[derive(Default)]
+    struct InFlight(Vec<u64>);
+    impl SliceSink for InFlight {
+        fn slice(&mut self, slice: &Slice) {
+            if slice.phase == Phase::Measure {
+                self.0.push(slice.counts.get(metric("probe_in_flight")));
+            }
+        }
+        fn event(&mut self, _event: RunEvent) {}
+    }
+
+    let port = serve(|stream| answer(stream, OK, || thread::sleep(Duration::from_secs(2))));
+    let plan = ProbePlan {
+        most_open: 15,
+        ..plan(port, 20.0, 1_000)
+    };
+    let mut heard = InFlight::default();
+    let outcome = plan.run(&Together::alone(), &Control::new(), &mut heard);
+    let mut outcome = outcome.expect("it starts");
+    let tally = Tally(outcome.tallies.remove(plan.name()).expect("a tally"));
+    let count = |key: &str| tally.count(&format!("probe_{key}"));
+    // 15 of 20 had room; they are answered in the drain.
+    assert_eq!((count("in_flight"), count("in_flight_at_end")), (15, 15));
+    assert_eq!(
+        (count("completed"), count("not_begun")),
+        (15, 5),
+        "{tally:?}"
+    );
+    let InFlight(slices) = heard;
+    assert!(slices.is_sorted(), "{slices:?}");
+    // Also where none begins any more.
+    assert_eq!(slices.last(), Some(&15), "{slices:?}");
+}
+
 #[test]
 fn a_refused_connection_is_a_failure_of_each_request() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -30,7 +30,7 @@ pub use length::{Length, LengthRange};
 pub use metric::{Metric, MetricInfo, MetricKind, described};
 pub use phase::Phase;
 pub use problem::Problem;
-pub use quantity::{Bytes, Rate, from_number_or_text, per_second};
+pub use quantity::{Bytes, Rate, from_number_or_text, per_second, whole_number};
 pub use recorder::{
     DueHistogram, HIGHEST_NS, Recorder, SIGNIFICANT_DIGITS, lowest_equivalent, new_histogram,
 };

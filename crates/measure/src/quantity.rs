@@ -77,6 +77,19 @@ pub fn per_second(text: &str) -> Option<f64> {
     (rate.is_finite() && rate >= 0.0).then_some(rate)
 }
 
+/// Reads a whole number of things: `10000`, `10k`, `1.5M`.
+#[must_use]
+pub fn whole_number(text: &str) -> Option<u64> {
+    let (number, unit) = number_and_unit(text)?;
+    let factor = match unit {
+        "" => 1,
+        "k" => 1_000,
+        "M" => 1_000_000,
+        _ => return None,
+    };
+    times(number, factor)
+}
+
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
@@ -267,6 +280,25 @@ mod tests {
             assert!(bad.parse::<Rate>().is_err(), "{bad}");
         }
         assert_eq!(per_second("0"), Some(0.0));
+    }
+
+    #[test]
+    fn numbers_of_things_are_whole_and_have_multiples() {
+        for (text, number) in [
+            ("0", 0),
+            ("1000", 1_000),
+            ("1k", 1_000),
+            (" 2.5k ", 2_500),
+            ("1M", 1_000_000),
+            ("1e3", 1_000),
+        ] {
+            assert_eq!(whole_number(text), Some(number), "{text}");
+        }
+        for bad in [
+            "", "k", "-1", "0.5", "1.0001k", "1K", "1kB", "1/s", "é", "1e30M",
+        ] {
+            assert_eq!(whole_number(bad), None, "{bad}");
+        }
     }
 
     #[test]

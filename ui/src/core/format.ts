@@ -102,6 +102,32 @@ export function bytes(count: number): string {
   return `${significant(count / scale)} ${unit}`;
 }
 
+/** A tick of an axis of bytes: `1.5 MB`. */
+export function bytesTick(count: number): string {
+  const size = Math.abs(count);
+  const [scale, unit] =
+    size >= 1e12
+      ? [1e12, 'TB']
+      : size >= 1e9
+        ? [1e9, 'GB']
+        : size >= 1e6
+          ? [1e6, 'MB']
+          : size >= 1e3
+            ? [1e3, 'kB']
+            : [1, 'B'];
+  return `${Number((count / scale).toPrecision(6))} ${unit}`;
+}
+
+/** A text of at most so many characters: cut behind a word where one ends there, with an ellipsis. */
+export function brief(text: string, most: number): string {
+  const characters = [...text];
+  if (characters.length <= most) return text;
+  const kept = characters.slice(0, Math.max(1, most - 1)).join('');
+  const words = characters[most - 1] === ' ' ? kept : kept.replace(/\s+\S*$/, '');
+  const end = words.length >= kept.length * 0.6 ? words : kept;
+  return `${end.replace(/[\s,;:(]+$/, '')}…`;
+}
+
 /** A moment on the run's axis: `12.3 s`. */
 export function seconds(t: number): string {
   return `${Number(t.toFixed(3))} s`;

@@ -1,7 +1,7 @@
 // How much, how slow: the figures of the measured phase, or of the window.
 
 import { infoOf, latencyKeys, latencyOf, type Page } from '../core/data';
-import { type Child, fill, h } from '../core/dom';
+import { fill, h } from '../core/dom';
 import {
   counted,
   duration,
@@ -19,18 +19,11 @@ import type { Store } from '../core/state';
 import type { LatencySummary, LedgerSummary, Metric, RunView } from '../core/view';
 import { figuresOf } from '../core/window';
 import { subject } from './panels';
+import { percentileCell } from './percentile-cell';
 import { failures, scenarioTiles } from './scenario';
+import { scrapeTable, scrapeTiles } from './scrapes';
 import { type Tile, tile } from './tile';
 import type { View } from './timeline';
-
-/** A percentile as text, marked where too few samples lie beyond it. */
-export function percentileCell(latency: LatencySummary, percentile: number, ns: number): Child {
-  if (latency.count === 0) return h('span', { class: 'none' }, '–');
-  if (supports(latency.count, percentile))
-    return h('span', { title: exactDuration(ns) }, duration(ns));
-  const why = `${exactDuration(ns)}; fewer than 10 of ${counted(latency.count, 'sample')} lie beyond ${percentile} %`;
-  return h('span', { class: 'weak', title: why }, duration(ns), h('sup', {}, '†'));
-}
 
 /** What the totals of messages are of, in words. */
 type Span = 'the whole run' | 'the window';
@@ -55,6 +48,8 @@ function flows(run: RunView, of: Span): (Tile | null)[] {
     flow('sent', f.sent, of, f.requested_rate),
     flow('received', f.received, of),
     ...scenarios.flatMap(([name, of]) => (of ? scenarioTiles(run, name, of) : [])),
+    // Their figures are of the whole run.
+    ...(of === 'the whole run' ? scrapeTiles(run) : []),
   ];
 }
 
@@ -150,7 +145,12 @@ export function figures(page: Page, store: Store): View {
     const of = window ? 'the window' : 'the whole run';
     const items = [...flows(run, of), ...fates(run), ...costs(run)];
     fill(hint, windowHint(page.run, window));
-    fill(body, h('dl', { class: 'tiles' }, items), latencies(run, window !== null));
+    fill(
+      body,
+      h('dl', { class: 'tiles' }, items),
+      latencies(run, window !== null),
+      window ? null : scrapeTable(run),
+    );
   };
   store.listen((_, changed) => {
     if (changed.has('window')) draw();

@@ -3,7 +3,7 @@
 import { BANDS, bandKind, covered } from '../charts/bands';
 import { margins } from '../charts/panel';
 import { fill, h, later, table } from '../core/dom';
-import { counted, duration, grouped, seconds, visible } from '../core/format';
+import { brief, counted, duration, grouped, seconds, visible } from '../core/format';
 import type { Event, RunView, StallBand } from '../core/view';
 
 export const PHASE_LABELS = { warmup: 'warm-up', measure: 'measured', drain: 'drain' } as const;
@@ -12,6 +12,8 @@ export const PHASE_LABELS = { warmup: 'warm-up', measure: 'measured', drain: 'dr
 const LINE = 16;
 /** Lines of labels at most: the picture below them belongs on the first screen. */
 const MOST_LINES = { wide: 4, narrow: 8 };
+/** Characters of an event's label at most; the whole text shows on hover, and stands in the table of events. */
+const LONGEST = { wide: 72, narrow: 44 };
 
 type Place = (time: number) => number;
 
@@ -143,9 +145,9 @@ export function placeLengths(
 }
 
 /**
- * Events as labelled marks; returns the height that they take. A label stands beside its mark, in whole: where
- * there is no room to the right it moves to the left, and is broken into lines where it is longer than
- * the page is wide. Those that find no line stand in the table of events, which has them all.
+ * Events as labelled marks; returns the height that they take. A label stands beside its mark: where
+ * there is no room to the right it moves to the left. A long one is cut, and hover shows it in whole. Those that find
+ * no line stand in the table of events, which has them all.
  */
 function drawEvents(
   lane: HTMLElement,
@@ -154,12 +156,13 @@ function drawEvents(
   width: number,
   top: number,
 ): number {
-  const most = width < 620 ? MOST_LINES.narrow : MOST_LINES.wide;
+  const size = width < 620 ? 'narrow' : 'wide';
+  const [most, longest] = [MOST_LINES[size], LONGEST[size]];
   /** Per line, where the last label ends. */
   const free: number[] = [];
   const labels = events.map((event) => {
     const title = `${seconds(event.t)}: ${event.label}`;
-    const label = h('span', { class: 'event', title }, event.label);
+    const label = h('span', { class: 'event', title }, brief(event.label, longest));
     label.style.maxWidth = `${width}px`;
     lane.append(label);
     return { at: x(event.t), label, title };
@@ -168,7 +171,7 @@ function drawEvents(
   const wide = labels.map(({ label }) => label.offsetWidth);
   labels.forEach(({ at, label, title }, i) => {
     if (at + wide[i]! <= width || wide[i]! <= at) return;
-    label.textContent = visible(title);
+    label.textContent = visible(brief(title, longest));
     label.className = 'event loose';
   });
   // All are measured before any is moved: the browser lays the page out twice.

@@ -3,7 +3,18 @@
 
 import type { Line, PanelSpec } from '../charts/panel';
 import { button, fill, h } from '../core/dom';
-import { bytes, grouped, percent, si, significant, siTick, visible } from '../core/format';
+import {
+  bytes,
+  bytesTick,
+  duration,
+  durationTick,
+  grouped,
+  percent,
+  si,
+  significant,
+  siTick,
+  visible,
+} from '../core/format';
 import type { Store } from '../core/state';
 import type { Palette } from '../core/theme';
 import type { NamedPanel, RunView } from '../core/view';
@@ -17,6 +28,7 @@ const COLORS: readonly ((p: Palette) => string)[] = [
 const DASHES: readonly (number[] | undefined)[] = [undefined, [4, 3]];
 
 interface Scale {
+  /** What the ticks do not say. */
   unit: string;
   format: (value: number) => string;
   tick?: (value: number) => string;
@@ -25,15 +37,15 @@ interface Scale {
 const SCALES: Record<NamedPanel['unit'], Scale> = {
   count: { unit: '', format: si },
   'per-second': { unit: 'per second', format: (v) => `${si(v)}/s` },
-  bytes: { unit: 'bytes', format: bytes },
-  'bytes-per-second': { unit: 'bytes per second', format: (v) => `${bytes(v)}/s` },
+  bytes: { unit: '', format: bytes, tick: bytesTick },
+  'bytes-per-second': { unit: 'per second', format: (v) => `${bytes(v)}/s`, tick: bytesTick },
   cores: { unit: 'cores', format: (v) => `${significant(v)} cores` },
   share: {
     unit: 'share of the time',
     format: percent,
     tick: (v) => `${Number((v * 100).toPrecision(3))} %`,
   },
-  seconds: { unit: 'seconds', format: (v) => `${significant(v)} s` },
+  seconds: { unit: '', format: (v) => duration(v * 1e9), tick: (v) => durationTick(v * 1e9) },
 };
 
 /** What tells a panel from all others, in the address too. */

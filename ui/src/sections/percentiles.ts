@@ -10,7 +10,7 @@ import type { Store } from '../core/state';
 import { type Palette, palette } from '../core/theme';
 import type { Curve, Figures, Metric, MetricInfo, RunView } from '../core/view';
 import { distributions, figuresOf } from '../core/window';
-import { percentileCell } from './figures';
+import { percentileCell } from './percentile-cell';
 import { partColor } from './scenario';
 import type { View } from './timeline';
 

@@ -3,7 +3,16 @@
 import type { Line, PanelSpec } from '../charts/panel';
 import { type Column, called, count, type Slices, whose } from '../core/data';
 import { h } from '../core/dom';
-import { counted, duration, durationTick, grouped, si, significant } from '../core/format';
+import {
+  bytes,
+  bytesTick,
+  counted,
+  duration,
+  durationTick,
+  grouped,
+  si,
+  significant,
+} from '../core/format';
 import { heatColor, type Palette } from '../core/theme';
 import type { MetricInfo, RunView, ScenarioSummary } from '../core/view';
 import { requirementLines } from './requirements';
@@ -26,7 +35,10 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
   const { kind, unit, rate } = scenario;
   const requested = scenario.requested?.rate;
   const counts = run.metrics.filter((it) => it.scenario === name && it.kind !== 'histogram');
-  const exact = counts.map((it) => `${it.name} ${grouped(count(name, scenario, it.key))}`);
+  const exact = counts.map((it) => {
+    const value = count(name, scenario, it.key);
+    return `${it.name} ${it.unit === 'bytes' ? bytes(value) : grouped(value)}`;
+  });
   const asked = requested === undefined ? '' : `, ${significant(requested)} ${unit}/s requested`;
   const failures = scenario.failures.map((f) => `${grouped(f.count)}: ${f.reason}`);
   // A URL says less than the name that somebody gave, and takes more room.
@@ -50,6 +62,12 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
   const missed = count(name, scenario, 'not_begun');
   if (missed > 0)
     tiles.push(tile('not begun', grouped(missed), unit, 'no room in time', 'due, and no room'));
+  const atEnd = count(name, scenario, 'in_flight_at_end');
+  for (const it of counts.filter((it) => it.kind === 'peak')) {
+    const most = count(name, scenario, it.key);
+    const under = atEnd > 0 ? `${grouped(atEnd)} when the phase ended` : '';
+    if (most > 0) tiles.push(tile(it.name, grouped(most), `${it.unit} at most`, under, it.meaning));
+  }
   const one = unit.replace(/s$/, '');
   const cost = (who: string, ms: number | null, cores: number | null): void => {
     if (ms === null) return;
@@ -165,7 +183,7 @@ export function scenarioPanels(
     ...others.map((metric) => ({
       id: `rate-${metric.key}`,
       title: owner + metric.name,
-      unit: `${metric.unit} per second`,
+      unit: metric.unit === 'bytes' ? 'per second' : `${metric.unit} per second`,
       height: 64,
       times: { t, dt },
       lines: [
@@ -173,10 +191,11 @@ export function scenarioPanels(
           label: metric.name,
           values: counts[metric.key]!,
           color: (p: Palette) => p.receive,
-          format: perSecond,
+          format: metric.unit === 'bytes' ? (v: number) => `${bytes(v)}/s` : perSecond,
           area: true,
         },
       ],
+      ...(metric.unit === 'bytes' ? { tick: bytesTick } : {}),
     })),
   ];
   return { before, after };

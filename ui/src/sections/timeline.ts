@@ -5,7 +5,7 @@ import { margins, Panel, type PanelSpec, type Shared } from '../charts/panel';
 import { type Times, trace } from '../charts/steps';
 import { infoOf, latencyKeys, type Page, type Slices } from '../core/data';
 import { button, choice, csv, fill, h, later, save, table } from '../core/dom';
-import { duration, grouped, seconds, significant } from '../core/format';
+import { brief, duration, grouped, seconds, significant } from '../core/format';
 import { type Grid, gridOf, type Histograms } from '../core/histograms';
 import type { Pointer, Store } from '../core/state';
 import { type Palette, palette } from '../core/theme';
@@ -392,9 +392,13 @@ async function exportPicture(
   let top = 8;
   const stalls = run.stalls.map((s) => ({ t: s.start, label: s.text }));
   const told = [...run.events, ...stalls].sort((a, b) => a.t - b.t);
+  const width = drawn[0]?.chart.width ?? 800;
+  // A character is some 6.5 pixels wide.
+  const longest = Math.floor((width - 16) / 6.5);
   for (const event of told) {
+    const text = `${seconds(event.t)}: ${event.label}`;
     body.push(
-      `<text x="8" y="${top + 12}" fill="${xml(p.ink)}">${xml(`${seconds(event.t)}: ${event.label}`)}</text>`,
+      `<text x="8" y="${top + 12}" fill="${xml(p.ink)}"><title>${xml(text)}</title>${xml(brief(text, longest))}</text>`,
     );
     top += 16;
   }
@@ -403,7 +407,6 @@ async function exportPicture(
     body.push(...part.body);
     top += part.height;
   }
-  const width = drawn[0]?.chart.width ?? 800;
   const text = svg(width, top + 8, p, body);
   if (kind === 'svg') save(`${run.id}-time.svg`, text, 'image/svg+xml');
   else save(`${run.id}-time.png`, await png(text, width, top + 8));

@@ -33,43 +33,70 @@ export function loadsOf(experiment: unknown): Load[] {
   });
 }
 
+/** An exchange that is drawn. */
+interface ExchangeBox {
+  id: string;
+  name: string;
+  type: string;
+  vhost: string;
+}
+
 /** What is drawn: boxes in columns, and lines between them with their labels. */
 export interface Drawing {
-  exchanges: { name: string; type: string }[];
+  exchanges: ExchangeBox[];
   queues: Topology['queues'];
   /** Queues and exchanges that are left out. */
   hidden: number;
-  /** From an exchange to what it is bound to, with the routing keys. */
-  lines: { source: string; destination: string; keys: string[] }[];
+  /** From an exchange to the queue or exchange that it is bound to, with the routing keys. */
+  lines: { source: string; queue: string | null; exchange: string | null; keys: string[] }[];
 }
+
+/** What tells a queue or an exchange from others of its kind: each virtual host has names of its own. */
+const idOf = (vhost: string, name: string): string => `${vhost}\0${name}`;
 
 /** Chooses what is drawn: the exchanges in use, and the queues that hold the most. */
 export function drawingOf({ topology: t, experiment }: RunView): Drawing {
   const used = new Set(loadsOf(experiment).map((load) => load.exchange));
   const order = t.queues.toSorted((a, b) => b.messages - a.messages);
-  const kept = new Set(order.slice(0, MOST_QUEUES).map((q) => q.name));
-  const queues = t.queues.filter((q) => kept.has(q.name)).slice(0, MOST_QUEUES);
+  const queues = order.slice(0, MOST_QUEUES);
+  const kept = new Set(queues.map((q) => idOf(q.vhost, q.name)));
   // Every queue is bound to the default exchange: that says something only where somebody publishes there.
   const shown = t.bindings.filter((b) => b.source !== '' || used.has('') || used.size === 0);
-  const sources = [...new Set([...used, ...shown.map((b) => b.source)])];
-  const exchanges = sources.map((name) => ({
-    name,
-    type: t.exchanges.find((e) => e.name === name)?.type ?? (name === '' ? 'direct' : ''),
-  }));
+  const boxes = new Map<string, ExchangeBox>();
+  const add = (vhost: string, name: string): void => {
+    const id = idOf(vhost, name);
+    const own = t.exchanges.find((e) => e.name === name && e.vhost === vhost);
+    const type = own?.type ?? (name === '' ? 'direct' : '');
+    if (!boxes.has(id)) boxes.set(id, { id, name, type, vhost });
+  };
+  // A load does not say its virtual host: the exchange is in one where something is bound to it, if in any.
+  for (const name of used)
+    add(shown.find((b) => b.source === name)?.vhost ?? t.queues[0]?.vhost ?? '', name);
+  for (const b of shown) add(b.vhost, b.source);
+  for (const b of shown) if (b.destination_type === 'exchange') add(b.vhost, b.destination);
   const lines = new Map<string, Drawing['lines'][number]>();
-  for (const { source, destination, routing_key: key } of shown) {
-    if (!kept.has(destination) && !sources.includes(destination)) continue;
-    const id = `${source}\0${destination}`;
-    const line = lines.get(id) ?? { source, destination, keys: [] };
-    line.keys.push(key);
+  for (const b of shown) {
+    const [source, end] = [idOf(b.vhost, b.source), idOf(b.vhost, b.destination)];
+    // Older records do not say what it is: a queue may be called as an exchange is.
+    const isQueue = b.destination_type ? b.destination_type !== 'exchange' : kept.has(end);
+    if (isQueue ? !kept.has(end) : !boxes.has(end)) continue;
+    const id = `${source}\0${isQueue}\0${end}`;
+    const [queue, exchange] = isQueue ? [end, null] : [null, end];
+    const line = lines.get(id) ?? { source, queue, exchange, keys: [] };
+    line.keys.push(b.routing_key);
     lines.set(id, line);
   }
   return {
-    exchanges: exchanges.slice(0, MOST_QUEUES),
-    queues,
+    exchanges: [...boxes.values()].slice(0, MOST_QUEUES),
+    queues: t.queues.filter((q) => kept.has(idOf(q.vhost, q.name))),
     hidden: t.queues.length - queues.length + t.omitted,
     lines: [...lines.values()],
   };
+}
+
+/** Virtual hosts are told where there are several. */
+function hasHosts(t: Topology): boolean {
+  return new Set([...t.queues, ...t.exchanges].map((it) => it.vhost)).size > 1;
 }
 
 /** The drawing; null where nothing is known of the broker's objects. */
@@ -87,15 +114,21 @@ export function topology(run: RunView): View | null {
   const small = (text: string): HTMLElement => h('span', { class: 'soft' }, text);
   const from = box('ends', h('b', {}, 'producers'), small(count(producers)), rate(sent.rate));
   const to = box('ends', h('b', {}, 'consumers'), small(count(consumers)), rate(received.rate));
-  const exchanges = drawing.exchanges.map(({ name, type }) =>
-    box('exchange', named(name, 'default exchange'), small(type ? `${type} exchange` : 'exchange')),
+  const hosts = hasHosts(run.topology);
+  const within = (vhost: string): string => (hosts && vhost ? ` in ${vhost}` : '');
+  const exchanges = drawing.exchanges.map(({ name, type, vhost }) =>
+    box(
+      'exchange',
+      named(name, 'default exchange'),
+      small(`${type} exchange`.trim() + within(vhost)),
+    ),
   );
   const only = run.topology.queues.length === 1;
   const queues = drawing.queues.map((q) =>
     box(
       'queue',
       named(q.name, 'without a name'),
-      small(q.type ? `${q.type} queue` : 'queue'),
+      small(`${q.type} queue`.trim() + within(q.vhost)),
       line(counted(q.messages, 'message')),
       only ? line(`${rate(sent.rate)} in, ${rate(received.rate)} out`) : null,
     ),
@@ -113,7 +146,9 @@ export function topology(run: RunView): View | null {
       h(
         'span',
         { class: 'unit' },
-        'rates of the measured phase; messages as the broker counted them at the end, where a stream’s count lags behind',
+        run.topology.lagging
+          ? 'rates of the measured phase; messages and consumers by the management API, whose statistics are some seconds old'
+          : 'rates of the measured phase; messages as the broker counted them at the end, where a stream’s count lags behind',
       ),
     ),
     h(
@@ -127,12 +162,10 @@ export function topology(run: RunView): View | null {
     ),
     later('The same as tables', () => h('div', {}, tables(run.topology))),
   );
-  const at = new Map<string, HTMLElement>();
-  drawing.exchanges.forEach(({ name }, i) => {
-    at.set(name, exchanges[i]!);
-  });
-  // A queue may be called as an exchange is: bindings of RabbitMQ's default exchange go to queues.
-  const queueAt = new Map(drawing.queues.map((q, i) => [q.name, queues[i]!]));
+  const at = new Map(drawing.exchanges.map(({ id }, i) => [id, exchanges[i]!]));
+  const queueAt = new Map(drawing.queues.map((q, i) => [idOf(q.vhost, q.name), queues[i]!]));
+  const exchangeOf = (load: Load): HTMLElement | undefined =>
+    exchanges[drawing.exchanges.findIndex(({ name }) => name === load.exchange)];
   const draw = (): void => {
     fill(lines);
     const origin = lines.getBoundingClientRect();
@@ -141,9 +174,9 @@ export function topology(run: RunView): View | null {
       if (a && b && a !== b) lines.append(curve(a, b, origin, beside, title));
     };
     if (sent.total > 0)
-      for (const load of loads) if (load.producers > 0) link(from, at.get(load.exchange), '');
-    for (const { source, destination, keys } of drawing.lines) {
-      const end = queueAt.get(destination) ?? at.get(destination);
+      for (const load of loads) if (load.producers > 0) link(from, exchangeOf(load), '');
+    for (const { source, queue, exchange, keys } of drawing.lines) {
+      const end = queue === null ? at.get(exchange ?? '') : queueAt.get(queue);
       link(at.get(source), end, `routing key ${keys.slice(0, 8).join(', ') || 'empty'}`);
     }
     // At the end of the measured phase some consumers may be gone.
@@ -186,58 +219,61 @@ function curve(
 }
 
 function tables(t: Topology): HTMLElement[] {
-  const out: HTMLElement[] = [];
-  if (t.queues.length > 0) {
-    out.push(
-      h(
-        'div',
-        { class: 'scroll' },
-        table(
-          'Queues when the measured phase ended',
-          [
-            { label: 'queue' },
-            { label: 'type' },
-            { label: 'durable' },
-            { label: 'messages', number: true },
-            { label: 'consumers', number: true },
-            { label: 'arguments' },
-          ],
-          t.queues.map((q) => [
-            named(q.name, 'without a name'),
-            q.type,
-            q.durable ? 'yes' : 'no',
-            grouped(q.messages),
-            grouped(q.consumers),
-            q.arguments.join(', '),
-          ]),
-        ),
-      ),
-    );
-  }
-  if (t.bindings.length > 0) {
-    out.push(
-      h(
-        'div',
-        { class: 'scroll' },
-        table(
-          'Bindings',
-          [
-            { label: 'exchange' },
-            { label: 'type' },
-            { label: 'routing key' },
-            { label: 'destination' },
-          ],
-          t.bindings.map((b) => [
-            named(b.source, 'default exchange'),
-            t.exchanges.find((e) => e.name === b.source)?.type ?? (b.source === '' ? 'direct' : ''),
-            named(b.routing_key, 'empty'),
-            named(b.destination, 'without a name'),
-          ]),
-        ),
-      ),
-    );
-  }
+  const hosts = hasHosts(t);
+  const out = [queueTable(t, hosts), bindingTable(t, hosts)].filter((it) => it !== null);
   if (t.omitted > 0)
     out.push(h('p', { class: 'hint' }, `${grouped(t.omitted)} more objects are not listed.`));
   return out;
+}
+
+function queueTable(t: Topology, hosts: boolean): HTMLElement | null {
+  if (t.queues.length === 0) return null;
+  const heads = [
+    { label: 'queue' },
+    ...(hosts ? [{ label: 'virtual host' }] : []),
+    { label: 'type' },
+    { label: 'durable' },
+    { label: 'messages', number: true },
+    { label: 'consumers', number: true },
+    { label: 'arguments' },
+  ];
+  const rows = t.queues.map((q) => [
+    named(q.name, 'without a name'),
+    ...(hosts ? [q.vhost] : []),
+    q.type,
+    q.durable ? 'yes' : 'no',
+    grouped(q.messages),
+    grouped(q.consumers),
+    q.arguments.join(', '),
+  ]);
+  return h('div', { class: 'scroll' }, table('Queues when the measured phase ended', heads, rows));
+}
+
+function bindingTable(t: Topology, hosts: boolean): HTMLElement | null {
+  if (t.bindings.length === 0) return null;
+  const exchanges = t.bindings.some((b) => b.destination_type === 'exchange');
+  const compared = t.bindings.some((b) => b.arguments.length > 0);
+  const type = (b: Topology['bindings'][number]): string => {
+    const own = t.exchanges.find((e) => e.name === b.source && e.vhost === b.vhost);
+    return own?.type ?? (b.source === '' ? 'direct' : '');
+  };
+  const heads = [
+    { label: 'exchange' },
+    ...(hosts ? [{ label: 'virtual host' }] : []),
+    { label: 'type' },
+    { label: 'routing key' },
+    { label: 'destination' },
+    ...(exchanges ? [{ label: 'which is' }] : []),
+    ...(compared ? [{ label: 'arguments' }] : []),
+  ];
+  const rows = t.bindings.map((b) => [
+    named(b.source, 'default exchange'),
+    ...(hosts ? [b.vhost] : []),
+    type(b),
+    named(b.routing_key, 'empty'),
+    named(b.destination, 'without a name'),
+    ...(exchanges ? [b.destination_type === 'exchange' ? 'an exchange' : 'a queue'] : []),
+    ...(compared ? [b.arguments.join(', ')] : []),
+  ]);
+  return h('div', { class: 'scroll' }, table('Bindings', heads, rows));
 }

@@ -73,6 +73,7 @@ fn summary(id: &str) -> RunSummary {
         churn: None,
         scenarios: BTreeMap::new(),
         programs: Vec::new(),
+        scrapes: Vec::new(),
         ledger: None,
         requirements: Vec::new(),
         latency: Summaries::default(),

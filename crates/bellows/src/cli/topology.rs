@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::{Args, Subcommand, value_parser};
-use measure::{Problem, counted};
+use clap::{Args, Subcommand};
+use measure::{Problem, count, counted, whole_number};
 use report::console::Steps;
 use session::definitions::{Definitions, GenerateOptions, MOST_QUEUES, Stage};
 use session::experiment::Hidden;
@@ -52,6 +52,8 @@ Examples:
   bellows topology delete queues.json
   bellows topology delete queues.json --management http://broker:15672 --user admin";
 
+/// Bindings of a queue.
+const MOST_BINDINGS: u32 = 1_000;
 /// In a pipe, progress is a line in so much time.
 const BETWEEN_LINES: Duration = Duration::from_secs(1);
 
@@ -86,8 +88,8 @@ enum Action {
 
 #[derive(Debug, Args)]
 struct GenerateArgs {
-    /// Number of queues
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=i64::from(MOST_QUEUES)))]
+    /// Number of queues, such as 500, 10k or 1M
+    #[arg(long, value_name = "N", value_parser = |text: &str| number(text, MOST_QUEUES))]
     queues: u32,
     /// Their type
     #[arg(long = "type", value_name = "TYPE", default_value = "classic", value_parser = ["classic", "quorum", "stream"])]
@@ -105,7 +107,7 @@ struct GenerateArgs {
     #[arg(long, value_name = "TYPE", default_value = "direct", requires = "exchange", value_parser = ["direct", "topic", "fanout", "headers"])]
     exchange_type: String,
     /// Bindings of each queue to that exchange
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "exchange", value_parser = value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "exchange", value_parser = |text: &str| number(text, MOST_BINDINGS))]
     bindings: u32,
     /// File to write; standard output where none is named
     #[arg(short, long, value_name = "FILE")]
@@ -159,6 +161,15 @@ struct ApplyArgs {
     /// Show no progress
     #[arg(long, env = "BELLOWS_QUIET")]
     quiet: bool,
+}
+
+/// A number of things from 1 on. The text is not repeated in the error, like that of a rate.
+fn number(text: &str, most: u32) -> Result<u32, String> {
+    let number = whole_number(text).and_then(|it| u32::try_from(it).ok());
+    number.filter(|it| (1..=most).contains(it)).ok_or_else(|| {
+        let most = count(u64::from(most));
+        format!("it must be a whole number from 1 to {most}, such as 500 or 1k")
+    })
 }
 
 impl TopologyArgs {

@@ -11,6 +11,8 @@ use crate::threads;
 /// Reading a thread takes some 20 microseconds: processes with more of them have no context switches here, rather than
 /// those of a part.
 const MOST_THREADS: usize = 500;
+/// Readings that a member may be missing from before it counts as ended; its number may be another's some time later.
+const MOST_MISSED: u32 = 10;
 
 /// What processes have done so far. Totals go on when one of them or one of their threads ends: what it had counted
 /// stays.
@@ -23,8 +25,16 @@ pub struct ProcessActivity {
 /// Sums of what members have counted, which never go back.
 #[derive(Clone, Debug)]
 struct Growth<Member> {
-    seen: BTreeMap<Member, Vec<u64>>,
+    seen: BTreeMap<Member, Seen>,
     sums: Vec<f64>,
+}
+
+/// What a member had counted when it was read last.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    counts: Vec<u64>,
+    /// Readings since then in which it was missing.
+    missed: u32,
 }
 
 impl<Member> Default for Growth<Member> {
@@ -37,19 +47,24 @@ impl<Member> Default for Growth<Member> {
 }
 
 impl<Member: Ord> Growth<Member> {
-    /// Adds what all that live have counted since the last time; what is new counts from its beginning.
+    /// Adds what all that live have counted since they were read last; what is new counts from its beginning. A member
+    /// or a count may be missing for some readings, such as one that could not be read in time: it is not new then.
     fn add(&mut self, now: impl IntoIterator<Item = (Member, Vec<u64>)>) {
-        let mut seen = BTreeMap::new();
-        for (member, counts) in now {
-            let before = self.seen.get(&member);
-            self.sums.resize(self.sums.len().max(counts.len()), 0.0);
-            for (i, (sum, count)) in self.sums.iter_mut().zip(&counts).enumerate() {
-                let then = before.and_then(|it| it.get(i)).copied().unwrap_or(0);
-                *sum += count.saturating_sub(then) as f64;
-            }
-            seen.insert(member, counts);
+        for seen in self.seen.values_mut() {
+            seen.missed += 1;
         }
-        self.seen = seen;
+        for (member, counts) in now {
+            let seen = self.seen.entry(member).or_default();
+            seen.missed = 0;
+            seen.counts.resize(seen.counts.len().max(counts.len()), 0);
+            self.sums.resize(self.sums.len().max(counts.len()), 0.0);
+            let before = seen.counts.iter_mut();
+            for ((sum, then), count) in self.sums.iter_mut().zip(before).zip(counts) {
+                *sum += count.saturating_sub(*then) as f64;
+                *then = count;
+            }
+        }
+        self.seen.retain(|_, seen| seen.missed <= MOST_MISSED);
     }
 }
 
@@ -200,5 +215,24 @@ mod tests {
         // A number that is less than before is another member's.
         growth.add([(2, vec![3, 0])]);
         assert_eq!(growth.sums, [118.0, 3.0]);
+    }
+
+    #[test]
+    fn sums_do_not_jump_when_a_member_or_a_count_is_missing_for_some_readings() {
+        let mut growth = Growth::default();
+        growth.add([(1, vec![1_000, 500]), (2, vec![10, 0])]);
+        growth.add([(2, vec![11, 0])]);
+        assert_eq!(growth.sums, [1_011.0, 500.0]);
+        growth.add([(1, vec![1_002, 501]), (2, vec![11, 0])]);
+        assert_eq!(growth.sums, [1_013.0, 501.0]);
+        // What may be seen of a process can be less for a moment.
+        growth.add([(1, vec![1_003]), (2, vec![11, 0])]);
+        growth.add([(1, vec![1_003, 502]), (2, vec![11, 0])]);
+        assert_eq!(growth.sums, [1_014.0, 502.0]);
+        // Members that are gone for good are forgotten.
+        for number in 0..1_000 {
+            growth.add([(100 + number, vec![1])]);
+        }
+        assert!(growth.seen.len() < 20, "{}", growth.seen.len());
     }
 }

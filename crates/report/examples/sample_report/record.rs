@@ -186,18 +186,18 @@ fn topology(state: &State) -> Topology {
     };
     let binding = |q: &QueueRecord| BindingRecord {
         source: String::new(),
-        destination: q.name.clone(),
-        routing_key: q.name.clone(),
         vhost: "/".into(),
+        destination: q.name.clone(),
         destination_type: "queue".into(),
+        routing_key: q.name.clone(),
         arguments: Vec::new(),
     };
     Topology {
         bindings: queues.iter().map(binding).collect(),
         exchanges: vec![ExchangeRecord {
             name: "amq.topic".into(),
-            kind: "topic".into(),
             vhost: "/".into(),
+            kind: "topic".into(),
         }],
         queues,
         omitted: 0,
@@ -315,6 +315,7 @@ fn summary(state: &State, run: &Run) -> RunSummary {
         churn: None,
         scenarios: Default::default(),
         programs: Vec::new(),
+        scrapes: Vec::new(),
         ledger: Some(ledger()),
         requirements: requirements(state, run),
         latency: m.latencies.messages(),

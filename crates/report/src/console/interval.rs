@@ -39,26 +39,26 @@ pub(super) fn line(shape: &Shape, point: &SeriesPoint) -> String {
         let latencies = latencies.map(|metric| (metric, point.latency.get(metric)));
         parts.extend(latencies.filter_map(|(metric, of)| latency(metric, of)));
     }
-    for (_, scenario) in point.scenarios() {
+    let several = point.scenarios().count() > 1;
+    for (name, scenario) in point.scenarios() {
+        if several {
+            parts.push(format!("{}:", scenario::called(name)));
+        }
         parts.extend(of_scenario(scenario, point.dt));
     }
     parts.extend(usage(point));
     parts.join("  ") + "\n"
 }
 
-/// The rates and latencies of another scenario than messages.
+/// The counts and latencies of another scenario than messages.
 fn of_scenario(scenario: &ScenarioPoint, seconds: f64) -> Vec<String> {
-    let rates = scenario::counters(&scenario.counts).map(|(metric, count)| {
-        let rate = three_digits(per_second(count, seconds));
-        let info = metric.info();
-        format!("{} {rate} {}/s", sanitise(info.name), sanitise(info.unit))
-    });
     let whole = scenario
         .latency
         .filled()
         .filter(|(metric, _)| !metric.info().part);
     let latencies = whole.filter_map(|(metric, of)| latency(metric, of));
-    rates.chain(latencies).collect()
+    let counts = scenario::of_interval(scenario, seconds);
+    counts.chain(latencies).collect()
 }
 
 /// `ack response p50 301 us p99 3.23 ms p99.9 ~13.8 ms max 251 ms`.

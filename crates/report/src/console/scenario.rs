@@ -7,15 +7,63 @@ use measure::{LatencySummary, Metric, MetricKind, Nanos, Summaries};
 
 use super::table::{Align, FOOTNOTE, Table};
 use super::text::{Style, sanitise, sparkline};
-use crate::numbers::{count, counted, marked, per_second, three_digits};
+use crate::numbers::{bytes, count, counted, marked, per_second, three_digits};
 
 /// Reasons of failures that are printed.
 const REASONS: usize = 3;
+/// The unit of counters that are no operations.
+const BYTES: &str = "bytes";
 
-/// The counters of a scenario; the largest value of an interval is none.
-pub(super) fn counters(counts: &BTreeMap<Metric, u64>) -> impl Iterator<Item = (Metric, u64)> {
-    let counters = counts.iter().map(|(metric, count)| (*metric, *count));
-    counters.filter(|(metric, _)| metric.info().kind == MetricKind::Counter)
+/// The counts of a scenario of one kind: counters, or the largest values of intervals.
+fn counts_of(
+    counts: &BTreeMap<Metric, u64>,
+    kind: MetricKind,
+) -> impl Iterator<Item = (Metric, u64)> {
+    let all = counts.iter().map(|(metric, count)| (*metric, *count));
+    all.filter(move |(metric, _)| metric.info().kind == kind)
+}
+
+/// A scenario's name as people read it: `probe queues`.
+pub(super) fn called(name: &str) -> String {
+    sanitise(name).replace('_', " ")
+}
+
+/// Counters as rates, each with its unit, and the largest values.
+pub(super) fn of_interval(point: &ScenarioPoint, seconds: f64) -> impl Iterator<Item = String> {
+    let rates = counts_of(&point.counts, MetricKind::Counter).map(move |(metric, count)| {
+        let info = metric.info();
+        let rate = rate_with_unit(per_second(count, seconds), info.unit);
+        format!("{} {rate}", sanitise(info.name))
+    });
+    let peaks = counts_of(&point.counts, MetricKind::Peak);
+    let peaks = peaks.map(|(metric, most)| peak(metric, most));
+    rates.chain(peaks)
+}
+
+/// `40.0 requests/s`, `1.20 MB/s`.
+fn rate_with_unit(rate: f64, unit: &str) -> String {
+    match unit {
+        BYTES => format!("{}/s", bytes(rate as u64)),
+        unit => format!("{} {}/s", three_digits(rate), sanitise(unit)),
+    }
+}
+
+/// A number in a column whose heads say what is counted, but bytes, which have a unit of their own.
+fn with_own_unit(number: u64, unit: &str) -> String {
+    match unit {
+        BYTES => bytes(number),
+        _ => count(number),
+    }
+}
+
+/// `in flight at most 12`.
+fn peak(metric: Metric, most: u64) -> String {
+    let info = metric.info();
+    format!(
+        "{} at most {}",
+        sanitise(info.name),
+        with_own_unit(most, info.unit)
+    )
 }
 
 /// The rates and latencies of the live table, for all scenarios; before the measured phase there is
@@ -53,12 +101,11 @@ fn live_rates(
     style: Style,
 ) -> Vec<String> {
     use Align::{Left, Right};
-    let unit = counters(&now.counts)
-        .next()
-        .map_or("", |(metric, _)| metric.info().unit);
+    let first = counts_of(&now.counts, MetricKind::Counter).next();
+    let unit = first.map_or("", |(metric, _)| metric.info().unit);
     // Numbers that grow must not move the columns.
     let heads = [
-        format!("{:12}", ""),
+        format!("{:12}", called(name)),
         format!("{:>11}", format!("{}/s now", sanitise(unit))),
         format!("{:>11}", "measured"),
         format!("{:>11}", "count"),
@@ -70,24 +117,42 @@ fn live_rates(
         .zip([Left, Right, Right, Right, Left]);
     let mut table = Table::new(&aligned.collect::<Vec<_>>());
     table.drop_in_order(&[4]);
-    for (metric, _) in counters(&now.counts) {
-        let rate = |point: &SeriesPoint| {
-            let counted = point.scenario(name).and_then(|it| it.counts.get(&metric));
-            per_second(counted.copied().unwrap_or(0), point.dt)
+    let value = |point: &SeriesPoint, metric: Metric| {
+        let counted = point.scenario(name).and_then(|it| it.counts.get(&metric));
+        counted.copied().unwrap_or(0)
+    };
+    let of_measured = |metric: Metric| {
+        let counted = measured.map(|measured| measured.counts.get(&metric));
+        counted.map(|counted| counted.copied().unwrap_or(0))
+    };
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    for (metric, _) in counts_of(&now.counts, MetricKind::Counter) {
+        let unit = metric.info().unit;
+        let rate = |point: &SeriesPoint| per_second(value(point, metric), point.dt);
+        let shown = |rate: f64| match unit {
+            BYTES => rate_with_unit(rate, unit),
+            _ => three_digits(rate),
         };
-        let (mean, number) = measured.map_or_else(
-            || ("-".to_owned(), "-".to_owned()),
-            |measured| {
-                let number = measured.counts.get(&metric).copied().unwrap_or(0);
-                (three_digits(per_second(number, seconds)), count(number))
-            },
-        );
+        let number = of_measured(metric);
         table.row(vec![
             sanitise(metric.name()).into_owned(),
-            three_digits(recent.back().map_or(0.0, rate)),
-            mean,
-            number,
+            shown(recent.back().map_or(0.0, rate)),
+            or_dash(number.map(|number| shown(per_second(number, seconds)))),
+            or_dash(number.map(|number| with_own_unit(number, unit))),
             sparkline(recent.iter().map(rate)),
+        ]);
+    }
+    // A largest value is no rate: that of the last second, and that of all.
+    for (metric, _) in counts_of(&now.counts, MetricKind::Peak) {
+        let unit = metric.info().unit;
+        let last = recent.back().map_or(0, |point| value(point, metric));
+        let most = of_measured(metric);
+        table.row(vec![
+            format!("{}, most", sanitise(metric.name())),
+            with_own_unit(last, unit),
+            String::new(),
+            or_dash(most.map(|most| with_own_unit(most, unit))),
+            sparkline(recent.iter().map(|point| value(point, metric) as f64)),
         ]);
     }
     with_faint_heads(table.lines(style.columns), style)
@@ -132,18 +197,24 @@ pub(super) fn latencies(all: &Summaries, span: &str, style: Style) -> Vec<String
     out
 }
 
-/// What became of the operations, what each cost, and why some failed.
-pub(super) fn account(scenario: &ScenarioSummary) -> Vec<String> {
+/// What became of the operations, what each cost, and why some failed; behind the scenario's name, where one is given.
+pub(super) fn account(name: Option<&str>, scenario: &ScenarioSummary) -> Vec<String> {
     let counts = scenario.counts.iter().map(|(metric, number)| {
         let info = metric.info();
-        let most = if info.kind == MetricKind::Peak {
-            "at most "
-        } else {
-            ""
-        };
-        format!("{} {most}{}", sanitise(info.name), count(*number))
+        match info.kind {
+            MetricKind::Peak => peak(*metric, *number),
+            _ => format!(
+                "{} {}",
+                sanitise(info.name),
+                with_own_unit(*number, info.unit)
+            ),
+        }
     });
-    let mut lines = vec![counts.collect::<Vec<_>>().join(", ")];
+    let counts = counts.collect::<Vec<_>>().join(", ");
+    let mut lines = vec![match name {
+        Some(name) => format!("{}: {counts}", called(name)),
+        None => counts,
+    }];
     let cpu = &scenario.cpu_ms_each;
     let cost: Vec<String> = [("broker", cpu.broker), ("bellows", cpu.client)]
         .into_iter()

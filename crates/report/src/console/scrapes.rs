@@ -1,13 +1,16 @@
 //! What scrapes cost, and what they selected.
 
+use archive::ScrapedPage;
 use measure::{LatencySummary, count};
 
 use super::table::{Align, FOOTNOTE, Table};
-use super::text::{Style, sanitise, wrap};
+use super::text::{Style, sanitise, width, wrap};
 use crate::numbers::{bytes, duration, marked, rate};
 
 /// Selected series that are shown at most.
 const MOST_SHOWN: usize = 50;
+/// Columns that a page's name keeps where the table is wide.
+const LEAST_NAME: usize = 12;
 /// What the times are.
 const TIMES: &str = "times from when a request was due until its page had been read";
 
@@ -97,6 +100,84 @@ pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> St
         out.push_str(&series(selected, style));
     }
     out
+}
+
+/// What the pages cost that were requested beside a load, a row each; no lines where there were none.
+pub(super) fn pages(pages: &[ScrapedPage], style: Style) -> Vec<String> {
+    if pages.is_empty() {
+        return Vec::new();
+    }
+    let heads = [
+        ("scraped page", Align::Left),
+        ("pages", Align::Right),
+        ("failed", Align::Right),
+        ("p50", Align::Right),
+        ("p99", Align::Right),
+        ("max", Align::Right),
+        ("page size", Align::Right),
+        ("received", Align::Right),
+    ];
+    let mut table = Table::new(&heads);
+    let mut weak = false;
+    for page in pages {
+        let time = |ns: u64, percentile: f64| match page.response.count {
+            0 => "-".to_owned(),
+            _ => marked(ns, page.response.supports(percentile)),
+        };
+        weak |= page.response.count > 0 && !page.response.supports(99.0);
+        table.row(vec![
+            sanitise(&page.name).into_owned(),
+            count(page.completed),
+            count(page.failed),
+            time(page.response.p50_ns, 50.0),
+            time(page.response.p99_ns, 99.0),
+            match page.response.count {
+                0 => "-".to_owned(),
+                _ => duration(page.response.max_ns),
+            },
+            bytes(page.page_bytes),
+            bytes(page.received_bytes),
+        ]);
+        let missed = [
+            (page.unanswered, "had no answer at the end"),
+            (
+                page.not_sent,
+                "were due and not sent: the pages before took longer than the time between two",
+            ),
+        ];
+        let missed = missed.iter().filter(|(number, _)| *number > 0);
+        let missed: Vec<String> = missed
+            .map(|(number, what)| format!("{} {what}", count(*number)))
+            .collect();
+        table.note(missed.join("; "));
+    }
+    table.shorten_first(style.columns, LEAST_NAME, shortened);
+    let mut lines = table.lines(style.columns);
+    if let Some(heads) = lines.first_mut() {
+        *heads = style.faint(heads);
+    }
+    lines.extend(
+        wrap(TIMES, style.prose_columns())
+            .iter()
+            .map(|line| style.faint(line)),
+    );
+    if weak {
+        lines.push(style.faint(FOOTNOTE));
+    }
+    lines
+}
+
+/// The end of a page's name, which tells it from others of the same server.
+fn shortened(name: &str, room: usize) -> String {
+    let mut end = name;
+    while width(end) + 1 > room {
+        let mut rest = end.chars();
+        if rest.next().is_none() {
+            break;
+        }
+        end = rest.as_str();
+    }
+    format!("…{end}")
 }
 
 fn cells(row: &ScrapeRow) -> Vec<String> {

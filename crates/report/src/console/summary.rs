@@ -7,7 +7,7 @@ use measure::{LatencySummary, Nanos};
 use super::shape::Shape;
 use super::table::{Align, FOOTNOTE, Table};
 use super::text::{Style, left, sanitise, width, wrap};
-use super::{interval, known, messages, scenario};
+use super::{interval, known, messages, scenario, scrapes};
 use crate::numbers::{count, marked, observed, percent_digits, three_digits, weight};
 use crate::text;
 use crate::view;
@@ -48,11 +48,14 @@ pub fn summary(
         sections.push(lines.flat_map(|line| wrap(&line, columns)).collect());
     }
     sections.push(programs(summary, columns));
-    for (_, of) in summary.scenarios() {
-        let account = scenario::account(of).into_iter();
+    // Alone nobody has to ask whose counts these are.
+    let is_alone = !summary.has_messages() && summary.scenarios().count() == 1;
+    for (name, of) in summary.scenarios() {
+        let account = scenario::account((!is_alone).then_some(name), of).into_iter();
         sections.push(account.flat_map(|line| wrap(&line, columns)).collect());
         sections.push(scenario::latencies(&of.latency, "", style));
     }
+    sections.push(scrapes::pages(&summary.scrapes, style));
     sections.push(profiles(summary, style));
     sections.push(warning_lines(
         &summary.warnings,

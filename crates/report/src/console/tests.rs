@@ -113,6 +113,7 @@ fn run_summary(warnings: usize) -> RunSummary {
         churn: None,
         scenarios: Default::default(),
         programs: Vec::new(),
+        scrapes: Vec::new(),
         ledger: None,
         requirements: Vec::new(),
         latency: Metric::MESSAGES

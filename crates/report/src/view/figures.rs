@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use archive::{
     BrokerSummary, PerMessage, RequestedSummary, Rss, RunReader, RunSummary, ScenarioSummary,
-    SeriesPoint, Throughput,
+    ScrapedPage, SeriesPoint, Throughput,
 };
 use measure::ledger::LedgerSummary;
 use measure::{Counters, Counts, Phase, Summaries};
@@ -54,6 +54,8 @@ pub struct Figures {
     pub scenarios: BTreeMap<String, ScenarioSummary>,
     /// Other programs that loaded the broker.
     pub programs: usize,
+    /// What pages of metrics cost that were requested beside the load.
+    pub scrapes: Vec<ScrapedPage>,
 }
 
 impl Figures {
@@ -85,6 +87,7 @@ impl Figures {
                 .map(|(name, of)| (name.to_owned(), of.clone()))
                 .collect(),
             programs: summary.programs.len(),
+            scrapes: summary.scrapes.clone(),
         }
     }
 }

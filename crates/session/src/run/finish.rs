@@ -167,6 +167,7 @@ impl Recording<'_> {
             churn: None,
             scenarios: BTreeMap::new(),
             programs: self.programs.values().cloned().collect(),
+            scrapes: self.scraping.pages().to_vec(),
             ledger: outcome.ledger,
             faults: self.faults.clone(),
             requirements: Vec::new(),

@@ -1,6 +1,6 @@
 //! Pages of metrics that are requested while a load runs, on their way into the run.
 
-use archive::{SeriesName, Warning};
+use archive::{ScrapedPage, SeriesName, Warning};
 use measure::{Clock, Nanos, Time};
 
 use crate::scrape::{Scrape, ScrapePlan, ScrapeSummary, Scraper};
@@ -11,6 +11,8 @@ pub(super) struct Scraping {
     plans: Vec<ScrapePlan>,
     scraper: Option<Scraper>,
     summaries: Vec<ScrapeSummary>,
+    /// What each page cost, once the requests have ended.
+    pages: Vec<ScrapedPage>,
     begin: Time,
 }
 
@@ -38,6 +40,7 @@ impl Scraping {
             summaries: plans.iter().map(ScrapeSummary::new).collect(),
             plans,
             scraper: None,
+            pages: Vec::new(),
             begin: Time(0),
         }
     }
@@ -73,8 +76,14 @@ impl Scraping {
             summary.finish(self.begin, end);
             scraped.notes.push(summary.sentence());
             scraped.warnings.extend(summary.warnings());
+            self.pages.push(summary.page());
         }
         scraped
+    }
+
+    /// What each page cost; empty before [`Self::finish`].
+    pub(super) fn pages(&self) -> &[ScrapedPage] {
+        &self.pages
     }
 
     fn all_of(&mut self, scrapes: Vec<Scrape>) -> Scraped {

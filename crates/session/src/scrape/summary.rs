@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use archive::{SeriesUnit, Tier, Warning, WarningCode};
+use archive::{ScrapedPage, SeriesUnit, Tier, Warning, WarningCode};
 use hdrhistogram::Histogram;
 use measure::{LatencySummary, Nanos, Problem, Time, count, counted, new_histogram};
 use serde::Serialize;
@@ -34,6 +34,8 @@ pub struct ScrapeSummary {
     pub first_byte: LatencySummary,
     /// Bytes that arrived, of the last page.
     pub bytes: u64,
+    /// Bytes that arrived, of all requests.
+    pub received_bytes: u64,
     /// Bytes of the last page, not compressed.
     pub page_bytes: u64,
     /// Series of the last page.
@@ -119,6 +121,7 @@ impl ScrapeSummary {
             service: LatencySummary::default(),
             first_byte: LatencySummary::default(),
             bytes: 0,
+            received_bytes: 0,
             page_bytes: 0,
             series: 0,
             wrong_lines: 0,
@@ -140,6 +143,7 @@ impl ScrapeSummary {
     pub fn add(&mut self, scrape: &Scrape) {
         let cost = &scrape.cost;
         self.wrong_lines += cost.wrong_lines;
+        self.received_bytes += cost.bytes;
         self.duplicates += cost.duplicates;
         self.parse_ns += cost.parse.0;
         self.parsed_bytes += cost.page_bytes;
@@ -198,6 +202,22 @@ impl ScrapeSummary {
     /// Requests that were sent.
     pub(super) fn requests(&self) -> u64 {
         self.completed + self.failed + self.unanswered
+    }
+
+    /// What a run keeps of it.
+    pub(crate) fn page(&self) -> ScrapedPage {
+        ScrapedPage {
+            name: self.name.clone(),
+            url: crate::redact::url(&self.url),
+            completed: self.completed,
+            failed: self.failed,
+            unanswered: self.unanswered,
+            not_sent: self.not_sent,
+            response: self.response.clone(),
+            received_bytes: self.received_bytes,
+            page_bytes: self.page_bytes,
+            series: self.series,
+        }
     }
 
     /// What the page's figures and series lack.

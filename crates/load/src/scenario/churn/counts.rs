@@ -10,6 +10,8 @@ use crate::{Error, OperationTally, RunEvent, Silence};
 
 /// A cycle that begins later than this after its time counts as late.
 const LATE: Nanos = Nanos(1_000_000);
+/// Times of told silences that are remembered, the latest: silences that overlap end soon after each other.
+const MOST_TOLD: usize = 32;
 
 /// The interval of the moment, and the tally of cycles that were due in the measured phase.
 pub(super) struct CycleCounts {
@@ -25,6 +27,8 @@ pub(super) struct CycleCounts {
     pub(super) ready: usize,
     /// Steps that took long, and times in which the loop did not run.
     pub(super) silences: Silences,
+    /// Times of silences that were told, apart from each other and in their order: what was due then is counted.
+    told: Vec<(Time, Time)>,
     /// Steps that have ended.
     pub(super) handled: u64,
     /// Since when the loop waits, for room or for the time of the next cycle.
@@ -55,6 +59,7 @@ impl CycleCounts {
             },
             ready: 0,
             silences: Silences::default(),
+            told: Vec::new(),
             handled: 0,
             waiting: (now, Awaited::Room),
         }
@@ -146,19 +151,48 @@ impl CycleCounts {
         }
     }
 
-    /// The silences that are over, or all at the end. What was due until some time was `due_until` it.
-    pub(super) fn take_silences<F: Fn(Time) -> f64>(
+    /// The silences that are over, or all at the end. What was due until some time was `due_until` it; a cycle that was
+    /// due in two silences at once counts for the first.
+    pub(super) fn take_silences(
         &mut self,
-        due_until: F,
+        due_until: impl Fn(Time) -> f64,
         end: bool,
-    ) -> impl Iterator<Item = Silence> + use<F> {
+    ) -> Vec<Silence> {
         let over = self.silences.take(Clock.now(), self.handled, end);
-        over.into_iter().flatten().map(move |silence| {
-            let due = due_until(silence.until) - due_until(silence.from);
+        let mut over: Vec<Silence> = over.into_iter().flatten().collect();
+        over.sort_by_key(|silence| silence.from);
+        for silence in &mut over {
+            let due: f64 = self
+                .tell(silence.from, silence.until)
+                .map(|(from, until)| due_until(until) - due_until(from))
+                .sum();
             // Whatever is in flight began meanwhile.
-            let unsent = (due.round() as u64).saturating_sub(silence.in_flight);
-            Silence { unsent, ..silence }
-        })
+            silence.unsent = (due.round() as u64).saturating_sub(silence.in_flight);
+        }
+        over
+    }
+
+    /// Notes that a silence of this time is told; the parts of it that no other one covers.
+    fn tell(&mut self, from: Time, until: Time) -> impl Iterator<Item = (Time, Time)> + use<> {
+        let mut parts = Vec::new();
+        let mut next = from;
+        for (begin, end) in &self.told {
+            parts.push((next, until.min(*begin)));
+            next = next.max(*end);
+        }
+        parts.push((next, until));
+        self.told.push((from, until));
+        self.told.sort();
+        self.told.dedup_by(|later, before| {
+            let touches = later.0 <= before.1;
+            if touches {
+                before.1 = before.1.max(later.1);
+            }
+            touches
+        });
+        let old = self.told.len().saturating_sub(MOST_TOLD);
+        self.told.drain(..old);
+        parts.into_iter().filter(|(from, until)| from < until)
     }
 
     /// Hands out the tally. Those that were due before `last` and are left found no room; the others
@@ -207,5 +241,59 @@ impl CycleCounts {
                 waits.note(Wait::Ready, now.since(due));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn silence(from_ms: u64, until_ms: u64) -> Silence {
+        Silence {
+            from: Time(from_ms * MS),
+            until: Time(until_ms * MS),
+            connections: 1,
+            in_flight: 1,
+            ..Silence::default()
+        }
+    }
+
+    /// A cycle is due each millisecond.
+    fn told(counts: &mut CycleCounts) -> Vec<(u64, u64, u64)> {
+        let due_until = |at: Time| (at.0 / MS) as f64;
+        let told = counts.take_silences(due_until, true).into_iter();
+        told.map(|it| (it.from.0 / MS, it.until.0 / MS, it.unsent + it.in_flight))
+            .collect()
+    }
+
+    #[test]
+    fn a_cycle_that_was_due_in_two_silences_is_delayed_once() {
+        let mut counts = CycleCounts::new(Time(0));
+        // The broker was silent, and the loop stood still for a part of that time.
+        counts.silences.end(silence(1_000, 2_000));
+        counts.silences.come_back(silence(1_500, 2_500), 0);
+        let both = told(&mut counts);
+        assert_eq!(both, [(1_000, 2_000, 1_000), (1_500, 2_500, 500)]);
+        // One that began before and ended after those: what it has alone.
+        counts.silences.end(silence(900, 2_600));
+        assert_eq!(told(&mut counts), [(900, 2_600, 200)]);
+        // Apart from them, and within.
+        counts.silences.end(silence(3_000, 3_400));
+        assert_eq!(told(&mut counts), [(3_000, 3_400, 400)]);
+        counts.silences.end(silence(3_100, 3_200));
+        let within = told(&mut counts);
+        assert_eq!(within, [(3_100, 3_200, 1)], "the one in flight");
+    }
+
+    #[test]
+    fn the_memory_of_told_silences_is_bounded() {
+        let mut counts = CycleCounts::new(Time(0));
+        for at in 0..1_000 {
+            counts.silences.end(silence(at * 1_000, at * 1_000 + 200));
+            assert_eq!(told(&mut counts).len(), 1);
+        }
+        assert_eq!(counts.told.len(), MOST_TOLD);
     }
 }

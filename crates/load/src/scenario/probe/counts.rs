@@ -110,6 +110,12 @@ impl RequestCounts {
         }
     }
 
+    /// The measured phase ends with this number of requests in flight.
+    pub(super) fn measured_ends(&mut self, requests: usize) {
+        let at_end = self.metrics.in_flight_at_end;
+        self.tally.counts.add(at_end, requests as u64);
+    }
+
     /// The whole response to a request has come, in order or not, or it was given up.
     pub(super) fn ended(&mut self, sent: Time, now: Time) {
         self.handled += 1;

@@ -226,6 +226,9 @@ impl<'a> Probe<'a> {
                 Phase::Drain => (Time(u64::MAX), Phase::Drain),
             };
             if now >= end {
+                if phase == Phase::Measure {
+                    self.counts.measured_ends(self.in_flight());
+                }
                 self.flush(end, next);
                 self.enter(next, end);
                 continue;

@@ -71,7 +71,7 @@ const STEPS: [(&str, &str, bool, &str); 7] = [
 ];
 
 /// Key, name, unit, kind and meaning, in the order of the fields of [`ProbeMetrics`].
-const COUNTS: [(&str, &str, &str, MetricKind, &str); 10] = [
+const COUNTS: [(&str, &str, &str, MetricKind, &str); 11] = [
     (
         "begun",
         "begun",
@@ -106,6 +106,13 @@ const COUNTS: [(&str, &str, &str, MetricKind, &str); 10] = [
         "requests",
         MetricKind::Peak,
         "most requests in flight at the same time",
+    ),
+    (
+        "in_flight_at_end",
+        "in flight at the end",
+        "requests",
+        MetricKind::Counter,
+        "requests in flight when the measured phase ended: what came of them came later",
     ),
     (
         "status_4xx",
@@ -209,6 +216,7 @@ pub(super) struct ProbeMetrics {
     pub(super) failed: Metric,
     pub(super) late: Metric,
     pub(super) in_flight: Metric,
+    pub(super) in_flight_at_end: Metric,
     pub(super) status_4xx: Metric,
     pub(super) status_5xx: Metric,
     pub(super) timed_out: Metric,
@@ -226,6 +234,7 @@ impl ProbeMetrics {
             failed,
             late,
             in_flight,
+            in_flight_at_end,
             status_4xx,
             status_5xx,
             timed_out,
@@ -240,6 +249,7 @@ impl ProbeMetrics {
             failed,
             late,
             in_flight,
+            in_flight_at_end,
             status_4xx,
             status_5xx,
             timed_out,
@@ -272,7 +282,7 @@ impl ProbeMetrics {
     /// All, in the order of the registry.
     pub(super) fn all(&self) -> Vec<Metric> {
         let mut all = self.recorded();
-        all.push(self.not_begun);
+        all.extend([self.in_flight_at_end, self.not_begun]);
         all
     }
 

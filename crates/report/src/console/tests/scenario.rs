@@ -44,7 +44,7 @@ fn cpu_for_each_operation_keeps_its_digits() {
         }],
         ..archive::ScenarioSummary::default()
     };
-    let lines = super::super::scenario::account(&scenario);
+    let lines = super::super::scenario::account(None, &scenario);
     let cost = "broker 4.20 us CPU per channel; bellows 12.3 ms CPU per channel";
     assert!(lines.iter().any(|line| line == cost), "{lines:?}");
     assert!(
@@ -94,4 +94,107 @@ fn the_live_table_leaves_the_edge_free_at_every_width() {
         assert!(text.contains("probe took"), "{text}");
         assert_fits(&text, columns - 1, usize::MAX);
     }
+}
+
+/// Two probes beside each other: whose counts these are, and what their units are.
+fn two_probes() -> RunSummary {
+    let of = |name: &str, begun: u64| {
+        let metric =
+            |key: &str, kind| Metric::named(&format!("{name}_{key}"), kind).expect("a metric");
+        archive::ScenarioSummary {
+            unit: "requests".into(),
+            counts: [
+                (metric("begun", MetricKind::Counter), begun),
+                (metric("in_flight", MetricKind::Peak), 12),
+            ]
+            .into(),
+            ..archive::ScenarioSummary::default()
+        }
+    };
+    let mut summary = run_summary(0);
+    summary.insert("probe_a", of("probe_a", 5));
+    summary.insert("probe_b", of("probe_b", 7));
+    summary
+}
+
+#[test]
+fn the_counts_of_several_probes_have_their_names() {
+    let summary = two_probes();
+    let record = record(RunState::Complete, Some(summary.clone()));
+    let text = super::summary(&shape(), &record, &summary, None, terminal(100));
+    for line in [
+        "probe a: probe a begun 5, probe a in flight at most 12",
+        "probe b: probe b begun 7, probe b in flight at most 12",
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line}: {text}");
+    }
+    // Alone it needs none.
+    let mut alone = RunSummary {
+        sent: Throughput::default(),
+        received: Throughput::default(),
+        ..summary
+    };
+    alone.scenarios.remove("probe_b");
+    let text = super::summary(&shape(), &record, &alone, None, terminal(100));
+    assert!(text.contains("\nprobe a begun 5"), "{text}");
+}
+
+/// Bytes are no requests, and what is in flight no rate.
+#[test]
+fn the_live_table_has_units_of_bytes_and_what_is_in_flight() {
+    static BYTES: measure::MetricInfo = measure::MetricInfo {
+        key: "probe_units_bytes",
+        name: "bytes",
+        unit: "bytes",
+        kind: MetricKind::Counter,
+        scenario: "probe_units",
+        part: false,
+        meaning: "bytes",
+    };
+    static BEGUN: measure::MetricInfo = measure::MetricInfo {
+        key: "probe_units_begun",
+        name: "begun",
+        unit: "requests",
+        ..BYTES
+    };
+    static IN_FLIGHT: measure::MetricInfo = measure::MetricInfo {
+        key: "probe_units_in_flight",
+        name: "in flight",
+        unit: "requests",
+        kind: MetricKind::Peak,
+        ..BYTES
+    };
+    let [begun, bytes, in_flight] = [&BEGUN, &BYTES, &IN_FLIGHT].map(Metric::register);
+    let mut measured = Interval::new();
+    measured.end = Time(10_000_000_000);
+    measured.counts.add(begun, 40);
+    measured.counts.add(bytes, 12_345_678);
+    measured.counts.peak(in_flight, 17);
+    let mut of_second = point(Phase::Measure, 5.0);
+    for (name, scenario) in ScenarioPoint::all_of(&measured) {
+        of_second.insert(name, scenario);
+    }
+    let mut live = LiveTable::new(shape(), terminal(80));
+    live.point(&of_second, &measured);
+    let text = live.lines().join("\n");
+    let row = |name: &str| {
+        flowing(
+            text.lines()
+                .find(|it| it.starts_with(name))
+                .unwrap_or(&text),
+        )
+    };
+    assert!(
+        row("probe units").starts_with("probe units requests/s now"),
+        "{text}"
+    );
+    assert!(row("bytes").contains("1.23 MB/s 12.3 MB"), "{text}");
+    assert!(
+        row("in flight, most").starts_with("in flight, most 17 17"),
+        "{text}"
+    );
+    assert_fits(&text, 79, usize::MAX);
+    let line = interval::line(&shape(), &of_second);
+    assert!(line.contains("  bytes 12.3 MB/s  "), "{line}");
+    assert!(line.contains("  in flight at most 17  "), "{line}");
 }

@@ -14,6 +14,7 @@ use super::{
     install::{Installation, PRODUCT},
     members::Network,
     node::{PORT_ATTEMPTS, Prepared, RabbitMq},
+    ports,
     relay::Relay,
     setup::NEEDED_SPACE,
 };
@@ -71,6 +72,8 @@ impl Cluster {
                     if log.contains("eaddrinuse") && attempt < PORT_ATTEMPTS =>
                 {
                     attempt += 1;
+                    // One that the settings name would be taken again.
+                    ports::check(config)?;
                     waiting.step("somebody took a port that was free; trying others");
                 }
                 result => return result,
@@ -85,6 +88,7 @@ impl Cluster {
         waiting: &mut Waiting<'_>,
     ) -> Result<Self, BrokerError> {
         let installation = Installation::find(config.root.as_deref())?;
+        ports::check_shared(config, size)?;
         RabbitMq::check(config, &installation)?;
         let network = Network::find(size, is_relayed)?;
         let relay = match is_relayed {

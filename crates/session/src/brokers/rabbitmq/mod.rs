@@ -20,6 +20,7 @@ mod install;
 mod loader;
 mod members;
 mod node;
+mod ports;
 mod reason;
 mod relay;
 mod schema;

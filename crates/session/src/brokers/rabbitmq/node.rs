@@ -15,7 +15,7 @@ use super::{
     control,
     install::{Installation, PRODUCT},
     members::Membership,
-    schema,
+    ports, schema,
     setup::{self, NEEDED_SPACE, Setup},
 };
 use crate::guardian::{clean_leftovers, private_file};
@@ -84,6 +84,8 @@ impl RabbitMq {
                     if log.contains("eaddrinuse") && attempt < PORT_ATTEMPTS =>
                 {
                     attempt += 1;
+                    // One that the settings name would be taken again.
+                    ports::check(config)?;
                     waiting.step("somebody took a port that was free; trying others");
                 }
                 result => return result,
@@ -103,6 +105,7 @@ impl RabbitMq {
     pub(super) fn check(config: &Config, installation: &Installation) -> Result<(), BrokerError> {
         setup::check(config)?;
         schema::check(installation, &config.settings)?;
+        ports::check(config)?;
         installation.check_plugins(&config.plugins)
     }
 

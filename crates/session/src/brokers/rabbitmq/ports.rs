@@ -1,0 +1,261 @@
+//! Ports that a node is told to listen on beside AMQP: those that `broker.config` names, and those that plugins have where
+//! it names none. One that somebody else has is known before the node is started, and named with its key.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+
+use linux::{processes, sockets};
+
+use super::super::BrokerError;
+use super::config::Config;
+
+/// Plugins that listen, each with the key of its port and the port where that is not set.
+const LISTENING: [(&str, &str, u16); 7] = [
+    ("rabbitmq_management", "management.tcp.port", 15_672),
+    ("rabbitmq_prometheus", "prometheus.tcp.port", 15_692),
+    ("rabbitmq_mqtt", "mqtt.listeners.tcp.default", 1_883),
+    ("rabbitmq_stomp", "stomp.listeners.tcp.default", 61_613),
+    ("rabbitmq_stream", "stream.listeners.tcp.default", 5_552),
+    ("rabbitmq_web_mqtt", "web_mqtt.tcp.port", 15_675),
+    ("rabbitmq_web_stomp", "web_stomp.tcp.port", 15_674),
+];
+
+/// A port that a node will listen on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ListenerPort {
+    /// The key of `rabbitmq.conf`.
+    key: String,
+    /// Where; `None` for all addresses.
+    ip: Option<IpAddr>,
+    port: u16,
+    /// The plugin whose port this is because nothing else is said.
+    usual_of: Option<&'static str>,
+}
+
+/// Refuses a port that somebody else listens on.
+///
+/// # Errors
+/// [`BrokerError::Config`] with the port, its key, and who has it.
+pub(super) fn check(config: &Config) -> Result<(), BrokerError> {
+    match listener_ports(config).iter().find(|it| it.is_taken()) {
+        Some(taken) => Err(taken.refused()),
+        None => Ok(()),
+    }
+}
+
+/// Refuses ports that each of several nodes would listen on. The first node alone has the management API.
+///
+/// # Errors
+/// [`BrokerError::Config`] with the port and its key.
+pub(super) fn check_shared(config: &Config, nodes: u32) -> Result<(), BrokerError> {
+    let mut shared = listener_ports(config).into_iter();
+    let shared = shared.find(|it| !it.key.starts_with("management."));
+    match shared.filter(|_| nodes > 1) {
+        None => Ok(()),
+        Some(ListenerPort { key, port, .. }) => Err(BrokerError::config(
+            format!(
+                "port {port} of broker.config.{key} is one, and {nodes} nodes would listen on it"
+            ),
+            format!("broker.nodes is {nodes}"),
+            "take one node, or leave out the plugin that listens there",
+        )),
+    }
+}
+
+/// What the settings and plugins have it listen on.
+fn listener_ports(config: &Config) -> Vec<ListenerPort> {
+    let settings = &config.settings;
+    let named = settings.iter().filter_map(|(key, value)| {
+        let (ip, port) = address(key, value)?;
+        let beside = key.strip_suffix("port").map(|table| format!("{table}ip"));
+        let beside = beside.and_then(|key| settings.get(&key)?.trim().parse().ok());
+        Some(ListenerPort {
+            key: key.clone(),
+            ip: ip.or(beside),
+            port,
+            usual_of: None,
+        })
+    });
+    let mut all: Vec<ListenerPort> = named.collect();
+    for (plugin, key, port) in LISTENING {
+        let table = key.split('.').next().unwrap_or(key);
+        let is_on = config.plugins.iter().any(|it| it == plugin);
+        let is_named = settings.keys().any(|it| is_listener_of(it, table));
+        if is_on && !is_named {
+            all.push(ListenerPort {
+                key: key.to_owned(),
+                ip: settings
+                    .get(&format!("{table}.tcp.ip"))
+                    .and_then(|ip| ip.trim().parse().ok()),
+                port,
+                usual_of: Some(plugin),
+            });
+        }
+    }
+    all
+}
+
+/// Whether a key says where a plugin listens, `none` included.
+fn is_listener_of(key: &str, table: &str) -> bool {
+    let rest = key.strip_prefix(table).and_then(|it| it.strip_prefix('.'));
+    rest.is_some_and(|rest| is_port(rest) || rest.starts_with("listeners.tcp"))
+}
+
+/// Whether a key below a plugin's table holds its port.
+fn is_port(rest: &str) -> bool {
+    ["tcp.port", "ssl.port", "listener.port"].contains(&rest)
+}
+
+/// The port that a setting names, and the address where the value holds that too: `15672`, `127.0.0.1:1883`.
+fn address(key: &str, value: &str) -> Option<(Option<IpAddr>, u16)> {
+    let (_, rest) = key.split_once('.')?;
+    let is_listener = rest.starts_with("listeners.tcp.") || rest.starts_with("listeners.ssl.");
+    if !is_port(rest) && !is_listener {
+        return None;
+    }
+    let value = value.trim();
+    if let Ok(address) = value.parse::<SocketAddr>() {
+        return Some((Some(address.ip()), address.port()));
+    }
+    Some((None, value.parse().ok()?)).filter(|(_, port)| *port > 0)
+}
+
+impl ListenerPort {
+    /// The addresses that RabbitMQ would listen on: all of both families where none is named.
+    fn addresses(&self) -> Vec<SocketAddr> {
+        let all = || {
+            vec![
+                IpAddr::from(Ipv6Addr::UNSPECIFIED),
+                Ipv4Addr::UNSPECIFIED.into(),
+            ]
+        };
+        let ips = self.ip.map_or_else(all, |ip| vec![ip]);
+        ips.into_iter()
+            .map(|ip| SocketAddr::new(ip, self.port))
+            .collect()
+    }
+
+    /// Whether nobody else could listen there now. An address of another machine, or a port that needs more rights, is left
+    /// to RabbitMQ.
+    fn is_taken(&self) -> bool {
+        let mut tried = self.addresses().into_iter().map(TcpListener::bind);
+        tried.any(|it| it.is_err_and(|error| error.kind() == ErrorKind::AddrInUse))
+    }
+
+    fn refused(&self) -> BrokerError {
+        let Self {
+            key,
+            port,
+            usual_of,
+            ..
+        } = self;
+        let cause = match usual_of {
+            None => format!("port {port} of broker.config.{key} is taken"),
+            Some(plugin) => format!("port {port} is taken, and the plugin {plugin} listens on it"),
+        };
+        let local = [
+            IpAddr::from(Ipv4Addr::LOCALHOST),
+            Ipv6Addr::LOCALHOST.into(),
+        ];
+        let local = local.map(|ip| SocketAddr::new(ip, *port));
+        let named = self.ip.filter(|ip| !ip.is_unspecified());
+        let at = named.map_or_else(|| local.to_vec(), |ip| vec![SocketAddr::new(ip, *port)]);
+        let owner = sockets::listening_on(&at).into_iter().next();
+        let by = match owner.and_then(|pid| Some((pid, processes::stat(pid)?.command))) {
+            Some((pid, name)) => format!("by {name}, process {pid}"),
+            None => "by another program".to_owned(),
+        };
+        let help = format!("end that program, or name a free port: broker.config.{key} = N");
+        BrokerError::config(cause, by, help)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(plugins: &[&str], settings: &[(&str, &str)]) -> Config {
+        let settings = settings.iter();
+        Config {
+            plugins: plugins.iter().map(|it| (*it).to_owned()).collect(),
+            settings: settings
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
+            ..Config::default()
+        }
+    }
+
+    fn found(config: &Config) -> Vec<(String, Option<String>, u16)> {
+        let all = listener_ports(config).into_iter();
+        all.map(|it| (it.key, it.ip.map(|ip| ip.to_string()), it.port))
+            .collect()
+    }
+
+    #[test]
+    fn ports_of_settings_and_plugins_are_found() {
+        let some =
+            |key: &str, ip: Option<&str>, port| (key.to_owned(), ip.map(str::to_owned), port);
+        let settings = [
+            ("management.tcp.ip", "127.0.0.1"),
+            ("management.tcp.port", "15680"),
+            ("mqtt.listeners.tcp.1", "127.0.0.2:1884"),
+            ("mqtt.listeners.ssl.default", "8883"),
+            ("channel_max", "100"),
+            ("stream.listeners.tcp", "none"),
+            ("web_stomp.tcp.port", "nonsense"),
+        ];
+        let plugins = [
+            "rabbitmq_management",
+            "rabbitmq_mqtt",
+            "rabbitmq_stream",
+            "rabbitmq_prometheus",
+        ];
+        assert_eq!(
+            found(&config(&plugins, &settings)),
+            [
+                some("management.tcp.port", Some("127.0.0.1"), 15_680),
+                some("mqtt.listeners.ssl.default", None, 8_883),
+                some("mqtt.listeners.tcp.1", Some("127.0.0.2"), 1_884),
+                some("prometheus.tcp.port", None, 15_692),
+            ]
+        );
+        assert_eq!(found(&Config::default()), []);
+    }
+
+    #[test]
+    fn a_port_that_somebody_has_is_named_with_its_key_and_its_owner() {
+        for listen in ["127.0.0.1:0", "0.0.0.0:0"] {
+            let listener = TcpListener::bind(listen).unwrap();
+            let port = listener.local_addr().unwrap().port().to_string();
+            for ip in [None, Some(("prometheus.tcp.ip", "127.0.0.1"))] {
+                let mut settings = vec![("prometheus.tcp.port", port.as_str())];
+                settings.extend(ip);
+                let refused = check(&config(&[], &settings)).unwrap_err().problem();
+                let cause = format!("port {port} of broker.config.prometheus.tcp.port is taken");
+                assert_eq!(refused.cause, cause);
+                let own = format!("process {}", std::process::id());
+                assert!(refused.value.ends_with(&own), "{refused:?}");
+                assert!(
+                    refused
+                        .help
+                        .contains("broker.config.prometheus.tcp.port = N")
+                );
+            }
+            drop(listener);
+            check(&config(&[], &[("prometheus.tcp.port", &port)])).unwrap();
+        }
+    }
+
+    #[test]
+    fn nodes_cannot_share_a_port() {
+        let settings = [
+            ("management.tcp.port", "15680"),
+            ("prometheus.tcp.port", "15693"),
+        ];
+        let refused = check_shared(&config(&[], &settings), 3).unwrap_err();
+        assert!(refused.to_string().contains("15693"), "{refused}");
+        check_shared(&config(&[], &settings), 1).unwrap();
+        check_shared(&config(&["rabbitmq_management"], &settings[..1]), 3).unwrap();
+        assert!(check_shared(&config(&["rabbitmq_prometheus"], &[]), 2).is_err());
+    }
+}

@@ -1,0 +1,14 @@
+// A percentile in a table.
+
+import { type Child, h } from '../core/dom';
+import { counted, duration, exactDuration, supports } from '../core/format';
+import type { LatencySummary } from '../core/view';
+
+/** A percentile as text, marked where too few samples lie beyond it. */
+export function percentileCell(latency: LatencySummary, percentile: number, ns: number): Child {
+  if (latency.count === 0) return h('span', { class: 'none' }, '–');
+  if (supports(latency.count, percentile))
+    return h('span', { title: exactDuration(ns) }, duration(ns));
+  const why = `${exactDuration(ns)}; fewer than 10 of ${counted(latency.count, 'sample')} lie beyond ${percentile} %`;
+  return h('span', { class: 'weak', title: why }, duration(ns), h('sup', {}, '†'));
+}

@@ -1,0 +1,30 @@
+import { describe, expect, test } from 'vitest';
+import type { NamedPanel } from '../src/core/view';
+import { namedPanel } from '../src/sections/named';
+
+const panel = (unit: NamedPanel['unit']): NamedPanel => ({
+  source: 'metrics',
+  name: 'x',
+  unit,
+  shown: true,
+  t: [0],
+  dt: [1],
+  lines: [{ label: '', values: [1] }],
+  left_out: 0,
+});
+
+describe('a panel of a named series', () => {
+  test('has ticks and values in the unit that suits them', () => {
+    for (const [unit, value, tick, text] of [
+      ['bytes', 2_500_000, '2.5 MB', '2.50 MB'],
+      ['bytes-per-second', 2_500, '2.5 kB', '2.50 kB/s'],
+      ['seconds', 0.0712, '71.2 ms', '71.2 ms'],
+      ['seconds', 12, '12 s', '12.0 s'],
+      ['count', 12_000, '12\u202fk', '12.0\u202fk'],
+    ] as const) {
+      const spec = namedPanel(panel(unit), 0);
+      expect(spec.tick!(value), unit).toBe(tick);
+      expect(spec.lines[0]!.format(value), unit).toBe(text);
+    }
+  });
+});

@@ -1,0 +1,88 @@
+import { describe, expect, test } from 'vitest';
+import type { RunView, Topology } from '../src/core/view';
+import { drawingOf } from '../src/sections/topology';
+
+const queue = (vhost: string, name: string): Topology['queues'][number] => ({
+  name,
+  vhost,
+  type: 'classic',
+  durable: true,
+  messages: 0,
+  consumers: 0,
+  arguments: [],
+});
+
+const binding = (
+  vhost: string,
+  source: string,
+  type: string,
+  destination: string,
+): Topology['bindings'][number] => ({
+  source,
+  vhost,
+  destination,
+  destination_type: type,
+  routing_key: 'k',
+  arguments: [],
+});
+
+function draw(topology: Partial<Topology>, exchange: string) {
+  const whole = {
+    queues: [],
+    exchanges: [],
+    bindings: [],
+    omitted: 0,
+    lagging: false,
+    ...topology,
+  };
+  const experiment = { load: [{ producers: 1, consumers: 1, exchange: { name: exchange } }] };
+  const drawing = drawingOf({ topology: whole, experiment } as unknown as RunView);
+  const names = (id: string | null): string | null => id?.replace('\0', ':') ?? null;
+  return {
+    boxes: drawing.exchanges.map((it) => `${it.vhost}:${it.name} ${it.type}`),
+    lines: drawing.lines.map((it) => [names(it.source), names(it.queue), names(it.exchange)]),
+    queues: drawing.queues.map((it) => `${it.vhost}:${it.name}`),
+  };
+}
+
+describe('the drawing of a topology', () => {
+  test('keeps objects of one name apart, by virtual host and by kind', () => {
+    const drawing = draw(
+      {
+        queues: [queue('/', 'a'), queue('two', 'a')],
+        exchanges: [
+          { name: 'in', vhost: '/', type: 'topic' },
+          { name: 'a', vhost: '/', type: 'fanout' },
+        ],
+        bindings: [
+          binding('/', 'in', 'exchange', 'a'),
+          binding('/', 'in', 'queue', 'a'),
+          binding('two', '', 'queue', 'a'),
+        ],
+      },
+      'in',
+    );
+    expect(drawing.boxes).toEqual(['/:in topic', '/:a fanout']);
+    expect(drawing.lines).toEqual([
+      ['/:in', null, '/:a'],
+      ['/:in', '/:a', null],
+    ]);
+    expect(drawing.queues).toEqual(['/:a', 'two:a']);
+  });
+
+  test('draws records that do not say what a destination is', () => {
+    const bindings = [binding('', '', '', 'q'), binding('', 'in', '', 'out')];
+    const drawing = draw(
+      {
+        queues: [queue('', 'q')],
+        bindings: [...bindings, binding('', 'out', '', 'q')],
+      },
+      '',
+    );
+    expect(drawing.lines).toEqual([
+      [':', ':q', null],
+      [':in', null, ':out'],
+      [':out', ':q', null],
+    ]);
+  });
+});
