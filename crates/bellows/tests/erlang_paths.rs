@@ -81,17 +81,33 @@ fn the_management_api_is_followed_into_the_processes_that_it_asks() {
                 std::thread::sleep(Duration::from_millis(20));
             }
         });
-        let arguments = ["--root", ROOT, "--for", "8", "-o", "path.folded", "--waits", "--json"];
+        let arguments = [
+            "--root",
+            ROOT,
+            "--for",
+            "8",
+            "-o",
+            "path.folded",
+            "--waits",
+            "--json",
+        ];
         let followed = erlang(dir, &rabbit, "calls", &arguments);
         stop.store(true, Ordering::Relaxed);
         followed
     });
     println!("{}", followed.stdout);
-    println!("{}", std::fs::read_to_string(dir.join("path.folded")).expect("stacks"));
+    println!(
+        "{}",
+        std::fs::read_to_string(dir.join("path.folded")).expect("stacks")
+    );
     let human = erlang(dir, &rabbit, "time", &["rabbit_amqqueue:list(<<\"/\">>)"]);
     println!("{} {}", human.stdout, human.stderr);
     let human = erlang(dir, &rabbit, "time", &["rabbit_mgmt_db:get_overview(none)"]);
     println!("{} {}", human.stdout, human.stderr);
-    let _ = (data(&followed), Node::connect(&rabbit.erlang().expect("access")), as_list(&atom("x")));
+    let _ = (
+        data(&followed),
+        Node::connect(&rabbit.erlang().expect("access")),
+        as_list(&atom("x")),
+    );
     rabbit.stop().expect("an end");
 }

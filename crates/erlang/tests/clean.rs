@@ -335,7 +335,7 @@ fn a_trace_does_not_trace_itself() {
     options.functions = ["lists:reverse/1", "queue", "maps", "lists"]
         .map(|it| it.parse().unwrap())
         .into();
-    options.processes = erlang::ProcessFilter::All;
+    options.processes = ProcessFilter::All;
     options.limit = 100;
     options.rate = 100_000;
     let mut trace = Trace::start(&helper, &options).expect("a trace");

@@ -377,6 +377,9 @@ pub(crate) fn operations(of: &ScenarioSummary, phases: &[PhaseSpan]) -> String {
     text
 }
 
+/// Queues that a record holds at most.
+const MOST_KEPT: usize = 1_000;
+
 /// `a stream`, `10 quorum queues`, or the broker where its queues are not known.
 fn place(topology: &Topology, broker: &BrokerSummary) -> String {
     let Some(first) = topology.queues.first() else {
@@ -397,6 +400,8 @@ fn place(topology: &Topology, broker: &BrokerSummary) -> String {
     };
     match count {
         1 => format!("a {noun}"),
+        // A record holds so many, and counts what it leaves out of every kind together.
+        _ if topology.omitted > 0 && count >= MOST_KEPT => format!("over {count} {noun}s"),
         _ => format!("{count} {noun}s"),
     }
 }
