@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::{Ended, folder, managed, run};
 use erlang::Node;
-use erlang::term::{as_list, atom};
+use erlang::term::as_int;
 use serde_json::Value;
 use session::brokers::rabbitmq::RabbitMq;
 
@@ -95,19 +95,75 @@ fn the_management_api_is_followed_into_the_processes_that_it_asks() {
         stop.store(true, Ordering::Relaxed);
         followed
     });
-    println!("{}", followed.stdout);
-    println!(
-        "{}",
-        std::fs::read_to_string(dir.join("path.folded")).expect("stacks")
-    );
-    let human = erlang(dir, &rabbit, "time", &["rabbit_amqqueue:list(<<\"/\">>)"]);
-    println!("{} {}", human.stdout, human.stderr);
-    let human = erlang(dir, &rabbit, "time", &["rabbit_mgmt_db:get_overview(none)"]);
-    println!("{} {}", human.stdout, human.stderr);
-    let _ = (
-        data(&followed),
-        Node::connect(&rabbit.erlang().expect("access")),
-        as_list(&atom("x")),
-    );
+    let followed = data(&followed);
+    assert!(told.load(Ordering::Relaxed) > 0, "the API was asked");
+    api_calls_are_followed(&followed, dir);
+    a_function_is_timed(dir, &rabbit);
+    nothing_is_left(&Node::connect(&rabbit.erlang().expect("access")).expect("connected"));
     rabbit.stop().expect("an end");
+}
+
+fn api_calls_are_followed(followed: &Value, dir: &Path) {
+    let calls = &followed["durations"]["calls"];
+    assert!(calls.as_u64() > Some(0), "{followed:#}");
+    assert!(
+        followed["untraced"]["calls"].as_u64() > Some(0),
+        "{followed:#}"
+    );
+    let functions = followed["functions"].as_array().expect("functions");
+    let found = |name: &str| {
+        let found = functions.iter().find(|it| it["function"] == name);
+        found.unwrap_or_else(|| panic!("{name} in {followed:#}"))
+    };
+    assert_eq!(&found(ROOT)["calls"], calls);
+    // It reads queues out of a cache, which is a process.
+    let cache = found("[rabbit_mgmt_db_cache_queues]");
+    assert!(cache["calls"].as_u64() > Some(0), "{cache:#}");
+    found("rabbit_mgmt_db_cache:handle_call/3");
+    let stacks = std::fs::read_to_string(dir.join("path.folded")).expect("stacks");
+    let below =
+        "gen_server:call/3;[rabbit_mgmt_db_cache_queues];rabbit_mgmt_db_cache:handle_call/3";
+    assert!(
+        stacks.lines().all(|line| line.starts_with(ROOT)),
+        "{stacks}"
+    );
+    assert!(stacks.contains(below), "{stacks}");
+}
+
+fn a_function_is_timed(dir: &Path, rabbit: &RabbitMq) {
+    let call = "rabbit_amqqueue:list(<<\"/\">>)";
+    let arguments = [call, "--times", "50", "--json", "-o", "time.svg"];
+    let timed = data(&erlang(dir, rabbit, "time", &arguments));
+    assert_eq!(timed["times"]["calls"], 50, "{timed:#}");
+    assert!(timed["first_ns"].as_u64() > Some(0), "{timed:#}");
+    assert!(
+        timed["collected"]["words_per_call"].as_u64() > Some(50),
+        "{timed:#}"
+    );
+    let functions = timed["traced"]["functions"].as_array().expect("functions");
+    let entry = functions
+        .iter()
+        .find(|it| it["function"] == "rabbit_amqqueue:list/1");
+    assert_eq!(entry.expect("the entry")["calls"], 5, "{timed:#}");
+    let picture = std::fs::read_to_string(dir.join("time.svg")).expect("a picture");
+    assert!(picture.contains("rabbit_amqqueue:list/1"), "{picture}");
+    // Names are checked there, and nothing else than a call of terms is made.
+    erlang(dir, rabbit, "time", &["rabbit_amqqueue:no(1)"]).assert_error(1, &["no such function"]);
+    let nested = ["rabbit_amqqueue:list(erlang:halt())"];
+    erlang(dir, rabbit, "time", &nested).assert_error(1, &["no call of a function with terms"]);
+}
+
+fn nothing_is_left(node: &Node) {
+    let flags =
+        "length([P || P <- processes(), {flags, [_ | _]} <- [erlang:trace_info(P, flags)]]).";
+    let patterns = "length([F || M <- [gen, gen_server, rabbit_mgmt_wm_queues, rabbit_amqqueue], F <- M:module_info(functions), \
+         {_, V} <- [erlang:trace_info({M, element(1, F), element(2, F)}, traced)], V =/= false, V =/= undefined]).";
+    let modules =
+        "length([M || {M, _} <- code:all_loaded(), lists:prefix(\"bellows_\", atom_to_list(M))]).";
+    for question in [flags, patterns, modules] {
+        let left = node
+            .evaluate(Duration::from_secs(60), question)
+            .expect("an answer");
+        assert_eq!(as_int(&left), Some(0), "{question}");
+    }
 }

@@ -8,9 +8,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Beam, eval};
-use erlang::calls::{Calls, CallsOptions, Counter};
-use erlang::term::{as_atom, as_int, as_text};
-use erlang::trace::{Trace, TraceEvent, TraceOptions};
+use erlang::calls::{Calls, CallsOptions, Counter, RootOptions, follow};
+use erlang::term::{as_int, as_text};
+use erlang::timing::{TimeOptions, time};
+use erlang::trace::{Trace, TraceOptions};
 use erlang::{Budget, ConnectOptions, Cookie, Error, Helper, Node, ProcessFilter};
 use testkit::{Proxy, Random};
 
@@ -31,8 +32,8 @@ const LEFT: &str = "Named = fun(A) -> lists:prefix(\"bellows_\", atom_to_list(A)
      P = [A || A <- processes(), {dictionary, D} <- [process_info(A, dictionary)], \
                {'$initial_call', {B, _, _}} <- D, Named(B)], \
      F = [A || A <- [new | processes()], {flags, [_ | _]} <- [catch erlang:trace_info(A, flags)]], \
-     T = [{A, B} || {A, B} <- lists:module_info(functions), K <- [traced, call_count, call_time, meta], \
-                    {_, V} <- [erlang:trace_info({lists, A, B}, K)], V =/= false, V =/= undefined], \
+     T = [{Mod, A, B} || Mod <- [lists, gen, gen_server, timer], {A, B} <- Mod:module_info(functions), K <- [traced, call_count, call_time, meta], \
+                    {_, V} <- [erlang:trace_info({Mod, A, B}, K)], V =/= false, V =/= undefined], \
      S = [A || erlang:function_exported(trace, session_info, 1), {A, _} <- trace:session_info(all), Named(A)], \
      lists:flatten(io_lib:format(\"~p\", [[M, N, P, F, T, S]])).";
 
@@ -41,6 +42,8 @@ const LEFT: &str = "Named = fun(A) -> lists:prefix(\"bellows_\", atom_to_list(A)
 enum Deed {
     Trace,
     Calls,
+    Follow,
+    Time,
     Nothing,
 }
 
@@ -91,6 +94,32 @@ fn calls_options() -> CallsOptions {
     }
 }
 
+fn root_options() -> RootOptions {
+    RootOptions {
+        root: "lists:sort/1".parse().expect("a pattern"),
+        functions: Vec::new(),
+        processes: ProcessFilter::All,
+        duration: Duration::from_secs(1),
+        limit: 100_000,
+        rate: 100_000,
+        messages: 100_000_000,
+        budget: Budget::lasting(Duration::from_secs(60)),
+    }
+}
+
+fn time_options() -> TimeOptions {
+    TimeOptions {
+        call: "timer:sleep(1)".to_owned(),
+        times: 100,
+        duration: Duration::from_secs(1),
+        traced: 20,
+        functions: vec!["timer".parse().expect("a pattern")],
+        value: false,
+        messages: 1_000_000,
+        budget: Budget::lasting(Duration::from_secs(60)),
+    }
+}
+
 /// Does it until something ends it, and tells each step.
 fn perform(options: &ConnectOptions, deed: Deed, tell: impl Fn(&str)) -> Result<(), Error> {
     let node = Node::connect(options)?;
@@ -104,6 +133,12 @@ fn perform(options: &ConnectOptions, deed: Deed, tell: impl Fn(&str)) -> Result<
         },
         Deed::Calls => loop {
             Calls::count(&helper, &calls_options())?;
+        },
+        Deed::Follow => loop {
+            follow(&helper, &root_options(), |_| false)?;
+        },
+        Deed::Time => loop {
+            time(&helper, &time_options(), || false)?;
         },
         Deed::Trace => loop {
             let mut trace = Trace::start(&helper, &trace_options())?;
@@ -130,6 +165,8 @@ fn client() {
     let deed = match word() {
         "Trace" => Deed::Trace,
         "Calls" => Deed::Calls,
+        "Follow" => Deed::Follow,
+        "Time" => Deed::Time,
         _ => Deed::Nothing,
     };
     perform(&options, deed, |step| println!("client {step}")).expect("performed");
@@ -158,7 +195,14 @@ fn kill(beam: &Beam, deed: Deed, delay: Duration, when_loaded: bool) {
 /// One client that ends in the middle of what it does; what is wrong afterwards.
 fn scene(beam: &Beam, seed: u64) -> Option<String> {
     let mut random = Random::new(seed);
-    let deed = random.of(&[Deed::Trace, Deed::Trace, Deed::Calls, Deed::Nothing]);
+    let deed = random.of(&[
+        Deed::Trace,
+        Deed::Calls,
+        Deed::Follow,
+        Deed::Follow,
+        Deed::Time,
+        Deed::Nothing,
+    ]);
     let end = random.of(&[End::Kill, End::Cut, End::HalfOpen, End::Drop]);
     let delay = Duration::from_millis(random.below(250));
     let witness = beam.connect();
@@ -217,7 +261,7 @@ fn nothing_stays_behind_after_kills_and_cuts() {
     let home = tempfile::tempdir().expect("a folder");
     let beam = Beam::start(home.path());
     eval(&beam.connect(), WORKERS);
-    let seeds: Vec<u64> = testkit::seeds(8).collect();
+    let seeds: Vec<u64> = testkit::seeds(12).collect();
     // A node before OTP 27 has one trace at a time.
     testkit::play(&seeds, 1, |seed| scene(&beam, seed)).assert_right("--test clean");
 }
@@ -273,6 +317,15 @@ fn another_trace_is_left_alone() {
         "length([P || P <- processes(), {flags, [call]} <- [erlang:trace_info(P, flags)]]).";
     assert_eq!(as_int(&eval(&node, flags)), Some(1), "theirs goes on");
 
+    let said = follow(&helper, &root_options(), |_| false).expect_err("refused");
+    assert!(said.to_string().contains("left alone"), "{said}");
+    // Calls are timed all the same, without a look at what they call.
+    let timing = time(&helper, &time_options(), || false).expect("timed");
+    let refused = timing.refused.expect("refused").to_string();
+    assert!(!timing.times.is_empty() && timing.path.is_none());
+    assert!(refused.contains("left alone"), "{refused}");
+    assert_eq!(as_int(&eval(&node, flags)), Some(1), "theirs goes on");
+
     // A pattern without a process counts, too.
     eval(
         &node,
@@ -294,62 +347,6 @@ fn another_trace_is_left_alone() {
         "erlang:trace_pattern({lists, sort, 1}, false, [call_count]).",
     );
     drop((trace, again));
-
-    // Counters of time, too, which nothing else shows, of a function that is wanted.
-    eval(
-        &node,
-        "erlang:trace_pattern({lists, sort, 1}, true, [call_time]).",
-    );
-    let mut counted = Trace::start(&helper, &trace_options()).expect("asked");
-    let said = counted.next(Duration::from_secs(10));
-    let said = said.expect_err("refused").to_string();
-    assert!(said.contains("1 function has"), "{said}");
-    let refused = Calls::count(&helper, &calls_options()).expect_err("refused");
-    assert!(refused.to_string().contains("left alone"), "{refused}");
-    drop(counted);
     helper.close().expect("closed");
-    let counter = eval(
-        &node,
-        "is_list(element(2, erlang:trace_info({lists, sort, 1}, call_time))).",
-    );
-    assert_eq!(as_atom(&counter), Some("true"), "theirs goes on");
-    eval(
-        &node,
-        "erlang:trace_pattern({lists, sort, 1}, false, [call_time]).",
-    );
     assert_eq!(left_behind(&node), None);
-}
-
-#[test]
-fn a_trace_does_not_trace_itself() {
-    let home = tempfile::tempdir().expect("a folder");
-    let beam = Beam::start(home.path());
-    let node = beam.connect();
-    eval(
-        &node,
-        "spawn(fun F() -> lists:reverse([1, 2, 3]), timer:sleep(20), F() end).",
-    );
-    let helper = Helper::load(&node).expect("loaded");
-    let mut options = trace_options();
-    // What the trace's own processes call again and again.
-    options.functions = ["lists:reverse/1", "queue", "maps", "lists"]
-        .map(|it| it.parse().unwrap())
-        .into();
-    options.processes = ProcessFilter::All;
-    options.limit = 100;
-    options.rate = 100_000;
-    let mut trace = Trace::start(&helper, &options).expect("a trace");
-    let mut names = Vec::new();
-    while trace.ended().is_none() {
-        for event in trace.next(Duration::from_secs(1)).expect("events") {
-            if let TraceEvent::Call(call) = event {
-                names.push(format!("{} {}", call.role, call.name));
-            }
-        }
-    }
-    assert!(names.len() > 30, "{names:?}");
-    let ours = names.iter().filter(|name| name.contains("bellows")).count();
-    assert_eq!(ours, 0, "{names:?}");
-    trace.close().expect("closed");
-    helper.close().expect("closed");
 }

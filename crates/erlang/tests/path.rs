@@ -8,13 +8,14 @@ use std::time::Duration;
 use common::{Beam, eval};
 use erlang::calls::{Difference, Path, RootOptions, TreeNode, follow};
 use erlang::term::as_int;
+use erlang::timing::{TimeOptions, time};
 use erlang::{Budget, Ended, Helper, Node, ProcessFilter};
 
 /// A shop whose entry asks a store, which asks a depot. The store works, and rests in every tenth order; the depot works.
 const SHOP: &str = r#"
 -module(shop).
 -behaviour(gen_server).
--export([start/0, order/1, orders/1, store/1, depot/1, init/1, handle_call/3, handle_cast/2]).
+-export([start/0, order/1, orders/1, search/1, count/1, init/1, handle_call/3, handle_cast/2]).
 
 start() ->
     {ok, _} = gen_server:start({local, store}, ?MODULE, store, []),
@@ -62,6 +63,11 @@ shelf(N) -> look(), shelf(N - 1).
 look() -> erlang:crc32(persistent_term:get(book)).
 
 wrap(_) -> ok.
+
+count(N) -> {ok, count(N, 0)}.
+
+count(0, Sum) -> Sum;
+count(N, Sum) -> count(N - 1, Sum + N).
 
 work(0) -> ok;
 work(N) -> look(), work(N - 1).
@@ -217,4 +223,192 @@ fn slow_calls_differ_where_the_shop_is_slow(path: &Path) {
     assert!(call.slow.accumulated > look.slow.own * 0.9, "{call:?}");
     let more: f64 = compared.functions.iter().map(Difference::more).sum();
     assert!((millis(more) / (slow - rest) - 1.0).abs() < 0.1, "{more}");
+}
+
+fn time_options(call: &str) -> TimeOptions {
+    TimeOptions {
+        call: call.to_owned(),
+        times: 60,
+        duration: Duration::from_secs(10),
+        traced: 5,
+        functions: Vec::new(),
+        value: true,
+        messages: 5_000_000,
+        budget: Budget {
+            backlog: 50_000,
+            ..Budget::lasting(Duration::from_secs(20))
+        },
+    }
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// The median of as many calls by `timer:tc`, in a process of its own.
+fn by_the_clock(node: &Node, call: &str) -> Duration {
+    let source = format!(
+        "Self = self(), spawn(fun() -> {call}, \
+            Times = [element(1, timer:tc(fun() -> {call} end)) || _ <- lists:seq(1, 60)], \
+            Self ! {{micros, lists:nth(30, lists:sort(Times))}} end), receive {{micros, N}} -> N end."
+    );
+    let micros = as_int(&eval(node, &source)).expect("a number");
+    Duration::from_micros(u64::try_from(micros).expect("a time"))
+}
+
+#[test]
+fn times_are_those_of_the_nodes_own_clock() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    shop(home.path(), &node);
+    let helper = Helper::load(&node).expect("loaded");
+    for call in ["shop:search(10)", "lists:seq(1, 20000)"] {
+        // Whatever else the machine does falls on one of the two; what is best of each is what counts.
+        let (mut ours, mut theirs) = (Duration::MAX, Duration::MAX);
+        let agreed = (0..12).any(|_| {
+            theirs = theirs.min(by_the_clock(&node, call));
+            let timing = time(&helper, &time_options(call), || false).expect("timed");
+            assert_eq!(
+                (timing.times.len(), &timing.raised),
+                (60, &None),
+                "{timing:?}"
+            );
+            ours = ours.min(median(timing.times));
+            (0.8..1.2).contains(&(ours.as_secs_f64() / theirs.as_secs_f64()))
+        });
+        assert!(agreed, "{call}: {ours:?} by us, {theirs:?} by timer:tc");
+    }
+    helper.close().expect("closed");
+}
+
+#[test]
+fn a_timed_call_tells_its_value_its_words_and_its_functions() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    shop(home.path(), &node);
+    let helper = Helper::load(&node).expect("loaded");
+    let timed = |options: &TimeOptions| time(&helper, options, || false);
+    let order = timed(&time_options("shop:order(7)")).expect("timed");
+    assert_eq!(order.value.as_deref(), Some("8"));
+    let path = order.path.expect("a path");
+    assert_eq!(path.calls.len(), 5);
+    let own = path.tree.own();
+    for (function, calls) in [
+        ("shop:order/1", 5),
+        ("[store]", 5),
+        ("[depot]", 5),
+        ("gen_server:call/2", 10),
+        ("shop:look/0", 5 * 12),
+    ] {
+        assert_eq!(
+            own.get(function).map(|it| it.calls),
+            Some(calls),
+            "{function} in {own:#?}"
+        );
+    }
+
+    // A list of so many elements takes two words each.
+    let list = timed(&time_options("lists:seq(1, 1000)")).expect("timed");
+    let words = list.collected.expect("collections").words;
+    assert!((2_000..2_400).contains(&words), "{words} words");
+    assert!(list.reductions > Some(100), "{:?}", list.reductions);
+
+    let secret = timed(&time_options("erlang:error({password, <<\"s3cret\">>})")).expect("timed");
+    let raised = secret.raised.expect("an exception");
+    assert_eq!(
+        (raised.class.as_str(), raised.reason.as_str()),
+        ("error", "{password,***}")
+    );
+    assert!(secret.times.is_empty());
+
+    for (call, said) in [
+        (
+            "lists:map(fun(X) -> X end, [1])",
+            "no call of a function with terms",
+        ),
+        ("erlang:halt(), ok", "no call of a function with terms"),
+        ("lists:seq(1, self())", "no call of a function with terms"),
+        ("", "no call of a function with terms"),
+        ("lists:no_such(1)", "no such function"),
+        ("no_such_module:f()", "no such module"),
+    ] {
+        let refused = timed(&time_options(call)).expect_err("refused").to_string();
+        assert!(refused.contains(said), "{call}: {refused}");
+    }
+    helper.close().expect("closed");
+}
+
+#[test]
+fn budgets_end_what_takes_too_much() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    shop(home.path(), &node);
+    let helper = Helper::load(&node).expect("loaded");
+    let tripped = |ended: &Ended| match ended {
+        Ended::Tripped { limit, .. } => limit.clone(),
+        other => format!("{other:?}"),
+    };
+    let mut large = time_options("lists:duplicate(100000000, a)");
+    large.budget.node_bytes = 50 << 20;
+    let timing = time(&helper, &large, || false).expect("answered");
+    let limit = tripped(&timing.ended);
+    assert!(
+        ["heap", "node_memory"].contains(&limit.as_str()),
+        "{timing:?}"
+    );
+    let mut long = time_options("timer:sleep(60000)");
+    long.duration = Duration::from_millis(500);
+    let timing = time(&helper, &long, || false).expect("answered");
+    assert_eq!((timing.ended, timing.first), (Ended::Time, None));
+    let ended = time(&helper, &time_options("timer:sleep(30000)"), || true).expect("answered");
+    assert_eq!(ended.ended, Ended::Asked);
+
+    eval(&node, "persistent_term:put(customer, shop:orders(2)), ok.");
+    let mut few = options(20);
+    few.functions = vec!["shop".parse().expect("a pattern")];
+    few.limit = 7;
+    let path = follow(&helper, &few, |_| false).expect("followed");
+    assert_eq!((&path.ended, path.calls.len()), (&Ended::Limit(7), 7));
+    let mut told = options(20);
+    told.messages = 500;
+    let path = follow(&helper, &told, |_| false).expect("followed");
+    assert_eq!(tripped(&path.ended), "messages");
+    let mut often = options(20);
+    often.rate = 3;
+    let path = follow(&helper, &often, |_| false).expect("followed");
+    assert_eq!(tripped(&path.ended), "rate");
+    let path = follow(&helper, &options(20), |at| at.untraced > 3).expect("followed");
+    assert_eq!(path.ended, Ended::Asked);
+    helper.close().expect("closed");
+}
+
+#[test]
+fn functions_that_are_called_too_often_are_left_out() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    shop(home.path(), &node);
+    let helper = Helper::load(&node).expect("loaded");
+    // 3,000 calls of a microsecond at most.
+    let timing = time(&helper, &time_options("shop:count(3000)"), || false).expect("timed");
+    let path = timing.path.expect("a path");
+    assert_eq!(path.calls.len(), 5, "{path:?}");
+    assert_eq!(path.left_out, ["shop:count/2"]);
+    let own = path.tree.own();
+    assert_eq!(own["shop:count/1"].calls, 5);
+    assert!(own["shop:count/1"].running > 0, "{own:?}");
+    // Who names the module gets it.
+    let named = TimeOptions {
+        functions: vec!["shop".parse().expect("a pattern")],
+        ..time_options("shop:count(3000)")
+    };
+    let path = time(&helper, &named, || false).expect("timed").path;
+    let path = path.expect("a path");
+    assert_eq!(path.left_out, Vec::<String>::new());
+    assert_eq!(path.tree.own()["shop:count/2"].calls, 5 * 3_001);
+    helper.close().expect("closed");
 }

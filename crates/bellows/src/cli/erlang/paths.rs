@@ -13,6 +13,8 @@ use crate::output;
 
 /// A function that takes less than this share of what slow calls take longer is not shown.
 const LEAST_SHARE: f64 = 0.01;
+/// Functions that were left out, and are shown.
+const LEFT_OUT: usize = 8;
 /// Functions in the table of slow calls.
 const SLOW_ROWS: usize = 12;
 
@@ -222,9 +224,14 @@ pub(super) fn provenance(path: &Path) -> String {
         path.modules.join(", "),
     );
     if !path.left_out.is_empty() {
+        let shown: Vec<_> = path.left_out.iter().take(LEFT_OUT).cloned().collect();
+        let more = match path.left_out.len() - shown.len() {
+            0 => String::new(),
+            more => format!(" and {} more", count(more as u64)),
+        };
         text += &format!(
-            "\nCalled too often to be traced, so that their time is their callers': {}. `bellows erlang calls` with their modules counts them.",
-            path.left_out.join(", ")
+            "\nCalled too often to be traced, so that their time is their callers': {}{more}. `bellows erlang calls` with their modules counts them.",
+            shown.join(", ")
         );
     }
     if path.unfinished > 0 {
