@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use common::{Beam, eval};
 use erlang::calls::{Calls, CallsOptions, Counter, RootOptions, follow};
-use erlang::term::{as_int, as_text};
+use erlang::term::{as_atom, as_int, as_text};
 use erlang::timing::{TimeOptions, time};
-use erlang::trace::{Trace, TraceOptions};
+use erlang::trace::{Trace, TraceEvent, TraceOptions};
 use erlang::{Budget, ConnectOptions, Cookie, Error, Helper, Node, ProcessFilter};
 use testkit::{Proxy, Random};
 
@@ -347,6 +347,62 @@ fn another_trace_is_left_alone() {
         "erlang:trace_pattern({lists, sort, 1}, false, [call_count]).",
     );
     drop((trace, again));
+
+    // Counters of time, too, which nothing else shows, of a function that is wanted.
+    eval(
+        &node,
+        "erlang:trace_pattern({lists, sort, 1}, true, [call_time]).",
+    );
+    let mut counted = Trace::start(&helper, &trace_options()).expect("asked");
+    let said = counted.next(Duration::from_secs(10));
+    let said = said.expect_err("refused").to_string();
+    assert!(said.contains("1 function has"), "{said}");
+    let refused = Calls::count(&helper, &calls_options()).expect_err("refused");
+    assert!(refused.to_string().contains("left alone"), "{refused}");
+    drop(counted);
     helper.close().expect("closed");
+    let counter = eval(
+        &node,
+        "is_list(element(2, erlang:trace_info({lists, sort, 1}, call_time))).",
+    );
+    assert_eq!(as_atom(&counter), Some("true"), "theirs goes on");
+    eval(
+        &node,
+        "erlang:trace_pattern({lists, sort, 1}, false, [call_time]).",
+    );
     assert_eq!(left_behind(&node), None);
+}
+
+#[test]
+fn a_trace_does_not_trace_itself() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    eval(
+        &node,
+        "spawn(fun F() -> lists:reverse([1, 2, 3]), timer:sleep(20), F() end).",
+    );
+    let helper = Helper::load(&node).expect("loaded");
+    let mut options = trace_options();
+    // What the trace's own processes call again and again.
+    options.functions = ["lists:reverse/1", "queue", "maps", "lists"]
+        .map(|it| it.parse().unwrap())
+        .into();
+    options.processes = ProcessFilter::All;
+    options.limit = 100;
+    options.rate = 100_000;
+    let mut trace = Trace::start(&helper, &options).expect("a trace");
+    let mut names = Vec::new();
+    while trace.ended().is_none() {
+        for event in trace.next(Duration::from_secs(1)).expect("events") {
+            if let TraceEvent::Call(call) = event {
+                names.push(format!("{} {}", call.role, call.name));
+            }
+        }
+    }
+    assert!(names.len() > 30, "{names:?}");
+    let ours = names.iter().filter(|name| name.contains("bellows")).count();
+    assert_eq!(ours, 0, "{names:?}");
+    trace.close().expect("closed");
+    helper.close().expect("closed");
 }

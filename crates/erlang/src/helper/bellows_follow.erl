@@ -82,11 +82,12 @@ modules(#{sampler := Sampler}) -> [{Module, '_', '_'} || Module <- bellows_sampl
 %% What the tracer has seen so far.
 told(#{tracer := Tracer}) -> ask({tell, self()}, Tracer).
 
-%% Calls below one of the entry: with more than one in two microseconds tracing takes longer than the work.
+%% Calls below one of the entry: with more than one in two microseconds tracing takes longer than the work. The slowest
+%% tenth is what is looked for, so that its middle is what counts.
 allowed([]) -> ?LEAST_ALLOWED;
 allowed(Nanos) ->
     Sorted = lists:sort(Nanos),
-    max(?LEAST_ALLOWED, lists:nth((length(Sorted) * 9 + 9) div 10, Sorted) div 2000).
+    max(?LEAST_ALLOWED, lists:nth((length(Sorted) * 19 + 19) div 20, Sorted) div 2000).
 
 %% What the tracer has made of all, with names for the processes that served: it ends with that.
 result(#{tracer := Tracer, sampler := Sampler} = Follow) ->

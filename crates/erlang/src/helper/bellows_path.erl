@@ -292,6 +292,8 @@ counted(Pid, returned, Began, Nanos, Costs, #{phase := detailed, allowed := Allo
 counted(_, _, _, _, _, #{phase := detailed, lost := Lost} = State) -> State#{lost := Lost + 1};
 counted(_, _, _, _, _, State) -> State.
 
+%% What still comes when all have come is not kept.
+kept(_, _, _, _, #{done := Done, limit := Limit} = State) when Done >= Limit -> State;
 kept(Pid, Began, Nanos, Costs, #{calls := Calls, done := Done, detail := Bytes} = State) ->
     Detail = << <<Node:32, Count:32, (nanos(Run)):64, (nanos(Wait)):64>> || {Node, {Count, Run, Wait}} <- maps:to_list(Costs) >>,
     Micros = erlang:convert_time_unit(Began + erlang:time_offset(), native, microsecond),
