@@ -15,13 +15,25 @@ export type BindingRecord = {
  */
 source: string,
 /**
+ * Virtual host of both; empty where the record is older than this field.
+ */
+vhost: string,
+/**
  * Destination queue or exchange.
  */
 destination: string,
 /**
+ * What the destination is, `queue` or `exchange`; empty where the record is older than this field.
+ */
+destination_type: string,
+/**
  * Routing key.
  */
-routing_key: string, };
+routing_key: string,
+/**
+ * Arguments as `key=value`: those that an exchange of headers compares.
+ */
+arguments: Array<string>, };
 
 /**
  * What was under load.
@@ -369,6 +381,10 @@ export type ExchangeRecord = {
  */
 name: string,
 /**
+ * Its virtual host; empty where the record is older than this field.
+ */
+vhost: string,
+/**
  * `direct`, `topic`, …
  */
 type: string, };
@@ -461,7 +477,11 @@ scenarios: { [key in string]: ScenarioSummary },
 /**
  * Other programs that loaded the broker.
  */
-programs: number, };
+programs: number,
+/**
+ * What pages of metrics cost that were requested beside the load.
+ */
+scrapes: Array<ScrapedPage>, };
 
 /**
  * The machine, as the kernel describes it.
@@ -1085,6 +1105,10 @@ export type QueueRecord = {
  */
 name: string,
 /**
+ * Its virtual host; empty where the record is older than this field.
+ */
+vhost: string,
+/**
  * `classic`, `quorum`, `stream`, or what the broker says.
  */
 type: string,
@@ -1505,6 +1529,51 @@ headline?: Metric,
 steps: Summaries, } & ({ [key in string]: number });
 
 /**
+ * What the requests for a page of metrics came to, from the load's beginning to its end.
+ */
+export type ScrapedPage = {
+/**
+ * What the page is called.
+ */
+name: string,
+/**
+ * Where it is, without secrets.
+ */
+url: string,
+/**
+ * Requests that brought a page.
+ */
+completed: number,
+/**
+ * Requests that failed.
+ */
+failed: number,
+/**
+ * Requests that were sent, and had no page at the end.
+ */
+unanswered: number,
+/**
+ * Requests that were due and not sent, because the ones before took longer than the time between two.
+ */
+not_sent: number,
+/**
+ * From when a request was due until its page had been read.
+ */
+response: LatencySummary,
+/**
+ * Bytes that arrived for all requests, compressed where the server compresses.
+ */
+received_bytes: number,
+/**
+ * Bytes of the last page, not compressed.
+ */
+page_bytes: number,
+/**
+ * Series of the last page.
+ */
+series: number, };
+
+/**
  * The series: one entry per interval in each column; `null` where something could not be had.
  */
 export type SeriesColumns = {
@@ -1707,7 +1776,12 @@ bindings: Array<BindingRecord>,
 /**
  * Objects left out because there were too many.
  */
-omitted: number, };
+omitted: number,
+/**
+ * Messages and consumers are those of the broker's statistics, which lag behind by some seconds; its queues were
+ * not asked themselves.
+ */
+lagging: boolean, };
 
 /**
  * The conclusion.
