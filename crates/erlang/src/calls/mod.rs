@@ -5,9 +5,9 @@ pub(crate) mod path;
 pub(crate) mod root;
 mod tree;
 
-pub use path::{Comparison, Difference, EntryCall, NodeCost, Path, PerCall};
+pub use path::{Comparison, Difference, EntryCall, Path, PerCall};
 pub use root::{RootOptions, RootProgress, follow};
-pub use tree::{Accumulated, CallTree, TreeNode};
+pub use tree::{Accumulated, CallTree, NodeCost, TreeNode};
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, SystemTime};
 
-use super::tree::{CallTree, TreeNode};
+use super::tree::{CallTree, NodeCost, TreeNode};
 use super::{name, number, rows};
 use crate::budget::Ended;
 use crate::term::{Term, as_bytes, as_list, as_text, get};
@@ -46,19 +46,6 @@ pub struct EntryCall {
     pub duration: Duration,
     /// What it cost.
     pub costs: Vec<NodeCost>,
-}
-
-/// What a call of the entry cost in a function of the tree, in itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodeCost {
-    /// Index of the function among [`CallTree::nodes`].
-    pub node: usize,
-    /// Calls of it.
-    pub calls: u32,
-    /// Nanoseconds on a processor.
-    pub running: u64,
-    /// Nanoseconds of waiting.
-    pub waiting: u64,
 }
 
 /// The slowest tenth of the calls beside the rest.

@@ -3,9 +3,21 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
-use super::path::NodeCost;
 use super::{name, number, rows};
 use crate::term::Term;
+
+/// What a call of the entry cost in a function of the tree, in itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeCost {
+    /// Index of the function among [`CallTree::nodes`].
+    pub node: usize,
+    /// Calls of it.
+    pub calls: u32,
+    /// Nanoseconds on a processor.
+    pub running: u64,
+    /// Nanoseconds of waiting.
+    pub waiting: u64,
+}
 
 /// Stacks that came up in short traces, with what each function did on top of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

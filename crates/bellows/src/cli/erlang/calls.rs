@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, value_parser};
-use erlang::calls::{Accumulated, CallTree, Calls, CallsOptions, Counter, ObserverCost};
+use erlang::calls::{Accumulated, Calls, CallsOptions, Counter, ObserverCost};
 use erlang::{Ended, FunctionPattern, Helper};
 use measure::{Nanos, count, counted};
 use report::console::{GridColumn, grid};
 use serde::Serialize;
 
-use super::budget::{BudgetArgs, ProcessArgs};
-use super::connect::NodeArgs;
+use super::counting::{CountArgs, print_neighbours};
 use super::progress::Progress;
 use super::root::RootArgs;
 use super::stacks::Stacks;
@@ -42,27 +41,8 @@ This needs a node of Erlang/OTP 26 or later.";
 const BURSTS: u16 = 10;
 /// Blocks with counters.
 const BLOCKS: u8 = 4;
-/// Callers and callees that are shown of a function.
-const NEIGHBOURS: usize = 4;
 /// Processes that are shown.
 const PROCESSES: usize = 10;
-
-/// What is counted, and shown of it.
-#[derive(Debug, Args)]
-pub(super) struct CountArgs {
-    #[command(flatten)]
-    pub(super) node: NodeArgs,
-    /// Functions that are shown
-    #[arg(short, long, value_name = "N", default_value_t = 20)]
-    pub(super) number: usize,
-    #[command(flatten)]
-    pub(super) processes: ProcessArgs,
-    #[command(flatten)]
-    pub(super) budget: BudgetArgs,
-    /// Print it as a JSON object
-    #[arg(long)]
-    pub(super) json: bool,
-}
 
 /// What `bellows erlang calls` was given.
 #[derive(Debug, Args)]
@@ -217,35 +197,6 @@ impl CountArgs {
         }
         output::print(&format!("\n{}\n", provenance(calls, counter)))
     }
-}
-
-/// Who calls the first of these functions, and whom they call.
-pub(super) fn print_neighbours<'a>(
-    tree: &CallTree,
-    functions: impl Iterator<Item = &'a str>,
-) -> Result<(), Failure> {
-    let rows: Vec<_> = functions
-        .take(PROCESSES)
-        .filter_map(|function| {
-            let (callers, callees) = (tree.callers(function), tree.callees(function));
-            let none = callers.is_empty() && callees.is_empty();
-            (!none).then(|| vec![function.to_owned(), named(&callers), named(&callees)])
-        })
-        .collect();
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let heads = ["function", "called by", "calls"].map(GridColumn::text);
-    let table = grid(&heads, Some(1), rows, output::style());
-    output::print(&format!("\n{table}"))
-}
-
-fn named(pairs: &[(&str, u64)]) -> String {
-    let shown = pairs.iter().take(NEIGHBOURS);
-    let shown: Vec<_> = shown
-        .map(|(name, calls)| format!("{name} {}", count(*calls)))
-        .collect();
-    shown.join(", ")
 }
 
 const fn own_head(counter: Counter) -> &'static str {

@@ -4,6 +4,7 @@ mod alloc;
 mod budget;
 mod calls;
 mod connect;
+mod counting;
 mod every;
 mod info;
 mod paths;

@@ -10,7 +10,7 @@ use erlang::{Ended, FunctionPattern, Helper};
 use measure::counted;
 use serde::Serialize;
 
-use super::calls::{CountArgs, print_neighbours};
+use super::counting::{CountArgs, print_neighbours};
 use super::paths::{self, PathRows, Spread};
 use super::progress::Progress;
 use super::stacks::Stacks;

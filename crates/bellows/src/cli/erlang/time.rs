@@ -12,8 +12,8 @@ use report::console::sanitise;
 use serde::Serialize;
 
 use super::budget::BudgetArgs;
-use super::calls::print_neighbours;
 use super::connect::NodeArgs;
+use super::counting::print_neighbours;
 use super::paths::{self, PathRows, Spread, nanos};
 use super::progress::Progress;
 use super::stacks::Stacks;

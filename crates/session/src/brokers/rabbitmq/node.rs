@@ -17,6 +17,7 @@ use super::{
     members::Membership,
     ports, schema,
     setup::{self, NEEDED_SPACE, Setup},
+    started,
 };
 use crate::guardian::{clean_leftovers, private_file};
 
@@ -194,7 +195,7 @@ impl RabbitMq {
         };
         let name = self.setup.erlang_name();
         let name: NodeName = name.parse().map_err(|it: Refused| unreached(it.what))?;
-        let cookie = Cookie::read(&self.setup.directory.join(setup::COOKIE))
+        let cookie = Cookie::read(&self.setup.directory.join(started::COOKIE))
             .map_err(|problem| unreached(problem.to_string()))?;
         let mut options = ConnectOptions::new(name, cookie);
         let address = self.setup.control_address;

@@ -25,7 +25,7 @@ use super::{
     install::{Installation, PRODUCT},
     members::Membership,
     reason,
-    started::{self, StartedNode},
+    started::{self, COOKIE, StartedNode},
     starter::{self, STARTERS},
 };
 use crate::guardian::{MARKER, random_hex};
@@ -51,9 +51,6 @@ const OWN_SETTINGS: [&str; 5] = [
 
 /// The plugin behind SASL EXTERNAL.
 const LOGIN_BY_CERTIFICATE: &str = "rabbitmq_auth_mechanism_ssl";
-
-/// Erlang's file with the node's cookie, in its home directory.
-pub(super) const COOKIE: &str = ".erlang.cookie";
 
 /// Everything about a node that is settled before it runs.
 #[derive(Debug)]

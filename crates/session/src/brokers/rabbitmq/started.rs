@@ -6,9 +6,10 @@ use std::path::Path;
 use erlang::{ConnectOptions, Cookie};
 use serde::{Deserialize, Serialize};
 
-use super::setup::COOKIE;
 use crate::guardian::guarded_directories;
 
+/// Erlang's file with the node's cookie, in its home directory.
+pub(super) const COOKIE: &str = ".erlang.cookie";
 /// The file in a node's directory that says how it is reached.
 pub(super) const FILE: &str = "erlang-node.json";
 
