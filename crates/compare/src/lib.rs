@@ -1,8 +1,21 @@
-//! What runs of one experiment say together, and what two sets of samples say of each other. Pure functions: numbers in,
-//! numbers out. The run is the unit of evidence; seconds of one run depend on each other and are never pooled.
+//! What runs of one experiment say together, what two sides of an experiment say of each other, and what two sets of samples do.
+//! Pure functions: numbers in, numbers out. The run is the unit of evidence; seconds of one run depend on each other and
+//! are never pooled.
 
+mod difference;
+#[cfg(test)]
+mod level_tests;
+mod levels;
+mod looks;
+mod order;
 mod shares;
 mod spread;
+mod verdict;
 
+pub use difference::{Difference, paired, pairs_needed, sign_flip, unpaired};
+pub use levels::{benjamini_hochberg, holm};
+pub use looks::level_of_each;
+pub use order::{Side, order};
 pub use shares::{Amount, PartOf, ShareDifference, share_difference, smallest_change};
 pub use spread::{Spread, apart, spread};
+pub use verdict::{Rules, Verdict, verdict};

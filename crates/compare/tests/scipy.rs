@@ -1,6 +1,6 @@
-//! Spreads and intervals are SciPy's. `reference.py` wrote the values.
+//! Spreads, intervals, tests and corrections are those of SciPy and statsmodels. `reference.py` wrote the values.
 
-use compare::spread;
+use compare::{benjamini_hochberg, holm, paired, sign_flip, spread, unpaired};
 use serde_json::Value;
 
 #[test]
@@ -35,6 +35,70 @@ fn spreads_are_those_of_scipy() {
             Some((low, high)) => {
                 close(low, &case["interval"][0]);
                 close(high, &case["interval"][1]);
+            }
+        }
+    }
+}
+
+/// Equal to nine digits of the larger one, or of 1.
+fn assert_close(ours: f64, theirs: &Value, what: &str) {
+    let theirs = theirs.as_f64().expect("a number");
+    let scale = ours.abs().max(theirs.abs()).max(1e-9);
+    assert!(
+        (ours - theirs).abs() <= 1e-8 * scale,
+        "{what}: {ours} is not {theirs}"
+    );
+}
+
+fn numbers(values: &Value) -> Vec<f64> {
+    let values = values.as_array().expect("values").iter();
+    values
+        .map(|value| value.as_f64().expect("a number"))
+        .collect()
+}
+
+#[test]
+fn differences_are_those_of_scipy() {
+    let text = include_str!("differences.json");
+    let reference: Value = serde_json::from_str(text).expect("cases");
+    let cases = reference["sides"].as_array().expect("cases");
+    assert!(cases.len() > 10);
+    for case in cases {
+        let (a, b) = (numbers(&case["a"]), numbers(&case["b"]));
+        let welch = unpaired(&a, &b).expect("a difference");
+        assert_close(welch.p, &case["unpaired"]["p"], "p by Welch");
+        assert_close(welch.freedom, &case["unpaired"]["freedom"], "freedom");
+        let (low, high) = welch.interval(0.95);
+        assert_close(low, &case["unpaired"]["interval"][0], "interval");
+        assert_close(high, &case["unpaired"]["interval"][1], "interval");
+        let differences: Vec<f64> = a.iter().zip(&b).map(|(a, b)| b - a).collect();
+        if let Some(reference) = case.get("paired") {
+            let pairs = paired(&differences).expect("a difference");
+            assert_close(pairs.p, &reference["p"], "p of pairs");
+            let (low, high) = pairs.interval(0.90);
+            assert_close(low, &reference["interval"][0], "interval of pairs");
+            assert_close(high, &reference["interval"][1], "interval of pairs");
+        }
+        if let Some(reference) = case.get("sign_flip") {
+            let flipped = sign_flip(&differences).expect("a share");
+            assert_close(flipped, reference, "flipped signs");
+        }
+    }
+}
+
+#[test]
+fn corrected_probabilities_are_those_of_statsmodels() {
+    let text = include_str!("differences.json");
+    let reference: Value = serde_json::from_str(text).expect("cases");
+    for case in reference["corrected"].as_array().expect("cases") {
+        let p = numbers(&case["p"]);
+        for (method, ours) in [
+            ("holm", holm(&p)),
+            ("benjamini_hochberg", benjamini_hochberg(&p)),
+        ] {
+            let theirs = case[method].as_array().expect("probabilities");
+            for (ours, theirs) in ours.iter().zip(theirs) {
+                assert_close(*ours, theirs, method);
             }
         }
     }

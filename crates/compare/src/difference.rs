@@ -1,0 +1,199 @@
+//! The difference between two sides, from pairs of runs or from two sets of runs.
+
+use statrs::distribution::{ContinuousCDF as _, Normal, StudentsT};
+
+/// Degrees of freedom from which on Student's t is as good as normal, to nine digits at the usual levels.
+const AS_NORMAL: f64 = 1e7;
+/// Pairs up to which every flip of signs is tried.
+const MOST_FLIPPED: usize = 20;
+
+/// A difference with its error. Its scale is that of the values: of logarithms, a difference is the logarithm of a ratio.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Difference {
+    /// Pairs, or runs of the smaller side.
+    pub count: usize,
+    /// The mean of B less that of A.
+    pub mean: f64,
+    /// Standard error of the mean.
+    pub error: f64,
+    /// Degrees of freedom.
+    pub freedom: f64,
+    /// Two-sided probability of a difference at least as large where there is none.
+    pub p: f64,
+}
+
+impl Difference {
+    fn of(count: usize, mean: f64, error: f64, freedom: f64) -> Option<Self> {
+        if !(mean.is_finite() && error.is_finite() && freedom >= 1.0) {
+            return None;
+        }
+        let p = match error > 0.0 {
+            true => (2.0 * tail(mean.abs() / error, freedom)).min(1.0),
+            // Runs that agree in every digit.
+            false if mean == 0.0 => 1.0,
+            false => 0.0,
+        };
+        Some(Self {
+            count,
+            mean,
+            error,
+            freedom,
+            p,
+        })
+    }
+
+    /// The interval that holds the true difference with this confidence (0 to 1).
+    #[must_use]
+    pub fn interval(&self, confidence: f64) -> (f64, f64) {
+        let half = quantile(0.5 + confidence / 2.0, self.freedom) * self.error;
+        (self.mean - half, self.mean + half)
+    }
+}
+
+/// The difference that pairs show, each value B less A of a pair. `None` for fewer than two, or what is no number.
+#[must_use]
+pub fn paired(differences: &[f64]) -> Option<Difference> {
+    let (mean, variance) = moments(differences)?;
+    let n = differences.len() as f64;
+    Difference::of(differences.len(), mean, (variance / n).sqrt(), n - 1.0)
+}
+
+/// The difference between runs that stand in no pairs, by Welch's test. `None` where a side has fewer than two, or what is no
+/// number.
+#[must_use]
+pub fn unpaired(a: &[f64], b: &[f64]) -> Option<Difference> {
+    let ((mean_a, variance_a), (mean_b, variance_b)) = (moments(a)?, moments(b)?);
+    let (n_a, n_b) = (a.len() as f64, b.len() as f64);
+    let (of_a, of_b) = (variance_a / n_a, variance_b / n_b);
+    let error = (of_a + of_b).sqrt();
+    let freedom = match error > 0.0 {
+        true => (of_a + of_b).powi(2) / (of_a.powi(2) / (n_a - 1.0) + of_b.powi(2) / (n_b - 1.0)),
+        false => n_a + n_b - 2.0,
+    };
+    Difference::of(a.len().min(b.len()), mean_b - mean_a, error, freedom)
+}
+
+/// The share of all ways to give the differences other signs that lie as far from 0 as they do: a test that assumes nothing of
+/// how they are distributed. `None` for no pair, more than 20, or what is no number.
+#[must_use]
+pub fn sign_flip(differences: &[f64]) -> Option<f64> {
+    let n = differences.len();
+    if n == 0 || n > MOST_FLIPPED || differences.iter().any(|d| !d.is_finite()) {
+        return None;
+    }
+    let sum = differences.iter().sum::<f64>().abs();
+    let size: f64 = differences.iter().map(|d| d.abs()).sum();
+    let least = sum - size * 1e-12;
+    // In Gray's order each flip differs from the one before in one sign.
+    let mut signs = vec![1.0; n];
+    let mut flipped: f64 = differences.iter().sum();
+    let mut as_far = 0_u64;
+    let all = 1_u64 << n;
+    for step in 1..=all {
+        as_far += u64::from(flipped.abs() >= least);
+        let place = step.trailing_zeros() as usize;
+        if let (Some(sign), Some(value)) = (signs.get_mut(place), differences.get(place)) {
+            flipped -= 2.0 * *sign * value;
+            *sign = -*sign;
+        }
+    }
+    Some(as_far as f64 / all as f64)
+}
+
+/// How many pairs would show a difference of `size` in four of five experiments, at a level (0.05), where differences of pairs
+/// have this standard deviation. `None` beyond a million.
+#[must_use]
+pub fn pairs_needed(deviation: f64, size: f64, level: f64) -> Option<u32> {
+    if !(deviation.is_finite() && size > 0.0) {
+        return None;
+    }
+    let enough = |pairs: u32| {
+        let freedom = f64::from(pairs - 1);
+        let t = quantile(1.0 - level / 2.0, freedom) + quantile(0.8, freedom);
+        (t * deviation / size).powi(2) <= f64::from(pairs)
+    };
+    // More pairs are better: the least is found by halving.
+    let (mut low, mut high) = (1, 1_000_000);
+    if !enough(high) {
+        return None;
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        match enough(middle) {
+            true => high = middle,
+            false => low = middle,
+        }
+    }
+    Some(high)
+}
+
+/// Mean, and variance with n - 1.
+fn moments(values: &[f64]) -> Option<(f64, f64)> {
+    let n = values.len() as f64;
+    if values.len() < 2 || values.iter().any(|value| !value.is_finite()) {
+        return None;
+    }
+    // The distance from the first value keeps digits where all are alike.
+    let first = *values.first()?;
+    let mean = values.iter().map(|value| value - first).sum::<f64>() / n;
+    let squares = values.iter().map(|value| (value - first - mean).powi(2));
+    Some((first + mean, squares.sum::<f64>() / (n - 1.0)))
+}
+
+/// The probability of a value beyond `t` by Student's distribution.
+fn tail(t: f64, freedom: f64) -> f64 {
+    match StudentsT::new(0.0, 1.0, freedom) {
+        Ok(student) if freedom < AS_NORMAL => student.sf(t),
+        _ => Normal::standard().sf(t),
+    }
+}
+
+/// The value below which this share of Student's distribution lies.
+fn quantile(share: f64, freedom: f64) -> f64 {
+    match StudentsT::new(0.0, 1.0, freedom) {
+        Ok(student) if freedom < AS_NORMAL => student.inverse_cdf(share),
+        _ => Normal::standard().inverse_cdf(share),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_says_nothing_has_no_difference() {
+        for values in [&[][..], &[1.0], &[1.0, f64::NAN], &[1.0, f64::INFINITY]] {
+            assert_eq!(paired(values), None, "{values:?}");
+            assert_eq!(unpaired(values, &[1.0, 2.0]), None);
+            assert_eq!(unpaired(&[1.0, 2.0], values), None);
+        }
+        assert_eq!(sign_flip(&[]), None);
+        assert_eq!(sign_flip(&[f64::NAN, 1.0]), None);
+        assert_eq!(sign_flip(&[0.0; 21]), None);
+    }
+
+    #[test]
+    fn runs_that_agree_in_every_digit_differ_or_not() {
+        let same = paired(&[0.0; 4]).unwrap();
+        assert_eq!((same.p, same.interval(0.95)), (1.0, (0.0, 0.0)));
+        let other = paired(&[0.25; 4]).unwrap();
+        assert_eq!((other.p, other.interval(0.95)), (0.0, (0.25, 0.25)));
+        assert_eq!(sign_flip(&[0.0; 4]), Some(1.0));
+        assert_eq!(sign_flip(&[0.25; 4]), Some(2.0 / 16.0));
+        let equal = unpaired(&[3.0; 3], &[3.0; 4]).unwrap();
+        assert_eq!((equal.p, equal.count), (1.0, 3));
+    }
+
+    #[test]
+    fn pairs_that_would_tell() {
+        // Less noise than the difference: the fewest pairs that have a deviation at all.
+        assert!(pairs_needed(0.001, 0.01, 0.05).unwrap() <= 3);
+        assert_eq!(pairs_needed(f64::NAN, 0.01, 0.05), None);
+        assert_eq!(pairs_needed(0.01, 0.0, 0.05), None);
+        assert_eq!(pairs_needed(1e6, 0.01, 0.05), None);
+        let more = pairs_needed(0.02, 0.01, 0.05).unwrap();
+        let fewer = pairs_needed(0.01, 0.01, 0.05).unwrap();
+        // Twice the noise asks for about four times the pairs.
+        assert!((3 * fewer..5 * fewer).contains(&more), "{fewer} {more}");
+    }
+}

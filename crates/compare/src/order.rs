@@ -1,0 +1,92 @@
+//! In which order the runs of two sides are made.
+
+/// A side of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// What is compared with.
+    A,
+    /// What is compared.
+    B,
+}
+
+impl Side {
+    /// The other one.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::A => Self::B,
+            Self::B => Self::A,
+        }
+    }
+}
+
+/// The order of the runs of some pairs: blocks of ABBA or BAAB as a seed draws them, so that what drifts with time hits both sides
+/// alike and nothing that comes and goes keeps step with them. Each two runs in a row are a pair. The order of fewer pairs is the
+/// beginning of that of more.
+#[must_use]
+pub fn order(seed: u64, pairs: usize) -> Vec<Side> {
+    let mut draw = Draw::new(seed);
+    let mut order = Vec::with_capacity(pairs * 2);
+    let mut first = Side::A;
+    for pair in 0..pairs {
+        first = match pair % 2 {
+            0 if draw.next() >> 63 == 1 => Side::B,
+            0 => Side::A,
+            _ => first.other(),
+        };
+        order.extend([first, first.other()]);
+    }
+    order
+}
+
+/// Numbers that a seed determines, for ever the same (SplitMix64).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Draw(u64);
+
+impl Draw {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Between 0 and 1, neither of which it is.
+    pub(crate) fn uniform(&mut self) -> f64 {
+        ((self.next() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+    }
+
+    /// From the standard normal distribution.
+    pub(crate) fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * self.uniform().ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sides_stand_as_often_and_as_early() {
+        for seed in 0..200 {
+            for pairs in [1, 2, 3, 8, 9] {
+                let runs = order(seed, pairs);
+                assert_eq!(runs.len(), pairs * 2);
+                for (pair, of) in runs.chunks(2).enumerate() {
+                    assert_ne!(of[0], of[1]);
+                    if pair % 2 == 1 {
+                        assert_eq!(of[0], runs[pair * 2 - 1], "ABBA or BAAB");
+                    }
+                }
+                assert!(order(seed, pairs + 3).starts_with(&runs));
+            }
+        }
+        let begin_with_a = (0..1_000).filter(|seed| order(*seed, 1)[0] == Side::A);
+        assert!((430..570).contains(&begin_with_a.count()));
+    }
+}

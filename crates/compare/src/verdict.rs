@@ -1,0 +1,94 @@
+//! What is decided of a difference.
+
+use crate::difference::{Difference, pairs_needed};
+
+/// The level of the sign-flip test that guards the verdict: it assumes nothing of the distribution, and is coarse with few pairs.
+const GUARD: f64 = 0.10;
+
+/// What is decided of a figure's difference between two sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It differs, and by more than the margin as far as can be told.
+    Changed,
+    /// It differs, and by less than the margin.
+    Negligible,
+    /// It differs by less than the margin, if at all.
+    Same,
+    /// The runs do not tell. So many pairs would tell a difference as large as the margin; `None` where that is beyond counting.
+    CannotTell {
+        /// Pairs in all.
+        pairs: Option<u32>,
+    },
+}
+
+/// What a verdict is found with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rules {
+    /// Chance to call something changed that is not (0.05).
+    pub level: f64,
+    /// The difference that matters, on the scale of the values: of logarithms `ln(1.01)`.
+    pub margin: f64,
+}
+
+/// Decides. `p` is the difference's own probability, or the one that is corrected for other questions; `guard` that of
+/// [`sign_flip`](crate::sign_flip), where there are pairs.
+#[must_use]
+pub fn verdict(difference: &Difference, p: f64, guard: Option<f64>, rules: Rules) -> Verdict {
+    let Rules { level, margin } = rules;
+    // With fewer than five pairs every flip of signs is likelier than the guard's level.
+    let is_guarded = guard.is_none_or(|guard| guard <= GUARD);
+    let differs = p <= level && is_guarded;
+    let (low, high) = difference.interval(1.0 - 2.0 * level);
+    let is_within = -margin <= low && high <= margin;
+    match (differs, is_within) {
+        (true, false) => Verdict::Changed,
+        (true, true) => Verdict::Negligible,
+        (false, true) => Verdict::Same,
+        (false, false) => {
+            let deviation = difference.error * (difference.count as f64).sqrt();
+            Verdict::CannotTell {
+                pairs: pairs_needed(deviation, margin, level),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::difference::{paired, sign_flip};
+
+    fn of(differences: &[f64]) -> Verdict {
+        let found = paired(differences).unwrap();
+        let rules = Rules {
+            level: 0.05,
+            margin: 1.01_f64.ln(),
+        };
+        verdict(&found, found.p, sign_flip(differences), rules)
+    }
+
+    #[test]
+    fn each_verdict_has_its_case() {
+        let noise = [0.001, -0.002, 0.0015, -0.0005, 0.002, -0.001, 0.0, -0.001];
+        let by = |shift: f64| noise.map(|value| value + shift);
+        assert_eq!(of(&by(0.05)), Verdict::Changed);
+        assert_eq!(of(&by(-0.05)), Verdict::Changed);
+        assert_eq!(of(&by(0.005)), Verdict::Negligible);
+        assert_eq!(of(&by(0.0)), Verdict::Same);
+        let loud = noise.map(|value| value * 20.0);
+        let Verdict::CannotTell { pairs: Some(pairs) } = of(&loud) else {
+            panic!("{:?}", of(&loud));
+        };
+        assert!((20..200).contains(&pairs), "{pairs}");
+    }
+
+    #[test]
+    fn few_pairs_are_not_believed() {
+        // By Student's t these three differ; every flip of three signs is as likely as one in four.
+        assert!(paired(&[0.5, 0.5001, 0.4999]).unwrap().p < 0.001);
+        assert!(matches!(
+            of(&[0.5, 0.5001, 0.4999]),
+            Verdict::CannotTell { .. }
+        ));
+    }
+}
