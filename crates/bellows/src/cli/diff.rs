@@ -24,7 +24,7 @@ Examples:
   bellows diff 7k2q last --by class
   bellows diff 7k2q last -o difference.folded
 
-A is what is compared with, B what is compared. With one profile, B is the part that --from and --to or
+A is what is compared with, B what is compared. With one profile, B is the part that --from and --to or \
 --where choose, and A the rest of the measured phase. `bellows help differences` says what is proven.";
 
 /// What `bellows diff` was given.

@@ -31,7 +31,7 @@ Examples:
   bellows erlang calls rabbit@localhost --root rabbit_mgmt_wm_queues:to_json/2 --for 30s
   bellows erlang time rabbit@localhost 'rabbit_amqqueue:list(<<\"/\">>)'
 
-The cookie is read from --cookie-file, BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie or RabbitMQ's own
+The cookie is read from --cookie-file, BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie or RabbitMQ's own \
 file, or asked for. `bellows help erlang-nodes` tells more.";
 
 /// What `bellows erlang` was given.

@@ -23,7 +23,7 @@ Examples:
   bellows erlang trace rabbit@localhost rabbit_channel:handle_cast/2 --role channel --rate 1000
   bellows erlang trace rabbit@localhost lists:keyfind/3 --match '_, N, _ when N > 1' --limit 5
 
-It ends at the first limit that trips, and says which. Arguments and results are cut, and secrets in them
+It ends at the first limit that trips, and says which. Arguments and results are cut, and secrets in them \
 masked, on the node. `bellows help erlang-nodes` tells more.";
 
 /// Longest wait for one answer, so that Ctrl-C is heard.

@@ -21,8 +21,8 @@ Examples:
   bellows fold --all --tid script.txt | grep beam.smp
   bellows fold --event-filter cpu-clock script.txt
 
-A line per stack, `comm;root;…;leaf count`, sorted; the same bytes as FlameGraph's
-stackcollapse-perf.pl, whose flags these are. `bellows flame` and `bellows top` read the text
+A line per stack, `comm;root;…;leaf count`, sorted; the same bytes as FlameGraph's \
+stackcollapse-perf.pl, whose flags these are. `bellows flame` and `bellows top` read the text \
 of `perf script` by themselves.";
 
 /// What `bellows fold` was given.
