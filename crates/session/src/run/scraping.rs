@@ -1,7 +1,7 @@
 //! Pages of metrics that are requested while a load runs, on their way into the run.
 
 use archive::{ScrapedPage, SeriesName, Warning};
-use measure::{Clock, Nanos, Time};
+use measure::{Clock, Nanos, Phase, Time};
 
 use crate::scrape::{Scrape, ScrapePlan, ScrapeSummary, Scraper};
 
@@ -13,7 +13,10 @@ pub(super) struct Scraping {
     summaries: Vec<ScrapeSummary>,
     /// What each page cost, once the requests have ended.
     pages: Vec<ScrapedPage>,
+    /// When the first request was due.
     begin: Time,
+    /// The measured phase, as far as it has begun and ended: what is due in it counts.
+    measured: (Option<Time>, Option<Time>),
 }
 
 /// What came of scrapes since the last time.
@@ -42,7 +45,23 @@ impl Scraping {
             scraper: None,
             pages: Vec::new(),
             begin: Time(0),
+            measured: (None, None),
         }
+    }
+
+    /// A phase began.
+    pub(super) const fn phase(&mut self, phase: Phase, at: Time) {
+        match phase {
+            Phase::Warmup => {}
+            Phase::Measure => self.measured.0 = Some(at),
+            Phase::Drain => self.measured.1 = Some(at),
+        }
+    }
+
+    /// Whether a request is one of the measured phase.
+    fn is_measured(&self, due: Time) -> bool {
+        let (begin, end) = self.measured;
+        begin.is_some_and(|begin| due >= begin) && end.is_none_or(|end| due < end)
     }
 
     /// The load began: so do the requests.
@@ -70,10 +89,13 @@ impl Scraping {
         let Some(scraper) = self.scraper.take() else {
             return Scraped::default();
         };
-        let end = Clock.now();
+        let (begin, end) = (
+            self.measured.0,
+            self.measured.1.unwrap_or_else(|| Clock.now()),
+        );
         let mut scraped = self.all_of(scraper.stop());
         for mut summary in std::mem::take(&mut self.summaries) {
-            summary.finish(self.begin, end);
+            summary.finish(self.begin, begin.unwrap_or(end), end);
             scraped.notes.push(summary.sentence());
             scraped.warnings.extend(summary.warnings());
             self.pages.push(summary.page());
@@ -95,6 +117,7 @@ impl Scraping {
     }
 
     fn add(&mut self, scrape: &Scrape, scraped: &mut Scraped) {
+        let is_measured = self.is_measured(scrape.due);
         let (Some(plan), Some(summary)) = (
             self.plans.get(scrape.plan),
             self.summaries.get_mut(scrape.plan),
@@ -116,9 +139,12 @@ impl Scraping {
             }
         }
         scraped.rows.append(&mut rows);
-        summary.add(scrape);
+        if is_measured {
+            summary.add(scrape);
+        }
         let failure = scrape.result.as_ref().err();
-        if let Some(problem) = failure.filter(|_| summary.failed == 1 && !scrape.is_unanswered) {
+        let is_first = is_measured && summary.failed == 1;
+        if let Some(problem) = failure.filter(|_| is_first && !scrape.is_unanswered) {
             let note = format!("a scrape failed: {}", problem.sentence());
             scraped.notes.push(note);
         }

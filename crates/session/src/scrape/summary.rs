@@ -275,13 +275,15 @@ impl ScrapeSummary {
         text
     }
 
-    /// Closes the sums; requests that were due before `end` and were not sent are counted.
-    pub fn finish(&mut self, begin: Time, end: Time) {
+    /// Closes the sums; requests that were due from `begin` on and before `end`, and were not sent, are counted. The first of all
+    /// was due at `first`.
+    pub fn finish(&mut self, first: Time, begin: Time, end: Time) {
         let [response, service, first_byte] = &self.histograms.0;
         self.response = LatencySummary::of(response);
         self.service = LatencySummary::of(service);
         self.first_byte = LatencySummary::of(first_byte);
-        let due = end.since(begin).0.div_ceil(self.every.0.max(1));
+        let due_before = |at: Time| at.since(first).0.div_ceil(self.every.0.max(1));
+        let due = due_before(end).saturating_sub(due_before(begin));
         self.not_sent = due.saturating_sub(self.requests());
     }
 }

@@ -57,7 +57,7 @@ pub fn scrape(
     add(scraper.stop())?;
     let end = end.min(Clock.now()).max(begin);
     for summary in &mut summaries {
-        summary.finish(begin, end);
+        summary.finish(begin, begin, end);
     }
     share_cpu(&mut summaries, &mut servers);
     Ok(summaries)
