@@ -13,9 +13,10 @@ use erlang::trace::{Trace, TraceEvent, TraceOptions};
 use erlang::{Budget, Ended, Helper, Node, ProcessFilter};
 
 /// Tries until two measurements of the same work agree on a busy machine.
-const TRIES: u32 = 12;
-/// Times may differ by this factor: other work on the machine falls on one of the two.
-const WITHIN: f64 = 2.0;
+const TRIES: u32 = 40;
+/// Times may differ by this factor, where `BELLOWS_WITHIN` names no smaller one: other work on the machine falls on one of
+/// the two. `make prove` asks for 1.1.
+const WITHIN: f64 = 1.5;
 /// A list that makes `dict:from_list/1` call functions of its module some 250,000 times.
 const WORK: &str = "L = [{N rem 5000, N} || N <- lists:seq(1, 30000)], ";
 
@@ -94,6 +95,7 @@ fn calls_and_times_are_those_of_eprof() {
     let helper = Helper::load(&node).expect("loaded");
     let file = home.path().join("eprof").display().to_string();
     let (mut theirs, mut ours) = (Counts::new(), Counts::new());
+    let within = std::env::var("BELLOWS_WITHIN").map_or(WITHIN, |it| it.parse().expect("a number"));
     for attempt in 1..=TRIES {
         // Whatever else the machine does makes times longer, never shorter.
         least(&mut theirs, &by_eprof(&node, &file));
@@ -108,7 +110,8 @@ fn calls_and_times_are_those_of_eprof() {
         assert!(all > 100_000, "{theirs:?}");
         let same_calls = calls(&theirs) == calls(&ours);
         let ratio = time(&ours) / time(&theirs);
-        if same_calls && (1.0 / WITHIN..WITHIN).contains(&ratio) {
+        if same_calls && (1.0 / within..within).contains(&ratio) {
+            eprintln!("{all} calls in both, own time {ratio:.3} times eprof's, after {attempt}");
             break;
         }
         assert!(
