@@ -5,6 +5,7 @@
 
 mod bounded;
 mod class;
+mod comparison;
 mod data_folder;
 mod error;
 mod facts;
@@ -35,6 +36,7 @@ mod warning;
 mod writer;
 
 pub use class::Class;
+pub use comparison::{ComparedFigure, ComparedRun, ComparedSide, Comparison, Decision, LeftOut};
 pub use data_folder::{data_folder, default_runs_dir};
 pub use error::Error;
 pub use facts::{

@@ -261,6 +261,35 @@ impl Quantity {
             .collect()
     }
 
+    /// The figures of a run that are decided where two sides are compared: few, because each further question makes all
+    /// answers harder. A rate, where none was requested; the middle and the tail of latencies as users feel them; what the
+    /// broker spends.
+    #[must_use]
+    pub fn decided(summary: &RunSummary) -> Vec<Self> {
+        const NOT_OF_USERS: [&str; 3] = ["send ack", "transfer", "send delay"];
+        let mut all = Self::headline(summary);
+        let has = |name: &str| all.iter().any(|it| it.name() == name);
+        // The rate at which messages come out stands for those before it.
+        let rates = ["received rate", "completed rate", "sent rate"];
+        let messages = rates.into_iter().find(|name| has(name));
+        let rate = messages.filter(|_| summary.requested.is_none());
+        let mut scenarios = summary.scenarios();
+        let are_paced = scenarios.any(|(_, of)| of.requested.is_some());
+        all.retain(|it| match (it.latency(), it.name().as_str()) {
+            (Some(of), _) => !NOT_OF_USERS.contains(&of.as_str()),
+            (None, "broker cpu" | "broker memory") => true,
+            (None, "cycles rate") => !are_paced,
+            (None, name) => Some(name) == rate,
+        });
+        all
+    }
+
+    /// Whether more of it is better: of rates it is.
+    #[must_use]
+    pub fn more_is_better(&self) -> bool {
+        matches!(self.unit(), QuantityUnit::PerSecond)
+    }
+
     /// Its name, which reads back as the same quantity.
     #[must_use]
     pub fn name(&self) -> String {

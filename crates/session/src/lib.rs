@@ -7,6 +7,7 @@ pub mod brokers;
 mod calibrate;
 pub mod calibration;
 mod command;
+mod comparison;
 mod connection_time;
 pub mod definitions;
 pub mod doctor;
@@ -33,6 +34,7 @@ mod seconds;
 mod usage;
 
 pub use calibrate::calibrate;
+pub use comparison::{ComparisonOptions, comparison};
 pub use error::Error;
 pub use experiment::Experiment;
 pub use export::{ExportOptions, Exporter, MetricsTarget};

@@ -28,7 +28,7 @@ macro_rules! topic {
 }
 
 /// The documents by their topics. A topic is called like its file, but where a command has that name.
-const TOPICS: [(&str, &str); 34] = [
+const TOPICS: [(&str, &str); 35] = [
     topic!("getting-started", "getting-started.md"),
     topic!("from-perf-test", "from-perf-test.md"),
     topic!("from-artemis-perf", "from-artemis-perf.md"),
@@ -39,6 +39,7 @@ const TOPICS: [(&str, &str); 34] = [
     topic!("reading-the-report", "reading-the-report.md"),
     topic!("stacks", "stacks.md"),
     topic!("differences", "differences.md"),
+    topic!("comparison", "compare.md"),
     topic!("continuous", "continuous.md"),
     topic!("metrics", "metrics.md"),
     topic!("probes", "probe.md"),

@@ -9,6 +9,7 @@ mod calibrate;
 mod churn;
 mod clients;
 mod command_line;
+mod compare;
 mod complete;
 mod connect;
 mod diff;
@@ -55,8 +56,8 @@ Examples:
   bellows client queue://TEST --url amqp://localhost --max-pending 100 --duration 20
   bellows top last                   which functions used the broker's CPU in the last run
 
-Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 a requirement was missed, 4 whether one was
-missed cannot be told, 5 run invalid under --strict. Ctrl-C ends a run in order (0), before
+Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 a requirement was missed, 4 whether one was \
+missed cannot be told, 5 run invalid under --strict. Ctrl-C ends a run in order (0), before \
 anything was measured with 130, and a second one ends it at once (130).";
 
 /// Put a message broker under load, measure end-user latency, profile the broker's CPU
@@ -97,6 +98,8 @@ pub(crate) enum Command {
     Record(record::RecordArgs),
     /// Show the functions that used the most CPU in a profile
     Top(top::TopArgs),
+    /// Decide from runs of two sides what changed, and whether it is real
+    Compare(compare::CompareArgs),
     /// Show how two profiles differ, or a part of one from the rest
     Diff(diff::DiffArgs),
     /// Draw a profile, or a window of it, as a flame graph, or write it for another tool
@@ -140,6 +143,7 @@ impl Command {
             Self::PerfTest(args) => args.execute(),
             Self::Record(args) => args.execute(),
             Self::Top(args) => args.execute(),
+            Self::Compare(args) => args.execute(),
             Self::Diff(args) => args.execute(),
             Self::Flame(args) => args.execute(),
             Self::Fold(args) => args.execute(),

@@ -6,6 +6,7 @@
 
 mod calibration;
 mod classes;
+mod comparison;
 mod difference;
 mod doctor;
 mod error;
@@ -31,6 +32,7 @@ mod work;
 
 pub use calibration::{LoadRow, WakeRow, calibration};
 pub use classes::classes;
+pub use comparison::comparison;
 pub use difference::{DifferenceSort, DifferenceTable, difference, difference_as_json};
 pub use doctor::{CheckRow, CheckStatus, doctor};
 pub use error::{error, error_as_json};
