@@ -50,6 +50,8 @@ describe('events', () => {
       'page faults',
     ]);
     expect(eventLabel({ event: 'sched:fork', unit: 'events' })).toBe('sched:fork');
+    expect(eventLabel({ event: 'cpu@2', unit: 'samples' })).toBe('CPU time, node 2');
+    expect(eventLabel({ event: 'mmap@1', unit: 'bytes' })).toBe('bytes of mmap, node 1');
   });
 
   test('memory is green and waiting blue, whatever the code; what has no name stays grey', () => {

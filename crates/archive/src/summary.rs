@@ -334,6 +334,9 @@ pub struct NodeSummary {
 pub struct ProfileSummary {
     /// `cpu`, …
     pub event: String,
+    /// The node that was sampled, in a cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<u32>,
     /// The kernel's event that they were taken at, such as `cpu-clock`; empty where unknown.
     #[serde(default)]
     pub clock: String,

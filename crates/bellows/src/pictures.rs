@@ -15,7 +15,7 @@ pub(crate) fn draw(run_dir: &Path, profiles: &[Profile]) -> Result<PathBuf, Fail
             title: heading(profile),
             ..FlameOptions::default()
         };
-        let name = file::of_event(&profile.header.event, file::FLAME);
+        let name = file::of_event(&profile.header.name(), file::FLAME);
         flame::write_svg(profile, &options, &run_dir.join(name))?;
     }
     Ok(report::html::write_report(run_dir)?)
@@ -24,10 +24,14 @@ pub(crate) fn draw(run_dir: &Path, profiles: &[Profile]) -> Result<PathBuf, Fail
 /// The heading of a profile's flame graph.
 pub(crate) fn heading(profile: &Profile) -> String {
     let header = &profile.header;
+    let of = match header.node {
+        Some(node) => format!("{}, node {node}", header.command),
+        None => header.command.clone(),
+    };
     match (header.command.is_empty(), header.frequency) {
         (true, _) if header.event.is_empty() => "profile".to_owned(),
-        (true, _) => header.event.clone(),
-        (false, 0) => format!("{} of {}", header.event, header.command),
-        (false, hertz) => format!("{} of {} at {hertz} Hz", header.event, header.command),
+        (true, _) => header.name(),
+        (false, 0) => format!("{} of {of}", header.event),
+        (false, hertz) => format!("{} of {of} at {hertz} Hz", header.event),
     }
 }

@@ -4,8 +4,10 @@
 mod common;
 
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use archive::profile::{FORMATS, Profile};
 use serde_json::Value;
 
 const EXPERIMENT: &str = r#"
@@ -22,7 +24,7 @@ warmup = "500ms"
 measure = "6s"
 drain = "30s"
 [profile]
-events = []
+frequency = 99
 [[fault]]
 at = "500ms"
 kind = "kill"
@@ -71,6 +73,7 @@ fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
     assert!(fault["back_s"].as_f64().is_some(), "{fault:#}");
     // The other nodes went on confirming.
     assert!(fault["first_confirm_s"].is_null(), "{fault:#}");
+    each_node_is_profiled(&summary);
     // The others went on while it was away.
     let nodes = summary["nodes"].as_array().expect("nodes");
     assert_eq!(nodes.len(), 3, "{summary:#}");
@@ -86,6 +89,42 @@ fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
             "{node:#}"
         );
     }
+}
+
+/// Those that were not killed, in files of their own and with the roles of their own processes.
+fn each_node_is_profiled(summary: &Value) {
+    let run = Path::new(summary["run_dir"].as_str().expect("a run folder"));
+    let profiles = summary["profiles"].as_array().expect("profiles");
+    for (node, name) in [(0, "cpu"), (2, "cpu@2")] {
+        let profile = profiles.iter().find(|it| it["node"] == node);
+        let profile = profile.unwrap_or_else(|| panic!("no profile of node {node}: {summary:#}"));
+        assert!(profile["samples"].as_u64() > Some(10), "{profile:#}");
+        let read = Profile::open_as(&FORMATS, run, Some(name)).expect("a profile");
+        assert_eq!(read.header.node, Some(node));
+        assert_eq!(
+            profile["samples"].as_u64(),
+            Some(read.samples.len() as u64),
+            "each file has its node's samples"
+        );
+        let of_queue = read
+            .processes
+            .iter()
+            .any(|it| it.label().contains("quorum"));
+        assert!(of_queue, "node {node} names its own processes");
+        assert!(run.join(format!("{name}.svg")).exists());
+    }
+    let pids = [None, Some("cpu@2")].map(|event| {
+        let read = Profile::open_as(&FORMATS, run, event).expect("a profile");
+        read.header.pid
+    });
+    assert_ne!(pids[0], pids[1]);
+    let (page, _) = common::page_parts(&run.join("report.html"));
+    let drawn = page["profiles"].as_array().expect("profiles").iter();
+    let drawn: Vec<&str> = drawn.filter_map(|it| it["event"].as_str()).collect();
+    assert!(
+        drawn.starts_with(&["cpu"]) && drawn.contains(&"cpu@2"),
+        "{drawn:?}"
+    );
 }
 
 #[test]

@@ -24,9 +24,10 @@ fn counted_since(now: &TcpInfo, then: TcpInfo) -> TcpInfo {
 }
 
 impl ConnectionCounts {
-    /// This process's connections to a port; none where the kernel does not tell.
-    pub(crate) fn read(port: u16) -> Self {
-        Self(TcpInfo::of_own_connections_to(port))
+    /// This process's connections to these ports; none where the kernel does not tell.
+    pub(crate) fn read(ports: &[u16]) -> Self {
+        let ports = ports.iter().copied();
+        Self(ports.flat_map(TcpInfo::of_own_connections_to).collect())
     }
 
     /// The connections that a proxy, which listens on a port, has opened itself.

@@ -76,8 +76,8 @@ pub(crate) struct ProcUsage {
     further: Vec<ProcessTree>,
     /// Other programs that load the broker, and what they used when they were last seen.
     generators: Vec<(ProcessTree, ProcessUse)>,
-    /// The broker's port.
-    port: Option<u16>,
+    /// The broker's ports; in a cluster one of each node.
+    ports: Vec<u16>,
     page_bytes: u64,
     activity: Activity,
     /// Each node's books, where all of them were started by bellows: the first is `broker`, the others are `further`.
@@ -137,7 +137,7 @@ impl ProcUsage {
             broker: ProcessTree::of(broker),
             further: Vec::new(),
             generators: Vec::new(),
-            port: None,
+            ports: Vec::new(),
             page_bytes: rustix::param::page_size() as u64,
             activity: Activity::default(),
             nodes: None,
@@ -162,9 +162,9 @@ impl ProcUsage {
         self
     }
 
-    /// Also watches our connections to this port.
-    pub(crate) fn connected_to(mut self, port: u16) -> Self {
-        self.port = Some(port);
+    /// Also watches our connections to these ports.
+    pub(crate) fn connected_to(mut self, ports: impl IntoIterator<Item = u16>) -> Self {
+        self.ports.extend(ports);
         self
     }
 
@@ -235,18 +235,18 @@ impl UsageSource for ProcUsage {
     }
 
     fn connections(&mut self) -> ConnectionCounts {
-        self.port.map(ConnectionCounts::read).unwrap_or_default()
+        ConnectionCounts::read(&self.ports)
     }
 
     fn connections_behind(&mut self, proxy: u32) -> ConnectionCounts {
-        let port = self.port;
+        let port = self.ports.first();
         port.map_or_else(ConnectionCounts::default, |port| {
-            ConnectionCounts::behind(proxy, port)
+            ConnectionCounts::behind(proxy, *port)
         })
     }
 
     fn server(&mut self) -> Server {
-        let port = self.port;
+        let port = self.ports.first().copied();
         port.map_or(Server::Unknown, sockets::server_of_our_connections)
     }
 

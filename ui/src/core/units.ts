@@ -6,7 +6,9 @@ import type { ProfileHead } from './view';
 type Sampled = Pick<ProfileHead, 'event' | 'event_kind' | 'unit' | 'period_ns'>;
 
 /** What an event is called where it is chosen. */
-export function eventLabel({ event, unit }: Pick<ProfileHead, 'event' | 'unit'>): string {
+export function eventLabel({ event: name, unit }: Pick<ProfileHead, 'event' | 'unit'>): string {
+  const [event = '', node] = name.split('@');
+  if (node) return `${eventLabel({ event, unit })}, node ${node}`;
   if (event === 'cpu') return 'CPU time';
   if (event === 'off-cpu') return 'time off CPU';
   if (unit === 'bytes') return `bytes of ${event.replace(/-bytes$/, '')}`;

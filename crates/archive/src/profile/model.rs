@@ -46,6 +46,9 @@ pub struct ProfileHeader {
     pub frequency: u32,
     /// The process; 0 where unknown.
     pub pid: u32,
+    /// The number of the node that the process is, in a cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<u32>,
     /// Its name.
     pub command: String,
     /// Whether the kernel's own frames could be had.
@@ -71,7 +74,32 @@ impl ProfileHeader {
             ..Self::default()
         }
     }
+
+    /// What the profile is called beside others of its run, as its files are: `cpu`, and of a cluster's second node `cpu@1`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self.node {
+            None | Some(0) => self.event.clone(),
+            Some(node) => format!("{}{NODE}{node}", self.event),
+        }
+    }
+
+    /// Takes event and node from a name that [`Self::name`] gave.
+    pub(super) fn take_name(&mut self, name: &str) {
+        let parted = name.rsplit_once(NODE);
+        let of_node = parted.and_then(|(event, node)| Some((event, node.parse().ok()?)));
+        match of_node {
+            Some((event, node)) => {
+                event.clone_into(&mut self.event);
+                self.node = Some(node);
+            }
+            None => name.clone_into(&mut self.event),
+        }
+    }
 }
+
+/// Stands between an event and the number of a node.
+const NODE: char = '@';
 
 /// A stack, as its leaf frame and the stack that called it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -210,5 +238,30 @@ impl Profile {
             let known = known && s.wait.is_none_or(|it| (it as usize) < self.waits.len());
             known && (s.stack as usize) < stacks && (s.thread as usize) < threads
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_part_the_nodes_of_a_cluster() {
+        for event in ["cpu", "off-cpu", "sched:sched_process_fork", "a@b"] {
+            for node in [None, Some(1), Some(12)] {
+                let mut header = ProfileHeader::new(Time::default(), 0);
+                (header.event, header.node) = (event.to_owned(), node);
+                let mut read = ProfileHeader::new(Time::default(), 0);
+                read.take_name(&header.name());
+                assert_eq!((read.event.as_str(), read.node), (event, node));
+            }
+        }
+        // The first node's are found where those of a single broker are.
+        let first = ProfileHeader {
+            event: "cpu".into(),
+            node: Some(0),
+            ..ProfileHeader::default()
+        };
+        assert_eq!(first.name(), "cpu");
     }
 }

@@ -121,13 +121,11 @@ impl Profile {
         let profile = read_file(formats, path)?;
         match event {
             // Folded text does not say what it is of.
-            Some(event) if profile.header.event != event && !profile.header.event.is_empty() => {
-                Err(ProfileError::NoSuchEvent {
-                    path: path.to_owned(),
-                    event: event.to_owned(),
-                    known: vec![profile.header.event],
-                })
-            }
+            Some(event) if !is_of(&profile, event) => Err(ProfileError::NoSuchEvent {
+                path: path.to_owned(),
+                event: event.to_owned(),
+                known: vec![profile.header.name()],
+            }),
             _ => Ok(profile),
         }
     }
@@ -264,7 +262,7 @@ fn open_folder(
     let profile = read_file(formats, &pprof)?;
     match event {
         Some(event) if !is_of(&profile, event) => {
-            events.push(profile.header.event);
+            events.push(profile.header.name());
             in_order(&mut events);
             Err(ProfileError::NoSuchEvent {
                 path: path(),
@@ -285,8 +283,16 @@ fn open_event(
 ) -> Result<Option<Profile>, ProfileError> {
     let file =
         |extension| Some(folder.join(file::of_event(event, extension))).filter(|it| it.exists());
-    if let Some(file) = file(file::STACKS).or_else(|| file(file::FURTHER_PPROF)) {
+    if let Some(file) = file(file::STACKS) {
         return read_file(formats, &file).map(Some);
+    }
+    if let Some(file) = file(file::FURTHER_PPROF) {
+        let mut profile = read_file(formats, &file)?;
+        // pprof has no place for the node.
+        if profile.header.node.is_none() {
+            profile.header.take_name(event);
+        }
+        return Ok(Some(profile));
     }
     if let Some(profile) = open_pprof(formats, folder, event)? {
         return Ok(Some(profile));
@@ -296,9 +302,9 @@ fn open_event(
     };
     let mut profile = read_file(formats, &file)?;
     // Folded text does not say what it is of; the name of the file does.
-    event.clone_into(&mut profile.header.event);
-    if event != USUAL_EVENT {
-        event.clone_into(&mut profile.header.unit);
+    profile.header.take_name(event);
+    if profile.header.event != USUAL_EVENT {
+        profile.header.unit.clone_from(&profile.header.event);
     }
     Ok(Some(profile))
 }
@@ -319,5 +325,6 @@ fn open_pprof(
 
 /// Whether a profile is of an event, as far as it says that.
 fn is_of(profile: &Profile, event: &str) -> bool {
-    profile.header.event.is_empty() || profile.header.event == event
+    let header = &profile.header;
+    header.event.is_empty() || header.event == event || header.name() == event
 }

@@ -89,6 +89,7 @@ impl Profile {
         let complete_share = share(&|sample| sample.complete);
         ProfileSummary {
             event: self.header.event.clone(),
+            node: self.header.node,
             clock: self.header.kernel_event.clone(),
             frequency: self.header.frequency,
             // Where samples were added up before, their weights say how many they were.

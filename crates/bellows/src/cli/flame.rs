@@ -62,7 +62,7 @@ impl FlameArgs {
             ..
         } = self.profile.open()?;
         let samples = report::text::amount(&profile);
-        let event = profile.header.event.clone();
+        let event = profile.header.name();
         let heading = Heading {
             title: self.title.unwrap_or_else(|| pictures::heading(&profile)),
             subtitle: Some(match which {

@@ -285,8 +285,9 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
     let mut out = Vec::new();
     for profile in &summary.profiles {
         let counts = format!(
-            "{} profile: {}{}, {} lost{}, unknown share {} %, complete share {} %",
+            "{} profile{}: {}{}, {} lost{}, unknown share {} %, complete share {} %",
             sanitise(&profile.event),
+            (profile.node).map_or_else(String::new, |node| format!(" of node {node}")),
             sanitise(&weight(profile.weight.max(profile.samples), &profile.unit)),
             text::clock(profile).map_or_else(String::new, |clock| format!(" {}", sanitise(&clock))),
             count(profile.lost),

@@ -204,7 +204,7 @@ fn further_profiles(
         return Vec::new();
     };
     let mut events = sampled_events(&reader.dir);
-    events.retain(|event| *event != profile.header.event);
+    events.retain(|event| *event != profile.header.name());
     let read = events.iter().filter_map(|event| {
         match Profile::open_with_lines(&FORMATS, &reader.dir, Some(event)) {
             Ok(profile) => Some(profile),

@@ -145,7 +145,7 @@ pub(crate) fn encode(by_line: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
     let weighted = samples.put(&mut bytes, has_processes, timed);
     let summary = profile.summary(0);
     let head = ProfileHead {
-        event: profile.header.event.clone(),
+        event: profile.header.name(),
         kernel_event: profile.header.kernel_event.clone(),
         event_kind: profile.header.kind,
         unit: profile.header.unit.clone(),

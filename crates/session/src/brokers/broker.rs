@@ -74,21 +74,22 @@ pub trait Broker: std::fmt::Debug + Send {
         Ok(Topology::default())
     }
 
-    /// What its Erlang processes do, those that have worked most; empty where it has none, or cannot be asked.
-    /// Not for a measured phase, either.
+    /// What the Erlang processes of a node do, by its number (0 where there is one), those that have worked most; empty where
+    /// it has none, is away, or cannot be asked. Not for a measured phase, either.
     ///
     /// # Errors
     /// Where it does not answer, or was not waited for.
     fn erlang_processes(
         &self,
+        _node: usize,
         _cancelled: &dyn Fn() -> bool,
     ) -> Result<Vec<ErlangProcess>, BrokerError> {
         Ok(Vec::new())
     }
 
-    /// What it logs from now on; `None` where its log is not ours to read.
-    fn follow_log(&self) -> Option<LogFollower> {
-        None
+    /// What each of its nodes logs from now on; empty where that is not ours to read.
+    fn follow_logs(&self) -> Vec<LogFollower> {
+        Vec::new()
     }
 
     /// The last lines that it logged; empty where its log is not ours to read.

@@ -23,8 +23,8 @@ use crate::usage::{Usage, between};
 pub(crate) struct Ending {
     pub(crate) outcome: load::Outcome,
     pub(crate) topology: Topology,
-    /// What the broker's Erlang processes do, as far as it could be asked.
-    pub(crate) processes: Vec<ErlangProcess>,
+    /// What the Erlang processes of each of the broker's nodes do, as far as they could be asked.
+    pub(crate) processes: Vec<Vec<ErlangProcess>>,
     /// Warnings that do not follow from what was measured.
     pub(crate) warnings: Vec<Warning>,
 }
@@ -107,7 +107,11 @@ impl Recording<'_> {
         stopped.then_some("the run was stopped before its end")
     }
 
-    fn finish_profile(&mut self, outcome: &load::Outcome, processes: &[ErlangProcess]) -> Profiled {
+    fn finish_profile(
+        &mut self,
+        outcome: &load::Outcome,
+        processes: &[Vec<ErlangProcess>],
+    ) -> Profiled {
         let profiling = std::mem::take(&mut self.profiling);
         let Some(writer) = &mut self.writer else {
             return Profiled::default();

@@ -29,7 +29,7 @@ use archive::profile::{Profile, ProfileHeader};
 use archive::{Labels, RunLock, RunRecord, RunWriter, Topology, Versions};
 use measure::{Clock, Interval, Problem, Time, wall_clock_unix_ns};
 
-use crate::brokers::{self, Broker, Identity};
+use crate::brokers::{self, Broker, Identity, Processes};
 use crate::experiment::{ProbedAddresses, ProfileSpec};
 use crate::judge::Planned;
 use crate::scenarios::MakeScenario;
@@ -221,7 +221,7 @@ fn apply_load(
     let profiling = match &writer {
         Some(writer) => attach(
             &experiment.profile,
-            processes.main,
+            &sampled(&processes, broker.nodes().len()),
             &start,
             writer,
             observer,
@@ -252,17 +252,22 @@ fn apply_load(
             .collect(),
         texts: options.texts,
     };
+    let nodes = broker.nodes();
+    let mut ports: Vec<u16> = nodes.iter().map(|node| node.port).collect();
+    if ports.is_empty() {
+        ports.push(endpoint.port);
+    }
     let usage = ProcUsage::new(processes.main)
         .with_further(further.into_iter().flatten())
-        .connected_to(endpoint.port);
-    let usage = Box::new(match broker.nodes().is_empty() {
+        .connected_to(ports);
+    let usage = Box::new(match nodes.is_empty() {
         true => usage,
         false => usage.of_nodes(),
     });
     observer.step("connecting");
     let profiled = profiling.is_on();
     let mut recording = Recording::new(context, record, writer, profiling, usage, observer);
-    recording.log = broker.follow_log();
+    recording.logs = broker.follow_logs();
     recording.scraping = Scraping::of(plans);
     let (result, during) = thread::scope(|scope| {
         if !experiment.fault.is_empty() {
@@ -304,12 +309,11 @@ fn apply_load(
             if broker.has_topology() {
                 recording.observer.step("reading the broker's topology");
             }
-            // A node that was started anew gives its processes the identifiers of others.
-            let same = broker.processes().main == processes.main;
-            let (during, processes) = match during {
+            let (during, named) = match during {
                 Some(state) => (Some(state.topology), Some(state.processes)),
                 None => (None, None),
             };
+            let now = broker.processes();
             let ask = || broker.topology(&topology::is_cancelled(control));
             let topology = match during {
                 // Whoever stops the run does not wait twice, and nobody does for a broker that hangs.
@@ -323,18 +327,27 @@ fn apply_load(
                 }
                 _ => ask(),
             };
-            let processes = processes.unwrap_or_else(|| match profiled && same {
+            let named = named.unwrap_or_else(|| match profiled {
                 true => topology::processes(&*broker, &topology, control),
-                false => Ok(Vec::new()),
+                false => Vec::new(),
             });
             let topology = topology.unwrap_or_else(|error| {
                 recording.note(&error.to_string());
                 Topology::default()
             });
-            let processes = processes.unwrap_or_else(|error| {
-                recording.note(&format!("Erlang processes stay without names: {error}"));
-                Vec::new()
-            });
+            let named = named
+                .into_iter()
+                .enumerate()
+                .map(|(node, named)| match named {
+                    // A node that was started anew gives its processes the identifiers of others.
+                    Ok(_) if now.of_node(node) != processes.of_node(node) => Vec::new(),
+                    Ok(named) => named,
+                    Err(error) => {
+                        recording.note(&format!("Erlang processes stay without names: {error}"));
+                        Vec::new()
+                    }
+                });
+            let processes = named.collect();
             recording.tell_logged();
             Ok(recording.finish(Ending {
                 outcome,
@@ -359,9 +372,21 @@ fn nothing_to_do() -> Error {
     ))
 }
 
+/// The process of each node that a profile is taken of, with the node's number in a cluster.
+type Sampled = (Option<u32>, Option<u32>);
+
+fn sampled(processes: &Processes, nodes: usize) -> Vec<Sampled> {
+    match nodes {
+        0 | 1 => vec![(None, processes.main)],
+        several => (0..several)
+            .map(|node| (u32::try_from(node).ok(), processes.of_node(node)))
+            .collect(),
+    }
+}
+
 fn attach(
     spec: &ProfileSpec,
-    process: Option<u32>,
+    sampled: &[Sampled],
     start: &Start,
     writer: &RunWriter,
     observer: &mut dyn Observer,
@@ -371,16 +396,17 @@ fn attach(
         return Profiling::off();
     }
     observer.step("preparing the profiler");
-    match process {
+    let of_each = sampled.iter().map(|(node, process)| match process {
         // A run without a profile is worth having: the warning says what to do.
         Some(pid) => start
-            .profiling(&options, pid, writer)
+            .profiling(&options, *pid, *node, writer)
             .unwrap_or_else(|e| Profiling::unavailable(&e.problem().sentence())),
         None => Profiling::unavailable(
             "the broker's process is not known: it runs on another machine or for another user; \
              give its number with --set broker.pid=N, or set profile.events = []",
         ),
-    }
+    });
+    of_each.reduce(Profiling::and).unwrap_or_default()
 }
 
 /// The moment that a run's time counts from.
@@ -440,14 +466,18 @@ impl Start {
         Ok(Some(writer))
     }
 
-    /// Prepares the profile of a process.
+    /// Prepares the profile of a process, which may be a node of a cluster.
     pub(crate) fn profiling(
         &self,
         options: &[profile::Options],
         pid: u32,
+        node: Option<u32>,
         writer: &RunWriter,
     ) -> Result<Profiling, profile::Error> {
-        let header = ProfileHeader::new(self.origin, self.unix_ns);
+        let header = ProfileHeader {
+            node,
+            ..ProfileHeader::new(self.origin, self.unix_ns)
+        };
         Profiling::attach(options, pid, &header, writer.dir())
     }
 }

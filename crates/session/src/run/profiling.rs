@@ -34,11 +34,13 @@ pub(crate) struct Profiling {
     warnings: Vec<Warning>,
 }
 
-/// The profile of an event.
+/// The profile of an event, of one process.
 #[derive(Debug)]
 struct EventProfile {
-    /// The event's name, which the files carry.
-    event: String,
+    /// The profile's name, which the files carry: the event's, and in a cluster the number of the node.
+    name: String,
+    /// Which node it is of.
+    node: Option<u32>,
     stacks: PathBuf,
     source: Source,
 }
@@ -104,6 +106,13 @@ impl Profiling {
             Some(e) if profiling.profiles.is_empty() => Err(e),
             _ => Ok(profiling),
         }
+    }
+
+    /// These profiles, and those of another process.
+    pub(crate) fn and(mut self, others: Self) -> Self {
+        self.profiles.extend(others.profiles);
+        self.warnings.extend(others.warnings);
+        self
     }
 
     /// Keeps why there is no profile of an event.
@@ -180,7 +189,7 @@ impl Profiling {
             match profile.start() {
                 Ok(()) => self.profiles.push(profile),
                 Err(e) => {
-                    self.lacks(&profile.event, &e);
+                    self.lacks(&profile.name, &e);
                     profile.abandon();
                 }
             }
@@ -197,12 +206,12 @@ impl Profiling {
     }
 
     /// Ends sampling, cuts the profiles to `window` (nanoseconds since the origin), gives their Erlang processes
-    /// the names that the node has said, the others the roles that their stacks tell, and writes the forms that other
+    /// the names that their node has said (`processes`, in the order of nodes), the others the roles that their stacks tell, and writes the forms that other
     /// tools read.
     pub(crate) fn finish(
         self,
         window: Option<(u64, u64)>,
-        processes: &[ErlangProcess],
+        processes: &[Vec<ErlangProcess>],
         writer: &mut RunWriter,
     ) -> Profiled {
         let mut profiled = Profiled {
@@ -214,10 +223,12 @@ impl Profiling {
         for (index, mut event) in self.profiles.into_iter().enumerate() {
             let pprof = match index {
                 0 => file::PPROF.to_owned(),
-                _ => file::of_event(&event.event, file::FURTHER_PPROF),
+                _ => file::of_event(&event.name, file::FURTHER_PPROF),
             };
             event.finish_sampling(sampled, writer, &mut profiled);
-            let Some(profile) = event.finish(window, processes, writer, &mut profiled) else {
+            let of_node = processes.get(event.node.unwrap_or_default() as usize);
+            let named = of_node.map_or(&[][..], Vec::as_slice);
+            let Some(profile) = event.finish(window, named, writer, &mut profiled) else {
                 continue;
             };
             match profile.to_pprof() {
@@ -226,7 +237,7 @@ impl Profiling {
             }
             let profile = profile.without_lines();
             if !self.is_brief {
-                let folded = file::of_event(&event.event, file::FOLDED);
+                let folded = file::of_event(&event.name, file::FOLDED);
                 writer.write_file(&folded, profile.folded().as_bytes());
             }
             profiled.profiles.push(profile);
@@ -242,13 +253,19 @@ impl EventProfile {
         header: ProfileHeader,
         dir: &Path,
     ) -> Result<Self, profile::Error> {
-        let event = options.event.name.clone().into_owned();
-        let stacks = dir.join(file::of_event(&event, file::STACKS));
+        let node = header.node;
+        let name = ProfileHeader {
+            event: options.event.name.clone().into_owned(),
+            ..header.clone()
+        };
+        let name = name.name();
+        let stacks = dir.join(file::of_event(&name, file::STACKS));
         let sink = StacksWriter::create(&stacks, header)
             .map_err(|e| profile::Error::Options(Problem::io("create", &stacks, &e)))?;
         match Sampler::attach(pid, options, sink) {
             Ok(sampler) => Ok(Self {
-                event,
+                name,
+                node,
                 stacks,
                 source: Source::Sampler(Box::new(sampler)),
             }),
@@ -272,14 +289,15 @@ impl EventProfile {
         let Source::Sampler(sampler) = &self.source else {
             return None;
         };
-        let stacks = dir.map(|dir| dir.join(file::of_event(&self.event, file::STACKS)));
+        let stacks = dir.map(|dir| dir.join(file::of_event(&self.name, file::STACKS)));
         let sink = stacks
             .as_deref()
             .and_then(|stacks| StacksWriter::create(stacks, header.clone()).ok());
         // That a file is missing is told where it is read.
         let sink = sink.unwrap_or_else(|| StacksWriter::new(io::sink(), header.clone()));
         Some(Self {
-            event: self.event.clone(),
+            name: self.name.clone(),
+            node: self.node,
             stacks: std::mem::replace(&mut self.stacks, stacks.unwrap_or_default()),
             source: Source::Turning(sampler.turn(header.origin, sink)),
         })
@@ -308,9 +326,9 @@ impl EventProfile {
 
     /// The same warning, with the event that it is about where that is not the usual one.
     fn of_event(&self, warning: Warning) -> Warning {
-        match self.event.as_str() {
+        match self.name.as_str() {
             USUAL_EVENT => warning,
-            event => warning.with("event", event),
+            name => warning.with("event", name),
         }
     }
 
@@ -337,7 +355,7 @@ impl EventProfile {
                     outcome.own_cpu.as_secs_f64() / length.as_secs_f64().max(1e-9)
                 });
             }
-            Err(e) => writer.complain(&file::of_event(&self.event, file::STACKS), &e),
+            Err(e) => writer.complain(&file::of_event(&self.name, file::STACKS), &e),
         }
     }
 
@@ -349,7 +367,7 @@ impl EventProfile {
         writer: &mut RunWriter,
         profiled: &mut Profiled,
     ) -> Option<Profile> {
-        let name = file::of_event(&self.event, file::STACKS);
+        let name = file::of_event(&self.name, file::STACKS);
         let mut profile = match Profile::open_with_lines(&FORMATS, &self.stacks, None) {
             Ok(profile) => profile,
             Err(e) => {

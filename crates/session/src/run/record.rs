@@ -70,7 +70,7 @@ pub fn record(
         .into());
     };
     observer.step("preparing the profiler");
-    let profiling = match start.profiling(&sampling, process.pid, &writer) {
+    let profiling = match start.profiling(&sampling, process.pid, None, &writer) {
         Ok(profiling) => profiling,
         Err(e) => {
             writer.discard();

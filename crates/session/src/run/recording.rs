@@ -91,8 +91,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) faults: Vec<FaultOutcome>,
     /// Other programs that loaded the broker, and have ended, by the number of their load.
     pub(super) programs: BTreeMap<usize, ProgramSummary>,
-    /// What the broker logs, where that can be read.
-    pub(super) log: Option<LogFollower>,
+    /// What each of the broker's nodes logs, where that can be read.
+    pub(super) logs: Vec<LogFollower>,
     pub(super) usage: Box<dyn UsageSource>,
     last_usage: Reading,
     /// A reading from which on cores can be told: one before the last where that is only just past.
@@ -166,7 +166,7 @@ impl<'a> Recording<'a> {
             usage_from: last_usage,
             usage,
             sending_ended: None,
-            log: None,
+            logs: Vec::new(),
             started: None,
             threads_before: ThreadTimes::default(),
             connections_before: (Time(0), ConnectionCounts::default()),
@@ -202,8 +202,14 @@ impl<'a> Recording<'a> {
 
     /// Tells what the broker has logged since the last time.
     pub(super) fn tell_logged(&mut self) {
-        for line in self.log.iter_mut().flat_map(LogFollower::lines) {
-            self.observer.logged(&line);
+        let several = self.logs.len() > 1;
+        for (node, log) in self.logs.iter_mut().enumerate() {
+            for line in log.lines() {
+                match several {
+                    true => self.observer.logged(&format!("node {node}: {line}")),
+                    false => self.observer.logged(&line),
+                }
+            }
         }
     }
 
@@ -532,6 +538,7 @@ impl load::Sink for Recording<'_> {
                 };
                 self.observer.phase(phase, length);
                 self.look_closely(phase);
+                self.scraping.phase(phase, at);
                 if phase == Phase::Drain {
                     self.profiling.hold_until(at);
                     if let Some(tell) = self.sending_ended.take() {

@@ -34,12 +34,15 @@ pub(crate) fn count_again(topology: &mut Topology, later: &Topology) {
     }
 }
 
+/// What a node says that its Erlang processes do.
+pub(crate) type NodeProcesses = Result<Vec<ErlangProcess>, BrokerError>;
+
 /// What a broker says of itself.
 #[derive(Debug)]
 pub(crate) struct BrokerState {
     pub(crate) topology: Result<Topology, BrokerError>,
-    /// Empty where there is no profile that could name them.
-    pub(crate) processes: Result<Vec<ErlangProcess>, BrokerError>,
+    /// Of each node; empty where there is no profile that could name them.
+    pub(crate) processes: Vec<NodeProcesses>,
 }
 
 impl BrokerState {
@@ -48,7 +51,7 @@ impl BrokerState {
         let topology = broker.topology(&is_cancelled(control));
         let processes = match profiled {
             true => processes(broker, &topology, control),
-            false => Ok(Vec::new()),
+            false => Vec::new(),
         };
         Self {
             topology,
@@ -57,21 +60,25 @@ impl BrokerState {
     }
 }
 
-/// Asks a broker what its processes do, unless the question before that had no answer in time, or none before the run
+/// Asks each node of a broker what its processes do, unless the question before that had no answer in time, or none before the run
 /// was stopped.
 pub(crate) fn processes(
     broker: &dyn Broker,
     topology: &Result<Topology, BrokerError>,
     control: &load::Control,
-) -> Result<Vec<ErlangProcess>, BrokerError> {
+) -> Vec<NodeProcesses> {
     if is_timed_out(topology) || (topology.is_err() && control.is_stopping()) {
-        return Err(BrokerError::Control {
+        return vec![Err(BrokerError::Control {
             asked_for: "what its processes do",
             reason: "it was not asked, for it did not tell its queues and bindings in time".into(),
             timed_out: true,
-        });
+        })];
     }
-    broker.erlang_processes(&is_cancelled(control))
+    let cancelled = is_cancelled(control);
+    let nodes = 0..broker.nodes().len().max(1);
+    nodes
+        .map(|node| broker.erlang_processes(node, &cancelled))
+        .collect()
 }
 
 /// Whether the broker gave no answer in time: it would not to another question.
@@ -170,6 +177,7 @@ mod tests {
 
         fn erlang_processes(
             &self,
+            _node: usize,
             _cancelled: &dyn Fn() -> bool,
         ) -> Result<Vec<ErlangProcess>, BrokerError> {
             self.unanswered()
@@ -198,7 +206,7 @@ mod tests {
             let state = BrokerState::read(&broker, true, &control);
             assert_eq!(broker.asked.load(Ordering::Relaxed), 1);
             assert_eq!(is_timed_out(&state.topology), timed_out);
-            let error = state.processes.unwrap_err().to_string();
+            let error = state.processes[0].as_ref().unwrap_err().to_string();
             let said = "the broker did not tell what its processes do: it was not asked";
             assert!(error.starts_with(said), "{error}");
         }

@@ -91,8 +91,8 @@ impl Broker for Artemis {
         self.process.inject(fault)
     }
 
-    fn follow_log(&self) -> Option<LogFollower> {
-        Some(self.process.follow_log())
+    fn follow_logs(&self) -> Vec<LogFollower> {
+        vec![self.process.follow_log()]
     }
 
     fn logs(&self, lines: usize) -> String {

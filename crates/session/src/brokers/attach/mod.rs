@@ -173,6 +173,7 @@ impl Broker for Attached {
 
     fn erlang_processes(
         &self,
+        _node: usize,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Vec<ErlangProcess>, BrokerError> {
         match &self.node {

@@ -177,17 +177,21 @@ impl Broker for StartedNodes {
 
     fn erlang_processes(
         &self,
+        node: usize,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Vec<ErlangProcess>, BrokerError> {
-        first(&self.cluster)?.erlang_processes(cancelled)
+        // One that is away would be waited for in vain.
+        let running = (self.cluster.nodes().get(node)).filter(|node| node.pid() > 0);
+        running.map_or_else(|| Ok(Vec::new()), |node| node.erlang_processes(cancelled))
     }
 
     fn has_topology(&self) -> bool {
         true
     }
 
-    fn follow_log(&self) -> Option<LogFollower> {
-        Some(first(&self.cluster).ok()?.follow_log())
+    fn follow_logs(&self) -> Vec<LogFollower> {
+        let nodes = self.cluster.nodes().iter();
+        nodes.map(RabbitMq::follow_log).collect()
     }
 
     fn logs(&self, lines: usize) -> String {

@@ -90,7 +90,9 @@ impl Follower<'_> {
 
     fn attach(&self, sampling: &[profile::Options], open: &Open) -> Result<Profiling, Error> {
         match &open.writer {
-            Some(writer) => Ok(open.start.profiling(sampling, self.process.pid, writer)?),
+            Some(writer) => Ok(open
+                .start
+                .profiling(sampling, self.process.pid, None, writer)?),
             None => Err(no_room(&self.shared.what.recording).into()),
         }
     }
