@@ -28,6 +28,8 @@ const RENEW_EVERY: Duration = Duration::from_millis(2500);
 /// Longest that loading, and removing, may take where others load and remove at the same time.
 const SETTLE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(20);
+/// How soon a wish to stop is passed on to a worker.
+const STOP_WITHIN: Duration = Duration::from_millis(50);
 
 /// The helper modules on a node, and this connection's owner process there.
 #[derive(Debug)]
@@ -135,6 +137,17 @@ impl Helper {
 
     /// Asks a worker, and waits for its answer.
     pub fn ask(&self, worker: &Worker, request: Term, timeout: Duration) -> Result<Answer, Error> {
+        self.ask_until(worker, request, timeout, &|| false)
+    }
+
+    /// As [`Helper::ask`]; once `stop` says so, the worker is told to `stop`, and answers with what it has by then.
+    pub fn ask_until(
+        &self,
+        worker: &Worker,
+        request: Term,
+        timeout: Duration,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Answer, Error> {
         let ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
         let arguments = vec![
             self.shared.owner.clone(),
@@ -143,7 +156,20 @@ impl Helper {
             int(ms),
         ];
         let whole = timeout + Duration::from_secs(10);
-        let reply = self.call_within(whole, "bellows_keeper", "ask", arguments)?;
+        let node = self.node();
+        let keeper = module_name("bellows_keeper");
+        let call = node.begin_call(whole, &keeper, "ask", arguments)?;
+        let mut stopped = false;
+        let reply = loop {
+            if !stopped && stop() {
+                stopped = true;
+                let message = tuple([atom("ask"), node.nobody(), atom("stop")]);
+                node.tell(&worker.pid, message)?;
+            }
+            if let Some(reply) = call.wait(STOP_WITHIN)? {
+                break reply;
+            }
+        };
         match as_tuple(&reply) {
             Some([ok, reply]) if as_atom(ok) == Some("ok") => Ok(Answer::Reply(reply.clone())),
             Some([_, reason]) => Ok(Answer::Failed(as_text(reason).unwrap_or_default())),

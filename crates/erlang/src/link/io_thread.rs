@@ -7,7 +7,8 @@ use erl_dist::message::Message;
 use transport::{Output, Received, SocketError};
 
 use super::frame::{Frame, Frames};
-use super::shared::LinkShared;
+use super::pulse::Pulse;
+use super::shared::{LinkShared, Loss};
 use super::wire::Wire;
 
 /// A tick is sent when nothing else was for so long. Nodes hang up after 60 s of silence, by default, and are
@@ -21,18 +22,20 @@ const READS: usize = 64;
 const MOST_PENDING: usize = 1 << 20;
 const TICK: [u8; 4] = [0; 4];
 
-/// Serves the connection until it is lost, or nobody wants it any more.
-pub(super) fn serve(mut wire: Wire, shared: &Arc<LinkShared>) {
-    let why = match run(&mut wire, shared) {
-        Ok(()) => "it was closed".to_owned(),
-        Err(why) => why,
+/// Serves the connection until it is lost, the node is silent for `silence`, or nobody wants it any more.
+pub(super) fn serve(mut wire: Wire, shared: &Arc<LinkShared>, silence: Duration) {
+    let loss = match run(&mut wire, shared, silence) {
+        Ok(()) => Loss::Ended("it was closed".to_owned()),
+        Err(loss) => loss,
     };
     wire.socket.hang_up();
-    shared.lose(why);
+    shared.lose(loss);
 }
 
-fn run(wire: &mut Wire, shared: &Arc<LinkShared>) -> Result<(), String> {
+fn run(wire: &mut Wire, shared: &Arc<LinkShared>, silence: Duration) -> Result<(), Loss> {
     let mut frames = Frames::default();
+    let mut pulse = Pulse::new(silence, TICK_AFTER, Instant::now());
+    let ping = shared.ping();
     let mut queued = Vec::new();
     let mut sent = Instant::now();
     let mut until = None;
@@ -43,26 +46,40 @@ fn run(wire: &mut Wire, shared: &Arc<LinkShared>) -> Result<(), String> {
             shared.take_outgoing(&mut queued);
             wire.outgoing.append(&mut queued);
         }
-        if wire.outgoing.pending().is_empty() && sent.elapsed() >= TICK_AFTER {
+        if pulse.is_ping_due(Instant::now()) {
+            wire.outgoing.push(&ping);
+        } else if wire.outgoing.pending().is_empty() && sent.elapsed() >= TICK_AFTER {
             wire.outgoing.push(&TICK);
         }
         let waiting = wire.outgoing.pending().len();
         wire.socket.flush(&mut wire.outgoing).map_err(lost)?;
-        if wire.outgoing.pending().len() < waiting {
+        let left = wire.outgoing.pending().len();
+        if left < waiting {
             sent = Instant::now();
+            if left > 0 {
+                pulse.took_some(sent);
+            }
         }
         if shared.is_closing() {
             let until = *until.get_or_insert_with(|| Instant::now() + FLUSH_WITHIN);
             let done = wire.outgoing.pending().is_empty() && wire.socket.unsent() == 0;
             if done || Instant::now() >= until {
-                return end(wire);
+                return Ok(end(wire)?);
             }
         }
-        let more = read(wire, &mut frames, shared)?;
+        let (heard, more) = read(wire, &mut frames, shared)?;
+        let now = Instant::now();
+        if heard {
+            pulse.heard(now);
+        } else if pulse.is_silent(now) {
+            return Err(Loss::Silent(silence));
+        }
         let wait = match (more, until) {
             (true, _) => Duration::ZERO,
-            (false, Some(until)) => until.saturating_duration_since(Instant::now()),
-            (false, None) => TICK_AFTER.saturating_sub(sent.elapsed()),
+            (false, Some(until)) => until.saturating_duration_since(now),
+            (false, None) => TICK_AFTER
+                .saturating_sub(sent.elapsed())
+                .min(pulse.next(now)),
         };
         wire.poll_once(Some(wait.max(Duration::from_millis(u64::from(!more)))))
             .map_err(|error| error.to_string())?;
@@ -77,19 +94,27 @@ fn end(wire: &mut Wire) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads for a while; whether more may be there.
-fn read(wire: &mut Wire, frames: &mut Frames, shared: &Arc<LinkShared>) -> Result<bool, String> {
+/// Reads for a while; whether anything came, and whether more may be there.
+fn read(
+    wire: &mut Wire,
+    frames: &mut Frames,
+    shared: &Arc<LinkShared>,
+) -> Result<(bool, bool), String> {
+    let mut heard = false;
     for _ in 0..READS {
         if !wire.socket.is_readable() {
-            return Ok(false);
+            return Ok((heard, false));
         }
         match wire.fill().map_err(lost)? {
-            Received::Bytes(_) => take(wire, frames, shared)?,
+            Received::Bytes(_) => {
+                heard = true;
+                take(wire, frames, shared)?;
+            }
             Received::Nothing => {}
             Received::End => return Err("the node ended it".into()),
         }
     }
-    Ok(true)
+    Ok((heard, true))
 }
 
 /// Takes what was read.

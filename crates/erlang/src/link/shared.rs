@@ -37,13 +37,28 @@ struct Process {
     watchers: Vec<(Pid, Reference)>,
 }
 
+/// What ended the connection.
+#[derive(Clone, Debug)]
+pub(super) enum Loss {
+    /// It has ended, and why.
+    Ended(String),
+    /// The node has answered no ping for this long.
+    Silent(Duration),
+}
+
+impl From<String> for Loss {
+    fn from(why: String) -> Self {
+        Self::Ended(why)
+    }
+}
+
 #[derive(Default)]
 struct State {
     processes: HashMap<MailboxId, Process>,
     next: MailboxId,
     next_reference: u32,
     outgoing: Vec<u8>,
-    lost: Option<String>,
+    lost: Option<Loss>,
     closing: bool,
 }
 
@@ -135,21 +150,14 @@ impl LinkShared {
 
     /// Queues a message.
     pub(crate) fn send(&self, message: Message) -> Result<(), Error> {
-        let mut bytes = vec![0, 0, 0, 0, 112];
-        message
-            .write_into(&mut bytes)
-            .map_err(|error| Error::Term {
-                node: self.node.clone(),
-                what: "what we send".into(),
-                source: TermError::Malformed(error.to_string()),
-            })?;
-        let size = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX);
-        if let Some(length) = bytes.first_chunk_mut::<4>() {
-            *length = size.to_be_bytes();
-        }
+        let mut bytes = framed(message).map_err(|source| Error::Term {
+            node: self.node.clone(),
+            what: "what we send".into(),
+            source,
+        })?;
         let mut state = self.state();
-        if let Some(what) = &state.lost {
-            return Err(self.lost(what));
+        if let Some(loss) = &state.lost {
+            return Err(self.lost(loss));
         }
         if state.outgoing.len() + bytes.len() > MOST_OUTGOING {
             return Err(Error::Full {
@@ -163,11 +171,26 @@ impl LinkShared {
         Ok(())
     }
 
-    fn lost(&self, what: &str) -> Error {
-        Error::Lost {
-            node: self.node.clone(),
-            what: what.to_owned(),
+    fn lost(&self, loss: &Loss) -> Error {
+        let node = self.node.clone();
+        match loss {
+            Loss::Ended(what) => Error::Lost {
+                node,
+                what: what.clone(),
+            },
+            Loss::Silent(after) => Error::Silent {
+                node,
+                after: *after,
+            },
         }
+    }
+
+    /// For the thread: a frame that the node itself answers, without any of its processes. It monitors the process of
+    /// a name that none can have, and the node says that there is none.
+    pub(super) fn ping(&self) -> Vec<u8> {
+        let nobody = PidOrAtom::Atom(Atom::from("undefined"));
+        // Without a ping nothing is said of a silent node; the atom and our name are short enough to be encoded.
+        framed(Message::monitor_p(self.pid(0), nobody, self.reference())).unwrap_or_default()
     }
 
     fn wake(&self) {
@@ -191,8 +214,8 @@ impl LinkShared {
                 process.bytes -= bytes;
                 return Ok(Some(arrival));
             }
-            if let Some(what) = lost {
-                return Err(self.lost(&what));
+            if let Some(loss) = lost {
+                return Err(self.lost(&loss));
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -227,9 +250,9 @@ impl LinkShared {
     }
 
     /// For the thread: the connection is no more.
-    pub(super) fn lose(&self, what: String) {
+    pub(super) fn lose(&self, loss: Loss) {
         let mut state = self.state();
-        state.lost.get_or_insert(what);
+        state.lost.get_or_insert(loss);
         state.outgoing = Vec::new();
         for process in state.processes.values() {
             process.arrived.notify_all();
@@ -283,6 +306,19 @@ impl LinkShared {
     pub(super) fn is_ours(&self, pid: &Pid) -> bool {
         pid.creation == self.local.creation
     }
+}
+
+/// A message with its length before it.
+fn framed(message: Message) -> Result<Vec<u8>, TermError> {
+    let mut bytes = vec![0, 0, 0, 0, 112];
+    message
+        .write_into(&mut bytes)
+        .map_err(|error| TermError::Malformed(error.to_string()))?;
+    let size = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX);
+    if let Some(length) = bytes.first_chunk_mut::<4>() {
+        *length = size.to_be_bytes();
+    }
+    Ok(bytes)
 }
 
 /// When something ends that may take so long.
