@@ -1,10 +1,10 @@
 //! A node that functions are called on.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use erl_dist::message::Message;
-use erl_dist::term::{Atom, Term};
+use erl_dist::term::{Atom, PidOrAtom, Term};
 
 use crate::error::Error;
 use crate::link::{Link, deadline};
@@ -87,25 +87,6 @@ impl Node {
         function: &str,
         arguments: Vec<Term>,
     ) -> Result<Term, Error> {
-        let call = self.begin_call(timeout, module, function, arguments)?;
-        loop {
-            if let Some(result) = call.wait(timeout)? {
-                return Ok(result);
-            }
-        }
-    }
-
-    /// Begins a call, whose result is waited for apart.
-    ///
-    /// # Errors
-    /// The connection is no more.
-    pub(crate) fn begin_call(
-        &self,
-        timeout: Duration,
-        module: &str,
-        function: &str,
-        arguments: Vec<Term>,
-    ) -> Result<PendingCall, Error> {
         let name = format!("{module}:{function}/{}", arguments.len());
         let shared = &self.link.shared;
         let mailbox = self.mailbox();
@@ -128,19 +109,24 @@ impl Node {
             Atom::from("rex"),
             request,
         ))?;
-        Ok(PendingCall {
-            node: self.clone(),
-            mailbox,
-            reference,
-            name,
-            timeout,
-            until,
-        })
-    }
-
-    /// The address of a process of ours that does not exist, for answers that nobody wants.
-    pub(crate) fn nobody(&self) -> Term {
-        Term::from(self.link.shared.pid(0))
+        loop {
+            let left = until.saturating_duration_since(std::time::Instant::now());
+            let Some(mut answer) = mailbox.receive(left).map_err(|error| asked(error, &name))?
+            else {
+                return Err(Error::Timeout {
+                    node: self.name().clone(),
+                    what: name,
+                    after: timeout,
+                });
+            };
+            if let Term::Tuple(answer) = &mut answer
+                && let [to, result] = answer.elements.as_mut_slice()
+                && *to == reference
+            {
+                let result = std::mem::replace(result, atom("taken"));
+                return self.result(name, result);
+            }
+        }
     }
 
     /// Sends a message to a process of the node, which nobody there forwards: other calls wait until the node's busy
@@ -155,12 +141,31 @@ impl Node {
         self.link.shared.send(Message::send(to.clone(), message))
     }
 
+    /// Has the node tell a mailbox when a process there ends, as `{'DOWN', Reason}`.
+    ///
+    /// # Errors
+    /// The connection is no more.
+    pub(crate) fn monitor(&self, mailbox: &Mailbox, process: &Term) -> Result<(), Error> {
+        let Term::Pid(process) = process else {
+            return Ok(());
+        };
+        let shared = &self.link.shared;
+        let process = PidOrAtom::Pid(process.clone());
+        let monitor = Message::monitor_p(mailbox.raw_pid(), process, shared.reference());
+        shared.send(monitor)
+    }
+
+    /// The address of a process of ours that does not exist, for answers that nobody wants.
+    pub(crate) fn nobody(&self) -> Term {
+        Term::from(self.link.shared.pid(0))
+    }
+
     /// Tells a result from a failure.
-    fn result(&self, call: &str, result: Term) -> Result<Term, Error> {
+    fn result(&self, call: String, result: Term) -> Result<Term, Error> {
         match as_tuple(&result) {
             Some([word, reason]) if as_atom(word) == Some("badrpc") => Err(Error::Exception {
                 node: self.name().clone(),
-                call: call.to_owned(),
+                call,
                 reason: show(reason, REASON_BYTES),
             }),
             _ => Ok(result),
@@ -175,7 +180,7 @@ impl Node {
     pub fn evaluate(&self, timeout: Duration, source: &str) -> Result<Term, Error> {
         let until = deadline(timeout);
         let call = |module: &str, function: &str, arguments: Vec<Term>| {
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.saturating_duration_since(std::time::Instant::now());
             self.call_within(left, module, function, arguments)
         };
         let tokens = call("erl_scan", "string", vec![charlist(EVALUATE)])?;
@@ -207,50 +212,6 @@ impl Node {
     #[must_use]
     pub fn mailbox(&self) -> Mailbox {
         Mailbox::new(Arc::clone(&self.link))
-    }
-}
-
-/// A call whose result has not been waited for to the end.
-#[derive(Debug)]
-pub(crate) struct PendingCall {
-    node: Node,
-    mailbox: Mailbox,
-    reference: Term,
-    name: String,
-    timeout: Duration,
-    until: Instant,
-}
-
-impl PendingCall {
-    /// Waits for the result, `None` where it has not come within `wait`.
-    ///
-    /// # Errors
-    /// As [`Node::call`]; the time-out is that of the call as a whole.
-    pub(crate) fn wait(&self, wait: Duration) -> Result<Option<Term>, Error> {
-        let step = deadline(wait);
-        loop {
-            let left = step
-                .min(self.until)
-                .saturating_duration_since(Instant::now());
-            let received = self.mailbox.receive(left);
-            let Some(mut answer) = received.map_err(|error| asked(error, &self.name))? else {
-                return match Instant::now() >= self.until {
-                    false => Ok(None),
-                    true => Err(Error::Timeout {
-                        node: self.node.name().clone(),
-                        what: self.name.clone(),
-                        after: self.timeout,
-                    }),
-                };
-            };
-            if let Term::Tuple(answer) = &mut answer
-                && let [to, result] = answer.elements.as_mut_slice()
-                && *to == self.reference
-            {
-                let result = std::mem::replace(result, atom("taken"));
-                return self.node.result(&self.name, result).map(Some);
-            }
-        }
     }
 }
 

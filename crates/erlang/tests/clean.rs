@@ -5,11 +5,11 @@ mod common;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::{Beam, WORKERS, eval, left_behind};
 use erlang::calls::{Calls, CallsOptions, Counter, RootOptions, follow};
-use erlang::term::{as_atom, as_int, as_text};
+use erlang::term::{as_atom, as_int};
 use erlang::timing::{TimeOptions, time};
 use erlang::trace::{Trace, TraceEvent, TraceOptions};
 use erlang::{Budget, ConnectOptions, Cookie, Error, Helper, Node, ProcessFilter};
@@ -374,4 +374,30 @@ fn a_trace_does_not_trace_itself() {
     assert_eq!(ours, 0, "{names:?}");
     trace.close().expect("closed");
     helper.close().expect("closed");
+}
+
+/// A node with `-erl_epmd_port` takes its own port for that of all nodes: whoever wants to answer us when we have gone
+/// connects to itself, and logs that.
+#[test]
+fn a_node_does_not_look_for_a_client_that_was_killed() {
+    let home = tempfile::tempdir().expect("a folder");
+    let log = home.path().join("erl.log");
+    let handler = format!(
+        "[{{handler, default, logger_std_h, #{{config => #{{file => \"{}\"}}}}}}]",
+        log.display()
+    );
+    let beam = Beam::start_with(home.path(), &["-kernel", "logger", &handler]);
+    let node = beam.connect();
+    eval(&node, WORKERS);
+    // The log is written, and by whom.
+    eval(&node, "logger:error(\"this is the log\").");
+    for deed in [Deed::Calls, Deed::Trace, Deed::Time, Deed::Calls] {
+        kill(&beam, deed, Duration::from_millis(600), true);
+        assert_eq!(left_behind(&node), None, "{deed:?}");
+    }
+    // A connection attempt is logged within the second.
+    std::thread::sleep(Duration::from_secs(2));
+    let logged = std::fs::read_to_string(&log).expect("a log");
+    assert!(logged.contains("this is the log"), "{logged}");
+    assert!(!logged.contains("Cannot get connection id"), "{logged}");
 }

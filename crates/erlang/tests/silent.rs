@@ -58,7 +58,7 @@ fn calls_options() -> CallsOptions {
         functions: vec!["lists".parse().expect("a pattern")],
         processes: ProcessFilter::All,
         duration: WINDOW,
-        blocks: 1,
+        blocks: 100,
         bursts: 3,
         budget: Budget::lasting(WINDOW * 3),
     }

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use erl_dist::message::Message;
+use erl_dist::term::Term;
 use transport::{Output, Received, SocketError};
 
-use super::frame::{Frame, Frames};
+use super::frame::{Checked, Frame, Frames};
 use super::pulse::Pulse;
 use super::shared::{LinkShared, Loss};
 use super::wire::Wire;
+use crate::term::{atom, tuple};
 
 /// A tick is sent when nothing else was for so long. Nodes hang up after 60 s of silence, by default, and are
 /// rarely told to be less patient than 8 s.
@@ -120,15 +122,23 @@ fn read(
 /// Takes what was read.
 fn take(wire: &mut Wire, frames: &mut Frames, shared: &Arc<LinkShared>) -> Result<(), String> {
     frames.receive(wire.unused(), |bytes| {
-        let frame = Frame::read(bytes).map_err(|error| format!("a message is wrong: {error}"))?;
-        deliver(frame, bytes.len(), shared);
+        let wrong = |error| format!("a message is wrong: {error}");
+        let checked = Checked::new(bytes).map_err(wrong)?;
+        let memory = checked.memory();
+        if !shared.has_room(memory)
+            && let Some(to) = checked.addressee()
+        {
+            shared.drop_one(to);
+            return Ok(());
+        }
+        deliver(checked.decode().map_err(wrong)?, memory, shared);
         Ok(())
     })?;
     wire.use_all();
     Ok(())
 }
 
-fn deliver(frame: Frame, bytes: usize, shared: &Arc<LinkShared>) {
+fn deliver(frame: Frame, memory: u64, shared: &Arc<LinkShared>) {
     let message = match frame {
         Frame::Message(message) => *message,
         Frame::Refused { to, error } => return shared.arrive(to, Err(error), 0),
@@ -136,19 +146,30 @@ fn deliver(frame: Frame, bytes: usize, shared: &Arc<LinkShared>) {
     };
     match message {
         Message::Send(it) if shared.is_ours(&it.to_pid) => {
-            shared.arrive(it.to_pid.id, Ok(it.message), bytes);
+            shared.arrive(it.to_pid.id, Ok(it.message), memory);
         }
         Message::SendSender(it) if shared.is_ours(&it.to_pid) => {
-            shared.arrive(it.to_pid.id, Ok(it.message), bytes);
+            shared.arrive(it.to_pid.id, Ok(it.message), memory);
         }
         Message::SendTt(it) if shared.is_ours(&it.to_pid) => {
-            shared.arrive(it.to_pid.id, Ok(it.message), bytes);
+            shared.arrive(it.to_pid.id, Ok(it.message), memory);
         }
         Message::MonitorP(it) => shared.watch(it.to_proc, it.from_pid, it.reference),
+        Message::MonitorPExit(it) if shared.is_ours(&it.to_pid) => {
+            shared.arrive(it.to_pid.id, Ok(down(it.reason)), memory);
+        }
+        Message::PayloadMonitorPExit(it) if shared.is_ours(&it.to_pid) => {
+            shared.arrive(it.to_pid.id, Ok(down(it.reason)), memory);
+        }
         Message::DemonitorP(it) => shared.unwatch(&it.to_proc, &it.reference),
         // We link to nobody, have no names, and let nobody start anything here.
         _ => {}
     }
+}
+
+/// What a process of ours is told where one has ended that it monitors.
+fn down(reason: Term) -> Term {
+    tuple([atom("DOWN"), reason])
 }
 
 fn lost(error: SocketError) -> String {

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::mem::size_of;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,11 +12,14 @@ use erl_dist::term::{Atom, Pid, PidOrAtom, Reference, Term};
 use super::handshake::Local;
 use crate::error::Error;
 use crate::name::NodeName;
-use crate::term::TermError;
+use crate::term::{MOST_MEMORY, TermError, malformed};
 
-/// The most messages that wait in a mailbox, and their bytes; what comes beyond is dropped and counted.
+/// The most messages that wait in a mailbox, and the memory that those of all mailboxes take; what comes beyond is
+/// dropped and counted. One message of any size that is decoded has room.
 const MOST_WAITING: usize = 64 << 10;
-const MOST_WAITING_BYTES: usize = 64 << 20;
+const MOST_WAITING_MEMORY: u64 = MOST_MEMORY;
+/// What a message takes in its mailbox beside its own memory.
+const PLACE: u64 = 2 * size_of::<(Arrival, u64)>() as u64;
 /// Bytes that wait to be sent.
 const MOST_OUTGOING: usize = 64 << 20;
 /// Processes that watch one of ours.
@@ -30,8 +34,8 @@ pub(crate) type Arrival = Result<Term, TermError>;
 /// One of our processes.
 #[derive(Default)]
 struct Process {
-    waiting: VecDeque<(Arrival, usize)>,
-    bytes: usize,
+    waiting: VecDeque<(Arrival, u64)>,
+    memory: u64,
     dropped: u64,
     arrived: Arc<Condvar>,
     watchers: Vec<(Pid, Reference)>,
@@ -55,6 +59,8 @@ impl From<String> for Loss {
 #[derive(Default)]
 struct State {
     processes: HashMap<MailboxId, Process>,
+    /// What the messages that wait take, those of all processes.
+    memory: u64,
     next: MailboxId,
     next_reference: u32,
     outgoing: Vec<u8>,
@@ -135,7 +141,12 @@ impl LinkShared {
 
     /// Ends a process; who watches it learns of that.
     pub(crate) fn leave(&self, id: MailboxId) {
-        let process = self.state().processes.remove(&id);
+        let process = {
+            let mut state = self.state();
+            let process = state.processes.remove(&id);
+            state.memory -= process.as_ref().map_or(0, |it| it.memory);
+            process
+        };
         for (watcher, reference) in process.into_iter().flat_map(|process| process.watchers) {
             let ended = Message::monitor_p_exit(
                 PidOrAtom::Pid(self.pid(id)),
@@ -210,8 +221,9 @@ impl LinkShared {
             let Some(process) = state.processes.get_mut(&id) else {
                 return Ok(None);
             };
-            if let Some((arrival, bytes)) = process.waiting.pop_front() {
-                process.bytes -= bytes;
+            if let Some((arrival, memory)) = process.waiting.pop_front() {
+                process.memory -= memory;
+                state.memory -= memory;
                 return Ok(Some(arrival));
             }
             if let Some(loss) = lost {
@@ -260,20 +272,33 @@ impl LinkShared {
     }
 
     /// For the thread: a message came for a process.
-    pub(super) fn arrive(&self, id: MailboxId, arrival: Arrival, bytes: usize) {
+    pub(super) fn arrive(&self, id: MailboxId, arrival: Arrival, memory: u64) {
         let mut state = self.state();
+        let memory = memory + PLACE;
         let Some(process) = state.processes.get_mut(&id) else {
             return;
         };
-        let full = process.waiting.len() >= MOST_WAITING
-            || (process.bytes + bytes > MOST_WAITING_BYTES && !process.waiting.is_empty());
-        if full {
+        if process.waiting.len() >= MOST_WAITING {
             process.dropped += 1;
             return;
         }
-        process.bytes += bytes;
-        process.waiting.push_back((arrival, bytes));
+        process.memory += memory;
+        process.waiting.push_back((arrival, memory));
         process.arrived.notify_all();
+        state.memory += memory;
+    }
+
+    /// For the thread: whether a message that takes so much may wait beside the others.
+    pub(super) fn has_room(&self, memory: u64) -> bool {
+        let waiting = self.state().memory;
+        waiting == 0 || waiting.saturating_add(memory + PLACE) <= MOST_WAITING_MEMORY
+    }
+
+    /// For the thread: a message for a process had no room.
+    pub(super) fn drop_one(&self, id: MailboxId) {
+        if let Some(process) = self.state().processes.get_mut(&id) {
+            process.dropped += 1;
+        }
     }
 
     /// For the thread: a process of the node wants to know when one of ours ends.
@@ -313,7 +338,7 @@ fn framed(message: Message) -> Result<Vec<u8>, TermError> {
     let mut bytes = vec![0, 0, 0, 0, 112];
     message
         .write_into(&mut bytes)
-        .map_err(|error| TermError::Malformed(error.to_string()))?;
+        .map_err(|error| malformed(&error))?;
     let size = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX);
     if let Some(length) = bytes.first_chunk_mut::<4>() {
         *length = size.to_be_bytes();
