@@ -17,8 +17,8 @@ use super::progress::Progress;
 use super::root::RootArgs;
 use super::stacks::Stacks;
 use crate::failure::{Done, Failure};
-use crate::{output, signals};
 use crate::profile_formats::Output;
+use crate::{output, signals};
 
 const CALLS_EXAMPLES: &str = "\
 Examples:
@@ -171,7 +171,10 @@ impl CountArgs {
     fn print(&self, calls: &Calls, counter: Counter) -> Result<(), Failure> {
         let style = output::style();
         if calls.functions.is_empty() {
-            output::print("none of these functions was called\n")?;
+            output::print(match calls.blocks.iter().any(|block| block.counted) {
+                true => "none of these functions was called\n",
+                false => "it was ended before the counters ran\n",
+            })?;
         } else {
             let sums = calls.tree.accumulated();
             let own: u64 = calls.functions.iter().map(|it| it.own).sum();
