@@ -264,7 +264,7 @@ fn memory_adds_up(helper: &Helper) {
         "{total} {steps} {resident}"
     );
 
-    let states = microstates(helper, Duration::from_millis(300)).expect("states");
+    let states = microstates(helper, Duration::from_millis(300), &|| false).expect("states");
     assert!(!states.was_on);
     let schedulers = states
         .kinds

@@ -199,17 +199,21 @@ pub fn node_memory(helper: &Helper) -> Result<NodeMemory, Error> {
     memory(&answer).ok_or_else(|| unexpected(helper, "bellows_alloc:read/0"))
 }
 
-/// Accounts the microstates of a window.
+/// Accounts the microstates of a window, which ends sooner where `stop` says so.
 ///
 /// # Errors
 /// The node cannot be asked, or answers something else.
-pub fn microstates(helper: &Helper, window: Duration) -> Result<Microstates, Error> {
+pub fn microstates(
+    helper: &Helper,
+    window: Duration,
+    stop: &dyn Fn() -> bool,
+) -> Result<Microstates, Error> {
     let ms = i64::try_from(window.as_millis()).unwrap_or(i64::MAX);
     let worker = helper.run("bellows_alloc", "account", int(ms))?;
-    let answer = helper.ask(&worker, atom("states"), window + TIMEOUT);
+    let answer = helper.ask_until(&worker, atom("states"), window + TIMEOUT, stop)?;
     helper.stop(worker)?;
     let unexpected = || unexpected(helper, "bellows_alloc:account/2");
-    match answer? {
+    match answer {
         Answer::Reply(reply) => states(&reply).ok_or_else(unexpected),
         _ => Err(unexpected()),
     }

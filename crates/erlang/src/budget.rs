@@ -103,28 +103,80 @@ impl Ended {
                 limit,
                 observed,
                 allowed,
-            } => {
-                let what = match limit.as_str() {
-                    "rate" => "calls in one second",
-                    "backlog" => "trace messages waiting on the node",
-                    "tracer_memory" => "bytes of the tracing process",
-                    "node_memory" => "bytes by which the node's memory rose",
-                    "run_queue" => "processes waiting to run",
-                    "unread" => "bytes of events that this side did not fetch",
-                    "open_calls" => "calls waiting for their return",
-                    "messages" => "trace messages",
-                    "details" => "bytes of what calls cost, function by function",
-                    "heap" => "bytes of the process that makes the calls",
-                    "mailbox" => "messages waiting for the process that makes the calls",
-                    other => other,
-                };
-                match limit.as_str() {
-                    "exited" => "the process that made the calls has ended itself".to_owned(),
-                    _ => format!("withdrew from the node: {observed} {what}, {allowed} allowed"),
-                }
-            }
+            } => tripped(limit, *observed, *allowed),
         }
     }
+}
+
+/// What the limits of bytes are told in.
+const MB: f64 = (1 << 20) as f64;
+
+/// Which limit tripped, at what, and what allows more.
+fn tripped(limit: &str, observed: u64, allowed: u64) -> String {
+    let is_bytes = matches!(
+        limit,
+        "tracer_memory" | "node_memory" | "unread" | "details" | "heap"
+    );
+    let shown = |value: u64| match is_bytes {
+        true => {
+            let text = format!("{:.1}", value as f64 / MB);
+            format!("{} MB", text.trim_end_matches(".0"))
+        }
+        false => value.to_string(),
+    };
+    let seen = shown(observed);
+    let (what, remedy) = match limit {
+        "exited" => return "the process that made the calls has ended itself".to_owned(),
+        "rate" => (format!("{seen} calls in one second"), "--rate allows more"),
+        "backlog" => (
+            format!("{seen} trace messages waited on the node"),
+            "--max-backlog allows more",
+        ),
+        "mailbox" => (
+            format!("{seen} messages waited for the process that makes the calls"),
+            "--max-backlog allows more",
+        ),
+        "node_memory" => (
+            format!("the node's memory rose by {seen}"),
+            "--max-memory allows more",
+        ),
+        "heap" => (
+            format!("the process that makes the calls took {seen}"),
+            "--max-memory allows more",
+        ),
+        "run_queue" => (
+            format!("{seen} processes waited to run"),
+            "--max-run-queue allows more",
+        ),
+        "messages" => (
+            format!("{seen} trace messages"),
+            "name fewer modules, or allow more with --max-messages where it is offered",
+        ),
+        "tracer_memory" => (
+            format!("the tracing process took {seen}"),
+            "name fewer functions or processes",
+        ),
+        "unread" => (
+            format!("{seen} of events waited to be fetched"),
+            "name fewer functions or processes, or leave out arguments (--no-arguments)",
+        ),
+        "open_calls" => (
+            format!("{seen} calls waited for their return"),
+            "name fewer functions or processes",
+        ),
+        "details" => (
+            format!("what calls cost, function by function, took {seen}"),
+            "name fewer modules, or follow fewer calls with --limit",
+        ),
+        other => (format!("{other} was {seen}"), "see the options' budget"),
+    };
+    format!(
+        "withdrew from the node: {what}, and {} allowed ({remedy})",
+        match (is_bytes, allowed) {
+            (false, 1) => "1 is".to_owned(),
+            (_, allowed) => format!("{} are", shown(allowed)),
+        }
+    )
 }
 
 /// What the node's side says where it does not begin: `{refused, Reason}`.
@@ -165,4 +217,42 @@ pub(crate) fn refusal(reason: &Term) -> Problem {
         _ => ("the node's side refuses", "check the options"),
     };
     Problem::new(cause, about, help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ended, tripped};
+
+    #[test]
+    fn a_limit_that_tripped_is_told_with_its_unit_and_what_allows_more() {
+        let ended = Ended::Tripped {
+            limit: "node_memory".to_owned(),
+            observed: 280_289_904,
+            allowed: 256 << 20,
+        };
+        assert_eq!(
+            ended.describe(),
+            "withdrew from the node: the node's memory rose by 267.3 MB, and 256 MB are allowed (--max-memory allows more)"
+        );
+        assert_eq!(
+            tripped("run_queue", 21_491, 56),
+            "withdrew from the node: 21491 processes waited to run, and 56 are allowed (--max-run-queue allows more)"
+        );
+        // All that the node's side says.
+        for limit in [
+            "rate",
+            "backlog",
+            "mailbox",
+            "heap",
+            "messages",
+            "tracer_memory",
+            "unread",
+            "open_calls",
+            "details",
+        ] {
+            let said = tripped(limit, 5 << 20, 4 << 20);
+            assert!(!said.contains("budget"), "{limit}: {said}");
+            assert!(said.contains("are allowed ("), "{limit}: {said}");
+        }
+    }
 }

@@ -98,6 +98,13 @@ pub enum Error {
         /// What ended it.
         what: String,
     },
+    /// The node sends nothing any more, not even an answer to a ping on the connection.
+    Silent {
+        /// The node.
+        node: NodeName,
+        /// Time since it was last heard of.
+        after: Duration,
+    },
     /// What the node sent is not decoded.
     Term {
         /// The node.
@@ -181,6 +188,12 @@ impl Error {
                 format!("the connection to {node} was lost"),
                 what,
                 "check that the node still runs",
+            ),
+            Self::Silent { node, after } => Problem::new(
+                format!("{node} answers nothing any more"),
+                format_args!("no sign of life for {after:?}"),
+                "look whether its process was stopped or hangs (STAT in `ps -C beam.smp`) and whether its machine is \
+                 overloaded; allow more with --timeout",
             ),
             Self::Term { node, what, source } => Problem::new(
                 format!("what {node} sent cannot be read: {what}"),

@@ -8,8 +8,8 @@ use erl_dist::term::Term;
 use crate::error::Error;
 use crate::link::{Link, MailboxId, deadline};
 
-/// A process of ours, to which those of the node send. It is bounded: 65,536 messages or 64 MB wait, and more are
-/// dropped and counted. Who monitors its pid learns when it is dropped. It keeps the connection open.
+/// A process of ours, to which those of the node send. It is bounded: 65,536 messages wait in it, and 256 MB in all
+/// mailboxes of a connection, counted as they are in memory; more are dropped and counted. Who monitors its pid learns when it is dropped. It keeps the connection open.
 #[derive(Debug)]
 pub struct Mailbox {
     link: Arc<Link>,

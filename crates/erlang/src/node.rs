@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use erl_dist::message::Message;
-use erl_dist::term::{Atom, Term};
+use erl_dist::term::{Atom, PidOrAtom, Term};
 
 use crate::error::Error;
 use crate::link::{Link, deadline};
@@ -139,6 +139,25 @@ impl Node {
             return Ok(());
         };
         self.link.shared.send(Message::send(to.clone(), message))
+    }
+
+    /// Has the node tell a mailbox when a process there ends, as `{'DOWN', Reason}`.
+    ///
+    /// # Errors
+    /// The connection is no more.
+    pub(crate) fn monitor(&self, mailbox: &Mailbox, process: &Term) -> Result<(), Error> {
+        let Term::Pid(process) = process else {
+            return Ok(());
+        };
+        let shared = &self.link.shared;
+        let process = PidOrAtom::Pid(process.clone());
+        let monitor = Message::monitor_p(mailbox.raw_pid(), process, shared.reference());
+        shared.send(monitor)
+    }
+
+    /// The address of a process of ours that does not exist, for answers that nobody wants.
+    pub(crate) fn nobody(&self) -> Term {
+        Term::from(self.link.shared.pid(0))
     }
 
     /// Tells a result from a failure.

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::fields::{MEMORY_KINDS, number, numbers, text_of, unexpected};
-use crate::helper::Helper;
-use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, int};
+use crate::helper::{Answer, Helper};
+use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, int, tuple};
 
 /// Longest that the node may take beside the window.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -143,19 +143,35 @@ pub struct TopWindow {
     pub answer_us: u64,
 }
 
-/// Looks at the node for a window.
+/// Looks at the node for a window, which ends sooner where `stop` says so.
 ///
 /// # Errors
 /// The node cannot be asked, or answers something else.
-pub fn top(helper: &Helper, request: &TopRequest) -> Result<TopWindow, Error> {
+pub fn top(
+    helper: &Helper,
+    request: &TopRequest,
+    stop: &dyn Fn() -> bool,
+) -> Result<TopWindow, Error> {
     let began = Instant::now();
     let ms = i64::try_from(request.window.as_millis()).unwrap_or(i64::MAX);
     let flow = atom(if request.flow { "true" } else { "false" });
     let sort = atom(request.sort.name());
-    let arguments = vec![int(ms), sort, int(request.limit.into()), flow];
-    let answer =
-        helper.call_within(request.window + TIMEOUT, "bellows_top", "window", arguments)?;
-    let window = window(&answer).ok_or_else(|| unexpected(helper, "bellows_top:window/4"))?;
+    let argument = tuple([int(ms), sort, int(request.limit.into()), flow]);
+    let worker = helper.run("bellows_top", "start", argument)?;
+    let answer = helper.ask_until(&worker, atom("window"), request.window + TIMEOUT, stop)?;
+    helper.stop(worker)?;
+    let window = match answer {
+        Answer::Reply(answer) => window(&answer),
+        Answer::Failed(reason) => {
+            return Err(Error::Exception {
+                node: helper.node().name().clone(),
+                call: "the window".to_owned(),
+                reason,
+            });
+        }
+        Answer::Silent | Answer::Ended => None,
+    };
+    let window = window.ok_or_else(|| unexpected(helper, "bellows_top:start/2"))?;
     let whole = began.elapsed().as_micros() as u64;
     Ok(TopWindow {
         answer_us: whole.saturating_sub((window.seconds * 1e6) as u64),

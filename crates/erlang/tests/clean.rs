@@ -5,11 +5,11 @@ mod common;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::{Beam, eval};
+use common::{Beam, WORKERS, eval, left_behind};
 use erlang::calls::{Calls, CallsOptions, Counter, RootOptions, follow};
-use erlang::term::{as_atom, as_int, as_text};
+use erlang::term::{as_atom, as_int};
 use erlang::timing::{TimeOptions, time};
 use erlang::trace::{Trace, TraceEvent, TraceOptions};
 use erlang::{Budget, ConnectOptions, Cookie, Error, Helper, Node, ProcessFilter};
@@ -19,24 +19,6 @@ use testkit::{Proxy, Random};
 const CLIENT: &str = "BELLOWS_CLEAN_CLIENT";
 /// A node hears nothing for this long before it gives us up.
 const LEASE: Duration = Duration::from_millis(600);
-/// Longest until the node is clean again, on a busy machine.
-const CLEAN_WITHIN: Duration = Duration::from_secs(30);
-/// Several hundred processes that call and are traced.
-const WORKERS: &str = "Workers = [spawn(fun Loop() -> lists:sort([3, 1, 2]), lists:keyfind(N, 1, [{N, x}]), \
-     timer:sleep(20), Loop() end) || N <- lists:seq(1, 400)], \
-     persistent_term:put(workers, Workers).";
-/// What bellows could have left: modules, processes, names, flags, patterns, sessions.
-const LEFT: &str = "Named = fun(A) -> lists:prefix(\"bellows_\", atom_to_list(A)) end, \
-     M = [A || {A, _} <- code:all_loaded(), Named(A)], \
-     N = [A || A <- registered(), Named(A)], \
-     P = [A || A <- processes(), {dictionary, D} <- [process_info(A, dictionary)], \
-               {'$initial_call', {B, _, _}} <- D, Named(B)], \
-     F = [A || A <- [new | processes()], {flags, [_ | _]} <- [catch erlang:trace_info(A, flags)]], \
-     T = [{Mod, A, B} || Mod <- [lists, gen, gen_server, timer], {A, B} <- Mod:module_info(functions), K <- [traced, call_count, call_time, meta], \
-                    {_, V} <- [erlang:trace_info({Mod, A, B}, K)], V =/= false, V =/= undefined], \
-     S = [A || erlang:function_exported(trace, session_info, 1), {A, _} <- trace:session_info(all), Named(A)], \
-     lists:flatten(io_lib:format(\"~p\", [[M, N, P, F, T, S]])).";
-
 /// What a client does on the node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Deed {
@@ -54,19 +36,6 @@ enum End {
     Cut,
     HalfOpen,
     Drop,
-}
-
-/// Waits until nothing of bellows is on the node; what still is, after the time.
-fn left_behind(node: &Node) -> Option<String> {
-    let until = Instant::now() + CLEAN_WITHIN;
-    loop {
-        let left = as_text(&eval(node, LEFT)).expect("a text");
-        match left.as_str() {
-            "[[],[],[],[],[],[]]" => return None,
-            _ if Instant::now() >= until => return Some(left),
-            _ => std::thread::sleep(Duration::from_millis(20)),
-        }
-    }
 }
 
 fn trace_options() -> TraceOptions {
@@ -132,7 +101,7 @@ fn perform(options: &ConnectOptions, deed: Deed, tell: impl Fn(&str)) -> Result<
             helper.node().call("erlang", "node", vec![])?;
         },
         Deed::Calls => loop {
-            Calls::count(&helper, &calls_options())?;
+            Calls::count(&helper, &calls_options(), &|| false)?;
         },
         Deed::Follow => loop {
             follow(&helper, &root_options(), |_| false)?;
@@ -357,7 +326,7 @@ fn another_trace_is_left_alone() {
     let said = counted.next(Duration::from_secs(10));
     let said = said.expect_err("refused").to_string();
     assert!(said.contains("1 function has"), "{said}");
-    let refused = Calls::count(&helper, &calls_options()).expect_err("refused");
+    let refused = Calls::count(&helper, &calls_options(), &|| false).expect_err("refused");
     assert!(refused.to_string().contains("left alone"), "{refused}");
     drop(counted);
     helper.close().expect("closed");
@@ -405,4 +374,30 @@ fn a_trace_does_not_trace_itself() {
     assert_eq!(ours, 0, "{names:?}");
     trace.close().expect("closed");
     helper.close().expect("closed");
+}
+
+/// A node with `-erl_epmd_port` takes its own port for that of all nodes: whoever wants to answer us when we have gone
+/// connects to itself, and logs that.
+#[test]
+fn a_node_does_not_look_for_a_client_that_was_killed() {
+    let home = tempfile::tempdir().expect("a folder");
+    let log = home.path().join("erl.log");
+    let handler = format!(
+        "[{{handler, default, logger_std_h, #{{config => #{{file => \"{}\"}}}}}}]",
+        log.display()
+    );
+    let beam = Beam::start_with(home.path(), &["-kernel", "logger", &handler]);
+    let node = beam.connect();
+    eval(&node, WORKERS);
+    // The log is written, and by whom.
+    eval(&node, "logger:error(\"this is the log\").");
+    for deed in [Deed::Calls, Deed::Trace, Deed::Time, Deed::Calls] {
+        kill(&beam, deed, Duration::from_millis(600), true);
+        assert_eq!(left_behind(&node), None, "{deed:?}");
+    }
+    // A connection attempt is logged within the second.
+    std::thread::sleep(Duration::from_secs(2));
+    let logged = std::fs::read_to_string(&log).expect("a log");
+    assert!(logged.contains("this is the log"), "{logged}");
+    assert!(!logged.contains("Cannot get connection id"), "{logged}");
 }

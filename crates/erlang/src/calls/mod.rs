@@ -137,11 +137,15 @@ pub struct ObserverCost {
 }
 
 impl Calls {
-    /// Counts, and waits for the result.
+    /// Counts, and waits for the result: all of it, or what there is once `stop` says so.
     ///
     /// # Errors
     /// The node's side refuses or has failed, or the node cannot be asked.
-    pub fn count(helper: &Helper, options: &CallsOptions) -> Result<Self, Error> {
+    pub fn count(
+        helper: &Helper,
+        options: &CallsOptions,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Self, Error> {
         let release = helper.node().release();
         if options.counter == Counter::Words && release < WORDS_SINCE {
             return Err(Error::Options(measure::Problem::new(
@@ -151,7 +155,8 @@ impl Calls {
             )));
         }
         let worker = helper.run("bellows_calls", "start", options.term())?;
-        let answer = helper.ask(&worker, atom("result"), options.duration * 3 + BEYOND)?;
+        let longest = options.duration * 3 + BEYOND;
+        let answer = helper.ask_until(&worker, atom("result"), longest, stop)?;
         let failed = |reason: String| Error::Exception {
             node: helper.node().name().clone(),
             call: "the count of calls".into(),

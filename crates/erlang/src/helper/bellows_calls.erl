@@ -46,8 +46,8 @@ count(Owner, #{counter := Counter, patterns := Patterns, processes := Processes,
     Block = max(1, maps:get(for_ms, Options) div Blocks),
     Pause = max(?PAUSE_LEAST, Block div ?PAUSE_PART),
     flags(Session, Processes, true, [call]),
-    {ok, Quiet} = measured(fun () -> timer:sleep(Pause), ok end),
-    {Counted, Costs, Ended} = blocks(Blocks, Session, Counter, Patterns, Block, Pause, Guard, #{}, [{off, Quiet}], ok),
+    {Rested, Quiet} = measured(fun () -> rest(Pause) end),
+    {Counted, Costs, Ended} = blocks(Blocks, Session, Counter, Patterns, Block, Pause, Guard, #{}, [{off, Quiet}], Rested),
     flags(Session, Processes, false, [call]),
     unlink(Tracer),
     bellows_session:close(Session),
@@ -71,6 +71,7 @@ flags(Session, processes, On, Flags) ->
 flags(Session, Pids, On, Flags) -> [bellows_session:processes(Session, Pid, On, Flags) || Pid <- Pids].
 
 %% Blocks with counters, each followed by one without.
+blocks(_, _, _, _, _, _, _, Counted, Costs, stop) -> {Counted, Costs, {asked, 0, 0}};
 blocks(0, _, _, _, _, _, _, Counted, Costs, _) -> {Counted, Costs, time};
 blocks(Left, Session, Counter, Patterns, Block, Pause, Guard, Counted, Costs, ok) ->
     [bellows_session:functions(Session, Pattern, true, [Counter]) || Pattern <- Patterns],
@@ -80,8 +81,8 @@ blocks(Left, Session, Counter, Patterns, Block, Pause, Guard, Counted, Costs, ok
     [bellows_session:functions(Session, Pattern, false, [Counter]) || Pattern <- Patterns],
     case Ended of
         time ->
-            {ok, Off} = measured(fun () -> timer:sleep(Pause), ok end),
-            blocks(Left - 1, Session, Counter, Patterns, Block, Pause, Checked, Sum, [{off, Off}, {on, On} | Costs], ok);
+            {Rested, Off} = measured(fun () -> rest(Pause) end),
+            blocks(Left - 1, Session, Counter, Patterns, Block, Pause, Checked, Sum, [{off, Off}, {on, On} | Costs], Rested);
         Tripped -> {Sum, [{on, On} | Costs], Tripped}
     end.
 
@@ -90,10 +91,17 @@ watch(Until, Guard) ->
         Now when Now >= Until -> {time, Guard};
         Now ->
             case bellows_guard:check(Guard, Now) of
-                {ok, Checked} -> timer:sleep(min(?STEP, Until - Now)), watch(Until, Checked);
+                {ok, Checked} ->
+                    case rest(min(?STEP, Until - Now)) of
+                        ok -> watch(Until, Checked);
+                        stop -> {{asked, 0, 0}, Checked}
+                    end;
                 Tripped -> {bellows_guard:describe(Tripped), Guard}
             end
     end.
+
+%% Waits, unless we are told to stop.
+rest(Ms) -> receive {ask, _, stop} -> stop after Ms -> ok end.
 
 %% Adds what the counters say, by function and process.
 read(Session, Counter, {Module, Function, Arity}, Counted) ->
@@ -199,6 +207,7 @@ await(Pid, Tracer, Until, Guard) ->
         {ok, Checked} ->
             receive
                 {full, Tracer, Pid} -> {ok, Checked};
+                {ask, _, stop} -> {asked, 0, 0};
                 {'EXIT', Tracer, _} -> {tracer_memory, ?TRACER_WORDS * 8, ?TRACER_WORDS * 8}
             after min(10, Until - Now) -> await(Pid, Tracer, Until, Checked)
             end;
@@ -207,6 +216,7 @@ await(Pid, Tracer, Until, Guard) ->
     end.
 
 %% What the tracer made of it; nothing of one that fell behind, as it would take long.
+tree(Tracer, {asked, _, _}) -> tree(Tracer, time);
 tree(Tracer, time) ->
     Tracer ! {tree, self()},
     receive

@@ -6,7 +6,7 @@
 %% When the last owner has gone, the keeper goes, and the process that loaded these modules (load.erl), which runs no
 %% code of theirs, removes them.
 -module(bellows_keeper).
--export([start/0, join/2, leave/1, run/4, stop/2, ask/4, answer/2, is_ours/1, undo_with/2, ours/0, failure/3]).
+-export([start/0, join/2, leave/1, run/4, stop/2, why/2, answer/2, is_ours/1, undo_with/2, ours/0, failure/3]).
 
 %% Time for one clean-up, and for a process to end that was told to, in milliseconds.
 -define(CLEAN_UP, 10000).
@@ -53,21 +53,12 @@ run(Owner, Module, Function, Argument) -> call(Owner, {run, Module, Function, Ar
 %% Ends a worker, and undoes what it did.
 stop(Owner, Worker) -> call(Owner, {stop, Worker}).
 
-%% Asks a worker, which answers with answer/2 when it gets to it: {ok, Reply}, `silent` after the time, `ended`, or
-%% {failed, Text}.
-ask(Owner, Worker, Request, TimeoutMs) when node(Worker) =:= node() ->
-    Monitor = monitor(process, Worker, [{alias, reply_demonitor}]),
-    Worker ! {ask, Monitor, Request},
-    receive
-        {Monitor, Reply} -> {ok, Reply};
-        {'DOWN', Monitor, process, Worker, _} -> call(Owner, {why, Worker})
-    after TimeoutMs ->
-        demonitor(Monitor, [flush]),
-        receive {Monitor, Reply} -> {ok, Reply} after 0 -> silent end
-    end.
+%% Why a worker has ended: `ended`, or {failed, Text}.
+why(Owner, Worker) -> call(Owner, {why, Worker}).
 
-%% For workers: answers what was asked with `{ask, Alias, Request}`.
-answer(Alias, Reply) -> Alias ! {Alias, Reply}, ok.
+%% For workers: answers what was asked with `{ask, Asker, Request}`. Where the connection to the one who asked has gone,
+%% the node does not try to make another.
+answer(Asker, Reply) -> _ = erlang:send(Asker, {Asker, Reply}, [noconnect]), ok.
 
 %% Whether a module is one of these.
 is_ours(Module) ->

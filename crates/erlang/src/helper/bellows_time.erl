@@ -132,7 +132,10 @@ one(Module, Function, Arguments, Want) ->
 measure({Module, Function, Arguments} = Call, Owner, #{runner := Runner} = Options) ->
     Into = atomics:new(max(?EMPTY, maps:get(times, Options)), []),
     Empty = empty(Into, Options),
-    First = first(Call, Options),
+    First = case Empty of
+                #{nanos := _} -> first(Call, Options);
+                #{ended := _} -> Empty
+            end,
     case First of
         #{ended := time} ->
             Deadline = erlang:monotonic_time() + native(maps:get(until, Options) - now_ms()),
@@ -155,9 +158,12 @@ measure({Module, Function, Arguments} = Call, Owner, #{runner := Runner} = Optio
 %% Nanoseconds of a call that does nothing, and its reductions: what the measuring costs.
 empty(Into, Options) ->
     Call = {erlang, self, []},
-    {Done, time, {Done, none, Reductions}} = ran(run, Call, ?EMPTY, infinity, Into, Options),
-    Sorted = lists:sort([atomics:get(Into, Index) || Index <- lists:seq(1, Done)]),
-    #{nanos => nanos(lists:nth(Done div 2, Sorted)), reductions => Reductions div Done}.
+    case ran(run, Call, ?EMPTY, infinity, Into, Options) of
+        {Done, time, {Done, none, Reductions}} ->
+            Sorted = lists:sort([atomics:get(Into, Index) || Index <- lists:seq(1, Done)]),
+            #{nanos => nanos(lists:nth(Done div 2, Sorted)), reductions => Reductions div Done};
+        {_, Ended, _} -> #{ended => Ended}
+    end.
 
 %% The first call, whose value or exception is told.
 first({Module, Function, Arguments}, #{runner := Runner, result := Wanted} = Options) ->

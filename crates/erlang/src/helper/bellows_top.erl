@@ -1,6 +1,6 @@
 %% What a node's processes, schedulers and memory do in a window of time.
 -module(bellows_top).
--export([window/4]).
+-export([start/2]).
 
 -define(MOST_ROWS, 1000).
 -define(MOST_TABLES, 10).
@@ -13,14 +13,28 @@
 %% Characters of a name.
 -define(LONGEST, 200).
 
-%% The first Limit processes by Sort (reductions, memory, messages, binaries) in a window of Ms. Flow: whether to look
-%% for connections, channels and queues in flow control.
-window(Ms, Sort, Limit, Flow) ->
-    {Us, Ref} = {self(), make_ref()},
+%% A worker, for whoever asks it: the first Limit processes by Sort (reductions, memory, messages, binaries) in a window
+%% of Ms, or in what has passed when it is told to stop. Flow: whether to look for connections, channels and queues in
+%% flow control.
+start(_, {Ms, Sort, Limit, Flow}) ->
+    Us = self(),
     Heap = #{size => ?MOST_WORDS, kill => true, error_logger => false},
-    Read = fun () -> Us ! {Ref, read(Ms, Sort, min(Limit, ?MOST_ROWS), Flow)} end,
-    spawn_opt(Read, [link, {max_heap_size, Heap}]),
-    receive {Ref, Answer} -> Answer end.
+    Reader = spawn_opt(fun () -> begin_reading(Us, Ms, Sort, min(Limit, ?MOST_ROWS), Flow) end,
+                       [link, {max_heap_size, Heap}]),
+    await(Reader).
+
+await(Reader) ->
+    receive
+        {ask, _, stop} -> Reader ! stop, await(Reader);
+        {window, Reader, Answer} -> receive {ask, Alias, window} -> bellows_keeper:answer(Alias, Answer) end
+    end.
+
+%% It fails quietly, and the worker with it: the node's log is not ours.
+begin_reading(Worker, Ms, Sort, Limit, Flow) ->
+    put('$initial_call', {bellows_keeper, reader, 0}),
+    try Worker ! {window, self(), read(Ms, Sort, Limit, Flow)}
+    catch Class:Reason:Stack -> exit({failed, bellows_keeper:failure(Class, Reason, Stack)})
+    end.
 
 read(Ms, Sort, Limit, Flow) ->
     %% The node counts those who want this, and forgets about us when we end.
@@ -31,7 +45,7 @@ read(Ms, Sort, Limit, Flow) ->
     Reductions = maps:from_list([{Pid, Count} || Pid <- processes(), Pid =/= self(),
                                                  {_, Count} <- [process_info(Pid, reductions)]]),
     Scanned = now_us(),
-    timer:sleep(max(0, Ms - (Scanned - Before) div 1000)),
+    receive stop -> ok after max(0, Ms - (Scanned - Before) div 1000) -> ok end,
     After = now_us(),
     Utilisation = utilisation(Schedulers, schedulers()),
     Passed = passed(Counters, counters()),

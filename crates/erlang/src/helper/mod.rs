@@ -28,6 +28,8 @@ const RENEW_EVERY: Duration = Duration::from_millis(2500);
 /// Longest that loading, and removing, may take where others load and remove at the same time.
 const SETTLE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(20);
+/// How soon a wish to stop is passed on to a worker.
+const STOP_WITHIN: Duration = Duration::from_millis(50);
 
 /// The helper modules on a node, and this connection's owner process there.
 #[derive(Debug)]
@@ -50,6 +52,8 @@ struct Shared {
 #[derive(Debug, Clone)]
 pub struct Worker {
     pid: Term,
+    /// Gets its answers, also those that come after the time, and learns of its end.
+    answers: Arc<Mailbox>,
 }
 
 /// What a worker answered.
@@ -128,28 +132,67 @@ impl Helper {
         let arguments = vec![self.shared.owner.clone(), module, atom(function), argument];
         let reply = self.call("bellows_keeper", "run", arguments)?;
         match as_tuple(&reply) {
-            Some([ok, pid]) if as_atom(ok) == Some("ok") => Ok(Worker { pid: pid.clone() }),
+            Some([ok, pid]) if as_atom(ok) == Some("ok") => {
+                let answers = Arc::new(self.node().mailbox());
+                self.node().monitor(&answers, pid)?;
+                Ok(Worker {
+                    pid: pid.clone(),
+                    answers,
+                })
+            }
             _ => Err(lease_lost(self.node())),
         }
     }
 
     /// Asks a worker, and waits for its answer.
     pub fn ask(&self, worker: &Worker, request: Term, timeout: Duration) -> Result<Answer, Error> {
-        let ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
-        let arguments = vec![
-            self.shared.owner.clone(),
-            worker.pid.clone(),
-            request,
-            int(ms),
-        ];
-        let whole = timeout + Duration::from_secs(10);
-        let reply = self.call_within(whole, "bellows_keeper", "ask", arguments)?;
-        match as_tuple(&reply) {
-            Some([ok, reply]) if as_atom(ok) == Some("ok") => Ok(Answer::Reply(reply.clone())),
-            Some([_, reason]) => Ok(Answer::Failed(as_text(reason).unwrap_or_default())),
-            _ if as_atom(&reply) == Some("silent") => Ok(Answer::Silent),
-            _ => Ok(Answer::Ended),
+        self.ask_until(worker, request, timeout, &|| false)
+    }
+
+    /// As [`Helper::ask`]; once `stop` says so, the worker is told to `stop`, and answers with what it has by then.
+    pub fn ask_until(
+        &self,
+        worker: &Worker,
+        request: Term,
+        timeout: Duration,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Answer, Error> {
+        // No call waits on the node meanwhile: its server of calls would answer to us also when we have gone, and
+        // connect to us for that.
+        let (node, us) = (self.node(), &worker.answers);
+        node.tell(&worker.pid, tuple([atom("ask"), us.pid(), request]))?;
+        let until = Instant::now() + timeout;
+        let mut stopped = false;
+        loop {
+            if !stopped && stop() {
+                stopped = true;
+                let message = tuple([atom("ask"), node.nobody(), atom("stop")]);
+                node.tell(&worker.pid, message)?;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            match us.receive(left.min(STOP_WITHIN))? {
+                Some(Term::Tuple(mut message)) => {
+                    // Our own address, and the answer.
+                    let answer = message.elements.pop();
+                    return match message.elements.first().and_then(as_atom) {
+                        Some("DOWN") => self.why_ended(worker),
+                        _ => Ok(answer.map_or(Answer::Silent, Answer::Reply)),
+                    };
+                }
+                _ if left.is_zero() => return Ok(Answer::Silent),
+                _ => {}
+            }
         }
+    }
+
+    /// Why a worker has ended.
+    fn why_ended(&self, worker: &Worker) -> Result<Answer, Error> {
+        let arguments = vec![self.shared.owner.clone(), worker.pid.clone()];
+        let reply = self.call("bellows_keeper", "why", arguments)?;
+        Ok(match as_tuple(&reply) {
+            Some([_, reason]) => Answer::Failed(as_text(reason).unwrap_or_default()),
+            _ => Answer::Ended,
+        })
     }
 
     /// As [`Helper::ask`], but no process of the node stands between: a worker of high priority answers at once also

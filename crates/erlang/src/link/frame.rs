@@ -3,7 +3,7 @@
 use erl_dist::message::Message;
 use erl_dist::term::Term;
 
-use crate::term::{TermError, check};
+use crate::term::{TermError, check, malformed};
 
 /// The longest frame that is taken.
 pub(super) const LONGEST: usize = 64 << 20;
@@ -31,40 +31,87 @@ pub enum Frame {
     Other,
 }
 
+/// A frame that can be decoded.
+#[derive(Debug)]
+pub(super) enum Checked<'a> {
+    /// Control and message, and the memory that both take once they are decoded.
+    Whole {
+        /// The bytes of both.
+        bytes: &'a [u8],
+        /// In bytes.
+        memory: u64,
+    },
+    /// One that is not decoded.
+    Rest(Frame),
+}
+
+impl<'a> Checked<'a> {
+    /// Looks at what follows the length.
+    pub(super) fn new(bytes: &'a [u8]) -> Result<Self, TermError> {
+        let Some((first, rest)) = bytes.split_first() else {
+            return Ok(Self::Rest(Frame::Tick));
+        };
+        if *first != PASS_THROUGH {
+            return Err(TermError::Unknown { tag: *first, at: 0 });
+        }
+        let control = check(rest)?;
+        let payload = rest.get(control.bytes..).unwrap_or_default();
+        if payload.is_empty() {
+            return Ok(Self::Whole {
+                bytes: rest,
+                memory: control.memory,
+            });
+        }
+        match check(payload) {
+            Ok(size) if size.bytes == payload.len() => Ok(Self::Whole {
+                bytes: rest,
+                memory: control.memory + size.memory,
+            }),
+            Ok(_) => Err(TermError::Malformed("bytes follow the message".into())),
+            Err(error) => match addressee(rest) {
+                Some(to) => Ok(Self::Rest(Frame::Refused { to, error })),
+                None => Err(error),
+            },
+        }
+    }
+
+    /// The memory that it takes once it is decoded, in bytes.
+    pub(super) const fn memory(&self) -> u64 {
+        match self {
+            Self::Whole { memory, .. } => *memory,
+            Self::Rest(_) => 0,
+        }
+    }
+
+    /// The number of the process that it is for.
+    pub(super) fn addressee(&self) -> Option<u32> {
+        match self {
+            Self::Whole { bytes, .. } => addressee(bytes),
+            Self::Rest(_) => None,
+        }
+    }
+
+    pub(super) fn decode(self) -> Result<Frame, TermError> {
+        let bytes = match self {
+            Self::Whole { bytes, .. } => bytes,
+            Self::Rest(frame) => return Ok(frame),
+        };
+        Ok(match Message::read_from(&mut { bytes }) {
+            Ok(message) => Frame::Message(Box::new(message)),
+            // Operations that are not asked for, and that nobody misses.
+            Err(erl_dist::message::RecvError::UnsupportedOp { .. }) => Frame::Other,
+            Err(error) => return Err(malformed(&error)),
+        })
+    }
+}
+
 impl Frame {
     /// Reads what follows the length.
     ///
     /// # Errors
     /// Bytes that are no frame.
     pub fn read(bytes: &[u8]) -> Result<Self, TermError> {
-        let Some((first, rest)) = bytes.split_first() else {
-            return Ok(Self::Tick);
-        };
-        if *first != PASS_THROUGH {
-            return Err(TermError::Unknown { tag: *first, at: 0 });
-        }
-        let control = check(rest)?;
-        let payload = rest.get(control..).unwrap_or_default();
-        let checked = match payload {
-            [] => Ok(0),
-            payload => check(payload),
-        };
-        match checked {
-            Ok(used) if used == payload.len() => {}
-            Ok(_) => return Err(TermError::Malformed("bytes follow the message".into())),
-            Err(error) => {
-                return match addressee(rest) {
-                    Some(to) => Ok(Self::Refused { to, error }),
-                    None => Err(error),
-                };
-            }
-        }
-        Ok(match Message::read_from(&mut { rest }) {
-            Ok(message) => Self::Message(Box::new(message)),
-            // Operations that are not asked for, and that nobody misses.
-            Err(erl_dist::message::RecvError::UnsupportedOp { .. }) => Self::Other,
-            Err(error) => return Err(TermError::Malformed(error.to_string())),
-        })
+        Checked::new(bytes)?.decode()
     }
 }
 

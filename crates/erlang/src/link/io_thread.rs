@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use erl_dist::message::Message;
+use erl_dist::term::Term;
 use transport::{Output, Received, SocketError};
 
-use super::frame::{Frame, Frames};
-use super::shared::LinkShared;
+use super::frame::{Checked, Frame, Frames};
+use super::pulse::Pulse;
+use super::shared::{LinkShared, Loss};
 use super::wire::Wire;
+use crate::term::{atom, tuple};
 
 /// A tick is sent when nothing else was for so long. Nodes hang up after 60 s of silence, by default, and are
 /// rarely told to be less patient than 8 s.
@@ -21,18 +24,20 @@ const READS: usize = 64;
 const MOST_PENDING: usize = 1 << 20;
 const TICK: [u8; 4] = [0; 4];
 
-/// Serves the connection until it is lost, or nobody wants it any more.
-pub(super) fn serve(mut wire: Wire, shared: &Arc<LinkShared>) {
-    let why = match run(&mut wire, shared) {
-        Ok(()) => "it was closed".to_owned(),
-        Err(why) => why,
+/// Serves the connection until it is lost, the node is silent for `silence`, or nobody wants it any more.
+pub(super) fn serve(mut wire: Wire, shared: &Arc<LinkShared>, silence: Duration) {
+    let loss = match run(&mut wire, shared, silence) {
+        Ok(()) => Loss::Ended("it was closed".to_owned()),
+        Err(loss) => loss,
     };
     wire.socket.hang_up();
-    shared.lose(why);
+    shared.lose(loss);
 }
 
-fn run(wire: &mut Wire, shared: &Arc<LinkShared>) -> Result<(), String> {
+fn run(wire: &mut Wire, shared: &Arc<LinkShared>, silence: Duration) -> Result<(), Loss> {
     let mut frames = Frames::default();
+    let mut pulse = Pulse::new(silence, TICK_AFTER, Instant::now());
+    let ping = shared.ping();
     let mut queued = Vec::new();
     let mut sent = Instant::now();
     let mut until = None;
@@ -43,26 +48,40 @@ fn run(wire: &mut Wire, shared: &Arc<LinkShared>) -> Result<(), String> {
             shared.take_outgoing(&mut queued);
             wire.outgoing.append(&mut queued);
         }
-        if wire.outgoing.pending().is_empty() && sent.elapsed() >= TICK_AFTER {
+        if pulse.is_ping_due(Instant::now()) {
+            wire.outgoing.push(&ping);
+        } else if wire.outgoing.pending().is_empty() && sent.elapsed() >= TICK_AFTER {
             wire.outgoing.push(&TICK);
         }
         let waiting = wire.outgoing.pending().len();
         wire.socket.flush(&mut wire.outgoing).map_err(lost)?;
-        if wire.outgoing.pending().len() < waiting {
+        let left = wire.outgoing.pending().len();
+        if left < waiting {
             sent = Instant::now();
+            if left > 0 {
+                pulse.took_some(sent);
+            }
         }
         if shared.is_closing() {
             let until = *until.get_or_insert_with(|| Instant::now() + FLUSH_WITHIN);
             let done = wire.outgoing.pending().is_empty() && wire.socket.unsent() == 0;
             if done || Instant::now() >= until {
-                return end(wire);
+                return Ok(end(wire)?);
             }
         }
-        let more = read(wire, &mut frames, shared)?;
+        let (heard, more) = read(wire, &mut frames, shared)?;
+        let now = Instant::now();
+        if heard {
+            pulse.heard(now);
+        } else if pulse.is_silent(now) {
+            return Err(Loss::Silent(silence));
+        }
         let wait = match (more, until) {
             (true, _) => Duration::ZERO,
-            (false, Some(until)) => until.saturating_duration_since(Instant::now()),
-            (false, None) => TICK_AFTER.saturating_sub(sent.elapsed()),
+            (false, Some(until)) => until.saturating_duration_since(now),
+            (false, None) => TICK_AFTER
+                .saturating_sub(sent.elapsed())
+                .min(pulse.next(now)),
         };
         wire.poll_once(Some(wait.max(Duration::from_millis(u64::from(!more)))))
             .map_err(|error| error.to_string())?;
@@ -77,33 +96,49 @@ fn end(wire: &mut Wire) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads for a while; whether more may be there.
-fn read(wire: &mut Wire, frames: &mut Frames, shared: &Arc<LinkShared>) -> Result<bool, String> {
+/// Reads for a while; whether anything came, and whether more may be there.
+fn read(
+    wire: &mut Wire,
+    frames: &mut Frames,
+    shared: &Arc<LinkShared>,
+) -> Result<(bool, bool), String> {
+    let mut heard = false;
     for _ in 0..READS {
         if !wire.socket.is_readable() {
-            return Ok(false);
+            return Ok((heard, false));
         }
         match wire.fill().map_err(lost)? {
-            Received::Bytes(_) => take(wire, frames, shared)?,
+            Received::Bytes(_) => {
+                heard = true;
+                take(wire, frames, shared)?;
+            }
             Received::Nothing => {}
             Received::End => return Err("the node ended it".into()),
         }
     }
-    Ok(true)
+    Ok((heard, true))
 }
 
 /// Takes what was read.
 fn take(wire: &mut Wire, frames: &mut Frames, shared: &Arc<LinkShared>) -> Result<(), String> {
     frames.receive(wire.unused(), |bytes| {
-        let frame = Frame::read(bytes).map_err(|error| format!("a message is wrong: {error}"))?;
-        deliver(frame, bytes.len(), shared);
+        let wrong = |error| format!("a message is wrong: {error}");
+        let checked = Checked::new(bytes).map_err(wrong)?;
+        let memory = checked.memory();
+        if !shared.has_room(memory)
+            && let Some(to) = checked.addressee()
+        {
+            shared.drop_one(to);
+            return Ok(());
+        }
+        deliver(checked.decode().map_err(wrong)?, memory, shared);
         Ok(())
     })?;
     wire.use_all();
     Ok(())
 }
 
-fn deliver(frame: Frame, bytes: usize, shared: &Arc<LinkShared>) {
+fn deliver(frame: Frame, memory: u64, shared: &Arc<LinkShared>) {
     let message = match frame {
         Frame::Message(message) => *message,
         Frame::Refused { to, error } => return shared.arrive(to, Err(error), 0),
@@ -111,19 +146,30 @@ fn deliver(frame: Frame, bytes: usize, shared: &Arc<LinkShared>) {
     };
     match message {
         Message::Send(it) if shared.is_ours(&it.to_pid) => {
-            shared.arrive(it.to_pid.id, Ok(it.message), bytes);
+            shared.arrive(it.to_pid.id, Ok(it.message), memory);
         }
         Message::SendSender(it) if shared.is_ours(&it.to_pid) => {
-            shared.arrive(it.to_pid.id, Ok(it.message), bytes);
+            shared.arrive(it.to_pid.id, Ok(it.message), memory);
         }
         Message::SendTt(it) if shared.is_ours(&it.to_pid) => {
-            shared.arrive(it.to_pid.id, Ok(it.message), bytes);
+            shared.arrive(it.to_pid.id, Ok(it.message), memory);
         }
         Message::MonitorP(it) => shared.watch(it.to_proc, it.from_pid, it.reference),
+        Message::MonitorPExit(it) if shared.is_ours(&it.to_pid) => {
+            shared.arrive(it.to_pid.id, Ok(down(it.reason)), memory);
+        }
+        Message::PayloadMonitorPExit(it) if shared.is_ours(&it.to_pid) => {
+            shared.arrive(it.to_pid.id, Ok(down(it.reason)), memory);
+        }
         Message::DemonitorP(it) => shared.unwatch(&it.to_proc, &it.reference),
         // We link to nobody, have no names, and let nobody start anything here.
         _ => {}
     }
+}
+
+/// What a process of ours is told where one has ended that it monitors.
+fn down(reason: Term) -> Term {
+    tuple([atom("DOWN"), reason])
 }
 
 fn lost(error: SocketError) -> String {

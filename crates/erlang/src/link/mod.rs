@@ -4,11 +4,13 @@ mod epmd;
 mod frame;
 mod handshake;
 mod io_thread;
+mod pulse;
 mod shared;
 mod wire;
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use transport::SocketError;
 use transport::tls::{Connector, TlsError};
@@ -25,6 +27,8 @@ use wire::{Wire, resolve};
 const ATTEMPTS: usize = 8;
 /// Terms are decoded and dropped by recursion, as deep as the check allows.
 const STACK_BYTES: usize = 8 << 20;
+/// A node is not taken for silent sooner, however short the time-out is: schedulers of busy machines pause.
+const LEAST_SILENCE: Duration = Duration::from_secs(1);
 
 /// The connection, and the thread that serves it. It ends when this is dropped.
 #[derive(Debug)]
@@ -74,10 +78,11 @@ impl Link {
         let waker = mio::Waker::new(wire.poll.registry(), wire::WAKE).map_err(lost)?;
         let shared = Arc::new(LinkShared::new(options.node.clone(), local, waker));
         let served = Arc::clone(&shared);
+        let silence = options.timeout.max(LEAST_SILENCE);
         let thread = thread::Builder::new()
             .name("bellows-erlang".into())
             .stack_size(STACK_BYTES)
-            .spawn(move || io_thread::serve(wire, &served))
+            .spawn(move || io_thread::serve(wire, &served, silence))
             .map_err(lost)?;
         Ok(Self {
             shared,

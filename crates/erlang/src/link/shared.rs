@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::mem::size_of;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,11 +12,14 @@ use erl_dist::term::{Atom, Pid, PidOrAtom, Reference, Term};
 use super::handshake::Local;
 use crate::error::Error;
 use crate::name::NodeName;
-use crate::term::TermError;
+use crate::term::{MOST_MEMORY, TermError, malformed};
 
-/// The most messages that wait in a mailbox, and their bytes; what comes beyond is dropped and counted.
+/// The most messages that wait in a mailbox, and the memory that those of all mailboxes take; what comes beyond is
+/// dropped and counted. One message of any size that is decoded has room.
 const MOST_WAITING: usize = 64 << 10;
-const MOST_WAITING_BYTES: usize = 64 << 20;
+const MOST_WAITING_MEMORY: u64 = MOST_MEMORY;
+/// What a message takes in its mailbox beside its own memory.
+const PLACE: u64 = 2 * size_of::<(Arrival, u64)>() as u64;
 /// Bytes that wait to be sent.
 const MOST_OUTGOING: usize = 64 << 20;
 /// Processes that watch one of ours.
@@ -30,20 +34,37 @@ pub(crate) type Arrival = Result<Term, TermError>;
 /// One of our processes.
 #[derive(Default)]
 struct Process {
-    waiting: VecDeque<(Arrival, usize)>,
-    bytes: usize,
+    waiting: VecDeque<(Arrival, u64)>,
+    memory: u64,
     dropped: u64,
     arrived: Arc<Condvar>,
     watchers: Vec<(Pid, Reference)>,
 }
 
+/// What ended the connection.
+#[derive(Clone, Debug)]
+pub(super) enum Loss {
+    /// It has ended, and why.
+    Ended(String),
+    /// The node has answered no ping for this long.
+    Silent(Duration),
+}
+
+impl From<String> for Loss {
+    fn from(why: String) -> Self {
+        Self::Ended(why)
+    }
+}
+
 #[derive(Default)]
 struct State {
     processes: HashMap<MailboxId, Process>,
+    /// What the messages that wait take, those of all processes.
+    memory: u64,
     next: MailboxId,
     next_reference: u32,
     outgoing: Vec<u8>,
-    lost: Option<String>,
+    lost: Option<Loss>,
     closing: bool,
 }
 
@@ -120,7 +141,12 @@ impl LinkShared {
 
     /// Ends a process; who watches it learns of that.
     pub(crate) fn leave(&self, id: MailboxId) {
-        let process = self.state().processes.remove(&id);
+        let process = {
+            let mut state = self.state();
+            let process = state.processes.remove(&id);
+            state.memory -= process.as_ref().map_or(0, |it| it.memory);
+            process
+        };
         for (watcher, reference) in process.into_iter().flat_map(|process| process.watchers) {
             let ended = Message::monitor_p_exit(
                 PidOrAtom::Pid(self.pid(id)),
@@ -135,21 +161,14 @@ impl LinkShared {
 
     /// Queues a message.
     pub(crate) fn send(&self, message: Message) -> Result<(), Error> {
-        let mut bytes = vec![0, 0, 0, 0, 112];
-        message
-            .write_into(&mut bytes)
-            .map_err(|error| Error::Term {
-                node: self.node.clone(),
-                what: "what we send".into(),
-                source: TermError::Malformed(error.to_string()),
-            })?;
-        let size = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX);
-        if let Some(length) = bytes.first_chunk_mut::<4>() {
-            *length = size.to_be_bytes();
-        }
+        let mut bytes = framed(message).map_err(|source| Error::Term {
+            node: self.node.clone(),
+            what: "what we send".into(),
+            source,
+        })?;
         let mut state = self.state();
-        if let Some(what) = &state.lost {
-            return Err(self.lost(what));
+        if let Some(loss) = &state.lost {
+            return Err(self.lost(loss));
         }
         if state.outgoing.len() + bytes.len() > MOST_OUTGOING {
             return Err(Error::Full {
@@ -163,11 +182,26 @@ impl LinkShared {
         Ok(())
     }
 
-    fn lost(&self, what: &str) -> Error {
-        Error::Lost {
-            node: self.node.clone(),
-            what: what.to_owned(),
+    fn lost(&self, loss: &Loss) -> Error {
+        let node = self.node.clone();
+        match loss {
+            Loss::Ended(what) => Error::Lost {
+                node,
+                what: what.clone(),
+            },
+            Loss::Silent(after) => Error::Silent {
+                node,
+                after: *after,
+            },
         }
+    }
+
+    /// For the thread: a frame that the node itself answers, without any of its processes. It monitors the process of
+    /// a name that none can have, and the node says that there is none.
+    pub(super) fn ping(&self) -> Vec<u8> {
+        let nobody = PidOrAtom::Atom(Atom::from("undefined"));
+        // Without a ping nothing is said of a silent node; the atom and our name are short enough to be encoded.
+        framed(Message::monitor_p(self.pid(0), nobody, self.reference())).unwrap_or_default()
     }
 
     fn wake(&self) {
@@ -187,12 +221,13 @@ impl LinkShared {
             let Some(process) = state.processes.get_mut(&id) else {
                 return Ok(None);
             };
-            if let Some((arrival, bytes)) = process.waiting.pop_front() {
-                process.bytes -= bytes;
+            if let Some((arrival, memory)) = process.waiting.pop_front() {
+                process.memory -= memory;
+                state.memory -= memory;
                 return Ok(Some(arrival));
             }
-            if let Some(what) = lost {
-                return Err(self.lost(&what));
+            if let Some(loss) = lost {
+                return Err(self.lost(&loss));
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -227,9 +262,9 @@ impl LinkShared {
     }
 
     /// For the thread: the connection is no more.
-    pub(super) fn lose(&self, what: String) {
+    pub(super) fn lose(&self, loss: Loss) {
         let mut state = self.state();
-        state.lost.get_or_insert(what);
+        state.lost.get_or_insert(loss);
         state.outgoing = Vec::new();
         for process in state.processes.values() {
             process.arrived.notify_all();
@@ -237,20 +272,33 @@ impl LinkShared {
     }
 
     /// For the thread: a message came for a process.
-    pub(super) fn arrive(&self, id: MailboxId, arrival: Arrival, bytes: usize) {
+    pub(super) fn arrive(&self, id: MailboxId, arrival: Arrival, memory: u64) {
         let mut state = self.state();
+        let memory = memory + PLACE;
         let Some(process) = state.processes.get_mut(&id) else {
             return;
         };
-        let full = process.waiting.len() >= MOST_WAITING
-            || (process.bytes + bytes > MOST_WAITING_BYTES && !process.waiting.is_empty());
-        if full {
+        if process.waiting.len() >= MOST_WAITING {
             process.dropped += 1;
             return;
         }
-        process.bytes += bytes;
-        process.waiting.push_back((arrival, bytes));
+        process.memory += memory;
+        process.waiting.push_back((arrival, memory));
         process.arrived.notify_all();
+        state.memory += memory;
+    }
+
+    /// For the thread: whether a message that takes so much may wait beside the others.
+    pub(super) fn has_room(&self, memory: u64) -> bool {
+        let waiting = self.state().memory;
+        waiting == 0 || waiting.saturating_add(memory + PLACE) <= MOST_WAITING_MEMORY
+    }
+
+    /// For the thread: a message for a process had no room.
+    pub(super) fn drop_one(&self, id: MailboxId) {
+        if let Some(process) = self.state().processes.get_mut(&id) {
+            process.dropped += 1;
+        }
     }
 
     /// For the thread: a process of the node wants to know when one of ours ends.
@@ -283,6 +331,19 @@ impl LinkShared {
     pub(super) fn is_ours(&self, pid: &Pid) -> bool {
         pid.creation == self.local.creation
     }
+}
+
+/// A message with its length before it.
+fn framed(message: Message) -> Result<Vec<u8>, TermError> {
+    let mut bytes = vec![0, 0, 0, 0, 112];
+    message
+        .write_into(&mut bytes)
+        .map_err(|error| malformed(&error))?;
+    let size = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX);
+    if let Some(length) = bytes.first_chunk_mut::<4>() {
+        *length = size.to_be_bytes();
+    }
+    Ok(bytes)
 }
 
 /// When something ends that may take so long.

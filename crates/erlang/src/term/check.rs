@@ -1,19 +1,33 @@
 //! Whether bytes are a term that can be decoded without harm: the decoder recurses and allocates as the bytes
-//! say, so that nesting, lengths and the number of terms are looked at before, without recursion.
+//! say, so that nesting, lengths, the number of terms and the memory that they take are looked at before, without
+//! recursion.
 
 use std::fmt;
+use std::mem::size_of;
 
 use erl_dist::term::Term;
 
+use super::show::cut;
+
 /// The deepest nesting that is decoded.
 pub(crate) const DEEPEST: usize = 256;
-/// The most terms of a message: each takes some 40 bytes at least once it is decoded.
+/// The most terms of a message.
 const MOST_TERMS: u64 = 4 << 20;
+/// The most memory that a message takes once it is decoded, in bytes: a byte can become a term of its own.
+pub(crate) const MOST_MEMORY: u64 = 256 << 20;
+/// A term's place in the list, tuple or map that holds it.
+const TERM: u64 = size_of::<Term>() as u64;
+/// What an allocation takes beside its bytes: its head, and rounding up.
+const ALLOCATION: u64 = 32;
+/// What a function or reference of its own allocation takes there.
+const BOXED: u64 = 160;
 /// The longest integer, in bytes.
 const LONGEST_INTEGER: usize = 1 << 10;
 /// The most words of a reference.
 const LONGEST_REFERENCE: usize = 16;
 const VERSION: u8 = 131;
+/// Bytes of the decoder's own words that are told.
+const SHOWN: usize = 200;
 
 /// Why bytes are not decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +38,8 @@ pub enum TermError {
     TooDeep(usize),
     /// More terms than this.
     TooMany(u64),
+    /// More memory than this, in bytes, once it is decoded.
+    TooLarge(u64),
     /// A part that is too long, and its length.
     TooLong(&'static str, usize),
     /// A byte that stands for no kind of term that a node sends, and its place.
@@ -43,6 +59,9 @@ impl fmt::Display for TermError {
             Self::Truncated => f.write_str("it ends before it is whole"),
             Self::TooDeep(most) => write!(f, "it is nested deeper than {most} levels"),
             Self::TooMany(most) => write!(f, "it has more than {most} terms"),
+            Self::TooLarge(most) => {
+                write!(f, "decoded it takes more than {} MB of memory", most >> 20)
+            }
             Self::TooLong(what, length) => write!(f, "{what} of {length} bytes is too long"),
             Self::Unknown { tag, at } => write!(f, "byte {tag} at {at} begins no term"),
             Self::Malformed(what) => f.write_str(what),
@@ -57,14 +76,28 @@ impl std::error::Error for TermError {}
 /// # Errors
 /// Bytes that are no term, and terms that are too large or too deep.
 pub fn decode(bytes: &[u8]) -> Result<Term, TermError> {
-    let used = check(bytes)?;
+    let used = check(bytes)?.bytes;
     if used != bytes.len() {
         return Err(TermError::Malformed(format!(
             "{} bytes follow it",
             bytes.len() - used
         )));
     }
-    Term::decode(bytes).map_err(|error| TermError::Malformed(error.to_string()))
+    Term::decode(bytes).map_err(|error| malformed(&error))
+}
+
+/// The decoder's failure, cut: it can hold a term as text, as large as the term.
+pub(crate) fn malformed(error: &dyn fmt::Display) -> TermError {
+    TermError::Malformed(cut(error, SHOWN))
+}
+
+/// What a term takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TermSize {
+    /// Its bytes as they came.
+    pub bytes: usize,
+    /// The memory that it takes at most, decoded, in bytes.
+    pub memory: u64,
 }
 
 /// Appends a term's bytes.
@@ -76,15 +109,16 @@ pub fn encode(term: &Term, bytes: &mut Vec<u8>) -> Result<(), TermError> {
         .map_err(|error| TermError::Malformed(error.to_string()))
 }
 
-/// How many bytes the term at the front takes.
+/// How many bytes the term at the front has, and how much memory it takes.
 ///
 /// # Errors
 /// As [`decode`].
-pub fn check(bytes: &[u8]) -> Result<usize, TermError> {
+pub fn check(bytes: &[u8]) -> Result<TermSize, TermError> {
     let mut cursor = Cursor {
         bytes,
         at: 0,
         terms: 0,
+        memory: TERM,
     };
     if cursor.byte()? != VERSION {
         return Err(TermError::Unknown {
@@ -109,13 +143,25 @@ pub fn check(bytes: &[u8]) -> Result<usize, TermError> {
             levels.push(inner);
         }
     }
-    Ok(cursor.at)
+    Ok(TermSize {
+        bytes: cursor.at,
+        memory: cursor.memory,
+    })
+}
+
+/// What the table of a map takes beside its keys and values. It doubles from 4 places on where seven eighths are full, and
+/// the old table is there until the new one is filled.
+fn map_memory(pairs: u64) -> u64 {
+    let places = (pairs.saturating_mul(8) / 7 + 1).next_power_of_two().max(4);
+    places.saturating_mul(2 * TERM + 1) + 2 * ALLOCATION
 }
 
 struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
     terms: u64,
+    /// What the terms so far take once they are decoded.
+    memory: u64,
 }
 
 impl Cursor<'_> {
@@ -129,21 +175,23 @@ impl Cursor<'_> {
             70 => self.skip(8),
             99 => self.skip(31),
             106 => Ok(0),
-            // Atoms.
-            100 | 118 => self.named(2),
-            115 | 119 => self.named(1),
+            // Atoms: of old, whose bytes can become two each, and in UTF-8.
+            100 => self.named(2).and_then(|it| self.take(it)),
+            115 => self.named(1).and_then(|it| self.take(it)),
+            118 => self.named(2).map(|_| 0),
+            119 => self.named(1).map(|_| 0),
             // String, binary, and one with bits.
-            107 => self.named(2),
-            109 => self.named(4),
+            107 => self.named(2).map(|_| 0),
+            109 => self.named(4).map(|_| 0),
             77 => self.bits(),
             // Integers of any length.
             110 => self.integer(1),
             111 => self.integer(4),
             // Tuples, list, map.
-            104 => self.length(1).map(|it| it as u64),
-            105 => self.length(4).map(|it| it as u64),
-            108 => self.length(4).map(|it| it as u64 + 1),
-            116 => self.length(4).map(|it| it as u64 * 2),
+            104 => self.several(1, 0),
+            105 => self.several(4, 0),
+            108 => self.several(4, 1),
+            116 => self.map(),
             // Processes, ports, references.
             103 => self.node(9),
             88 => self.node(12),
@@ -169,7 +217,36 @@ impl Cursor<'_> {
         if self.terms > MOST_TERMS {
             return Err(TermError::TooMany(MOST_TERMS));
         }
+        self.take(count * TERM)?;
         Ok(())
+    }
+
+    /// The next term takes this much memory beside its place. Nothing follows for that.
+    fn take(&mut self, memory: u64) -> Result<u64, TermError> {
+        self.memory = self.memory.saturating_add(memory);
+        match self.memory > MOST_MEMORY {
+            true => Err(TermError::TooLarge(MOST_MEMORY)),
+            false => Ok(0),
+        }
+    }
+
+    /// The number of terms in a tuple or list, which has some more than it says.
+    fn several(&mut self, width: usize, more: u64) -> Result<u64, TermError> {
+        let count = self.length(width)? as u64 + more;
+        // Of a list that ends in another term than the empty list that term has an allocation of its own.
+        self.take(ALLOCATION * (1 + more))?;
+        Ok(count)
+    }
+
+    /// The number of keys and values in a map.
+    fn map(&mut self) -> Result<u64, TermError> {
+        let pairs = self.length(4)? as u64;
+        // What cannot be there is no reason to say that it is too large.
+        if 2 * pairs > (self.bytes.len() - self.at) as u64 {
+            return Err(TermError::Truncated);
+        }
+        self.take(map_memory(pairs))?;
+        Ok(2 * pairs)
     }
 
     fn byte(&mut self) -> Result<u8, TermError> {
@@ -195,10 +272,12 @@ impl Cursor<'_> {
         Ok(value)
     }
 
-    /// Bytes after their number.
+    /// Bytes after their number, which it returns.
     fn named(&mut self, width: usize) -> Result<u64, TermError> {
         let length = self.length(width)?;
-        self.skip(length)
+        self.skip(length)?;
+        self.take(length as u64 + ALLOCATION)?;
+        Ok(length as u64)
     }
 
     fn bits(&mut self) -> Result<u64, TermError> {
@@ -208,7 +287,8 @@ impl Cursor<'_> {
             let what = format!("{bits} bits at the end of {length} bytes");
             return Err(TermError::Malformed(what));
         }
-        self.skip(length)
+        self.skip(length)?;
+        self.take(length as u64 + ALLOCATION)
     }
 
     fn integer(&mut self, width: usize) -> Result<u64, TermError> {
@@ -216,17 +296,19 @@ impl Cursor<'_> {
         if length > LONGEST_INTEGER {
             return Err(TermError::TooLong("an integer", length));
         }
-        // And its sign.
-        self.skip(length + 1)
+        // And its sign. Its digits have room for some more.
+        self.skip(length + 1)?;
+        self.take(2 * length as u64 + 2 * ALLOCATION)
     }
 
     fn atom(&mut self) -> Result<(), TermError> {
         let at = self.at;
-        match self.byte()? {
+        let length = match self.byte()? {
             100 | 118 => self.named(2)?,
             115 | 119 => self.named(1)?,
             tag => return Err(TermError::Unknown { tag, at }),
         };
+        self.take(length)?;
         Ok(())
     }
 
@@ -251,6 +333,7 @@ impl Cursor<'_> {
         if words > LONGEST_REFERENCE {
             return Err(TermError::TooLong("a reference", 4 * words));
         }
+        self.take(BOXED + 2 * ALLOCATION + 4 * words as u64)?;
         self.node(creation + 4 * words)
     }
 
@@ -258,7 +341,7 @@ impl Cursor<'_> {
         self.atom()?;
         self.atom()?;
         self.small()?;
-        Ok(0)
+        self.take(BOXED + ALLOCATION)
     }
 
     fn function(&mut self) -> Result<u64, TermError> {
@@ -274,6 +357,7 @@ impl Cursor<'_> {
             88 => self.node(12)?,
             tag => return Err(TermError::Unknown { tag, at }),
         };
+        self.take(BOXED + 2 * ALLOCATION)?;
         Ok(free as u64)
     }
 }

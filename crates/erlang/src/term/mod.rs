@@ -6,7 +6,8 @@ mod read;
 mod show;
 
 pub use build::{atom, charlist, int, list, map, text, tuple};
-pub use check::{TermError, check, decode, encode};
+pub(crate) use check::{MOST_MEMORY, malformed};
+pub use check::{TermError, TermSize, check, decode, encode};
 pub use erl_dist::term::{
     Atom, BigInteger, Binary, FixInteger, Float, List, Map, Pid, Reference, Term, Tuple,
 };

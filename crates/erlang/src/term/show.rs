@@ -25,11 +25,20 @@ impl Write for Cut {
 /// A term as Erlang writes it, in one line of at most `most` bytes and an ellipsis.
 #[must_use]
 pub fn show(term: &Term, most: usize) -> String {
+    written(most, |out| write_term(out, term))
+}
+
+/// What something is as text, cut while it is written.
+pub(super) fn cut(what: &dyn fmt::Display, most: usize) -> String {
+    written(most, |out| write!(out, "{what}"))
+}
+
+fn written(most: usize, write: impl FnOnce(&mut Cut) -> fmt::Result) -> String {
     let mut cut = Cut {
         text: String::new(),
         most,
     };
-    if write_term(&mut cut, term).is_err() {
+    if write(&mut cut).is_err() {
         cut.text.push('…');
     }
     cut.text

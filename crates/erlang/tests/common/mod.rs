@@ -7,13 +7,31 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use erlang::term::{Term, as_tuple, charlist, list};
+use erlang::term::{Term, as_text, as_tuple, charlist, list};
 use erlang::{ConnectOptions, Cookie, Node, NodeName};
 
 /// The secret of all nodes of these tests.
 pub(crate) const COOKIE: &str = "cookie-of-the-tests";
+
+/// Longest until the node is clean again, on a busy machine.
+const CLEAN_WITHIN: Duration = Duration::from_secs(30);
+/// Several hundred processes that call and are traced.
+pub(crate) const WORKERS: &str = "Workers = [spawn(fun Loop() -> lists:sort([3, 1, 2]), lists:keyfind(N, 1, [{N, x}]), \
+     timer:sleep(20), Loop() end) || N <- lists:seq(1, 400)], \
+     persistent_term:put(workers, Workers).";
+/// What bellows could have left: modules, processes, names, flags, patterns, sessions.
+const LEFT: &str = "Named = fun(A) -> lists:prefix(\"bellows_\", atom_to_list(A)) end, \
+     M = [A || {A, _} <- code:all_loaded(), Named(A)], \
+     N = [A || A <- registered(), Named(A)], \
+     P = [A || A <- processes(), {dictionary, D} <- [process_info(A, dictionary)], \
+               {'$initial_call', {B, _, _}} <- D, Named(B)], \
+     F = [A || A <- [new | processes()], {flags, [_ | _]} <- [catch erlang:trace_info(A, flags)]], \
+     T = [{Mod, A, B} || Mod <- [lists, gen, gen_server, timer], {A, B} <- Mod:module_info(functions), K <- [traced, call_count, call_time, meta], \
+                    {_, V} <- [erlang:trace_info({Mod, A, B}, K)], V =/= false, V =/= undefined], \
+     S = [A || erlang:function_exported(trace, session_info, 1), {A, _} <- trace:session_info(all), Named(A)], \
+     lists:flatten(io_lib:format(\"~p\", [[M, N, P, F, T, S]])).";
 
 static NODES: AtomicU32 = AtomicU32::new(0);
 
@@ -80,6 +98,13 @@ impl Beam {
         Node::connect(&self.options()).expect("connected")
     }
 
+    /// Sends its process a signal by name, such as `STOP`.
+    pub(crate) fn signal(&self, name: &str) {
+        let arguments = [format!("-{name}"), self.child.id().to_string()];
+        let sent = Command::new("kill").args(arguments).status();
+        assert!(sent.expect("kill").success(), "{name}");
+    }
+
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -102,4 +127,17 @@ pub(crate) fn eval(node: &Node, source: &str) -> Term {
     let forms = part(&parsed.expect("parsed"));
     let value = node.call("erl_eval", "exprs", vec![forms, list([])]);
     part(&value.expect("evaluated"))
+}
+
+/// Waits until nothing of bellows is on the node; what still is, after the time.
+pub(crate) fn left_behind(node: &Node) -> Option<String> {
+    let until = Instant::now() + CLEAN_WITHIN;
+    loop {
+        let left = as_text(&eval(node, LEFT)).expect("a text");
+        match left.as_str() {
+            "[[],[],[],[],[],[]]" => return None,
+            _ if Instant::now() >= until => return Some(left),
+            _ => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
 }

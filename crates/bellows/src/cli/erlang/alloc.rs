@@ -62,10 +62,10 @@ impl AllocArgs {
             every: self.every,
             count: self.count,
         };
-        let done = repetition.run(|number| {
+        let done = repetition.run_windows(|number, stop| {
             let threads = match self.window.is_zero() {
                 true => None,
-                false => Some(microstates(&helper, time(self.window))?),
+                false => Some(microstates(&helper, time(self.window), stop)?),
             };
             let memory = node_memory(&helper)?;
             let reading = AllocReading {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::{Args, value_parser};
@@ -16,8 +17,8 @@ use super::progress::Progress;
 use super::root::RootArgs;
 use super::stacks::Stacks;
 use crate::failure::{Done, Failure};
-use crate::output;
 use crate::profile_formats::Output;
+use crate::{output, signals};
 
 const CALLS_EXAMPLES: &str = "\
 Examples:
@@ -123,9 +124,9 @@ impl MemoryArgs {
     }
 }
 
-/// One that withdrew has told less than it was asked for.
+/// One that withdrew, or was ended by hand, has told less than it was asked for.
 fn done(calls: &Calls) -> Done {
-    if let Ended::Tripped { .. } = calls.ended {
+    if let Ended::Tripped { .. } | Ended::Asked = calls.ended {
         output::line_aside(&calls.ended.describe());
     }
     Done::Fine
@@ -148,6 +149,7 @@ impl CountArgs {
             bursts,
             budget: self.budget.budget(lasting * 2 + Duration::from_secs(10)),
         };
+        let stopped = signals::stop_flag()?;
         let node = self.node.connect()?;
         let failed = |error: erlang::Error| Failure::Failed(error.problem());
         let helper = Helper::load(&node).map_err(failed)?;
@@ -159,8 +161,9 @@ impl CountArgs {
         // Pauses take a quarter of the time more, short traces up to 0.2 s each.
         let whole = lasting * 5 / 4 + Duration::from_millis(200) * u32::from(bursts);
         let progress = Progress::of_time(whole, "counts");
-        let calls = Calls::count(&helper, &options).map_err(failed)?;
+        let calls = Calls::count(&helper, &options, &|| stopped.load(Ordering::Relaxed));
         drop(progress);
+        let calls = calls.map_err(failed)?;
         helper.close().map_err(failed)?;
         Ok(calls)
     }
@@ -168,7 +171,10 @@ impl CountArgs {
     fn print(&self, calls: &Calls, counter: Counter) -> Result<(), Failure> {
         let style = output::style();
         if calls.functions.is_empty() {
-            output::print("none of these functions was called\n")?;
+            output::print(match calls.blocks.iter().any(|block| block.counted) {
+                true => "none of these functions was called\n",
+                false => "it was ended before the counters ran\n",
+            })?;
         } else {
             let sums = calls.tree.accumulated();
             let own: u64 = calls.functions.iter().map(|it| it.own).sum();

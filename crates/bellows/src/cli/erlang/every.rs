@@ -31,15 +31,24 @@ impl Repetition {
         self,
         mut look: impl FnMut(u32) -> Result<(), Failure>,
     ) -> Result<Done, Failure> {
+        self.run_windows(|number, _| look(number))
+    }
+
+    /// The same for looks that last: each is told whether somebody wants it to end.
+    pub(super) fn run_windows(
+        self,
+        mut look: impl FnMut(u32, &dyn Fn() -> bool) -> Result<(), Failure>,
+    ) -> Result<Done, Failure> {
         let control = load::Control::new();
         let at_once = signals::stop_load(&control)?;
+        let stop = || control.is_stopping();
         let last = match self.every {
             Some(_) => self.count.unwrap_or(u32::MAX),
             None => 1,
         };
         let mut due = Instant::now();
         for number in 1..=last {
-            look(number)?;
+            look(number, &stop)?;
             at_once.check()?;
             due += self.every.map_or(Duration::ZERO, time);
             while number < last && Instant::now() < due && !control.is_stopping() {

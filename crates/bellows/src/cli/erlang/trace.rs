@@ -123,7 +123,15 @@ impl TraceArgs {
                 true => trace.stop(),
                 false => trace.next(WAIT),
             };
-            let events = events.map_err(failed)?;
+            let events = match events {
+                Ok(events) => events,
+                // What came before is shown all the same.
+                Err(error) => {
+                    drop(progress);
+                    printer.show_what_came(&error)?;
+                    return Err(failed(error));
+                }
+            };
             if !events.is_empty() {
                 progress = match self.json {
                     true => progress,
@@ -242,12 +250,24 @@ impl<'a> Printer<'a> {
     fn end(self, ended: &Ended) -> Result<(), Failure> {
         match self.args.json {
             false => output::line_aside(&ended.describe()),
-            true => output::print_json(&TraceRows {
-                calls: self.rows,
-                ended: ended.describe(),
-            })?,
+            true => self.print_rows(ended.describe())?,
         }
         Ok(())
+    }
+
+    /// The calls that came before a failure, where they were kept for JSON.
+    fn show_what_came(self, failure: &erlang::Error) -> Result<(), Failure> {
+        match self.rows.is_empty() {
+            true => Ok(()),
+            false => self.print_rows(failure.problem().cause),
+        }
+    }
+
+    fn print_rows(self, ended: String) -> Result<(), Failure> {
+        output::print_json(&TraceRows {
+            calls: self.rows,
+            ended,
+        })
     }
 }
 

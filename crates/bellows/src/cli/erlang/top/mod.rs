@@ -118,8 +118,8 @@ impl ErlangTopArgs {
             count: self.count,
         };
         let request = self.request();
-        repetition.run(|number| {
-            let window = top(helper, &request)?;
+        repetition.run_windows(|number, stop| {
+            let window = top(helper, &request, stop)?;
             if self.json {
                 return repetition.print_json(&window);
             }

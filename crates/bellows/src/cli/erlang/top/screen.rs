@@ -1,6 +1,7 @@
 //! The live view: a thread looks at the node, and this one draws and reads keys.
 
 use std::io::{self, Stdout};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -21,6 +22,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use report::console::sanitise;
 use report::text::bytes;
+use signal_hook::consts::SIGINT;
 
 use super::ProcessOrder;
 use super::plain::{summary, title};
@@ -77,15 +79,17 @@ pub(super) fn show(
     };
     signals::stop_load(&view.control)?;
     let mut screen = open()?;
-    let done = thread::scope(|scope| {
-        scope.spawn(|| look(helper, &wish, &tell, paused));
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let stop = || is_over.load(Ordering::Relaxed);
+        scope.spawn(move || look(helper, &wish, &tell, paused, &stop));
         let done = view.run(&mut screen, &news, &resume);
-        // The one that looks ends with its window.
+        // The one that looks ends its window. On a node that hangs that takes a while, in which the terminal is as it was.
+        is_over.store(true, Ordering::Relaxed);
         drop(resume);
+        drop(screen);
         done
-    });
-    drop(screen);
-    done
+    })
 }
 
 fn open() -> io::Result<TopScreen> {
@@ -107,10 +111,16 @@ fn read_keys(tell: &Sender<TopNews>) {
 }
 
 /// Looks at window after window, until nobody wants more.
-fn look(helper: &Helper, wish: &Mutex<TopRequest>, tell: &Sender<TopNews>, go_on: Receiver<()>) {
+fn look(
+    helper: &Helper,
+    wish: &Mutex<TopRequest>,
+    tell: &Sender<TopNews>,
+    go_on: Receiver<()>,
+    stop: &dyn Fn() -> bool,
+) {
     loop {
         let request = *wish.lock().unwrap_or_else(PoisonError::into_inner);
-        let window = top(helper, &request);
+        let window = top(helper, &request, stop);
         let failed = window.is_err();
         if tell.send(TopNews::Window(Box::new(window))).is_err() || failed || go_on.recv().is_err()
         {
@@ -170,7 +180,9 @@ impl TopView {
             Key::Char('+') => self.window(|now| WINDOWS.into_iter().find(|it| *it > now)),
             Key::Char('-') => self.window(|now| WINDOWS.into_iter().rev().find(|it| *it < now)),
             Key::Char('p') => self.is_paused = !self.is_paused,
-            Key::Esc | Key::Char('x') | Key::Ctrl('c' | 'd') => return true,
+            Key::Esc | Key::Char('x') | Key::Ctrl('d') => return true,
+            // As the terminal would do: a second one, when the terminal is as it was, ends bellows at once.
+            Key::Ctrl('c') => return signal_hook::low_level::raise(SIGINT).is_ok(),
             _ => {}
         }
         false

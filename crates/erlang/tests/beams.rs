@@ -1,0 +1,94 @@
+//! The modules that bellows carries are what their sources compile to: a source that was changed without `scripts/helper`
+//! fails here.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn helper() -> PathBuf {
+    root().join("crates/erlang/src/helper")
+}
+
+/// What a command prints.
+fn printed(command: &mut Command) -> String {
+    let output = command.output().expect("run");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let failed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {text}{failed}");
+    text
+}
+
+fn evaluate(directory: &Path, source: &str) -> String {
+    let arguments = ["-noinput", "-eval", source];
+    printed(Command::new("erl").current_dir(directory).args(arguments))
+}
+
+/// The release that `scripts/helper` compiles with.
+fn oldest() -> String {
+    let script = std::fs::read_to_string(root().join("scripts/helper")).expect("the script");
+    let line = script
+        .lines()
+        .find_map(|it| it.strip_prefix("readonly oldest="));
+    line.expect("its release").to_owned()
+}
+
+/// Names and checksums of the beams in a folder, without what says when and where they were compiled.
+fn checksums(folder: &Path) -> String {
+    evaluate(
+        folder,
+        "[begin {ok, {Module, Sum}} = beam_lib:md5(File), io:format(\"~s ~s ~w~n\", [File, Module, Sum]) end \
+          || File <- lists:sort(filelib:wildcard(\"*.beam\"))], halt().",
+    )
+}
+
+/// The functions that the beams in a folder export, by the names of files without prefix.
+fn exports(folder: &Path) -> String {
+    evaluate(
+        folder,
+        "[begin {ok, {_, [{exports, All}]}} = beam_lib:chunks(File, [exports]), \
+                Name = filename:basename(File, \".beam\"), \
+                io:format(\"~s ~w~n\", [hd(lists:reverse(string:split(Name, \"bellows_\"))), lists:sort(All)]) end \
+          || File <- lists:sort(filelib:wildcard(\"*.beam\"))], halt().",
+    )
+}
+
+#[test]
+fn the_modules_are_what_their_sources_compile_to() {
+    if Command::new("erlc").arg("-help").output().is_err() {
+        testkit::skip!("erlc is not installed: apt-get install erlang-dev");
+    }
+    let committed = helper().join("beam");
+    let hash = "cat bellows_*.erl | sha256sum | cut -c 1-8";
+    let hash = printed(
+        Command::new("sh")
+            .current_dir(helper())
+            .env("LC_ALL", "C")
+            .args(["-c", hash]),
+    );
+    let list = std::fs::read_to_string(committed.join("list.in")).expect("the list");
+    let stale = "run scripts/helper: the modules are not of these sources";
+    assert!(list.contains(&format!("\"{}\"", hash.trim())), "{stale}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let release = "io:put_chars(erlang:system_info(otp_release)), halt().";
+    if evaluate(folder.path(), release) == oldest() {
+        printed(Command::new(root().join("scripts/helper")).arg(folder.path()));
+        let written = std::fs::read_to_string(folder.path().join("list.in")).expect("a list");
+        assert_eq!(list, written, "{stale}");
+        let sums = checksums(&committed);
+        assert!(sums.lines().count() >= 10, "{sums}");
+        assert_eq!(sums, checksums(folder.path()), "{stale}");
+        return;
+    }
+    // Another release makes other code: what can be compared is what the modules offer.
+    for entry in std::fs::read_dir(helper()).expect("sources").flatten() {
+        let path = entry.path();
+        let name = path.file_name().expect("a name").to_string_lossy();
+        if name.starts_with("bellows_") && name.ends_with(".erl") {
+            printed(Command::new("erlc").current_dir(folder.path()).arg(&path));
+        }
+    }
+    assert_eq!(exports(&committed), exports(folder.path()), "{stale}");
+}
