@@ -263,10 +263,11 @@ impl Drop for Sampler {
     }
 }
 
-/// Completes the header of a sink with what only the sampler knows: all but the time axis.
+/// Completes the header of a sink with what only the sampler knows: all but the time axis and the node.
 fn complete(sink: &mut StacksWriter, known: &ProfileHeader) {
     if let Some(header) = sink.header_mut() {
         *header = ProfileHeader {
+            node: header.node,
             origin: header.origin,
             origin_unix_ns: header.origin_unix_ns,
             ..known.clone()
