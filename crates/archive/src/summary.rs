@@ -230,6 +230,12 @@ pub struct FaultOutcome {
     pub node: Option<u32>,
     /// When it began, in seconds since the run's origin.
     pub t: f64,
+    /// How long after its time that was, where it was a second or more: the fault before it took longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_s: Option<f64>,
+    /// Why it could not be done, or why the broker did not come back from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
     /// What the embedded broker says it hit: messages, confirms, logins or connections.
     #[serde(default)]
     pub count: Option<u64>,

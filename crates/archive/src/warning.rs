@@ -78,6 +78,10 @@ pub enum WarningCode {
     ScrapesFailed,
     /// What should have selected series of a page found none.
     NothingSelected,
+    /// Faults of the experiment did not take place, or not at their time.
+    FaultsMissed,
+    /// A node of the cluster was not there any more when the run ended.
+    NodeGone,
 }
 
 /// One warning.

@@ -157,3 +157,118 @@ fn nothing_is_left_of_a_cluster_whose_bellows_is_killed() {
     bellows.wait().expect("its end");
     wait(0);
 }
+
+const BROKEN: &str = r#"
+name = "broken"
+[broker]
+kind = "rabbitmq"
+nodes = 2
+[phases]
+warmup = "500ms"
+measure = "6s"
+drain = "5s"
+[profile]
+events = []
+[[fault]]
+at = "3s"
+kind = "stop"
+node = 1
+for = "200ms"
+[[fault]]
+at = "4s"
+kind = "stop"
+node = 0
+for = "300ms"
+[[load]]
+destination = "queue://broken"
+rate = 100
+max-pending = 100
+message-size = 100
+nodes = [0]
+recover = "100ms-400ms"
+"#;
+
+/// The process of the node with this number, whose data is below `data`.
+fn pid_of_node(data: &Path, number: u8) -> Option<u32> {
+    let address = format!(".{}", number + 1);
+    let processes = fs::read_dir("/proc").expect("/proc").flatten();
+    let pids = processes.filter_map(|it| it.file_name().to_str()?.parse::<u32>().ok());
+    let is_node = |pid: &u32| {
+        let of = |file: &str| format!("/proc/{pid}/{file}");
+        let command = fs::read(of("cmdline")).unwrap_or_default();
+        let words = command.split(|it| *it == 0).map(String::from_utf8_lossy);
+        let mut words = words.skip_while(|it| *it != "-name").skip(1);
+        fs::read_link(of("cwd")).is_ok_and(|it| it.starts_with(data))
+            && fs::read_to_string(of("comm")).is_ok_and(|it| it.starts_with("beam.smp"))
+            && words.next().is_some_and(|name| name.ends_with(&address))
+    };
+    let found: Vec<u32> = pids.filter(is_node).collect();
+    assert!(found.len() < 2, "{found:?} are node {number}");
+    found.first().copied()
+}
+
+#[test]
+fn a_fault_that_fails_is_told_and_the_next_one_takes_place() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = common::folder();
+    let data = dir.path().join("data");
+    fs::create_dir(&data).expect("a folder");
+    fs::write(dir.path().join("broken.toml"), BROKEN).expect("write");
+    let args = ["run", "broken.toml", "--json", "--quiet"];
+    let mut command = common::bellows(dir.path(), &args);
+    command.env("TMPDIR", &data);
+    let started = common::start(command);
+    common::wait_for("a load", || common::seconds_recorded(dir.path()) > 0);
+    // The node ends by itself, before its fault.
+    let data = data.canonicalize().expect("a path");
+    let pid = pid_of_node(&data, 1).expect("node 1");
+    common::signal(pid, "KILL");
+    let ended = started.end();
+    ended.assert_ok();
+
+    let summary: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/run.schema.json");
+    let schema: Value = serde_json::from_slice(&fs::read(schema).expect("schema")).expect("JSON");
+    let problems = common::schema::problems(&schema, &summary);
+    assert_eq!(problems, Vec::<String>::new(), "{summary:#}");
+    let run = common::only_run(dir.path());
+    let record = fs::read(run.join("run.json")).expect("run.json");
+    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    for summary in [&summary, &record["summary"]] {
+        let faults = &summary["faults"];
+        assert_eq!(faults[0]["failed"], "RabbitMQ is gone", "{faults:#}");
+        assert!(faults[0]["back_s"].is_null(), "{faults:#}");
+        assert!(faults[1].get("failed").is_none(), "{faults:#}");
+        assert!(faults[1]["back_s"].as_f64() >= Some(0.3), "{faults:#}");
+        let warnings = summary["warnings"].as_array().expect("warnings");
+        let is_told = |code: &str| {
+            warnings
+                .iter()
+                .any(|it| it["code"] == code && it["tier"] != "note")
+        };
+        assert!(
+            is_told("faults_missed") && is_told("node_gone"),
+            "{warnings:#?}"
+        );
+    }
+
+    let id = run.file_name().and_then(|it| it.to_str()).expect("a name");
+    let shown = common::run(dir.path(), &["runs", "show", id]);
+    shown.assert_ok();
+    // What is wrapped on a terminal is one sentence.
+    let shown = shown
+        .stdout
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    for told in [
+        " s: failed: RabbitMQ is gone",
+        " s: node 0 back 0.",
+        "of 2 faults, 1 could not be done (stop of node 1: RabbitMQ is gone)",
+        "node 1 of the cluster was not there any more when the run ended",
+    ] {
+        assert!(shown.contains(told), "{told:?} is not in {shown}");
+    }
+}

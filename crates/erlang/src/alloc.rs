@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use measure::Problem;
 use serde::Serialize;
 
 use crate::error::Error;
@@ -199,10 +200,12 @@ pub fn node_memory(helper: &Helper) -> Result<NodeMemory, Error> {
     memory(&answer).ok_or_else(|| unexpected(helper, "bellows_alloc:read/0"))
 }
 
-/// Accounts the microstates of a window, which ends sooner where `stop` says so.
+/// Accounts the microstates of a window, which ends sooner where `stop` says so. Other bellows of this version can do the same
+/// at the same time.
 ///
 /// # Errors
-/// The node cannot be asked, or answers something else.
+/// The node cannot be asked, or answers something else; another version of bellows accounts there; somebody ended the
+/// accounting.
 pub fn microstates(
     helper: &Helper,
     window: Duration,
@@ -210,13 +213,42 @@ pub fn microstates(
 ) -> Result<Microstates, Error> {
     let ms = i64::try_from(window.as_millis()).unwrap_or(i64::MAX);
     let worker = helper.run("bellows_alloc", "account", int(ms))?;
-    let answer = helper.ask_until(&worker, atom("states"), window + TIMEOUT, stop)?;
+    let answer = helper.ask_until(&worker, atom("states"), window + TIMEOUT, stop);
     helper.stop(worker)?;
     let unexpected = || unexpected(helper, "bellows_alloc:account/2");
-    match answer {
-        Answer::Reply(reply) => states(&reply).ok_or_else(unexpected),
+    match answer? {
+        Answer::Reply(reply) => match busy_for(&reply) {
+            Some(since) => Err(busy(helper, since)),
+            None => states(&reply).ok_or_else(unexpected),
+        },
+        Answer::Failed(reason) => Err(Error::Exception {
+            node: helper.node().name().clone(),
+            call: "accounting what threads do".to_owned(),
+            reason,
+        }),
         _ => Err(unexpected()),
     }
+}
+
+/// For how long somebody else accounts, who does not share it.
+fn busy_for(reply: &Term) -> Option<Duration> {
+    match as_tuple(reply)? {
+        [busy, ms] if as_atom(busy) == Some("busy") => {
+            Some(Duration::from_millis(unsigned(as_int(ms)?)))
+        }
+        _ => None,
+    }
+}
+
+fn busy(helper: &Helper, since: Duration) -> Error {
+    Error::Options(Problem::new(
+        format!(
+            "another version of bellows accounts what the threads of {} do",
+            helper.node().name()
+        ),
+        format_args!("since {} s", since.as_secs()),
+        "wait until it has ended, or leave the threads out with --for 0s",
+    ))
 }
 
 fn memory(answer: &Term) -> Option<NodeMemory> {
@@ -281,7 +313,7 @@ fn machine_memory(status: &str, rollup: &str, machine: &str) -> MachineMemory {
 }
 
 fn states(reply: &Term) -> Option<Microstates> {
-    let [was_on, states] = as_tuple(reply)? else {
+    let [_, was_on, states] = as_tuple(reply)? else {
         return None;
     };
     let mut kinds: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
@@ -364,7 +396,7 @@ mod tests {
             state("scheduler", "emulator", 250_000),
             state("scheduler", "sleep", 750_000),
         ]);
-        let read = super::states(&tuple(vec![atom("false"), states])).unwrap();
+        let read = super::states(&tuple(vec![atom("ok"), atom("false"), states])).unwrap();
         assert!(!read.was_on);
         let [scheduler] = read.kinds.as_slice() else {
             panic!("{read:?}")

@@ -38,7 +38,7 @@ pub struct QueueRequest {
     pub sort: QueueSort,
     /// Queues of the answer at most.
     pub limit: u32,
-    /// Asks each queue, which may take this long, instead of the node's tables.
+    /// Asks each queue that can be asked, which may take this long, instead of the node's tables.
     pub fresh: Option<Duration>,
 }
 
@@ -52,6 +52,8 @@ pub enum CountSource {
     Asked,
     /// The node's tables, because the queue did not answer in time.
     Silent,
+    /// The node's tables, although queues were to be asked: nobody can ask a stream, or a type that a plugin brings.
+    NeverAsked,
     /// Nothing is known of the queue.
     Unknown,
 }
@@ -89,10 +91,12 @@ pub struct QueueCounts {
     pub unacked: u64,
     /// Queues of which the node holds no numbers.
     pub unknown: u64,
-    /// Queues that were asked, and those that did not answer in time.
+    /// Queues that were asked and answered.
     pub asked: u64,
     /// Queues that did not answer in time.
     pub silent: u64,
+    /// Queues that cannot be asked, where the others were.
+    pub never_asked: u64,
     /// Nodes of the cluster that did not tell what they hold.
     pub silent_nodes: Vec<String>,
     /// Whether queues write their numbers into the node's tables (`none` where RabbitMQ collects no statistics).
@@ -237,6 +241,7 @@ fn counts(answer: &Term) -> Option<QueueCounts> {
         unknown: number(answer, "unknown")?,
         asked: number(answer, "asked")?,
         silent: number(answer, "silent")?,
+        never_asked: number(answer, "never_asked")?,
         silent_nodes: nodes.iter().filter_map(as_text).collect(),
         node_us: number(answer, "took_us")?,
         answer_us: 0,
@@ -258,6 +263,7 @@ fn row<'a>(bytes: &'a [u8], age: &impl Fn(&str) -> Option<u64>) -> Option<(Queue
         1 => CountSource::Held,
         2 => CountSource::Asked,
         3 => CountSource::Silent,
+        4 => CountSource::NeverAsked,
         _ => CountSource::Unknown,
     };
     let known = |count: u64| (source != CountSource::Unknown).then_some(count);
@@ -267,7 +273,7 @@ fn row<'a>(bytes: &'a [u8], age: &impl Fn(&str) -> Option<u64>) -> Option<(Queue
         consumers: u32::from_be_bytes(*consumers),
         age_limit_ms: match source {
             CountSource::Asked => Some(0),
-            CountSource::Held | CountSource::Silent => age(&kind),
+            CountSource::Held | CountSource::Silent | CountSource::NeverAsked => age(&kind),
             CountSource::Unknown => None,
         },
         vhost,
@@ -396,7 +402,14 @@ mod tests {
 
     fn answer(batch: &[u8], collects: &str) -> Term {
         let numbers = [
-            "queues", "ready", "unacked", "unknown", "asked", "silent", "took_us",
+            "queues",
+            "ready",
+            "unacked",
+            "unknown",
+            "asked",
+            "silent",
+            "never_asked",
+            "took_us",
         ];
         let mut pairs: Vec<(Term, Term)> = numbers.iter().map(|it| (atom(it), int(7))).collect();
         pairs.push((atom("collects"), text(collects)));

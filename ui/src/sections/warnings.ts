@@ -30,6 +30,8 @@ const CODES: Record<WarningCode, string> = {
   messages_unanswered: 'Messages without an answer',
   scrapes_failed: 'Scrapes failed',
   nothing_selected: 'Nothing selected',
+  faults_missed: 'Faults missed',
+  node_gone: 'Node gone',
 };
 
 /** What the absence of warnings means: the checks are made when a run ends. */

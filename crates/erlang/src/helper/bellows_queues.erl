@@ -1,4 +1,5 @@
-%% Counts of queues, from what the node holds of them in tables. No queue is asked, unless that is requested.
+%% Counts of queues, from what the node holds of them in tables. No queue is asked, unless that is requested; classic
+%% queues can be asked, and the leaders of quorum queues.
 -module(bellows_queues).
 -export([read/4, serve/2]).
 
@@ -18,6 +19,7 @@
 -define(HELD, 1).
 -define(ASKED, 2).
 -define(SILENT, 3).
+-define(NEVER_ASKED, 4).
 
 %% Queues of a virtual host (`all`: of all), those first that Sort (ready, unacked, name) puts there, Limit at most.
 %% Fresh is `held`, or {QueueMs, AllMs}: each queue is asked and may take that long, and all of them.
@@ -50,10 +52,9 @@ serve() ->
 
 read(Table, Vhost, Sort, Limit, Fresh, Began) ->
     Queues = queues(Table, Vhost),
-    Others = lists:usort([Node || {_, _, Node} <- Queues, Node =/= node(), Node =/= none]),
-    {Remote, Silent} = others(Others, Vhost),
-    Consumers = lists:foldl(fun count/2, #{}, [consumers() | [Names || {_, {_, Names}} <- Remote]]),
-    Counts = maps:from_list([{Node, Rows} || {Node, {Rows, _}} <- Remote]),
+    Homes = lists:usort([Node || {_, _, Node} <- Queues, Node =/= node(), Node =/= none]),
+    {Counts, Names, Silent} = others(Homes, Vhost),
+    Consumers = lists:foldl(fun count/2, #{}, [consumers() | Names]),
     Held = [counted(Queue, Counts, Consumers) || Queue <- Queues],
     Rows = case Fresh of
                held -> Held;
@@ -67,6 +68,7 @@ read(Table, Vhost, Sort, Limit, Fresh, Began) ->
     #{queues => length(Queues), ready => Ready, unacked => Unacked, unknown => Unknown,
       asked => length([1 || Row <- Rows, element(4, Row) =:= ?ASKED]),
       silent => length([1 || Row <- Rows, element(4, Row) =:= ?SILENT]),
+      never_asked => length([1 || Fresh =/= held, {_, _, _, _, Kind, _} <- Rows, not can_be_asked(Kind)]),
       sent => length(Best) - Left, batches => Batches,
       silent_nodes => [atom_to_binary(Node, utf8) || Node <- Silent],
       collects => atom_to_binary(setting(collect_statistics, none), utf8),
@@ -130,20 +132,27 @@ atom_length(Atom) -> byte_size(atom_to_binary(Atom, utf8)).
 name(Name) when byte_size(Name) > ?LONGEST_NAME -> binary:part(Name, 0, ?LONGEST_NAME);
 name(Name) -> Name.
 
-%% What other nodes hold of the queues that live there: [{Node, {#{Name => {Ready, Unacked}}, ConsumersOf}}].
-others(Nodes, Vhost) ->
+%% What other nodes hold: of the queues that live there, their numbers (#{Node => #{Name => {Ready, Unacked}}}); of all
+%% queues, the consumers that are connected there. And the nodes that did not tell.
+others(Homes, Vhost) ->
     Spec = [{{name_pattern(Vhost), '_', '_', '_', '_'}, [], ['$_']}],
-    Read = fun (Node) ->
-        case {other(Node, queue_coarse_metrics, Spec), other(Node, consumer_created, consumers_spec())} of
-            {Rows, Names} when is_list(Rows), is_list(Names) ->
-                {Node, {maps:from_list([{Name, {R, U}} || {Name, R, U, _, _} <- Rows]), Names}};
-            _ -> {silent, Node}
-        end
-    end,
-    {Silent, Read1} = lists:partition(fun (One) -> element(1, One) =:= silent end, [Read(Node) || Node <- Nodes]),
-    {Read1, [Node || {silent, Node} <- Silent]}.
+    Numbers = selected(Homes, queue_coarse_metrics, Spec),
+    %% Who was silent once is not waited for twice.
+    Answered = [Node || {Node, {ok, _}} <- Numbers],
+    Consumers = selected(lists:usort(Answered ++ (nodes() -- Homes)), consumer_created, consumers_spec()),
+    {maps:from_list([{Node, maps:from_list([{Name, {R, U}} || {Name, R, U, _, _} <- Rows])}
+                     || {Node, {ok, Rows}} <- Numbers]),
+     [Names || {_, {ok, Names}} <- Consumers],
+     lists:usort([Node || {Node, Answer} <- Numbers ++ Consumers, not told(Node, Answer, Homes)])}.
 
-other(Node, Table, Spec) -> rpc:call(Node, ets, select, [Table, Spec], ?OTHER_NODE_MS).
+%% What all these nodes hold in a table, asked at once.
+selected(Nodes, Table, Spec) ->
+    lists:zip(Nodes, erpc:multicall(Nodes, ets, select, [Table, Spec], ?OTHER_NODE_MS)).
+
+told(_, {ok, _}, _) -> true;
+%% Without such a table it is no node of RabbitMQ, or has stopped it: it has no consumers. Of a queue's home we want more.
+told(Node, {error, {exception, badarg, _}}, Homes) -> not lists:member(Node, Homes);
+told(_, _, _) -> false.
 
 consumers_spec() -> [{'_', [], [{element, 1, {element, 1, '$_'}}]}].
 
@@ -178,13 +187,11 @@ totals(Rows) ->
 %% The queues are asked, some at a time. Those who ask die with us.
 asked(Rows, QueueMs, End) -> asked(Rows, QueueMs, End, queue:new(), []).
 
-asked([Row | Rows], QueueMs, End, Waiting, Done) ->
-    case {now_ms() >= End, queue:len(Waiting) < ?ASKED_AT_ONCE} of
-        {true, _} -> asked([], QueueMs, End, Waiting, lists:reverse([Row | Rows], Done));
-        {_, true} -> asked(Rows, QueueMs, End, queue:in(ask(Row, QueueMs), Waiting), Done);
-        {_, false} ->
-            {{value, First}, Rest} = queue:out(Waiting),
-            asked([Row | Rows], QueueMs, End, Rest, [answer(First) | Done])
+asked([{_, _, _, Source, Kind, _} = Row | Rows], QueueMs, End, Waiting, Done) ->
+    case can_be_asked(Kind) of
+        true -> asked_one([Row | Rows], QueueMs, End, Waiting, Done);
+        false when Source =:= ?UNKNOWN -> asked(Rows, QueueMs, End, Waiting, [Row | Done]);
+        false -> asked(Rows, QueueMs, End, Waiting, [setelement(4, Row, ?NEVER_ASKED) | Done])
     end;
 asked([], QueueMs, End, Waiting, Done) ->
     case queue:out(Waiting) of
@@ -192,9 +199,26 @@ asked([], QueueMs, End, Waiting, Done) ->
         {empty, _} -> lists:reverse(Done)
     end.
 
+asked_one([Row | Rows], QueueMs, End, Waiting, Done) ->
+    case {now_ms() >= End, queue:len(Waiting) < ?ASKED_AT_ONCE} of
+        {true, _} -> asked([], QueueMs, End, Waiting, lists:reverse([late(Late) || Late <- [Row | Rows]], Done));
+        {_, true} -> asked(Rows, QueueMs, End, queue:in(ask(Row, QueueMs), Waiting), Done);
+        {_, false} ->
+            {{value, First}, Rest} = queue:out(Waiting),
+            asked([Row | Rows], QueueMs, End, Rest, [answer(First) | Done])
+    end.
+
+%% No time was left to ask it.
+late({_, _, _, ?HELD, Kind, _} = Row) ->
+    setelement(4, Row, case can_be_asked(Kind) of true -> ?SILENT; false -> ?NEVER_ASKED end);
+late(Row) -> Row.
+
+%% Of a stream, and of types that plugins bring, RabbitMQ itself knows what the tables hold, and nobody knows more.
+can_be_asked(Kind) -> Kind =:= <<"classic">> orelse Kind =:= <<"quorum">>.
+
 ask(Row, QueueMs) ->
     {Us, Ref} = {self(), make_ref()},
-    Pid = spawn_link(fun () -> Us ! {Ref, info(element(1, Row))} end),
+    Pid = spawn_link(fun () -> Us ! {Ref, info(Row, QueueMs)} end),
     {Row, Pid, Ref, now_ms() + QueueMs}.
 
 answer({{Name, _, _, _, Kind, _} = Row, Pid, Ref, Until}) ->
@@ -211,14 +235,35 @@ answer({{Name, _, _, _, Kind, _} = Row, Pid, Ref, Until}) ->
 silent({_, _, _, ?UNKNOWN, _, _} = Row) -> Row;
 silent(Row) -> setelement(4, Row, ?SILENT).
 
-info(Name) ->
+%% {Ready, Unacked, Consumers} by the queue itself, wherever it is.
+info({Name, _, _, _, Kind, _}, QueueMs) ->
     try
         {ok, Queue} = rabbit_amqqueue:lookup(Name),
-        Info = rabbit_amqqueue:info(Queue, [messages_ready, messages_unacknowledged, consumers]),
-        Counts = [proplists:get_value(Key, Info) || Key <- [messages_ready, messages_unacknowledged, consumers]],
+        Counts = info_of(Kind, Queue, QueueMs),
         true = lists:all(fun is_integer/1, Counts),
         list_to_tuple(Counts)
     catch _:_ -> failed end.
+
+info_of(<<"classic">>, Queue, _) ->
+    Keys = [messages_ready, messages_unacknowledged, consumers],
+    Info = rabbit_amqqueue:info(Queue, Keys),
+    [proplists:get_value(Key, Info) || Key <- Keys];
+%% RabbitMQ's own info is that of the tables. The leader knows; any member leads to it.
+info_of(<<"quorum">>, Queue, QueueMs) ->
+    {Name, Leader} = amqqueue:get_pid(Queue),
+    Members = case amqqueue:get_type_state(Queue) of
+                  #{nodes := Nodes} when is_list(Nodes) -> lists:delete(Leader, Nodes);
+                  %% Later releases keep an identifier of each member.
+                  #{nodes := Nodes} when is_map(Nodes) -> lists:delete(Leader, maps:keys(Nodes));
+                  _ -> []
+              end,
+    Ids = [{Name, Node} || Node <- [Leader | Members]],
+    Ask = fun (Query) ->
+              {ok, {_, Count}, _} = ra:leader_query(Ids, Query, QueueMs),
+              Count
+          end,
+    [Ask(Query) || Query <- [fun rabbit_fifo:query_messages_ready/1, fun rabbit_fifo:query_messages_checked_out/1,
+                             fun rabbit_fifo:query_consumer_count/1]].
 
 %% The first rows by this order, without sorting all that are not among them.
 best(Rows, Sort, Limit) ->

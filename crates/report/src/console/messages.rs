@@ -144,19 +144,27 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
         let moments = [fault.back_s, fault.first_confirm_s, fault.backlog_gone_s];
         let watched = fault.count.is_none() || moments.iter().any(Option::is_some);
         let mut parts = Vec::new();
-        if let Some(hits) = fault.count {
+        if let Some(reason) = &fault.failed {
+            parts.push(format!("failed: {}", sanitise(reason)));
+        } else if let Some(hits) = fault.count {
             parts.push(format!("{} hit", count(hits)));
         }
         // What happens at one moment takes the broker itself nowhere.
-        if fault.count.is_none() || fault.back_s.is_some() {
+        if fault.failed.is_none() && (fault.count.is_none() || fault.back_s.is_some()) {
             parts.push(format!("{subject} back {}", after(fault.back_s)));
         }
         // The other nodes of a cluster go on confirming.
-        if watched && summary.nodes.is_empty() {
+        if watched && fault.failed.is_none() && summary.nodes.is_empty() {
             parts.push(format!("first confirm {}", after(fault.first_confirm_s)));
             parts.push(format!("backlog gone {}", after(fault.backlog_gone_s)));
         }
-        format!("{kind}{of_node} at {:.1} s: {}", fault.t, parts.join(", "))
+        let late = fault.late_s.map(|late| format!(", {late:.1} s late"));
+        let late = late.unwrap_or_default();
+        format!(
+            "{kind}{of_node} at {:.1} s{late}: {}",
+            fault.t,
+            parts.join(", ")
+        )
     })
 }
 
@@ -226,6 +234,14 @@ mod tests {
         let said = |summary: &RunSummary| faults(summary).collect::<Vec<_>>().join("");
         let back = "kill of node 1 at 15.4 s: node 1 back 11.29 s";
         assert_eq!(said(&summary), back);
+        let mut late = summary.clone();
+        late.faults.iter_mut().for_each(|it| it.late_s = Some(3.1));
+        let told = "kill of node 1 at 15.4 s, 3.1 s late: node 1 back 11.29 s";
+        assert_eq!(said(&late), told);
+        let failed = |it: &mut FaultOutcome| it.failed = Some("RabbitMQ is gone".into());
+        late.faults.iter_mut().for_each(failed);
+        let told = "kill of node 1 at 15.4 s, 3.1 s late: failed: RabbitMQ is gone";
+        assert_eq!(said(&late), told);
         // What hits connections at one moment says how many, and nothing that could not be watched.
         let hits = FaultOutcome {
             kind: "close".into(),

@@ -163,6 +163,17 @@ fn told(w: &Warning) -> (String, &'static str) {
             ),
             "",
         ),
+        WarningCode::FaultsMissed => faults_missed(w),
+        WarningCode::NodeGone => (
+            format!(
+                "node{} {} of the cluster {} not there any more when the run ended: what it carried, its clients had to \
+                 find elsewhere",
+                if w.count("count") > 1 { "s" } else { "" },
+                w.word("nodes"),
+                if w.count("count") > 1 { "were" } else { "was" },
+            ),
+            "look whether the machine ran out of memory (dmesg), and into the node's log",
+        ),
         WarningCode::NothingSelected => (
             format!("of {}, {}", w.word("page"), w.word("what")),
             "change what is selected, or name the page that has it",
@@ -495,6 +506,48 @@ fn away(w: &Warning) -> String {
         w.number("at_s"),
         seconds(w.number("for_s")),
         counted(w.count("messages_delayed"), "message"),
+    )
+}
+
+/// Faults that failed, did not begin, or began late.
+fn faults_missed(w: &Warning) -> (String, &'static str) {
+    let missed = parts(
+        w,
+        &[
+            ("failed", "could not be done"),
+            ("not_begun", "had not begun when the run ended"),
+        ],
+    );
+    let late = w.count("late");
+    let late = (late > 0).then(|| {
+        format!(
+            "{} up to {:.1} s after the time in the experiment, because the one before took longer",
+            match late {
+                1 => "1 began".to_owned(),
+                late => format!("{} began", count(late)),
+            },
+            w.number("latest_s")
+        )
+    });
+    let first = match w.word("first_failure") {
+        "" => String::new(),
+        first => format!(" ({first})"),
+    };
+    let said = [
+        (!missed.is_empty()).then(|| format!("{missed}{first}")),
+        late,
+    ];
+    let said: Vec<_> = said.into_iter().flatten().collect();
+    (
+        format!(
+            "of {}, {}: the run does not show what its experiment says",
+            counted(w.count("planned"), "fault"),
+            said.join("; ")
+        ),
+        match w.count("failed") {
+            0 => "leave more time between faults: RabbitMQ is back some ten seconds after a kill",
+            _ => "look into the broker's log, and whether the machine ran out of memory (dmesg)",
+        },
     )
 }
 

@@ -124,3 +124,36 @@ fn without_a_schedule_no_message_is_late() {
     assert!(!unthrottled.contains("late by"), "{unthrottled}");
     assert!(unthrottled.contains("in 70"), "{unthrottled}");
 }
+
+#[test]
+fn faults_that_did_not_take_place_are_told_with_the_first_reason() {
+    let missed = |failed: u64, not_begun: u64, late: u64| {
+        let w = Warning::new(WarningCode::FaultsMissed, Tier::Invalid)
+            .with("planned", 5)
+            .with("failed", failed)
+            .with("not_begun", not_begun)
+            .with("late", late)
+            .with("latest_s", 13.72);
+        let first = if failed > 0 {
+            "kill of node 1: it is gone"
+        } else {
+            ""
+        };
+        warning(&w.with("first_failure", first))
+    };
+    assert!(
+        missed(1, 2, 1).starts_with(
+            "of 5 faults, 1 could not be done, 2 had not begun when the run ended (kill of node 1: it is gone); 1 began up \
+             to 13.7 s after the time in the experiment, because the one before took longer: the run does not show"
+        ),
+        "{}",
+        missed(1, 2, 1)
+    );
+    assert!(missed(0, 0, 2).starts_with("of 5 faults, 2 began up to 13.7 s after the time"));
+    let gone = |nodes: &str, count: u64| {
+        let w = Warning::new(WarningCode::NodeGone, Tier::Invalid);
+        warning(&w.with("nodes", nodes).with("count", count))
+    };
+    assert!(gone("1", 1).starts_with("node 1 of the cluster was not there any more"));
+    assert!(gone("0, 2", 2).starts_with("nodes 0, 2 of the cluster were not"));
+}

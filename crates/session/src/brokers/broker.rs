@@ -52,6 +52,11 @@ pub trait Broker: std::fmt::Debug + Send {
         Vec::new()
     }
 
+    /// The nodes of a cluster, by number, whose process is not there: killed and not back, or ended by itself.
+    fn gone_nodes(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
     /// What it did of the faults that it plays by itself; `None` where it plays none.
     ///
     /// # Errors

@@ -277,6 +277,12 @@ impl Managed {
         self.process.map(|id| id.pid)
     }
 
+    /// Whether the broker's process is there: it may have ended by itself.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.process.is_some_and(ProcessId::is_alive)
+    }
+
     /// The last `lines` lines that the broker logged.
     #[must_use]
     pub fn log_tail(&self, lines: usize) -> String {

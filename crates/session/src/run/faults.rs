@@ -5,10 +5,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use archive::FaultOutcome;
+use archive::{FaultOutcome, Tier, Warning, WarningCode};
 use broker::FaultKind;
 use load::scenario::Scenario;
-use measure::{Clock, Interval, Slice, Time};
+use measure::{Clock, Interval, Nanos, Slice, Time};
 
 use super::recording::Recording;
 use crate::brokers::{self, Broker, Fault, PlayedFaults};
@@ -22,6 +22,8 @@ pub(crate) enum FaultEvent {
         at: Time,
         kind: RunFault,
         node: Option<u32>,
+        /// How long after its time that was.
+        late: Nanos,
     },
     /// The broker goes on, or is ready again; its process from now on.
     Back {
@@ -29,9 +31,21 @@ pub(crate) enum FaultEvent {
         node: usize,
         pid: Option<u32>,
     },
-    /// It could not be done.
-    Failed { at: Time, reason: String },
+    /// The return of the broker from the fault that began last is watched from now on.
+    Watched,
+    /// A fault could not be done, or the broker did not come back from it.
+    Failed {
+        at: Time,
+        kind: RunFault,
+        node: Option<u32>,
+        /// Whether it had begun.
+        began: bool,
+        reason: String,
+    },
 }
+
+/// A fault that begins so long after its time is told: the one before it took longer.
+const LATE: Nanos = Nanos::from_millis(1_000);
 
 /// The faults that take the broker or its connections away, in the order of time, with their
 /// positions in the experiment.
@@ -111,50 +125,81 @@ impl Player<'_> {
         let Ok(begin) = self.begun.recv() else {
             return;
         };
-        if let Err(error) = self.play_from(begin, faults) {
-            self.say(FaultEvent::Failed {
-                at: Clock.now(),
-                reason: error.to_string(),
-            });
+        if let Err(error) = self.broker.inject(Fault::Begin(begin)) {
+            let failed = |fault| self.say_failed(fault, false, &error);
+            return faults.iter().for_each(failed);
+        }
+        for (_, fault) in outages(faults) {
+            let due = begin + fault.at.unwrap_or_default().0;
+            if !self.wait_until(due) {
+                return;
+            }
+            // What could not be done to one node may be done to another.
+            match self.begin_one(due, fault) {
+                Ok(from) => {
+                    if let Err(error) = self.end_one(from, fault) {
+                        self.say_failed(fault, true, &error);
+                    }
+                }
+                Err(error) => self.say_failed(fault, false, &error),
+            }
         }
     }
 
-    fn play_from(&mut self, begin: Time, faults: &[FaultSpec]) -> Result<(), brokers::BrokerError> {
-        self.broker.inject(Fault::Begin(begin))?;
-        for (_, fault) in outages(faults) {
-            let at = begin + fault.at.unwrap_or_default().0;
-            if !self.wait_until(at) {
-                return Ok(());
-            }
-            let injected = injected(fault.kind);
-            let node = fault.node.unwrap_or(0) as usize;
-            if let Some((first, _)) = injected {
-                self.broker.inject_at(node, first)?;
-            }
-            self.say(FaultEvent::Began {
+    /// From when the fault lasts.
+    fn begin_one(&mut self, due: Time, fault: &FaultSpec) -> Result<Time, brokers::BrokerError> {
+        let injected = injected(fault.kind);
+        let node = fault.node.unwrap_or(0) as usize;
+        if let Some((first, _)) = injected {
+            self.broker.inject_at(node, first)?;
+        }
+        let at = Clock.now();
+        // What the broker plays by itself it plays in time, and lasts from then; what begins late here lasts as long as any.
+        let from = if injected.is_some() { at } else { due };
+        self.say(FaultEvent::Began {
+            at,
+            kind: fault.kind,
+            node: fault.node,
+            late: from.since(due),
+        });
+        Ok(from)
+    }
+
+    fn end_one(&mut self, from: Time, fault: &FaultSpec) -> Result<(), brokers::BrokerError> {
+        let injected = injected(fault.kind);
+        let node = fault.node.unwrap_or(0) as usize;
+        let length = fault.length.unwrap_or_default();
+        // Also where the run ends meanwhile: the broker is needed for its end.
+        self.wait_until(from + length.0);
+        // Where other nodes go on, nothing returns with this one that could be watched for.
+        if self.broker.processes().further.is_empty() {
+            self.say(FaultEvent::Watched);
+            self.control.watch_return();
+        }
+        if let Some((_, last)) = injected {
+            self.broker.inject_at(node, last)?;
+        }
+        if !length.is_zero() {
+            self.say(FaultEvent::Back {
                 at: Clock.now(),
-                kind: fault.kind,
-                node: fault.node,
+                node,
+                pid: injected.and(self.broker.processes().of_node(node)),
             });
-            // Also where the run ends meanwhile: the broker is needed for its end.
-            let length = fault.length.unwrap_or_default();
-            self.wait_until(at + length.0);
-            // Where other nodes go on, nothing returns with this one that could be watched for.
-            if self.broker.processes().further.is_empty() {
-                self.control.watch_return();
-            }
-            if let Some((_, last)) = injected {
-                self.broker.inject_at(node, last)?;
-            }
-            if !length.is_zero() {
-                self.say(FaultEvent::Back {
-                    at: Clock.now(),
-                    node,
-                    pid: injected.and(self.broker.processes().of_node(node)),
-                });
-            }
         }
         Ok(())
+    }
+
+    fn say_failed(&self, fault: &FaultSpec, began: bool, error: &brokers::BrokerError) {
+        self.say(FaultEvent::Failed {
+            at: Clock.now(),
+            kind: fault.kind,
+            node: fault.node,
+            began,
+            reason: match error {
+                brokers::BrokerError::Fault(reason) => reason.clone(),
+                other => other.to_string(),
+            },
+        });
     }
 
     /// `false`: the run ends.
@@ -193,12 +238,13 @@ struct Played<'r, 'a, 'scope> {
 impl Played<'_, '_, '_> {
     fn take_events(&mut self) {
         for event in self.timeline.events() {
-            self.away = match event {
-                FaultEvent::Began { at, kind, node } => {
-                    injected(kind).map(|_| (at, label(kind, node)))
+            match event {
+                FaultEvent::Began { at, kind, node, .. } => {
+                    self.away = injected(kind).map(|_| (at, label(kind, node)));
                 }
-                FaultEvent::Back { .. } | FaultEvent::Failed { .. } => None,
-            };
+                FaultEvent::Watched => {}
+                FaultEvent::Back { .. } | FaultEvent::Failed { .. } => self.away = None,
+            }
             self.recording.fault_event(event);
         }
     }
@@ -258,12 +304,18 @@ impl Recording<'_> {
 
     fn fault_event(&mut self, event: FaultEvent) {
         match event {
-            FaultEvent::Began { at, kind, node } => {
+            FaultEvent::Began {
+                at,
+                kind,
+                node,
+                late,
+            } => {
                 let t = self.seconds_since_origin(at);
                 self.faults.push(FaultOutcome {
                     kind: kind.name().to_owned(),
                     node,
                     t,
+                    late_s: (late >= LATE).then(|| late.as_secs_f64()),
                     ..FaultOutcome::default()
                 });
                 self.keep_event(at, label(kind, node));
@@ -274,12 +326,75 @@ impl Recording<'_> {
                 }
                 let of_node = self.faults.last().and_then(|fault| fault.node);
                 let what = format!("{} is back", subject(of_node));
-                self.since_fault(at, &what, |fault| &mut fault.back_s);
+                let last = self.faults.len().checked_sub(1);
+                self.since_fault(last, at, &what, |fault| &mut fault.back_s);
             }
-            FaultEvent::Failed { at, reason } => {
-                self.keep_event(at, reason);
+            FaultEvent::Watched => self.watched_fault = self.faults.len().checked_sub(1),
+            FaultEvent::Failed {
+                at,
+                kind,
+                node,
+                began,
+                reason,
+            } => {
+                let outcome = FaultOutcome {
+                    kind: kind.name().to_owned(),
+                    node,
+                    t: self.seconds_since_origin(at),
+                    ..FaultOutcome::default()
+                };
+                let what = if began { "did not end" } else { "failed" };
+                let named = named(&outcome);
+                self.keep_event(at, format!("the {named} {what}: {reason}"));
+                if !began {
+                    self.faults.push(outcome);
+                }
+                if let Some(last) = self.faults.last_mut() {
+                    last.failed = Some(reason);
+                }
             }
         }
+    }
+
+    /// What did not take place as the experiment has it: faults that failed, that had not begun when the run ended, or that
+    /// began late. Faults that a broker plays by itself it counts itself.
+    pub(super) fn of_faults(&self, specs: &[FaultSpec], interrupted: bool) -> Option<Warning> {
+        let is_injected = |fault: &&FaultSpec| injected(fault.kind).is_some();
+        let planned = specs.iter().filter(is_injected).count();
+        let not_begun = match interrupted {
+            true => 0,
+            false => planned.saturating_sub(self.faults.len()),
+        };
+        let failed = self.faults.iter().filter(|fault| fault.failed.is_some());
+        let late = || self.faults.iter().filter_map(|fault| fault.late_s);
+        let tier = match (failed.clone().count() + not_begun, late().count()) {
+            (0, 0) => return None,
+            (0, _) => Tier::Caution,
+            _ => Tier::Invalid,
+        };
+        let reason =
+            |fault: &FaultOutcome| Some(format!("{}: {}", named(fault), fault.failed.as_ref()?));
+        let first = failed.clone().next().and_then(reason);
+        Some(
+            Warning::new(WarningCode::FaultsMissed, tier)
+                .with("planned", specs.len())
+                .with("failed", failed.count())
+                .with("first_failure", first.unwrap_or_default())
+                .with("not_begun", not_begun)
+                .with("late", late().count())
+                .with("latest_s", late().fold(0.0, f64::max)),
+        )
+    }
+
+    /// Nodes of a cluster that are not there any more when the run ends.
+    pub(super) fn of_nodes(broker: &dyn Broker) -> Option<Warning> {
+        let gone = broker.gone_nodes();
+        let nodes: Vec<String> = gone.iter().map(ToString::to_string).collect();
+        (!gone.is_empty()).then(|| {
+            Warning::new(WarningCode::NodeGone, Tier::Invalid)
+                .with("nodes", nodes.join(", "))
+                .with("count", gone.len())
+        })
     }
 
     /// Takes the embedded broker's own word for what it did.
@@ -308,20 +423,38 @@ impl Recording<'_> {
         }
     }
 
-    /// Notes how long after the last fault's beginning something came.
-    pub(super) fn since_fault(
+    /// Notes how long after the beginning of a fault something came.
+    fn since_fault(
         &mut self,
+        number: Option<usize>,
         at: Time,
         what: &str,
         place: fn(&mut FaultOutcome) -> &mut Option<f64>,
     ) {
         let t = self.seconds_since_origin(at);
-        let Some(fault) = self.faults.last_mut() else {
-            return;
-        };
+        let fault = number.and_then(|number| self.faults.get_mut(number));
+        let Some(fault) = fault else { return };
         let after = t - fault.t;
         *place(fault) = Some(after);
         self.keep_event(at, format!("{what}, {after:.2} s after the fault began"));
+    }
+
+    /// Notes how long after its beginning the return from a fault came so far: with a late one the next has begun by then.
+    pub(super) fn returned(
+        &mut self,
+        at: Time,
+        what: &str,
+        place: fn(&mut FaultOutcome) -> &mut Option<f64>,
+    ) {
+        self.since_fault(self.watched_fault, at, what, place);
+    }
+}
+
+/// A fault in words: `kill of node 1`.
+fn named(fault: &FaultOutcome) -> String {
+    match fault.node {
+        Some(node) => format!("{} of node {node}", fault.kind),
+        None => fault.kind.clone(),
     }
 }
 
@@ -346,3 +479,7 @@ fn label(kind: RunFault, node: Option<u32>) -> String {
     };
     format!("{} {what}", subject(node))
 }
+
+#[cfg(test)]
+#[path = "faults_tests.rs"]
+mod tests;

@@ -280,7 +280,7 @@ fn apply_load(
         recording.sending_ended = None;
         (result, reader.finish())
     });
-    let warnings = recording.finish_scraping();
+    let mut warnings = recording.finish_scraping();
     for note in own_pages.close() {
         recording.note(&note);
     }
@@ -294,6 +294,9 @@ fn apply_load(
             Err(Error::Stopped { during })
         }
         Ok(outcome) => {
+            let interrupted = outcome.interrupted || outcome.error.is_some();
+            warnings.extend(recording.of_faults(&experiment.fault, interrupted));
+            warnings.extend(Recording::of_nodes(broker));
             if !experiment.fault.is_empty() {
                 match broker.played_faults() {
                     Ok(Some(played)) => recording.played(&experiment.fault, &played),

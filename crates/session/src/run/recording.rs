@@ -89,6 +89,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) answered_beside: Vec<(Time, Time)>,
     /// What was done to the broker so far.
     pub(crate) faults: Vec<FaultOutcome>,
+    /// The one of them from which the broker's return is watched.
+    pub(super) watched_fault: Option<usize>,
     /// Other programs that loaded the broker, and have ended, by the number of their load.
     pub(super) programs: BTreeMap<usize, ProgramSummary>,
     /// What each of the broker's nodes logs, where that can be read.
@@ -161,6 +163,7 @@ impl<'a> Recording<'a> {
             silences: Silences::default(),
             answered_beside: Vec::new(),
             faults: Vec::new(),
+            watched_fault: None,
             programs: BTreeMap::new(),
             last_usage,
             usage_from: last_usage,
@@ -573,10 +576,10 @@ impl load::Sink for Recording<'_> {
                     || "first confirm".to_owned(),
                     |of| format!("first {} that ended in order", of.one),
                 );
-                self.since_fault(at, &what, |fault| &mut fault.first_confirm_s);
+                self.returned(at, &what, |fault| &mut fault.first_confirm_s);
             }
             load::RunEvent::BacklogGone { at } => {
-                self.since_fault(at, "backlog gone", |fault| &mut fault.backlog_gone_s);
+                self.returned(at, "backlog gone", |fault| &mut fault.backlog_gone_s);
             }
             load::RunEvent::Silence(silence) => {
                 self.silences.keep(silence);

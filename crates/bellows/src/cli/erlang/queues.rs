@@ -54,7 +54,8 @@ pub(crate) struct QueuesArgs {
     /// Readings at most
     #[arg(long, value_name = "N", requires = "every", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
-    /// Ask every queue, which may take this long, instead of the node's tables: exact counts, and work for each queue
+    /// Ask every classic and quorum queue, which may take this long, instead of the node's tables: exact counts, and work
+    /// for each queue
     #[arg(long, value_name = "DURATION")]
     fresh: Option<Length>,
     /// Serve the counts at HOST:PORT: JSON at /queues, OpenMetrics at /metrics
@@ -215,6 +216,7 @@ fn cells(row: &QueueCount) -> Vec<String> {
     let age = match (row.source, row.age_limit_ms) {
         (CountSource::Asked, _) => "asked".to_owned(),
         (CountSource::Silent, _) => "no answer".to_owned(),
+        (CountSource::NeverAsked, _) => "never asked".to_owned(),
         (_, Some(ms)) => Nanos::from_millis(ms).to_string(),
         (_, None) => "-".to_owned(),
     };
@@ -259,9 +261,16 @@ fn notes(counts: &QueueCounts) -> Vec<String> {
             "{silent} did not answer in time: the numbers are the tables'"
         ));
     }
+    if counts.never_asked > 0 {
+        let never = counted(counts.never_asked, "queue");
+        notes.push(format!(
+            "{never} cannot be asked (streams, and types of plugins): the numbers are the tables', which hold them up to \
+             the interval late"
+        ));
+    }
     if !counts.silent_nodes.is_empty() {
         notes.push(format!(
-            "no answer from {}: its queues are not counted",
+            "no answer from {}: numbers of queues that lead there, and consumers that are connected there, can be missing",
             counts.silent_nodes.join(", ")
         ));
     }

@@ -125,7 +125,8 @@ impl StartedNodes {
         &self,
         question: impl Fn(&RabbitMq) -> Result<T, BrokerError>,
     ) -> Result<T, BrokerError> {
-        let mut running = self.cluster.nodes().iter().filter(|node| node.pid() > 0);
+        let running = self.cluster.nodes().iter();
+        let mut running = running.filter(|node| node.process().is_running());
         let node = running.next().ok_or_else(no_node)?;
         question(node)
     }
@@ -146,6 +147,14 @@ impl Broker for StartedNodes {
             further: pids.clone().skip(1).collect(),
             ..Processes::started(pids.next().flatten())
         }
+    }
+
+    fn gone_nodes(&self) -> Vec<usize> {
+        let nodes = self.cluster.nodes();
+        // Of one node alone its clients tell.
+        let nodes = nodes.iter().enumerate().filter(|_| nodes.len() > 1);
+        let gone = nodes.filter(|(_, node)| !node.process().is_running());
+        gone.map(|(number, _)| number).collect()
     }
 
     fn management(&self) -> Option<ManagementOptions> {

@@ -1,0 +1,148 @@
+use std::thread;
+
+use load::Endpoint;
+
+use super::*;
+use crate::brokers::{BrokerError, Identity, Processes};
+
+/// Three nodes, of which one takes long to come back, and one is gone.
+#[derive(Debug)]
+struct Nodes {
+    identity: Identity,
+    endpoint: Endpoint,
+}
+
+const SLOW: usize = 0;
+const GONE: usize = 2;
+const RESTART: Duration = Duration::from_millis(300);
+
+impl Broker for Nodes {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    fn processes(&self) -> Processes {
+        Processes::default()
+    }
+
+    fn inject(&mut self, _fault: Fault) -> Result<(), BrokerError> {
+        Ok(())
+    }
+
+    fn inject_at(&mut self, node: usize, fault: Fault) -> Result<(), BrokerError> {
+        match (node, fault) {
+            (GONE, _) => Err(BrokerError::Fault("it is gone".into())),
+            (SLOW, Fault::Restart) => {
+                thread::sleep(RESTART);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn gone_nodes(&self) -> Vec<usize> {
+        vec![GONE]
+    }
+
+    fn logs(&self, _lines: usize) -> String {
+        String::new()
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), BrokerError> {
+        Ok(())
+    }
+}
+
+fn fault(kind: RunFault, node: usize, at_ms: u64, for_ms: u64) -> FaultSpec {
+    let kind = kind.name();
+    toml::from_str(&format!(
+        "kind = \"{kind}\"\nnode = {node}\nat = \"{at_ms}ms\"\nfor = \"{for_ms}ms\""
+    ))
+    .unwrap()
+}
+
+/// What happened, with milliseconds since the beginning.
+fn played(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
+    let mut broker = Nodes {
+        identity: Identity::default(),
+        endpoint: Endpoint::new("localhost", 0),
+    };
+    let control = load::Control::new();
+    let begin = Clock.now();
+    let events = thread::scope(|scope| {
+        let timeline = Timeline::start(scope, faults, &mut broker, &control).unwrap();
+        timeline.begin(begin);
+        thread::sleep(Duration::from_millis(1_200));
+        timeline.events().collect::<Vec<_>>()
+    });
+    let ms = |event: &FaultEvent| match event {
+        FaultEvent::Began { at, .. }
+        | FaultEvent::Back { at, .. }
+        | FaultEvent::Failed { at, .. } => at.since(begin).0 / 1_000_000,
+        FaultEvent::Watched => 0,
+    };
+    let told = events.into_iter().map(|event| (ms(&event), event));
+    told.filter(|(_, event)| !matches!(event, FaultEvent::Watched))
+        .collect()
+}
+
+#[test]
+fn a_fault_behind_one_that_takes_longer_is_late_and_as_long_as_written() {
+    let faults = [
+        fault(RunFault::Kill, SLOW, 0, 20),
+        fault(RunFault::Partition, 1, 100, 100),
+        // It fails, and the next one takes place all the same.
+        fault(RunFault::Kill, GONE, 500, 50),
+        fault(RunFault::Stop, 1, 600, 100),
+    ];
+    let events = played(&faults);
+    let [
+        _,
+        (back, _),
+        (began, second),
+        (over, _),
+        (_, failed),
+        (_, third),
+        _,
+    ] = events.as_slice()
+    else {
+        panic!("{events:?}")
+    };
+    assert!(*back >= 320, "{events:?}");
+    assert!(
+        matches!(second, FaultEvent::Began { kind: RunFault::Partition, late, .. } if late.0 >= 200_000_000),
+        "{second:?}"
+    );
+    assert!(over - began >= 100, "{events:?}");
+    assert!(
+        matches!(failed, FaultEvent::Failed { kind: RunFault::Kill, node: Some(2), began: false, reason, .. } if reason.ends_with("gone")),
+        "{failed:?}"
+    );
+    assert!(
+        matches!(
+            third,
+            FaultEvent::Began {
+                kind: RunFault::Stop,
+                ..
+            }
+        ),
+        "{third:?}"
+    );
+}
+
+#[test]
+fn a_node_that_is_gone_is_told() {
+    let broker = Nodes {
+        identity: Identity::default(),
+        endpoint: Endpoint::new("localhost", 0),
+    };
+    let warning = Recording::of_nodes(&broker).expect("a warning");
+    assert_eq!(
+        (warning.code, warning.word("nodes")),
+        (WarningCode::NodeGone, "2")
+    );
+}
