@@ -22,7 +22,7 @@ const TURN_OFF: &str = "erlang:system_flag(microstate_accounting, false).";
 fn account(beam: &Beam, window: Duration) -> Result<Microstates, Error> {
     let node = beam.connect();
     let helper = Helper::load(&node).expect("the helper");
-    let states = microstates(&helper, window);
+    let states = microstates(&helper, window, &|| false);
     helper.close().expect("a clean node");
     states
 }
@@ -78,7 +78,7 @@ fn client() {
     let node = Node::connect(&options).expect("connected");
     let helper = Helper::load(&node).expect("loaded");
     println!("client loaded");
-    microstates(&helper, Duration::from_secs(60)).expect("states");
+    microstates(&helper, Duration::from_secs(60), &|| false).expect("states");
 }
 
 fn start_client(beam: &Beam) -> Child {
