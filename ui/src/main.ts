@@ -7,7 +7,7 @@ import './style/charts.css';
 import './style/profile.css';
 import './style/media.css';
 import { type Page, unpack } from './core/data';
-import { choice, fill, h } from './core/dom';
+import { choice, fill, forgetWidths, h } from './core/dom';
 import { Inflater } from './core/inflate';
 import { Pointer, Store, type Theme } from './core/state';
 import { burn } from './sections/burn';
@@ -80,6 +80,7 @@ function build(page: Page, app: HTMLElement): View[] {
     ),
   );
   const draw = (): void => {
+    forgetWidths();
     fitNames(main);
     for (const view of views) view.draw();
   };

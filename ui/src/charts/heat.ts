@@ -26,9 +26,27 @@ export function logTicks(low: number, high: number, most: number): number[] {
   return [];
 }
 
-/** Draws the cells. Counts are per second, so that a short column is not pale for being short. */
+/** The cells as they were drawn last, and at what place. */
+const pictures = new WeakMap<Grid, { key: string; picture: HTMLCanvasElement }>();
+
+/** Draws the cells; while neither the place nor the colours change, what was drawn before. */
 export function drawHeat(map: Grid, u: uPlot, p: Palette): void {
-  const { ctx } = u;
+  const { left, top, width, height } = u.bbox;
+  const { x, y } = u.scales;
+  const key = [left, top, width, height, x?.min, x?.max, y?.min, y?.max, p.dark].join();
+  let known = pictures.get(map);
+  if (known?.key !== key) {
+    const picture = document.createElement('canvas');
+    [picture.width, picture.height] = [u.ctx.canvas.width, u.ctx.canvas.height];
+    drawCells(map, u, picture.getContext('2d')!, p);
+    known = { key, picture };
+    pictures.set(map, known);
+  }
+  u.ctx.drawImage(known.picture, 0, 0);
+}
+
+/** Draws the cells. Counts are per second, so that a short column is not pale for being short. */
+function drawCells(map: Grid, u: uPlot, ctx: CanvasRenderingContext2D, p: Palette): void {
   const colors = Array.from({ length: LEVELS }, (_, i) => heatColor(i / (LEVELS - 1), p.dark));
   const rowEdges = Float64Array.from({ length: map.rows + 1 }, (_, r) =>
     Math.round(u.valToPos(map.low_ns * map.ratio ** r, 'y', true)),

@@ -1,7 +1,7 @@
 // Where it burned: the profile of an event as samples over time, flame graph and function table of the same window.
 
 import { type EventProfile, KINDS, type Page, type Profile } from '../core/data';
-import { choice, fill, h } from '../core/dom';
+import { choice, fill, h, widthOf } from '../core/dom';
 import { grouped, percent, points, seconds } from '../core/format';
 import type { Pause } from '../core/inflate';
 import type { Pointer, State, Store, Strip } from '../core/state';
@@ -180,12 +180,13 @@ function eventView(
   const legend = h('p', { class: 'kinds' });
   const controls = toolbar(run, analysis, store, (top) => {
     const part = (store.state.shape === 'callers' ? pair : graph).svg(top);
-    return { ...part, width: split.querySelector('.graph')!.clientWidth };
+    return { ...part, width: widthOf(side) };
   });
+  const side = h('div', { class: 'graph' }, graph.element, pair.element, info, legend);
   const split = h(
     'div',
     { class: 'split' },
-    h('div', { class: 'graph' }, graph.element, pair.element, info, legend),
+    side,
     h('div', {}, work?.element ?? null, table.element),
   );
   const element = h(
@@ -216,7 +217,7 @@ function eventView(
     const only = count();
     const result: Result = state.search ? analysis.find(state.search) : null;
     finder.show(result);
-    const width = split.querySelector('.graph')!.clientWidth;
+    const width = widthOf(side);
     const two = state.shape === 'callers';
     const chart = !two && state.order === 'time' && profile.timed ? analysis.inOrder() : 0;
     ordered = typeof chart === 'number' ? null : chart;

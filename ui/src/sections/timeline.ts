@@ -4,7 +4,7 @@ import { type Drawn, panelSvg, png, svg, xml } from '../charts/export';
 import { margins, Panel, type PanelSpec, type Shared } from '../charts/panel';
 import { type Times, trace } from '../charts/steps';
 import { infoOf, latencyKeys, type Page, type Slices } from '../core/data';
-import { button, choice, csv, fill, h, later, save, table } from '../core/dom';
+import { button, choice, csv, fill, h, later, save, table, widthOf } from '../core/dom';
 import { brief, duration, grouped, seconds, significant } from '../core/format';
 import { type Grid, gridOf, type Histograms } from '../core/histograms';
 import type { Pause } from '../core/inflate';
@@ -213,7 +213,7 @@ export function timeline(
   };
   const draw = (): void => {
     const p = palette();
-    const width = charts.clientWidth;
+    const width = widthOf(charts);
     if (width === 0) return;
     const before = fine;
     fine = fineAt(width);
