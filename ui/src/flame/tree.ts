@@ -169,14 +169,23 @@ export function functions(
 ): { self: Float64Array; total: Float64Array } {
   const self = new Float64Array(frames);
   const total = new Float64Array(frames);
-  const inside = root < 0 ? null : new Uint8Array(flags.length);
-  // Nodes come after their parents: none before the root is below it.
-  for (let i = Math.max(root, 0); i < flags.length; i++) {
-    if (inside) {
-      const p = tree.parent[i]!;
-      inside[i] = i === root || (p >= 0 && inside[p]) ? 1 : 0;
-      if (!inside[i]) continue;
+  if (root < 0) {
+    const { frame } = tree;
+    for (let i = 0; i < flags.length; i++) {
+      const weight = weights.total[i]!;
+      if (!(weight > 0)) continue;
+      const of = frame[i]!;
+      self[of]! += weights.self[i]!;
+      if (flags[i]) total[of]! += weight;
     }
+    return { self, total };
+  }
+  const inside = new Uint8Array(flags.length);
+  // Nodes come after their parents: none before the root is below it.
+  for (let i = root; i < flags.length; i++) {
+    const p = tree.parent[i]!;
+    inside[i] = i === root || (p >= 0 && inside[p]) ? 1 : 0;
+    if (!inside[i]) continue;
     if (!(weights.total[i]! > 0)) continue;
     const frame = tree.frame[i]!;
     self[frame]! += weights.self[i]!;
