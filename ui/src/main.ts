@@ -175,15 +175,15 @@ function applyTheme(theme: Theme): void {
 
 async function main(): Promise<void> {
   const app = document.getElementById('app');
-  const data = document.getElementById('data');
-  if (!app || !data) return;
+  const data = document.getElementById('data')?.firstChild;
+  if (!app || !(data instanceof Comment)) return;
   try {
     if (typeof DecompressionStream === 'undefined') {
       throw new Error(
         'this browser cannot unpack the data; Chrome 80, Firefox 113, Safari 16.4 or later can',
       );
     }
-    await drawFirst(build(await unpack(new Inflater(data.textContent ?? '')), app));
+    await drawFirst(build(await unpack(new Inflater(data.data)), app));
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     fill(app, h('p', { class: 'failed' }, `This report cannot be shown: ${why}`));

@@ -246,16 +246,23 @@ export function overTime(
   const marked = new Uint8Array(profile.names.length);
   if (frame !== null) marked[frame] = 1;
   const covered = frame === null ? null : below(tree, marked);
-  for (let i = 0; i < profile.samples; i++) {
-    const bin = Math.floor((profile.time[i]! - from) / width);
-    if (bin < 0 || bin >= bins) continue;
-    all[bin]! += profile.weight[i]!;
-    const leaf = profile.leaf[i]!;
-    const inside =
-      (!whose || whose[profile.process?.[i] ?? 0]) &&
-      (only === null || profile.class[leaf] === only) &&
-      (!covered || covered[leaf]);
-    if (inside) part[bin]! += profile.weight[i]!;
+  const { time, weight, leaf, process } = profile;
+  const inside = (i: number): boolean =>
+    (!whose || whose[process?.[i] ?? 0] === 1) &&
+    (only === null || profile.class[leaf[i]!] === only) &&
+    (!covered || covered[leaf[i]!] === 1);
+  const whole = !whose && only === null && !covered;
+  // Samples stand in the order of their time: those of a bin lie side by side.
+  let i = sampleAt(time, from);
+  for (let bin = 0; bin < bins; bin++) {
+    const end = sampleAt(time, from + (bin + 1) * width);
+    let [sum, of] = [0, 0];
+    for (; i < end; i++) {
+      sum += weight[i]!;
+      if (!whole && inside(i)) of += weight[i]!;
+    }
+    all[bin] = sum;
+    part[bin] = whole ? sum : of;
   }
   return { all, part };
 }
