@@ -1160,10 +1160,12 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
 
   /** Changes the window by one of its numbers; returns how long that took, with the layout that it asks for. */
   const moveWindow = (page, name, by) =>
-    page.getByLabel(name).evaluate((input, step) => {
+    page.getByLabel(name).evaluate(async (input, step) => {
       input.value = String(Number(input.value) + step);
       const started = performance.now();
       input.dispatchEvent(new Event('change'));
+      // The charts draw themselves when all else that was begun has ended.
+      await Promise.resolve();
       document.body.getBoundingClientRect();
       return performance.now() - started;
     }, by);

@@ -113,6 +113,8 @@ async function drawFirst(views: readonly View[]): Promise<void> {
     if (!seen) await nextTask();
     await view.prepare?.(seen ? async () => {} : nextTask);
     view.draw();
+    // The charts draw themselves when all else that was begun has ended.
+    await Promise.resolve();
   }
   const now = String(Math.round(performance.now()));
   root.dataset.ready ??= now;
