@@ -20,6 +20,8 @@ const executablePath = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/goo
 const STATES = ['full', 'cut-off', 'rate', 'record', 'plain', 'hostile', 'faults', 'million'];
 /** Product budgets, in milliseconds and bytes (report.md); times are the best of a few attempts. */
 const OPENS_MS = 1000;
+/** All sections, also those below the screen's edge, with what the browser paints in between. */
+const COMPLETE_MS = 1500;
 const REDRAWS_MS = 100;
 /** What is drawn below the screen's edge keeps the reader from no click for longer. */
 const TASK_MS = 150;
@@ -1200,7 +1202,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   test('opens and redraws within the budgets, with a million samples', async (t) => {
     const budgets = {
       opens: OPENS_MS,
-      'is complete': OPENS_MS,
+      'is complete': COMPLETE_MS,
       'longest task between': TASK_MS,
       redraws: REDRAWS_MS,
     };
