@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { points } from '../src/core/format';
-import { differenceColor, LESS, MORE } from '../src/core/theme';
+import { differenceColor } from '../src/core/theme';
 import { Analysis } from '../src/flame/analysis';
 import { besideTheRest } from '../src/flame/canvas';
 import { type Amount, type Change, changeOf } from '../src/flame/difference';
