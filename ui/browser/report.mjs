@@ -20,7 +20,17 @@ const executablePath = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/goo
 const STATES = ['full', 'cut-off', 'rate', 'record', 'plain', 'hostile', 'faults', 'million'];
 /** Product budgets, in milliseconds and bytes (report.md); times are the best of a few attempts. */
 const OPENS_MS = 1000;
+/** All sections, also those below the screen's edge, with what the browser paints in between. */
+const COMPLETE_MS = 1500;
 const REDRAWS_MS = 100;
+/** What is drawn below the screen's edge keeps the reader from no click for longer. */
+const TASK_MS = 150;
+/**
+ * What [`reference`] takes on the machine that the budgets were measured on (two cores of a cloud server), while nothing
+ * else ran. A machine that needs longer for it, because it is slower or because others work on it, gets budgets that
+ * are larger in proportion, up to twice: the page is judged, and not the machine. A faster one gets no smaller ones.
+ */
+const REFERENCE_MS = 20;
 const MINUTE_BYTES = 3_000_000;
 
 function missing() {
@@ -86,7 +96,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
       if (!/^(file|blob|data):/.test(r.url())) trouble.push(`request: ${r.url()}`);
     });
     await page.goto(pathToFileURL(file(state)).href + fragment);
-    await page.waitForSelector('html[data-ready]');
+    await page.waitForSelector('html[data-complete]');
     const done = async () => {
       await context.close();
       assert.deepEqual(trouble, []);
@@ -1132,51 +1142,98 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     }
   });
 
-  test('the difference of a million samples is drawn within the budget', async (t) => {
-    let redraws = Number.POSITIVE_INFINITY;
-    for (let i = 0; i < 8 && redraws >= REDRAWS_MS; i++) {
-      const { page, done } = await open('million', '#difference=rest&sort=change&t=100-200');
-      const took = await page.getByLabel('window from, seconds').evaluate((input) => {
-        input.value = String(Number(input.value) + 40);
+  /** The time of fixed work of the page's kind, in milliseconds: numbers sorted, and added up all over the memory. */
+  const reference = (page) =>
+    page.evaluate(() => {
+      const once = () => {
         const started = performance.now();
-        input.dispatchEvent(new Event('change'));
-        document.body.getBoundingClientRect();
+        let state = 7;
+        const next = () => {
+          state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
+          return state;
+        };
+        Float64Array.from({ length: 1 << 16 }, next).sort();
+        const sums = new Float64Array(1 << 20);
+        for (let i = 0; i < 1 << 20; i++) sums[next() >>> 12] += i;
         return performance.now() - started;
-      });
-      redraws = Math.min(redraws, took);
+      };
+      return Math.min(once(), once(), once());
+    });
+
+  /** Changes the window by one of its numbers; returns how long that took, with the layout that it asks for. */
+  const moveWindow = (page, name, by) =>
+    page.getByLabel(name).evaluate(async (input, step) => {
+      input.value = String(Number(input.value) + step);
+      const started = performance.now();
+      input.dispatchEvent(new Event('change'));
+      // The charts draw themselves when all else that was begun has ended.
+      await Promise.resolve();
+      document.body.getBoundingClientRect();
+      return performance.now() - started;
+    }, by);
+
+  /**
+   * The best of a few attempts, by name: other work on the machine only ever adds. `measure` gets a page and returns
+   * times; it is asked again until all are within their budgets.
+   */
+  async function best(t, fragment, budgets, measure) {
+    const found = { reference: Number.POSITIVE_INFINITY };
+    for (const name of Object.keys(budgets)) found[name] = Number.POSITIVE_INFINITY;
+    const over = (factor) => Object.keys(budgets).filter((it) => found[it] >= budgets[it] * factor);
+    for (let i = 0; i < 8 && over(1).length > 0; i++) {
+      const { page, done } = await open('million', fragment);
+      const times = { ...(await measure(page)), reference: await reference(page) };
+      for (const [name, time] of Object.entries(times)) found[name] = Math.min(found[name], time);
       await done();
     }
-    t.diagnostic(`redraws in ${redraws.toFixed(1)} ms`);
-    assert.ok(redraws < REDRAWS_MS, `redraws in ${redraws} ms`);
+    const factor = Math.min(2, Math.max(1, found.reference / REFERENCE_MS));
+    const told = Object.entries(found).map(([name, time]) => `${name} ${time.toFixed(1)} ms`);
+    t.diagnostic(`${told.join(', ')}; budgets times ${factor.toFixed(2)}`);
+    assert.deepEqual(over(factor), [], told.join(', '));
+  }
+
+  test('the difference of a million samples is drawn within the budget', async (t) => {
+    const fragment = '#difference=rest&sort=change&t=100-200';
+    await best(t, fragment, { redraws: REDRAWS_MS }, async (page) => ({
+      redraws: await moveWindow(page, 'window from, seconds', 40),
+    }));
   });
 
   test('opens and redraws within the budgets, with a million samples', async (t) => {
-    let opens = Number.POSITIVE_INFINITY;
-    let redraws = Number.POSITIVE_INFINITY;
-    // Other work on the machine only ever adds: the best of a few attempts is the page's own.
-    for (let i = 0; i < 8 && (opens >= OPENS_MS || redraws >= REDRAWS_MS); i++) {
-      const { page, done } = await open('million');
-      opens = Math.min(
-        opens,
-        Number(await page.evaluate(() => document.documentElement.dataset.ready)),
-      );
-      for (const name of ['window from, seconds', 'window to, seconds']) {
-        const took = await page.getByLabel(name).evaluate((input) => {
-          input.value = String(
-            Number(input.value) + (input.getAttribute('aria-label').includes('from') ? 40 : -60),
-          );
-          const started = performance.now();
-          input.dispatchEvent(new Event('change'));
-          // The layout that the change asks for is part of it.
-          document.body.getBoundingClientRect();
-          return performance.now() - started;
+    const budgets = {
+      opens: OPENS_MS,
+      'is complete': COMPLETE_MS,
+      'longest task between': TASK_MS,
+      redraws: REDRAWS_MS,
+    };
+    await best(t, '', budgets, async (page) => {
+      const { ready, complete, longest } = await page.evaluate(async () => {
+        const { ready: seen, complete: all } = document.documentElement.dataset;
+        const tasks = await new Promise((resolve) => {
+          // Where no task was long, nobody calls back.
+          setTimeout(resolve, 200, []);
+          new PerformanceObserver((list) => resolve(list.getEntries())).observe({
+            type: 'longtask',
+            buffered: true,
+          });
         });
-        redraws = Math.min(redraws, took);
-      }
-      await done();
-    }
-    t.diagnostic(`opens in ${opens} ms, redraws in ${redraws.toFixed(1)} ms`);
-    assert.ok(opens < OPENS_MS, `opens in ${opens} ms`);
-    assert.ok(redraws < REDRAWS_MS, `redraws in ${redraws} ms`);
+        const after = tasks.filter((it) => it.startTime >= Number(seen));
+        return {
+          ready: Number(seen),
+          complete: Number(all),
+          longest: Math.max(0, ...after.map((it) => it.duration)),
+        };
+      });
+      const redraws = [
+        await moveWindow(page, 'window from, seconds', 40),
+        await moveWindow(page, 'window to, seconds', -60),
+      ];
+      return {
+        opens: ready,
+        'is complete': complete,
+        'longest task between': longest,
+        redraws: Math.min(...redraws),
+      };
+    });
   });
 });

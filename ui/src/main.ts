@@ -6,8 +6,9 @@ import './style/page.css';
 import './style/charts.css';
 import './style/profile.css';
 import './style/media.css';
-import { inflate, type Page, unpack } from './core/data';
-import { choice, fill, h } from './core/dom';
+import { type Page, unpack } from './core/data';
+import { choice, fill, forgetWidths, h } from './core/dom';
+import { Inflater } from './core/inflate';
 import { Pointer, Store, type Theme } from './core/state';
 import { burn } from './sections/burn';
 import { details } from './sections/details';
@@ -22,7 +23,8 @@ import { warnings } from './sections/warnings';
 
 const root = document.documentElement;
 
-function start(page: Page, app: HTMLElement): void {
+/** Builds the page; returns its parts, which are still empty, in their order. */
+function build(page: Page, app: HTMLElement): View[] {
   const { run, profiles } = page;
   const store = new Store(location.hash, (fragment, step) => {
     const url = `${location.pathname}${location.search}${fragment ? `#${fragment}` : ''}`;
@@ -48,7 +50,7 @@ function start(page: Page, app: HTMLElement): void {
     repeats(run),
     use(limit(run, store)),
     use(figures(page, store)),
-    profiles.length > 0 ? use(burn(run, profiles, store, pointer)) : null,
+    profiles.length > 0 ? use(burn(page, store, pointer)) : null,
     use(percentiles(page, store)),
     use(details(run)),
   );
@@ -78,10 +80,10 @@ function start(page: Page, app: HTMLElement): void {
     ),
   );
   const draw = (): void => {
+    forgetWidths();
     fitNames(main);
     for (const view of views) view.draw();
   };
-  draw();
   store.listen((state, changed) => {
     if (!changed.has('theme')) return;
     theme.set(state.theme);
@@ -89,6 +91,34 @@ function start(page: Page, app: HTMLElement): void {
     draw();
   });
   follow(store, app, draw);
+  fitNames(main);
+  return views;
+}
+
+/** Waits for a task of its own, before which the browser paints and answers the reader. */
+const nextTask = (): Promise<void> => new Promise((resolve) => setTimeout(resolve));
+
+/**
+ * Draws the parts for the first time: those that the reader sees at once (`data-ready` is when that was done), those
+ * below the screen's edge in tasks of their own (`data-complete`).
+ */
+async function drawFirst(views: readonly View[]): Promise<void> {
+  const isSeen = ({ element }: View): boolean => element.getBoundingClientRect().top < innerHeight;
+  let seen = true;
+  for (const view of views) {
+    if (seen && !isSeen(view)) {
+      seen = false;
+      root.dataset.ready = String(Math.round(performance.now()));
+    }
+    if (!seen) await nextTask();
+    await view.prepare?.(seen ? async () => {} : nextTask);
+    view.draw();
+    // The charts draw themselves when all else that was begun has ended.
+    await Promise.resolve();
+  }
+  const now = String(Math.round(performance.now()));
+  root.dataset.ready ??= now;
+  root.dataset.complete = now;
 }
 
 /** Redraws when the page's width, colours or medium change; keys and the address steer the state. */
@@ -147,16 +177,15 @@ function applyTheme(theme: Theme): void {
 
 async function main(): Promise<void> {
   const app = document.getElementById('app');
-  const data = document.getElementById('data');
-  if (!app || !data) return;
+  const data = document.getElementById('data')?.firstChild;
+  if (!app || !(data instanceof Comment)) return;
   try {
     if (typeof DecompressionStream === 'undefined') {
       throw new Error(
         'this browser cannot unpack the data; Chrome 80, Firefox 113, Safari 16.4 or later can',
       );
     }
-    start(unpack(await inflate(data.textContent ?? '')), app);
-    root.dataset.ready = String(Math.round(performance.now()));
+    await drawFirst(build(await unpack(new Inflater(data.data)), app));
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     fill(app, h('p', { class: 'failed' }, `This report cannot be shown: ${why}`));

@@ -1,9 +1,10 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { bounds, intensity, logTicks } from '../src/charts/heat';
 import { nineName, nineTicks, spaced, supported, valueAt } from '../src/charts/nines';
 import { intervalAt, type Pen, runs, trace } from '../src/charts/steps';
-import { inflate, unpack, Varints } from '../src/core/data';
+import { unpack, Varints } from '../src/core/data';
 import { curveOf, gridOf, type Histograms, summaryOf, within } from '../src/core/histograms';
+import { Inflater } from '../src/core/inflate';
 import { frameColor, shadeKey } from '../src/core/theme';
 import type { Evidence, RunView } from '../src/core/view';
 import { flatten, shellQuote } from '../src/sections/details';
@@ -20,7 +21,7 @@ describe('unpacking', () => {
     expect(() => input.read(new Uint32Array(1))).toThrow(/end early/);
   });
 
-  test('json, then the cells of the grids and the columns of the profile', () => {
+  test('json, then the cells of the grids and the columns of the profile', async () => {
     const head = {
       bytes: 17,
       timed: true,
@@ -55,7 +56,17 @@ describe('unpacking', () => {
     new DataView(bytes.buffer).setUint32(0, json.length, true);
     bytes.set(json, 4);
     bytes.set(columns, 4 + json.length);
-    const { run, histograms, profiles } = unpack(bytes);
+    const asked: number[] = [];
+    const packed = {
+      bytes,
+      until: async (end: number) => void asked.push(end),
+      end: async () => void asked.push(bytes.length),
+    };
+    const { run, histograms, profiles, rest } = await unpack(packed);
+    // The first screen waits for no byte of a profile.
+    expect(asked.at(-1)).toBe(bytes.length - 17 - 15);
+    await rest(async () => {});
+    expect(asked.at(-1)).toBe(bytes.length);
     const profile = profiles[0]!.open();
     expect([...histograms[0]!.column]).toEqual([0, 0, 1]);
     expect([...histograms[0]!.bucket]).toEqual([0, 339, 0]);
@@ -76,8 +87,40 @@ describe('unpacking', () => {
 
   test('gzip in base64', async () => {
     // printf hello | gzip -n | base64
-    const bytes = await inflate(' H4sIAAAAAAAAA8tIzcnJBwCGphA2BQAAAA==\n');
-    expect(new TextDecoder().decode(bytes)).toBe('hello');
+    const packed = new Inflater(' H4sIAAAAAAAAA8tIzcnJBwCGphA2BQAAAA==\n');
+    await packed.until(2);
+    expect(new TextDecoder().decode(packed.bytes.subarray(0, 2))).toBe('he');
+    await packed.end();
+    expect(new TextDecoder().decode(packed.bytes)).toBe('hello');
+  });
+
+  test('data that is cut off or damaged is told apart from all that is whole', async () => {
+    const cut = new Inflater('H4sIAAAAAAAAA8tIzcnJBwCGphA2');
+    await expect(cut.end()).rejects.toThrow();
+    expect(() => new Inflater('H4sIAAAAAAAAAw==')).toThrow(/cut off/);
+    // The last byte of the checksum is another.
+    const wrong = new Inflater('H4sIAAAAAAAAA8tIzcnJBwCGphA3BQAAAA==');
+    await expect(wrong.end()).rejects.toThrow();
+  });
+
+  test('a long work pauses', async () => {
+    const text = new TextEncoder().encode('0123456789'.repeat(1_000_000));
+    const stream = new Blob([text]).stream().pipeThrough(new CompressionStream('gzip'));
+    const gzip = new Uint8Array(await new Response(stream).arrayBuffer());
+    const packed = new Inflater(Buffer.from(gzip).toString('base64'));
+    let [pauses, clock] = [0, 0];
+    vi.spyOn(performance, 'now').mockImplementation(() => {
+      clock += 20;
+      return clock;
+    });
+    const pause = async (): Promise<void> => {
+      pauses++;
+    };
+    await packed.end(pause);
+    vi.restoreAllMocks();
+    expect(packed.bytes.length).toBe(text.length);
+    expect(Buffer.compare(packed.bytes, text)).toBe(0);
+    expect(pauses).toBeGreaterThan(1);
   });
 });
 

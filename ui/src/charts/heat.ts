@@ -26,25 +26,53 @@ export function logTicks(low: number, high: number, most: number): number[] {
   return [];
 }
 
-/** Draws the cells. Counts are per second, so that a short column is not pale for being short. */
+/** The cells as they were drawn last, and at what place. */
+const pictures = new WeakMap<Grid, { key: string; picture: HTMLCanvasElement }>();
+
+/** Draws the cells; while neither the place nor the colours change, what was drawn before. */
 export function drawHeat(map: Grid, u: uPlot, p: Palette): void {
-  const { ctx } = u;
+  const { left, top, width, height } = u.bbox;
+  const { x, y } = u.scales;
+  const key = [left, top, width, height, x?.min, x?.max, y?.min, y?.max, p.dark].join();
+  let known = pictures.get(map);
+  if (known?.key !== key) {
+    const picture = document.createElement('canvas');
+    [picture.width, picture.height] = [u.ctx.canvas.width, u.ctx.canvas.height];
+    drawCells(map, u, picture.getContext('2d')!, p);
+    known = { key, picture };
+    pictures.set(map, known);
+  }
+  u.ctx.drawImage(known.picture, 0, 0);
+}
+
+/** Draws the cells. Counts are per second, so that a short column is not pale for being short. */
+function drawCells(map: Grid, u: uPlot, ctx: CanvasRenderingContext2D, p: Palette): void {
   const colors = Array.from({ length: LEVELS }, (_, i) => heatColor(i / (LEVELS - 1), p.dark));
   const rowEdges = Float64Array.from({ length: map.rows + 1 }, (_, r) =>
     Math.round(u.valToPos(map.low_ns * map.ratio ** r, 'y', true)),
   );
+  const at = (time: number): number => Math.round(u.valToPos(time, 'x', true));
+  const lefts = Float64Array.from(map.t, at);
+  const rights = Float64Array.from(map.end, at);
   const top = peak(map);
+  // A colour is told to the canvas once for all of its cells: to read it costs more than to draw one.
+  const cells = colors.map((): number[] => []);
   for (let i = 0; i < map.count.length; i++) {
     const column = map.column[i]!;
-    const row = map.row[i]!;
     const length = map.end[column]! - map.t[column]!;
     const level = intensity(map.count[i]! / length, top);
-    const x = Math.round(u.valToPos(map.t[column]!, 'x', true));
-    const right = Math.round(u.valToPos(map.end[column]!, 'x', true));
-    const y = rowEdges[row + 1]!;
-    ctx.fillStyle = colors[Math.min(LEVELS - 1, Math.floor(level * LEVELS))]!;
-    ctx.fillRect(x, y, Math.max(1, right - x), Math.max(1, rowEdges[row]! - y));
+    cells[Math.min(LEVELS - 1, Math.floor(level * LEVELS))]!.push(i);
   }
+  colors.forEach((color, level) => {
+    ctx.fillStyle = color;
+    for (const i of cells[level]!) {
+      const x = lefts[map.column[i]!]!;
+      const row = map.row[i]!;
+      const y = rowEdges[row + 1]!;
+      const width = Math.max(1, rights[map.column[i]!]! - x);
+      ctx.fillRect(x, y, width, Math.max(1, rowEdges[row]! - y));
+    }
+  });
 }
 
 /** What lies in the cell at a place: `1.00 ms to 1.12 ms: 1,204 samples`. */

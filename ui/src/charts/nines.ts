@@ -1,7 +1,7 @@
 // Percentile curves: latency over the share of samples, on an axis of nines.
 
 import uPlot from 'uplot';
-import { h } from '../core/dom';
+import { h, widthOf } from '../core/dom';
 import { duration, durationTick } from '../core/format';
 import type { Palette } from '../core/theme';
 import { tip, tipRow } from '../core/tip';
@@ -93,11 +93,19 @@ function join(lines: readonly NinesLine[]): { xs: number[]; parts: Part[] } {
   const parts = lines.flatMap((line) => {
     const limit = supported(line.curve.count);
     const last = line.curve.nines.at(-1) ?? 0;
-    const at = (x: number): number | null => (x > last + 1e-9 ? null : valueAt(line.curve, x));
-    return [
-      { line, strong: true, values: xs.map((x) => (x <= limit + 1e-9 ? at(x) : null)) },
-      { line, strong: false, values: xs.map((x) => (x >= limit - 1e-9 ? at(x) : null)) },
-    ];
+    const { nines, ns } = line.curve;
+    // Both grow: each is gone through once.
+    let place = 0;
+    const all = xs.map((x) => {
+      while (place < nines.length && nines[place]! < x - 1e-9) place++;
+      return x > last + 1e-9 ? null : (ns[place] ?? null);
+    });
+    const where = (strong: boolean, inside: (x: number) => boolean): Part => ({
+      line,
+      strong,
+      values: all.map((value, i) => (inside(xs[i]!) ? value : null)),
+    });
+    return [where(true, (x) => x <= limit + 1e-9), where(false, (x) => x >= limit - 1e-9)];
   });
   return { xs, parts };
 }
@@ -133,7 +141,7 @@ export class NinesChart {
 
   /** Draws these lines again, those behind first. */
   draw(lines: readonly NinesLine[], bounds: NinesBounds, p: Palette): void {
-    const width = this.element.clientWidth;
+    const width = widthOf(this.element);
     if (width === 0) return;
     this.palette = p;
     this.chart?.destroy();

@@ -40,6 +40,25 @@ export function fill(parent: Element, ...children: (Child | Child[])[]): void {
   add(parent, children.flat());
 }
 
+/** Widths that were read since the page's own changed. */
+let widths = new WeakMap<Element, number>();
+
+/**
+ * The width of a box that depends on that of the page alone. To read it the browser lays the page out, which costs more
+ * than most of what is drawn then: it is remembered.
+ */
+export function widthOf(element: Element): number {
+  const known = widths.get(element) ?? element.clientWidth;
+  // What is hidden has none.
+  if (known > 0) widths.set(element, known);
+  return known;
+}
+
+/** The page has another width. */
+export function forgetWidths(): void {
+  widths = new WeakMap();
+}
+
 /** A button. */
 export function button(
   label: string,

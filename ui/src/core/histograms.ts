@@ -83,23 +83,41 @@ export function within(h: Histograms, from: number, to: number): Distribution | 
     if (at < 0) return null;
     inside[at] = true;
   }
-  const sums = new Map<number, number>();
+  const [first, last] = [inside.indexOf(true), inside.lastIndexOf(true)];
+  const sums: number[] = [];
   let total = 0;
-  for (let i = 0; i < h.count.length; i++) {
+  // Cells come in the order of their columns.
+  for (let i = cellAtOrAfter(h.column, first); i < h.count.length && h.column[i]! <= last; i++) {
     if (!inside[h.column[i]!]) continue;
     const bucket = h.bucket[i]!;
-    sums.set(bucket, (sums.get(bucket) ?? 0) + h.count[i]!);
+    sums[bucket] = (sums[bucket] ?? 0) + h.count[i]!;
     total += h.count[i]!;
   }
   if (total === 0) return null;
-  const buckets = [...sums.keys()].sort((a, b) => a - b);
+  const ns: number[] = [];
+  const counts: number[] = [];
+  sums.forEach((sum, bucket) => {
+    ns.push(10 ** ((h.low + bucket + 0.5) / h.per_decade));
+    counts.push(sum);
+  });
   return {
     metric: h.metric,
     count: total,
-    ns: buckets.map((b) => 10 ** ((h.low + b + 0.5) / h.per_decade)),
-    counts: buckets.map((b) => sums.get(b)!),
-    span: [h.t[inside.indexOf(true)]!, h.end[inside.lastIndexOf(true)]!],
+    ns,
+    counts,
+    span: [h.t[first]!, h.end[last]!],
   };
+}
+
+/** The first cell of a column, or of one behind it. */
+function cellAtOrAfter(columns: Uint32Array, wanted: number): number {
+  let [low, high] = [0, columns.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (columns[middle]! < wanted) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 /** The percentile curve of a distribution. */

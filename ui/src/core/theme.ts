@@ -156,8 +156,18 @@ export function differenceColor(
   if (!proven || !(full > 0)) return unprovenColor(dark);
   // The faintest can be told from white.
   const strength = 20 + 80 * Math.min(1, Math.abs(difference) / full);
-  const to = difference > 0 ? MORE : LESS;
-  return `color-mix(in srgb, ${to} ${strength.toFixed(1)}%, ${sameColor(dark)})`;
+  return mixed(difference > 0 ? MORE : LESS, sameColor(dark), strength / 100);
+}
+
+/** Two `#rrggbb` colours in one, so much of the first: a canvas reads this ten times as fast as `color-mix`. */
+function mixed(one: string, other: string, share: number): string {
+  const [a, b] = [one, other].map((color) => Number.parseInt(color.slice(1), 16)) as [
+    number,
+    number,
+  ];
+  const part = (shift: number): number =>
+    Math.round(((a >> shift) & 255) * share + ((b >> shift) & 255) * (1 - share));
+  return `rgb(${part(16)}, ${part(8)}, ${part(0)})`;
 }
 
 /** The family of each class, and how much its lightness, chroma and hue differ: what runs in the kernel is blue here too. */

@@ -9,8 +9,18 @@ export function distributions(
   { histograms }: Page,
   [from, to]: readonly [number, number],
 ): Distribution[] {
-  return histograms.flatMap((h) => within(h, from, to) ?? []);
+  const window = `${from} ${to}`;
+  // Several sections ask for those of the same window.
+  let found = latest.get(histograms);
+  if (found?.window !== window) {
+    found = { window, all: histograms.flatMap((h) => within(h, from, to) ?? []) };
+    latest.set(histograms, found);
+  }
+  return found.all;
 }
+
+/** The window that was asked for last. */
+const latest = new WeakMap<Page['histograms'], { window: string; all: Distribution[] }>();
 
 /** Indices of the intervals whose middle lies in a window. */
 function intervals({ run }: Page, [from, to]: readonly [number, number]): number[] {

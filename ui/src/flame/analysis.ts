@@ -3,6 +3,7 @@
 import type { Profile } from '../core/data';
 import { KINDS } from '../core/data';
 import { type Chronology, chronology, countOf, MOST_IN_ORDER, type Wanted } from './chronology';
+import { Counts } from './counts';
 import { type Change, Difference, type Measured, type Sums } from './difference';
 import { type LineRow, linesOf } from './lines';
 import { reshape, reshapedWeights, type Shown } from './reshape';
@@ -10,7 +11,6 @@ import {
   below,
   callees,
   callers,
-  classesOf,
   functions,
   leaves,
   link,
@@ -20,7 +20,6 @@ import {
   type Tree,
   totals,
   type Weights,
-  workOf,
 } from './tree';
 
 export interface FunctionRow {
@@ -52,8 +51,8 @@ export class Analysis {
   readonly whole: Tree;
   tree: Tree;
   private shown: Shown | null = null;
-  /** The weight of each of all stacks in the window. */
-  private readonly own: Float64Array;
+  /** What the samples of the window add up to. */
+  private readonly counts: Counts;
   /** All stacks, marked as those that are looked at. */
   private readonly everything: Uint8Array;
   /** The squares of the samples' weights, once they were asked for. */
@@ -80,7 +79,7 @@ export class Analysis {
 
   constructor(readonly profile: Profile) {
     this.whole = link(profile.frame, profile.parent);
-    this.own = new Float64Array(profile.frame.length);
+    this.counts = new Counts(profile);
     this.everything = new Uint8Array(profile.frame.length).fill(1);
     this.tree = this.whole;
     this.flags = outermost(this.tree, profile.names.length);
@@ -124,13 +123,14 @@ export class Analysis {
     const key = `${first},${last},${only},${focus},${marked},${phase}`;
     if (key === this.key) return;
     this.key = key;
-    this.work = workOf(this.profile, first, last, only);
-    // The columns of the window before are written over: fresh ones cost as much as the sums.
-    const { weight } = this.profile;
-    const { self, sum } = leaves(this.profile, first, last, marked, weight, this.own.fill(0));
-    this.classes = classesOf(this.profile, self);
+    this.counts.move(first, last, marked, only);
+    const { self, sum, work, classes } = this.counts;
+    this.work = work;
+    this.classes = classes;
     const wanted = this.leavesOf(only, focus);
     this.weights = this.weightsOf(self, sum, wanted, this.weights.total);
+    // What is not wanted was taken out of the sums.
+    if (wanted) this.counts.forget();
     this.difference = null;
     if (phase && timed) {
       const of = (a: number, b: number): Measured => this.measured(a, b, marked, wanted);

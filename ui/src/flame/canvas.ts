@@ -55,6 +55,8 @@ export class FlameCanvas {
   private hovered: number | null = null;
   private focused: Box | null = null;
   private width = 0;
+  /** How far the view is scrolled: to read it when the page was just changed, the browser lays the page out. */
+  private scrolled = 0;
 
   constructor(
     private readonly profile: Profile,
@@ -71,7 +73,10 @@ export class FlameCanvas {
         tabindex: 0,
         role: 'application',
         'aria-label': label,
-        onscroll: () => this.paint(),
+        onscroll: () => {
+          this.scrolled = this.view.scrollTop;
+          this.paint();
+        },
         onmousemove: (e: MouseEvent) => this.hover(this.under(e), e.clientX, e.clientY),
         onmouseleave: () => this.hover(null),
         onclick: (e: MouseEvent) => {
@@ -110,11 +115,16 @@ export class FlameCanvas {
     this.space.style.height = `${height}px`;
     this.view.style.height = `${shown}px`;
     const ratio = window.devicePixelRatio || 1;
-    this.canvas.width = Math.round(width * ratio);
-    this.canvas.height = Math.round(shown * ratio);
+    const size = [Math.round(width * ratio), Math.round(shown * ratio)] as const;
+    // A canvas that is given its size is made anew, also where it had that size.
+    if (this.canvas.width !== size[0]) this.canvas.width = size[0];
+    if (this.canvas.height !== size[1]) this.canvas.height = size[1];
     this.canvas.style.width = `${width}px`;
     this.canvas.style.height = `${shown}px`;
-    if (first) this.view.scrollTop = scene.upward ? height : 0;
+    if (first && (scene.upward || this.scrolled > 0)) {
+      this.view.scrollTop = scene.upward ? height : 0;
+      this.scrolled = this.view.scrollTop;
+    } else if (this.scrolled > 0) this.scrolled = this.view.scrollTop;
     this.paint();
   }
 
@@ -187,7 +197,7 @@ export class FlameCanvas {
     const ctx = this.canvas.getContext('2d')!;
     const ratio = window.devicePixelRatio || 1;
     const height = this.canvas.height / ratio;
-    const scroll = this.view.scrollTop;
+    const scroll = this.scrolled;
     ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
     ctx.fillStyle = p.paper;
     ctx.fillRect(0, 0, this.width, height);
@@ -310,6 +320,7 @@ export class FlameCanvas {
     if (top < view.scrollTop) view.scrollTop = top;
     if (top + ROW > view.scrollTop + view.clientHeight)
       view.scrollTop = top + ROW - view.clientHeight;
+    this.scrolled = view.scrollTop;
     const box = view.getBoundingClientRect();
     this.tell(next, box.left + next.x * this.width, box.top + top + ROW - view.scrollTop);
     this.paint();

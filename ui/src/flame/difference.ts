@@ -94,14 +94,17 @@ export class Difference {
     let unseen = 0;
     const [x, y, z] = [here.weights, common.weights, phase.weights];
     const [inWindow, allInWindow, restSum] = [x.total, x.sum, this.restSum()];
+    const [commonTotal, commonSelf] = [y.total, y.self];
+    const [phaseTotal, phaseSelf] = [z.total, z.self];
     // Where weights are no samples, few may have many.
     const few = here.squares === x ? FEWEST : 0;
     for (let node = 0; node < inWindow.length; node++) {
       if (!(inWindow[node]! > 0)) {
-        unseen += left(z.self[node]!, y.self[node]!);
+        // Where no sample of the phase ends, none is left.
+        if (phaseSelf[node]! > 0) unseen += left(phaseSelf[node]!, commonSelf[node]!);
         continue;
       }
-      const inRest = left(z.total[node]!, y.total[node]!);
+      const inRest = left(phaseTotal[node]!, commonTotal[node]!);
       const by = Math.abs(inWindow[node]! / allInWindow - share(inRest, restSum));
       // Most nodes are of a few samples, and few differ by more than those before them.
       if (by > full && inWindow[node]! + inRest >= few && this.of(node).proven) full = by;

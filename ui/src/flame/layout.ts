@@ -64,11 +64,21 @@ export function layout(
   const boxes: Box[] = [];
   const open: Box[] = [];
   let rows = 0;
+  const { total } = weights;
+  /** The children of a node, or the roots for -1: those that are drawn, or that leave a gap. */
+  const below = (node: number, scale: number): number[] => {
+    const list: number[] = [];
+    let child = tree.first[node < 0 ? tree.frame.length : node]!;
+    for (; child >= 0; child = tree.next[child]!) {
+      if (gaps || total[child]! * scale >= least) list.push(child);
+    }
+    return list;
+  };
   const place = (list: number[], x: number, scale: number, depth: number): boolean => {
-    const isSeen = (node: number): boolean => weights.total[node]! * scale >= least;
+    const isSeen = (node: number): boolean => total[node]! * scale >= least;
     const placed: Box[] = [];
     let left = x;
-    for (const node of (gaps ? list : list.filter(isSeen)).sort(compare)) {
+    for (const node of list.length > 1 ? list.sort(compare) : list) {
       const width = weights.total[node]! * scale;
       if (isSeen(node)) placed.push({ node, x: left, width, depth, context: false, label: null });
       left += width;
@@ -92,12 +102,12 @@ export function layout(
     scale = 1 / weights.total[zoom]!;
     place([zoom], 0, scale, shown.length);
   } else if (scale > 0) {
-    place(children(tree, -1), 0, scale, 0);
+    place(below(-1, scale), 0, scale, 0);
   }
   for (let box = open.pop(); box !== undefined; box = open.pop()) {
     boxes.push(box);
     rows = Math.max(rows, box.depth + 1);
-    if (!place(children(tree, box.node), box.x, scale, box.depth + 1)) box.label = DEEPER;
+    if (!place(below(box.node, scale), box.x, scale, box.depth + 1)) box.label = DEEPER;
   }
   return { boxes, rows };
 }

@@ -169,14 +169,23 @@ export function functions(
 ): { self: Float64Array; total: Float64Array } {
   const self = new Float64Array(frames);
   const total = new Float64Array(frames);
-  const inside = root < 0 ? null : new Uint8Array(flags.length);
-  // Nodes come after their parents: none before the root is below it.
-  for (let i = Math.max(root, 0); i < flags.length; i++) {
-    if (inside) {
-      const p = tree.parent[i]!;
-      inside[i] = i === root || (p >= 0 && inside[p]) ? 1 : 0;
-      if (!inside[i]) continue;
+  if (root < 0) {
+    const { frame } = tree;
+    for (let i = 0; i < flags.length; i++) {
+      const weight = weights.total[i]!;
+      if (!(weight > 0)) continue;
+      const of = frame[i]!;
+      self[of]! += weights.self[i]!;
+      if (flags[i]) total[of]! += weight;
     }
+    return { self, total };
+  }
+  const inside = new Uint8Array(flags.length);
+  // Nodes come after their parents: none before the root is below it.
+  for (let i = root; i < flags.length; i++) {
+    const p = tree.parent[i]!;
+    inside[i] = i === root || (p >= 0 && inside[p]) ? 1 : 0;
+    if (!inside[i]) continue;
     if (!(weights.total[i]! > 0)) continue;
     const frame = tree.frame[i]!;
     self[frame]! += weights.self[i]!;
@@ -237,16 +246,23 @@ export function overTime(
   const marked = new Uint8Array(profile.names.length);
   if (frame !== null) marked[frame] = 1;
   const covered = frame === null ? null : below(tree, marked);
-  for (let i = 0; i < profile.samples; i++) {
-    const bin = Math.floor((profile.time[i]! - from) / width);
-    if (bin < 0 || bin >= bins) continue;
-    all[bin]! += profile.weight[i]!;
-    const leaf = profile.leaf[i]!;
-    const inside =
-      (!whose || whose[profile.process?.[i] ?? 0]) &&
-      (only === null || profile.class[leaf] === only) &&
-      (!covered || covered[leaf]);
-    if (inside) part[bin]! += profile.weight[i]!;
+  const { time, weight, leaf, process } = profile;
+  const inside = (i: number): boolean =>
+    (!whose || whose[process?.[i] ?? 0] === 1) &&
+    (only === null || profile.class[leaf[i]!] === only) &&
+    (!covered || covered[leaf[i]!] === 1);
+  const whole = !whose && only === null && !covered;
+  // Samples stand in the order of their time: those of a bin lie side by side.
+  let i = sampleAt(time, from);
+  for (let bin = 0; bin < bins; bin++) {
+    const end = sampleAt(time, from + (bin + 1) * width);
+    let [sum, of] = [0, 0];
+    for (; i < end; i++) {
+      sum += weight[i]!;
+      if (!whole && inside(i)) of += weight[i]!;
+    }
+    all[bin] = sum;
+    part[bin] = whole ? sum : of;
   }
   return { all, part };
 }

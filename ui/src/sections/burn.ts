@@ -1,8 +1,9 @@
 // Where it burned: the profile of an event as samples over time, flame graph and function table of the same window.
 
-import { type EventProfile, KINDS, type Profile } from '../core/data';
-import { choice, fill, h } from '../core/dom';
+import { type EventProfile, KINDS, type Page, type Profile } from '../core/data';
+import { choice, fill, h, widthOf } from '../core/dom';
 import { grouped, percent, points, seconds } from '../core/format';
+import type { Pause } from '../core/inflate';
 import type { Pointer, State, Store, Strip } from '../core/state';
 import {
   KIND_LABELS,
@@ -25,16 +26,16 @@ import { ClassBar } from './classes';
 import { FunctionTable } from './functions';
 import { actions, openMenu } from './menu';
 import { sampling } from './sampling';
-import { onlyOf, timeStrip } from './strip';
+import { type Only, onlyOf, timeStrip } from './strip';
 import { effectiveWindow, type View, wholeName, wholeSpan } from './timeline';
 import { filters, type Result, searchBox, toolbar, windowInputs } from './tools';
 import { WorkTable } from './work';
 
 /** The section: what is common to all events, and below it the one that was chosen. */
-export function burn(run: RunView, profiles: EventProfile[], store: Store, pointer: Pointer): View {
+export function burn({ run, profiles, rest }: Page, store: Store, pointer: Pointer): View {
   const chosen = (): EventProfile =>
     profiles.find(({ head }) => head.event === store.state.event) ?? profiles[0]!;
-  const views = new Map<EventProfile, View>();
+  const views = new Map<EventProfile, EventView>();
   const events = choice<string>(
     'event',
     profiles.map(({ head }) => [head.event, eventLabel(head), `Sampled: ${head.event}`]),
@@ -74,13 +75,27 @@ export function burn(run: RunView, profiles: EventProfile[], store: Store, point
     ),
     place,
   );
+  const viewOf = (event: EventProfile): EventView => {
+    const known = views.get(event);
+    const view = known ?? eventView(run, event.open(), store, pointer, () => chosen() === event);
+    views.set(event, view);
+    return view;
+  };
+  let ready = false;
+  const prepare = async (pause: Pause): Promise<void> => {
+    await rest(pause);
+    ready = true;
+    chosen().open();
+    await pause();
+    const view = viewOf(chosen());
+    await pause();
+    view.count();
+    await pause();
+  };
   const draw = (): void => {
+    if (!ready) return;
     const event = chosen();
-    let view = views.get(event);
-    if (!view) {
-      view = eventView(run, event.open(), store, pointer, () => chosen() === event);
-      views.set(event, view);
-    }
+    const view = viewOf(event);
     if (place.firstChild !== view.element) place.replaceChildren(view.element);
     timed.hidden = !event.head.timed;
     events.set(event.head.event);
@@ -93,7 +108,7 @@ export function burn(run: RunView, profiles: EventProfile[], store: Store, point
     if (changed.has('strip')) strip.set(store.state.strip);
     if (changed.has('window')) window_.show();
   });
-  return { element, draw };
+  return { element, draw, prepare };
 }
 
 /** What was chosen of one profile, in another: functions are the same by name and module. */
@@ -111,6 +126,11 @@ function carried(state: State, from: EventProfile, to: EventProfile | undefined)
   return { zoom: null, frame: same(state.frame), focus: same(state.focus), hide };
 }
 
+interface EventView extends View {
+  /** Adds up the samples of the window, which `draw` does otherwise. */
+  count(): void;
+}
+
 /** The profile of one event. Split into parts that each own some elements and one `draw`. */
 function eventView(
   run: RunView,
@@ -119,7 +139,7 @@ function eventView(
   pointer: Pointer,
   /** Whether it is the event that is shown. */
   active: () => boolean,
-): View {
+): EventView {
   const analysis = new Analysis(profile);
   const facts = h('p', { class: 'facts' });
   const info = h('p', { class: 'hint' });
@@ -160,12 +180,13 @@ function eventView(
   const legend = h('p', { class: 'kinds' });
   const controls = toolbar(run, analysis, store, (top) => {
     const part = (store.state.shape === 'callers' ? pair : graph).svg(top);
-    return { ...part, width: split.querySelector('.graph')!.clientWidth };
+    return { ...part, width: widthOf(side) };
   });
+  const side = h('div', { class: 'graph' }, graph.element, pair.element, info, legend);
   const split = h(
     'div',
     { class: 'split' },
-    h('div', { class: 'graph' }, graph.element, pair.element, info, legend),
+    side,
     h('div', {}, work?.element ?? null, table.element),
   );
   const element = h(
@@ -180,8 +201,7 @@ function eventView(
     split,
   );
 
-  const draw = (): void => {
-    const p = palette();
+  const count = (): Only => {
     const [from, to] = effectiveWindow(run, store);
     const { state } = store;
     const only = onlyOf(profile, state);
@@ -189,9 +209,15 @@ function eventView(
     const filter = { marked: only.flags, only: only.index, focus: only.focus };
     const beside = state.difference && state.window !== null ? wholeSpan(run) : null;
     analysis.window(from, to, filter, beside);
+    return only;
+  };
+  const draw = (): void => {
+    const p = palette();
+    const { state } = store;
+    const only = count();
     const result: Result = state.search ? analysis.find(state.search) : null;
     finder.show(result);
-    const width = split.querySelector('.graph')!.clientWidth;
+    const width = widthOf(side);
     const two = state.shape === 'callers';
     const chart = !two && state.order === 'time' && profile.timed ? analysis.inOrder() : 0;
     ordered = typeof chart === 'number' ? null : chart;
@@ -221,7 +247,7 @@ function eventView(
     if (scene.difference) drawDifference(legend, scene.difference, p.dark);
     else drawLegend(legend, analysis, p.dark);
     const name = state.window ? 'window' : wholeName(run);
-    fill(facts, sampling(run, profile, [from, to], name).join(' · '));
+    fill(facts, sampling(run, profile, effectiveWindow(run, store), name).join(' · '));
     const frame = state.frame ?? (zoom === null ? null : analysis.tree.frame[zoom]!);
     const remark = frame !== null && frame < profile.names.length ? remarkOn(profile, frame) : '';
     fill(info, hint(store, only.label, chart), remark && h('span', {}, ` ${remark}`));
@@ -251,6 +277,7 @@ function eventView(
   });
   return {
     element,
+    count,
     draw: () => {
       strip.draw(true);
       draw();

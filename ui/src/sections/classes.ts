@@ -1,7 +1,7 @@
 // What the time goes into: the classes of the window's samples, as one bar. A class shows its part of the graph.
 
 import type { Profile } from '../core/data';
-import { fill, h } from '../core/dom';
+import { fill, h, widthOf } from '../core/dom';
 import { percent } from '../core/format';
 import type { Store } from '../core/state';
 import { classColor } from '../core/theme';
@@ -45,7 +45,7 @@ export class ClassBar {
     const { classes } = this.profile;
     const { sum } = analysis.weights;
     const chosen = this.store.state.class;
-    const width = this.bar.clientWidth;
+    const width = widthOf(this.bar);
     const shown = classes
       .map((it, i) => ({ ...it, weight: analysis.classes[i]! }))
       .filter((it) => it.weight > 0);

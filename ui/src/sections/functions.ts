@@ -30,8 +30,11 @@ export function sorted(
     return x < y ? -1 : x > y ? 1 : a.frame - b.frame;
   };
   if (by === 'name') return rows.toSorted(name);
-  if (by === 'change')
-    return rows.toSorted((a, b) => told(b) - told(a) || b.self - a.self || name(a, b));
+  if (by === 'change') {
+    const sized = rows.map((row) => ({ row, size: told(row) }));
+    sized.sort((a, b) => b.size - a.size || b.row.self - a.row.self || name(a.row, b.row));
+    return sized.map(({ row }) => row);
+  }
   return rows.toSorted((a, b) => b[by] - a[by] || b.total - a.total || name(a, b));
 }
 

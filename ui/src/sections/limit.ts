@@ -3,7 +3,7 @@
 
 import { margins } from '../charts/panel';
 import type { WaitKey } from '../core/data';
-import { type Child, fill, h, later, table } from '../core/dom';
+import { type Child, fill, h, later, table, widthOf } from '../core/dom';
 import { counted, duration, grouped, percent, significant, timeTick } from '../core/format';
 import type { Store } from '../core/state';
 import { tip } from '../core/tip';
@@ -393,12 +393,14 @@ export function limit(run: RunView, store: Store): View | null {
       ),
     ),
   );
+  let drawn = 0;
   const draw = (): void => {
-    const width = frame.clientWidth;
+    const width = widthOf(frame);
     if (!chart || width === 0) return;
     const list = marks(totals(all, effectiveWindow(run, store)), spoken);
-    fill(plot);
-    plot.append(picture(run, all, spoken, width));
+    // The window changes the labels alone, and the style sheet colours the picture.
+    if (width !== drawn) plot.replaceChildren(picture(run, all, spoken, width));
+    drawn = width;
     frame.querySelector('.ends')?.remove();
     const narrow = margins(width).right < 100;
     fill(legend, narrow ? list.map((m) => swatch(m.key, m.text, m.title)) : []);

@@ -2,7 +2,7 @@
 
 import { Panel, type Shared } from '../charts/panel';
 import type { Profile } from '../core/data';
-import { h } from '../core/dom';
+import { h, widthOf } from '../core/dom';
 import { bytes, significant } from '../core/format';
 import type { Pointer, State, Store } from '../core/state';
 import { palette } from '../core/theme';
@@ -80,8 +80,9 @@ export function timeStrip(
       drawn = '';
       panel = null;
       if (element.firstChild !== map.element) element.replaceChildren(map.element);
-      if (element.clientWidth > 0) {
-        map.draw(analysis.whole, framesOf(known, only.focus), only, element.clientWidth, palette());
+      const size = widthOf(element);
+      if (size > 0) {
+        map.draw(analysis.whole, framesOf(known, only.focus), only, size, palette());
       }
       return;
     }
@@ -141,7 +142,7 @@ export function timeStrip(
     };
     panel = new Panel(spec, shared, () => true);
     element.replaceChildren(panel.element);
-    if (element.clientWidth > 0) panel.draw(element.clientWidth, palette());
+    if (widthOf(element) > 0) panel.draw(widthOf(element), palette());
   };
   return { element, draw };
 }

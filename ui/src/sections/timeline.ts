@@ -4,9 +4,10 @@ import { type Drawn, panelSvg, png, svg, xml } from '../charts/export';
 import { margins, Panel, type PanelSpec, type Shared } from '../charts/panel';
 import { type Times, trace } from '../charts/steps';
 import { infoOf, latencyKeys, type Page, type Slices } from '../core/data';
-import { button, choice, csv, fill, h, later, save, table } from '../core/dom';
+import { button, choice, csv, fill, h, later, save, table, widthOf } from '../core/dom';
 import { brief, duration, grouped, seconds, significant } from '../core/format';
 import { type Grid, gridOf, type Histograms } from '../core/histograms';
+import type { Pause } from '../core/inflate';
 import type { Pointer, Store } from '../core/state';
 import { type Palette, palette } from '../core/theme';
 import type { Metric, Phase, RunView } from '../core/view';
@@ -16,8 +17,10 @@ import { latency, panels, subject } from './panels';
 
 export interface View {
   element: HTMLElement;
-  /** Draws again, at another width or in other colours. */
+  /** Draws again, at another width or in other colours; what was not yet prepared stays empty. */
   draw(): void;
+  /** What has to be done before it can be drawn, with a pause after each step of it. */
+  prepare?(pause: Pause): Promise<void>;
 }
 
 /** The window that holds: the chosen one, else the measured phase, else everything. */
@@ -210,7 +213,7 @@ export function timeline(
   };
   const draw = (): void => {
     const p = palette();
-    const width = charts.clientWidth;
+    const width = widthOf(charts);
     if (width === 0) return;
     const before = fine;
     fine = fineAt(width);

@@ -26,6 +26,7 @@ pub(super) fn document(page: &RunPage) -> Result<String, Problem> {
         source_hash(PROGRAM),
         source_hash(STYLE),
     );
+    // Base64 cannot end a comment, which browsers read quicker than text.
     let name = escape(&page.run.name);
     let summary = static_summary(&page.run);
     let _ = write!(
@@ -36,7 +37,7 @@ pub(super) fn document(page: &RunPage) -> Result<String, Problem> {
          <meta name=\"generator\" content=\"bellows\">\n\
          <title>{name} · bellows</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
          <div id=\"app\">{summary}</div>\n\
-         <script type=\"text/plain\" id=\"data\">{payload}</script>\n\
+         <div id=\"data\" hidden><!--{payload}--></div>\n\
          <script>{PROGRAM}</script>\n</body>\n</html>\n",
     );
     Ok(out)
