@@ -172,7 +172,7 @@ fn processes_are_shown(helper: &Helper) {
             limit,
             flow: true,
         };
-        top(helper, &request).expect("a window")
+        top(helper, &request, &|| false).expect("a window")
     };
     let window = look(TopSort::Memory, 2_000);
     let is_sorted = window
