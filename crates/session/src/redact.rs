@@ -41,7 +41,9 @@ const KNOWN_VARIABLES: [&str; 9] = [
 ];
 
 /// Keys of the `broker` table that hold no secret; the others are hidden, misspelt ones among them.
-const PUBLIC_BROKER_KEYS: [&str; 21] = [
+const PUBLIC_BROKER_KEYS: [&str; 23] = [
+    "node",
+    "nodes",
     "kind",
     "root",
     "plugins",

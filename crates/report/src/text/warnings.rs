@@ -310,8 +310,7 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
         ),
         WarningCode::CyclesFailed => (
             format!(
-                "{} of {} of {} failed, and have no latency: what users felt is worse than the percentiles \
-                 say; the first: {}",
+                "{} of {} of {} failed{}: what users felt is worse than the percentiles say; the first: {}",
                 count(w.count("failed")),
                 counted(
                     w.count("begun"),
@@ -321,6 +320,12 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
                     }
                 ),
                 w.word("kind"),
+                match w.word("unit") {
+                    "requests" => {
+                        ", and but for time-outs, which count with the time they waited, have no latency"
+                    }
+                    _ => ", and have no latency",
+                },
                 match w.word("first_failure") {
                     "" => "see the events",
                     why => why,

@@ -373,6 +373,6 @@ fn too_many(most: usize, selector: &str) -> Problem {
     Problem::new(
         format!("more than {most} series are selected"),
         selector,
-        "ask for fewer by their labels, or add them up: sum by (vhost) (NAME)",
+        "ask for fewer by their labels, add them up with sum by (vhost) (NAME), or allow more with max-series",
     )
 }

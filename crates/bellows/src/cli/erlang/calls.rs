@@ -51,7 +51,7 @@ const PROCESSES: usize = 10;
 pub(super) struct CallsArgs {
     #[command(flatten)]
     count: CountArgs,
-    /// What is counted: MODULE, MODULE:FUNCTION or MODULE:FUNCTION/ARITY; with --root what is traced [default: what runs there]
+    /// What is counted: MODULE, MODULE:FUNCTION or MODULE:FUNCTION/ARITY; with --root, where it may be left out, what is traced
     #[arg(value_name = "MODULE", required_unless_present = "root")]
     functions: Vec<FunctionPattern>,
     /// Busiest processes that are traced shortly, for accumulated time, callers and callees; 0 for none

@@ -70,16 +70,6 @@ impl RootArgs {
             return Ok(Done::Fine);
         };
         let path = self.follow(root, count, functions)?;
-        if let Some((file, format)) = output {
-            let stacks = Stacks {
-                tree: &path.tree,
-                waits,
-                title: &root.to_string(),
-                subtitle: counted(path.calls.len() as u64, "call"),
-                none: "wait for calls longer with --for",
-            };
-            stacks.write(file, format)?;
-        }
         let compared = path.comparison();
         match count.json {
             true => output::print_json(&RootRows {
@@ -91,6 +81,17 @@ impl RootArgs {
         }
         if !matches!(path.ended, Ended::Time) {
             output::line_aside(&path.ended.describe());
+        }
+        // What is known is printed by then, also where there is nothing to draw.
+        if let Some((file, format)) = output {
+            let stacks = Stacks {
+                tree: &path.tree,
+                waits,
+                title: &root.to_string(),
+                subtitle: counted(path.calls.len() as u64, "call"),
+                none: more(&path),
+            };
+            stacks.write(file, format)?;
         }
         Ok(Done::Fine)
     }
@@ -159,7 +160,10 @@ fn print(path: &Path, root: &FunctionPattern, number: usize) -> Result<(), Failu
     }
     paths::print_spreads("calls", &spreads)?;
     if path.calls.is_empty() {
-        return output::print("\nNo call was followed to its end: give more time with --for.\n");
+        return output::print(&format!(
+            "\nNo call was followed to its end: {}.\n",
+            more(path)
+        ));
     }
     let rows = paths::functions(path);
     paths::print_functions(&rows, number)?;
@@ -169,6 +173,14 @@ fn print(path: &Path, root: &FunctionPattern, number: usize) -> Result<(), Failu
         None => output::print("\nFewer than ten calls have no slow ones to set apart.\n")?,
     }
     output::print(&format!("\n{}\n", paths::provenance(path)))
+}
+
+/// What lets more calls be followed to their end.
+const fn more(path: &Path) -> &'static str {
+    match path.ended {
+        Ended::Time => "give more time with --for",
+        _ => "allow more, as the line about its end says, or name modules, so that less is traced",
+    }
 }
 
 #[cfg(test)]
