@@ -97,7 +97,7 @@ fn what_cannot_be_compared_says_why() {
     same.assert_error(2, &["both sides"]);
     let bad = run(
         dir,
-        &["compare", "tag=one", "--with", "tag=one", "--margin", "-1%"],
+        &["compare", "tag=one", "--with", "tag=one", "--margin=-1%"],
     );
     bad.assert_error(2, &["per cent"]);
     let ids: Vec<String> = std::fs::read_dir(dir.join(common::RUNS))
@@ -106,5 +106,5 @@ fn what_cannot_be_compared_says_why() {
         .map(|it| it.file_name().to_string_lossy().into_owned())
         .collect();
     let one = run(dir, &["compare", &ids[0], "--with", &ids[1], &ids[2]]);
-    one.assert_error(1, &["too few runs", "1 run"]);
+    one.assert_error(1, &["too few runs", "1 of 1 run"]);
 }

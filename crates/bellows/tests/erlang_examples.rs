@@ -46,10 +46,12 @@ fn for_node(example: &str, node: &str) -> String {
         line = line.replace(long, short);
     }
     // What goes on until somebody ends it: reading on, a page, a trace that nobody's calls end.
-    let goes_on =
-        (line.contains("--every") && !line.contains("--count") && !line.contains("--once"))
-            || line.contains("--listen")
-            || (line.contains(" trace ") && !line.contains("--for"));
+    let ends = ["--once", "--count"].iter().any(|it| line.contains(it));
+    let goes_on = ["--every", "--listen", " top "]
+        .iter()
+        .any(|it| line.contains(it))
+        && !ends
+        || (line.contains(" trace ") && !line.contains("--for"));
     if goes_on {
         // The signal is what a person's Ctrl-C sends.
         line = format!("timeout --preserve-status --signal INT 3 {line}");

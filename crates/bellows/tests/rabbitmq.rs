@@ -473,8 +473,9 @@ for = "500ms"
     assert!((0.5..24.0).contains(&back) && first > 0.5, "{fault:#}");
     let max = summary["latency"]["ack_response"]["max_ns"].as_u64();
     let longest = max.expect("latency") as f64 / 1e9;
-    // Somebody's message was due just after the crash, and waited for the first confirm.
-    assert!((longest - first).abs() < 1.0, "{longest} s, {fault:#}");
+    // A message that was due just after the crash waited for its client's first confirm; the last client is back later.
+    let later = longest - first;
+    assert!((-1.0..5.0).contains(&later), "{longest} s, {fault:#}");
     summary
 }
 

@@ -2,7 +2,7 @@
 
 use archive::{
     ComparedFigure, ComparedRun, ComparedSide, Comparison, Decision, LeftOut, Quantity,
-    QuantityUnit, RunRecord, RunState, RunSummary, Tier,
+    QuantityUnit, RunRecord, RunState, RunSummary, Tier, WarningCode,
 };
 use compare::{Difference, Rules, Verdict, holm, paired, sign_flip, unpaired, verdict};
 use measure::Problem;
@@ -143,27 +143,28 @@ impl<'a> Side<'a> {
     }
 }
 
+/// Whether a warning of a run is of this tier. A debug build of bellows spoils what is said of a run alone; sides that both
+/// have it can be compared.
 fn has(record: &RunRecord, tier: Tier) -> bool {
-    let mut warnings = record.summary.iter().flat_map(|it| &it.warnings);
-    warnings.any(|warning| warning.tier == tier)
+    let warnings = record.summary.iter().flat_map(|it| &it.warnings);
+    let mut tiers = warnings.map(|warning| match warning.code {
+        WarningCode::DebugBuild => Tier::Caution,
+        _ => warning.tier,
+    });
+    tiers.any(|it| it == tier)
 }
 
 fn enough(name: &str, side: &Side<'_>) -> Result<(), Problem> {
     if side.records.len() >= 2 {
         return Ok(());
     }
-    let left_out = match side.left_out.len() {
-        0 => String::new(),
-        _ => format!(
-            "; {} not complete or invalid",
-            measure::counted(side.left_out.len() as u64, "run")
-        ),
-    };
+    let counted = |runs: usize| measure::counted(runs as u64, "run");
     Err(Problem::new(
         format!("side {name} has too few runs to know how far runs differ by themselves"),
         format!(
-            "{} counts{left_out}",
-            measure::counted(side.records.len() as u64, "run")
+            "{} of {} complete and valid",
+            side.records.len(),
+            counted(side.records.len() + side.left_out.len())
         ),
         "make more with `bellows run … --repeat 5`: two are the least, six or more decide",
     ))
