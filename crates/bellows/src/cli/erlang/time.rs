@@ -24,7 +24,7 @@ use crate::{output, signals};
 const EXAMPLES: &str = "\
 Examples:
   bellows erlang time rabbit@localhost 'rabbit_amqqueue:list(<<\"/\">>)'
-  bellows erlang time rabbit@localhost 'rabbit_mgmt_db:get_overview(none)' --times 20 -o overview.svg
+  bellows erlang time rabbit@localhost 'rabbit_amqqueue:info_all(<<\"/\">>)' --times 20 -o queues.svg
   bellows erlang time rabbit@localhost 'ets:tab2list(rabbit_queue)' --times 10 --traced 0
   bellows erlang time rabbit@localhost 'lists:seq(1, 1000)' lists --result
 
