@@ -6,7 +6,7 @@ use archive::{
 };
 use compare::{Difference, Rules, Verdict, holm, paired, sign_flip, unpaired, verdict};
 use measure::Problem;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Parts of an experiment in which sides may differ: they are what is compared, or say nothing of the load.
 const MAY_DIFFER: [&str; 6] = [
@@ -17,6 +17,9 @@ const MAY_DIFFER: [&str; 6] = [
     "profile",
     "note",
 ];
+
+/// Characters of a value that differs that are shown.
+const MOST_SHOWN: usize = 100;
 
 /// How two sides are compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,7 +58,9 @@ pub fn comparison(
     options: ComparisonOptions,
 ) -> Result<Comparison, Problem> {
     let (of_a, of_b) = (Side::of(a, options.force), Side::of(b, options.force));
-    let forced = incomparable(&of_a.records, &of_b.records);
+    let mut forced = incomparable(&of_a.records, &of_b.records);
+    let sides = [("A", &of_a.records), ("B", &of_b.records)];
+    forced.extend(sides.iter().filter_map(|(name, side)| mixed(name, side)));
     if let Some(first) = forced.first().filter(|_| !options.force) {
         return Err(first.clone());
     }
@@ -198,7 +203,23 @@ fn incomparable(a: &[&RunRecord], b: &[&RunRecord]) -> Vec<Problem> {
     found
 }
 
-/// The first key of two experiments whose values differ, and both values.
+/// Why the runs of a side are not of one broker.
+fn mixed(name: &str, side: &[&RunRecord]) -> Option<Problem> {
+    let (first, others) = side.split_first()?;
+    others.iter().find_map(|other| {
+        let versions = |it: &RunRecord| json!([it.versions.broker, it.versions.runtime]);
+        let broker = |it: &RunRecord| it.experiment.get("broker").cloned().unwrap_or_default();
+        let (key, values) = differing(&versions(first), &versions(other), "version")
+            .or_else(|| differing(&broker(first), &broker(other), "broker"))?;
+        Some(Problem::new(
+            format!("the runs of side {name} are of several brokers: {key} differs"),
+            values,
+            "choose runs of one broker, or see the figures all the same with --force",
+        ))
+    })
+}
+
+/// The first key of two experiments whose values differ, and both values, cut.
 fn differing(a: &Value, b: &Value, path: &str) -> Option<(String, String)> {
     let below = |key: &str| match path {
         "" => key.to_owned(),
@@ -222,7 +243,10 @@ fn differing(a: &Value, b: &Value, path: &str) -> Option<(String, String)> {
                 .into_iter()
                 .find_map(|(index, (a, b))| differing(a, b, &below(&index.to_string())))
         }
-        (a, b) => (a != b).then(|| (path.to_owned(), format!("{a} and {b}"))),
+        (a, b) => (a != b).then(|| {
+            let cut = |it: &Value| it.to_string().chars().take(MOST_SHOWN).collect::<String>();
+            (path.to_owned(), format!("{} and {}", cut(a), cut(b)))
+        }),
     }
 }
 
@@ -310,5 +334,66 @@ fn decide(figures: &mut [Undecided], options: ComparisonOptions) {
                 Verdict::Same => (Decision::Same, None),
                 Verdict::CannotTell { pairs } => (Decision::Undecided, pairs),
             };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::{Throughput, Versions};
+
+    use super::*;
+
+    fn run(id: &str, version: &str, schedulers: u32, rate: f64) -> RunRecord {
+        RunRecord {
+            id: id.into(),
+            state: RunState::Complete,
+            experiment: json!({
+                "broker": {"kind": "rabbitmq", "schedulers": schedulers},
+                "load": [{"message-size": 100}],
+            }),
+            versions: Versions {
+                broker: Some(version.into()),
+                ..Versions::default()
+            },
+            summary: Some(RunSummary {
+                sent: Throughput { total: 1, rate },
+                ..RunSummary::default()
+            }),
+            ..RunRecord::default()
+        }
+    }
+
+    #[test]
+    fn sides_differ_in_the_broker_and_are_of_one_each() {
+        let options = ComparisonOptions::default();
+        let side = |version: &str, schedulers, rate: f64| {
+            [1.0, 1.001, 0.999].map(|it| run("x", version, schedulers, rate * it))
+        };
+        let (old, new) = (side("3.10", 2, 1_000.0), side("4.0", 1, 1_200.0));
+        let found = comparison(&old, &new, options).expect("comparable");
+        let [sent] = found.figures.as_slice() else {
+            panic!("{found:#?}");
+        };
+        assert_eq!(
+            (sent.name.as_str(), sent.decision),
+            ("sent rate", Decision::Changed)
+        );
+        assert!((sent.change - 0.2).abs() < 1e-6 && !found.is_worse());
+        let mixed = [&old[..2], &new[..1]].concat();
+        let told = comparison(&mixed, &new, options)
+            .expect_err("two brokers")
+            .sentence();
+        assert!(told.contains("side A") && told.contains("3.10"), "{told}");
+        let other = [&old[..2], &side("3.10", 1, 1_000.0)[..1]].concat();
+        let told = comparison(&other, &new, options)
+            .expect_err("two brokers")
+            .sentence();
+        assert!(told.contains("broker.schedulers"), "{told}");
+        let forced = ComparisonOptions {
+            force: true,
+            ..options
+        };
+        let forced = comparison(&mixed, &new, forced).expect("forced");
+        assert_eq!(forced.forced.len(), 1, "{:?}", forced.forced);
     }
 }
