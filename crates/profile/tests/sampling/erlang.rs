@@ -259,10 +259,10 @@ fn events_other_than_the_clock_have_whole_stacks_too() {
     }
     let each = bytes.0.total_weight() / bytes.0.samples.len() as u64;
     assert!((1 << 20..512 << 20).contains(&each), "{each} bytes a call");
-    // The node's other threads wait; how often depends on the machine.
+    // The thread that reads files waits up to a hundred times a second.
     let summary = off_cpu.0.summary(3);
     assert!(
-        summary.samples > 5 && summary.copied_share > 0.95,
+        summary.samples > 20 && summary.copied_share > 0.95,
         "{summary:?}"
     );
 }

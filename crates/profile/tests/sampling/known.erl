@@ -18,10 +18,16 @@ turns() ->
     %% The table goes with the process that made it.
     receive never -> ok end.
 
-%% Asks for memory again and again: with the flags +MMmcs 0 the emulator keeps none in store.
+%% Asks for memory again and again: with the flags +MMmcs 0 the emulator keeps none in store. Beside it, a thread for
+%% files works and waits by turns, however many other threads of the node have something to do.
 pages() ->
+    spawn(fun files/0),
     ready(),
     large().
+
+files() ->
+    {ok, _} = file:read_file_info("/", [raw]),
+    receive after 10 -> files() end.
 
 large() ->
     [_] = two_binaries(),
