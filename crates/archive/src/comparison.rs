@@ -1,8 +1,11 @@
 //! What runs of two sides say of the difference between them.
 
+use std::io;
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{QuantityUnit, RunState};
+use crate::{Error, QuantityUnit, file, replace_file};
 
 /// Runs of two sides, and what they decide.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -15,12 +18,95 @@ pub struct Comparison {
     pub b: ComparedSide,
     /// Whether runs of the two sides stand in pairs, in the order in which they are listed.
     pub paired: bool,
+    /// Whether both sides are the same on purpose: what differs is noise.
+    #[serde(default)]
+    pub is_aa: bool,
     /// Chance to call anything changed that is not, over all decided figures together.
     pub level: f64,
+    /// Numbers of pairs at which the experiment could have ended, fixed beforehand; `level` is that of each such look. Empty
+    /// where none was fixed.
+    #[serde(default)]
+    pub looks: Vec<u32>,
     /// What is decided of each figure.
     pub figures: Vec<ComparedFigure>,
     /// Why the sides should not be compared, where that was forced.
     pub forced: Vec<String>,
+    /// Which functions' costs changed; `None` where that cannot be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub functions: Option<ComparedFunctions>,
+    /// Why it cannot be told which functions' costs changed, in one sentence; `None` where it can, or nothing was sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_functions: Option<String>,
+}
+
+/// What functions of the broker cost per message on both sides, in nanoseconds of CPU time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ComparedFunctions {
+    /// Of the whole broker.
+    pub broker: CostChange,
+    /// Of each function that is dear enough to be asked about: what is proven first, then by how much its own cost changed.
+    pub functions: Vec<FunctionChange>,
+    /// By how much the own costs of all others changed together: with the own changes of `functions` it is the broker's.
+    pub others: f64,
+}
+
+/// What a function costs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FunctionChange {
+    /// Its name.
+    pub function: String,
+    /// The library, program, or `[jit]` and `[kernel]`, that it is of.
+    pub module: String,
+    /// With it at the leaf of the stack.
+    pub own: CostChange,
+    /// With it anywhere on the stack.
+    pub total: CostChange,
+}
+
+/// A cost per message on both sides, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CostChange {
+    /// Mean of A's runs.
+    pub a: f64,
+    /// Mean of B's runs.
+    pub b: f64,
+    /// 95 % interval of B less A.
+    pub interval: (f64, f64),
+    /// Two-sided probability of a change at least as large where there is none, corrected for the other functions.
+    pub p: f64,
+    /// Whether it is none of chance.
+    pub proven: bool,
+    /// The smallest change that so many runs show in four of five experiments.
+    pub visible: f64,
+}
+
+impl CostChange {
+    /// B less A.
+    #[must_use]
+    pub fn change(&self) -> f64 {
+        self.b - self.a
+    }
+}
+
+impl ComparedFunctions {
+    /// The functions that explain the broker's change, at most three, most of it first: proven, in its direction, and rather those that
+    /// changed as a whole than those that merely stand above them on the stack.
+    #[must_use]
+    pub fn headline(&self) -> Vec<&FunctionChange> {
+        let whole = self.broker.change();
+        let weight = |it: &FunctionChange| {
+            let change = it.total.change().abs();
+            change * change / it.total.a.max(it.total.b).max(f64::MIN_POSITIVE)
+        };
+        let mut explain: Vec<&FunctionChange> = self
+            .functions
+            .iter()
+            .filter(|it| it.total.proven && it.total.change() * whole > 0.0)
+            .collect();
+        explain.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+        explain.truncate(3);
+        explain
+    }
 }
 
 /// The runs of a side.
@@ -48,10 +134,8 @@ pub struct ComparedRun {
 pub struct LeftOut {
     /// The run folder's name.
     pub id: String,
-    /// How far it got.
-    pub state: RunState,
-    /// Whether a warning says that a number of it must not be used.
-    pub invalid: bool,
+    /// Why, in a few words.
+    pub why: String,
 }
 
 /// A figure on both sides.
@@ -79,6 +163,8 @@ pub struct ComparedFigure {
     pub corrected_p: f64,
     /// Changes within this share do not matter.
     pub margin: f64,
+    /// The smallest change, as a share, that so many runs show in four of five experiments.
+    pub visible: f64,
     /// What is decided.
     pub decision: Decision,
     /// Pairs, or runs of each side, that would tell a change as large as the margin; where it cannot be told, and that can be
@@ -104,6 +190,21 @@ pub enum Decision {
 impl Comparison {
     /// Name and version of the format.
     pub const SCHEMA: &'static str = "bellows.comparison/1";
+
+    /// Writes the file into a folder of runs in pairs, at once or not at all.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn write(&self, dir: &Path) -> Result<(), Error> {
+        let path = dir.join(file::COMPARISON);
+        let text = serde_json::to_vec_pretty(self).map_err(io::Error::from);
+        let written = text.and_then(|text| replace_file(&path, &text));
+        written.map_err(|source| Error::Io {
+            action: "write",
+            path,
+            source,
+        })
+    }
 
     /// Whether a figure changed for the worse.
     #[must_use]

@@ -16,6 +16,7 @@ mod line_file;
 mod list;
 mod lock;
 mod named_series;
+mod pairs;
 mod periods;
 pub mod profile;
 mod quantity;
@@ -36,7 +37,10 @@ mod warning;
 mod writer;
 
 pub use class::Class;
-pub use comparison::{ComparedFigure, ComparedRun, ComparedSide, Comparison, Decision, LeftOut};
+pub use comparison::{
+    ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, Comparison, CostChange, Decision,
+    FunctionChange, LeftOut,
+};
 pub use data_folder::{data_folder, default_runs_dir};
 pub use error::Error;
 pub use facts::{
@@ -44,12 +48,13 @@ pub use facts::{
 };
 pub use histogram_log::{HistogramLog, HistogramRecord, encode_histogram};
 pub use labels::{Labels, Tag};
-pub use list::{RunEntry, list_runs};
+pub use list::{RunEntry, list_runs, paired_folders};
 pub use lock::RunLock;
 pub use named_series::{
     MOST_SERIES, NamedPoint, NamedSeries, SeriesName, SeriesNames, SeriesUnit, SeriesValue,
     read_named_series,
 };
+pub use pairs::{ComparedSideName, PairedRun, PairedRuns};
 pub use periods::PeriodRange;
 pub use quantity::{Quantity, plain_name};
 pub use reader::RunReader;
@@ -83,6 +88,10 @@ pub mod file {
     pub const LABELS: &str = "labels.json";
     /// What runs of one experiment say together: see [`crate::Repeats`].
     pub const REPEATS: &str = "repeats.json";
+    /// Which runs of two sides were made in turns: see [`crate::PairedRuns`].
+    pub const PAIRS: &str = "pairs.json";
+    /// What runs of two sides say of the difference: see [`crate::Comparison`].
+    pub const COMPARISON: &str = "comparison.json";
     /// One line per second: see [`crate::SeriesPoint`].
     pub const SERIES: &str = "series.jsonl";
     /// One line per tenth of a second: see [`crate::SlicePoint`].

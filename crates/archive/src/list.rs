@@ -10,7 +10,7 @@ use measure::{LatencySummary, Metric};
 use crate::lock::is_active;
 use crate::reader::read_record;
 use crate::remove::{began, folder_bytes};
-use crate::{Error, Labels, RunRecord, RunState, file};
+use crate::{Error, Labels, PairedRuns, RunRecord, RunState, file};
 
 /// One folder among the runs.
 #[derive(Clone, Debug)]
@@ -119,34 +119,56 @@ impl RunEntry {
     }
 }
 
-/// The runs in a folder, newest first; folders that cannot be read are among them. A missing
-/// folder holds no runs. Only `run.json` and `labels.json` of each are read.
+/// The runs in a folder, newest first; folders that cannot be read are among them, and so are the runs of folders that hold
+/// [runs in pairs](crate::PairedRuns). A missing folder holds no runs. Only `run.json` and `labels.json` of each are read.
 ///
 /// # Errors
 /// Where the folder exists and cannot be read.
 pub fn list_runs(runs_dir: &Path) -> Result<Vec<RunEntry>, Error> {
+    let mut entries = Vec::new();
+    for dir in folders(runs_dir)? {
+        match PairedRuns::is_in(&dir) {
+            true => entries.extend(folders(&dir)?.into_iter().map(RunEntry::read)),
+            false => entries.push(RunEntry::read(dir)),
+        }
+    }
+    entries.sort_by(newest_first);
+    Ok(entries)
+}
+
+/// The folders of runs in pairs in a folder of runs.
+///
+/// # Errors
+/// As [`list_runs`].
+pub fn paired_folders(runs_dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut found = folders(runs_dir)?;
+    found.retain(|dir| PairedRuns::is_in(dir));
+    Ok(found)
+}
+
+/// The folders in one, but for those that are hidden; none where it is missing.
+fn folders(of: &Path) -> Result<Vec<PathBuf>, Error> {
     let at = |source| Error::Io {
         action: "read",
-        path: runs_dir.to_path_buf(),
+        path: of.to_path_buf(),
         source,
     };
-    let folder = match fs::read_dir(runs_dir) {
-        Ok(folder) => folder,
+    let found = match fs::read_dir(of) {
+        Ok(found) => found,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(e) => return Err(at(e)),
     };
-    let mut entries = Vec::new();
-    for entry in folder {
+    let mut folders = Vec::new();
+    for entry in found {
         let dir = entry.map_err(at)?.path();
         let hidden = dir
             .file_name()
             .is_none_or(|name| name.to_string_lossy().starts_with('.'));
         if dir.is_dir() && !hidden {
-            entries.push(RunEntry::read(dir));
+            folders.push(dir);
         }
     }
-    entries.sort_by(newest_first);
-    Ok(entries)
+    Ok(folders)
 }
 
 /// Folder names begin with the second in which the run began; what began in the same one is told

@@ -39,24 +39,9 @@ impl RunWriter {
     /// # Errors
     /// Where the folder cannot be made.
     pub fn create(runs_dir: &Path, name: &str, unix_ns: u64) -> Result<Self, Error> {
-        let at = |path: &Path| {
-            let path = path.to_path_buf();
-            move |source| Error::NoRunsFolder { path, source }
-        };
-        fs::create_dir_all(runs_dir).map_err(at(runs_dir))?;
-        // Relative paths would break when the caller changes its directory later.
-        let runs_dir = fs::canonicalize(runs_dir).map_err(at(runs_dir))?;
-        let stem = format!("{}-{}", folder_time(unix_ns), sanitised(name));
-        let mut tries = 0;
-        loop {
-            let id = format!("{stem}-{}", random_suffix());
-            let dir = runs_dir.join(&id);
-            match fs::create_dir(&dir) {
-                Ok(()) => return Ok(Self::in_folder(dir, id)),
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tries < 100 => tries += 1,
-                Err(e) => return Err(at(&dir)(e)),
-            }
-        }
+        let dir = new_folder(runs_dir, name, unix_ns)?;
+        let id = dir.file_name().map(|it| it.to_string_lossy().into_owned());
+        Ok(Self::in_folder(dir, id.unwrap_or_default()))
     }
 
     fn in_folder(dir: PathBuf, id: String) -> Self {
@@ -198,6 +183,27 @@ impl RunWriter {
 }
 
 /// `2026-11-21T00-12-33Z`: sorts by time, and is a file name everywhere.
+/// Makes a folder `2026-11-21T00-12-33Z-NAME-7k2q` that was not there, and tells its absolute path.
+pub(crate) fn new_folder(runs_dir: &Path, name: &str, unix_ns: u64) -> Result<PathBuf, Error> {
+    let at = |path: &Path| {
+        let path = path.to_path_buf();
+        move |source| Error::NoRunsFolder { path, source }
+    };
+    fs::create_dir_all(runs_dir).map_err(at(runs_dir))?;
+    // Relative paths would break when the caller changes its directory later.
+    let runs_dir = fs::canonicalize(runs_dir).map_err(at(runs_dir))?;
+    let stem = format!("{}-{}", folder_time(unix_ns), sanitised(name));
+    let mut tries = 0;
+    loop {
+        let dir = runs_dir.join(format!("{stem}-{}", random_suffix()));
+        match fs::create_dir(&dir) {
+            Ok(()) => return Ok(dir),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tries < 100 => tries += 1,
+            Err(e) => return Err(at(&dir)(e)),
+        }
+    }
+}
+
 fn folder_time(unix_ns: u64) -> String {
     jiff::Timestamp::from_nanosecond(i128::from(unix_ns))
         .unwrap_or_default()

@@ -50,6 +50,15 @@ impl Difference {
     }
 }
 
+impl Difference {
+    /// The smallest difference that as many runs with as much noise show in four of five experiments, at a level (0.05).
+    #[must_use]
+    pub fn visible(&self, level: f64) -> f64 {
+        let t = quantile(1.0 - level / 2.0, self.freedom) + quantile(0.8, self.freedom);
+        t * self.error
+    }
+}
+
 /// The difference that pairs show, each value B less A of a pair. `None` for fewer than two, or what is no number.
 #[must_use]
 pub fn paired(differences: &[f64]) -> Option<Difference> {
@@ -182,6 +191,18 @@ mod tests {
         assert_eq!(sign_flip(&[0.25; 4]), Some(2.0 / 16.0));
         let equal = unpaired(&[3.0; 3], &[3.0; 4]).unwrap();
         assert_eq!((equal.p, equal.count), (1.0, 3));
+    }
+
+    #[test]
+    fn what_is_visible_is_what_as_many_pairs_would_tell() {
+        // Twelve differences with a deviation of exactly 0.01.
+        let spread = 0.01 * (11.0_f64 / 12.0).sqrt();
+        let differences: Vec<f64> = (0..12)
+            .map(|n| if n % 2 == 0 { spread } else { -spread })
+            .collect();
+        let visible = paired(&differences).unwrap().visible(0.05);
+        assert_eq!(pairs_needed(0.01, visible * 1.000_001, 0.05), Some(12));
+        assert!(pairs_needed(0.01, visible * 0.999, 0.05) > Some(12));
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub struct ComparisonOptions {
     pub latency_margin: f64,
     /// Compare what should not be.
     pub force: bool,
+    /// What the sides differ in was planned: only the machine must be the same.
+    pub planned: bool,
 }
 
 impl Default for ComparisonOptions {
@@ -44,6 +46,7 @@ impl Default for ComparisonOptions {
             margin: 0.01,
             latency_margin: 0.03,
             force: false,
+            planned: false,
         }
     }
 }
@@ -58,7 +61,7 @@ pub fn comparison(
     options: ComparisonOptions,
 ) -> Result<Comparison, Problem> {
     let (of_a, of_b) = (Side::of(a, options.force), Side::of(b, options.force));
-    let mut forced = incomparable(&of_a.records, &of_b.records);
+    let mut forced = incomparable(&of_a.records, &of_b.records, options.planned);
     let sides = [("A", &of_a.records), ("B", &of_b.records)];
     forced.extend(sides.iter().filter_map(|(name, side)| mixed(name, side)));
     if let Some(first) = forced.first().filter(|_| !options.force) {
@@ -85,8 +88,12 @@ pub fn comparison(
         b: of_b.told(),
         paired: options.paired,
         level: options.level,
+        is_aa: false,
+        looks: Vec::new(),
         figures: figures.into_iter().map(|it| it.figure).collect(),
         forced: forced.iter().map(Problem::sentence).collect(),
+        functions: None,
+        no_functions: None,
     })
 }
 
@@ -108,10 +115,13 @@ impl<'a> Side<'a> {
             if counts && (force || !invalid) {
                 side.records.push(record);
             } else {
+                let why = match invalid {
+                    true => "invalid",
+                    false => record.state.as_str(),
+                };
                 side.left_out.push(LeftOut {
                     id: record.id.clone(),
-                    state: record.state,
-                    invalid,
+                    why: why.to_owned(),
                 });
             }
         }
@@ -150,7 +160,7 @@ impl<'a> Side<'a> {
 
 /// Whether a warning of a run is of this tier. A debug build of bellows spoils what is said of a run alone; sides that both
 /// have it can be compared.
-fn has(record: &RunRecord, tier: Tier) -> bool {
+pub(crate) fn has(record: &RunRecord, tier: Tier) -> bool {
     let warnings = record.summary.iter().flat_map(|it| &it.warnings);
     let mut tiers = warnings.map(|warning| match warning.code {
         WarningCode::DebugBuild => Tier::Caution,
@@ -176,7 +186,7 @@ fn enough(name: &str, side: &Side<'_>) -> Result<(), Problem> {
 }
 
 /// Why the sides must not be compared.
-fn incomparable(a: &[&RunRecord], b: &[&RunRecord]) -> Vec<Problem> {
+fn incomparable(a: &[&RunRecord], b: &[&RunRecord], planned: bool) -> Vec<Problem> {
     let (Some(first), others) = (a.first(), a.iter().skip(1).chain(b)) else {
         return Vec::new();
     };
@@ -190,6 +200,9 @@ fn incomparable(a: &[&RunRecord], b: &[&RunRecord]) -> Vec<Problem> {
                 format!("{} and {}", machine(ours), machine(theirs)),
                 "compare runs of one machine, or see the figures all the same with --force",
             ));
+        }
+        if planned {
+            continue;
         }
         if let Some((key, values)) = differing(&first.experiment, &other.experiment, "") {
             found.push(Problem::new(
@@ -310,6 +323,7 @@ fn undecided(
                 QuantityUnit::Ns if quantity.latency().is_some() => options.latency_margin,
                 _ => options.margin,
             },
+            visible: difference.visible(options.level).exp_m1(),
             decision: Decision::Undecided,
             needed: None,
         },

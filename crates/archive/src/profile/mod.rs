@@ -10,6 +10,7 @@
 //! Those of other crates are rows of the same kind ([`Profile::open_as`]).
 
 mod classes;
+mod comparable;
 mod firefox;
 mod fold;
 mod folded;
@@ -43,6 +44,7 @@ mod window;
 mod work;
 
 pub use classes::{ClassRules, ClassRulesError};
+pub use comparable::{incomparable, incomparable_summaries};
 pub use fold::{Detail, FoldedNames, NO_THREAD, ThreadGroups};
 pub use folded::{folded_beside, folded_name};
 pub use format::{Beginning, FORMATS, Format, Heading, Input, Reader, Write, format_of_name};

@@ -1,10 +1,12 @@
 //! `compare`: what runs of two sides, made before, say of the difference.
 
-use archive::{RunFilter, RunRecord};
+use std::path::PathBuf;
+
+use archive::{ComparedSide, Comparison, RunFilter, RunRecord};
 use clap::Args;
 use measure::Problem;
 use report::console;
-use session::{ComparisonOptions, comparison};
+use session::{ComparisonOptions, FunctionCosts, compare_functions, comparison};
 
 use super::args::RunsDir;
 use super::{complete, find};
@@ -37,15 +39,8 @@ pub(crate) struct CompareArgs {
     /// The first run of A and the first of B are a pair, and so on: for runs made in turns
     #[arg(long)]
     paired: bool,
-    /// Changes of rates, CPU and memory within this share do not matter
-    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = percent)]
-    margin: f64,
-    /// Changes of latencies within this share do not matter
-    #[arg(long, value_name = "PERCENT", default_value = "3%", value_parser = percent)]
-    latency_margin: f64,
-    /// Chance to call anything changed that is not
-    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = level)]
-    level: f64,
+    #[command(flatten)]
+    margins: Margins,
     /// Compare also what differs in machine or load, and invalid runs; the result says so
     #[arg(long)]
     force: bool,
@@ -56,66 +51,93 @@ pub(crate) struct CompareArgs {
     runs: RunsDir,
 }
 
+/// What difference matters, and how sure one has to be of it.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct Margins {
+    /// Changes of rates, CPU and memory within this share do not matter
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = percent)]
+    margin: f64,
+    /// Changes of latencies within this share do not matter
+    #[arg(long, value_name = "PERCENT", default_value = "3%", value_parser = percent)]
+    latency_margin: f64,
+    /// Chance to call anything changed that is not
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = level)]
+    level: f64,
+}
+
+impl Margins {
+    /// How sides are compared with them.
+    pub(super) fn options(self) -> ComparisonOptions {
+        ComparisonOptions {
+            level: self.level,
+            margin: self.margin,
+            latency_margin: self.latency_margin,
+            ..ComparisonOptions::default()
+        }
+    }
+}
+
 impl CompareArgs {
     /// Compares and prints.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let options = ComparisonOptions {
             paired: self.paired,
-            level: self.level,
-            margin: self.margin,
-            latency_margin: self.latency_margin,
             force: self.force,
+            ..self.margins.options()
         };
-        let (a, b) = (self.records(&self.a)?, self.records(&self.b)?);
-        if let Some(twice) = a.iter().find(|run| b.iter().any(|it| it.id == run.id)) {
+        let (a, b) = (self.runs(&self.a)?, self.runs(&self.b)?);
+        if let Some(twice) = a.iter().find(|run| b.iter().any(|it| it.0.id == run.0.id)) {
             return Err(
                 Failure::usage("a run stands on both sides", "name it on one side only")
-                    .observed(&twice.id),
+                    .observed(&twice.0.id),
             );
         }
-        let compared = comparison(&a, &b, options).map_err(Failure::Failed)?;
+        let records = |side: &[(RunRecord, PathBuf)]| -> Vec<RunRecord> {
+            side.iter().map(|(record, _)| record.clone()).collect()
+        };
+        let mut compared =
+            comparison(&records(&a), &records(&b), options).map_err(Failure::Failed)?;
+        let (of_a, of_b) = (costs(&a, &compared.a), costs(&b, &compared.b));
+        compare_functions(&mut compared, &of_a, &of_b);
         match self.json {
             true => output::print_json(&compared)?,
             false => output::print(&console::comparison(&compared, output::style()))?,
         }
-        Ok(match (compared.is_worse(), compared.is_undecided()) {
-            (true, _) => Done::Missed,
-            (false, true) => Done::Unknown,
-            (false, false) => Done::Fine,
-        })
+        Ok(ended(&compared))
     }
 
-    /// The runs that were named, the oldest first where a filter names several.
-    fn records(&self, named: &[String]) -> Result<Vec<RunRecord>, Failure> {
-        let mut records: Vec<RunRecord> = Vec::new();
+    /// The runs that were named with their folders, the oldest first where a filter names several.
+    fn runs(&self, named: &[String]) -> Result<Vec<(RunRecord, PathBuf)>, Failure> {
+        let mut runs: Vec<(RunRecord, PathBuf)> = Vec::new();
         for name in named {
-            for record in self.named(name)? {
-                if records.iter().all(|it| it.id != record.id) {
-                    records.push(record);
+            for run in self.named(name)? {
+                if runs.iter().all(|it| it.0.id != run.0.id) {
+                    runs.push(run);
                 }
             }
         }
-        if records.len() > MOST_RUNS {
+        if runs.len() > MOST_RUNS {
             return Err(Failure::Usage(Problem::new(
                 format!("more than {MOST_RUNS} runs of one side"),
-                records.len(),
+                runs.len(),
                 "choose fewer, such as by a tag",
             )));
         }
-        Ok(records)
+        Ok(runs)
     }
 
-    fn named(&self, name: &str) -> Result<Vec<RunRecord>, Failure> {
-        let runs = &self.runs.runs;
+    fn named(&self, name: &str) -> Result<Vec<(RunRecord, PathBuf)>, Failure> {
+        let dir = &self.runs.runs;
         let is_filter = name.contains('=') && !std::path::Path::new(name).exists();
         if !is_filter {
-            let entry = find::entry(name, runs)?;
+            let entry = find::entry(name, dir)?;
             let path = entry.dir.display().to_string();
             let unreadable = |why| {
                 Failure::failed("a run cannot be read", "name another one")
                     .observed(format!("{path}: {why}"))
             };
-            return entry.record.map(|record| vec![record]).map_err(unreadable);
+            let run = entry.record.map(|record| vec![(record, entry.dir)]);
+            return run.map_err(unreadable);
         }
         let filter: RunFilter = name.parse().map_err(|why| {
             Failure::usage(
@@ -123,21 +145,37 @@ impl CompareArgs {
                 "it is one as of `bellows runs --filter`",
             )
         })?;
-        let mut entries = find::list(runs)?;
+        let mut entries = find::list(dir)?;
         entries.retain(|entry| filter.matches(entry));
         entries.reverse();
-        let records: Vec<RunRecord> = entries
+        let runs: Vec<(RunRecord, PathBuf)> = entries
             .into_iter()
-            .filter_map(|it| it.record.ok())
+            .filter_map(|it| Some((it.record.ok()?, it.dir)))
             .collect();
-        if records.is_empty() {
+        if runs.is_empty() {
             return Err(Failure::failed(
-                format!("no run in {} matches", runs.display()),
+                format!("no run in {} matches", dir.display()),
                 "`bellows runs` lists them; `bellows run … --tag before` tags those to come",
             )
             .observed(name));
         }
-        Ok(records)
+        Ok(runs)
+    }
+}
+
+/// What functions cost in the runs of a side that count.
+fn costs(side: &[(RunRecord, PathBuf)], counted: &ComparedSide) -> Vec<Option<FunctionCosts>> {
+    let counts = |run: &&(RunRecord, PathBuf)| counted.runs.iter().any(|it| it.id == run.0.id);
+    let read = |(record, dir): &(RunRecord, PathBuf)| FunctionCosts::read(record, dir);
+    side.iter().filter(counts).map(read).collect()
+}
+
+/// How a command ends that compared.
+pub(super) fn ended(compared: &Comparison) -> Done {
+    match (compared.is_worse(), compared.is_undecided()) {
+        (true, _) => Done::Missed,
+        (false, true) => Done::Unknown,
+        (false, false) => Done::Fine,
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use archive::profile::incomparable;
 use clap::{Args, ValueEnum};
 use measure::Problem;
 use regex::Regex;
 use report::console::{self, DifferenceSort, DifferenceTable, FunctionRowOf};
-use report::difference::{DifferenceSide, incomparable};
+use report::difference::DifferenceSide;
 use report::flame::{DifferenceOptions, difference_svg};
 
 use super::profile_part::{PartArgs, ProfilePart};

@@ -28,7 +28,7 @@ macro_rules! topic {
 }
 
 /// The documents by their topics. A topic is called like its file, but where a command has that name.
-const TOPICS: [(&str, &str); 35] = [
+const TOPICS: [(&str, &str); 36] = [
     topic!("getting-started", "getting-started.md"),
     topic!("from-perf-test", "from-perf-test.md"),
     topic!("from-artemis-perf", "from-artemis-perf.md"),
@@ -36,6 +36,7 @@ const TOPICS: [(&str, &str); 35] = [
     topic!("keys", "keys.md"),
     topic!("flame-graphs", "experiments/flame-graphs.md"),
     topic!("management-api", "experiments/mgmt-api.md"),
+    topic!("metrics-pages", "experiments/scrape-storm.md"),
     topic!("reading-the-report", "reading-the-report.md"),
     topic!("stacks", "stacks.md"),
     topic!("differences", "differences.md"),

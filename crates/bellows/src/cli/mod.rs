@@ -1,5 +1,6 @@
 //! The command line: what was typed, and one module per command that turns it into what it means.
 
+mod ab;
 mod args;
 mod artemis;
 mod broker;
@@ -98,7 +99,9 @@ pub(crate) enum Command {
     Record(record::RecordArgs),
     /// Show the functions that used the most CPU in a profile
     Top(top::TopArgs),
-    /// Decide from runs of two sides what changed, and whether it is real
+    /// Run two brokers or configurations in turns, and decide what changed, and whether it is real
+    Ab(ab::AbArgs),
+    /// Decide the same from runs of two sides that were made before
     Compare(compare::CompareArgs),
     /// Show how two profiles differ, or a part of one from the rest
     Diff(diff::DiffArgs),
@@ -143,6 +146,7 @@ impl Command {
             Self::PerfTest(args) => args.execute(),
             Self::Record(args) => args.execute(),
             Self::Top(args) => args.execute(),
+            Self::Ab(args) => args.execute(),
             Self::Compare(args) => args.execute(),
             Self::Diff(args) => args.execute(),
             Self::Flame(args) => args.execute(),

@@ -207,16 +207,12 @@ fn tell_repeated(
     times: u32,
     record: &RunRecord,
 ) -> Result<(), Failure> {
+    let about = format!("run {number} of {times}");
     if !output.json {
-        return output::print(&console::repeated(number, times, record, output::style()));
+        return output::print(&console::repeated(&about, record, output::style()));
     }
     if !output.quiet {
-        output::aside(&console::repeated(
-            number,
-            times,
-            record,
-            output::style_aside(),
-        ));
+        output::aside(&console::repeated(&about, record, output::style_aside()));
     }
     Ok(())
 }

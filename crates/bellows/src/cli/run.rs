@@ -69,7 +69,7 @@ pub(crate) struct DemoArgs {
 
 /// Changes to an experiment.
 #[derive(Debug, Args)]
-struct Changes {
+pub(super) struct Changes {
     /// Change a value by its path: load.0.rate=20000, phases.measure=30s. May be repeated; what
     /// BELLOWS_SET holds (parted by commas) is changed first
     #[arg(long, value_name = "KEY=VALUE")]
@@ -85,7 +85,8 @@ struct Changes {
 }
 
 impl Changes {
-    fn apply(&self, experiment: &mut Experiment) -> Result<(), Failure> {
+    /// Makes them.
+    pub(super) fn apply(&self, experiment: &mut Experiment) -> Result<(), Failure> {
         for assignment in self.set_before.iter().chain(&self.set) {
             experiment.set(&assignment.0).map_err(Error::from)?;
         }
@@ -128,7 +129,8 @@ impl DemoArgs {
     }
 }
 
-fn load(name: &str) -> Result<Experiment, Failure> {
+/// The experiment of a name or a file.
+pub(super) fn load(name: &str) -> Result<Experiment, Failure> {
     let path = Path::new(name);
     let looks_like_file =
         path.extension().is_some_and(|e| e == "toml") || name.contains('/') || path.is_file();

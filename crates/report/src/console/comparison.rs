@@ -2,6 +2,7 @@
 
 use archive::{ComparedFigure, ComparedSide, Comparison, Decision};
 
+use super::comparison_functions;
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
 use crate::numbers::{counted, figure, three_digits};
@@ -13,6 +14,13 @@ pub fn comparison(of: &Comparison, style: Style) -> String {
         .iter()
         .map(|line| style.strong(line))
         .collect();
+    let explanation = of
+        .functions
+        .as_ref()
+        .and_then(comparison_functions::explanation);
+    for line in explanation.iter().flat_map(|it| wrap(it, style.columns)) {
+        lines.push(style.strong(&line));
+    }
     for (name, side) in [("A", &of.a), ("B", &of.b)] {
         lines.extend(wrap(&format!("{name}: {}", told(side)), style.columns));
     }
@@ -28,6 +36,10 @@ pub fn comparison(of: &Comparison, style: Style) -> String {
         lines.push(String::new());
         lines.extend(table(of).lines(style.columns));
     }
+    if let Some(functions) = &of.functions {
+        lines.push(String::new());
+        lines.extend(comparison_functions::lines(functions, style));
+    }
     lines.push(String::new());
     let notes = notes(of).into_iter();
     lines.extend(notes.flat_map(|note| wrap(&note, style.prose_columns())));
@@ -36,6 +48,9 @@ pub fn comparison(of: &Comparison, style: Style) -> String {
 
 /// What changed, in a sentence.
 fn headline(of: &Comparison) -> String {
+    if of.is_aa {
+        return noise(of);
+    }
     let changed: Vec<String> = (of.figures.iter())
         .filter(|figure| figure.decision == Decision::Changed)
         .map(|figure| {
@@ -65,6 +80,35 @@ fn headline(of: &Comparison) -> String {
     }
 }
 
+/// How far the same differs from itself, in a sentence.
+fn noise(of: &Comparison) -> String {
+    let pairs = counted(of.a.runs.len() as u64, "pair");
+    let changed = of
+        .figures
+        .iter()
+        .filter(|it| it.decision == Decision::Changed);
+    let changed: Vec<_> = changed.map(|it| sanitise(&it.name)).collect();
+    let visible = of.figures.iter().map(|it| it.visible);
+    let (low, high) = visible.fold((f64::INFINITY, 0.0_f64), |(low, high), it| {
+        (low.min(it), high.max(it))
+    });
+    match changed.as_slice() {
+        _ if of.figures.is_empty() => {
+            "A against itself: the runs have no figure in common".to_owned()
+        }
+        [] => format!(
+            "A against itself, {pairs}: nothing is called changed; what {pairs} show on this machine are changes from {} (the \
+             steadiest figure) to {} (the noisiest)",
+            points(low),
+            points(high)
+        ),
+        changed => format!(
+            "A against itself, {pairs}: called changed, although nothing was: {}",
+            changed.join(", ")
+        ),
+    }
+}
+
 fn told(side: &ComparedSide) -> String {
     let what = match side.what.is_empty() {
         true => "an unknown broker".into(),
@@ -75,13 +119,10 @@ fn told(side: &ComparedSide) -> String {
     if cautious > 0 {
         text += &format!(", {cautious} with cautions");
     }
-    let left_out = side.left_out.iter().map(|run| {
-        let why = match run.invalid {
-            true => "invalid",
-            false => run.state.as_str(),
-        };
-        format!("; {} left out: {why}", sanitise(&run.id))
-    });
+    let left_out = side
+        .left_out
+        .iter()
+        .map(|run| format!("; {} left out: {}", sanitise(&run.id), sanitise(&run.why)));
     text + &left_out.collect::<String>()
 }
 
@@ -93,9 +134,10 @@ fn table(of: &Comparison) -> Table {
         ("change", Align::Right),
         ("95 % interval", Align::Right),
         ("decision", Align::Left),
+        ("shows from", Align::Right),
         ("p", Align::Right),
     ]);
-    table.drop_in_order(&[6, 4]);
+    table.drop_in_order(&[7, 6, 4]);
     for row in &of.figures {
         table.row(vec![
             sanitise(&row.name).into_owned(),
@@ -104,6 +146,7 @@ fn table(of: &Comparison) -> Table {
             signed(row.change),
             format!("{} to {}", signed(row.interval.0), signed(row.interval.1)),
             decision(row),
+            points(row.visible),
             probability(row.corrected_p),
         ]);
     }
@@ -135,10 +178,25 @@ fn notes(of: &Comparison) -> Vec<String> {
         of.figures.len(),
         points(of.level)
     )];
+    notes.push(format!(
+        "\"shows from\": the smallest change that so many {units} with this noise show in four of five experiments."
+    ));
     if of.figures.iter().any(|it| it.needed.is_some()) {
         notes.push(format!(
             "\"cannot tell: N would\": N {units} would show a change as large as the margin in four of five experiments."
         ));
+    }
+    if let [earlier @ .., last] = of.looks.as_slice()
+        && !earlier.is_empty()
+    {
+        let earlier: Vec<String> = earlier.iter().map(u32::to_string).collect();
+        notes.push(format!(
+            "It could have ended at {} or {last} pairs, which was fixed beforehand: hence the stricter level of each look.",
+            earlier.join(", ")
+        ));
+    }
+    if let Some(why) = &of.no_functions {
+        notes.push(format!("Functions are not compared: {}.", sanitise(why)));
     }
     if !of.paired {
         notes.push(

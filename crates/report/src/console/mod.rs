@@ -7,6 +7,7 @@
 mod calibration;
 mod classes;
 mod comparison;
+mod comparison_functions;
 mod difference;
 mod doctor;
 mod error;

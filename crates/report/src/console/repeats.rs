@@ -14,9 +14,9 @@ use crate::text::requirements_tally;
 /// Columns of the strip that shows each run as a dot.
 const STRIP: usize = 21;
 
-/// One run of several, in a line: which, its first figures, what is wrong with it.
+/// One run of several, in a line: which, its first figures, what is wrong with it. `about` is trusted text, such as `run 2 of 5`.
 #[must_use]
-pub fn repeated(number: usize, requested: u32, record: &RunRecord, style: Style) -> String {
+pub fn repeated(about: &str, record: &RunRecord, style: Style) -> String {
     let mut parts = Vec::new();
     if record.state != RunState::Complete {
         parts.push((format!("{}, not counted", record.state.as_str()), true));
@@ -36,7 +36,7 @@ pub fn repeated(number: usize, requested: u32, record: &RunRecord, style: Style)
             }
         }
     }
-    in_lines(&format!("run {number} of {requested}:"), &parts, style)
+    in_lines(&format!("{about}:"), &parts, style)
 }
 
 /// What a line is about and its parts, with whether they ask for attention, over as many lines as the screen demands.

@@ -1,10 +1,8 @@
 //! How two profiles differ: the shares of functions and stacks in each, and whether chance gives as much.
 
-mod comparable;
 mod rows;
 mod tree;
 
-pub use comparable::incomparable;
 pub use rows::{DifferenceRow, differences, smallest_change};
 pub(crate) use tree::DifferenceTree;
 

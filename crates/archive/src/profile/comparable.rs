@@ -1,10 +1,9 @@
 //! Whether the shares of two profiles mean the same.
 
-use archive::ProfileSummary;
-use archive::profile::{Profile, Unwinding};
-use measure::Problem;
+use measure::{Problem, count};
 
-use crate::numbers::{count, percent};
+use super::model::{Profile, Unwinding};
+use crate::summary::ProfileSummary;
 
 /// Part of the frequency by which two may differ: formats round a period.
 const SAME_FREQUENCY: f64 = 0.01;
@@ -15,21 +14,27 @@ const SAME_STACKS: f64 = 0.2;
 /// not say is no reason.
 #[must_use]
 pub fn incomparable(a: &Profile, b: &Profile) -> Vec<Problem> {
-    let (of_a, of_b) = (a.summary(0), b.summary(0));
     let tells_stacks = |profile: &Profile| {
         let mut samples = profile.samples.iter();
         samples.any(|sample| sample.unwinding != Unwinding::Unknown)
     };
-    let complete = (tells_stacks(a) && tells_stacks(b)).then(|| complete(&of_a, &of_b));
-    [
-        event(&of_a, &of_b),
-        frequency(&of_a, &of_b),
-        complete.flatten(),
-        unknown(&of_a, &of_b),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    reasons(
+        &a.summary(0),
+        &b.summary(0),
+        tells_stacks(a) && tells_stacks(b),
+    )
+}
+
+/// The same of profiles that bellows took, by their summaries.
+#[must_use]
+pub fn incomparable_summaries(a: &ProfileSummary, b: &ProfileSummary) -> Vec<Problem> {
+    reasons(a, b, true)
+}
+
+fn reasons(a: &ProfileSummary, b: &ProfileSummary, tell_stacks: bool) -> Vec<Problem> {
+    let complete = tell_stacks.then(|| complete(a, b)).flatten();
+    let reasons = [event(a, b), frequency(a, b), complete, unknown(a, b)];
+    reasons.into_iter().flatten().collect()
 }
 
 fn event(a: &ProfileSummary, b: &ProfileSummary) -> Option<Problem> {
@@ -81,10 +86,15 @@ fn unknown(a: &ProfileSummary, b: &ProfileSummary) -> Option<Problem> {
     })
 }
 
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::frames::Frame;
+    use super::super::tests::profile as of_stacks;
     use super::*;
-    use crate::difference::of_stacks;
 
     fn profile() -> Profile {
         let mut profile = of_stacks(&[("t;main;f", 10)]);
@@ -126,7 +136,7 @@ mod tests {
         b.samples[0].complete = false;
         assert_eq!(values(&a, &b), ["100 % and 0 % complete"]);
         let mut unnamed = profile();
-        unnamed.frames[1] = archive::profile::Frame::unknown("m");
+        unnamed.frames[1] = Frame::unknown("m");
         assert_eq!(
             values(&profile(), &unnamed),
             ["0 % and 100 % of samples with an unknown function"]

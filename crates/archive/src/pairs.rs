@@ -1,0 +1,176 @@
+//! `pairs.json`: which runs of two sides were made in turns, and which belong together. It stands in a folder of its own, with
+//! the runs beside it, and is written anew after each of them, so that whoever was stopped can go on.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::{fmt, fs};
+
+use serde::{Deserialize, Serialize};
+
+use crate::writer::new_folder;
+use crate::{Error, bounded, file, replace_file};
+
+/// Bytes of a `pairs.json` that are read.
+const LARGEST: u64 = 16 << 20;
+
+/// A side of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ComparedSideName {
+    /// What is compared with.
+    A,
+    /// What is compared.
+    B,
+}
+
+impl ComparedSideName {
+    /// As a tag of a run has it.
+    #[must_use]
+    pub const fn tag(self) -> &'static str {
+        match self {
+            Self::A => "a",
+            Self::B => "b",
+        }
+    }
+}
+
+impl fmt::Display for ComparedSideName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::A => "A",
+            Self::B => "B",
+        })
+    }
+}
+
+/// Runs of two sides, made in turns.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PairedRuns {
+    /// Always [`PairedRuns::SCHEMA`].
+    pub schema: String,
+    /// The experiment's name.
+    pub name: String,
+    /// What determines the order.
+    pub seed: u64,
+    /// Pairs that were requested.
+    pub pairs: u32,
+    /// The experiment of side A, resolved and without secrets.
+    pub a: serde_json::Value,
+    /// The same of side B.
+    pub b: serde_json::Value,
+    /// The runs that were made, in the order of time.
+    pub runs: Vec<PairedRun>,
+}
+
+/// One of the runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PairedRun {
+    /// The pair that it belongs to, from 0 on; pairs that were made anew are counted, too.
+    pub pair: u32,
+    /// The side that it is of.
+    pub side: ComparedSideName,
+    /// The run folder's name.
+    pub id: String,
+    /// Why it does not count, in a word or two; `None` where it does.
+    pub spoiled: Option<String>,
+    /// Others had the machine's cores meanwhile: its pair is made anew, and counts only where there are too few better ones.
+    #[serde(default)]
+    pub disturbed: bool,
+}
+
+impl PairedRuns {
+    /// Name and version of the format.
+    pub const SCHEMA: &'static str = "bellows.pairs/1";
+    /// Pairs of one experiment.
+    pub const MOST_PAIRS: u32 = 500;
+
+    /// Makes the folder for runs in pairs below the folder of runs.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn create_folder(runs_dir: &Path, name: &str, unix_ns: u64) -> Result<PathBuf, Error> {
+        new_folder(runs_dir, &format!("ab-{name}"), unix_ns)
+    }
+
+    /// Whether a folder holds runs in pairs.
+    pub(crate) fn is_in(dir: &Path) -> bool {
+        fs::symlink_metadata(dir.join(file::PAIRS)).is_ok_and(|it| it.is_file())
+    }
+
+    /// Reads the file of a folder.
+    ///
+    /// # Errors
+    /// Where it is missing, or cannot be read.
+    pub fn read(dir: &Path) -> Result<Self, Error> {
+        let path = dir.join(file::PAIRS);
+        let damaged = |cause: String| Error::Damaged {
+            path: path.clone(),
+            cause,
+        };
+        let text = bounded::read(&path, LARGEST).map_err(|source| Error::Io {
+            action: "read",
+            path: path.clone(),
+            source,
+        })?;
+        let read: Self =
+            serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        if read.schema != Self::SCHEMA {
+            return Err(damaged(format!("it is no {}", Self::SCHEMA)));
+        }
+        if read.pairs > Self::MOST_PAIRS || read.runs.len() > 4 * Self::MOST_PAIRS as usize {
+            return Err(damaged("it holds more runs than were ever made".to_owned()));
+        }
+        let is_a_name = |id: &str| {
+            !id.is_empty() && id.len() < 256 && !id.contains('/') && !id.starts_with('.')
+        };
+        if let Some(run) = read.runs.iter().find(|run| !is_a_name(&run.id)) {
+            return Err(damaged(format!("{:?} is no run's name", run.id)));
+        }
+        Ok(read)
+    }
+
+    /// Writes the file, at once or not at all.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn write(&self, dir: &Path) -> Result<(), Error> {
+        let path = dir.join(file::PAIRS);
+        let text = serde_json::to_vec_pretty(self).map_err(io::Error::from);
+        let written = text.and_then(|text| replace_file(&path, &text));
+        written.map_err(|source| Error::Io {
+            action: "write",
+            path,
+            source,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_written_and_read_and_no_other_folder_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(PairedRuns::read(dir.path()).is_err());
+        let mut pairs = PairedRuns {
+            schema: PairedRuns::SCHEMA.to_owned(),
+            name: "x".into(),
+            pairs: 8,
+            runs: vec![PairedRun {
+                pair: 0,
+                side: ComparedSideName::B,
+                id: "2026-x".into(),
+                spoiled: None,
+                disturbed: false,
+            }],
+            ..PairedRuns::default()
+        };
+        pairs.write(dir.path()).unwrap();
+        assert_eq!(PairedRuns::read(dir.path()).unwrap(), pairs);
+        pairs.runs[0].id = "../../etc".into();
+        pairs.write(dir.path()).unwrap();
+        let told = PairedRuns::read(dir.path()).expect_err("a path");
+        assert!(told.to_string().contains("etc"), "{told}");
+    }
+}

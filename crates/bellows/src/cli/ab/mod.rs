@@ -1,0 +1,262 @@
+//! `ab`: runs of two sides in turns, and what they say of the difference.
+
+mod turns;
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use archive::PairedRuns;
+use clap::{Args, value_parser};
+use session::{Error, Experiment};
+
+use super::args::OutputArgs;
+use super::command_line::Assignment;
+use super::compare::Margins;
+use super::complete;
+use super::run::{Changes, load};
+use crate::failure::{Done, Failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  bellows ab stream-publish --b rabbitmq@/opt/rabbitmq-patched
+  bellows ab mine.toml --b-set broker.config.credit_flow_default_credit='{0,0}'
+  bellows ab mine.toml --b-set load.0.queue-type=quorum --pairs 12 --until-decided
+  bellows ab mine.toml --aa
+  bellows ab mine.toml --b rabbitmq@/opt/patched --resume 7k2q
+
+Runs of A and B are made in turns (ABBA or BAAB, drawn from --seed), each with a broker of its own where bellows starts it. \
+Ctrl-C ends it; what is complete is shown, and the same command line with --resume goes on. Exit codes: 0 the same or better, \
+3 worse, 4 cannot tell. `bellows help comparison` says how it is decided.";
+
+/// What `bellows ab` was given.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct AbArgs {
+    /// Built-in experiment, or a file (*.toml)
+    #[arg(value_name = "NAME|FILE", add = complete::experiments())]
+    experiment: String,
+    /// Broker of side A, what is compared with: rabbitmq, rabbitmq@DIR, artemis@DIR, embedded; the experiment's own
+    /// where absent
+    #[arg(long, value_name = "BROKER")]
+    a: Option<BrokerSpec>,
+    /// Broker of side B
+    #[arg(long, value_name = "BROKER")]
+    b: Option<BrokerSpec>,
+    /// Change a value of side A alone, as --set does for both. May be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    a_set: Vec<Assignment>,
+    /// Change a value of side B alone. May be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    b_set: Vec<Assignment>,
+    /// Compare A with itself: how far do runs differ on this machine where nothing does?
+    #[arg(long, conflicts_with_all = ["b", "b_set"])]
+    aa: bool,
+    /// Pairs of a run of A and one of B
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(2..=i64::from(PairedRuns::MOST_PAIRS)))]
+    pairs: Option<u32>,
+    /// End after half or three quarters of the pairs where all is decided then; each look is stricter
+    #[arg(long)]
+    until_decided: bool,
+    /// What determines the order of the runs; drawn where absent
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+    /// Go on with runs that were stopped: their folder, or a part at either end of its name
+    #[arg(long, value_name = "FOLDER", conflicts_with = "seed")]
+    resume: Option<String>,
+    #[command(flatten)]
+    margins: Margins,
+    #[command(flatten)]
+    changes: Changes,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Pairs where nobody says how many.
+const PAIRS: u32 = 8;
+
+impl AbArgs {
+    /// Makes the runs, compares them and prints what they say.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        let mut both = load(&self.experiment)?;
+        self.changes.apply(&mut both)?;
+        let a = side(&both, self.a.as_ref(), &self.a_set)?;
+        let b = match self.aa {
+            true => a.clone(),
+            false => side(&both, self.b.as_ref(), &self.b_set)?,
+        };
+        self.check(&a, &b)?;
+        let (dir, runs) = self.planned(&a, &b)?;
+        turns::make(turns::Plan {
+            dir,
+            runs,
+            a,
+            b,
+            is_aa: self.aa,
+            until_decided: self.until_decided,
+            margins: self.margins,
+            output: self.output,
+        })
+    }
+
+    fn check(&self, a: &Experiment, b: &Experiment) -> Result<(), Failure> {
+        for side in [a, b] {
+            side.validate().map_err(Error::from)?;
+            if !side.ends_by_itself() {
+                return Err(Failure::usage(
+                    "runs in turns need an end",
+                    "give them one, such as --set phases.measure=30s",
+                ));
+            }
+        }
+        if a == b && !self.aa {
+            return Err(Failure::usage(
+                "A and B are the same",
+                "say what differs (--b, --b-set, --a, --a-set), or compare A with itself: --aa",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The folder and the plan: a new one, or the one that is gone on with.
+    fn planned(&self, a: &Experiment, b: &Experiment) -> Result<(PathBuf, PairedRuns), Failure> {
+        let fresh = PairedRuns {
+            schema: PairedRuns::SCHEMA.to_owned(),
+            name: a.name.clone(),
+            seed: self.seed.unwrap_or_else(measure::wall_clock_unix_ns),
+            pairs: self.pairs.unwrap_or(PAIRS),
+            a: a.to_json(),
+            b: b.to_json(),
+            runs: Vec::new(),
+        };
+        let runs_dir = &self.output.runs.runs;
+        let Some(named) = &self.resume else {
+            let now = measure::wall_clock_unix_ns();
+            let dir = PairedRuns::create_folder(runs_dir, &fresh.name, now)
+                .map_err(|error| Failure::Failed(error.problem()))?;
+            fresh
+                .write(&dir)
+                .map_err(|error| Failure::Failed(error.problem()))?;
+            return Ok((dir, fresh));
+        };
+        let dir = stopped_folder(named, runs_dir)?;
+        let stopped = PairedRuns::read(&dir).map_err(|error| Failure::Failed(error.problem()))?;
+        if let Some(pairs) = self.pairs.filter(|pairs| *pairs != stopped.pairs) {
+            return Err(Failure::usage(
+                "the number of pairs was fixed at the beginning",
+                "leave --pairs out: more of them after a look at the first ones would call noise a change more often",
+            )
+            .observed(format!("{} then, {pairs} now", stopped.pairs)));
+        }
+        if (&stopped.a, &stopped.b) != (&fresh.a, &fresh.b) {
+            return Err(Failure::usage(
+                "the stopped runs were of other sides",
+                "give the same command line as then, with --resume; or begin anew without it",
+            )
+            .observed(dir.display()));
+        }
+        Ok((dir, stopped))
+    }
+}
+
+/// The folder of runs in pairs that is meant.
+fn stopped_folder(named: &str, runs_dir: &Path) -> Result<PathBuf, Failure> {
+    let path = Path::new(named);
+    if path.is_dir() {
+        return Ok(path.to_owned());
+    }
+    let all = archive::paired_folders(runs_dir).map_err(|e| Failure::Failed(e.problem()))?;
+    let name = |dir: &PathBuf| {
+        dir.file_name()
+            .map(|it| it.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    };
+    let is_meant = |dir: &&PathBuf| {
+        let name = name(dir);
+        !named.is_empty() && (name.starts_with(named) || name.ends_with(named))
+    };
+    let found: Vec<&PathBuf> = all.iter().filter(is_meant).collect();
+    match found.as_slice() {
+        [one] => Ok((*one).clone()),
+        [] => Err(Failure::failed(
+            format!("no folder of runs in pairs is named {named:?}"),
+            "it is printed when such runs begin and end; --runs names where it lies",
+        )
+        .observed(runs_dir.display())),
+        some => Err(Failure::failed(
+            format!("{named:?} means {} folders", some.len()),
+            "give more of the name",
+        )
+        .observed(
+            some.iter()
+                .map(|dir| name(dir))
+                .collect::<Vec<_>>()
+                .join(", "),
+        )),
+    }
+}
+
+/// A broker as `--a` and `--b` name it: its kind, and where it lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct BrokerSpec {
+    kind: String,
+    root: Option<PathBuf>,
+}
+
+impl FromStr for BrokerSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (kind, root) = match text.split_once('@') {
+            Some((kind, root)) => (kind, Some(root)),
+            None => (text, None),
+        };
+        let is_word = |word: &str| {
+            !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '-')
+        };
+        match (is_word(kind), root) {
+            (true, Some("")) | (false, _) => Err(
+                "it takes a kind of broker, and where it lies behind an @: rabbitmq@/opt/rabbitmq"
+                    .to_owned(),
+            ),
+            (true, root) => Ok(Self {
+                kind: kind.to_owned(),
+                root: root.map(PathBuf::from),
+            }),
+        }
+    }
+}
+
+/// The experiment of a side.
+fn side(
+    both: &Experiment,
+    broker: Option<&BrokerSpec>,
+    changes: &[Assignment],
+) -> Result<Experiment, Failure> {
+    let mut experiment = both.clone();
+    if let Some(broker) = broker {
+        let kind = format!("broker.kind=\"{}\"", broker.kind);
+        experiment.set(&kind).map_err(Error::from)?;
+        experiment.broker.root.clone_from(&broker.root);
+    }
+    for change in changes {
+        experiment.set(&change.0).map_err(Error::from)?;
+    }
+    Ok(experiment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_is_a_kind_and_a_place() {
+        let read = |text: &str| text.parse::<BrokerSpec>();
+        let plain = read("rabbitmq").unwrap();
+        assert_eq!((plain.kind.as_str(), plain.root), ("rabbitmq", None));
+        let placed = read("rabbitmq@/opt/a@b").unwrap();
+        assert_eq!(placed.root.as_deref(), Some(Path::new("/opt/a@b")));
+        for wrong in ["", "@", "rabbitmq@", "/opt/rabbitmq", "a\"b"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! `bellows ab` against the embedded broker: a change that is found, runs that are stopped and gone on with, and what is refused.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{Ended, bellows, folder, run};
+use serde_json::Value;
+
+/// Short runs against the embedded broker.
+fn experiment(dir: &Path) {
+    let text = "name = \"turns\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
+                [phases]\nwarmup = \"200ms\"\nmeasure = \"600ms\"\ndrain = \"5s\"\n\
+                [[load]]\nrate = 2000\n";
+    std::fs::write(dir.join("turns.toml"), text).expect("an experiment");
+}
+
+/// Side B delays every confirm.
+const SLOW: [&str; 2] = [
+    "--b-set",
+    "fault=[{ kind = \"slow-ack\", at = \"0s\", delay = \"20ms\" }]",
+];
+
+fn compared(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout)
+        .unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr))
+}
+
+fn figure<'a>(compared: &'a Value, name: &str) -> &'a Value {
+    let mut figures = compared["figures"].as_array().expect("figures").iter();
+    let found = figures.find(|it| it["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {compared:#}"))
+}
+
+/// The only folder of runs in pairs.
+fn pairs_folder(dir: &Path) -> Option<PathBuf> {
+    let found = std::fs::read_dir(dir.join(common::RUNS)).ok()?;
+    let mut found = found.flatten().map(|it| it.path());
+    found.find(|path| path.join("pairs.json").is_file())
+}
+
+fn pairs(folder: &Path) -> Value {
+    let text = std::fs::read(folder.join("pairs.json")).expect("pairs.json");
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+fn made(folder: &Path) -> Vec<String> {
+    let runs = pairs(folder)["runs"].as_array().cloned();
+    let id = |run: Value| run["id"].as_str().expect("an id").to_owned();
+    runs.expect("runs").into_iter().map(id).collect()
+}
+
+#[test]
+fn a_change_is_found_in_runs_that_are_made_in_turns() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let all = ["ab", "turns.toml", "--pairs", "5", "--seed", "3", "--json"];
+    let ended = run(dir, &[&all[..], &SLOW].concat());
+    assert_eq!(ended.code(), Some(3), "worse: {}", ended.stderr);
+    let found = compared(&ended);
+    let p50 = figure(&found, "ack response p50");
+    assert_eq!(p50["decision"], "changed", "{p50:#}");
+    assert!(p50["change"].as_f64() > Some(1.0), "{p50:#}");
+    assert_eq!(found["paired"], true);
+    assert_eq!(found["b"]["runs"].as_array().map(Vec::len), Some(5));
+
+    // Every line says which run it is, and the order is that of the seed.
+    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let kept = pairs(&pairs_dir);
+    let sides: Vec<&str> = kept["runs"]
+        .as_array()
+        .expect("runs")
+        .iter()
+        .map(|run| run["side"].as_str().expect("a side"))
+        .collect();
+    // More where others had the machine's cores.
+    assert!(sides.len() >= 10, "{sides:?}");
+    assert!(
+        sides.chunks(2).all(|pair| pair[0] != pair[1]),
+        "each pair has both: {sides:?}"
+    );
+    assert_eq!(sides[1], sides[2], "ABBA or BAAB: {sides:?}");
+    assert!(ended.stderr.contains("pair 5 of 5, "), "{}", ended.stderr);
+
+    // The runs are found as all others are, and compared again with the same result.
+    let ids = |side: &str| -> Vec<String> {
+        let runs = found[side]["runs"].as_array().expect("runs").iter();
+        runs.map(|run| run["id"].as_str().expect("an id").to_owned())
+            .collect()
+    };
+    let (a, b) = (ids("a"), ids("b"));
+    let named = [
+        "compare", "--paired", "--force", "--json", &a[0], &a[1], &a[2], &a[3], &a[4], "--with",
+        &b[0], &b[1], &b[2], &b[3], &b[4],
+    ];
+    let again = compared(&run(dir, &named));
+    let tagged = run(dir, &["runs", "--filter", "tag=side-a"]);
+    assert!(tagged.stdout.contains("pair-5"), "{}", tagged.stdout);
+    assert_eq!(figure(&again, "ack response p50"), p50);
+    let stored = std::fs::read(pairs_dir.join("comparison.json")).expect("comparison.json");
+    assert_eq!(
+        serde_json::from_slice::<Value>(&stored).expect("JSON"),
+        found
+    );
+}
+
+#[test]
+fn runs_that_were_killed_are_gone_on_with_and_none_is_lost() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let all = ["ab", "turns.toml", "--pairs", "3", "--aa", "--quiet"];
+    let mut child = bellows(dir, &all).spawn().expect("bellows");
+    let deadline = Instant::now() + common::DEADLINE;
+    let before = loop {
+        assert!(Instant::now() < deadline, "three runs are made");
+        let done = pairs_folder(dir).map(|it| made(&it)).unwrap_or_default();
+        if done.len() >= 3 {
+            break done;
+        }
+        thread::sleep(Duration::from_millis(50));
+    };
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let name = pairs_dir
+        .file_name()
+        .unwrap()
+        .to_string_lossy()
+        .into_owned();
+    let suffix = name.rsplit('-').next().expect("a suffix");
+
+    let other = ["ab", "turns.toml", "--resume", suffix];
+    run(dir, &[&other[..], &SLOW].concat()).assert_error(2, &["other sides"]);
+    let more = [
+        "ab",
+        "turns.toml",
+        "--pairs",
+        "4",
+        "--aa",
+        "--resume",
+        suffix,
+    ];
+    run(dir, &more).assert_error(2, &["fixed at the beginning"]);
+
+    let ended = run(dir, &[&all[..], &["--resume", suffix]].concat());
+    assert!(
+        matches!(ended.code(), Some(0 | 3 | 4)),
+        "{}{}",
+        ended.stdout,
+        ended.stderr
+    );
+    let after = made(&pairs_dir);
+    assert!(after.len() >= 6, "{after:?}");
+    assert!(after.starts_with(&before), "{before:?} {after:?}");
+    assert!(ended.stdout.starts_with("pair "), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("A against itself, 3 pairs"),
+        "{}",
+        ended.stdout
+    );
+}
+
+#[test]
+fn what_makes_no_sense_says_why() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let ab = |more: &[&str]| run(dir, &[&["ab", "turns.toml"], more].concat());
+    ab(&[]).assert_error(2, &["the same"]);
+    ab(&["--aa", "--set", "phases.measure=0s"]).assert_error(2, &["an end"]);
+    ab(&["--aa", "--resume", "none"]).assert_error(1, &["none"]);
+    let both = ab(&["--aa", "--b-set", "load.0.rate=1"]);
+    assert_eq!(both.code(), Some(2), "{}", both.stderr);
+    let one = ab(&["--aa", "--pairs", "1"]);
+    assert_eq!(one.code(), Some(2), "{}", one.stderr);
+    assert!(pairs_folder(dir).is_none(), "nothing was begun");
+}

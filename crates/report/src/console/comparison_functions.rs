@@ -1,0 +1,95 @@
+//! Which functions' costs changed between two sides, on a terminal.
+
+use archive::{ComparedFunctions, CostChange, FunctionChange, QuantityUnit};
+
+use super::table::{Align, Table};
+use super::text::{Style, sanitise, wrap};
+use crate::numbers::figure;
+
+/// Rows of the table.
+const MOST_ROWS: usize = 15;
+/// Rows whose change is not proven, at most.
+const MOST_UNPROVEN: usize = 5;
+
+/// Which functions explain the change of the broker's CPU, in a sentence; `None` where that did not change, or none does.
+pub(super) fn explanation(of: &ComparedFunctions) -> Option<String> {
+    let whole = of.broker.change();
+    let explain = of.headline();
+    if !of.broker.proven || explain.is_empty() {
+        return None;
+    }
+    let parts: Vec<String> = explain
+        .iter()
+        .map(|it| {
+            let change = time(it.total.change().abs());
+            format!("{change} in {} and below", sanitise(&it.function))
+        })
+        .collect();
+    let word = if whole < 0.0 { "less" } else { "more" };
+    Some(format!(
+        "B needs {} {word} CPU a message: {}",
+        time(whole.abs()),
+        parts.join(", ")
+    ))
+}
+
+/// The functions, ending without a newline.
+pub(super) fn lines(of: &ComparedFunctions, style: Style) -> Vec<String> {
+    let mut table = Table::new(&[
+        ("CPU a message", Align::Left),
+        ("A", Align::Right),
+        ("B", Align::Right),
+        ("change", Align::Right),
+        ("95 % interval", Align::Right),
+        ("with callees", Align::Right),
+        ("shows from", Align::Right),
+    ]);
+    table.drop_in_order(&[6, 4, 2]);
+    table.row(cells("the whole broker", &of.broker, None));
+    let (proven, unproven): (Vec<_>, Vec<_>) =
+        (of.functions.iter()).partition(|it| it.own.proven || it.total.proven);
+    let room = MOST_UNPROVEN.min(MOST_ROWS.saturating_sub(proven.len()));
+    let shown = proven.into_iter().take(MOST_ROWS);
+    let shown: Vec<&FunctionChange> = shown.chain(unproven.into_iter().take(room)).collect();
+    for row in &shown {
+        table.row(cells(&row.function, &row.own, Some(&row.total)));
+    }
+    let told: f64 = shown.iter().map(|it| it.own.change()).sum();
+    let mut rest = vec![String::new(); 7];
+    if let [name, _, _, change, ..] = rest.as_mut_slice() {
+        "all others".clone_into(name);
+        *change = signed(of.broker.change() - told) + "  ";
+    }
+    table.row(rest);
+    let mut lines = table.lines(style.columns);
+    let note = "Functions by their own cost, at the leaf of the stack; \"with callees\" is the change with all that they call. * is none of \
+                chance: levels are corrected over all functions (Benjamini and Hochberg). The column \"change\" adds up to the \
+                broker's.";
+    lines.extend(wrap(note, style.prose_columns()));
+    lines
+}
+
+fn cells(name: &str, own: &CostChange, total: Option<&CostChange>) -> Vec<String> {
+    let marked = |it: &CostChange| {
+        let mark = if it.proven { " *" } else { "  " };
+        signed(it.change()) + mark
+    };
+    vec![
+        sanitise(name).into_owned(),
+        time(own.a),
+        time(own.b),
+        marked(own),
+        format!("{} to {}", signed(own.interval.0), signed(own.interval.1)),
+        total.map(marked).unwrap_or_default(),
+        time(own.visible),
+    ]
+}
+
+fn time(ns: f64) -> String {
+    figure(ns, QuantityUnit::Ns)
+}
+
+fn signed(ns: f64) -> String {
+    let sign = if ns < 0.0 { "-" } else { "+" };
+    sign.to_owned() + &time(ns.abs())
+}

@@ -1,0 +1,261 @@
+//! Runs of two sides in turns: which is made next, and which count.
+
+use archive::{
+    ComparedSideName, Comparison, LeftOut, PairedRun, PairedRuns, RunRecord, RunState, Tier,
+    WarningCode,
+};
+use compare::{Side, level_of_each, order};
+use measure::Problem;
+
+use crate::comparison::{ComparisonOptions, comparison, has};
+
+/// Fewer pairs than these show nothing: the exact test that guards every verdict cannot.
+const LEAST_PAIRS: u32 = 5;
+
+/// A run that is to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextRun {
+    /// The pair that it belongs to, from 0 on.
+    pub pair: u32,
+    /// Its side.
+    pub side: ComparedSideName,
+}
+
+/// The run that is made next; `None` where all pairs are made, or too many of them were spoiled. A pair with a spoiled run is
+/// made anew as a whole: its other run was made under the same circumstances.
+#[must_use]
+pub fn next_run(of: &PairedRuns) -> Option<NextRun> {
+    let most = of.pairs.saturating_add(spare_pairs(of.pairs));
+    let mut counted = 0;
+    for (pair, sides) in (0..).zip(order(of.seed, most as usize).chunks(2)) {
+        if counted == of.pairs {
+            return None;
+        }
+        let (mut is_spoiled, mut is_disturbed) = (false, false);
+        for side in sides.iter().copied().map(name) {
+            let made = of
+                .runs
+                .iter()
+                .find(|run| (run.pair, run.side) == (pair, side));
+            match made {
+                Some(run) => {
+                    is_spoiled |= run.spoiled.is_some();
+                    is_disturbed |= run.disturbed;
+                }
+                None if is_spoiled => {}
+                None => return Some(NextRun { pair, side }),
+            }
+        }
+        counted += u32::from(!is_spoiled && !is_disturbed);
+    }
+    None
+}
+
+/// Pairs that are made in place of spoiled ones, at most.
+#[must_use]
+pub const fn spare_pairs(pairs: u32) -> u32 {
+    let half = pairs / 2;
+    if half > 2 { half } else { 2 }
+}
+
+/// The pairs that count, as numbers of runs in [`PairedRuns::runs`]: of A and of B. Where no more are made and too few are left, those
+/// of a disturbed machine fill the gap: some machines are never left alone.
+#[must_use]
+pub fn counted_pairs(of: &PairedRuns) -> Vec<(usize, usize)> {
+    let last = of.runs.iter().map(|run| run.pair).max();
+    let all = last.map_or(0..0, |last| 0..last + 1);
+    let whole = all.filter_map(|pair| whole_pair(of, pair));
+    let is_disturbed = |at: usize| of.runs.get(at).is_some_and(|run| run.disturbed);
+    let (disturbed, mut counted): (Vec<_>, Vec<_>) =
+        whole.partition(|(a, b)| is_disturbed(*a) || is_disturbed(*b));
+    if next_run(of).is_none() {
+        let missing = (of.pairs as usize).saturating_sub(counted.len());
+        counted.extend(disturbed.into_iter().take(missing));
+        counted.sort_unstable();
+    }
+    counted
+}
+
+/// The runs of a pair, where both were made and none is spoiled.
+fn whole_pair(of: &PairedRuns, pair: u32) -> Option<(usize, usize)> {
+    let place = |side: ComparedSideName| {
+        let counts =
+            |run: &PairedRun| run.pair == pair && run.side == side && run.spoiled.is_none();
+        of.runs.iter().position(counts)
+    };
+    Some((place(ComparedSideName::A)?, place(ComparedSideName::B)?))
+}
+
+/// What a run was, as one of a pair.
+#[must_use]
+pub fn paired_run(next: NextRun, record: &RunRecord) -> PairedRun {
+    let warnings = record.summary.iter().flat_map(|it| &it.warnings);
+    let mut codes = warnings.map(|warning| warning.code);
+    let spoiled = match record.state {
+        RunState::Complete => has(record, Tier::Invalid).then_some("invalid"),
+        state => Some(state.as_str()),
+    };
+    PairedRun {
+        pair: next.pair,
+        side: next.side,
+        id: record.id.clone(),
+        spoiled: spoiled.map(str::to_owned),
+        disturbed: codes.any(|code| code == WarningCode::CpuSteal),
+    }
+}
+
+/// The numbers of pairs at which an experiment of so many may end, the last of them included.
+#[must_use]
+pub fn looks(pairs: u32) -> Vec<u32> {
+    let mut looks: Vec<u32> = [pairs / 2, pairs * 3 / 4]
+        .into_iter()
+        .filter(|it| (LEAST_PAIRS..pairs).contains(it))
+        .collect();
+    looks.push(pairs);
+    looks.dedup();
+    looks
+}
+
+/// What the pairs say that count. `records` are those of [`PairedRuns::runs`], in their order.
+///
+/// # Errors
+/// As [`comparison`]. The sides may differ in whatever was planned.
+pub fn compare_pairs(
+    of: &PairedRuns,
+    records: &[RunRecord],
+    looks: &[u32],
+    options: ComparisonOptions,
+) -> Result<Comparison, Problem> {
+    let pairs = counted_pairs(of);
+    let side = |place: fn(&(usize, usize)) -> usize| -> Vec<RunRecord> {
+        let places = pairs.iter().map(place);
+        places.filter_map(|at| records.get(at).cloned()).collect()
+    };
+    let at: Vec<usize> = looks.iter().map(|look| *look as usize).collect();
+    let options = ComparisonOptions {
+        paired: true,
+        planned: true,
+        level: level_of_each(&at, options.level),
+        ..options
+    };
+    let mut compared = comparison(&side(|it| it.0), &side(|it| it.1), options)?;
+    for run in &of.runs {
+        let Some(why) = left_out(of, run, &pairs) else {
+            continue;
+        };
+        let side = match run.side {
+            ComparedSideName::A => &mut compared.a,
+            ComparedSideName::B => &mut compared.b,
+        };
+        side.left_out.push(LeftOut {
+            id: run.id.clone(),
+            why,
+        });
+    }
+    compared.looks = looks.to_vec();
+    Ok(compared)
+}
+
+/// Why a run stands in no pair that counts.
+fn left_out(of: &PairedRuns, run: &PairedRun, counted: &[(usize, usize)]) -> Option<String> {
+    let counts = |at: &usize| of.runs.get(*at) == Some(run);
+    if counted.iter().any(|(a, b)| counts(a) || counts(b)) {
+        return None;
+    }
+    let else_why = match run.disturbed {
+        true => "the machine was disturbed",
+        false => "its pair was made anew",
+    };
+    Some(run.spoiled.clone().unwrap_or_else(|| else_why.to_owned()))
+}
+
+const fn name(side: Side) -> ComparedSideName {
+    match side {
+        Side::A => ComparedSideName::A,
+        Side::B => ComparedSideName::B,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(pairs: u32) -> PairedRuns {
+        PairedRuns {
+            seed: 7,
+            pairs,
+            ..PairedRuns::default()
+        }
+    }
+
+    /// Makes runs until there is nothing left to make; `spoil` says which are spoiled, by their number.
+    fn made(
+        pairs: u32,
+        spoil: impl Fn(usize) -> bool,
+        disturb: impl Fn(usize) -> bool,
+    ) -> PairedRuns {
+        let mut of = of(pairs);
+        while let Some(next) = next_run(&of) {
+            let number = of.runs.len();
+            assert!(number < 4 * pairs as usize + 8, "it ends");
+            of.runs.push(PairedRun {
+                pair: next.pair,
+                side: next.side,
+                id: format!("run-{number}"),
+                spoiled: spoil(number).then(|| "invalid".to_owned()),
+                disturbed: disturb(number),
+            });
+        }
+        of
+    }
+
+    #[test]
+    fn as_many_pairs_count_as_were_asked_for_whatever_was_spoiled() {
+        let whole = made(8, |_| false, |_| false);
+        assert_eq!((whole.runs.len(), counted_pairs(&whole).len()), (16, 8));
+        for bad in 0..16 {
+            let one = made(8, |number| number == bad, |_| false);
+            assert_eq!(counted_pairs(&one).len(), 8, "{bad}");
+            // The partner of the first of a pair is not made any more.
+            assert_eq!(one.runs.len(), if bad % 2 == 0 { 17 } else { 18 }, "{bad}");
+        }
+        let hopeless = made(8, |_| true, |_| false);
+        assert_eq!(
+            (hopeless.runs.len(), counted_pairs(&hopeless).len()),
+            (12, 0)
+        );
+    }
+
+    #[test]
+    fn a_machine_that_is_never_left_alone_has_its_pairs_all_the_same() {
+        let never = made(8, |_| false, |_| true);
+        assert_eq!((never.runs.len(), counted_pairs(&never).len()), (24, 8));
+        let once = made(8, |_| false, |number| number == 3);
+        let counted = counted_pairs(&once);
+        assert_eq!((once.runs.len(), counted.len()), (18, 8));
+        assert!(
+            counted.iter().all(|(a, b)| ![*a, *b].contains(&3)),
+            "{counted:?}"
+        );
+    }
+
+    #[test]
+    fn an_experiment_goes_on_where_it_was_stopped() {
+        let whole = made(6, |number| number == 4, |number| number == 7);
+        for done in 0..whole.runs.len() {
+            let mut half = whole.clone();
+            half.runs.truncate(done);
+            let next = next_run(&half).expect("one more");
+            let made = &whole.runs[done];
+            assert_eq!((next.pair, next.side), (made.pair, made.side));
+        }
+    }
+
+    #[test]
+    fn looks_are_few_and_none_is_too_early() {
+        assert_eq!(looks(8), [6, 8]);
+        assert_eq!(looks(20), [10, 15, 20]);
+        assert_eq!(looks(5), [5]);
+        assert_eq!(looks(2), [2]);
+    }
+}
