@@ -90,10 +90,21 @@ impl CostChange {
 
 impl ComparedFunctions {
     /// The functions that explain the broker's change, at most three, most of it first: proven, in its direction, and rather those that
-    /// changed as a whole than those that merely stand above them on the stack.
+    /// changed as a whole than those that merely stand above them on the stack. What most of the time is below explains nothing.
     #[must_use]
     pub fn headline(&self) -> Vec<&FunctionChange> {
+        /// Share of the broker's CPU from which on a function is the frame of everything.
+        const MOST_SHARE: f64 = 0.5;
+        /// Share of the broker's change below which a function explains none of it.
+        const LEAST_PART: f64 = 0.05;
         let whole = self.broker.change();
+        let is_part = |it: &FunctionChange| {
+            let total = &it.total;
+            let part = total.change() / whole;
+            total.a < self.broker.a * MOST_SHARE
+                && (total.b < self.broker.b * MOST_SHARE || total.a < total.b * 0.1)
+                && part >= LEAST_PART
+        };
         let weight = |it: &FunctionChange| {
             let change = it.total.change().abs();
             change * change / it.total.a.max(it.total.b).max(f64::MIN_POSITIVE)
@@ -101,7 +112,7 @@ impl ComparedFunctions {
         let mut explain: Vec<&FunctionChange> = self
             .functions
             .iter()
-            .filter(|it| it.total.proven && it.total.change() * whole > 0.0)
+            .filter(|it| it.total.proven && is_part(it))
             .collect();
         explain.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
         explain.truncate(3);

@@ -119,11 +119,18 @@ fn told(side: &ComparedSide) -> String {
     if cautious > 0 {
         text += &format!(", {cautious} with cautions");
     }
-    let left_out = side
-        .left_out
-        .iter()
-        .map(|run| format!("; {} left out: {}", sanitise(&run.id), sanitise(&run.why)));
-    text + &left_out.collect::<String>()
+    let mut reasons: Vec<&str> = side.left_out.iter().map(|run| run.why.as_str()).collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    for why in reasons {
+        let of_it = side.left_out.iter().filter(|run| run.why == why);
+        let what = match of_it.clone().count() {
+            1 => of_it.map(|run| sanitise(&run.id)).collect::<String>(),
+            several => counted(several as u64, "run"),
+        };
+        text += &format!("; {what} left out: {}", sanitise(why));
+    }
+    text
 }
 
 fn table(of: &Comparison) -> Table {
@@ -296,6 +303,11 @@ mod tests {
             shown.lines().all(|line| line.chars().count() <= 80),
             "{shown}"
         );
+        let noise = Comparison {
+            is_aa: true,
+            ..of(vec![row("x", Decision::Same, 0.0)])
+        };
+        assert!(text(&noise).starts_with("A against itself, 8 pairs: nothing"));
         let same = of(vec![row("x", Decision::Same, 0.0)]);
         assert!(text(&same).starts_with("the same within the margins\n"));
         assert!(text(&of(Vec::new())).starts_with("cannot tell"));

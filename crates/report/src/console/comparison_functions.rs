@@ -93,3 +93,67 @@ fn signed(ns: f64) -> String {
     let sign = if ns < 0.0 { "-" } else { "+" };
     sign.to_owned() + &time(ns.abs())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cost(a: f64, b: f64, proven: bool) -> CostChange {
+        CostChange {
+            a,
+            b,
+            proven,
+            ..CostChange::default()
+        }
+    }
+
+    fn function(name: &str, own: CostChange, total: CostChange) -> FunctionChange {
+        FunctionChange {
+            function: name.into(),
+            module: "m".into(),
+            own,
+            total,
+        }
+    }
+
+    #[test]
+    fn the_change_adds_up_and_a_name_is_harmless() {
+        let of = ComparedFunctions {
+            broker: cost(2_000.0, 2_610.0, true),
+            functions: vec![
+                function(
+                    "route\u{1b}[2J",
+                    cost(100.0, 700.0, true),
+                    cost(200.0, 790.0, true),
+                ),
+                function("noise", cost(50.0, 55.0, false), cost(50.0, 55.0, false)),
+            ],
+            others: 5.0,
+        };
+        assert_eq!(
+            explanation(&of).as_deref(),
+            Some("B needs 610 ns more CPU a message: 590 ns in route␛[2J and below")
+        );
+        let shown = lines(&of, Style::PLAIN).join("\n");
+        for part in [
+            "the whole broker",
+            "+610 ns *",
+            "+600 ns *",
+            "all others",
+            "+5 ns",
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        assert!(!shown.contains('\u{1b}'), "{shown}");
+        let narrow = Style {
+            columns: 80,
+            ..Style::PLAIN
+        };
+        assert!(lines(&of, narrow).iter().all(|it| it.chars().count() <= 80));
+        let unproven = ComparedFunctions {
+            broker: cost(2_000.0, 2_610.0, false),
+            ..of
+        };
+        assert_eq!(explanation(&unproven), None);
+    }
+}
