@@ -158,11 +158,14 @@ pub struct ComparedFigure {
     pub unit: QuantityUnit,
     /// Whether more of it is better.
     pub more_is_better: bool,
-    /// Its value in each run of A.
+    /// Its value in each run of A; 0 where it has none.
     pub a: Vec<f64>,
     /// Its value in each run of B.
     pub b: Vec<f64>,
-    /// Geometric means of both.
+    /// Runs of A and of B in which it is nothing at all. Where there are any, no test applies.
+    #[serde(default)]
+    pub without: (usize, usize),
+    /// Geometric means of both, of the runs that have it.
     pub means: (f64, f64),
     /// By how much of A's value B's is larger, as a share; negative where it is smaller.
     pub change: f64,

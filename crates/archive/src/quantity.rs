@@ -267,6 +267,15 @@ impl Quantity {
     #[must_use]
     pub fn decided(summary: &RunSummary) -> Vec<Self> {
         const NOT_OF_USERS: [&str; 3] = ["send ack", "transfer", "send delay"];
+        // Of what a probe is called, these are parts: users wait for its response.
+        const PARTS: [&str; 6] = [
+            " from send",
+            " wait",
+            " first byte",
+            " body",
+            " connect",
+            " secure",
+        ];
         let mut all = Self::headline(summary);
         let has = |name: &str| all.iter().any(|it| it.name() == name);
         // The rate at which messages come out stands for those before it.
@@ -276,7 +285,9 @@ impl Quantity {
         let mut scenarios = summary.scenarios();
         let are_paced = scenarios.any(|(_, of)| of.requested.is_some());
         all.retain(|it| match (it.latency(), it.name().as_str()) {
-            (Some(of), _) => !NOT_OF_USERS.contains(&of.as_str()),
+            (Some(of), _) => {
+                !NOT_OF_USERS.contains(&of.as_str()) && !PARTS.iter().any(|it| of.ends_with(it))
+            }
             (None, "broker cpu" | "broker memory") => true,
             (None, "cycles rate") => !are_paced,
             (None, name) => Some(name) == rate,

@@ -4,6 +4,8 @@ use crate::difference::{Difference, pairs_needed};
 
 /// The level of the sign-flip test that guards the verdict: it assumes nothing of the distribution, and is coarse with few pairs.
 const GUARD: f64 = 0.10;
+/// The fewest pairs that the guard can call different.
+const GUARDED_FROM: usize = 5;
 
 /// What is decided of a figure's difference between two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +48,12 @@ pub fn verdict(difference: &Difference, p: f64, guard: Option<f64>, rules: Rules
         (false, true) => Verdict::Same,
         (false, false) => {
             let deviation = difference.error * (difference.count as f64).sqrt();
+            // As many as there are do not tell, and the guard asks for some.
+            let least = difference.count + 1;
+            let least = guard.map_or(least, |_| least.max(GUARDED_FROM));
+            let needed = pairs_needed(deviation, margin, level);
             Verdict::CannotTell {
-                pairs: pairs_needed(deviation, margin, level),
+                pairs: needed.map(|it| it.max(u32::try_from(least).unwrap_or(u32::MAX))),
             }
         }
     }
@@ -86,9 +92,13 @@ mod tests {
     fn few_pairs_are_not_believed() {
         // By Student's t these three differ; every flip of three signs is as likely as one in four.
         assert!(paired(&[0.5, 0.5001, 0.4999]).unwrap().p < 0.001);
-        assert!(matches!(
-            of(&[0.5, 0.5001, 0.4999]),
-            Verdict::CannotTell { .. }
-        ));
+        // Nor is it said that two or three would do.
+        let told = Verdict::CannotTell { pairs: Some(5) };
+        assert_eq!(of(&[0.5, 0.5001, 0.4999]), told);
+        let noise = [0.02, -0.019, 0.021, -0.018, 0.02, -0.02];
+        let Verdict::CannotTell { pairs: Some(pairs) } = of(&noise) else {
+            panic!("{:?}", of(&noise));
+        };
+        assert!(pairs > 6, "{pairs}");
     }
 }

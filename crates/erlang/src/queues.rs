@@ -220,8 +220,11 @@ fn answered(helper: &Helper, answer: &Term, began: Instant) -> Result<QueueCount
 fn counts(answer: &Term) -> Option<QueueCounts> {
     let collects = text_of(answer, "collects")?;
     let intervals = get(answer, "intervals")?;
+    let nodes = as_list(get(answer, "silent_nodes")?)?;
     let age = |kind: &str| match kind {
         "classic" if collects == "none" => None,
+        // What collects the numbers waits for every node of the cluster: they may be as old as the silence.
+        _ if !nodes.is_empty() => None,
         kind => number(intervals, kind),
     };
     let mut rows = Vec::new();
@@ -233,7 +236,6 @@ fn counts(answer: &Term) -> Option<QueueCounts> {
             rest = after;
         }
     }
-    let nodes = as_list(get(answer, "silent_nodes")?)?;
     Some(QueueCounts {
         queues: number(answer, "queues")?,
         ready: number(answer, "ready")?,
@@ -400,7 +402,7 @@ mod tests {
         bytes
     }
 
-    fn answer(batch: &[u8], collects: &str) -> Term {
+    fn answer(batch: &[u8], collects: &str, silent: &[&str]) -> Term {
         let numbers = [
             "queues",
             "ready",
@@ -413,7 +415,8 @@ mod tests {
         ];
         let mut pairs: Vec<(Term, Term)> = numbers.iter().map(|it| (atom(it), int(7))).collect();
         pairs.push((atom("collects"), text(collects)));
-        pairs.push((atom("silent_nodes"), list(vec![])));
+        let silent = silent.iter().map(|it| text(it)).collect();
+        pairs.push((atom("silent_nodes"), list(silent)));
         pairs.push((
             atom("batches"),
             list(vec![Term::from(Binary::from(batch.to_vec()))]),
@@ -426,7 +429,7 @@ mod tests {
     fn rows_are_read_and_what_is_cut_off_is_refused() {
         let mut batch = packed("/", b"a\xff\n", 1, [3, 4], 2);
         batch.extend(packed("other", b"b", 0, [0, 0], 0));
-        let read = counts(&answer(&batch, "fine")).unwrap();
+        let read = counts(&answer(&batch, "fine", &[])).unwrap();
         assert_eq!(read.left_out(), 5);
         let [first, second] = read.rows.as_slice() else {
             panic!("{read:?}")
@@ -444,12 +447,15 @@ mod tests {
             (None, CountSource::Unknown, None)
         );
         for length in 1..batch.len() {
-            let cut = counts(&answer(batch.get(..length).unwrap(), "fine"));
+            let cut = counts(&answer(batch.get(..length).unwrap(), "fine", &[]));
             assert!(cut.is_none_or(|it| it.rows.len() == 1), "{length}");
         }
         // Without statistics the numbers can be of any age.
-        let read = counts(&answer(&batch, "none")).unwrap();
+        let read = counts(&answer(&batch, "none", &[])).unwrap();
         assert!(read.collects_nothing());
+        assert_eq!(read.rows.first().unwrap().age_limit_ms, None);
+        // What collects them waits for a node that is silent.
+        let read = counts(&answer(&batch, "fine", &["n2@x"])).unwrap();
         assert_eq!(read.rows.first().unwrap().age_limit_ms, None);
         assert!(counts(&atom("ok")).is_none());
     }
@@ -457,7 +463,7 @@ mod tests {
     #[test]
     fn names_stay_inside_their_quotes_on_a_page() {
         let batch = packed("v\"", b"q\\\n# EOF", 1, [3, 4], 2);
-        let read = counts(&answer(&batch, "fine")).unwrap();
+        let read = counts(&answer(&batch, "fine", &[])).unwrap();
         let mut page = String::new();
         write_open_metrics(&read, &mut page).unwrap();
         let line =

@@ -1,5 +1,7 @@
 //! What archived runs of two sides say of the difference between them.
 
+use std::collections::HashSet;
+
 use archive::{
     ComparedFigure, ComparedRun, ComparedSide, Comparison, Decision, LeftOut, Quantity,
     QuantityUnit, RunRecord, RunState, RunSummary, Tier, WarningCode,
@@ -8,15 +10,11 @@ use compare::{Difference, Rules, Verdict, holm, paired, sign_flip, unpaired, ver
 use measure::Problem;
 use serde_json::{Value, json};
 
-/// Parts of an experiment in which sides may differ: they are what is compared, or say nothing of the load.
-const MAY_DIFFER: [&str; 6] = [
-    "broker",
-    "name",
-    "description",
-    "require",
-    "profile",
-    "note",
-];
+/// Parts of an experiment in which sides may differ: they are what is compared, or say nothing of the load. A profile costs CPU: it is
+/// none of them.
+const MAY_DIFFER: [&str; 5] = ["broker", "name", "description", "require", "note"];
+/// Reasons that are named, at most.
+const MOST_REASONS: usize = 20;
 
 /// Characters of a value that differs that are shown.
 const MOST_SHOWN: usize = 100;
@@ -60,10 +58,13 @@ pub fn comparison(
     b: &[RunRecord],
     options: ComparisonOptions,
 ) -> Result<Comparison, Problem> {
-    let (of_a, of_b) = (Side::of(a, options.force), Side::of(b, options.force));
+    let (of_a, of_b) = sides(a, b, options);
     let mut forced = incomparable(&of_a.records, &of_b.records, options.planned);
     let sides = [("A", &of_a.records), ("B", &of_b.records)];
     forced.extend(sides.iter().filter_map(|(name, side)| mixed(name, side)));
+    let mut seen = HashSet::new();
+    forced.retain(|problem| seen.insert(problem.sentence()));
+    forced.truncate(MOST_REASONS);
     if let Some(first) = forced.first().filter(|_| !options.force) {
         return Err(first.clone());
     }
@@ -103,31 +104,45 @@ struct Side<'a> {
     left_out: Vec<LeftOut>,
 }
 
-impl<'a> Side<'a> {
-    fn of(all: &'a [RunRecord], force: bool) -> Self {
-        let mut side = Self {
+/// The runs of both sides that count. Of a pair both do, or none.
+fn sides<'r>(
+    a: &'r [RunRecord],
+    b: &'r [RunRecord],
+    options: ComparisonOptions,
+) -> (Side<'r>, Side<'r>) {
+    let of = |all: &'r [RunRecord], others: &[RunRecord]| {
+        let mut side = Side {
             records: Vec::new(),
             left_out: Vec::new(),
         };
-        for record in all {
-            let invalid = has(record, Tier::Invalid);
-            let counts = record.state == RunState::Complete && record.summary.is_some();
-            if counts && (force || !invalid) {
-                side.records.push(record);
-            } else {
-                let why = match invalid {
-                    true => "invalid",
-                    false => record.state.as_str(),
-                };
-                side.left_out.push(LeftOut {
+        for (place, record) in all.iter().enumerate() {
+            let partner = others.get(place).filter(|_| options.paired);
+            let is_spoiled = |it: &RunRecord| left_out(it, options.force).is_some();
+            let alone = partner.is_some_and(is_spoiled);
+            let alone = alone.then(|| "its partner does not count".to_owned());
+            match left_out(record, options.force).or(alone) {
+                None => side.records.push(record),
+                Some(why) => side.left_out.push(LeftOut {
                     id: record.id.clone(),
-                    why: why.to_owned(),
-                });
+                    why,
+                }),
             }
         }
         side
-    }
+    };
+    (of(a, b), of(b, a))
+}
 
+/// Why a run does not count; `None` where it does.
+fn left_out(record: &RunRecord, force: bool) -> Option<String> {
+    if record.state != RunState::Complete || record.summary.is_none() {
+        return Some(record.state.as_str().to_owned());
+    }
+    let is_invalid = !force && has(record, Tier::Invalid);
+    is_invalid.then(|| "invalid".to_owned())
+}
+
+impl<'a> Side<'a> {
     fn summaries(&self) -> impl Iterator<Item = &'a RunSummary> {
         self.records.iter().filter_map(|it| it.summary.as_ref())
     }
@@ -201,6 +216,7 @@ fn incomparable(a: &[&RunRecord], b: &[&RunRecord], planned: bool) -> Vec<Proble
                 "compare runs of one machine, or see the figures all the same with --force",
             ));
         }
+        found.extend(made_otherwise(first, other));
         if planned {
             continue;
         }
@@ -212,8 +228,26 @@ fn incomparable(a: &[&RunRecord], b: &[&RunRecord], planned: bool) -> Vec<Proble
             ));
         }
     }
-    found.dedup();
     found
+}
+
+/// Why two runs were not made by the same bellows.
+fn made_otherwise(a: &RunRecord, b: &RunRecord) -> Option<Problem> {
+    let told = |record: &RunRecord| {
+        let warnings = record.summary.iter().flat_map(|it| &it.warnings);
+        let mut codes = warnings.map(|warning| warning.code);
+        let is_debug = codes.any(|code| code == WarningCode::DebugBuild);
+        let build = if is_debug { ", a debug build" } else { "" };
+        format!("bellows {}{build}", record.versions.bellows)
+    };
+    let (a, b) = (told(a), told(b));
+    (a != b).then(|| {
+        Problem::new(
+            "the runs were made by several bellows, whose own cost differs",
+            format!("{a} and {b}"),
+            "make both sides with one, or see the figures all the same with --force",
+        )
+    })
 }
 
 /// Why the runs of a side are not of one broker.
@@ -266,27 +300,75 @@ fn differing(a: &Value, b: &Value, path: &str) -> Option<(String, String)> {
 /// A figure, and what is needed to decide it.
 struct Undecided {
     figure: ComparedFigure,
-    difference: Difference,
-    guard: Option<f64>,
+    /// `None` where none applies.
+    test: Option<(Difference, Option<f64>)>,
 }
 
-/// Every figure that each run has, and that is more than nothing in each.
+/// Every figure that a run has.
 fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undecided> {
-    let Some(first) = a.summaries().next() else {
-        return Vec::new();
+    let mut quantities: Vec<Quantity> = Vec::new();
+    for summary in a.summaries().chain(b.summaries()) {
+        for quantity in Quantity::decided(summary) {
+            if !quantities.contains(&quantity) {
+                quantities.push(quantity);
+            }
+        }
+    }
+    let of = |quantity: &Quantity, side: &Side<'_>| -> Vec<Option<f64>> {
+        let values = side.summaries().map(|summary| quantity.of(summary).ok());
+        let positive = |it: &f64| it.is_finite() && *it > 0.0;
+        values.map(|value| value.filter(positive)).collect()
     };
-    let quantities = Quantity::decided(first).into_iter();
-    quantities
-        .filter_map(|quantity| {
-            let values = |side: &Side<'_>| -> Option<Vec<f64>> {
-                let values = side.summaries().map(|summary| quantity.of(summary).ok());
-                values
-                    .map(|value| value.filter(|it| it.is_finite() && *it > 0.0))
-                    .collect()
-            };
-            undecided(&quantity, values(a)?, values(b)?, options)
-        })
-        .collect()
+    let decided = quantities.into_iter().filter_map(|quantity| {
+        let (of_a, of_b) = (of(&quantity, a), of(&quantity, b));
+        let whole = |values: &[Option<f64>]| values.iter().copied().collect::<Option<Vec<f64>>>();
+        match (whole(&of_a), whole(&of_b)) {
+            (Some(a), Some(b)) => undecided(&quantity, a, b, options),
+            _ => Some(without(&quantity, &of_a, &of_b)),
+        }
+    });
+    decided.collect()
+}
+
+/// A figure that is nothing in some runs: a broker that delivers no message has no rate and no latency. Logarithms of nothing do not exist, so that no
+/// test applies; a rate that all runs of one side have and no run of the other has changed all the same.
+fn without(quantity: &Quantity, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided {
+    let missing = |of: &[Option<f64>]| of.iter().filter(|it| it.is_none()).count();
+    let (of_a, of_b) = (missing(a), missing(b));
+    let mean = |of: &[Option<f64>]| {
+        let known: Vec<f64> = of.iter().flatten().map(|it| it.ln()).collect();
+        match known.is_empty() {
+            true => 0.0,
+            false => (known.iter().sum::<f64>() / known.len() as f64).exp(),
+        }
+    };
+    let is_rate = quantity.more_is_better();
+    let change = match (of_a == a.len(), of_b == b.len()) {
+        (false, true) if is_rate && of_a == 0 => Some(-1.0),
+        (true, false) if is_rate && of_b == 0 => Some(1.0),
+        _ => None,
+    };
+    let values = |of: &[Option<f64>]| of.iter().map(|it| it.unwrap_or(0.0)).collect();
+    let change_or_none = change.unwrap_or(0.0);
+    Undecided {
+        figure: ComparedFigure {
+            name: quantity.name(),
+            unit: quantity.unit(),
+            more_is_better: is_rate,
+            a: values(a),
+            b: values(b),
+            without: (of_a, of_b),
+            means: (mean(a), mean(b)),
+            change: change_or_none,
+            interval: (change_or_none, change_or_none),
+            decision: match change {
+                Some(_) => Decision::Changed,
+                None => Decision::Undecided,
+            },
+            ..ComparedFigure::default()
+        },
+        test: None,
+    }
 }
 
 fn undecided(
@@ -315,6 +397,7 @@ fn undecided(
             means: (mean(&ln_a), mean(&ln_b)),
             a,
             b,
+            without: (0, 0),
             change: difference.mean.exp_m1(),
             interval: (low.exp_m1(), high.exp_m1()),
             p: difference.p,
@@ -327,27 +410,30 @@ fn undecided(
             decision: Decision::Undecided,
             needed: None,
         },
-        difference,
-        guard,
+        test: Some((difference, guard)),
     })
 }
 
 /// Decides all figures at one level.
 fn decide(figures: &mut [Undecided], options: ComparisonOptions) {
-    let p: Vec<f64> = figures.iter().map(|it| it.difference.p).collect();
-    for (of, corrected) in figures.iter_mut().zip(holm(&p)) {
+    let tested = figures.iter_mut().filter_map(|it| {
+        let (difference, guard) = it.test?;
+        Some((&mut it.figure, difference, guard))
+    });
+    let tested: Vec<_> = tested.collect();
+    let p: Vec<f64> = tested.iter().map(|it| it.1.p).collect();
+    for ((figure, difference, guard), corrected) in tested.into_iter().zip(holm(&p)) {
         let rules = Rules {
             level: options.level,
-            margin: of.figure.margin.ln_1p(),
+            margin: figure.margin.ln_1p(),
         };
-        of.figure.corrected_p = corrected;
-        (of.figure.decision, of.figure.needed) =
-            match verdict(&of.difference, corrected, of.guard, rules) {
-                Verdict::Changed => (Decision::Changed, None),
-                Verdict::Negligible => (Decision::Negligible, None),
-                Verdict::Same => (Decision::Same, None),
-                Verdict::CannotTell { pairs } => (Decision::Undecided, pairs),
-            };
+        figure.corrected_p = corrected;
+        (figure.decision, figure.needed) = match verdict(&difference, corrected, guard, rules) {
+            Verdict::Changed => (Decision::Changed, None),
+            Verdict::Negligible => (Decision::Negligible, None),
+            Verdict::Same => (Decision::Same, None),
+            Verdict::CannotTell { pairs } => (Decision::Undecided, pairs),
+        };
     }
 }
 
@@ -408,6 +494,78 @@ mod tests {
             ..options
         };
         let forced = comparison(&mixed, &new, forced).expect("forced");
+        assert_eq!(forced.forced.len(), 1, "{:?}", forced.forced);
+    }
+
+    #[test]
+    fn a_side_that_delivers_nothing_is_not_the_same() {
+        let options = ComparisonOptions::default();
+        let side = |rates: [f64; 3]| rates.map(|rate| run("x", "3.10", 2, rate));
+        let some = side([1_000.0, 1_001.0, 999.0]);
+        let none = side([0.0; 3]);
+        let found = comparison(&some, &none, options).expect("comparable");
+        assert!(found.is_worse(), "{found:#?}");
+        assert!(
+            !comparison(&none, &some, options)
+                .expect("comparable")
+                .is_worse()
+        );
+        let once = comparison(&some, &side([1_000.0, 0.0, 1_000.0]), options);
+        let once = once.expect("comparable");
+        let [sent] = once.figures.as_slice() else {
+            panic!("{once:#?}");
+        };
+        assert_eq!((sent.decision, sent.without), (Decision::Undecided, (0, 1)));
+        assert!(once.is_undecided());
+    }
+
+    #[test]
+    fn a_run_that_does_not_count_takes_its_partner_with_it() {
+        // Every run is 3 % slower than the one before; within a pair nothing differs.
+        let paired = ComparisonOptions {
+            paired: true,
+            ..ComparisonOptions::default()
+        };
+        let side = |broken: usize| -> Vec<RunRecord> {
+            let rates = (0..8).map(|n| (n, 1_000.0 * 0.97_f64.powi(n as i32)));
+            let noise = |n: usize| 1.0 + (n * (broken + 3) % 5) as f64 * 1e-4;
+            let runs = rates.map(|(n, rate)| RunRecord {
+                state: match n == broken {
+                    true => RunState::Failed,
+                    false => RunState::Complete,
+                },
+                ..run(&format!("{broken}-{n}"), "3.10", 2, rate * noise(n))
+            });
+            runs.collect()
+        };
+        let found = comparison(&side(0), &side(7), paired).expect("comparable");
+        assert!(!found.is_worse(), "{found:#?}");
+        let counted = (found.a.runs.len(), found.b.runs.len());
+        assert_eq!(counted, (6, 6));
+        let why: Vec<&str> = found.b.left_out.iter().map(|it| it.why.as_str()).collect();
+        assert_eq!(why, ["its partner does not count", "failed"]);
+    }
+
+    #[test]
+    fn several_bellows_are_refused_and_reasons_are_named_once() {
+        let options = ComparisonOptions::default();
+        let side = |bellows: &str| {
+            [1.0, 1.001, 0.999].map(|by| RunRecord {
+                versions: Versions {
+                    bellows: bellows.into(),
+                    broker: Some("3.10".into()),
+                    ..Versions::default()
+                },
+                ..run("x", "3.10", 2, 1_000.0 * by)
+            })
+        };
+        let told = comparison(&side("0.1"), &side("0.2"), options).expect_err("two bellows");
+        assert!(told.sentence().contains("0.1"), "{}", told.sentence());
+        let forced = ComparisonOptions {
+            force: true,
+            ..options
+        };
+        let forced = comparison(&side("0.1"), &side("0.2"), forced).expect("forced");
         assert_eq!(forced.forced.len(), 1, "{:?}", forced.forced);
     }
 }

@@ -254,6 +254,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("broker.plugins", "[\"rabbitmq_auth_backend_oauth2\"]"),
     ("broker.java-args", "[\"-Xmx4G\"]"),
     ("broker.erlang-args", "[\"+sbwt\", \"none\"]"),
+    ("broker.patch", "\"ebin\""),
     ("broker.env", "{ RABBITMQ_IO_THREAD_POOL_SIZE = \"64\" }"),
     ("broker.url", "\"amqps://me@broker.example/orders\""),
     ("broker.further-urls", "[\"amqp://second.example\"]"),

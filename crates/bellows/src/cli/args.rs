@@ -197,6 +197,15 @@ pub(super) fn event(text: &str) -> Result<String, String> {
     Ok(event.name.into_owned())
 }
 
+/// Reads the name of an event as a run has its profile: that of a cluster's node carries the node's number, `cpu@1`.
+pub(super) fn sampled_event(text: &str) -> Result<String, String> {
+    let of_node = text.split_once('@').and_then(|(name, node)| {
+        let number = node.parse::<u32>().ok()?;
+        Some(format!("{}@{number}", event(name).ok()?))
+    });
+    of_node.map_or_else(|| event(text), Ok)
+}
+
 /// A number of seconds, zero or more.
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {

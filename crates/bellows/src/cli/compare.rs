@@ -148,10 +148,15 @@ impl CompareArgs {
         let mut entries = find::list(dir)?;
         entries.retain(|entry| filter.matches(entry));
         entries.reverse();
-        let runs: Vec<(RunRecord, PathBuf)> = entries
-            .into_iter()
-            .filter_map(|it| Some((it.record.ok()?, it.dir)))
-            .collect();
+        let mut runs: Vec<(RunRecord, PathBuf)> = Vec::new();
+        for entry in entries {
+            match entry.record {
+                Ok(record) => runs.push((record, entry.dir)),
+                Err(why) => {
+                    output::line_aside(&format!("{} left out, it cannot be read: {why}", entry.id));
+                }
+            }
+        }
         if runs.is_empty() {
             return Err(Failure::failed(
                 format!("no run in {} matches", dir.display()),

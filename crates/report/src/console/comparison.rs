@@ -56,6 +56,10 @@ fn headline(of: &Comparison) -> String {
         .map(|figure| {
             let (low, high) = figure.interval;
             let more = if figure.change > 0.0 { "more" } else { "less" };
+            if figure.without != (0, 0) {
+                let has = if figure.change > 0.0 { "a" } else { "no" };
+                return format!("{has} {}", sanitise(&figure.name));
+            }
             format!(
                 "{} {more} {} [{}, {}]",
                 points(figure.change.abs()),
@@ -88,7 +92,8 @@ fn noise(of: &Comparison) -> String {
         .iter()
         .filter(|it| it.decision == Decision::Changed);
     let changed: Vec<_> = changed.map(|it| sanitise(&it.name)).collect();
-    let visible = of.figures.iter().map(|it| it.visible);
+    let tested = of.figures.iter().filter(|it| it.without == (0, 0));
+    let visible = tested.map(|it| it.visible);
     let (low, high) = visible.fold((f64::INFINITY, 0.0_f64), |(low, high), it| {
         (low.min(it), high.max(it))
     });
@@ -146,6 +151,24 @@ fn table(of: &Comparison) -> Table {
     ]);
     table.drop_in_order(&[7, 6, 4]);
     for row in &of.figures {
+        if row.without != (0, 0) {
+            let mean = |mean: f64| match mean > 0.0 {
+                true => figure(mean, row.unit),
+                false => "none".to_owned(),
+            };
+            let mut cells = vec![String::new(); 8];
+            cells.splice(
+                ..3,
+                [
+                    sanitise(&row.name).into_owned(),
+                    mean(row.means.0),
+                    mean(row.means.1),
+                ],
+            );
+            cells.splice(5..6, [decision(row)]);
+            table.row(cells);
+            continue;
+        }
         table.row(vec![
             sanitise(&row.name).into_owned(),
             figure(row.means.0, row.unit),
@@ -162,6 +185,9 @@ fn table(of: &Comparison) -> Table {
 
 /// What is decided, in words.
 fn decision(of: &ComparedFigure) -> String {
+    if of.without != (0, 0) {
+        return without(of);
+    }
     match of.decision {
         Decision::Changed if of.is_worse() => "changed, worse".to_owned(),
         Decision::Changed => "changed, better".to_owned(),
@@ -172,6 +198,24 @@ fn decision(of: &ComparedFigure) -> String {
             None => "cannot tell".to_owned(),
         },
     }
+}
+
+/// That a figure is nothing in some runs, and what comes of that.
+fn without(of: &ComparedFigure) -> String {
+    let side = |name: &str, without: usize, runs: usize| {
+        (without > 0).then(|| format!("none in {without} of {runs} of {name}"))
+    };
+    let sides = [
+        side("A", of.without.0, of.a.len()),
+        side("B", of.without.1, of.b.len()),
+    ];
+    let sides: Vec<String> = sides.into_iter().flatten().collect();
+    let decided = match of.decision {
+        Decision::Changed if of.is_worse() => "changed, worse",
+        Decision::Changed => "changed, better",
+        _ => "cannot tell",
+    };
+    format!("{decided}: {}", sides.join(", "))
 }
 
 fn notes(of: &Comparison) -> Vec<String> {

@@ -185,6 +185,9 @@ pub struct BrokerSpec {
     /// `rabbitmq`: further arguments of the Erlang emulator, one word each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub erlang_args: Vec<String>,
+    /// `rabbitmq`: a folder with compiled modules (`.beam`) that come before the node's own, of every node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patch: Option<PathBuf>,
     /// `artemis`: further arguments of the Java virtual machine, one word each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub java_args: Vec<String>,

@@ -459,6 +459,7 @@ impl BrokerSpec {
             (Rabbitmq, "plugins", !self.plugins.is_empty()),
             (Rabbitmq, "schedulers", self.schedulers.is_some()),
             (Rabbitmq, "erlang-args", !self.erlang_args.is_empty()),
+            (Rabbitmq, "patch", self.patch.is_some()),
             (Rabbitmq, "env", !self.env.is_empty()),
         ];
         if self.root.is_some() && ![Rabbitmq, Artemis].contains(&self.kind) {

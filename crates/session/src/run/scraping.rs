@@ -5,6 +5,9 @@ use measure::{Clock, Nanos, Phase, Time};
 
 use crate::scrape::{Scrape, ScrapePlan, ScrapeSummary, Scraper};
 
+/// How long after a request was due a phase that began before it may still be heard of.
+const HEARD_OF: Nanos = Nanos::from_millis(10_000);
+
 /// What is requested beside the load, and what came of it.
 #[derive(Debug, Default)]
 pub(super) struct Scraping {
@@ -17,6 +20,9 @@ pub(super) struct Scraping {
     begin: Time,
     /// The measured phase, as far as it has begun and ended: what is due in it counts.
     measured: (Option<Time>, Option<Time>),
+    /// Requests of which it is not known yet whether they were due in it: who hears of a phase hears of it later than a page that
+    /// was due at its beginning.
+    undecided: Vec<Scrape>,
 }
 
 /// What came of scrapes since the last time.
@@ -46,6 +52,7 @@ impl Scraping {
             pages: Vec::new(),
             begin: Time(0),
             measured: (None, None),
+            undecided: Vec::new(),
         }
     }
 
@@ -81,7 +88,9 @@ impl Scraping {
     /// What has come since the last time.
     pub(super) fn take(&mut self) -> Scraped {
         let scrapes = self.scraper.as_mut().map(Scraper::take);
-        self.all_of(scrapes.unwrap_or_default())
+        let mut scraped = self.all_of(scrapes.unwrap_or_default());
+        self.decide(Some(Clock.now()), &mut scraped);
+        scraped
     }
 
     /// Ends the requests, and says what they cost.
@@ -94,6 +103,7 @@ impl Scraping {
             self.measured.1.unwrap_or_else(|| Clock.now()),
         );
         let mut scraped = self.all_of(scraper.stop());
+        self.decide(None, &mut scraped);
         for mut summary in std::mem::take(&mut self.summaries) {
             summary.finish(self.begin, begin.unwrap_or(end), end);
             scraped.notes.push(summary.sentence());
@@ -111,17 +121,14 @@ impl Scraping {
     fn all_of(&mut self, scrapes: Vec<Scrape>) -> Scraped {
         let mut scraped = Scraped::default();
         for scrape in &scrapes {
-            self.add(scrape, &mut scraped);
+            self.add_rows(scrape, &mut scraped);
         }
+        self.undecided.extend(scrapes);
         scraped
     }
 
-    fn add(&mut self, scrape: &Scrape, scraped: &mut Scraped) {
-        let is_measured = self.is_measured(scrape.due);
-        let (Some(plan), Some(summary)) = (
-            self.plans.get(scrape.plan),
-            self.summaries.get_mut(scrape.plan),
-        ) else {
+    fn add_rows(&self, scrape: &Scrape, scraped: &mut Scraped) {
+        let Some(plan) = self.plans.get(scrape.plan) else {
             return;
         };
         let mut rows: Vec<ScrapedRow> = Vec::new();
@@ -139,14 +146,116 @@ impl Scraping {
             }
         }
         scraped.rows.append(&mut rows);
-        if is_measured {
+    }
+
+    /// Counts the requests of which it is known by now whether they were due in the measured phase; all of them at the end.
+    fn decide(&mut self, now: Option<Time>, scraped: &mut Scraped) {
+        let is_over = self.measured.1.is_some();
+        let is_known =
+            |scrape: &Scrape| is_over || now.is_none_or(|now| now.since(scrape.due) >= HEARD_OF);
+        let undecided = std::mem::take(&mut self.undecided);
+        let (known, undecided): (Vec<Scrape>, _) = undecided.into_iter().partition(is_known);
+        self.undecided = undecided;
+        for scrape in &known {
+            let is_measured = self.is_measured(scrape.due);
+            let summary = self.summaries.get_mut(scrape.plan);
+            let Some(summary) = summary.filter(|_| is_measured) else {
+                continue;
+            };
             summary.add(scrape);
+            let failure = scrape.result.as_ref().err();
+            let is_first = summary.failed == 1;
+            if let Some(problem) = failure.filter(|_| is_first && !scrape.is_unanswered) {
+                let note = format!("a scrape failed: {}", problem.sentence());
+                scraped.notes.push(note);
+            }
         }
-        let failure = scrape.result.as_ref().err();
-        let is_first = is_measured && summary.failed == 1;
-        if let Some(problem) = failure.filter(|_| is_first && !scrape.is_unanswered) {
-            let note = format!("a scrape failed: {}", problem.sentence());
-            scraped.notes.push(note);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scrape::PageCost;
+
+    /// One page every second, from 0 on.
+    fn scraping() -> Scraping {
+        Scraping::of(vec![ScrapePlan {
+            name: "page".into(),
+            url: "http://127.0.0.1:1/metrics".parse().unwrap(),
+            every: Nanos::from_millis(1_000),
+            timeout: Nanos::from_millis(1_000),
+            select: Vec::new(),
+            most_series: 1,
+            gzip: false,
+            user: None,
+            password: None,
+            ca: None,
+        }])
+    }
+
+    fn second(second: u64) -> Time {
+        Time(second * 1_000_000_000)
+    }
+
+    fn page(due: Time) -> Scrape {
+        let done = due + Nanos::from_millis(2);
+        Scrape {
+            plan: 0,
+            due,
+            sent: due,
+            answered: Some(done),
+            done,
+            cost: PageCost::default(),
+            result: Ok(Vec::new()),
+            is_unanswered: false,
+        }
+    }
+
+    /// The measured phase lasts from 2 to 5 s. Whoever hears of a phase hears of it before or after the page that was due at
+    /// the same instant.
+    #[test]
+    fn pages_at_the_boundaries_count_as_they_were_due_whatever_is_heard_of_first() {
+        for (measure_after, drain_after) in [(0, 0), (1, 0), (0, 1), (1, 1), (2, 2)] {
+            let mut scraping = scraping();
+            let mut told = Scraped::default();
+            for due in 0..7 {
+                for (phase, at, after) in [
+                    (Phase::Measure, 2, measure_after),
+                    (Phase::Drain, 5, drain_after),
+                ] {
+                    if due == at + after {
+                        scraping.phase(phase, second(at));
+                    }
+                }
+                let scraped = scraping.all_of(vec![page(second(due))]);
+                assert!(scraped.notes.is_empty());
+                let now = second(due) + Nanos::from_millis(3);
+                scraping.decide(Some(now), &mut told);
+            }
+            for (phase, at) in [(Phase::Measure, 2), (Phase::Drain, 5)] {
+                scraping.phase(phase, second(at));
+            }
+            scraping.decide(None, &mut told);
+            let mut summary = scraping.summaries.remove(0);
+            summary.finish(second(0), second(2), second(5));
+            let counted = (summary.completed, summary.not_sent);
+            assert_eq!(counted, (3, 0), "{measure_after} {drain_after}");
+        }
+    }
+
+    #[test]
+    fn a_long_run_keeps_few_undecided() {
+        let mut scraping = scraping();
+        scraping.phase(Phase::Measure, second(0));
+        for due in 0..1_000 {
+            let _ = scraping.all_of(vec![page(second(due))]);
+            scraping.decide(Some(second(due)), &mut Scraped::default());
+            assert!(
+                scraping.undecided.len() <= 11,
+                "{}",
+                scraping.undecided.len()
+            );
         }
     }
 }

@@ -20,6 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   bellows ab stream-publish --b rabbitmq@/opt/rabbitmq-patched
   bellows ab mine.toml --b-set broker.config.credit_flow_default_credit='{0,0}'
+  bellows ab mine.toml --b-patch ebin/
   bellows ab mine.toml --b-set load.0.queue-type=quorum --pairs 12 --until-decided
   bellows ab mine.toml --aa
   bellows ab mine.toml --b rabbitmq@/opt/patched --resume 7k2q
@@ -48,8 +49,14 @@ pub(crate) struct AbArgs {
     /// Change a value of side B alone. May be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     b_set: Vec<Assignment>,
+    /// Folder with compiled modules (.beam) that come before side A's own
+    #[arg(long, value_name = "DIR")]
+    a_patch: Option<PathBuf>,
+    /// Folder with compiled modules (.beam) that come before side B's own
+    #[arg(long, value_name = "DIR")]
+    b_patch: Option<PathBuf>,
     /// Compare A with itself: how far do runs differ on this machine where nothing does?
-    #[arg(long, conflicts_with_all = ["b", "b_set"])]
+    #[arg(long, conflicts_with_all = ["b", "b_set", "b_patch"])]
     aa: bool,
     /// Pairs of a run of A and one of B
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(2..=i64::from(PairedRuns::MOST_PAIRS)))]
@@ -79,10 +86,10 @@ impl AbArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let mut both = load(&self.experiment)?;
         self.changes.apply(&mut both)?;
-        let a = side(&both, self.a.as_ref(), &self.a_set)?;
+        let a = side(&both, self.a.as_ref(), &self.a_set, self.a_patch.as_deref())?;
         let b = match self.aa {
             true => a.clone(),
-            false => side(&both, self.b.as_ref(), &self.b_set)?,
+            false => side(&both, self.b.as_ref(), &self.b_set, self.b_patch.as_deref())?,
         };
         self.check(&a, &b)?;
         let (dir, runs) = self.planned(&a, &b)?;
@@ -111,7 +118,7 @@ impl AbArgs {
         if a == b && !self.aa {
             return Err(Failure::usage(
                 "A and B are the same",
-                "say what differs (--b, --b-set, --a, --a-set), or compare A with itself: --aa",
+                "say what differs (--b, --b-set, --b-patch), or compare A with itself: --aa",
             ));
         }
         Ok(())
@@ -231,6 +238,7 @@ fn side(
     both: &Experiment,
     broker: Option<&BrokerSpec>,
     changes: &[Assignment],
+    patch: Option<&Path>,
 ) -> Result<Experiment, Failure> {
     let mut experiment = both.clone();
     if let Some(broker) = broker {
@@ -240,6 +248,9 @@ fn side(
     }
     for change in changes {
         experiment.set(&change.0).map_err(Error::from)?;
+    }
+    if let Some(patch) = patch {
+        experiment.broker.patch = Some(patch.to_owned());
     }
     Ok(experiment)
 }

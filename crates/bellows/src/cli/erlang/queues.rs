@@ -238,7 +238,8 @@ fn notes(counts: &QueueCounts) -> Vec<String> {
         Nanos(counts.answer_us * 1_000),
         Nanos(counts.node_us * 1_000)
     )];
-    if counts.collects_nothing() {
+    let were_asked = counts.asked + counts.silent + counts.never_asked > 0;
+    if counts.collects_nothing() && !were_asked {
         notes.push(
             "RabbitMQ collects no statistics (collect_statistics): numbers of classic queues can be missing or of any \
              age; --fresh 200ms asks each queue"

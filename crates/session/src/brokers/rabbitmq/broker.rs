@@ -83,6 +83,11 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     for note in first.notes() {
         observer.step(note);
     }
+    let mut version = first.version().to_owned();
+    if let Some(patched) = first.patched(&cancelled)? {
+        observer.step(&format!("modules replaced: {patched}"));
+        version += &format!(" with {patched} replaced");
+    }
     for (what, definitions) in imports {
         observer.step(&format!("importing {what}"));
         first.import(&definitions, &cancelled)?;
@@ -99,7 +104,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
         identity: Identity {
             kind: spec.kind.name(),
             product: PRODUCT,
-            version: Some(first.version().to_owned()),
+            version: Some(version),
             runtime: Some(first.runtime().to_owned()),
         },
         cluster,
@@ -251,6 +256,7 @@ fn config(spec: &BrokerSpec, bellows_exe: &Path) -> Config {
         advanced: spec.advanced.clone(),
         environment: spec.env.clone(),
         emulator_arguments: spec.erlang_args.clone(),
+        patch: spec.patch.clone(),
         guard: vec![bellows_exe.into(), guardian::SUBCOMMAND.into()],
         ..Config::default()
     }

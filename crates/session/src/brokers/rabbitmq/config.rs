@@ -25,6 +25,8 @@ pub struct Config {
     pub environment: BTreeMap<String, String>,
     /// Further arguments of the emulator, one word each: `+sbwt`, `very_long`.
     pub emulator_arguments: Vec<String>,
+    /// A folder of compiled modules that come before the node's own.
+    pub patch: Option<PathBuf>,
     /// Directory in which the node's own directory is made. `None`: `TMPDIR`, else `/var/tmp`, which
     /// is on a disk where `/tmp` may be memory.
     pub parent_directory: Option<PathBuf>,
@@ -46,6 +48,7 @@ impl Default for Config {
             advanced: None,
             environment: BTreeMap::new(),
             emulator_arguments: Vec::new(),
+            patch: None,
             parent_directory: None,
             start_timeout: Duration::from_secs(60),
             guard: Vec::new(),

@@ -39,6 +39,12 @@ pub(super) const RUNNING: Question = Question {
     asks_for: "which nodes of its cluster run",
     timeout: TIMEOUT,
 };
+/// The modules that were replaced and that it takes from elsewhere all the same: a list of texts.
+pub(super) const PATCHED: Question = Question {
+    expression: include_str!("patched.erl"),
+    asks_for: "where it takes its modules from",
+    timeout: TIMEOUT,
+};
 /// Imports the file of definitions in its directory: `ok`, or why not.
 pub(super) const IMPORT: Question = Question {
     expression: include_str!("import.erl"),

@@ -20,6 +20,7 @@ mod install;
 mod loader;
 mod members;
 mod node;
+mod patch;
 mod ports;
 mod reason;
 mod relay;

@@ -183,6 +183,25 @@ impl RabbitMq {
         &self.setup.notes
     }
 
+    /// Which of its modules were replaced, in a few words; `None` where none were.
+    ///
+    /// # Errors
+    /// Where it takes one of them from elsewhere all the same, and those of [`Self::topology`].
+    pub fn patched(&self, cancelled: &dyn Fn() -> bool) -> Result<Option<&str>, BrokerError> {
+        let Some(patch) = &self.setup.patch else {
+            return Ok(None);
+        };
+        let foreign: Vec<String> = control::ask(self.erlang()?, control::PATCHED, cancelled)?;
+        match foreign.first() {
+            None => Ok(Some(&patch.told)),
+            Some(module) => Err(BrokerError::config(
+                "broker.patch: the node takes a module from elsewhere all the same",
+                module,
+                "leave it out of the patch: it is Erlang's own, or was loaded before",
+            )),
+        }
+    }
+
     /// How its Erlang node is reached: the port of its distribution, which no EPMD knows, and the cookie of its own.
     ///
     /// # Errors

@@ -24,6 +24,7 @@ use super::{
     config::Config,
     install::{Installation, PRODUCT},
     members::Membership,
+    patch::{self, Patch},
     reason,
     started::{self, COOKIE, StartedNode},
     starter::{self, STARTERS},
@@ -72,6 +73,8 @@ pub(super) struct Setup {
     /// `ERL_EPMD_PORT`, whose default would lead to the machine's own EPMD.
     no_epmd: RefusingPort,
     pub(super) notes: Vec<String>,
+    /// Modules in place of its own.
+    pub(super) patch: Option<Patch>,
 }
 
 impl Setup {
@@ -95,6 +98,7 @@ impl Setup {
             no_epmd: RefusingPort::reserve()
                 .map_err(BrokerError::io("find a free port on", "127.0.0.1"))?,
             notes: Vec::new(),
+            patch: None,
         };
         setup.fill(config, installation, workspace, tls_port)?;
         let arguments = setup.emulator_arguments(config, installation);
@@ -172,7 +176,7 @@ impl Setup {
         if let Some(advanced) = &config.advanced {
             write("advanced.config", advanced)?;
         }
-        link_modules(installation, directory)?;
+        self.patch = link_modules(installation, directory, config.patch.as_deref())?;
         if installation.erlang.relocated || self.membership.is_some() {
             let port = self.control_address.port();
             self.applications = starter::write(&installation.erlang, directory, port)?;
@@ -245,6 +249,12 @@ impl Setup {
         set("RABBITMQ_LOGS", "-".into());
         set("RABBITMQ_ENABLED_PLUGINS_FILE", at("enabled_plugins"));
         set("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", arguments.into());
+        if let Some(patch) = &self.patch {
+            // Stands before all that RabbitMQ's script gives.
+            let users = config.environment.get("ERL_AFLAGS");
+            let users = users.map_or(String::new(), |users| format!(" {users}"));
+            set("ERL_AFLAGS", (patch.arguments.clone() + &users).into());
+        }
         if let Some(applications) = &self.applications {
             let mut libraries = applications.clone().into_os_string();
             if let Some(users) = config.environment.get("ERL_LIBS") {
@@ -330,11 +340,18 @@ fn base_config(membership: Option<&Membership>) -> String {
 /// third of the node's start. The links go through short ones to the directories (`l/0`), because a
 /// link of 60 bytes or more takes a disk block of its own on ext4, whose removal can take
 /// milliseconds each.
-fn link_modules(installation: &Installation, node: &Path) -> Result<(), BrokerError> {
+///
+/// Modules of a patch stand there before all others. Tells which those are.
+fn link_modules(
+    installation: &Installation,
+    node: &Path,
+    patch: Option<&Path>,
+) -> Result<Option<Patch>, BrokerError> {
     let (ebin, shortcuts) = (node.join("ebin"), node.join("l"));
     for directory in [&ebin, &shortcuts] {
         fs::create_dir(directory).map_err(BrokerError::io("create", directory))?;
     }
+    let patched = patch.map(|patch| patch::apply(patch, node)).transpose()?;
     for (number, directory) in installation.module_directories().into_iter().enumerate() {
         let shortcut = shortcuts.join(number.to_string());
         symlink(&directory, &shortcut).map_err(BrokerError::io("create", &shortcut))?;
@@ -353,7 +370,7 @@ fn link_modules(installation: &Installation, node: &Path) -> Result<(), BrokerEr
             }
         }
     }
-    Ok(())
+    Ok(patched)
 }
 
 /// Refuses what would break the node's isolation.

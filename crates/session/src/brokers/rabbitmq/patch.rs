@@ -1,0 +1,132 @@
+//! Modules that a node takes in place of its own: what somebody has just compiled.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
+
+use super::super::BrokerError;
+
+/// Bytes of a module; the largest of RabbitMQ has one million.
+const LARGEST: u64 = 16 << 20;
+/// Modules of a patch.
+const MOST: usize = 5_000;
+/// How a compiled module begins, unless it is packed.
+const BEGINNINGS: [&[u8]; 2] = [b"FOR1", b"\x1f\x8b"];
+/// Modules that are named one by one.
+const MOST_NAMED: usize = 3;
+/// The file with the modules' names, as Erlang terms.
+const NAMES: &str = "patched.terms";
+
+/// Modules that were put in place of a node's own.
+#[derive(Debug)]
+pub(super) struct Patch {
+    /// Which, in a few words: `rabbit_exchange (9f2c1a)`. The letters tell one compilation from another.
+    pub(super) told: String,
+    /// Arguments of the emulator that have them loaded before RabbitMQ begins: it puts the folders of its plugins, of which it
+    /// is one itself, before all others.
+    pub(super) arguments: String,
+}
+
+/// Copies the modules of a folder to where the node looks first.
+pub(super) fn apply(patch: &Path, node: &Path) -> Result<Patch, BrokerError> {
+    let wrong = |cause: &str| {
+        let help = "name a folder with the .beam files that are to come before the node's own";
+        BrokerError::config(format!("broker.patch: {cause}"), patch.display(), help)
+    };
+    let found = fs::read_dir(patch).map_err(BrokerError::io("read", patch))?;
+    let mut files: Vec<_> = found
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|it| it == "beam"))
+        .collect();
+    files.sort();
+    match files.len() {
+        0 => return Err(wrong("it holds no .beam file")),
+        MOST.. => return Err(wrong("it holds more modules than a broker has")),
+        _ => {}
+    }
+    let mut names = Vec::new();
+    let mut digest = Sha256::new();
+    for file in &files {
+        let name = file.file_stem().unwrap_or_default().to_string_lossy();
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@.".contains(c);
+        let size = fs::metadata(file).map_err(BrokerError::io("read", file))?;
+        if !size.is_file() || size.len() > LARGEST || !name.chars().all(is_plain) {
+            return Err(wrong(&format!("{name} is no module")));
+        }
+        let code = fs::read(file).map_err(BrokerError::io("read", file))?;
+        if !BEGINNINGS.iter().any(|it| code.starts_with(it)) {
+            return Err(wrong(&format!("{name}.beam is no compiled module")));
+        }
+        let copy = node.join("ebin").join(format!("{name}.beam"));
+        fs::write(&copy, &code).map_err(BrokerError::io("write", &copy))?;
+        digest.update(&code);
+        names.push(name.into_owned());
+    }
+    let terms: String = names.iter().map(|name| format!("'{name}'.\n")).collect();
+    let list = node.join(NAMES);
+    fs::write(&list, terms).map_err(BrokerError::io("write", &list))?;
+    let letters = digest
+        .finalize()
+        .iter()
+        .take(3)
+        .fold(String::new(), |mut all, byte| {
+            let _ = write!(all, "{byte:02x}");
+            all
+        });
+    let told = match names.len() {
+        ..=MOST_NAMED => names.join(", "),
+        many => format!(
+            "{} and {} more",
+            names[..MOST_NAMED].join(", "),
+            many - MOST_NAMED
+        ),
+    };
+    Ok(Patch {
+        told: format!("{told} ({letters})"),
+        arguments: format!("-s code ensure_modules_loaded {}", names.join(" ")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_are_copied_and_what_is_none_is_refused() {
+        let (patch, node) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(node.path().join("ebin")).unwrap();
+        let apply = || apply(patch.path(), node.path());
+        assert!(apply().unwrap_err().to_string().contains("no .beam file"));
+        let write = |name: &str, text: &[u8]| fs::write(patch.path().join(name), text).unwrap();
+        write("b.beam", b"FOR1 b");
+        write("a.beam", b"FOR1 a");
+        write("readme.txt", b"no module");
+        let applied = apply().unwrap();
+        assert_eq!(applied.arguments, "-s code ensure_modules_loaded a b");
+        let told = applied.told;
+        assert!(told.starts_with("a, b ("), "{told}");
+        let copied = fs::read(node.path().join("ebin/b.beam")).unwrap();
+        assert_eq!(copied, b"FOR1 b");
+        let names = fs::read_to_string(node.path().join(NAMES)).unwrap();
+        assert_eq!(names, "'a'.\n'b'.\n");
+        write("b.beam", b"FOR1 another");
+        assert_ne!(apply().unwrap().told, told, "another compilation");
+        for n in 0..4 {
+            write(&format!("m{n}.beam"), b"FOR1");
+        }
+        assert!(apply().unwrap().told.starts_with("a, b, m0 and 3 more ("));
+        write("b.beam", b"#!/bin/sh");
+        assert!(
+            apply()
+                .unwrap_err()
+                .to_string()
+                .contains("b.beam is no compiled module")
+        );
+        write("b.beam", b"FOR1");
+        write("it's.beam", b"FOR1");
+        assert!(apply().unwrap_err().to_string().contains("is no module"));
+    }
+}
