@@ -118,6 +118,8 @@ fn each_node_is_profiled(summary: &Value) {
         read.header.pid
     });
     assert_ne!(pids[0], pids[1]);
+    let args = ["top", &run.display().to_string(), "--event", "cpu@2"];
+    common::start(common::bellows(run, &args)).end().assert_ok();
     let (page, _) = common::page_parts(&run.join("report.html"));
     let drawn = page["profiles"].as_array().expect("profiles").iter();
     let drawn: Vec<&str> = drawn.filter_map(|it| it["event"].as_str()).collect();

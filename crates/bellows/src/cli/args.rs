@@ -197,13 +197,15 @@ pub(super) fn event(text: &str) -> Result<String, String> {
     Ok(event.name.into_owned())
 }
 
-/// Reads the name of an event as a run has its profile: that of a cluster's node carries the node's number, `cpu@1`.
-pub(super) fn sampled_event(text: &str) -> Result<String, String> {
-    let of_node = text.split_once('@').and_then(|(name, node)| {
-        let number = node.parse::<u32>().ok()?;
-        Some(format!("{}@{number}", event(name).ok()?))
-    });
-    of_node.map_or_else(|| event(text), Ok)
+/// Reads the name of a profile: that of an event, and in a cluster the number of a node behind it (`cpu@1`).
+pub(super) fn profile_name(text: &str) -> Result<String, String> {
+    let of_node = |(event, node): (&str, &str)| Some((event.to_owned(), node.parse::<u32>().ok()?));
+    match text.rsplit_once('@').and_then(of_node) {
+        // The first node's profile has the event's name alone.
+        Some((name, 0)) => event(&name),
+        Some((name, node)) => Ok(format!("{}@{node}", event(&name)?)),
+        None => event(text),
+    }
 }
 
 /// A number of seconds, zero or more.
@@ -211,5 +213,23 @@ pub(super) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
         _ => Err("expected a number of seconds, 0 or more".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_profile_of_a_node_is_named_by_event_and_number() {
+        let read = |text: &str| profile_name(text).ok();
+        assert_eq!(read("off-cpu").as_deref(), Some("off-cpu"));
+        assert_eq!(read("cpu@2").as_deref(), Some("cpu@2"));
+        assert_eq!(read("cpu@0").as_deref(), Some("cpu"));
+        let of_kernel = "sched:sched_process_fork@1";
+        assert_eq!(read(of_kernel).as_deref(), Some(of_kernel));
+        for wrong in ["cpu@", "cpu@x", "@1", "nonsense@1", "cpu@1@2"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
     }
 }

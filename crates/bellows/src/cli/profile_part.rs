@@ -11,7 +11,7 @@ use report::console::FunctionRowOf;
 use session::Seconds;
 use session::experiment::Requirement;
 
-use super::args::{RunsDir, no_samples, sampled_event, seconds};
+use super::args::{RunsDir, no_samples, profile_name, seconds};
 use super::{complete, selected};
 use crate::failure::Failure;
 
@@ -33,8 +33,8 @@ pub(super) struct ProfileArgs {
 /// Which part of a profile.
 #[derive(Debug, Args)]
 pub(super) struct PartArgs {
-    /// Event of a run with several: cpu unless another is named; cpu@1 for node 1 of a cluster
-    #[arg(long, value_name = "EVENT", value_parser = sampled_event)]
+    /// Event of a run with several: cpu unless another is named; of a cluster's second node cpu@1
+    #[arg(long, value_name = "EVENT", value_parser = profile_name)]
     event: Option<String>,
     /// Start of the window, in seconds on the run's time axis
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
