@@ -41,7 +41,7 @@ pub use functions::{
 };
 pub use grid::{GridColumn, grid};
 pub use live::{Live, Steps};
-pub use page::{page, page_title};
+pub use page::{TopicOf, page, page_title};
 pub use repeats::{repeated, repeats};
 pub use runs::{labels, removed, runs};
 pub use scrapes::{ScrapeRow, SelectedRow, scrapes};
