@@ -111,6 +111,10 @@ impl session::Observer for Show {
         self.live.waiting(text, waited);
     }
 
+    fn ready(&mut self, text: &str) {
+        self.live.say(text);
+    }
+
     fn phase(&mut self, phase: Phase, length: Option<Nanos>) {
         self.look();
         self.live.phase(phase, length);

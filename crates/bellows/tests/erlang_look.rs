@@ -304,6 +304,41 @@ fn a_started_node_is_found_by_its_name(rabbit: &RabbitMq, dir: &Path) {
     assert!(found.stdout.contains(name.as_str()), "{}", found.stdout);
     let unknown = run(dir, &["erlang", "info", "nobody"]);
     unknown.assert_error(2, &["nobody"]);
+    // What bellows knows of its own node is not given twice.
+    for option in [["--port", "1"], ["--cookie-file", "none"]] {
+        let args = [&["erlang", "info", name.name()], &option[..]].concat();
+        run(dir, &args).assert_error(2, &[option[0], "has no effect"]);
+    }
+    let args = ["erlang", "queues", name.name(), "--vhost", "nowhere"];
+    run(dir, &args).assert_error(1, &["has no such virtual host", "nowhere"]);
+    what_is_refused_is_not_announced(name.name(), dir);
+}
+
+/// Nothing is said to be counted or followed that the node refuses.
+fn what_is_refused_is_not_announced(node: &str, dir: &Path) {
+    let root = ["--root", "no_such_module:f/1"];
+    for (command, arguments) in [
+        ("calls", &["no_such_module"][..]),
+        ("calls", &root),
+        ("memory", &["no_such_module"]),
+    ] {
+        let args = [&["erlang", command, node][..], arguments].concat();
+        let refused = run(dir, &args);
+        refused.assert_error(1, &[]);
+        for announced in ["counts on", "follows"] {
+            assert!(!refused.stderr.contains(announced), "{}", refused.stderr);
+        }
+    }
+    let args = ["erlang", "calls", node, "lists", "--for", "300ms"];
+    let counted = run(dir, &args);
+    counted.assert_ok();
+    assert!(counted.stderr.contains("counts on"), "{}", counted.stderr);
+    // Without short traces there are no columns of what they tell.
+    let counted = run(dir, &[&args[..], &["--bursts", "0"]].concat());
+    counted.assert_ok();
+    let head = counted.stdout.lines().next().unwrap_or_default();
+    assert!(head.ends_with("own/call"), "{}", counted.stdout);
+    assert!(!counted.stdout.contains("No accumulated time"));
 }
 
 fn pages_are_served(node: &Node, rabbit: &RabbitMq, management_port: u16) {

@@ -212,6 +212,7 @@ fn the_management_api_tells_the_same_topology_as_the_node() {
     many_queues_are_told_in_two_pages(dir, port, &by_node, &by_management);
     a_run_keeps_topology_and_no_password(dir, &node, port);
     a_wrong_login_is_refused_before_the_load(dir, &node, port);
+    a_wrong_cookie_is_refused_before_the_load(dir, &node, port);
     probes_of_paths_go_to_the_api(dir, &node, port);
     node.stop().expect("stop");
 }
@@ -344,9 +345,13 @@ fn a_wrong_login_is_refused_before_the_load(dir: &Path, node: &RabbitMq, port: u
     };
     let refused = client(&["--management-user", "nobody"], "s3cret");
     refused.assert_error(1, &["cannot log in to the management API", "401"]);
-    let help = "set broker.management-user, and its password in BELLOWS_PASSWORD; the user needs the tag monitoring";
+    let help = "set broker.management-user (--management-user), and its password in BELLOWS_MANAGEMENT_PASSWORD; the user needs the tag monitoring";
     assert!(refused.stderr.contains(help), "{}", refused.stderr);
     assert!(!refused.stderr.contains("s3cret"), "{}", refused.stderr);
+    // The user is the broker's, and the password is the API's all the same.
+    let refused = client(&[], "s3cret");
+    refused.assert_error(1, &["cannot log in to the management API", "401"]);
+    assert!(refused.stderr.contains(help), "{}", refused.stderr);
     let missing = client(&["--management-user", "nobody"], "");
     missing.assert_error(1, &["there is no password", "nobody"]);
     // The port of AMQP is none of HTTP.
@@ -366,6 +371,44 @@ fn a_wrong_login_is_refused_before_the_load(dir: &Path, node: &RabbitMq, port: u
         ],
     );
     other.assert_error(1, &["cannot log in to the management API"]);
+    let queues = topology(&by_management(node, port)).queues;
+    assert!(queues.iter().all(|it| it.name != "never"), "no load began");
+}
+
+fn a_wrong_cookie_is_refused_before_the_load(dir: &Path, node: &RabbitMq, port: u16) {
+    let options = node.erlang().expect("access");
+    let at = options.address.expect("an address");
+    fs::write(dir.join("cookie"), "WRONG").expect("a file");
+    let (url, name) = (node.plain_url(), options.node.to_string());
+    let client = |node_port: &str| {
+        let args = [
+            "client",
+            "queue://never",
+            "--url",
+            &url,
+            "--node",
+            &name,
+            "--node-port",
+            node_port,
+            "--cookie-file",
+            "cookie",
+            "--duration",
+            "1",
+            "--no-archive",
+        ];
+        run(dir, &args)
+    };
+    let refused = client(&at.1.to_string());
+    refused.assert_error(1, &["refuses the cookie"]);
+    for part in [
+        "broker.cookie-file (--cookie-file)",
+        "BELLOWS_ERLANG_COOKIE",
+    ] {
+        assert!(refused.stderr.contains(part), "{}", refused.stderr);
+    }
+    let nobody = client("1");
+    nobody.assert_error(1, &["cannot connect to"]);
+    assert!(nobody.stderr.contains("--node-port"), "{}", nobody.stderr);
     let queues = topology(&by_management(node, port)).queues;
     assert!(queues.iter().all(|it| it.name != "never"), "no load began");
 }

@@ -211,6 +211,8 @@ fn the_brokers_log_is_shown_where_that_is_asked_for() {
     plain.assert_ok();
     let took = |line: &str| line.starts_with("starting RabbitMQ ") && line.contains(": took ");
     assert!(plain.stderr.lines().any(took), "{plain:#?}");
+    let listens = |line: &str| line.starts_with("RabbitMQ listens: AMQP 127.0.0.1:");
+    assert!(plain.stderr.lines().any(listens), "{plain:#?}");
     assert!(!plain.stderr.contains("broker log: "), "{plain:#?}");
     assert!(
         !plain.stderr.contains("preparing the profiler"),
@@ -224,8 +226,7 @@ fn the_brokers_log_is_shown_where_that_is_asked_for() {
         .filter(|line| line.starts_with("broker log: "));
     let logged: Vec<&str> = logged.collect();
     assert!(logged.len() > 10, "{verbose:#?}");
-    let parts = ["Starting RabbitMQ", "connection"];
-    for part in parts {
+    for part in ["Starting RabbitMQ", "connection"] {
         assert!(
             logged.iter().any(|line| line.contains(part)),
             "{part}: {logged:#?}"

@@ -91,8 +91,19 @@ fn queues_are_made_imported_exported_and_deleted_again() {
     ];
     topology(&kept).assert_ok();
     topology(&["apply", "kept.json"]).assert_ok();
-    topology(&["delete", "some.json"]).assert_ok();
-    topology(&["delete", "some.json"]).assert_ok();
+    let deleted = topology(&["delete", "some.json"]);
+    deleted.assert_ok();
+    assert!(
+        deleted.stdout.starts_with("1,201 objects deleted in ") && deleted.stdout.ends_with(" s\n"),
+        "{deleted:?}"
+    );
+    let gone = topology(&["delete", "some.json"]);
+    gone.assert_ok();
+    assert!(
+        gone.stdout.starts_with("0 objects deleted in ")
+            && gone.stdout.ends_with(" s; 1,201 were not there\n"),
+        "{gone:?}"
+    );
     topology(&["export", "-o", "left.json"]).assert_ok();
     assert_eq!(names(dir.path(), "left.json", "queues"), ["kept0"]);
     assert_eq!(names(dir.path(), "left.json", "exchanges"), [""; 0]);
@@ -111,6 +122,18 @@ fn queues_are_made_imported_exported_and_deleted_again() {
     )
     .expect("a file");
     topology(&["apply", "bad.json"]).assert_error(1, &["cannot import queues", "400"]);
+    // A reason that RabbitMQ writes as a list of characters.
+    fs::write(
+        dir.path().join("type.json"),
+        r#"{"exchanges": [{"name": "x", "vhost": "/", "type": "nosuch", "durable": true,
+            "auto_delete": false, "internal": false, "arguments": {}}]}"#,
+    )
+    .expect("a file");
+    let refused = topology(&["apply", "type.json"]);
+    refused.assert_error(
+        1,
+        &["cannot import exchanges", "unknown exchange type 'nosuch'"],
+    );
     let mut command = bellows(
         dir.path(),
         &["topology", "export", "--management", &api, "--user", "no"],
@@ -119,6 +142,14 @@ fn queues_are_made_imported_exported_and_deleted_again() {
     let refused = start(command).end();
     refused.assert_error(1, &["401"]);
     assert!(!refused.stderr.contains("sesame"), "{}", refused.stderr);
+    // The password for the API alone comes before the other, also for the usual user.
+    let mut command = bellows(dir.path(), &["topology", "export", "--management", &api]);
+    command.env("BELLOWS_PASSWORD", "guest");
+    command.env("BELLOWS_MANAGEMENT_PASSWORD", "sesame");
+    let refused = start(command).end();
+    refused.assert_error(1, &["401"]);
+    let help = "the password in BELLOWS_MANAGEMENT_PASSWORD or BELLOWS_PASSWORD";
+    assert!(refused.stderr.contains(help), "{}", refused.stderr);
     assert!(!dir.path().join("x.json").exists());
 }
 

@@ -82,6 +82,15 @@ pub enum Error {
         /// The time-out.
         after: Duration,
     },
+    /// No answer, or nothing that was waited for, within a time that no option changes.
+    Unsettled {
+        /// The node.
+        node: NodeName,
+        /// What was waited for: `to remove the module bellows_keeper`.
+        what: String,
+        /// How long it was waited for.
+        after: Duration,
+    },
     /// The function that was called has failed.
     Exception {
         /// The node.
@@ -178,6 +187,11 @@ impl Error {
                 format!("{node} did not answer in time: {what}"),
                 format_args!("{after:?}"),
                 "allow more with --timeout, or look whether the node is overloaded",
+            ),
+            Self::Unsettled { node, what, after } => Problem::new(
+                format!("{node} did not answer in time: {what}"),
+                format_args!("{after:?}, which no option changes"),
+                "look whether the node is overloaded, and run it again then",
             ),
             Self::Exception { node, call, reason } => Problem::new(
                 format!("{call} failed on {node}"),

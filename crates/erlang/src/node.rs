@@ -113,11 +113,7 @@ impl Node {
             let left = until.saturating_duration_since(std::time::Instant::now());
             let Some(mut answer) = mailbox.receive(left).map_err(|error| asked(error, &name))?
             else {
-                return Err(Error::Timeout {
-                    node: self.name().clone(),
-                    what: name,
-                    after: timeout,
-                });
+                return Err(self.late(name, timeout));
             };
             if let Term::Tuple(answer) = &mut answer
                 && let [to, result] = answer.elements.as_mut_slice()
@@ -126,6 +122,15 @@ impl Node {
                 let result = std::mem::replace(result, atom("taken"));
                 return self.result(name, result);
             }
+        }
+    }
+
+    /// A call without an answer: only the node's own time-out is the user's choice.
+    fn late(&self, what: String, after: Duration) -> Error {
+        let node = self.name().clone();
+        match after == self.timeout {
+            true => Error::Timeout { node, what, after },
+            false => Error::Unsettled { node, what, after },
         }
     }
 

@@ -131,7 +131,7 @@ pub fn read_queues(helper: &Helper, request: &QueueRequest) -> Result<QueueCount
     let began = Instant::now();
     let (arguments, timeout) = arguments(request);
     let answer = helper.call_within(timeout, "bellows_queues", "read", arguments.into())?;
-    answered(helper, &answer, began)
+    answered(helper, request, &answer, began)
 }
 
 /// Reads the counts again and again, by a process of its own on the node.
@@ -158,10 +158,10 @@ impl QueueReader {
     pub fn read(&self, request: &QueueRequest) -> Result<QueueCounts, Error> {
         let began = Instant::now();
         let (arguments, timeout) = arguments(request);
-        let request = tuple(arguments);
-        match self.helper.ask_directly(&self.worker, request, timeout)? {
-            Answer::Reply(answer) => answered(&self.helper, &answer, began),
-            _ => Err(Error::Timeout {
+        let question = tuple(arguments);
+        match self.helper.ask_directly(&self.worker, question, timeout)? {
+            Answer::Reply(answer) => answered(&self.helper, request, &answer, began),
+            _ => Err(Error::Unsettled {
                 node: self.helper.node().name().clone(),
                 what: "to read its queues".to_owned(),
                 after: timeout,
@@ -176,6 +176,18 @@ impl QueueReader {
     pub fn close(self) -> Result<(), Error> {
         self.helper.close()
     }
+}
+
+/// Tells a virtual host that has no queues from one that is not there.
+fn check_vhost(helper: &Helper, vhost: &str) -> Result<(), Error> {
+    let node = helper.node();
+    let exists = node.call("rabbit_vhost", "exists", vec![text(vhost)])?;
+    if as_atom(&exists) != Some("false") {
+        return Ok(());
+    }
+    let cause = format!("{} has no such virtual host", node.name());
+    let help = "check its name (rabbitmqctl list_vhosts lists them), or leave out --vhost";
+    Err(Error::Options(Problem::new(cause, vhost, help)))
 }
 
 /// What the node is asked with, and how long the answer may take.
@@ -201,7 +213,12 @@ fn arguments(request: &QueueRequest) -> ([Term; 4], Duration) {
     (arguments, timeout)
 }
 
-fn answered(helper: &Helper, answer: &Term, began: Instant) -> Result<QueueCounts, Error> {
+fn answered(
+    helper: &Helper,
+    request: &QueueRequest,
+    answer: &Term,
+    began: Instant,
+) -> Result<QueueCounts, Error> {
     if as_atom(answer) == Some("not_rabbitmq") {
         let problem = Problem::new(
             "the node runs no RabbitMQ",
@@ -211,6 +228,9 @@ fn answered(helper: &Helper, answer: &Term, began: Instant) -> Result<QueueCount
         return Err(Error::Options(problem));
     }
     let counts = counts(answer).ok_or_else(|| unexpected(helper, "bellows_queues:read/4"))?;
+    if let (Some(vhost), 0) = (&request.vhost, counts.queues) {
+        check_vhost(helper, vhost)?;
+    }
     Ok(QueueCounts {
         answer_us: began.elapsed().as_micros() as u64,
         ..counts

@@ -54,7 +54,17 @@ fn a_node_is_asked_and_learns_nothing_but_a_hidden_name() {
         other => panic!("{other:?}"),
     }
     let late = node.call_within(Duration::from_millis(50), "timer", "sleep", vec![int(400)]);
-    assert!(matches!(late, Err(Error::Timeout { .. })), "{late:?}");
+    let late = late.expect_err("late");
+    assert!(matches!(late, Error::Unsettled { .. }), "{late:?}");
+    // An option has the time-out of the node alone.
+    assert!(!late.problem().help.contains("--timeout"), "{late:?}");
+    let mut hasty = beam.options();
+    hasty.timeout = Duration::from_secs(2);
+    let hasty = Node::connect(&hasty).expect("a connection");
+    let late = hasty.call("timer", "sleep", vec![int(4_000)]);
+    let late = late.expect_err("late");
+    assert!(matches!(late, Error::Timeout { .. }), "{late:?}");
+    assert!(late.problem().help.contains("--timeout"), "{late:?}");
 
     // Calls at once do not get each other's answers, and what prints does so there.
     std::thread::scope(|scope| {

@@ -12,6 +12,8 @@ pub trait Observer {
     fn step(&mut self, _text: &str) {}
     /// The same is still waited for; called every second.
     fn waiting(&mut self, _text: &str, _waited: Duration) {}
+    /// A broker was started for the run, and where it listens: a line that stays on the screen.
+    fn ready(&mut self, _text: &str) {}
     /// A phase begins; `length` is what is planned, `None` where it has no set end.
     fn phase(&mut self, _phase: Phase, _length: Option<Nanos>) {}
     /// An interval of about a second has ended. `cumulative` holds the measured phase so far.

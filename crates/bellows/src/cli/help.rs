@@ -20,15 +20,27 @@ Examples:
 /// Two names this alike are taken for a slip of the pen (Jaro-Winkler similarity, 0 to 1).
 const ALIKE: f64 = 0.75;
 
+/// A document that is in the binary.
+struct Topic {
+    name: &'static str,
+    /// Its file below `docs`.
+    file: &'static str,
+    text: &'static str,
+}
+
 /// A topic with its document.
 macro_rules! topic {
     ($name:literal, $file:literal) => {
-        ($name, include_str!(concat!("../../../../docs/", $file)))
+        Topic {
+            name: $name,
+            file: $file,
+            text: include_str!(concat!("../../../../docs/", $file)),
+        }
     };
 }
 
 /// The documents by their topics. A topic is called like its file, but where a command has that name.
-const TOPICS: [(&str, &str); 36] = [
+const TOPICS: [Topic; 36] = [
     topic!("getting-started", "getting-started.md"),
     topic!("from-perf-test", "from-perf-test.md"),
     topic!("from-artemis-perf", "from-artemis-perf.md"),
@@ -99,8 +111,14 @@ impl HelpArgs {
 }
 
 fn document(name: &str) -> Option<&'static str> {
-    let found = TOPICS.iter().find(|(topic, _)| *topic == name);
-    found.map(|(_, text)| *text)
+    let found = TOPICS.iter().find(|topic| topic.name == name);
+    found.map(|topic| topic.text)
+}
+
+/// The topic that a link to a file leads to. A command may have the file's name.
+fn topic_of(file: &str) -> Option<&'static str> {
+    let is_it = |topic: &&Topic| topic.file.rsplit('/').next() == Some(file);
+    TOPICS.iter().find(is_it).map(|topic| topic.name)
 }
 
 fn is_schema(name: &str) -> bool {
@@ -111,7 +129,7 @@ fn is_schema(name: &str) -> bool {
 fn shown(name: &str, text: &str) -> String {
     match is_schema(name) {
         true => text.to_owned(),
-        false => console::page(text, output::style()),
+        false => console::page(text, topic_of, output::style()),
     }
 }
 
@@ -131,11 +149,11 @@ fn commands_and_topics() -> ArgValueCompleter {
 
 /// The topics, each with its title.
 fn topics() -> impl Iterator<Item = (String, String)> {
-    TOPICS.iter().map(|(name, document)| {
+    TOPICS.iter().map(|Topic { name, text, .. }| {
         let title = match *name {
             "run-schema" => "The object that `--json` prints, as a JSON schema",
             "repeats-schema" => "The object that `--repeat` prints with `--json`, as a JSON schema",
-            _ => console::page_title(document),
+            _ => console::page_title(text),
         };
         ((*name).to_owned(), title.to_owned())
     })
@@ -148,7 +166,10 @@ fn overview() -> String {
         page.push_str(&format!("| bellows help {name} | {title} |\n"));
     }
     let commands = styled(Cli::command().render_help());
-    format!("{commands}\n{}", console::page(&page, output::style()))
+    format!(
+        "{commands}\n{}",
+        console::page(&page, topic_of, output::style())
+    )
 }
 
 /// What a command takes.
@@ -170,7 +191,7 @@ fn usage(names: &[String]) -> Result<String, Failure> {
 }
 
 fn unknown(name: &str, commands: &[String]) -> Failure {
-    let topics = TOPICS.iter().map(|(topic, _)| *topic);
+    let topics = TOPICS.iter().map(|topic| topic.name);
     let known = commands.iter().map(String::as_str).chain(topics);
     let likeness = |known: &&str| strsim::jaro_winkler(known, name);
     let nearest = known
@@ -207,7 +228,7 @@ mod tests {
                 .extension()
                 .is_some_and(|it| it == "md" || it == "json");
             assert!(
-                !is_page || TOPICS.iter().any(|(_, topic)| *topic == text),
+                !is_page || TOPICS.iter().any(|topic| topic.text == text),
                 "{} is not in TOPICS",
                 path.display()
             );
@@ -232,9 +253,45 @@ mod tests {
     #[test]
     fn no_topic_hides_a_command() {
         let command = Cli::command();
-        for (name, _) in TOPICS {
+        for Topic { name, .. } in TOPICS {
             assert!(command.find_subcommand(name).is_none(), "{name}");
         }
+    }
+
+    /// A link in a document leads to another document, never to the options of a command with its file's name.
+    #[test]
+    fn links_lead_to_topics() {
+        for Topic { name, text, .. } in TOPICS {
+            let shown = console::page(text, topic_of, console::Style::PLAIN);
+            for part in shown.split("(`bellows help ").skip(1) {
+                let (target, _) = part.split_once("`)").unwrap_or((part, ""));
+                assert!(document(target).is_some(), "{name}: {target}");
+            }
+            let links = text.split("](").skip(1);
+            let targets = links.filter_map(|link| link.split([')', '#']).next());
+            let pages = targets.filter(|it| it.ends_with(".md") && !it.starts_with("http"));
+            for page in pages {
+                let file = page.rsplit('/').next().unwrap_or(page);
+                assert!(topic_of(file).is_some(), "{name}: {page}");
+            }
+        }
+    }
+
+    /// Whoever reads the options of a command finds its document.
+    #[test]
+    fn the_help_of_a_command_names_topics_that_there_are() {
+        fn look(command: &mut clap::Command) {
+            let text = command.render_long_help().to_string();
+            for part in text.split("`bellows help ").skip(1) {
+                let (target, _) = part.split_once('`').unwrap_or((part, ""));
+                let target = target.split_whitespace().collect::<Vec<_>>().join(" ");
+                assert!(document(&target).is_some(), "{target}: {text}");
+            }
+            for below in command.get_subcommands_mut() {
+                look(below);
+            }
+        }
+        look(&mut Cli::command());
     }
 
     /// What is printed to a user of the binary speaks of no file of the checkout.

@@ -56,6 +56,7 @@ Examples:
   bellows run stream-publish         the same with a disposable RabbitMQ
   bellows client queue://TEST --url amqp://localhost --max-pending 100 --duration 20
   bellows top last                   which functions used the broker's CPU in the last run
+  bellows help getting-started       a topic; `bellows help` lists all of them
 
 Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 a requirement was missed, 4 whether one was \
 missed cannot be told, 5 run invalid under --strict. Ctrl-C ends a run in order (0), before \

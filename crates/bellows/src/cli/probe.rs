@@ -21,7 +21,9 @@ Examples:
   bellows probe 'http://localhost:15672/api/queues?columns=name,messages_ready' --user guest
   bellows probe http://localhost:8161/ --rate 50 --duration 30 --timeout 1s
   bellows probe https://localhost:15671/api/overview --ca ca.pem --bearer-file token --profile
-  bellows probe http://localhost:15692/metrics --schedule ramp:from=1,to=100,over=60s --duration 60";
+  bellows probe http://localhost:15692/metrics --schedule ramp:from=1,to=100,over=60s --duration 60
+
+`bellows help probes` tells more.";
 
 /// Options that are not called like the key of an experiment that they set.
 const OPTION_NAMES: session::experiment::OptionNames = &[

@@ -19,7 +19,9 @@ Examples:
   bellows run stream-publish
   bellows run mine.toml --set load.0.rate=20000 --set phases.measure=30s
   bellows run stream-publish --event cpu --event mmap
-  bellows run classic-in-out --broker-root /opt/rabbitmq_server-4.2.1 --json > run.json";
+  bellows run classic-in-out --broker-root /opt/rabbitmq_server-4.2.1 --json > run.json
+
+`bellows help experiments` says what an experiment is, and `bellows help keys` names every key.";
 
 const DEMO_EXAMPLES: &str = "\
 Examples:

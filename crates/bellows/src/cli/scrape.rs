@@ -27,7 +27,9 @@ Examples:
   bellows scrape http://localhost:15692/metrics/per-object --every 2s --for 20m
   bellows scrape http://a:15692/metrics http://b:15692/metrics --every 2s --for 60
   bellows scrape http://localhost:15692/metrics --for 30 --select 'rabbitmq_global_messages_*_total'
-  bellows scrape http://localhost:15692/metrics/per-object --select 'sum(rabbitmq_queue_messages)'";
+  bellows scrape http://localhost:15692/metrics/per-object --select 'sum(rabbitmq_queue_messages)'
+
+`bellows help scrapes` tells more.";
 
 /// What `bellows scrape` was given.
 #[derive(Debug, Args)]

@@ -20,7 +20,9 @@ Examples:
   bellows topology generate --queues 10000 -o queues.json
   bellows topology apply queues.json
   bellows topology export -o all.json
-  bellows topology delete queues.json";
+  bellows topology delete queues.json
+
+`bellows help topologies` tells more.";
 
 const GENERATE_EXAMPLES: &str = "\
 Examples:
@@ -30,7 +32,8 @@ Examples:
   bellows topology generate --queues 5 --exchange orders --exchange-type topic";
 
 const APPLY_EXAMPLES: &str = "\
-What exists already stays as it is. The password is in BELLOWS_PASSWORD.
+What exists already stays as it is. The password is in BELLOWS_MANAGEMENT_PASSWORD,
+else in BELLOWS_PASSWORD.
 
 Examples:
   bellows topology apply queues.json
@@ -38,7 +41,8 @@ Examples:
   bellows topology apply queues.json --vhost test";
 
 const EXPORT_EXAMPLES: &str = "\
-The file holds the hashes of passwords: treat it as a secret. The password is in BELLOWS_PASSWORD.
+The file holds the hashes of passwords: treat it as a secret. The password is in BELLOWS_MANAGEMENT_PASSWORD,
+else in BELLOWS_PASSWORD.
 
 Examples:
   bellows topology export -o all.json
@@ -46,7 +50,8 @@ Examples:
   bellows topology export --management https://broker:15671 --ca ca.pem --user admin -o all.json";
 
 const DELETE_EXAMPLES: &str = "\
-Messages and bindings of the queues are deleted with them, without a question. The password is in BELLOWS_PASSWORD.
+Messages and bindings of the queues are deleted with them, without a question. The password is in BELLOWS_MANAGEMENT_PASSWORD,
+else in BELLOWS_PASSWORD.
 
 Examples:
   bellows topology delete queues.json
@@ -57,8 +62,10 @@ const MOST_BINDINGS: u32 = 1_000;
 /// In a pipe, progress is a line in so much time.
 const BETWEEN_LINES: Duration = Duration::from_secs(1);
 
+/// Hold the password: the first that is set.
+const PASSWORDS: [&str; 2] = ["BELLOWS_MANAGEMENT_PASSWORD", "BELLOWS_PASSWORD"];
 const REMEDY: LoginRemedy = LoginRemedy {
-    login: "give --user, and the password in BELLOWS_PASSWORD",
+    login: "give --user, and the password in BELLOWS_MANAGEMENT_PASSWORD or BELLOWS_PASSWORD",
     tag: "administrator",
 };
 
@@ -126,7 +133,8 @@ struct ManagementArgs {
         default_value = "http://localhost:15672"
     )]
     management: Url,
-    /// User, with the tag administrator; the password is in BELLOWS_PASSWORD, or asked for
+    /// User, with the tag administrator; the password is in BELLOWS_MANAGEMENT_PASSWORD, else in
+    /// BELLOWS_PASSWORD, or asked for
     #[arg(
         long,
         value_name = "USER",
@@ -238,8 +246,8 @@ impl ManagementArgs {
 
     /// From the environment, else the usual one of the usual user, else from a person.
     fn password(&self) -> Result<Hidden, Failure> {
-        let set = std::env::var("BELLOWS_PASSWORD").ok();
-        if let Some(set) = set.filter(|it| !it.is_empty()) {
+        let set = |name: &&str| std::env::var(name).ok().filter(|it| !it.is_empty());
+        if let Some(set) = PASSWORDS.iter().find_map(set) {
             return Ok(Hidden::new(set));
         }
         if self.user == "guest" {
@@ -248,7 +256,7 @@ impl ManagementArgs {
         let question = format!("password of {}: ", self.user);
         prompt::secret(&question)?.map(Hidden::new).ok_or_else(|| {
             let cause = format!("there is no password for {}", self.user);
-            Failure::usage(cause, "set BELLOWS_PASSWORD")
+            Failure::usage(cause, "set BELLOWS_MANAGEMENT_PASSWORD")
         })
     }
 }
@@ -295,8 +303,13 @@ impl ApplyArgs {
             )));
         }
         let seconds = begun.elapsed().as_secs_f64();
-        let objects = counted(stage.done, "object");
-        output::print(&format!("{objects} {done} in {seconds:.1} s\n"))?;
+        let objects = counted(stage.done - stage.absent, "object");
+        let absent = match stage.absent {
+            0 => String::new(),
+            1 => "; 1 was not there".to_owned(),
+            many => format!("; {} were not there", count(many)),
+        };
+        output::print(&format!("{objects} {done} in {seconds:.1} s{absent}\n"))?;
         Ok(Done::Fine)
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::budget::{Budget, Ended, refusal};
 use crate::error::Error;
-use crate::helper::{Answer, Helper};
+use crate::helper::{Answer, Helper, Worker};
 use crate::pattern::{FunctionPattern, ProcessFilter};
 use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, int, list, map, show};
 
@@ -136,16 +136,20 @@ pub struct ObserverCost {
     pub spread: f64,
 }
 
-impl Calls {
-    /// Counts, and waits for the result: all of it, or what there is once `stop` says so.
+/// A count that the node has begun.
+#[derive(Debug)]
+pub struct Counting<'a> {
+    helper: &'a Helper,
+    worker: Worker,
+    duration: Duration,
+}
+
+impl<'a> Counting<'a> {
+    /// Begins to count.
     ///
     /// # Errors
     /// The node's side refuses or has failed, or the node cannot be asked.
-    pub fn count(
-        helper: &Helper,
-        options: &CallsOptions,
-        stop: &dyn Fn() -> bool,
-    ) -> Result<Self, Error> {
+    pub fn begin(helper: &'a Helper, options: &CallsOptions) -> Result<Self, Error> {
         let release = helper.node().release();
         if options.counter == Counter::Words && release < WORDS_SINCE {
             return Err(Error::Options(measure::Problem::new(
@@ -155,26 +159,75 @@ impl Calls {
             )));
         }
         let worker = helper.run("bellows_calls", "start", options.term())?;
-        let longest = options.duration * 3 + BEYOND;
-        let answer = helper.ask_until(&worker, atom("result"), longest, stop)?;
-        let failed = |reason: String| Error::Exception {
-            node: helper.node().name().clone(),
+        let counting = Self {
+            helper,
+            worker,
+            duration: options.duration,
+        };
+        let reply = counting.ask("begun", BEYOND, &|| false)?;
+        match as_atom(&reply) {
+            Some("begun") => Ok(counting),
+            _ => {
+                let refused = counting.refused(&reply);
+                helper.stop(counting.worker)?;
+                Err(refused)
+            }
+        }
+    }
+
+    /// Waits for the result: all of it, or what there is once `stop` says so.
+    ///
+    /// # Errors
+    /// The node's side has failed, or the node cannot be asked.
+    pub fn wait(self, stop: &dyn Fn() -> bool) -> Result<Calls, Error> {
+        let reply = self.ask("result", self.duration * 3 + BEYOND, stop)?;
+        let found = calls(&reply).ok_or_else(|| self.refused(&reply));
+        self.helper.stop(self.worker)?;
+        found
+    }
+
+    fn ask(&self, what: &str, longest: Duration, stop: &dyn Fn() -> bool) -> Result<Term, Error> {
+        let answer = self
+            .helper
+            .ask_until(&self.worker, atom(what), longest, stop)?;
+        match answer {
+            Answer::Reply(reply) => Ok(reply),
+            Answer::Silent => Err(self.failed("it did not end in time".into())),
+            Answer::Ended => Err(self.failed("it was ended".into())),
+            Answer::Failed(reason) => Err(self.failed(reason)),
+        }
+    }
+
+    /// Why an answer is none that was asked for.
+    fn refused(&self, reply: &Term) -> Error {
+        match as_tuple(reply) {
+            Some([word, reason]) if as_atom(word) == Some("refused") => {
+                Error::Options(refusal(reason))
+            }
+            _ => self.failed(show(reply, 200)),
+        }
+    }
+
+    fn failed(&self, reason: String) -> Error {
+        Error::Exception {
+            node: self.helper.node().name().clone(),
             call: "the count of calls".into(),
             reason,
-        };
-        let reply = match answer {
-            Answer::Reply(reply) => reply,
-            Answer::Silent => return Err(failed("it did not end in time".into())),
-            Answer::Ended => return Err(failed("it was ended".into())),
-            Answer::Failed(reason) => return Err(failed(reason)),
-        };
-        helper.stop(worker)?;
-        if let Some([word, reason]) = as_tuple(&reply)
-            && as_atom(word) == Some("refused")
-        {
-            return Err(Error::Options(refusal(reason)));
         }
-        calls(&reply).ok_or_else(|| failed(show(&reply, 200)))
+    }
+}
+
+impl Calls {
+    /// Counts, and waits for the result: all of it, or what there is once `stop` says so.
+    ///
+    /// # Errors
+    /// As [`Counting::begin`] and [`Counting::wait`].
+    pub fn count(
+        helper: &Helper,
+        options: &CallsOptions,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Self, Error> {
+        Counting::begin(helper, options)?.wait(stop)
     }
 
     /// What it cost; `None` where no block went without counters, or the node did nothing.

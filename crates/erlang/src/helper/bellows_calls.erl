@@ -9,6 +9,8 @@
 -define(PAUSE_LEAST, 100).
 %% Longest that counters run before the guard looks (ms).
 -define(STEP, 20).
+%% Longest wait for the first question, whether it has begun (ms).
+-define(BEGUN, 5000).
 -define(TRACER_WORDS, 33554432).
 %% A short trace ends after so many messages, or so long (ms); all of them make so many.
 -define(BURST_MESSAGES, 20000).
@@ -40,6 +42,8 @@ count(Owner, #{counter := Counter, patterns := Patterns, processes := Processes,
     %% Counters send nothing, but a session has a tracer.
     Tracer = spawn_link(fun () -> put('$initial_call', {bellows_keeper, tracer, 0}), idle() end),
     Session = open(Owner, Tracer),
+    %% Whoever asks first learns that it was not refused.
+    receive {ask, Alias, begun} -> bellows_keeper:answer(Alias, begun) after ?BEGUN -> ok end,
     erlang:system_flag(scheduler_wall_time, true),
     Guard = bellows_guard:new(Limits, Baseline, Tracer),
     Blocks = maps:get(blocks, Options),

@@ -286,7 +286,7 @@ impl Shared {
                 return Ok(());
             }
             if Instant::now() >= until {
-                return Err(Error::Timeout {
+                return Err(Error::Unsettled {
                     node: self.node.name().clone(),
                     what: format!("to remove the module {keeper}"),
                     after: SETTLE,

@@ -37,17 +37,38 @@ pub fn grid(
     rows: impl IntoIterator<Item = Vec<String>>,
     style: Style,
 ) -> String {
+    let mut table = filled(columns, rows);
+    if let Some(column) = gives_way {
+        table.give_way(column);
+    }
+    table.lines(style.columns).join("\n") + "\n"
+}
+
+/// The same, where the first column names what the others are about: columns of `drop` are left out, one after the
+/// other, before it gets narrower than `least`.
+#[must_use]
+pub fn named_grid(
+    columns: &[GridColumn],
+    least: usize,
+    drop: &'static [usize],
+    rows: impl IntoIterator<Item = Vec<String>>,
+    style: Style,
+) -> String {
+    let mut table = filled(columns, rows);
+    table.give_way_to(0, least);
+    table.drop_in_order(drop);
+    table.lines(style.columns).join("\n") + "\n"
+}
+
+fn filled(columns: &[GridColumn], rows: impl IntoIterator<Item = Vec<String>>) -> Table {
     let align = |column: &GridColumn| match column.is_number {
         true => (column.head, Align::Right),
         false => (column.head, Align::Left),
     };
     let heads: Vec<(&str, Align)> = columns.iter().map(align).collect();
     let mut table = Table::new(&heads);
-    if let Some(column) = gives_way {
-        table.give_way(column);
-    }
     for row in rows {
         table.row(row.iter().map(|cell| sanitise(cell).into_owned()).collect());
     }
-    table.lines(style.columns).join("\n") + "\n"
+    table
 }

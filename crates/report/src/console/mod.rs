@@ -40,15 +40,15 @@ pub use error::{error, error_as_json};
 pub use functions::{
     FunctionRow, FunctionRowOf, FunctionRows, FunctionSort, FunctionTable, RestShare, functions,
 };
-pub use grid::{GridColumn, grid};
+pub use grid::{GridColumn, grid, named_grid};
 pub use live::{Live, Steps};
-pub use page::{page, page_title};
+pub use page::{TopicOf, page, page_title};
 pub use repeats::{repeated, repeats};
 pub use runs::{labels, removed, runs};
 pub use scrapes::{ScrapeRow, SelectedRow, scrapes};
 pub use shape::Shape;
 pub use summary::{remarks, summary, warnings};
-pub use text::{Style, listed, sanitise, sentence};
+pub use text::{Style, fit, listed, sanitise, sentence, width, wrap};
 pub use work::{work, work_rows};
 
 /// A phase as people call it.

@@ -9,9 +9,12 @@ const INDENT: usize = 4;
 /// Blanks between two columns of a table.
 const GAP: usize = 2;
 
+/// The topic of `bellows help` that holds a file, by the file's name: `erlang.md`; `None` where none does.
+pub type TopicOf = fn(&str) -> Option<&'static str>;
+
 /// The page as text, ending in a newline. Code keeps its lines, however long; everything else is wrapped.
 #[must_use]
-pub fn page(markdown: &str, style: Style) -> String {
+pub fn page(markdown: &str, topic_of: TopicOf, style: Style) -> String {
     let mut page = Page {
         columns: style.columns.min(WIDEST),
         style,
@@ -25,14 +28,14 @@ pub fn page(markdown: &str, style: Style) -> String {
             let code = lines.by_ref().take_while(|line| !line.starts_with("```"));
             page.code(code);
         } else if line.starts_with('|') {
-            let mut rows = vec![cells(line)];
+            let mut rows = vec![cells(line, topic_of)];
             while let Some(row) = lines.next_if(|line| line.starts_with('|')) {
-                rows.push(cells(row));
+                rows.push(cells(row, topic_of));
             }
             page.table(&rows);
         } else if let Some(heading) = heading(line) {
             page.blank();
-            page.out.push(style.strong(&inline(heading)));
+            page.out.push(style.strong(&inline(heading, topic_of)));
         } else {
             let mut text = line.trim().to_owned();
             while let Some(next) = lines.next_if(|next| continues(next)) {
@@ -40,7 +43,7 @@ pub fn page(markdown: &str, style: Style) -> String {
                 text.push_str(next.trim());
             }
             let indent = line.len() - line.trim_start().len();
-            page.prose(&inline(&text), indent);
+            page.prose(&inline(&text, topic_of), indent);
         }
     }
     page.out.join("\n").trim_end().to_owned() + "\n"
@@ -80,18 +83,22 @@ fn bullet(text: &str) -> Option<&str> {
 }
 
 /// The cells of a table's row; `\|` is a bar inside one.
-fn cells(row: &str) -> Vec<String> {
+fn cells(row: &str, topic_of: TopicOf) -> Vec<String> {
     let row = row.trim().trim_start_matches('|');
     let row = row.strip_suffix('|').unwrap_or(row);
     let cells = row.replace("\\|", "\u{0}");
     cells
         .split('|')
-        .map(|cell| inline(&cell.replace('\u{0}', "|")).trim().to_owned())
+        .map(|cell| {
+            inline(&cell.replace('\u{0}', "|"), topic_of)
+                .trim()
+                .to_owned()
+        })
         .collect()
 }
 
 /// Text without the marks for bold, and with links in words: another page's is a command.
-fn inline(text: &str) -> String {
+fn inline(text: &str, topic_of: TopicOf) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, label, target, after)) = link(rest) {
@@ -103,10 +110,8 @@ fn inline(text: &str) -> String {
             out.push_str(&format!("[picture: {label}]"));
         } else if target.starts_with("http") {
             out.push_str(&format!("{label} ({target})"));
-        } else if let Some(topic) = file.strip_suffix(".md") {
+        } else if let Some(topic) = topic_of(file) {
             out.push_str(&format!("{label} (`bellows help {topic}`)"));
-        } else if file == "run.schema.json" {
-            out.push_str(&format!("{label} (`bellows help run-schema`)"));
         } else {
             out.push_str(label);
         }
@@ -250,7 +255,12 @@ mod tests {
             columns,
             ..Style::PLAIN
         };
-        page(markdown, style)
+        let topic_of = |file: &str| match file {
+            "measurement.md" => Some("measurement"),
+            "erlang.md" => Some("erlang-nodes"),
+            _ => None,
+        };
+        page(markdown, topic_of, style)
     }
 
     #[test]
@@ -259,6 +269,14 @@ mod tests {
         assert_eq!(
             at(100, text),
             "See this (`bellows help measurement`), that, it (https://example.org) and `[[load]](a)`.\n"
+        );
+        // A topic may be called otherwise than its file, and a file may be none.
+        assert_eq!(
+            at(
+                100,
+                "[a](../erlang.md#b) [c](grafana/bellows.json) [d](x.md)"
+            ),
+            "a (`bellows help erlang-nodes`) c d\n"
         );
         assert_eq!(
             at(100, "![A report](docs/report.png)"),

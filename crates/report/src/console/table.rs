@@ -26,7 +26,10 @@ pub(super) struct Table {
     heads: Vec<(String, Align)>,
     /// The column that is broken over several lines where the table would be too wide.
     gives_way: Option<usize>,
-    /// Columns that are left out, in this order, where the table would be too wide.
+    /// The width that the column that gives way keeps at least, if it is as wide.
+    least: usize,
+    /// Columns that are left out, in this order, where the table would be too wide also with the narrowest column that
+    /// gives way.
     drop: &'static [usize],
     rows: Vec<Vec<String>>,
     /// Text below a row, by its index.
@@ -42,6 +45,7 @@ impl Table {
         Self {
             heads: heads.collect(),
             gives_way: None,
+            least: LEAST_WIDTH,
             drop: &[],
             rows: Vec::new(),
             notes: Vec::new(),
@@ -51,6 +55,12 @@ impl Table {
     /// Breaks the cells of this column over several lines where the table would be too wide.
     pub(super) const fn give_way(&mut self, column: usize) {
         self.gives_way = Some(column);
+    }
+
+    /// The same, but only down to this width while there are columns that can be left out instead.
+    pub(super) const fn give_way_to(&mut self, column: usize, least: usize) {
+        self.gives_way = Some(column);
+        self.least = least;
     }
 
     /// Leaves these columns out, one after the other, where the table would be too wide.
@@ -94,7 +104,11 @@ impl Table {
     /// The lines, the heads first, none wider than `columns` but for the first column, which is never broken.
     pub(super) fn lines(&self, columns: usize) -> Vec<String> {
         let mut widths = self.widths();
-        let shown = self.shown(&widths, columns);
+        let mut narrowest = widths.clone();
+        if let Some(w) = self.gives_way.and_then(|it| narrowest.get_mut(it)) {
+            *w = (*w).min(self.least);
+        }
+        let shown = self.shown(&narrowest, columns);
         let excess = total(&widths, &shown).saturating_sub(columns);
         if let Some(w) = self.gives_way.and_then(|column| widths.get_mut(column)) {
             *w = w.saturating_sub(excess).max(LEAST_WIDTH.min(*w));
@@ -244,6 +258,27 @@ mod tests {
                 "send ack  301 us  3.23 ms  rabbit_channe",
                 "                           l:handle_meth",
                 "                           od",
+            ]
+        );
+    }
+
+    #[test]
+    fn columns_are_left_out_before_the_first_gets_too_narrow() {
+        let mut table = table();
+        table.row(vec!["connection 127.0.0.1:4".to_owned(), "1 ns".to_owned()]);
+        table.give_way_to(0, 16);
+        table.drop_in_order(&[3, 2]);
+        let heads = |columns| table.lines(columns).first().cloned().unwrap_or_default();
+        assert!(heads(100).ends_with("p50      p99  function"));
+        assert!(heads(40).ends_with("p50      p99"), "{}", heads(40));
+        let narrow = table.lines(26);
+        assert_eq!(
+            narrow,
+            [
+                "                       p50",
+                "send ack            301 us",
+                "connection            1 ns",
+                "127.0.0.1:4",
             ]
         );
     }

@@ -126,13 +126,13 @@ pub(super) fn symbol(c: char) -> char {
 
 /// Columns that the text fills. It must not hold colour codes.
 #[must_use]
-pub(super) fn width(text: &str) -> usize {
+pub fn width(text: &str) -> usize {
     text.width()
 }
 
 /// At most `columns` wide; what is cut off is shown as `…`.
 #[must_use]
-pub(super) fn fit(text: &str, columns: usize) -> Cow<'_, str> {
+pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
     }
@@ -171,7 +171,7 @@ pub(super) fn right(text: &str, columns: usize) -> String {
 
 /// Breaks at blanks so that no line is wider than `columns`; a longer word is broken anywhere.
 #[must_use]
-pub(super) fn wrap(text: &str, columns: usize) -> Vec<String> {
+pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(1);
     let (mut lines, mut line, mut used) = (Vec::new(), String::new(), 0);
     for word in text.split_whitespace() {

@@ -27,6 +27,8 @@ pub struct Stage {
     pub section: &'static str,
     /// Objects that are done, of all sections.
     pub done: u64,
+    /// Objects among them that were not there to be deleted.
+    pub absent: u64,
     /// Objects of all sections.
     pub of: u64,
 }
@@ -63,6 +65,7 @@ impl Management {
         let mut stage = Stage {
             section: "",
             done: 0,
+            absent: 0,
             of: definitions.count(),
         };
         for (section, objects) in definitions.in_order() {
@@ -89,7 +92,7 @@ impl Management {
     }
 
     /// Deletes the queues, exchanges and policies of definitions, and with them their bindings. Those that are not
-    /// there are passed over; users, virtual hosts and parameters stay. Ends early where `progress` says no.
+    /// there are counted, and no failure; users, virtual hosts and parameters stay. Ends early where `progress` says no.
     ///
     /// # Errors
     /// The API refuses one, or does not answer. What was deleted before is gone.
@@ -107,13 +110,14 @@ impl Management {
         let mut stage = Stage {
             section: "",
             done: 0,
+            absent: 0,
             of: all.iter().map(|(_, paths)| paths.len() as u64).sum(),
         };
         for (section, paths) in &all {
             stage.section = section;
-            let deleted = self.delete_all(paths, stage, progress)?;
-            stage.done += deleted;
-            if deleted < paths.len() as u64 {
+            let before = stage.done;
+            stage = self.delete_all(paths, stage, progress)?;
+            if stage.done - before < paths.len() as u64 {
                 return Ok(stage);
             }
         }
@@ -126,8 +130,9 @@ impl Management {
         paths: &[String],
         before: Stage,
         progress: &mut dyn FnMut(Stage) -> bool,
-    ) -> Result<u64, Error> {
-        let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
+    ) -> Result<Stage, Error> {
+        let next = AtomicUsize::new(0);
+        let (done, absent) = (AtomicU64::new(0), AtomicU64::new(0));
         let (stop, failed) = (AtomicBool::new(false), Mutex::new(None));
         let is_over = || stop.load(Ordering::Relaxed);
         let work = || {
@@ -135,14 +140,9 @@ impl Management {
                 .get(next.fetch_add(1, Ordering::Relaxed))
                 .filter(|_| !is_over())
             {
-                match self.ask(
-                    &Method::DELETE,
-                    path,
-                    None,
-                    "delete an object",
-                    MOST_EXPORTED,
-                ) {
-                    Ok(_) => {
+                match self.delete_one(path) {
+                    Ok(was_there) => {
+                        absent.fetch_add((!was_there).into(), Ordering::Relaxed);
                         done.fetch_add(1, Ordering::Relaxed);
                     }
                     Err(e) => {
@@ -154,16 +154,17 @@ impl Management {
                 }
             }
         };
+        let so_far = || Stage {
+            done: before.done + done.load(Ordering::Relaxed),
+            absent: before.absent + absent.load(Ordering::Relaxed),
+            ..before
+        };
         thread::scope(|scope| {
             let workers: Vec<_> = (0..AT_ONCE.min(paths.len()))
                 .map(|_| scope.spawn(work))
                 .collect();
             while workers.iter().any(|worker| !worker.is_finished()) {
-                let so_far = before.done + done.load(Ordering::Relaxed);
-                if !progress(Stage {
-                    done: so_far,
-                    ..before
-                }) {
+                if !progress(so_far()) {
                     stop.store(true, Ordering::Relaxed);
                 }
                 thread::sleep(POLL_INTERVAL);
@@ -171,7 +172,7 @@ impl Management {
         });
         match failed.into_inner() {
             Ok(Some(error)) => Err(error),
-            _ => Ok(done.into_inner()),
+            _ => Ok(so_far()),
         }
     }
 }

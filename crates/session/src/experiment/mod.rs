@@ -264,7 +264,7 @@ pub struct BrokerSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub management: Option<String>,
     /// `attach`: who logs in to `management`, by the password in `BELLOWS_MANAGEMENT_PASSWORD`, else in `BELLOWS_PASSWORD`; the
-    /// broker's own user and password where absent.
+    /// broker's own user where absent, by the first of these, else by the password of the broker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub management_user: Option<String>,
 }

@@ -184,6 +184,10 @@ impl Observer for Exported<'_> {
         self.next.waiting(text, waited);
     }
 
+    fn ready(&mut self, text: &str) {
+        self.next.ready(text);
+    }
+
     fn phase(&mut self, phase: Phase, length: Option<Nanos>) {
         self.next.phase(phase, length);
     }

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::{Args, value_parser};
-use erlang::calls::{Accumulated, Calls, CallsOptions, Counter, ObserverCost};
+use erlang::calls::{Accumulated, Calls, CallsOptions, Counter, Counting, ObserverCost};
 use erlang::{Ended, FunctionPattern, Helper};
 use measure::{Nanos, count, counted};
-use report::console::{GridColumn, grid};
+use report::console::{GridColumn, grid, sentence};
 use serde::Serialize;
 
 use super::counting::{CountArgs, print_neighbours};
@@ -106,7 +106,7 @@ impl CallsArgs {
         }
         match self.count.json {
             true => output::print_json(&rows(&calls, Counter::Time))?,
-            false => self.count.print(&calls, Counter::Time)?,
+            false => self.count.print(&calls, Counter::Time, self.bursts)?,
         }
         Ok(done(&calls))
     }
@@ -118,7 +118,7 @@ impl MemoryArgs {
         let calls = self.count.count(&self.functions, Counter::Words, 0)?;
         match self.count.json {
             true => output::print_json(&rows(&calls, Counter::Words))?,
-            false => self.count.print(&calls, Counter::Words)?,
+            false => self.count.print(&calls, Counter::Words, 0)?,
         }
         Ok(done(&calls))
     }
@@ -153,6 +153,7 @@ impl CountArgs {
         let node = self.node.connect()?;
         let failed = |error: erlang::Error| Failure::Failed(error.problem());
         let helper = Helper::load(&node).map_err(failed)?;
+        let counting = Counting::begin(&helper, &options).map_err(failed)?;
         output::line_aside(&format!(
             "counts on {} for {}",
             node.name(),
@@ -161,14 +162,14 @@ impl CountArgs {
         // Pauses take a quarter of the time more, short traces up to 0.2 s each.
         let whole = lasting * 5 / 4 + Duration::from_millis(200) * u32::from(bursts);
         let progress = Progress::of_time(whole, "counts");
-        let calls = Calls::count(&helper, &options, &|| stopped.load(Ordering::Relaxed));
+        let calls = counting.wait(&|| stopped.load(Ordering::Relaxed));
         drop(progress);
         let calls = calls.map_err(failed)?;
         helper.close().map_err(failed)?;
         Ok(calls)
     }
 
-    fn print(&self, calls: &Calls, counter: Counter) -> Result<(), Failure> {
+    fn print(&self, calls: &Calls, counter: Counter, bursts: u16) -> Result<(), Failure> {
         let style = output::style();
         if calls.functions.is_empty() {
             output::print(match calls.blocks.iter().any(|block| block.counted) {
@@ -180,7 +181,7 @@ impl CountArgs {
             let own: u64 = calls.functions.iter().map(|it| it.own).sum();
             let shown = calls.functions.iter().take(self.number);
             let rows = shown.map(|it| function_row(it, counter, own, &sums));
-            output::print(&grid(columns(counter), Some(0), rows, style))?;
+            output::print(&grid(columns(counter, &sums), Some(0), rows, style))?;
             let rows = calls.processes.iter().take(PROCESSES).map(|it| {
                 let what = [it.role.as_str(), it.name.as_str()];
                 let what: Vec<_> = what.into_iter().filter(|part| !part.is_empty()).collect();
@@ -200,6 +201,9 @@ impl CountArgs {
             output::print(&format!("\n{}", grid(&heads, Some(1), rows, style)))?;
             let functions = calls.functions.iter().map(|it| it.function.as_str());
             print_neighbours(&calls.tree, functions.take(self.number))?;
+            if let Some(why) = unsampled(calls, bursts) {
+                output::print(&format!("\n{}", sentence(&why, style)))?;
+            }
         }
         output::print(&format!("\n{}\n", provenance(calls, counter)))
     }
@@ -212,7 +216,8 @@ const fn own_head(counter: Counter) -> &'static str {
     }
 }
 
-const fn columns(counter: Counter) -> &'static [GridColumn] {
+/// Columns of the functions; those of short traces where these saw calls that ended.
+fn columns(counter: Counter, sums: &BTreeMap<&str, Accumulated>) -> &'static [GridColumn] {
     const TIME: &[GridColumn] = &[
         GridColumn::text("function"),
         GridColumn::number("calls"),
@@ -230,9 +235,32 @@ const fn columns(counter: Counter) -> &'static [GridColumn] {
         GridColumn::number("words/call"),
     ];
     match counter {
-        Counter::Time => TIME,
+        Counter::Time if has_sampled(sums) => TIME,
+        Counter::Time => TIME.first_chunk::<5>().map_or(TIME, |it| it),
         Counter::Words => WORDS,
     }
+}
+
+/// Whether short traces saw a call that ended.
+fn has_sampled(sums: &BTreeMap<&str, Accumulated>) -> bool {
+    sums.values().any(|it| it.calls > 0)
+}
+
+/// Why there are no accumulated times; nothing where there are some, or where none were requested.
+fn unsampled(calls: &Calls, bursts: u16) -> Option<String> {
+    if bursts == 0 || has_sampled(&calls.tree.accumulated()) {
+        return None;
+    }
+    let why = match (&calls.ended, calls.bursts.processes, calls.bursts.messages) {
+        (Ended::Time, 0, _) => "none of the processes that called them ran any more",
+        (Ended::Time, _, 0) => "these processes called none of the functions meanwhile",
+        (Ended::Time, ..) => "no call both began and ended meanwhile",
+        _ => "it was ended before them",
+    };
+    Some(format!(
+        "No accumulated time, waits, callers and callees: the short traces after the count saw no whole call ({why}). \
+         Count while the functions are called, or trace more processes with --bursts; --root follows one function's calls."
+    ))
 }
 
 fn function_row(
@@ -257,8 +285,9 @@ fn function_row(
             let each = |of: fn(&Accumulated) -> u64| {
                 sum.map_or_else(String::new, |it| Nanos(of(it) / it.calls).to_string())
             };
-            row.push(each(|it| it.running));
-            row.push(each(|it| it.waiting));
+            if has_sampled(sums) {
+                row.extend([each(|it| it.running), each(|it| it.waiting)]);
+            }
         }
     }
     row

@@ -126,6 +126,7 @@ impl NodeArgs {
 
     /// The one node with such a name that a bellows of this user has started here.
     fn started(&self, beginning: &str) -> Result<ConnectOptions, Failure> {
+        self.refuse_what_is_known(beginning)?;
         let started = session::brokers::rabbitmq::started_nodes();
         let names: Vec<&str> = started.iter().map(|it| it.node.as_str()).collect();
         let all = match names.as_slice() {
@@ -148,6 +149,26 @@ impl NodeArgs {
             (Some(_), Some(_)) => {
                 let cause = format!("several nodes' names begin with {beginning}");
                 Err(Failure::usage(cause, "write more of the name").observed(all))
+            }
+        }
+    }
+
+    /// A node that bellows started is reached by what bellows knows of it: nothing else has an effect.
+    fn refuse_what_is_known(&self, beginning: &str) -> Result<(), Failure> {
+        let given = [
+            ("--port", self.port.is_some()),
+            ("--cookie-file", self.cookie_file.is_some()),
+            ("--tls", self.tls),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            None => Ok(()),
+            Some((option, _)) => {
+                let cause = format!("{option} has no effect on a node that bellows started");
+                let help = format!(
+                    "leave it out: bellows knows how its own nodes are reached; another node is written NAME@HOST, such as \
+                     {beginning}@localhost"
+                );
+                Err(Failure::usage(cause, help).observed(beginning))
             }
         }
     }

@@ -117,13 +117,19 @@ impl RootArgs {
         let node = count.node.connect()?;
         let failed = |error: erlang::Error| Failure::Failed(error.problem());
         let helper = Helper::load(&node).map_err(failed)?;
-        output::line_aside(&format!(
+        let begins = format!(
             "follows {root} on {} for {}",
             node.name(),
             count.budget.duration
-        ));
-        let progress = Progress::of_time(lasting + Duration::from_millis(200), "waits for calls");
+        );
+        let lasting = lasting + Duration::from_millis(200);
+        let mut progress = None;
         let path = follow(&helper, &options, |at| {
+            // It was not refused.
+            let progress = progress.get_or_insert_with(|| {
+                output::line_aside(&begins);
+                Progress::of_time(lasting, "waits for calls")
+            });
             progress.say(&told(at));
             stopped.load(Ordering::Relaxed)
         });

@@ -13,11 +13,12 @@ use crate::brokers::rabbitmq::control;
 use crate::experiment::{BrokerSpec, Hidden};
 use crate::management::{LoginRemedy, Management, ManagementOptions};
 
-/// Hold the password of a user of the management API alone: the first that is set. On a command line the second may be
-/// that of the broker's user.
-const PASSWORD_VARIABLES: [&str; 2] = ["BELLOWS_MANAGEMENT_PASSWORD", "BELLOWS_PASSWORD"];
+/// Holds the password of the user of the management API alone.
+const OWN_PASSWORD: &str = "BELLOWS_MANAGEMENT_PASSWORD";
+/// Holds it where the first is not set; on a command line this may be that of the broker's user.
+const PASSWORD: &str = "BELLOWS_PASSWORD";
 const REMEDY: LoginRemedy = LoginRemedy {
-    login: "set broker.management-user, and its password in BELLOWS_PASSWORD",
+    login: "set broker.management-user (--management-user), and its password in BELLOWS_MANAGEMENT_PASSWORD",
     tag: "monitoring",
 };
 /// The longest that the API may take to take a login.
@@ -28,7 +29,8 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct ManagementLogin {
     /// All but the login.
     options: ManagementOptions,
-    /// User and password; `None`: those of the broker, whose password may be a token that is renewed.
+    /// User and password where they are its own; `None`: those of the broker, whose password may be a token that is
+    /// renewed.
     own: Option<(String, Hidden)>,
 }
 
@@ -41,9 +43,15 @@ impl ManagementLogin {
         let Some(url) = &spec.management else {
             return Ok(None);
         };
-        let user = spec.management_user.as_ref();
-        let own = user.filter(|user| **user != endpoint.user);
-        let own = own.map(|user| Ok::<_, Problem>((user.clone(), password(user)?)));
+        let user = spec.management_user.as_ref().unwrap_or(&endpoint.user);
+        let is_brokers = *user == endpoint.user;
+        let own = match set(OWN_PASSWORD) {
+            // A token is of the broker's user, and no password takes its place.
+            Some(_) if is_brokers && spec.oauth2.is_some() => None,
+            Some(password) => Some((user.clone(), password)),
+            None if is_brokers => None,
+            None => Some((user.clone(), password(user)?)),
+        };
         Ok(Some(Self {
             options: ManagementOptions {
                 url: url.clone(),
@@ -53,7 +61,7 @@ impl ManagementLogin {
                 insecure: spec.insecure,
                 remedy: REMEDY,
             },
-            own: own.transpose()?,
+            own,
         }))
     }
 
@@ -69,17 +77,20 @@ impl ManagementLogin {
     }
 }
 
-/// The password of a user who is not the broker's.
+/// What a variable of the environment holds, if anything.
+fn set(variable: &str) -> Option<Hidden> {
+    let set = std::env::var(variable).ok();
+    set.filter(|it| !it.is_empty()).map(Hidden::new)
+}
+
+/// The password of a user who is not the broker's, where there is none for the API alone.
 fn password(user: &str) -> Result<Hidden, Problem> {
-    let mut set = PASSWORD_VARIABLES.iter();
-    let set = set.find_map(|name| std::env::var(name).ok().filter(|it| !it.is_empty()));
-    match set {
-        Some(password) => Ok(Hidden::new(password)),
+    match set(PASSWORD) {
+        Some(password) => Ok(password),
         None if user == "guest" => Ok(Hidden::new("guest")),
         None => {
             let cause = "there is no password for the user of the management API";
-            let [first, second] = PASSWORD_VARIABLES;
-            let help = format!("set {first} or {second}");
+            let help = format!("set {OWN_PASSWORD} or {PASSWORD}");
             Err(Problem::new(cause, user, help))
         }
     }

@@ -1,15 +1,16 @@
 //! A broker that runs already: where it is, and how to log in there.
 
 mod management;
+mod node;
 
 use std::collections::BTreeSet;
 
 use archive::Topology;
 use archive::profile::ErlangProcess;
-use erlang::{ConnectOptions, Cookie, NodeName};
+use erlang::ConnectOptions;
 use linux::{processes, sockets};
 use load::Endpoint;
-use measure::{Problem, Refused};
+use measure::Problem;
 
 use self::management::ManagementLogin;
 use super::{
@@ -17,12 +18,9 @@ use super::{
     rabbitmq::control,
     registration::{Registration, Request},
 };
-use crate::experiment::{BrokerKind, BrokerSpec};
+use crate::experiment::BrokerKind;
 use crate::management::ManagementOptions;
 use crate::{Error, oauth2};
-
-/// Holds the cookie of the broker's Erlang node.
-const COOKIE_VARIABLE: &str = "BELLOWS_ERLANG_COOKIE";
 
 pub(super) const REGISTRATION: Registration = Registration {
     start: Some((BrokerKind::Attach, start)),
@@ -43,36 +41,21 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
             ..find_processes(&endpoint, spec.pid)?
         },
         endpoint,
-        node: node(spec)?,
+        node: node::options(spec)?,
         management,
         identity: Identity::default(),
         _renewal: renewal,
     };
+    if let Some(options) = &attached.node {
+        let step = format!("connecting to the Erlang node {}", options.node);
+        request.observer.step(&step);
+        node::check(options, request.control)?;
+    }
     if let Some(options) = attached.management() {
         request.observer.step("logging in to the management API");
         management::check(&options, request.control)?;
     }
     Ok(Box::new(attached))
-}
-
-/// How the broker's Erlang node is reached, where one is named.
-fn node(spec: &BrokerSpec) -> Result<Option<ConnectOptions>, Error> {
-    let Some(name) = &spec.node else {
-        return Ok(None);
-    };
-    let refused = |refused: Refused| Problem::new(refused.what, "", refused.help);
-    let name: NodeName = name.parse().map_err(refused)?;
-    let set = std::env::var(COOKIE_VARIABLE).ok();
-    let cookie = match (&spec.cookie_file, set.filter(|it| !it.is_empty())) {
-        (Some(path), _) => Cookie::read(path)?,
-        (None, Some(text)) => Cookie::new(&text).map_err(refused)?,
-        (None, None) => Cookie::find()?,
-    };
-    let host = name.host().to_owned();
-    let mut options = ConnectOptions::new(name, cookie);
-    options.address = spec.node_port.map(|port| (host, port));
-    options.timeout = control::TIMEOUT;
-    Ok(Some(options))
 }
 
 /// Looks who listens on the port, where that is on this machine.

@@ -17,6 +17,7 @@ use super::{
     Cluster, Config, RabbitMq,
     imports::definitions_to_import,
     install::{Installation, PRODUCT},
+    ports,
 };
 use crate::experiment::{BrokerKind, BrokerSpec, Hidden};
 use crate::management::{LoginRemedy, ManagementOptions};
@@ -100,6 +101,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
         observer.step("requesting an access token");
     }
     let renewal = oauth2::log_in(spec, &mut endpoint, request.control)?;
+    observer.ready(&addresses(&config, &cluster, &endpoints));
     Ok(Box::new(StartedNodes {
         identity: Identity {
             kind: spec.kind.name(),
@@ -113,6 +115,26 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
         management,
         _renewal: renewal,
     }))
+}
+
+/// Where the nodes listen, for whoever wants to look at them while they run.
+fn addresses(config: &Config, cluster: &Cluster, endpoints: &[Endpoint]) -> String {
+    let clients: Vec<String> = endpoints
+        .iter()
+        .map(|it| format!("{}:{}", it.host, it.port))
+        .collect();
+    let mut parts = vec![format!("AMQP {}", clients.join(", "))];
+    parts.extend(ports::listening(config));
+    let nodes = cluster.nodes().iter();
+    let names: Vec<String> = nodes
+        .filter_map(|node| Some(node.erlang().ok()?.node.to_string()))
+        .collect();
+    let (word, names) = match names.as_slice() {
+        [one] => ("Erlang node", one.clone()),
+        several => ("Erlang nodes", several.join(", ")),
+    };
+    parts.push(format!("{word} {names}"));
+    format!("{PRODUCT} listens: {}; user {USER}", parts.join("; "))
 }
 
 fn no_node() -> BrokerError {

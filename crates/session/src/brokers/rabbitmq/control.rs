@@ -81,7 +81,9 @@ pub(in crate::brokers) fn ask<T: DeserializeOwned>(
             Ok(value) => return Ok(value),
             Err(error) => NoAnswer::Failed(error.to_string()),
         },
-        Ok(Err(Error::Timeout { .. } | Error::Silent { .. })) => NoAnswer::TimedOut,
+        Ok(Err(Error::Timeout { .. } | Error::Unsettled { .. } | Error::Silent { .. })) => {
+            NoAnswer::TimedOut
+        }
         Ok(Err(error)) => NoAnswer::Failed(error.to_string()),
         Err(why) => why,
     };

@@ -62,6 +62,24 @@ pub(super) fn check_shared(config: &Config, nodes: u32) -> Result<(), BrokerErro
     }
 }
 
+/// Where a node with this configuration listens beside AMQP, a text for each: `management 127.0.0.1:15672`.
+pub(super) fn listening(config: &Config) -> Vec<String> {
+    let ports = listener_ports(config).into_iter();
+    let of_plugins = ports.filter(|it| !it.key.starts_with("listeners."));
+    let texts = of_plugins.map(|it| {
+        let plugin = it.key.split('.').next().unwrap_or_default();
+        let ip = it.ip.filter(|ip| !ip.is_unspecified());
+        let ip = ip.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let scheme = match (plugin, it.key.contains(".ssl.")) {
+            ("management" | "prometheus", false) => "http://",
+            ("management" | "prometheus", true) => "https://",
+            _ => "",
+        };
+        format!("{plugin} {scheme}{}", SocketAddr::new(ip, it.port))
+    });
+    texts.collect()
+}
+
 /// What the settings and plugins have it listen on.
 fn listener_ports(config: &Config) -> Vec<ListenerPort> {
     let settings = &config.settings;
@@ -220,6 +238,15 @@ mod tests {
             ]
         );
         assert_eq!(found(&Config::default()), []);
+        assert_eq!(
+            listening(&config(&plugins, &settings)),
+            [
+                "management http://127.0.0.1:15680",
+                "mqtt 127.0.0.1:8883",
+                "mqtt 127.0.0.2:1884",
+                "prometheus http://127.0.0.1:15692",
+            ]
+        );
     }
 
     #[test]

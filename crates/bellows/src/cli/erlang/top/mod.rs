@@ -1,5 +1,7 @@
 //! `erlang top`: processes, schedulers and memory of a node, live in a terminal, or for scripts.
 
+mod columns;
+mod keys;
 mod plain;
 mod screen;
 
@@ -26,7 +28,7 @@ Examples:
   bellows erlang top rabbit@localhost --once --every 5s
   bellows erlang top rabbit@localhost --json --every 2s --count 10
 
-Keys: r reductions, m memory, q message queue, b binaries; + and - the window; p pause; Esc or x ends.";
+Keys: r reductions, m memory, q message queue, b binaries; + and - the window; p pause; ? all keys; Esc or x ends.";
 
 /// What `bellows erlang top` was given.
 #[derive(Debug, Args)]
@@ -123,11 +125,56 @@ impl ErlangTopArgs {
             if self.json {
                 return repetition.print_json(&window);
             }
+            let node = helper.node().name().as_str();
             let gap = if number > 1 { "\n" } else { "" };
             output::print(&format!(
                 "{gap}{}",
-                plain::text(&window, helper.node().name().as_str())
+                plain::text(&window, node, self.sort, output::style())
             ))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use erlang::top::{SchedulerUse, TopProcess, TopWindow};
+
+    /// A window with processes whose names are as long as RabbitMQ's are.
+    pub(super) fn window() -> TopWindow {
+        let process = |role: &str, name: &str| TopProcess {
+            pid: "<11829.1234.0>".to_owned(),
+            role: role.to_owned(),
+            name: name.to_owned(),
+            reductions_per_s: 12_345_678.0,
+            memory: 123_456_789,
+            messages: 1_234_567,
+            binaries: 987_654_321,
+            flow: false,
+            status: "waiting".to_owned(),
+            function: "gen_server2:process_next_msg/1".to_owned(),
+        };
+        TopWindow {
+            seconds: 2.0,
+            processes: vec![
+                process("connection", "127.0.0.1:45678 -> 127.0.0.1:5672"),
+                process("queue", "orders"),
+            ],
+            schedulers: SchedulerUse {
+                normal: vec![0.5; 16],
+                ..SchedulerUse::default()
+            },
+            run_queue: 1,
+            rates: [].into(),
+            memory: [].into(),
+            counts: [].into(),
+            flow: Vec::new(),
+            flow_count: 0,
+            flow_whole: true,
+            alarms: Vec::new(),
+            tables: Vec::new(),
+            uptime_ms: 1,
+            node_us: 1,
+            answer_us: 1,
+        }
     }
 }

@@ -2,19 +2,20 @@
 
 use erlang::top::{TopProcess, TopWindow};
 use measure::{Nanos, count, counted};
-use report::console::{GridColumn, grid};
+use report::console::{GridColumn, Style, grid, named_grid, sentence};
 use report::text::bytes;
 
-use crate::output;
+use super::ProcessOrder;
+use super::columns::LEAST_NAME;
 
 /// Connections, channels and queues in flow control that are named.
 const NAMED: usize = 8;
 
 /// Processes below what the node does as a whole.
-pub(super) fn text(window: &TopWindow, node: &str) -> String {
+pub(super) fn text(window: &TopWindow, node: &str, sort: ProcessOrder, style: Style) -> String {
     let mut out = String::new();
     for line in summary(window, node) {
-        out += &(line + "\n");
+        out += &sentence(&line, style);
     }
     out.push('\n');
     let columns = [
@@ -37,12 +38,8 @@ pub(super) fn text(window: &TopWindow, node: &str) -> String {
             process.function.clone(),
         ]
     };
-    out += &grid(
-        &columns,
-        Some(0),
-        window.processes.iter().map(row),
-        output::style(),
-    );
+    let rows = window.processes.iter().map(row);
+    out += &named_grid(&columns, LEAST_NAME, left_out(sort), rows, style);
     out.push('\n');
     let columns = [
         GridColumn::text("table"),
@@ -51,7 +48,17 @@ pub(super) fn text(window: &TopWindow, node: &str) -> String {
     ];
     let rows = window.tables.iter().take(5);
     let rows = rows.map(|table| vec![table.name.clone(), bytes(table.bytes), count(table.rows)]);
-    out + &grid(&columns, Some(0), rows, output::style())
+    out + &grid(&columns, Some(0), rows, style)
+}
+
+/// The columns that a narrow terminal has no room for, the least useful first. The one that gives the order stays.
+const fn left_out(sort: ProcessOrder) -> &'static [usize] {
+    match sort {
+        ProcessOrder::Reductions => &[6, 5, 4, 3, 2],
+        ProcessOrder::Memory => &[6, 5, 4, 3, 1],
+        ProcessOrder::Messages => &[6, 5, 4, 2, 1],
+        ProcessOrder::Binaries => &[6, 5, 3, 2, 1],
+    }
 }
 
 /// The process by role and name, and whether it waits for credit.
@@ -154,4 +161,36 @@ fn slowed(window: &TopWindow) -> String {
         counted(window.flow_count, "client or queue"),
         names.join(", ")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use report::console::width;
+
+    use super::*;
+    use crate::cli::erlang::top::tests::window;
+
+    #[test]
+    fn a_narrow_terminal_has_names_and_what_gives_the_order() {
+        let node = "bellows-1234-5678@localhost";
+        let style = |columns| Style {
+            terminal: true,
+            columns,
+            ..Style::PLAIN
+        };
+        for (sort, kept, gone) in [
+            (ProcessOrder::Reductions, "reductions/s", "binaries"),
+            (ProcessOrder::Binaries, "binaries", "messages"),
+        ] {
+            let text = text(&window(), node, sort, style(80));
+            assert!(text.lines().all(|line| width(line) <= 80), "{text}");
+            let head = text.lines().find(|line| line.starts_with("process "));
+            let head = head.unwrap_or_default();
+            assert!(head.contains(kept) && !head.contains(gone), "{text}");
+            assert!(text.contains("connection 127.0.0.1:45678 ->"), "{text}");
+        }
+        let whole = text(&window(), node, ProcessOrder::Reductions, Style::PLAIN);
+        assert!(whole.contains("gen_server2:process_next_msg/1"), "{whole}");
+        assert!(whole.contains("connection 127.0.0.1:45678 -> 127.0.0.1:5672"));
+    }
 }

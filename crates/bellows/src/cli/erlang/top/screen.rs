@@ -12,7 +12,7 @@ use erlang::{Error, Helper};
 use measure::count;
 use ratatui::Terminal;
 use ratatui::backend::TermionBackend;
-use ratatui::layout::{Constraint, Layout};
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::termion::event::Key;
 use ratatui::termion::input::TermRead as _;
@@ -20,11 +20,13 @@ use ratatui::termion::raw::{IntoRawMode as _, RawTerminal};
 use ratatui::termion::screen::{AlternateScreen, IntoAlternateScreen as _};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
-use report::console::sanitise;
+use report::console::{fit, sanitise, wrap};
 use report::text::bytes;
 use signal_hook::consts::SIGINT;
 
 use super::ProcessOrder;
+use super::columns::{TopColumn, columns};
+use super::keys;
 use super::plain::{summary, title};
 use crate::failure::{Done, Failure};
 use crate::signals;
@@ -40,6 +42,8 @@ const WINDOWS: [Duration; 6] = [
 ];
 /// How often the screen is drawn again without news, so that it follows its size.
 const REDRAW: Duration = Duration::from_millis(250);
+/// A screen with fewer rows than this has none to spare.
+const SMALL: u16 = 20;
 /// Rows that the screen has at most.
 const MOST_ROWS: u32 = 500;
 
@@ -74,6 +78,7 @@ pub(super) fn show(
         node: helper.node().name().as_str().to_owned(),
         last: None,
         is_paused: false,
+        all_keys: false,
         wish: Arc::clone(&wish),
         control: load::Control::new(),
     };
@@ -135,6 +140,8 @@ struct TopView {
     node: String,
     last: Option<TopWindow>,
     is_paused: bool,
+    /// Whether all keys are named, however many lines that takes.
+    all_keys: bool,
     wish: Arc<Mutex<TopRequest>>,
     /// A signal may end the view, too; the terminal is put back then as well.
     control: load::Control,
@@ -179,6 +186,7 @@ impl TopView {
             Key::Char('b') => self.order(ProcessOrder::Binaries),
             Key::Char('+') => self.window(|now| WINDOWS.into_iter().find(|it| *it > now)),
             Key::Char('-') => self.window(|now| WINDOWS.into_iter().rev().find(|it| *it < now)),
+            Key::Char('?') => self.all_keys = !self.all_keys,
             Key::Char('p') => self.is_paused = !self.is_paused,
             Key::Esc | Key::Char('x') | Key::Ctrl('d') => return true,
             // As the terminal would do: a second one, when the terminal is as it was, ends bellows at once.
@@ -217,70 +225,155 @@ impl TopView {
             frame.render_widget(Paragraph::new(text), frame.area());
             return;
         };
-        let mut lines: Vec<Line<'_>> = summary(window, &self.node)
-            .into_iter()
-            .map(|line| Line::from(sanitise(&line).into_owned()))
-            .collect();
-        let next = self
-            .wish
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .window;
-        let state = if self.is_paused { "paused; " } else { "" };
-        lines.push(Line::from(format!(
-            "{state}keys: r reductions  m memory  q message queue  b binaries  +/- window ({:.1} s)  p pause  Esc end",
-            next.as_secs_f64()
-        )));
+        let mut lines = self.summary(window, frame.area());
+        lines.extend(self.keys(frame.area().width.into()));
+        let lines: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
         let head = Constraint::Length(lines.len() as u16 + 1);
         let [top, rest] = Layout::vertical([head, Constraint::Fill(1)]).areas(frame.area());
         frame.render_widget(Paragraph::new(lines), top);
         frame.render_widget(self.table(window, rest.width), rest);
     }
 
-    fn table(&self, window: &TopWindow, width: u16) -> Table<'static> {
-        let mark = |sort: ProcessOrder, head: &str| match sort == self.sort {
-            true => format!("{head} v"),
-            false => head.to_owned(),
-        };
-        let right = |text: String| Cell::from(Line::from(text).right_aligned());
-        let strong = Style::default().add_modifier(Modifier::BOLD);
-        let is_wide = width >= 110;
-        let mut heads = vec![
-            Cell::from("process"),
-            right(mark(ProcessOrder::Reductions, "reductions/s")),
-            right(mark(ProcessOrder::Memory, "memory")),
-            right(mark(ProcessOrder::Messages, "messages")),
-            right(mark(ProcessOrder::Binaries, "binaries")),
-        ];
-        let mut widths = vec![
-            Constraint::Fill(1),
-            Constraint::Length(14),
-            Constraint::Length(10),
-            Constraint::Length(10),
-            Constraint::Length(10),
-        ];
-        if is_wide {
-            heads.extend([Cell::from("pid"), Cell::from("in")]);
-            widths.extend([Constraint::Length(14), Constraint::Length(40)]);
-        }
-        let rows = window.processes.iter().map(|process| {
-            let mut cells = vec![
-                Cell::from(sanitise(&title(process)).into_owned()),
-                right(count(process.reductions_per_s as u64)),
-                right(bytes(process.memory)),
-                right(count(process.messages)),
-                right(bytes(process.binaries)),
-            ];
-            if is_wide {
-                cells.push(Cell::from(sanitise(&process.pid).into_owned()));
-                cells.push(Cell::from(sanitise(&process.function).into_owned()));
+    /// What the node does as a whole. A long line has a second one where the screen has the rows for that.
+    fn summary(&self, window: &TopWindow, area: Rect) -> Vec<String> {
+        let columns = usize::from(area.width);
+        let most = if area.height < SMALL { 1 } else { 2 };
+        let lines = summary(window, &self.node).into_iter().flat_map(|line| {
+            let line = sanitise(&line).into_owned();
+            let mut broken = wrap(&line, columns);
+            if broken.len() > most {
+                let rest = broken.split_off(most - 1).join(" ");
+                broken.push(fit(&rest, columns).into_owned());
             }
+            broken
+        });
+        lines.collect()
+    }
+
+    /// The keys, and whether the view is paused.
+    fn keys(&self, columns: usize) -> Vec<String> {
+        let wish = self.wish.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = if self.is_paused { "paused; " } else { "" };
+        if self.all_keys {
+            let mut lines = keys::all(wish.window, columns.saturating_sub(state.len()));
+            if let Some(first) = lines.first_mut() {
+                first.insert_str(0, state);
+            }
+            return lines;
+        }
+        let keys = keys::line(wish.window, columns.saturating_sub(state.len()));
+        vec![format!("{state}{keys}")]
+    }
+
+    fn table(&self, window: &TopWindow, width: u16) -> Table<'static> {
+        let strong = Style::default().add_modifier(Modifier::BOLD);
+        let columns = columns(width, self.sort);
+        let heads = columns.iter().map(|(column, width)| {
+            let mark = match *column == TopColumn::Number(self.sort) {
+                true => format!("{} v", column.head()),
+                false => column.head().to_owned(),
+            };
+            cell(*column, &mark, *width)
+        });
+        let rows = window.processes.iter().map(|process| {
+            let cells = columns
+                .iter()
+                .map(|(column, width)| cell(*column, &text(process, *column), *width));
             let row = Row::new(cells);
             match process.flow {
                 true => row.style(strong),
                 false => row,
             }
         });
+        let widths = columns.iter().map(|(_, width)| Constraint::Length(*width));
         Table::new(rows, widths).header(Row::new(heads).style(strong))
+    }
+}
+
+/// What a process has in a column.
+fn text(process: &TopProcess, column: TopColumn) -> String {
+    match column {
+        TopColumn::Name => title(process),
+        TopColumn::Number(ProcessOrder::Reductions) => count(process.reductions_per_s as u64),
+        TopColumn::Number(ProcessOrder::Memory) => bytes(process.memory),
+        TopColumn::Number(ProcessOrder::Messages) => count(process.messages),
+        TopColumn::Number(ProcessOrder::Binaries) => bytes(process.binaries),
+        TopColumn::Pid => process.pid.clone(),
+        TopColumn::Function => process.function.clone(),
+    }
+}
+
+/// A harmless cell that says where it was cut.
+fn cell(column: TopColumn, text: &str, width: u16) -> Cell<'static> {
+    let text = fit(&sanitise(text), width.into()).into_owned();
+    match column {
+        TopColumn::Number(_) => Cell::from(Line::from(text).right_aligned()),
+        _ => Cell::from(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::backend::TestBackend;
+
+    use super::super::tests::window;
+    use super::*;
+
+    fn shown(width: u16, height: u16, sort: ProcessOrder) -> Vec<String> {
+        let view = TopView {
+            sort,
+            node: "bellows-1234-5678@localhost".to_owned(),
+            last: Some(window()),
+            is_paused: true,
+            all_keys: false,
+            wish: Arc::new(Mutex::new(TopRequest {
+                window: Duration::from_secs(2),
+                sort: sort.meaning(),
+                limit: 10,
+                flow: true,
+            })),
+            control: load::Control::new(),
+        };
+        let mut screen = Terminal::new(TestBackend::new(width, height)).expect("a screen");
+        screen.draw(|frame| view.draw(frame)).expect("a picture");
+        let cells = screen.backend().buffer().content();
+        let rows = cells.chunks(width.into());
+        rows.map(|row| row.iter().map(|cell| cell.symbol()).collect())
+            .collect()
+    }
+
+    #[test]
+    fn a_small_terminal_has_names_and_keys_that_are_not_cut() {
+        let rows = shown(80, 24, ProcessOrder::Reductions);
+        let text = rows.join("\n");
+        assert!(
+            text.contains("connection 127.0.0.1:45678 -> 127.0"),
+            "{text}"
+        );
+        assert!(text.contains("queue orders"), "{text}");
+        assert!(text.contains("reductions/s v"), "{text}");
+        let keys = rows.iter().find(|row| row.starts_with("paused; "));
+        let keys = keys.map_or("", |row| row.trim_end());
+        assert!(
+            keys.ends_with("? more") || keys.ends_with("2.0 s"),
+            "{text}"
+        );
+        let wide = shown(160, 24, ProcessOrder::Binaries).join("\n");
+        for part in [
+            "-> 127.0.0.1:5672 ",
+            "binaries v",
+            "gen_server2:process_next_msg/1",
+        ] {
+            assert!(wide.contains(part), "{wide}");
+        }
+    }
+
+    #[test]
+    fn no_terminal_is_too_small_to_be_drawn_on() {
+        for width in [1, 2, 7, 20, 54, 79] {
+            for height in [1, 2, 9, 15] {
+                shown(width, height, ProcessOrder::Messages);
+            }
+        }
     }
 }
