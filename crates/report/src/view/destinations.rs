@@ -56,7 +56,10 @@ mod tests {
     #[test]
     fn names_are_those_of_the_plan() {
         let names = |all: &[&str]| Some(all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
-        assert_eq!(named(&json!([{ "destination": "queue://a" }])), names(&["a"]));
+        assert_eq!(
+            named(&json!([{ "destination": "queue://a" }])),
+            names(&["a"])
+        );
         assert_eq!(
             named(&json!([
                 { "destination": "queue://a", "num-destinations": 2 },

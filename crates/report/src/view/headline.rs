@@ -249,7 +249,10 @@ impl Sentence {
 
 /// ` while node 1 was killed at 15 s`; of several faults how many there were.
 fn faults(summary: &RunSummary) -> String {
-    let mut took_place = summary.faults.iter().filter(|it| it.failed.is_none() || it.back_s.is_some());
+    let mut took_place = summary
+        .faults
+        .iter()
+        .filter(|it| it.failed.is_none() || it.back_s.is_some());
     let Some(first) = took_place.next() else {
         return String::new();
     };
@@ -257,7 +260,9 @@ fn faults(summary: &RunSummary) -> String {
     if more > 0 {
         return format!(" with {} faults", more + 1);
     }
-    let who = first.node.map_or_else(|| "the broker".to_owned(), |node| format!("node {node}"));
+    let who = first
+        .node
+        .map_or_else(|| "the broker".to_owned(), |node| format!("node {node}"));
     let at = seconds_digits(first.t);
     match first.kind.as_str() {
         "kill" => format!(" while {who} was killed at {at} s"),
@@ -339,7 +344,9 @@ fn flow(facts: &Facts<'_>) -> String {
         ([], [(_, alone)]) => return operations(alone, facts.phases),
         (_, []) => {}
         ([], several) => {
-            let unit = several.first().map_or("operations", |(_, it)| it.unit.as_str());
+            let unit = several
+                .first()
+                .map_or("operations", |(_, it)| it.unit.as_str());
             let counts = counted(several.len() as u64, "load");
             let text = format!("{counts} of {unit}{}", length(facts.phases));
             flows.push(text + &worst(several));

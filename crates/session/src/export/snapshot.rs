@@ -494,12 +494,22 @@ mod tests {
             (series("sum(ready)", SeriesUnit::Count), 1.0),
             (series("sum_ready", SeriesUnit::Count), 2.0),
             (series("Sum Ready", SeriesUnit::Bytes), 3.0),
-            (series("ready", SeriesUnit::Count).with("Queue", "a").with("queue", "b"), 4.0),
+            (
+                series("ready", SeriesUnit::Count)
+                    .with("Queue", "a")
+                    .with("queue", "b"),
+                4.0,
+            ),
         ];
         let values = |snapshot: &Snapshot| -> Vec<(String, Value)> {
             let families = snapshot.families();
             families
-                .flat_map(|(name, family)| family.members.values().map(|it| (name.to_owned(), it.clone())))
+                .flat_map(|(name, family)| {
+                    family
+                        .members
+                        .values()
+                        .map(|it| (name.to_owned(), it.clone()))
+                })
                 .collect()
         };
         snapshot.tell(&all);
@@ -511,7 +521,10 @@ mod tests {
         ];
         let expected = expected.map(|(name, value)| (name.to_owned(), Value::Gauge(value)));
         assert_eq!(values(&snapshot), expected);
-        let ready = snapshot.families.get("bellows_page_ready").expect("a family");
+        let ready = snapshot
+            .families
+            .get("bellows_page_ready")
+            .expect("a family");
         let labels = ready.members.keys().next().expect("a series");
         assert_eq!((&*labels["queue"], &*labels["queue_2"]), ("a", "b"));
         // In another order, and after some were away, each keeps its name.

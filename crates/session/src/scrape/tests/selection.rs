@@ -106,9 +106,17 @@ fn names_labels_and_expressions_select() {
 
 #[test]
 fn a_sum_stands_beside_the_series_that_it_is_made_of() {
-    let mut both = selection(&["queue_messages", "sum(queue_messages)", "up", "sum(up)"], 10);
+    let mut both = selection(
+        &["queue_messages", "sum(queue_messages)", "up", "sum(up)"],
+        10,
+    );
     let all = shown(&at(&mut both, 1, PAGE));
-    for expected in ["sum(queue_messages)[] 15", "queue_messages[q-1,/] 1", "up[] 32", "sum(up)[] 32"] {
+    for expected in [
+        "sum(queue_messages)[] 15",
+        "queue_messages[q-1,/] 1",
+        "up[] 32",
+        "sum(up)[] 32",
+    ] {
         assert!(all.iter().any(|it| it == expected), "{expected} in {all:?}");
     }
 }
