@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { RunView, Topology } from '../src/core/view';
-import { drawingOf } from '../src/sections/topology';
+import { drawingOf, loadsOf } from '../src/sections/topology';
 
 const queue = (vhost: string, name: string): Topology['queues'][number] => ({
   name,
@@ -45,7 +45,36 @@ function draw(topology: Partial<Topology>, exchange: string) {
   };
 }
 
+describe('the clients of a load', () => {
+  const of = (load: object) => loadsOf({ load: [load] }).map((it) => [it.producers, it.consumers]);
+
+  test('are those of all its destinations', () => {
+    expect(of({ producers: 1, consumers: 2, 'num-destinations': 200 })).toEqual([[200, 400]]);
+    expect(of({ producers: 3, destinations: ['queue://a', 'queue://b'] })).toEqual([[6, 0]]);
+    expect(of({ producers: 1, 'total-producers': 7, 'num-destinations': 200 })).toEqual([[7, 0]]);
+    expect(of({ producers: 1, consumers: 1, 'total-consumers': null })).toEqual([[1, 1]]);
+    expect(loadsOf({ load: [null, 7] }).length).toBe(2);
+  });
+});
+
 describe('the drawing of a topology', () => {
+  test('has many queues in one box, bound and consumed as they are', () => {
+    const names = Array.from({ length: 200 }, (_, i) => `q${i}`);
+    const whole = {
+      queues: names.map((name, i) => ({ ...queue('/', name), messages: i, consumers: 1 })),
+      exchanges: [],
+      bindings: names.map((name) => binding('/', '', 'queue', name)),
+      omitted: 5,
+      lagging: false,
+    };
+    const experiment = { load: [{ producers: 1, consumers: 1, 'num-destinations': 200 }] };
+    const drawing = drawingOf({ topology: whole, experiment } as unknown as RunView);
+    expect(drawing.queues.map((q) => q.name)).toEqual(['q197', 'q198', 'q199']);
+    expect(drawing.rest).toEqual({ queues: 197, kind: 'classic', messages: 19306, consumers: 197 });
+    expect(drawing.restFrom).toEqual(['/\0']);
+    expect(drawing.hidden).toBe(5);
+  });
+
   test('keeps objects of one name apart, by virtual host and by kind', () => {
     const drawing = draw(
       {

@@ -75,6 +75,8 @@ pub struct Reason {
 pub enum Cause {
     /// The load broke off with an error.
     BrokeOff,
+    /// Every cycle or request failed.
+    AllFailed,
     /// Too little was measured.
     TooShort,
     /// No message was sent or received, no cycle began.

@@ -77,7 +77,8 @@ impl ProcessTree {
         pids
     }
 
-    /// Another process is the root from now on; what the tree has used goes on from there.
+    /// Another process is the root from now on; what the tree has used goes on from there. What the process used before
+    /// is not counted: in the time between two readings that would be more than the machine has.
     pub fn follow(&mut self, root: u32) {
         let root = ProcessId::of(root);
         if self.root != root {
@@ -85,6 +86,9 @@ impl ProcessTree {
             self.accounts.members.clear();
             self.next_search = Time(0);
             self.searched_up_to = None;
+            let before = self.accounts.total;
+            self.read();
+            self.accounts.total = before;
         }
     }
 

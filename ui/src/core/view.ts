@@ -99,7 +99,7 @@ at_least: boolean, };
 /**
  * Why the verdict is what it is; the figures are in [`Facts`].
  */
-export type Cause = { "code": "broke_off" } | { "code": "too_short" } | { "code": "no_load" } | { "code": "rate_met",
+export type Cause = { "code": "broke_off" } | { "code": "all_failed" } | { "code": "too_short" } | { "code": "no_load" } | { "code": "rate_met",
 /**
  * What matters more: the broker stood still for a while, or some of it was late for this reason.
  */

@@ -102,8 +102,63 @@ const COLORS: readonly ((p: Palette) => string)[] = [
   (p) => p.receive,
   (p) => p.send,
   (p) => p.delay,
-  (p) => p.faint,
+  (p) => p.accent,
+  (p) => p.ink,
+  (p) => p.soft,
 ];
+
+/** A rate from this on has five operations in each slice: enough for a line. */
+const MANY = 50;
+
+/** Counts of a scenario by times that are long enough for its rate. */
+interface Counted {
+  t: number[];
+  dt: number[];
+  counts: Record<string, Column | undefined>;
+  requested: Column;
+  /** Seconds that each value is of; none where that is as fine as it is recorded. */
+  over?: number;
+}
+
+/**
+ * What is rare is counted over the time from one operation to the next, a second at least: in a tenth of a second one
+ * request is ten per second.
+ */
+export function windowed(run: RunView, name: string, slices: Slices | null): Counted {
+  const scenario = run.figures.scenarios[name];
+  const rate = scenario?.requested?.rate ?? scenario?.rate ?? MANY;
+  if (rate >= MANY && slices) return slices;
+  const { t, dt, counts, requested } = run.series;
+  const over = rate > 0 ? 1 / rate : 1;
+  // A second is what the series has; much of a run in one window would say nothing of when.
+  const length = (t.at(-1) ?? 0) + (dt.at(-1) ?? 0) - (t[0] ?? 0);
+  if (over <= 1.001 || over > length / 4) return { t, dt, counts, requested, over: 1 };
+  const at = t.map((start, i) => Math.floor((start + dt[i]! / 2 - t[0]!) / over));
+  const firsts = at.flatMap((window, i) => (window === at[i - 1] ? [] : [i]));
+  const ends = firsts.map((_, i) => firsts[i + 1] ?? t.length);
+  const peaks = new Set(run.metrics.filter((it) => it.kind === 'peak').map((it) => it.key));
+  const width = (from: number, to: number): number => t[to - 1]! + dt[to - 1]! - t[from]!;
+  const merge = (column: Column, peak: boolean): Column =>
+    firsts.map((from, w) => {
+      const known = column.slice(from, ends[w]).map((value, i) => [value, dt[from + i]!] as const);
+      const some = known.filter((it): it is readonly [number, number] => it[0] !== null);
+      if (some.length === 0) return null;
+      if (peak) return Math.max(...some.map(([value]) => value));
+      const sum = some.reduce((all, [value, seconds]) => all + value * seconds, 0);
+      return sum / width(from, ends[w]!);
+    });
+  const merged = Object.entries(counts).map(([key, column]) => [
+    key,
+    column && merge(column, peaks.has(key)),
+  ]);
+  return {
+    t: firsts.map((from) => t[from]!),
+    dt: firsts.map((from, w) => width(from, ends[w]!)),
+    counts: Object.fromEntries(merged),
+    requested: merge(requested, false),
+    over,
+  };
+}
 
 /** Whether the rate that the series requests is that of this scenario. */
 export function isFirst(run: RunView, name: string): boolean {
@@ -117,7 +172,7 @@ export function scenarioPanels(
   name: string,
   slices: Slices | null = null,
 ): { before: PanelSpec[]; after: PanelSpec[] } {
-  const { t, dt, counts, requested } = slices ?? run.series;
+  const { t, dt, counts, requested, over } = windowed(run, name, slices);
   const own = run.metrics.filter((metric) => metric.scenario === name);
   const rates: Line[] = [];
   if (isFirst(run, name) && requested.some((v) => v !== null && v > 0))
@@ -154,7 +209,7 @@ export function scenarioPanels(
           {
             id: `rates-${name}`,
             title: owner + unit,
-            unit: `${unit} per second`,
+            unit: `${unit} per second${over ? `, counted over ${significant(over)} s` : ''}`,
             height: 116,
             lines: rates,
             times: { t, dt },

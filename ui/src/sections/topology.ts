@@ -6,8 +6,10 @@ import { counted, grouped, significant } from '../core/format';
 import type { RunView, Topology } from '../core/view';
 import type { View } from './timeline';
 
-/** Queues that are drawn; the table has all. */
+/** Queues that are drawn one by one, where there are no more; the table has all. */
 const MOST_QUEUES = 12;
+/** Queues that are drawn one by one where there are more: the others are one box. */
+const FIRST_QUEUES = 3;
 const SVG = 'http://www.w3.org/2000/svg';
 
 const named = (text: string, empty: string): Child =>
@@ -19,17 +21,24 @@ interface Load {
   exchange: string;
 }
 
-/** What the configuration says of each load: its producers, and where they publish. */
+/** What the configuration says of each load: its producers and consumers in all, and where they publish. */
 export function loadsOf(experiment: unknown): Load[] {
   const list = (experiment as { load?: unknown } | null)?.load;
   if (!Array.isArray(list)) return [];
   return list.map((load: Record<string, unknown>) => {
-    const { exchange, destination, producers, consumers } = load ?? {};
-    const number = (value: unknown): number => (typeof value === 'number' ? value : 0);
+    const { exchange, destination, destinations } = load ?? {};
+    const number = (key: string): number | null => {
+      const value = load?.[key];
+      return typeof value === 'number' ? value : null;
+    };
+    const named = Array.isArray(destinations) ? destinations.length : 0;
+    // What a load gives for each of its destinations, unless it gives the number of all.
+    const each = Math.max(1, named) * Math.max(1, number('num-destinations') ?? 1);
+    const all = (key: string): number => number(`total-${key}`) ?? (number(key) ?? 0) * each;
     const own = (exchange as { name?: unknown } | null | undefined)?.name;
-    const topic = String(destination ?? '').startsWith('topic://');
+    const topic = String((named > 0 ? destinations : [destination]) ?? '').startsWith('topic://');
     const name = typeof own === 'string' ? own : topic ? 'amq.topic' : '';
-    return { producers: number(producers), consumers: number(consumers), exchange: name };
+    return { producers: all('producers'), consumers: all('consumers'), exchange: name };
   });
 }
 
@@ -45,7 +54,11 @@ interface ExchangeBox {
 export interface Drawing {
   exchanges: ExchangeBox[];
   queues: Topology['queues'];
-  /** Queues and exchanges that are left out. */
+  /** All further queues together, and how many messages and consumers they have; null where all are drawn. */
+  rest: { queues: number; kind: string; messages: number; consumers: number } | null;
+  /** Exchanges that are bound to one of them. */
+  restFrom: string[];
+  /** Objects that the record does not hold. */
   hidden: number;
   /** From an exchange to the queue or exchange that it is bound to, with the routing keys. */
   lines: { source: string; queue: string | null; exchange: string | null; keys: string[] }[];
@@ -58,7 +71,8 @@ const idOf = (vhost: string, name: string): string => `${vhost}\0${name}`;
 export function drawingOf({ topology: t, experiment }: RunView): Drawing {
   const used = new Set(loadsOf(experiment).map((load) => load.exchange));
   const order = t.queues.toSorted((a, b) => b.messages - a.messages);
-  const queues = order.slice(0, MOST_QUEUES);
+  const queues = order.slice(0, order.length > MOST_QUEUES ? FIRST_QUEUES : MOST_QUEUES);
+  const others = order.slice(queues.length);
   const kept = new Set(queues.map((q) => idOf(q.vhost, q.name)));
   // Every queue is bound to the default exchange: that says something only where somebody publishes there.
   const shown = t.bindings.filter((b) => b.source !== '' || used.has('') || used.size === 0);
@@ -75,10 +89,13 @@ export function drawingOf({ topology: t, experiment }: RunView): Drawing {
   for (const b of shown) add(b.vhost, b.source);
   for (const b of shown) if (b.destination_type === 'exchange') add(b.vhost, b.destination);
   const lines = new Map<string, Drawing['lines'][number]>();
+  const further = new Set(others.map((q) => idOf(q.vhost, q.name)));
+  const restFrom = new Set<string>();
   for (const b of shown) {
     const [source, end] = [idOf(b.vhost, b.source), idOf(b.vhost, b.destination)];
     // Older records do not say what it is: a queue may be called as an exchange is.
     const isQueue = b.destination_type ? b.destination_type !== 'exchange' : kept.has(end);
+    if (isQueue && further.has(end)) restFrom.add(source);
     if (isQueue ? !kept.has(end) : !boxes.has(end)) continue;
     const id = `${source}\0${isQueue}\0${end}`;
     const [queue, exchange] = isQueue ? [end, null] : [null, end];
@@ -89,8 +106,22 @@ export function drawingOf({ topology: t, experiment }: RunView): Drawing {
   return {
     exchanges: [...boxes.values()].slice(0, MOST_QUEUES),
     queues: t.queues.filter((q) => kept.has(idOf(q.vhost, q.name))),
-    hidden: t.queues.length - queues.length + t.omitted,
+    rest: others.length > 0 ? together(others) : null,
+    restFrom: [...restFrom],
+    hidden: t.omitted,
     lines: [...lines.values()],
+  };
+}
+
+/** Queues as one box. */
+function together(queues: Topology['queues']): NonNullable<Drawing['rest']> {
+  const kinds = new Set(queues.map((q) => q.type));
+  const sum = (of: 'messages' | 'consumers'): number => queues.reduce((all, q) => all + q[of], 0);
+  return {
+    queues: queues.length,
+    kind: kinds.size === 1 ? [...kinds][0]! : '',
+    messages: sum('messages'),
+    consumers: sum('consumers'),
   };
 }
 
@@ -133,6 +164,14 @@ export function topology(run: RunView): View | null {
       only ? line(`${rate(sent.rate)} in, ${rate(received.rate)} out`) : null,
     ),
   );
+  const { rest } = drawing;
+  const restBox =
+    rest &&
+    box(
+      'queue several',
+      h('b', {}, `${grouped(rest.queues)} more ${rest.kind} queues`.replace('  ', ' ')),
+      line(`${counted(rest.messages, 'message')} in all`),
+    );
   const lines = document.createElementNS(SVG, 'svg');
   lines.setAttribute('aria-hidden', 'true');
   const column = (...boxes: Child[]): HTMLElement => h('div', { class: 'column' }, boxes);
@@ -157,7 +196,13 @@ export function topology(run: RunView): View | null {
       lines,
       sent.total > 0 ? column(from) : null,
       column(...exchanges),
-      column(...queues, drawing.hidden > 0 ? small(`and ${grouped(drawing.hidden)} more`) : null),
+      column(
+        ...queues,
+        restBox,
+        drawing.hidden > 0
+          ? small(`and ${grouped(drawing.hidden)} more objects that the record does not hold`)
+          : null,
+      ),
       received.total > 0 ? column(to) : null,
     ),
     later('The same as tables', () => h('div', {}, tables(run.topology))),
@@ -180,7 +225,9 @@ export function topology(run: RunView): View | null {
       link(at.get(source), end, `routing key ${keys.slice(0, 8).join(', ') || 'empty'}`);
     }
     // At the end of the measured phase some consumers may be gone.
-    const known = drawing.queues.some((q) => q.consumers > 0);
+    for (const source of drawing.restFrom) link(at.get(source), restBox ?? undefined, '');
+    const known = run.topology.queues.some((q) => q.consumers > 0);
+    if (received.total > 0 && restBox && (!known || rest!.consumers > 0)) link(restBox, to, '');
     if (received.total > 0)
       drawing.queues.forEach((q, i) => {
         if (q.consumers > 0 || !known) link(queues[i], to, '');

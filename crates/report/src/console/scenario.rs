@@ -197,8 +197,13 @@ pub(super) fn latencies(all: &Summaries, span: &str, style: Style) -> Vec<String
     out
 }
 
-/// What became of the operations, what each cost, and why some failed; behind the scenario's name, where one is given.
-pub(super) fn account(name: Option<&str>, scenario: &ScenarioSummary) -> Vec<String> {
+/// What became of the operations, what each cost, and, with `has_reasons`, why some failed; behind the scenario's name,
+/// where one is given.
+pub(super) fn account(
+    name: Option<&str>,
+    scenario: &ScenarioSummary,
+    has_reasons: bool,
+) -> Vec<String> {
     let counts = scenario.counts.iter().map(|(metric, number)| {
         let info = metric.info();
         match info.kind {
@@ -226,6 +231,9 @@ pub(super) fn account(name: Option<&str>, scenario: &ScenarioSummary) -> Vec<Str
         .collect();
     if !cost.is_empty() {
         lines.push(cost.join("; "));
+    }
+    if !has_reasons {
+        return lines;
     }
     let more = scenario.failures.len().saturating_sub(REASONS);
     for failure in scenario.failures.iter().take(REASONS) {

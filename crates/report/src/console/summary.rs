@@ -1,7 +1,9 @@
 //! The summary of a run, on a terminal and in a pipe alike: what puts its figures in doubt stands above them, and the
 //! report's path last.
 
-use archive::{ProgramSummary, RequirementOutcome, RunRecord, RunSummary, Tier, Warning};
+use archive::{
+    ProgramSummary, RequirementOutcome, RunRecord, RunSummary, Tier, Warning, WarningCode,
+};
 use measure::{LatencySummary, Nanos};
 
 use super::shape::Shape;
@@ -51,7 +53,12 @@ pub fn summary(
     // Alone nobody has to ask whose counts these are.
     let is_alone = !summary.has_messages() && summary.scenarios().count() == 1;
     for (name, of) in summary.scenarios() {
-        let account = scenario::account((!is_alone).then_some(name), of).into_iter();
+        let name = (!is_alone).then_some(name);
+        let only = match of.failures.as_slice() {
+            [only] => is_told(summary, &only.reason),
+            _ => false,
+        };
+        let account = scenario::account(name, of, !only).into_iter();
         sections.push(account.flat_map(|line| wrap(&line, columns)).collect());
         sections.push(scenario::latencies(&of.latency, "", style));
     }
@@ -107,7 +114,17 @@ fn labelled(label: &str, painted: &str, text: &str, columns: usize) -> Vec<Strin
 /// What ended a run that failed, and the remedy.
 fn failure(summary: &RunSummary) -> Option<String> {
     let problem = summary.error.as_ref()?;
+    // A warning says it together with how often.
+    if is_told(summary, &problem.cause) {
+        return None;
+    }
     Some(format!("failed: {}", sanitise(&problem.sentence())))
+}
+
+/// Whether a warning on failed operations says this cause.
+fn is_told(summary: &RunSummary, cause: &str) -> bool {
+    let mut failed = (summary.warnings.iter()).filter(|it| it.code == WarningCode::CyclesFailed);
+    !cause.is_empty() && failed.any(|it| it.word("first_failure").contains(cause))
 }
 
 /// What the run had to reach, a line each: whether it did, what was required, what was observed.

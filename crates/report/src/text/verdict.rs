@@ -87,7 +87,7 @@ impl<'a> Said<'a> {
         let said = self.cause(cause);
         let said = match cause {
             Cause::RateMet { .. } | Cause::ConsumersBehind { .. } | Cause::ConsumersSlow => said,
-            Cause::BrokeOff => format!("undecided: {said}"),
+            Cause::BrokeOff | Cause::AllFailed => format!("undecided: {said}"),
             _ => match who {
                 LimitedBy::Undecided => format!("undecided who limits: {said}"),
                 LimitedBy::Schedule => format!("limited by {said}"),
@@ -117,6 +117,11 @@ impl<'a> Said<'a> {
         let time = e.producers.unwrap_or_default();
         match cause {
             Cause::BrokeOff => "the run broke off before its end".to_owned(),
+            Cause::AllFailed => {
+                let mut own = e.ended.churn.iter().filter(|churn| !churn.beside);
+                let failed = own.next().map_or(0, |churn| churn.failed);
+                format!("all {} {} failed", count(failed), self.items)
+            }
             Cause::TooShort => format!("only {:.2} s were measured, too short to tell", e.seconds),
             Cause::NoLoad => "bellows sent and received no message".to_owned(),
             Cause::RateMet { late } => self.rate_met(*late),

@@ -1,14 +1,17 @@
 //! The first sentence on a run, made from the data: what happened, how slow it was, what it cost, where
 //! it burned, and what the limit was as far as the data shows one. The page and the console say the same.
 
+use std::collections::BTreeSet;
+
 use archive::profile::USUAL_EVENT;
 use archive::{
     BrokerSummary, LimitedBy, PhaseSpan, ProfileSummary, RunRecord, RunState, RunSummary,
-    ScenarioSummary, Topology, Verdict,
+    ScenarioSummary, Verdict,
 };
 use measure::{LatencySummary, Metric, Nanos, Phase};
 use serde::Serialize;
 
+use super::destinations;
 use crate::numbers::{count, counted, seconds_digits, three_digits, weight};
 use crate::text::shortened;
 
@@ -133,7 +136,7 @@ impl<'a> Clauses<'a> {
         let share = |share: f64| three_digits(share * 100.0);
         Self {
             prefix: prefix(facts),
-            what,
+            what: what + &faults(summary),
             latencies: latencies(summary),
             who: who(summary),
             used: used(facts),
@@ -244,6 +247,31 @@ impl Sentence {
     }
 }
 
+/// ` while node 1 was killed at 15 s`; of several faults how many there were.
+fn faults(summary: &RunSummary) -> String {
+    let mut took_place = summary
+        .faults
+        .iter()
+        .filter(|it| it.failed.is_none() || it.back_s.is_some());
+    let Some(first) = took_place.next() else {
+        return String::new();
+    };
+    let more = took_place.count();
+    if more > 0 {
+        return format!(" with {} faults", more + 1);
+    }
+    let who = first
+        .node
+        .map_or_else(|| "the broker".to_owned(), |node| format!("node {node}"));
+    let at = seconds_digits(first.t);
+    match first.kind.as_str() {
+        "kill" => format!(" while {who} was killed at {at} s"),
+        "stop" => format!(" while {who} was stopped at {at} s"),
+        "partition" => format!(" while {who} was cut off at {at} s"),
+        kind => format!(" with the fault {} at {at} s", shortened(kind, KIND)),
+    }
+}
+
 /// The outage, where there was one of any weight, and who limited the run.
 fn limits(verdict: &Verdict, measured_s: f64) -> String {
     let facts = &verdict.facts;
@@ -305,14 +333,55 @@ fn length(phases: &[PhaseSpan]) -> String {
     format!(" for {} s", seconds_digits(measured_s(phases)))
 }
 
-/// `54,800 msg/s into a stream for 60 s`.
+/// `54,800 msg/s into a stream for 60 s`. Of several loads the first is told, and the slowest or the failing one of the
+/// others: all of them stand in a table below.
 fn flow(facts: &Facts<'_>) -> String {
     let mut flows = vec![messages(facts)];
-    let scenarios = facts.summary.scenarios();
-    flows.extend(scenarios.map(|(_, it)| operations(it, facts.phases)));
     flows.extend(programs(facts));
     flows.retain(|flow| !flow.is_empty());
+    let scenarios: Vec<_> = facts.summary.scenarios().collect();
+    match (flows.as_slice(), scenarios.as_slice()) {
+        ([], [(_, alone)]) => return operations(alone, facts.phases),
+        (_, []) => {}
+        ([], several) => {
+            let unit = several
+                .first()
+                .map_or("operations", |(_, it)| it.unit.as_str());
+            let counts = counted(several.len() as u64, "load");
+            let text = format!("{counts} of {unit}{}", length(facts.phases));
+            flows.push(text + &worst(several));
+        }
+        (_, several) => {
+            if let Some(last) = flows.last_mut() {
+                last.push_str(&worst(several));
+            }
+        }
+    }
     flows.join(", beside ")
+}
+
+/// `; beside it probe queues response p99 31.0 ms`, of the scenario with the most failures, else of the slowest.
+fn worst(all: &[(&str, &ScenarioSummary)]) -> String {
+    let p99 = |of: &ScenarioSummary| of.headline().map_or(0, |(_, latency)| latency.p99_ns);
+    let rank = |(_, of): &&(&str, &ScenarioSummary)| (of.count("failed"), p99(of));
+    let Some((name, of)) = all.iter().max_by_key(rank) else {
+        return String::new();
+    };
+    let mut text = format!("; {}", shortened(&name.replace('_', " "), KIND));
+    match of.count("failed") {
+        0 => {}
+        failed => text.push_str(&format!(
+            ": {} of {} failed",
+            count(failed),
+            counted(of.count("begun"), of.unit.trim_end_matches('s'))
+        )),
+    }
+    if let Some((metric, latency)) = of.headline() {
+        let between = if of.count("failed") > 0 { "," } else { ":" };
+        let p99 = Nanos(latency.p99_ns);
+        text.push_str(&format!("{between} {} p99 {p99}", metric.name()));
+    }
+    text
 }
 
 /// `a program loaded ActiveMQ Artemis for 30 s`.
@@ -322,13 +391,13 @@ fn programs(facts: &Facts<'_>) -> Option<String> {
         1 => "a program".to_owned(),
         several => counted(several as u64, "program"),
     };
-    let place = place(&facts.record.topology, &facts.summary.broker);
+    let place = place(facts.record, &facts.summary.broker);
     Some(format!("{who} loaded {place}{}", length(facts.phases)))
 }
 
 fn messages(facts: &Facts<'_>) -> String {
     let f = facts.summary;
-    let place = place(&facts.record.topology, &f.broker);
+    let place = place(facts.record, &f.broker);
     let length = length(facts.phases);
     let rates = match (f.sent.rate > 0.0, f.received.rate > 0.0) {
         (true, false) => format!("{} msg/s into {place}", three_digits(f.sent.rate)),
@@ -380,8 +449,21 @@ pub(crate) fn operations(of: &ScenarioSummary, phases: &[PhaseSpan]) -> String {
 /// Queues that a record holds at most.
 const MOST_KEPT: usize = 1_000;
 
-/// `a stream`, `10 quorum queues`, or the broker where its queues are not known.
-fn place(topology: &Topology, broker: &BrokerSummary) -> String {
+/// `a stream`, `10 quorum queues`, or the broker where its queues are not known. Where the load names its queues, these are
+/// meant: an attached broker has others, and so has one that a topology was put into.
+fn place(record: &RunRecord, broker: &BrokerSummary) -> String {
+    let topology = &record.topology;
+    let own = destinations::queues(&record.experiment);
+    if let Some(own) = own {
+        let found = topology.queues.iter();
+        let found = found.filter(|queue| own.contains(&queue.name));
+        let kinds: BTreeSet<&str> = found.map(|queue| queue.kind.as_str()).collect();
+        let kind = match (kinds.len(), kinds.first()) {
+            (1, Some(kind)) => kind,
+            _ => "",
+        };
+        return queues(own.len(), kind);
+    }
     let Some(first) = topology.queues.first() else {
         return match broker.kind.as_str() {
             "" => "the broker".into(),
@@ -393,16 +475,24 @@ fn place(topology: &Topology, broker: &BrokerSummary) -> String {
     };
     let count = topology.queues.len();
     let same = topology.queues.iter().all(|q| q.kind == first.kind);
-    let noun = match first.kind.as_str() {
-        "stream" if same => "stream".to_owned(),
-        kind if same && !kind.is_empty() => format!("{} queue", shortened(kind, KIND)),
-        _ => "queue".to_owned(),
+    let text = queues(count, if same { &first.kind } else { "" });
+    // A record holds so many, and counts what it leaves out of every kind together.
+    match topology.omitted > 0 && count >= MOST_KEPT {
+        true => format!("over {text}"),
+        false => text,
+    }
+}
+
+/// `a quorum queue`, `10 streams`; of several kinds, or of one that is not known, just queues.
+fn queues(count: usize, kind: &str) -> String {
+    let noun = match kind {
+        "" => "queue".to_owned(),
+        "stream" => "stream".to_owned(),
+        kind => format!("{} queue", shortened(kind, KIND)),
     };
     match count {
         1 => format!("a {noun}"),
-        // A record holds so many, and counts what it leaves out of every kind together.
-        _ if topology.omitted > 0 && count >= MOST_KEPT => format!("over {count} {noun}s"),
-        _ => format!("{count} {noun}s"),
+        _ => counted(count as u64, &noun),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::*;
 use archive::{
-    FunctionShare, PerMessage, ProfileSummary, QueueRecord, RequestedSummary, Throughput, WorkShare,
+    FunctionShare, PerMessage, ProfileSummary, QueueRecord, RequestedSummary, Throughput, Topology,
+    WorkShare,
 };
 
 fn summary() -> RunSummary {
@@ -292,5 +293,134 @@ fn what_two_lines_do_not_hold_is_left_out_from_the_end() {
         said(&record, &summary, Some(&verdict), true),
         "Failed after 63 s: 54,800 msg/s into and 98,800 msg/s out of 2 queues for 60 s, of 60,000 requested; \
          ack response p99 31.0 ms; limited by the generator."
+    );
+}
+
+/// A scenario of requests with this 99th percentile, of which so many failed.
+fn requests(p99_ns: u64, failed: u64) -> ScenarioSummary {
+    let counter = |name| Metric::named(name, measure::MetricKind::Counter).expect("room");
+    let mut summary = ScenarioSummary {
+        kind: "GET http://localhost:15672/api/queues?columns=name,messages_ready".to_owned(),
+        unit: "requests".to_owned(),
+        counts: [(counter("begun"), 30), (counter("failed"), failed)].into(),
+        headline: Some(Metric::END_TO_END),
+        ..ScenarioSummary::default()
+    };
+    let latency = LatencySummary {
+        count: 30,
+        p99_ns,
+        ..LatencySummary::default()
+    };
+    summary.latency = [(Metric::END_TO_END, latency)].into_iter().collect();
+    summary
+}
+
+#[test]
+fn of_an_attached_broker_only_the_queues_of_the_load_are_counted() {
+    let mut record = record(RunState::Complete, &["quorum", "classic", "classic"]);
+    for (queue, name) in record
+        .topology
+        .queues
+        .iter_mut()
+        .zip(["mine0", "theirs", "idle"])
+    {
+        name.clone_into(&mut queue.name);
+    }
+    let mut text = |load: serde_json::Value| {
+        record.experiment = serde_json::json!({ "load": [load] });
+        said(&record, &summary(), None, false)
+    };
+    let several =
+        text(serde_json::json!({ "destination": "queue://mine", "num-destinations": 200 }));
+    assert!(
+        several.starts_with("54,800 msg/s into 200 quorum queues for 60 s;"),
+        "{several}"
+    );
+    let alone = text(serde_json::json!({ "destination": "queue://mine0" }));
+    assert!(
+        alone.starts_with("54,800 msg/s into a quorum queue for 60 s;"),
+        "{alone}"
+    );
+    let unknown = text(serde_json::json!({ "destination": "queue://gone" }));
+    assert!(
+        unknown.starts_with("54,800 msg/s into a queue for 60 s;"),
+        "{unknown}"
+    );
+    // Who names a topic's queues is the client or the broker.
+    let topic = text(serde_json::json!({ "destination": "topic://t" }));
+    assert!(
+        topic.starts_with("54,800 msg/s into 3 queues for 60 s;"),
+        "{topic}"
+    );
+}
+
+#[test]
+fn of_loads_beside_messages_the_worst_is_told_in_two_lines() {
+    let mut summary = working_for("orders");
+    let slow = [
+        ("probe_queues", requests(900_000_000, 0)),
+        ("probe_queue_page", requests(4_000_000, 0)),
+    ];
+    summary.scenarios = slow
+        .into_iter()
+        .map(|(name, it)| (name.to_owned(), it))
+        .collect();
+    let record = record(RunState::Complete, &["classic"; 200]);
+    let text = |summary: &RunSummary| -> String {
+        let parts = parts(&record, summary);
+        parts.iter().map(|part| part.text.as_str()).collect()
+    };
+    let told = text(&summary);
+    let begin =
+        "54,800 msg/s through 200 classic queues for 60 s; probe queues: end-to-end p99 900 ms;";
+    assert!(told.starts_with(begin), "{told}");
+    assert!(told.chars().count() <= MOST_LETTERS, "{told}");
+    // One that fails matters more than one that is slow.
+    summary
+        .scenarios
+        .insert("probe_queue_page".to_owned(), requests(4_000_000, 30));
+    let told = text(&summary);
+    assert!(told.contains("; probe queue page"), "{told}");
+    assert!(!told.contains("http"), "{told}");
+}
+
+#[test]
+fn a_fault_is_told_with_its_time() {
+    let fault = |kind: &str, node, failed: Option<&str>| archive::FaultOutcome {
+        kind: kind.to_owned(),
+        node,
+        t: 20.04,
+        failed: failed.map(str::to_owned),
+        ..archive::FaultOutcome::default()
+    };
+    let text = |faults: Vec<archive::FaultOutcome>| {
+        let summary = RunSummary {
+            faults,
+            ..summary()
+        };
+        said(
+            &record(RunState::Complete, &["quorum"]),
+            &summary,
+            None,
+            false,
+        )
+    };
+    let begins = |faults, begin: &str| {
+        let text = text(faults);
+        let whole = format!("54,800 msg/s into a quorum queue for 60 s{begin}; ack");
+        assert!(text.starts_with(&whole), "{text}");
+    };
+    begins(
+        vec![fault("kill", Some(2), None)],
+        " while node 2 was killed at 20 s",
+    );
+    begins(
+        vec![fault("stop", None, None)],
+        " while the broker was stopped at 20 s",
+    );
+    begins(vec![fault("kill", Some(2), Some("there is no node 2"))], "");
+    begins(
+        vec![fault("kill", None, None), fault("stop", None, None)],
+        " with 2 faults",
     );
 }

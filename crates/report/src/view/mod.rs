@@ -3,6 +3,7 @@
 //! (`ui/src/core/view.ts`).
 
 mod depth_first;
+mod destinations;
 mod distributions;
 mod figures;
 mod headline;

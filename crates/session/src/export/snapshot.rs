@@ -60,6 +60,8 @@ pub(super) struct Snapshot {
     families: BTreeMap<String, Family>,
     /// What each source of named series told last.
     told: BTreeMap<String, BTreeSet<(String, Labels)>>,
+    /// The family of the named series of each source, name and unit.
+    named: BTreeMap<(String, String, SeriesUnit), String>,
     series: usize,
 }
 
@@ -268,6 +270,7 @@ impl Snapshot {
     /// Sets named series; what their sources told before and do not now is gone, and so is what is no number now, which
     /// not all of those who are sent it take. A label that all series have keeps its value, and one of the same name
     /// is `exported_NAME`, as in Prometheus.
+    /// Names that are the same as identifiers have a number behind them, and so have such labels.
     pub(super) fn tell(&mut self, values: &[(SeriesName, f64)]) {
         let mut now: BTreeMap<&str, BTreeSet<(String, Labels)>> = BTreeMap::new();
         for (series, value) in values {
@@ -275,19 +278,19 @@ impl Snapshot {
             if !value.is_finite() {
                 continue;
             }
-            let name = identifier(&format!("{PREFIX}_{}_{}", series.source, series.name));
-            let more = series.labels.iter();
+            let Some(name) = self.family_of(series) else {
+                continue;
+            };
             let mut labels = self.common.clone();
-            labels.extend(more.map(|(key, value)| {
+            for (key, value) in &series.labels {
                 let key = identifier(key);
-                let is_taken = self.common.contains_key(&key);
-                let key = if is_taken {
-                    format!("exported_{key}")
-                } else {
-                    key
+                let key = match self.common.contains_key(&key) {
+                    true => format!("exported_{key}"),
+                    false => key,
                 };
-                (key, value.clone())
-            }));
+                let key = unlike(key, |key| labels.contains_key(key));
+                labels.insert(key, value.clone());
+            }
             let help = format!("{} of {}", series.name, series.source);
             told.insert((name.clone(), labels.clone()));
             self.gauge(&name, &help, series.unit, labels, *value);
@@ -299,6 +302,24 @@ impl Snapshot {
             }
             self.told.insert(source.to_owned(), now);
         }
+    }
+
+    /// The name of the family of a series, which no other series has; `None` where there are too many.
+    fn family_of(&mut self, series: &SeriesName) -> Option<String> {
+        let key = (series.source.clone(), series.name.clone(), series.unit);
+        if let Some(name) = self.named.get(&key) {
+            return Some(name.clone());
+        }
+        if self.named.len() >= MOST_SERIES {
+            return None;
+        }
+        let name = identifier(&format!("{PREFIX}_{}_{}", series.source, series.name));
+        let taken: BTreeSet<&str> = self.named.values().map(String::as_str).collect();
+        let name = unlike(name, |name| {
+            taken.contains(name) || self.families.contains_key(name)
+        });
+        self.named.insert(key, name.clone());
+        Some(name)
     }
 
     fn forget(&mut self, name: &str, labels: &Labels) {
@@ -340,6 +361,15 @@ const fn phase_name(phase: Phase) -> &'static str {
         Phase::Measure => "measure",
         Phase::Drain => "drain",
     }
+}
+
+/// A name, or one with a number behind it where it is taken.
+fn unlike(name: String, is_taken: impl Fn(&str) -> bool) -> String {
+    if !is_taken(&name) {
+        return name;
+    }
+    let mut numbered = (2..).map(|number: u64| format!("{name}_{number}"));
+    numbered.find(|name| !is_taken(name)).unwrap_or(name)
 }
 
 /// A name as Prometheus takes it: letters, digits and `_`, no digit first.
@@ -454,6 +484,54 @@ mod tests {
                 "{odd}"
             );
         }
+    }
+
+    #[test]
+    fn names_and_labels_that_are_alike_as_identifiers_stay_apart() {
+        let mut snapshot = Snapshot::new("x");
+        let series = |name: &str, unit| SeriesName::new("page", name, unit);
+        let all = [
+            (series("sum(ready)", SeriesUnit::Count), 1.0),
+            (series("sum_ready", SeriesUnit::Count), 2.0),
+            (series("Sum Ready", SeriesUnit::Bytes), 3.0),
+            (
+                series("ready", SeriesUnit::Count)
+                    .with("Queue", "a")
+                    .with("queue", "b"),
+                4.0,
+            ),
+        ];
+        let values = |snapshot: &Snapshot| -> Vec<(String, Value)> {
+            let families = snapshot.families();
+            families
+                .flat_map(|(name, family)| {
+                    family
+                        .members
+                        .values()
+                        .map(|it| (name.to_owned(), it.clone()))
+                })
+                .collect()
+        };
+        snapshot.tell(&all);
+        let expected = [
+            ("bellows_page_ready", 4.0),
+            ("bellows_page_sum_ready", 1.0),
+            ("bellows_page_sum_ready_2", 2.0),
+            ("bellows_page_sum_ready_3", 3.0),
+        ];
+        let expected = expected.map(|(name, value)| (name.to_owned(), Value::Gauge(value)));
+        assert_eq!(values(&snapshot), expected);
+        let ready = snapshot
+            .families
+            .get("bellows_page_ready")
+            .expect("a family");
+        let labels = ready.members.keys().next().expect("a series");
+        assert_eq!((&*labels["queue"], &*labels["queue_2"]), ("a", "b"));
+        // In another order, and after some were away, each keeps its name.
+        snapshot.tell(&all[2..3]);
+        let again: Vec<_> = all.iter().rev().cloned().collect();
+        snapshot.tell(&again);
+        assert_eq!(values(&snapshot), expected);
     }
 
     #[test]

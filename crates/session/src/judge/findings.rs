@@ -150,6 +150,7 @@ fn rate_not_achieved(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
         cause,
         Cause::TooShort
             | Cause::BrokeOff
+            | Cause::AllFailed
             | Cause::GeneratorBusy
             | Cause::GeneratorLacksCores { .. }
     );

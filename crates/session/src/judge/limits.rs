@@ -34,6 +34,9 @@ impl<'a> Derived<'a> {
 
     pub(super) fn decide(&self) -> Conclusion {
         let e = self.e;
+        if e.ended.broke_off && self.all_failed() {
+            return Conclusion::undecided(Cause::AllFailed, &[]);
+        }
         if e.ended.broke_off {
             return Conclusion::undecided(Cause::BrokeOff, &["loop_busy"]);
         }
@@ -49,6 +52,12 @@ impl<'a> Derived<'a> {
             None if e.received_rate > 0.0 => self.consumers(),
             None => Conclusion::undecided(Cause::NoLoad, &[]),
         }
+    }
+
+    /// Not one operation of the load came to a good end, which is why its run failed; it has not ended early.
+    fn all_failed(&self) -> bool {
+        let mut own = self.e.ended.churn.iter().filter(|churn| !churn.beside);
+        own.any(|churn| churn.begun > 0 && churn.failed >= churn.begun)
     }
 
     /// As many were sent as were requested, whenever. One more or less is a matter of where the phase was cut;

@@ -284,6 +284,28 @@ fn a_run_that_broke_off_is_not_on_time() {
 }
 
 #[test]
+fn a_run_whose_requests_all_failed_has_not_broken_off() {
+    let mut facts = waiting_for_answers();
+    facts.ended.broke_off = true;
+    let probe = |failed| ChurnFacts {
+        unit: "requests".into(),
+        begun: 4,
+        failed,
+        ..ChurnFacts::default()
+    };
+    for (failed, cause) in [(4, Cause::AllFailed), (3, Cause::BrokeOff)] {
+        facts.ended.churn = vec![probe(failed)];
+        assert_eq!(verdict(facts.clone()).cause, Some(cause));
+    }
+    // What ran beside messages is not what the verdict is about.
+    facts.ended.churn = vec![ChurnFacts {
+        beside: true,
+        ..probe(4)
+    }];
+    assert_eq!(verdict(facts).cause, Some(Cause::BrokeOff));
+}
+
+#[test]
 fn a_broker_that_never_came_back_makes_the_run_invalid() {
     let mut facts = waiting_for_answers();
     (facts.ended.lost_connections, facts.ended.down_connections) = (2, 1);

@@ -270,7 +270,12 @@ impl Selection {
             return *number;
         }
         let (unit, rate_unit) = units(sample.name);
-        let mut name = SeriesName::new(&self.source, sample.name, unit);
+        // A sum without labels is not the series of that name that has none.
+        let called = match selector.sum_by() {
+            None => sample.name.to_owned(),
+            Some(_) => format!("sum({})", sample.name),
+        };
+        let mut name = SeriesName::new(&self.source, &called, unit);
         for (label, value) in selector.fixed() {
             let value = match name.labels.get(label) {
                 Some(other) => format!("{other},{value}"),

@@ -44,13 +44,59 @@ fn cpu_for_each_operation_keeps_its_digits() {
         }],
         ..archive::ScenarioSummary::default()
     };
-    let lines = super::super::scenario::account(None, &scenario);
+    let lines = super::super::scenario::account(None, &scenario, true);
     let cost = "broker 4.20 us CPU per channel; bellows 12.3 ms CPU per channel";
     assert!(lines.iter().any(|line| line == cost), "{lines:?}");
     assert!(
         lines.iter().any(|line| line == "failed 1 time: refused"),
         "{lines:?}"
     );
+}
+
+/// One reason is told once, with how often; further ones are told all.
+#[test]
+fn why_all_requests_failed_is_told_once() {
+    let cause = "cannot connect to http://h:1/";
+    let reason = |reason: &str| archive::FailureCount {
+        reason: reason.into(),
+        count: 4,
+    };
+    let mut summary = two_probes();
+    summary.error = Some(measure::Problem::new(cause, "refused", "start it"));
+    let warning = Warning::new(WarningCode::CyclesFailed, Tier::Caution)
+        .with("kind", "http://h:1/")
+        .with("unit", "requests")
+        .with("failed", 4u64)
+        .with("begun", 4u64)
+        .with("first_failure", format!("{cause}: refused; start it"));
+    summary.warnings = vec![Warning {
+        text: crate::text::warning(&warning),
+        ..warning
+    }];
+    let text = |summary: &RunSummary| {
+        let text = crate::console::summary(
+            &shape(),
+            &record(RunState::Failed, None),
+            summary,
+            None,
+            terminal(200),
+        );
+        text.matches(cause).count()
+    };
+    summary
+        .scenarios
+        .get_mut("probe_a")
+        .expect("a probe")
+        .failures = vec![reason(cause)];
+    assert_eq!(text(&summary), 1);
+    summary
+        .scenarios
+        .get_mut("probe_b")
+        .expect("a probe")
+        .failures = vec![reason(cause), reason("status 500")];
+    assert_eq!(text(&summary), 2, "one of several reasons");
+    summary.warnings.clear();
+    assert_eq!(text(&summary), 3, "nothing else tells it");
 }
 
 #[test]

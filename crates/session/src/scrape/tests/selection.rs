@@ -85,22 +85,39 @@ fn names_labels_and_expressions_select() {
         ),
         ("queue_messages{queue=~\"q\"}", &[]),
         ("{absent=\"\",vhost=\"\"}", &["up[] 32"]),
-        ("sum(queue_messages)", &["queue_messages[] 15"]),
+        ("sum(queue_messages)", &["sum(queue_messages)[] 15"]),
         (
             "sum by (vhost) (queue_messages)",
-            &["queue_messages[/] 3", "queue_messages[a] 12"],
+            &["sum(queue_messages)[/] 3", "sum(queue_messages)[a] 12"],
         ),
         (
             " sum by(vhost,none)( queue_*{vhost=\"/\"} ) ",
-            &["queue_consumers[/] 16", "queue_messages[/] 3"],
+            &["sum(queue_consumers)[/] 16", "sum(queue_messages)[/] 3"],
         ),
-        ("sum by () (up)", &["up[] 32"]),
+        ("sum by () (up)", &["sum(up)[] 32"]),
     ] {
         assert_eq!(
             shown(&at(&mut selection(&[select], 10), 1, PAGE)),
             expected,
             "{select}"
         );
+    }
+}
+
+#[test]
+fn a_sum_stands_beside_the_series_that_it_is_made_of() {
+    let mut both = selection(
+        &["queue_messages", "sum(queue_messages)", "up", "sum(up)"],
+        10,
+    );
+    let all = shown(&at(&mut both, 1, PAGE));
+    for expected in [
+        "sum(queue_messages)[] 15",
+        "queue_messages[q-1,/] 1",
+        "up[] 32",
+        "sum(up)[] 32",
+    ] {
+        assert!(all.iter().any(|it| it == expected), "{expected} in {all:?}");
     }
 }
 
