@@ -435,7 +435,7 @@ mod tests {
         ];
         let mut pairs: Vec<(Term, Term)> = numbers.iter().map(|it| (atom(it), int(7))).collect();
         pairs.push((atom("collects"), text(collects)));
-        let silent = silent.iter().map(|it| text(it)).collect();
+        let silent: Vec<Term> = silent.iter().map(|it| text(it)).collect();
         pairs.push((atom("silent_nodes"), list(silent)));
         pairs.push((
             atom("batches"),

@@ -62,7 +62,7 @@ fn why_all_requests_failed_is_told_once() {
         count: 4,
     };
     let mut summary = two_probes();
-    summary.error = Some(measure::Problem::new(cause, "refused", "start it"));
+    summary.error = Some(Problem::new(cause, "refused", "start it"));
     let warning = Warning::new(WarningCode::CyclesFailed, Tier::Caution)
         .with("kind", "http://h:1/")
         .with("unit", "requests")
