@@ -46,9 +46,9 @@ fn a_module_that_got_slower_is_found_and_named() {
         "--pairs",
         "5",
         "--set",
-        "phases.warmup=1s",
+        "phases.warmup=500ms",
         "--set",
-        "phases.measure=3s",
+        "phases.measure=2s",
         "--json",
     ];
     let ended = start(bellows(dir, &args)).end_of_long();

@@ -147,9 +147,9 @@ fn assert_known(node: &Node) {
     // Each caller stands at the line of its call.
     let lines = profile.by_line();
     for (line, called) in [
-        (95, "$known:three_selects/1"),
-        (98, "$known:one_match/1"),
-        (99, "$known:three_packs/1"),
+        (101, "$known:three_selects/1"),
+        (104, "$known:one_match/1"),
+        (105, "$known:three_packs/1"),
     ] {
         let at = share(&lines, &format!("$known:loop/3 known.erl:{line}"));
         let of = share(&profile, called);

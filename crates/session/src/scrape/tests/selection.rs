@@ -271,7 +271,7 @@ fn two_selectors_give_no_two_series_of_one_name() {
     let mut sums = selection(&sums, 10);
     assert_eq!(
         shown(&at(&mut sums, 0, page)),
-        ["a[1] 1", "a[2] 2", "a[=~.*] 3", "a[] 3"]
+        ["sum(a)[1] 1", "sum(a)[2] 2", "sum(a)[=~.*] 3", "sum(a)[] 3"]
     );
 }
 
