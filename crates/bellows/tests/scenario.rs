@@ -211,8 +211,8 @@ fn a_scenario_of_its_own_is_shown_by_everything() {
     };
     let text = console::summary(&shape, &outcome.record, summary, None, Style::PLAIN);
     for part in [
-        "toys a second",
-        // The first sentence is of the messages and of one load beside them; the others have their tables.
+        // The first sentence is of the messages and of one load beside them; each has its table.
+        "toy: ticked p99",
         "churn: begun",
         &format!("ticks {ticks}"),
         "ticked",
