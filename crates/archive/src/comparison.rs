@@ -1,11 +1,11 @@
 //! What runs of two sides say of the difference between them.
 
-use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, QuantityUnit, file, replace_file};
+use crate::replace::replace_json;
+use crate::{Error, QuantityUnit, file};
 
 /// Runs of two sides, and what they decide.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -210,14 +210,7 @@ impl Comparison {
     /// # Errors
     /// Where it cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
-        let path = dir.join(file::COMPARISON);
-        let text = serde_json::to_vec_pretty(self).map_err(io::Error::from);
-        let written = text.and_then(|text| replace_file(&path, &text));
-        written.map_err(|source| Error::Io {
-            action: "write",
-            path,
-            source,
-        })
+        replace_json(dir.join(file::COMPARISON), self)
     }
 
     /// Whether a figure changed for the worse.

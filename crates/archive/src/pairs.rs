@@ -1,14 +1,14 @@
 //! `pairs.json`: which runs of two sides were made in turns, and which belong together. It stands in a folder of its own, with
 //! the runs beside it, and is written anew after each of them, so that whoever was stopped can go on.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
 use serde::{Deserialize, Serialize};
 
+use crate::replace::replace_json;
 use crate::writer::new_folder;
-use crate::{Error, bounded, file, replace_file};
+use crate::{Error, bounded, file};
 
 /// Bytes of a `pairs.json` that are read.
 const LARGEST: u64 = 16 << 20;
@@ -134,14 +134,7 @@ impl PairedRuns {
     /// # Errors
     /// Where it cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
-        let path = dir.join(file::PAIRS);
-        let text = serde_json::to_vec_pretty(self).map_err(io::Error::from);
-        let written = text.and_then(|text| replace_file(&path, &text));
-        written.map_err(|source| Error::Io {
-            action: "write",
-            path,
-            source,
-        })
+        replace_json(dir.join(file::PAIRS), self)
     }
 }
 

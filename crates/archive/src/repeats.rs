@@ -6,7 +6,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, QuantityUnit, RunState, RunSummary, bounded, file, replace_file};
+use crate::replace::replace_json;
+use crate::{Error, QuantityUnit, RunState, RunSummary, bounded, file};
 
 /// Bytes of a `repeats.json` that are read: those of [`Repeats::MOST_RUNS`].
 const LARGEST: u64 = 4 << 20;
@@ -137,14 +138,7 @@ impl Repeats {
     /// # Errors
     /// Where it cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
-        let path = dir.join(file::REPEATS);
-        let text = serde_json::to_vec_pretty(self).map_err(io::Error::from);
-        let written = text.and_then(|text| replace_file(&path, &text));
-        written.map_err(|source| Error::Io {
-            action: "write",
-            path,
-            source,
-        })
+        replace_json(dir.join(file::REPEATS), self)
     }
 }
 

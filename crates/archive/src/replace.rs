@@ -6,6 +6,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
+use crate::Error;
+
 /// Names that are tried before somebody must be in the way on purpose.
 const TRIES: u32 = 100;
 
@@ -17,6 +21,17 @@ pub fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut replacement = Replacement::begin(path)?;
     replacement.file().write_all(content)?;
     replacement.finish()
+}
+
+/// Writes a value as JSON, at once or not at all.
+pub(crate) fn replace_json(path: PathBuf, value: &impl Serialize) -> Result<(), Error> {
+    let text = serde_json::to_vec_pretty(value).map_err(io::Error::from);
+    let written = text.and_then(|text| replace_file(&path, &text));
+    written.map_err(|source| Error::Io {
+        action: "write",
+        path,
+        source,
+    })
 }
 
 /// Writes a file that a user named: as [`replace_file`] does, but what is there and is no plain file (a device, a pipe,
