@@ -212,7 +212,7 @@ fn a_scenario_of_its_own_is_shown_by_everything() {
     let text = console::summary(&shape, &outcome.record, summary, None, Style::PLAIN);
     for part in [
         // The first sentence is of the messages and of one load beside them; each has its table.
-        "toy: ticked p99",
+        "churn: cycle p99",
         "churn: begun",
         &format!("ticks {ticks}"),
         "ticked",
