@@ -116,7 +116,7 @@ impl Scenario for Toy {
         while Clock.now() < end && together.ended().is_none() {
             slice.counts.add(ticks, 1);
             slice.counts.peak(largest, 7);
-            slice.latencies.record(ticked, Nanos::from_millis(2));
+            slice.latencies.record(ticked, Nanos::from_millis(2_000));
             thread::sleep(Duration::from_millis(10));
         }
         slice.end = end;
@@ -211,8 +211,8 @@ fn a_scenario_of_its_own_is_shown_by_everything() {
     };
     let text = console::summary(&shape, &outcome.record, summary, None, Style::PLAIN);
     for part in [
-        // The first sentence is of the messages and of one load beside them; each has its table.
-        "churn: cycle p99",
+        // The first sentence is of the messages and of the slowest load beside them; each has its table.
+        "toy: ticked p99 2.00 s",
         "churn: begun",
         &format!("ticks {ticks}"),
         "ticked",
