@@ -30,15 +30,22 @@ pub fn maps(pid: u32) -> Option<Vec<Mapping>> {
     (!bytes.is_empty()).then(|| parse_maps(&String::from_utf8_lossy(&bytes)))
 }
 
-/// The addresses of the mapping, executable or not, that `address` lies in.
-pub fn range_around(pid: u32, address: u64) -> Option<Range<u64>> {
-    let text = fs::read(format!("/proc/{pid}/maps")).ok()?;
+/// The addresses of all mappings of a process, executable or not, in ascending order; empty where they may not be read.
+pub fn ranges(pid: u32) -> Vec<Range<u64>> {
+    let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let ranges = text.lines().filter_map(|line| {
         let (start, end) = line.split_once(' ')?.0.split_once('-')?;
         Some(u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?)
     });
-    ranges.into_iter().find(|range| range.contains(&address))
+    ranges.collect()
+}
+
+/// The one of them that an address lies in.
+pub fn range_around(ranges: &[Range<u64>], address: u64) -> Option<Range<u64>> {
+    let after = ranges.partition_point(|range| range.start <= address);
+    let range = ranges.get(after.checked_sub(1)?)?;
+    range.contains(&address).then(|| range.clone())
 }
 
 /// Where a process has the code of the kernel's probes; empty where it has none.
@@ -162,8 +169,15 @@ ffff-10000 r-xp 00000000 00:00 0                          [vdso]";
         assert!(maps.iter().any(|m| Path::new(&*m.path) == exe));
         let on_stack = 1u8;
         let address = (&raw const on_stack) as u64;
-        let stack = range_around(std::process::id(), address).expect("a stack");
+        let ranges = ranges(std::process::id());
+        let stack = range_around(&ranges, address).expect("a stack");
         assert!(stack.contains(&address));
-        assert_eq!(range_around(std::process::id(), 1), None);
+        assert_eq!(range_around(&ranges, 1), None);
+        assert_eq!(range_around(&[], 1), None);
+        let (near, next) = (10..20, 20..30);
+        let ends =
+            [9, 10, 19, 20, 29, 30].map(|at| range_around(&[near.clone(), next.clone()], at));
+        let [near, next] = [near, next].map(Some);
+        assert_eq!(ends, [None, near.clone(), near, next.clone(), next, None]);
     }
 }

@@ -129,6 +129,15 @@ pub fn stat(pid: u32) -> Option<Stat> {
     parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
+/// Where the stack of a process's first thread begins; `None` where it is gone or may not be looked into.
+pub fn stack_start(pid: u32) -> Option<u64> {
+    let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let text = String::from_utf8_lossy(&line);
+    let (_, tail) = text.rsplit_once(')')?;
+    let start = tail.split_ascii_whitespace().nth(28 - 3)?.parse().ok()?;
+    (start > 0).then_some(start)
+}
+
 /// The name may hold blanks, brackets and any other bytes: it ends at the last `)`. Field numbers as
 /// in proc(5).
 fn parse_stat(line: &[u8]) -> Option<Stat> {

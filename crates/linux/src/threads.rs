@@ -6,6 +6,8 @@ use std::fs;
 
 use measure::Nanos;
 
+use crate::processes;
+
 /// The numbers of a process's threads, in ascending order; empty where it has ended.
 pub fn ids(pid: u32) -> Vec<u32> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else {
@@ -23,6 +25,19 @@ pub fn ids(pid: u32) -> Vec<u32> {
 pub fn name(pid: u32, tid: u32) -> Option<String> {
     let bytes = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
     Some(String::from_utf8_lossy(&bytes).trim_end().to_owned())
+}
+
+/// An address on the stack of a thread: where it ends, for one that waits in the kernel; where it begins, for the first
+/// thread of a process. `None` for another that runs, one that has ended, and where the process may not be looked into.
+pub fn stack_address(pid: u32, tid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
+    stack_pointer_in(&text).or_else(|| (pid == tid).then(|| processes::stack_start(pid))?)
+}
+
+/// `CALL ARGUMENT… SP PC`, `-1 SP PC` outside of a call, or `running`.
+fn stack_pointer_in(text: &str) -> Option<u64> {
+    let pointer = text.split_ascii_whitespace().rev().nth(1)?;
+    u64::from_str_radix(pointer.strip_prefix("0x")?, 16).ok()
 }
 
 /// What the threads of some processes had used up to an instant.
@@ -95,6 +110,7 @@ fn parse(process: u32, text: &str) -> Option<Times> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::maps;
 
     #[test]
     fn the_busiest_thread_is_found() {
@@ -118,7 +134,46 @@ mod tests {
     }
 
     #[test]
+    fn every_waiting_thread_shows_its_stack() {
+        let me = std::process::id();
+        let local = std::thread::spawn(move || {
+            let here = 0u8;
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            std::ptr::from_ref(&here) as u64
+        });
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let ranges = maps::ranges(me);
+        let shown = ids(me).into_iter().filter_map(|tid| {
+            let address = stack_address(me, tid)?;
+            maps::range_around(&ranges, address)
+        });
+        let shown: Vec<_> = shown.collect();
+        let local = local.join().expect("an address");
+        assert!(
+            shown.iter().any(|range| range.contains(&local)),
+            "{shown:x?}"
+        );
+        let first = stack_address(me, me).and_then(|address| maps::range_around(&ranges, address));
+        let stack = processes::stack_start(me).expect("the first thread's stack");
+        assert!(first.is_some_and(|range| range.contains(&stack)));
+    }
+
+    #[test]
+    fn lines_of_the_kernel_are_read() {
+        let waits = "35 0x7ffd 0x0 0x0 0x0 0x0 0x0 0x7ffd91e0a9d8 0x7f1c2a4e5a7a\n";
+        assert_eq!(stack_pointer_in(waits), Some(0x7ffd_91e0_a9d8));
+        assert_eq!(
+            stack_pointer_in("-1 0x7ffd91e0a9d8 0x7f1c2a4e5a7a\n"),
+            Some(0x7ffd_91e0_a9d8)
+        );
+        for other in ["running\n", "", "0x", "a b c", "1 0xzz 0x1"] {
+            assert_eq!(stack_pointer_in(other), None, "{other}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_read_is_nothing() {
+        assert_eq!(stack_address(u32::MAX, u32::MAX), None);
         assert_eq!(
             ThreadTimes::read([u32::MAX]).since(&ThreadTimes::default()),
             None

@@ -36,7 +36,7 @@ const REGISTERS: [(i16, i16); 4] = [
 const SAMPLE_PERIOD: i16 = 168;
 
 /// Bytes that are tried, in this order, of a stack whose bounds are not known yet.
-const GUESSES: [i32; 6] = [8192, 4096, 3072, 2048, 1024, 256];
+const GUESSES: [i32; 8] = [24_576, 16_384, 8192, 4096, 3072, 2048, 1024, 256];
 /// An Erlang stack is copied from this far below its top: the process may have called functions since
 /// it last wrote the top down.
 const BELOW_TOP: i32 = 512;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use archive::profile::Unwinding;
-use linux::maps;
+use linux::{maps, processes, threads};
 use perf_event_open_sys::bindings::perf_event_attr;
 
 use super::erlang::Code;
@@ -19,6 +19,9 @@ use crate::stack_copy::{StackCopier, StackCopy, ThreadStack};
 /// Stacks of a thread that are looked up at most: that of one that changes them all the time, as coroutines do, is copied
 /// by guessing.
 const MOST_STACKS: u32 = 64;
+
+/// Bytes that are copied above the frames of a process's first thread.
+const ABOVE_FIRST: u64 = 64;
 
 /// How often the code of the kernel's probes is looked for.
 const MOST_LOOKS: u32 = 256;
@@ -74,9 +77,34 @@ struct KnownThread {
 impl CopiedStacks {
     /// For any process but an Erlang virtual machine.
     pub(super) fn new(pid: u32, copier: Arc<StackCopier>) -> Self {
+        Self::with_threads(pid, copier, HashMap::new())
+    }
+
+    /// Tells the program where the threads have their stacks: those that wait show it, and what is guessed until the
+    /// first samples are looked at would cut stacks short.
+    fn with_threads(pid: u32, copier: Arc<StackCopier>, mut of: HashMap<u32, ThreadStack>) -> Self {
+        let ranges = maps::ranges(pid);
+        for tid in threads::ids(pid) {
+            let address = threads::stack_address(pid, tid);
+            let range = address.and_then(|address| stack_around(pid, &ranges, address));
+            if let Some(range) = range {
+                let stack = of.entry(tid).or_default();
+                (stack.low, stack.top) = (range.start, range.end);
+            }
+        }
+        for (tid, stack) in &of {
+            copier.set_thread(*tid, *stack);
+        }
+        let threads = of.into_iter().map(|(tid, stack)| {
+            let known = KnownThread {
+                stack,
+                ..KnownThread::default()
+            };
+            (tid, known)
+        });
         Self {
             pid,
-            threads: HashMap::new(),
+            threads: threads.collect(),
             probes: ProbeCode::default(),
             copier,
             native: NativeUnwinder::new(pid),
@@ -98,17 +126,11 @@ impl CopiedStacks {
                 current_process,
                 ..ThreadStack::default()
             };
-            copier.set_thread(tid, stack);
-            let known = KnownThread {
-                stack,
-                ..KnownThread::default()
-            };
-            (tid, known)
+            (tid, stack)
         });
         Self {
-            threads: threads.collect(),
             compiled: CompiledCode::InErlangProcesses(vm),
-            ..Self::new(pid, copier)
+            ..Self::with_threads(pid, copier, threads.collect())
         }
     }
 
@@ -152,7 +174,7 @@ impl CopiedStacks {
             return;
         }
         known.told += 1;
-        let Some(mapping) = maps::range_around(self.pid, sp) else {
+        let Some(mapping) = stack_around(self.pid, &maps::ranges(self.pid), sp) else {
             return;
         };
         let top = top.filter(|top| mapping.contains(top));
@@ -233,6 +255,17 @@ impl Unwinder for CopiedStacks {
         };
         self.learn(sample.tid, copy.sp, end);
     }
+}
+
+/// The memory of the stack that an address lies on, as far as it can hold frames: above those of the first thread lie
+/// arguments and environment, with pages between that nobody has touched.
+fn stack_around(pid: u32, ranges: &[Range<u64>], address: u64) -> Option<Range<u64>> {
+    let range = maps::range_around(ranges, address)?;
+    let first = processes::stack_start(pid).filter(|start| range.contains(start));
+    let end = first.map_or(range.end, |start| {
+        start.saturating_add(ABOVE_FIRST).min(range.end)
+    });
+    Some(range.start..end)
 }
 
 /// Adds the Erlang functions from the copy of their process's stack, the last frame of which is at

@@ -23,11 +23,11 @@ impl Drop for Program {
     }
 }
 
-/// `known.c` without frame pointers, unwound in this way.
-fn profile_known(stacks: Stacks) -> Profile {
+/// A program of this folder without frame pointers, sampled so long in this way.
+fn profile_of(source: &str, cpu: Duration, stacks: Stacks) -> Profile {
     let dir = tempfile::tempdir().unwrap();
-    let exe = dir.path().join("known");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sampling/known.c");
+    let exe = dir.path().join("program");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/sampling/{source}"));
     let mut cc = Command::new("cc");
     cc.args(["-O2", "-fomit-frame-pointer", "-rdynamic", "-s", "-o"]);
     assert!(cc.arg(&exe).arg(source).status().unwrap().success());
@@ -37,9 +37,27 @@ fn profile_known(stacks: Stacks) -> Profile {
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
     assert_eq!(line, "@ready\n");
-    let (profile, outcome) = profile_by(program.0.id(), Duration::from_millis(1500), stacks);
+    let (profile, outcome) = profile_by(program.0.id(), cpu, stacks);
     assert!(outcome.notes.is_empty(), "{outcome:?}");
     profile
+}
+
+/// `known.c`, unwound in this way.
+fn profile_known(stacks: Stacks) -> Profile {
+    profile_of("known.c", Duration::from_millis(1500), stacks)
+}
+
+/// Nothing was learnt of its thread's stack yet when these samples were taken.
+#[test]
+fn a_large_stack_is_whole_from_the_first_sample_on() {
+    if let Some(reason) = cannot_copy() {
+        testkit::skip!("{reason}");
+    }
+    let profile = profile_of("large.c", Duration::from_millis(40), Stacks::Whole);
+    let summary = profile.summary(5);
+    assert!(profile.samples.len() > 10, "{summary:?}");
+    assert!(summary.complete_share > 0.999, "{summary:?}");
+    assert!(share(&profile, "main") > 0.999, "{summary:?}");
 }
 
 #[test]
