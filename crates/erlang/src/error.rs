@@ -86,7 +86,7 @@ pub enum Error {
     Unsettled {
         /// The node.
         node: NodeName,
-        /// What was waited for: `to remove the module bellows_keeper`.
+        /// What was waited for: `to remove the module bellows_1a2b3c4d`.
         what: String,
         /// How long it was waited for.
         after: Duration,

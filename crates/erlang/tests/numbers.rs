@@ -242,17 +242,8 @@ fn secrets_are_masked_and_values_cut() {
         "1 bsl 100000",
         "list_to_tuple(lists:seq(1, 100000))",
     ] {
-        let module = helper
-            .call(
-                "bellows_keeper",
-                "module_info",
-                vec![erlang::term::atom("module")],
-            )
-            .expect("its name");
-        let name = erlang::term::as_atom(&module)
-            .expect("a name")
-            .replace("keeper", "text");
-        let text = as_text(&eval(&node, &format!("{name}:term({huge}, 300)."))).expect("a text");
+        let called = format!("{}:text_term({huge}, 300).", Helper::module());
+        let text = as_text(&eval(&node, &called)).expect("a text");
         assert!(text.len() < 320, "{} bytes of {huge}", text.len());
     }
     helper.close().expect("closed");

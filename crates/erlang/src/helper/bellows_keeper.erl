@@ -60,10 +60,8 @@ why(Owner, Worker) -> call(Owner, {why, Worker}).
 %% the node does not try to make another.
 answer(Asker, Reply) -> _ = erlang:send(Asker, {Asker, Reply}, [noconnect]), ok.
 
-%% Whether a module is one of these.
-is_ours(Module) ->
-    [Prefix, _] = string:split(atom_to_list(?MODULE), "keeper"),
-    lists:prefix(Prefix, atom_to_list(Module)).
+%% Whether a module is this one: all of these are one when they are loaded.
+is_ours(Module) -> Module =:= ?MODULE.
 
 %% For workers: the processes that work for this connection.
 ours() -> [self(), get({?MODULE, owner}), whereis(?MODULE)].

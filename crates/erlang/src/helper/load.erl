@@ -1,7 +1,7 @@
-%% Evaluated on the node, as it stands here, to load the helper's modules: Keeper is the name of the keeper's module,
-%% Modules what code:atomic_load/1 wants, Client and Lease what the keeper's join/2 wants. The process that this starts
-%% loads them, starts the keeper, joins it for Client, and removes the modules when the keeper has gone. It runs none of
-%% their code while it does so, needs nobody's connection, and does it also where Client has gone before it joined.
+%% Evaluated on the node, as it stands here, to load the helper's module: Helper is its name, File and Code what
+%% code:atomic_load/1 wants of it, Client and Lease what the keeper's join/2 wants. The process that this starts loads it,
+%% starts the keeper, joins it for Client, and removes the module when the keeper has gone. It runs none of its code while
+%% it does so, needs nobody's connection, and does it also where Client has gone before it joined.
 %%
 %% atomic_load never ends processes that run earlier code: where there is such code, someone is just removing it.
 Asker = self(),
@@ -14,8 +14,8 @@ Await = fun Await(0) -> ok;
                              case process_info(Pid, dictionary) of
                                  {dictionary, Noted} ->
                                      case lists:keyfind('$initial_call', 1, Noted) of
-                                         {_, {Keeper, load, _}} -> false;
-                                         {_, {Keeper, _, _}} -> true;
+                                         {_, {Helper, load, _}} -> false;
+                                         {_, {Helper, _, _}} -> true;
                                          _ -> false
                                      end;
                                  undefined -> false
@@ -27,17 +27,15 @@ Await = fun Await(0) -> ok;
                 end
         end,
 
-%% Who has the keeper's name is the one who may remove the modules: nobody can start a keeper meanwhile.
+%% Who has the keeper's name is the one who may remove the module: nobody can start a keeper meanwhile.
 Remove = fun (Reason) ->
-             case catch register(Keeper, self()) of
+             case catch register(Helper, self()) of
                  true ->
                      %% Of a keeper that was killed the owners undo what is to be undone.
                      Reason =:= normal orelse Await(300),
-                     lists:foreach(fun ({Module, _, _}) ->
-                                       code:purge(Module),
-                                       code:delete(Module),
-                                       code:purge(Module)
-                                   end, Modules);
+                     code:purge(Helper),
+                     code:delete(Helper),
+                     code:purge(Helper);
                  _ -> taken_by_another
              end
          end,
@@ -45,15 +43,15 @@ Remove = fun (Reason) ->
 Load = fun Load(0) -> Asker ! {Reference, {error, busy}};
            Load(Left) ->
                Again = fun () -> timer:sleep(Pause), Load(Left - 1) end,
-               case code:atomic_load(Modules) of
+               case code:atomic_load([{Helper, File, Code}]) of
                    ok ->
-                       case Keeper:start() of
+                       case Helper:keeper_start() of
                            {ok, Pid} ->
                                Monitor = monitor(process, Pid),
-                               Asker ! {Reference, Keeper:join(Client, Lease)},
+                               Asker ! {Reference, Helper:keeper_join(Client, Lease)},
                                receive {'DOWN', Monitor, process, Pid, Reason} -> Remove(Reason) end;
                            {error, taken} ->
-                               case Keeper:join(Client, Lease) of
+                               case Helper:keeper_join(Client, Lease) of
                                    gone -> Again();
                                    Joined -> Asker ! {Reference, Joined}
                                end
@@ -67,7 +65,7 @@ Load = fun Load(0) -> Asker ! {Reference, {error, busy}};
        end,
 
 {Loader, Watch} = spawn_opt(fun () ->
-                                put('$initial_call', {Keeper, load, 0}),
+                                put('$initial_call', {Helper, load, 0}),
                                 Load(500)
                             end, [monitor, {priority, high}]),
 receive

@@ -1,8 +1,9 @@
-//! The Erlang modules that do the work on the node: loaded when a command needs them, removed at its end.
+//! The Erlang module that does the work on the node: loaded when a command needs it, removed at its end.
 //!
-//! `scripts/helper` compiles `bellows_*.erl` with the oldest supported OTP; their names carry a hash of all sources, so
-//! that two versions of bellows do not meet. `bellows_keeper` watches over what they do: its owner process holds a lease
-//! for this connection, which a thread of ours renews, and undoes everything when the lease or the connection ends.
+//! `scripts/helper` makes one of `bellows_*.erl` with the oldest supported OTP, because a node asks every process before it
+//! removes a module; its name carries a hash of all sources, so that two versions of bellows do not meet. The keeper
+//! watches over what is done: its owner process holds a lease for this connection, which a thread of ours renews, and
+//! undoes everything when the lease or the connection ends.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -17,9 +18,9 @@ use crate::term::{
     Binary, Term, as_atom, as_text, as_tuple, atom, charlist, int, list, show, tuple,
 };
 
-/// The hash that stands in the modules' names, and each module's name without prefix with its code.
-const MODULES: (&str, &[(&str, &[u8])]) = include!("beam/list.in");
-/// What the node evaluates to load the modules.
+/// The module's name on a node, and its code.
+const MODULE: (&str, &[u8]) = include!("beam/module.in");
+/// What the node evaluates to load the module.
 const LOAD: &str = include_str!("load.erl");
 
 /// A node without word from us for this long ends what it does for us.
@@ -31,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// How soon a wish to stop is passed on to a worker.
 const STOP_WITHIN: Duration = Duration::from_millis(50);
 
-/// The helper modules on a node, and this connection's owner process there.
+/// The helper module on a node, and this connection's owner process there.
 #[derive(Debug)]
 pub struct Helper {
     shared: Arc<Shared>,
@@ -69,14 +70,14 @@ pub enum Answer {
     Failed(String),
 }
 
-/// The name on the node of a helper module, such as `bellows_top`.
-fn module_name(module: &str) -> String {
-    let name = module.strip_prefix("bellows_").unwrap_or(module);
-    format!("bellows_{}_{name}", MODULES.0)
+/// The name in the module of a function of a source, such as `start` of `bellows_top`.
+fn function_name(source: &str, function: &str) -> String {
+    let part = source.strip_prefix("bellows_").unwrap_or(source);
+    format!("{part}_{function}")
 }
 
 impl Helper {
-    /// Loads the modules where they are not there yet, and joins their keeper.
+    /// Loads the module where it is not there yet, and joins its keeper.
     pub fn load(node: &Node) -> Result<Self, Error> {
         Self::load_with_lease(node, LEASE)
     }
@@ -108,28 +109,35 @@ impl Helper {
         &self.shared.node
     }
 
-    /// Calls a function of a helper module, such as `bellows_top`.
-    pub fn call(&self, module: &str, function: &str, arguments: Vec<Term>) -> Result<Term, Error> {
-        self.node().call(&module_name(module), function, arguments)
+    /// The module's name on the node.
+    pub const fn module() -> &'static str {
+        MODULE.0
+    }
+
+    /// Calls a function of a source of the module, such as `bellows_top`.
+    pub fn call(&self, source: &str, function: &str, arguments: Vec<Term>) -> Result<Term, Error> {
+        let function = function_name(source, function);
+        self.node().call(MODULE.0, &function, arguments)
     }
 
     /// As [`Helper::call`], with a time-out of its own.
     pub fn call_within(
         &self,
         timeout: Duration,
-        module: &str,
+        source: &str,
         function: &str,
         arguments: Vec<Term>,
     ) -> Result<Term, Error> {
-        let module = module_name(module);
+        let function = function_name(source, function);
         self.node()
-            .call_within(timeout, &module, function, arguments)
+            .call_within(timeout, MODULE.0, &function, arguments)
     }
 
-    /// Starts `module:function(Owner, argument)` in a process of its own on the node, which the owner ends with us.
-    pub fn run(&self, module: &str, function: &str, argument: Term) -> Result<Worker, Error> {
-        let module = atom(&module_name(module));
-        let arguments = vec![self.shared.owner.clone(), module, atom(function), argument];
+    /// Starts `source:function(Owner, argument)` in a process of its own on the node, which the owner ends with us.
+    pub fn run(&self, source: &str, function: &str, argument: Term) -> Result<Worker, Error> {
+        let function = atom(&function_name(source, function));
+        let owner = self.shared.owner.clone();
+        let arguments = vec![owner, atom(MODULE.0), function, argument];
         let reply = self.call("bellows_keeper", "run", arguments)?;
         match as_tuple(&reply) {
             Some([ok, pid]) if as_atom(ok) == Some("ok") => {
@@ -220,8 +228,8 @@ impl Helper {
         self.call("bellows_keeper", "stop", arguments).map(drop)
     }
 
-    /// Undoes what was done for this connection, and waits until the modules are gone, unless another bellows uses
-    /// them.
+    /// Undoes what was done for this connection, and waits until the module is gone, unless another bellows uses
+    /// it.
     pub fn close(mut self) -> Result<(), Error> {
         self.end_renewal();
         self.shared.leave()
@@ -268,15 +276,16 @@ impl Shared {
     }
 
     fn leave(&self) -> Result<(), Error> {
-        let keeper = module_name("bellows_keeper");
-        // The process that answers may be gone with the modules before it does.
-        let left = self.node.call(&keeper, "leave", vec![self.owner.clone()]);
+        // The process that answers may be gone with the module before it does.
+        let leave = function_name("bellows_keeper", "leave");
+        let owner = vec![self.owner.clone()];
+        let left = self.node.call(MODULE.0, &leave, owner);
         if matches!(&left, Ok(who) if as_atom(who) == Some("others")) {
             return Ok(());
         }
         let until = Instant::now() + SETTLE;
         loop {
-            let arguments = || vec![atom(&keeper)];
+            let arguments = || vec![atom(MODULE.0)];
             let loaded = self.node.call("erlang", "module_loaded", arguments())?;
             let old = self.node.call("erlang", "check_old_code", arguments())?;
             let named = self.node.call("erlang", "whereis", arguments())?;
@@ -288,7 +297,7 @@ impl Shared {
             if Instant::now() >= until {
                 return Err(Error::Unsettled {
                     node: self.node.name().clone(),
-                    what: format!("to remove the module {keeper}"),
+                    what: format!("to remove the module {}", MODULE.0),
                     after: SETTLE,
                 });
             }
@@ -297,18 +306,18 @@ impl Shared {
     }
 }
 
-/// Joins the keeper, and loads the modules first where there is none.
+/// Joins the keeper, and loads the module first where there is none.
 fn join(node: &Node, client: &Term, lease: Duration) -> Result<Term, Error> {
-    let keeper = module_name("bellows_keeper");
+    let name = function_name("bellows_keeper", "join");
     let lease = int(i64::try_from(lease.as_millis()).unwrap_or(i64::MAX));
     let until = Instant::now() + SETTLE;
     loop {
-        let here = vec![atom(&keeper), atom("join"), int(2)];
+        let here = vec![atom(MODULE.0), atom(&name), int(2)];
         let is_here = node.call("erlang", "function_exported", here)?;
         let reply = match as_atom(&is_here) == Some("true") {
             // It may be on its way out, and the call end with it.
-            true => node.call(&keeper, "join", vec![client.clone(), lease.clone()]),
-            false => load(node, &keeper, client, &lease).map(Ok)?,
+            true => node.call(MODULE.0, &name, vec![client.clone(), lease.clone()]),
+            false => load(node, client, &lease).map(Ok)?,
         };
         let failed = match reply {
             Ok(reply) => match as_tuple(&reply) {
@@ -326,26 +335,20 @@ fn join(node: &Node, client: &Term, lease: Duration) -> Result<Term, Error> {
 }
 
 /// Has the node evaluate `load.erl`; what that replied.
-fn load(node: &Node, keeper: &str, client: &Term, lease: &Term) -> Result<Term, Error> {
+fn load(node: &Node, client: &Term, lease: &Term) -> Result<Term, Error> {
     let scanned = node.call("erl_scan", "string", vec![charlist(LOAD)])?;
     let tokens = second(node, &scanned)?;
     let parsed = node.call("erl_parse", "parse_exprs", vec![tokens])?;
     let forms = second(node, &parsed)?;
-    let modules = MODULES.1.iter().map(|(name, code)| {
-        let name = module_name(name);
-        let file = charlist(&format!("{name}.erl"));
-        tuple(vec![
-            atom(&name),
-            file,
-            Term::from(Binary::from(code.to_vec())),
-        ])
-    });
-    let bindings = vec![
-        tuple(vec![atom("Client"), client.clone()]),
-        tuple(vec![atom("Keeper"), atom(keeper)]),
-        tuple(vec![atom("Lease"), lease.clone()]),
-        tuple(vec![atom("Modules"), list(modules)]),
+    let code = Term::from(Binary::from(MODULE.1.to_vec()));
+    let bindings = [
+        ("Client", client.clone()),
+        ("Lease", lease.clone()),
+        ("Helper", atom(MODULE.0)),
+        ("File", charlist(&format!("{}.erl", MODULE.0))),
+        ("Code", code),
     ];
+    let bindings = bindings.map(|(name, value)| tuple(vec![atom(name), value]));
     let arguments = vec![forms, list(bindings)];
     let evaluated = node.call_within(SETTLE * 2, "erl_eval", "exprs", arguments)?;
     second(node, &evaluated)
@@ -371,7 +374,7 @@ fn lease_lost(node: &Node) -> Error {
 fn not_loaded(node: &Node, reply: &Term) -> Error {
     Error::Exception {
         node: node.name().clone(),
-        call: "loading the helper's modules".into(),
+        call: "loading the helper's module".into(),
         reason: show(reply, 400),
     }
 }
