@@ -1,6 +1,7 @@
 //! What a person sees of a run: console tables, flame graphs and the HTML report.
 
 pub mod artemis;
+mod comparison;
 pub mod console;
 pub mod difference;
 pub mod flame;
