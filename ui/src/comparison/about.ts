@@ -42,12 +42,7 @@ export function lead(view: ComparisonView): HTMLElement {
 /** Both sides in a line each, and in which keys their experiments differ. */
 export function sides(view: ComparisonView): HTMLElement {
   const side = (name: 'A' | 'B', of: SideView): HTMLElement =>
-    h(
-      'p',
-      {},
-      h('b', { class: `side-name ${name.toLowerCase()}` }, name),
-      ` ${of.told}`,
-    );
+    h('p', {}, h('b', { class: `side-name ${name.toLowerCase()}` }, name), ` ${of.told}`);
   const differ = view.differences;
   return h(
     'div',
@@ -89,7 +84,12 @@ export function belief(view: ComparisonView): HTMLElement {
     h('li', { class: 'caution' }, h('b', {}, 'Compared all the same:'), ` ${text}`),
   );
   const warned = ranked(view.warnings).map((it) =>
-    h('li', { class: it.tier }, h('b', {}, `${nameOfCode(it.code)}`), ` ${share(it, view)}: ${it.text}`),
+    h(
+      'li',
+      { class: it.tier },
+      h('b', {}, `${nameOfCode(it.code)}`),
+      ` ${share(it, view)}: ${it.text}`,
+    ),
   );
   const notes = view.remarks.map((text) => h('li', { class: 'note' }, text));
   const all = [...forced, ...warned, ...notes];
@@ -147,7 +147,11 @@ export function details(view: ComparisonView): HTMLElement {
       ? h(
           'div',
           { class: 'scroll' },
-          table('Runs that do not count', [{ label: 'side' }, { label: 'run' }, { label: 'why' }], left),
+          table(
+            'Runs that do not count',
+            [{ label: 'side' }, { label: 'run' }, { label: 'why' }],
+            left,
+          ),
         )
       : null,
   );

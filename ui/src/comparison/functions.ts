@@ -89,7 +89,12 @@ export function functionCosts(view: ComparisonView): HTMLElement | null {
     const rest = change(of.broker) - told;
     fill(
       body,
-      h('tr', { class: 'whole' }, h('th', { scope: 'row' }, 'the whole broker'), cells(of.broker, null, most)),
+      h(
+        'tr',
+        { class: 'whole' },
+        h('th', { scope: 'row' }, 'the whole broker'),
+        cells(of.broker, null, most),
+      ),
       rows.map((it) => row(it, most)),
       h(
         'tr',
@@ -112,7 +117,8 @@ export function functionCosts(view: ComparisonView): HTMLElement | null {
     );
   };
   draw();
-  const head = (label: string, kind = 'num'): HTMLElement => h('th', { scope: 'col', class: kind }, label);
+  const head = (label: string, kind = 'num'): HTMLElement =>
+    h('th', { scope: 'col', class: kind }, label);
   return h(
     'section',
     { id: 'functions', 'aria-labelledby': 'functions-title' },

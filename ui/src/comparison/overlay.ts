@@ -4,9 +4,15 @@ import uPlot from 'uplot';
 import { NinesChart, type NinesLine, nineBounds } from '../charts/nines';
 import { Panel, type PanelSpec, type Shared } from '../charts/panel';
 import { h, later, table, widthOf } from '../core/dom';
-import { bytesTick, duration, durationTick, siTick, significant } from '../core/format';
+import { bytesTick, duration, durationTick, significant, siTick } from '../core/format';
 import { type Palette, palette } from '../core/theme';
-import type { ComparedCurve, ComparedPanel, ComparisonView, Curve, QuantityUnit } from '../core/view';
+import type {
+  ComparedCurve,
+  ComparedPanel,
+  ComparisonView,
+  Curve,
+  QuantityUnit,
+} from '../core/view';
 import { valued } from '../sections/repeats';
 import type { View } from '../sections/timeline';
 

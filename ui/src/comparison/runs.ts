@@ -75,9 +75,13 @@ function chart(view: ComparisonView, row: FigureRow): HTMLElement {
     row[side].forEach((value, i) => {
       const run = runs[i];
       if (!run) return;
-      const which = paired ? `pair ${i + 1}, ${side.toUpperCase()}` : `${side.toUpperCase()} ${i + 1}`;
+      const which = paired
+        ? `pair ${i + 1}, ${side.toUpperCase()}`
+        : `${side.toUpperCase()} ${i + 1}`;
       const title = `${which}: ${valued(value, row.unit)} (${run.id})${run.cautious ? ', with cautions' : ''}`;
-      plot.append(dot(run, side, title, across(COLUMNS[side], i, row[side].length, spread), y(value)));
+      plot.append(
+        dot(run, side, title, across(COLUMNS[side], i, row[side].length, spread), y(value)),
+      );
     });
     const mean = row.means[side === 'a' ? 0 : 1];
     if (mean > 0) {
@@ -97,10 +101,20 @@ function chart(view: ComparisonView, row: FigureRow): HTMLElement {
     h(
       'div',
       { class: 'with-axis' },
-      h('div', { class: 'ends-of-axis', 'aria-hidden': 'true' }, end(high), high > low ? end(low) : null),
+      h(
+        'div',
+        { class: 'ends-of-axis', 'aria-hidden': 'true' },
+        end(high),
+        high > low ? end(low) : null,
+      ),
       plot,
     ),
-    h('div', { class: 'columns-of', 'aria-hidden': 'true' }, h('span', {}, 'A'), h('span', {}, 'B')),
+    h(
+      'div',
+      { class: 'columns-of', 'aria-hidden': 'true' },
+      h('span', {}, 'A'),
+      h('span', {}, 'B'),
+    ),
   );
 }
 

@@ -2,7 +2,7 @@
 // margin of one per cent and a hundredfold change stand on one axis.
 
 import { significant } from '../core/format';
-import type { ComparedFigure } from '../core/view';
+import type { FigureRow } from '../core/view';
 
 /** Changes up to this share are drawn on a linear axis. */
 const LINEAR = 0.25;
@@ -21,7 +21,8 @@ export interface ChangeScale {
 /** A change in per cent with its sign: `+1.20 %`, `-30.0 %`. */
 export function signed(change: number): string {
   const size = Math.abs(change * 100);
-  const text = size >= 999.5 ? significant(size) : size.toFixed(size < 9.995 ? 2 : size < 99.95 ? 1 : 0);
+  const text =
+    size >= 999.5 ? significant(size) : size.toFixed(size < 9.995 ? 2 : size < 99.95 ? 1 : 0);
   return `${change < 0 ? '-' : '+'}${text} %`;
 }
 
@@ -34,16 +35,17 @@ export function tickName(change: number): string {
 
 /** Changes that a logarithmic axis may name. */
 const NAMED = [
-  -0.99, -0.9, -0.7, -0.5, -0.3, -0.1, -0.03, -0.01, 0, 0.01, 0.03, 0.1, 0.3, 1, 4, 9, 99, 999, 9999,
+  -0.99, -0.9, -0.7, -0.5, -0.3, -0.1, -0.03, -0.01, 0, 0.01, 0.03, 0.1, 0.3, 1, 4, 9, 99, 999,
+  9999,
 ];
 
 /** Figures that a test applies to. */
-export function isTested(figure: ComparedFigure): boolean {
+export function isTested(figure: FigureRow): boolean {
   return figure.without[0] === 0 && figure.without[1] === 0;
 }
 
 /** An axis that holds the intervals and margins of all figures, and nothing. */
-export function changeScale(figures: readonly ComparedFigure[]): ChangeScale {
+export function changeScale(figures: readonly FigureRow[]): ChangeScale {
   let [low, high] = [-UNIT, UNIT];
   for (const it of figures.filter(isTested)) {
     low = Math.min(low, it.interval[0], it.change, -it.margin);
