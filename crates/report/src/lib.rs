@@ -12,4 +12,5 @@ pub mod perf_test;
 pub mod text;
 pub mod view;
 
+pub use comparison::ComparisonFormat;
 pub use junit::junit;

@@ -22,8 +22,18 @@ pub fn render_comparison(of: &ComparisonSource<'_>) -> Result<String, Problem> {
 /// # Errors
 /// Where the folder holds none, nothing was decided yet, or it cannot be written to.
 pub fn write_comparison(dir: &Path) -> Result<PathBuf, Problem> {
-    let page = ComparisonPage::read(dir)?;
+    let page = ComparisonPage::read(dir, dir)?;
     super::keep(dir, &document(&page.comparison)?)
+}
+
+/// The page of a folder of runs in pairs, for a file elsewhere.
+///
+/// # Errors
+/// Where the folder holds none, or nothing was decided yet.
+pub fn render_pairs(dir: &Path, file: &Path) -> Result<String, Problem> {
+    let beside = file.parent().filter(|it| !it.as_os_str().is_empty());
+    let page = ComparisonPage::read(dir, beside.unwrap_or(Path::new(".")))?;
+    document(&page.comparison)
 }
 
 fn document(view: &ComparisonView) -> Result<String, Problem> {

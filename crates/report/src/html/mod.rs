@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use archive::RunReader;
 use measure::Problem;
 
-pub use comparison::{render_comparison, write_comparison};
+pub use comparison::{render_comparison, render_pairs, write_comparison};
 
 use crate::view::RunPage;
 

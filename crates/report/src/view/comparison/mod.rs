@@ -288,11 +288,11 @@ pub struct ComparisonPage {
 }
 
 impl ComparisonPage {
-    /// Reads a folder of runs in pairs with what was decided.
+    /// Reads a folder of runs in pairs with what was decided, for a page in another folder or in the same.
     ///
     /// # Errors
     /// Where the folder holds none, or nothing was decided yet.
-    pub fn read(dir: &Path) -> Result<Self, Problem> {
+    pub fn read(dir: &Path, page: &Path) -> Result<Self, Problem> {
         let pairs = PairedRuns::read(dir).map_err(|error| error.problem())?;
         let comparison = Comparison::read(dir).map_err(|error| Problem {
             help: "nothing is decided before two pairs are complete: `bellows ab … --resume` goes on with them"
@@ -307,7 +307,7 @@ impl ComparisonPage {
                 name: &pairs.name,
                 runs: &runs,
                 pairs: Some(&pairs),
-                folder: Some(dir),
+                folder: Some(page),
             }),
         })
     }
