@@ -1,7 +1,7 @@
 // What is compared with what, whether it may be believed, and how it was decided.
 
 import { button, h, table } from '../core/dom';
-import { grouped } from '../core/format';
+import { counted, grouped } from '../core/format';
 import type { ComparisonOutcome, ComparisonView, SideView, SideWarning } from '../core/view';
 import { byTier, nameOfCode, ranked } from '../sections/warnings';
 import { nameOf } from './runs';
@@ -71,7 +71,7 @@ export function sides(view: ComparisonView): HTMLElement {
 
 function share(of: SideWarning, view: ComparisonView): string {
   const part = (count: number, side: SideView, name: string): string =>
-    `${grouped(count)} of ${grouped(side.runs.length)} of ${name}`;
+    `${grouped(count)} of ${counted(side.runs.length, 'run')} of ${name}`;
   return `in ${part(of.a, view.a, 'A')}, ${part(of.b, view.b, 'B')}`;
 }
 

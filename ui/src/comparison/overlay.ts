@@ -1,8 +1,10 @@
 // Both sides on one axis: every run faint, the mean of each side strong.
 
 import uPlot from 'uplot';
+import { logTicks } from '../charts/heat';
 import { NinesChart, type NinesLine, nineBounds } from '../charts/nines';
 import { Panel, type PanelSpec, type Shared } from '../charts/panel';
+import { trace } from '../charts/steps';
 import { h, later, table, widthOf } from '../core/dom';
 import { bytesTick, duration, durationTick, significant, siTick } from '../core/format';
 import { type Palette, palette } from '../core/theme';
@@ -54,7 +56,7 @@ export function meanCurve(curves: readonly Curve[]): Curve | null {
 
 const UNITS: Partial<Record<QuantityUnit, { name: string; tick: (v: number) => string }>> = {
   per_second: { name: 'per second', tick: siTick },
-  ns: { name: 'each second', tick: durationTick },
+  ns: { name: 'each second; log axis', tick: durationTick },
   count: { name: 'cores', tick: siTick },
   bytes: { name: 'resident', tick: bytesTick },
 };
@@ -68,30 +70,40 @@ function under(of: ComparedPanel): (u: uPlot, p: Palette) => void {
   return (u, p) => {
     const { ctx } = u;
     ctx.lineWidth = uPlot.pxRatio;
+    const x = (v: number): number => u.valToPos(v, 'x', true);
+    const y = (v: number): number => u.valToPos(v, 'y', true);
     for (const side of SIDES) {
       ctx.strokeStyle = faint(side)(p);
       for (const line of of[side]) {
-        ctx.beginPath();
-        let down = false;
-        line.forEach((value, i) => {
-          if (value === null) {
-            down = false;
-            return;
-          }
-          const x = u.valToPos(of.t[i]! + of.dt[i]! / 2, 'x', true);
-          const y = u.valToPos(value, 'y', true);
-          if (down) ctx.lineTo(x, y);
-          else ctx.moveTo(x, y);
-          down = true;
-        });
-        ctx.stroke();
+        const path = new Path2D();
+        trace(path, of, drawable(of, line), x, y);
+        ctx.stroke(path);
       }
     }
   };
 }
 
+/** A line without what a logarithmic axis cannot show. */
+function drawable(of: ComparedPanel, line: readonly (number | null)[]): (number | null)[] {
+  return of.unit === 'ns' ? line.map((v) => (v !== null && v > 0 ? v : null)) : [...line];
+}
+
+/** The smallest and the largest value of all runs; null where there is none above 0. */
+export function bounds(of: ComparedPanel): readonly [number, number] | null {
+  const all = SIDES.flatMap((side) => of[side].flat());
+  const known = all.filter((v): v is number => v !== null && v > 0);
+  return known.length === 0
+    ? null
+    : known.reduce<[number, number]>(
+        ([low, high], v) => [Math.min(low, v), Math.max(high, v)],
+        [Number.POSITIVE_INFINITY, 0],
+      );
+}
+
 function spec(of: ComparedPanel, index: number): PanelSpec {
   const unit = UNITS[of.unit];
+  const [low, high] = bounds(of) ?? [1, 10];
+  const log = of.unit === 'ns' ? ([low / 1.3, high * 1.3] as const) : null;
   return {
     id: `both-${index}`,
     title: of.title,
@@ -99,12 +111,17 @@ function spec(of: ComparedPanel, index: number): PanelSpec {
     height: 130,
     lines: SIDES.filter((side) => of[side].length > 0).map((side) => ({
       label: side.toUpperCase(),
-      values: mean(of[side]),
+      values: drawable(of, mean(of[side])),
       color: sideColor(side),
       format: (value: number) => text(value, of.unit),
       width: 2,
     })),
     tick: unit?.tick ?? siTick,
+    most: high,
+    ...(log && {
+      log,
+      ticks: (u: uPlot) => logTicks(...log, Math.max(3, (u.over?.clientHeight ?? 130) / 24)),
+    }),
     under: under(of),
   };
 }

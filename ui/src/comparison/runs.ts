@@ -17,12 +17,17 @@ export function across(middle: number, index: number, count: number, spread: num
   return middle - spread + (2 * spread * index) / (count - 1);
 }
 
+/** Values that lie further apart, as a ratio, stand on a logarithmic axis: one run must not flatten all others. */
+const FAR = 8;
+
 /** A scale for the values of both sides: per cent from the top, with room at both ends. */
-export function down(values: readonly number[]): (value: number) => number {
-  const known = values.filter(Number.isFinite);
-  const [low, high] = [Math.min(...known), Math.max(...known)];
-  if (!(high > low)) return () => 50;
-  return (value) => 6 + (88 * (high - value)) / (high - low);
+export function down(values: readonly number[]): { log: boolean; y: (value: number) => number } {
+  const [lowest, highest] = [Math.min(...values), Math.max(...values)];
+  const log = lowest > 0 && highest / lowest > FAR;
+  const bend = (value: number): number => (log ? Math.log(value) : value);
+  const [low, high] = [bend(lowest), bend(highest)];
+  if (!(high > low)) return { log, y: () => 50 };
+  return { log, y: (value) => 6 + (88 * (high - bend(value))) / (high - low) };
 }
 
 /** The way to a run's report beside this page; null where there is none. */
@@ -58,7 +63,10 @@ function joined(pairs: readonly (readonly [number, number, number, number])[]): 
 function chart(view: ComparisonView, row: FigureRow): HTMLElement {
   const { paired } = view;
   const values = [...row.a, ...row.b];
-  const y = down(values);
+  const { log, y } = down(values);
+  const all = [...view.a.runs, ...view.b.runs];
+  // Where every run has cautions, none stands out.
+  const stands = all.some((run) => !run.cautious);
   const spread = paired ? SPREAD.paired : SPREAD.alone;
   const plot = h('div', { class: 'slopes' });
   if (paired) {
@@ -80,7 +88,13 @@ function chart(view: ComparisonView, row: FigureRow): HTMLElement {
         : `${side.toUpperCase()} ${i + 1}`;
       const title = `${which}: ${valued(value, row.unit)} (${run.id})${run.cautious ? ', with cautions' : ''}`;
       plot.append(
-        dot(run, side, title, across(COLUMNS[side], i, row[side].length, spread), y(value)),
+        dot(
+          { ...run, cautious: run.cautious && stands },
+          side,
+          title,
+          across(COLUMNS[side], i, row[side].length, spread),
+          y(value),
+        ),
       );
     });
     const mean = row.means[side === 'a' ? 0 : 1];
@@ -97,7 +111,12 @@ function chart(view: ComparisonView, row: FigureRow): HTMLElement {
   return h(
     'figure',
     { class: `card ${tone(row)}` },
-    h('figcaption', {}, h('b', {}, row.name), h('span', { class: 'unit' }, row.decided)),
+    h(
+      'figcaption',
+      {},
+      h('b', {}, row.name),
+      h('span', { class: 'unit' }, log ? `${row.decided}; log axis` : row.decided),
+    ),
     h(
       'div',
       { class: 'with-axis' },

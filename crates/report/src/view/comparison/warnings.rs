@@ -28,13 +28,18 @@ pub(super) fn of(a: &[Option<RunReader>], b: &[Option<RunReader>]) -> Vec<SideWa
         for run in side.iter().flatten() {
             let mut seen = Vec::new();
             for warning in run.record.summary.iter().flat_map(|it| &it.warnings) {
-                let key = (warning.tier, warning.code);
+                // Sides that both are of a debug build can be compared.
+                let tier = match warning.code {
+                    WarningCode::DebugBuild => Tier::Caution,
+                    _ => warning.tier,
+                };
+                let key = (tier, warning.code);
                 if warning.tier == Tier::Note || seen.contains(&key) {
                     continue;
                 }
                 seen.push(key);
                 let entry = found.entry(key).or_insert_with(|| SideWarning {
-                    tier: warning.tier,
+                    tier,
                     code: warning.code,
                     a: 0,
                     b: 0,
