@@ -42,7 +42,13 @@ export function lead(view: ComparisonView): HTMLElement {
 /** Both sides in a line each, and in which keys their experiments differ. */
 export function sides(view: ComparisonView): HTMLElement {
   const side = (name: 'A' | 'B', of: SideView): HTMLElement =>
-    h('p', {}, h('b', { class: `side-name ${name.toLowerCase()}` }, name), ` ${of.told}`);
+    h(
+      'p',
+      {},
+      h('b', { class: `side-name ${name.toLowerCase()}` }, name),
+      ` ${of.told}`,
+      of.left_out.length > 0 ? `; ${counted(of.left_out.length, 'run')} left out` : null,
+    );
   const differ = view.differences;
   return h(
     'div',

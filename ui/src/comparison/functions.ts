@@ -19,6 +19,12 @@ export function signedTime(ns: number): string {
   return `${ns < 0 ? '-' : '+'}${duration(Math.abs(ns))}`;
 }
 
+/** What changed beyond chance comes first; else the order stays. */
+export function provenFirst(rows: readonly FunctionChange[]): FunctionChange[] {
+  const isProven = (row: FunctionChange): boolean => row.own.proven || row.total.proven;
+  return [...rows.filter(isProven), ...rows.filter((row) => !isProven(row))];
+}
+
 /** The largest change that is drawn: of the functions, not of the broker. */
 export function full(rows: readonly FunctionChange[]): number {
   return rows.reduce((most, row) => Math.max(most, Math.abs(change(row.own))), 0);
@@ -48,14 +54,15 @@ function changeText(of: CostChange): Child[] {
   return of.proven ? [h('b', {}, text)] : [h('span', { class: 'unproven' }, `~ ${text}`)];
 }
 
-function cells(own: CostChange, total: CostChange | null, most: number): HTMLElement[] {
+/** The cells of a cost; the broker's own change is larger than any function's, and none is drawn beside them. */
+function cells(own: CostChange, total: CostChange | null, most: number | null): HTMLElement[] {
   const interval = `${signedTime(own.interval[0])} to ${signedTime(own.interval[1])}`;
   const title = `95 % interval ${interval}; p ${own.p < 0.001 ? '< 0.001' : own.p.toFixed(3)}`;
   return [
     h('td', { class: 'num side' }, duration(own.a)),
     h('td', { class: 'num side' }, duration(own.b)),
     h('td', { class: 'num', title }, changeText(own)),
-    h('td', { class: 'drawn', title }, bar(own, most)),
+    h('td', { class: 'drawn', title }, most === null ? null : bar(own, most)),
     h('td', { class: 'num below' }, total ? changeText(total) : null),
     h('td', { class: 'num seen' }, duration(own.visible)),
   ];
@@ -78,13 +85,14 @@ function row(of: FunctionChange, most: number): HTMLElement {
 export function functionCosts(view: ComparisonView): HTMLElement | null {
   const of = view.functions;
   if (!of) return null;
-  const most = full(of.functions);
+  const all = provenFirst(of.functions);
+  const most = full(all);
   const proven = of.functions.filter((it) => it.own.proven || it.total.proven).length;
   const body = h('tbody');
   const more = h('div', { class: 'more' });
   let shown = STEP;
   const draw = (): void => {
-    const rows = of.functions.slice(0, shown);
+    const rows = all.slice(0, shown);
     const told = rows.reduce((sum, it) => sum + change(it.own), 0);
     const rest = change(of.broker) - told;
     fill(
@@ -93,7 +101,7 @@ export function functionCosts(view: ComparisonView): HTMLElement | null {
         'tr',
         { class: 'whole' },
         h('th', { scope: 'row' }, 'the whole broker'),
-        cells(of.broker, null, most),
+        cells(of.broker, null, null),
       ),
       rows.map((it) => row(it, most)),
       h(
@@ -106,7 +114,7 @@ export function functionCosts(view: ComparisonView): HTMLElement | null {
         h('td', { colspan: 3 }),
       ),
     );
-    const left = of.functions.length - rows.length;
+    const left = all.length - rows.length;
     fill(
       more,
       left > 0 &&

@@ -73,7 +73,8 @@ fn noise(of: &Comparison) -> String {
     }
 }
 
-pub(crate) fn told(side: &ComparedSide) -> String {
+/// The runs of a side that count.
+pub(crate) fn counted_runs(side: &ComparedSide) -> String {
     let what = match side.what.is_empty() {
         true => "an unknown broker".into(),
         false => sanitise(&side.what),
@@ -83,6 +84,13 @@ pub(crate) fn told(side: &ComparedSide) -> String {
     if cautious > 0 {
         text += &format!(", {cautious} with cautions");
     }
+    text
+}
+
+/// The runs of a side, and why others do not count.
+pub(crate) fn told(side: &ComparedSide) -> String {
+    let mut text = counted_runs(side);
+
     let mut reasons: Vec<&str> = side.left_out.iter().map(|run| run.why.as_str()).collect();
     reasons.sort_unstable();
     reasons.dedup();

@@ -239,7 +239,7 @@ impl OpenedSide {
         };
         Self {
             view: SideView {
-                told: words::told(side),
+                told: words::counted_runs(side),
                 runs: side.runs.iter().map(run).collect(),
                 left_out: side.left_out.clone(),
             },
