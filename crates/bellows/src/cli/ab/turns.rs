@@ -268,6 +268,10 @@ impl Turns {
             true => output::line_aside(&kept),
             false => output::print(&format!("{kept}\n"))?,
         }
+        let is_whole = counted_pairs(&self.plan.runs).len() >= self.plan.runs.pairs as usize;
+        if output.strict && !is_whole && !self.is_decided() {
+            return Ok(Done::Invalid);
+        }
         Ok(ended(&compared))
     }
 
