@@ -168,6 +168,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
 
   test('what was made anew and left out is said, and names stay text', async () => {
     const { page, done } = await open();
+    await page.locator('#warnings summary').click();
     assert.match(
       await page.locator('#warnings').innerText(),
       /pair 3: its run of A does not count: invalid/,

@@ -236,8 +236,7 @@ impl Comparison {
         let is_whole = |figure: &ComparedFigure| {
             figure.a.len() == read.a.runs.len() && figure.b.len() == read.b.runs.len()
         };
-        let is_plausible =
-            read.figures.len() <= MOST_FIGURES && read.figures.iter().all(is_whole);
+        let is_plausible = read.figures.len() <= MOST_FIGURES && read.figures.iter().all(is_whole);
         if read.schema != Self::SCHEMA || !is_plausible {
             return Err(damaged(format!(
                 "it is no {} with a value for each run",

@@ -35,12 +35,16 @@ pub(crate) struct ReportArgs {
 impl ReportArgs {
     /// Writes the report and prints its path.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let dir = find::run(&self.run, &self.runs.runs).or_else(|no_run| {
-            match find::paired_folders(&self.run, &self.runs.runs)?.as_slice() {
+        let dir =
+            find::run(&self.run, &self.runs.runs).or_else(|no_run| match find::paired_folders(
+                &self.run,
+                &self.runs.runs,
+            )?
+            .as_slice()
+            {
                 [one] => Ok(one.clone()),
                 _ => Err(no_run),
-            }
-        })?;
+            })?;
         let is_paired = PairedRuns::is_in(&dir);
         let path = match self.output {
             None if is_paired => report::html::write_comparison(&dir)?,

@@ -46,7 +46,9 @@ fn side(name: &str, rate: f64, p99_ns: f64, cpu_us: f64, memory_mb: f64) -> Vec<
             p99_ns: noisy(p99_ns) as u64,
             ..measure::LatencySummary::default()
         };
-        summary.latency = [(measure::Metric::ACK_RESPONSE, latency)].into_iter().collect();
+        summary.latency = [(measure::Metric::ACK_RESPONSE, latency)]
+            .into_iter()
+            .collect();
         summary.cpu_us_per_message.broker = Some((noisy(cpu_us) * 1e3).round() / 1e3);
         summary.rss_mb.broker = Some((noisy(memory_mb) * 1e3).round() / 1e3);
         RunRecord {
@@ -171,7 +173,10 @@ fn the_verdict_of_a_real_benchstat_agrees_with_ours() {
     }
     let kept = fs::read_to_string(path("runs.txt")).expect("runs.txt");
     assert_eq!(text, kept, "run crates/bellows/tests/benchstat/remake");
-    agrees(&of, &fs::read_to_string(path("verdicts.csv")).expect("verdicts.csv"));
+    agrees(
+        &of,
+        &fs::read_to_string(path("verdicts.csv")).expect("verdicts.csv"),
+    );
 }
 
 /// Where benchstat is installed, its present version is asked, too.

@@ -89,11 +89,36 @@ fn decided(pairs: &PairedRuns) -> Comparison {
         paired: true,
         level: 0.05,
         figures: vec![
-            figure(("received rate", QuantityUnit::PerSecond, 54_800.0), 0.24, 0.03, Decision::Changed),
-            figure(("ack response p50", QuantityUnit::Ns, 1.2e6), -0.002, 0.004, Decision::Same),
-            figure(("ack response p99", QuantityUnit::Ns, 31e6), 11.0, 9.0, Decision::Changed),
-            figure(("broker cpu", QuantityUnit::Ns, 21_400.0), -0.004, 0.002, Decision::Negligible),
-            figure(("broker memory", QuantityUnit::Bytes, 1.3e8), 0.02, 0.06, Decision::Undecided),
+            figure(
+                ("received rate", QuantityUnit::PerSecond, 54_800.0),
+                0.24,
+                0.03,
+                Decision::Changed,
+            ),
+            figure(
+                ("ack response p50", QuantityUnit::Ns, 1.2e6),
+                -0.002,
+                0.004,
+                Decision::Same,
+            ),
+            figure(
+                ("ack response p99", QuantityUnit::Ns, 31e6),
+                11.0,
+                9.0,
+                Decision::Changed,
+            ),
+            figure(
+                ("broker cpu", QuantityUnit::Ns, 21_400.0),
+                -0.004,
+                0.002,
+                Decision::Negligible,
+            ),
+            figure(
+                ("broker memory", QuantityUnit::Bytes, 1.3e8),
+                0.02,
+                0.06,
+                Decision::Undecided,
+            ),
         ],
         functions: Some(functions()),
         ..Comparison::default()
@@ -109,7 +134,9 @@ fn figure(
 ) -> ComparedFigure {
     let runs = |mean: f64| -> Vec<f64> {
         let apart = (0..PAIRS).map(|run| f64::from(run * 5 % PAIRS) / f64::from(PAIRS) - 0.4);
-        apart.map(|apart| mean * (1.0 + half * apart / 4.0)).collect()
+        apart
+            .map(|apart| mean * (1.0 + half * apart / 4.0))
+            .collect()
     };
     let b = value * (1.0 + change);
     ComparedFigure {
@@ -152,7 +179,11 @@ fn functions() -> ComparedFunctions {
             cost(900.0, 300.0, true),
             cost(1_900.0, 1_200.0, true),
         ),
-        named("rabbit_channel:handle_method/3", cost(410.0, 600.0, true), cost(700.0, 900.0, true)),
+        named(
+            "rabbit_channel:handle_method/3",
+            cost(410.0, 600.0, true),
+            cost(700.0, 900.0, true),
+        ),
     ];
     for number in 0..40 {
         let change = if number % 2 == 0 { 12.0 } else { -9.0 };

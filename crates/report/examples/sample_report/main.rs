@@ -93,11 +93,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .next()
         .ok_or("usage: sample_report DIR [STATE …]; see the head of the source")?;
     let wanted: Vec<String> = arguments.collect();
-    let known: Vec<&str> = STATES
-        .iter()
-        .map(|s| s.name)
-        .chain([COMPARISON])
-        .collect();
+    let known: Vec<&str> = STATES.iter().map(|s| s.name).chain([COMPARISON]).collect();
     if let Some(unknown) = wanted.iter().find(|w| !known.contains(&w.as_str())) {
         return Err(format!(
             "no state is called {unknown:?}; there are {}",

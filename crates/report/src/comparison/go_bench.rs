@@ -70,7 +70,13 @@ fn unit(of: &ComparedFigure) -> String {
     let name: String = of
         .name
         .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' })
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '.' {
+                c
+            } else {
+                '-'
+            }
+        })
         .collect();
     let end = match of.unit {
         QuantityUnit::Ns => "-ns",

@@ -42,8 +42,18 @@ fn compared() -> Comparison {
         level: 0.05,
         figures: vec![
             figure("ack response p50", QuantityUnit::Ns, Decision::Changed, 1.0),
-            figure("received rate", QuantityUnit::PerSecond, Decision::Changed, 1.0),
-            figure("broker memory", QuantityUnit::Bytes, Decision::Undecided, 0.02),
+            figure(
+                "received rate",
+                QuantityUnit::PerSecond,
+                Decision::Changed,
+                1.0,
+            ),
+            figure(
+                "broker memory",
+                QuantityUnit::Bytes,
+                Decision::Undecided,
+                0.02,
+            ),
             figure("broker cpu", QuantityUnit::Ns, Decision::Same, 0.001),
         ],
         functions: Some(ComparedFunctions {
@@ -115,8 +125,14 @@ fn go_benchmarks_have_a_line_for_each_run() {
         figure.b = vec![0.0, 5.0];
     }
     let text = written(ComparisonFormat::GoBench, Some(&without));
-    assert_eq!(text.matches("BenchmarkStreamPublish 1 ").count(), 3, "{text}");
+    assert_eq!(
+        text.matches("BenchmarkStreamPublish 1 ").count(),
+        3,
+        "{text}"
+    );
     assert_eq!(written(ComparisonFormat::GoBench, None), "");
-    let odd = ComparisonFormat::GoBench.write("-*-", Some(&compared())).expect("memory");
+    let odd = ComparisonFormat::GoBench
+        .write("-*-", Some(&compared()))
+        .expect("memory");
     assert!(odd.contains("\nBenchmarkComparison 1 "), "{odd}");
 }

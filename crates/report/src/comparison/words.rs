@@ -1,6 +1,8 @@
 //! What is said of two sides, in words: the terminal, the page and the files for CI servers say the same.
 
-use archive::{ComparedFigure, ComparedFunctions, ComparedSide, Comparison, Decision, QuantityUnit};
+use archive::{
+    ComparedFigure, ComparedFunctions, ComparedSide, Comparison, Decision, QuantityUnit,
+};
 
 use crate::console::sanitise;
 use crate::numbers::{counted, figure, three_digits};

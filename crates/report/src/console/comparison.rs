@@ -17,10 +17,7 @@ pub fn comparison(of: &Comparison, style: Style) -> String {
         .iter()
         .map(|line| style.strong(line))
         .collect();
-    let explanation = of
-        .functions
-        .as_ref()
-        .and_then(explanation);
+    let explanation = of.functions.as_ref().and_then(explanation);
     for line in explanation.iter().flat_map(|it| wrap(it, style.columns)) {
         lines.push(style.strong(&line));
     }

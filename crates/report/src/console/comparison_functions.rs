@@ -57,7 +57,11 @@ fn cells(name: &str, own: &CostChange, total: Option<&CostChange>) -> Vec<String
         time(own.a),
         time(own.b),
         marked(own),
-        format!("{} to {}", signed_time(own.interval.0), signed_time(own.interval.1)),
+        format!(
+            "{} to {}",
+            signed_time(own.interval.0),
+            signed_time(own.interval.1)
+        ),
         total.map(marked).unwrap_or_default(),
         time(own.visible),
     ]

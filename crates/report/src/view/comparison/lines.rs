@@ -127,7 +127,9 @@ fn panels(a: &[Line], b: &[Line], comparison: &Comparison) -> Vec<ComparedPanel>
             let mut all = std::iter::once(&point.latency).chain(scenarios);
             let found = all.find_map(|of| {
                 let mut filled = of.filled();
-                filled.find(|(name, _)| name == metric).map(|(_, it)| it.p99_ns)
+                filled
+                    .find(|(name, _)| name == metric)
+                    .map(|(_, it)| it.p99_ns)
             });
             found.map(|ns| ns as f64)
         };
@@ -296,9 +298,16 @@ mod tests {
         };
         let found = panels(&a, &b, &comparison);
         let titles: Vec<&str> = found.iter().map(|it| it.title.as_str()).collect();
-        assert_eq!(titles, ["sent rate"], "nothing came out, and no CPU is known");
+        assert_eq!(
+            titles,
+            ["sent rate"],
+            "nothing came out, and no CPU is known"
+        );
         let sent = found.first().expect("a panel");
-        assert_eq!((&sent.t[..], &sent.dt[..]), (&[0.0, 1.0][..], &[1.0, 1.0][..]));
+        assert_eq!(
+            (&sent.t[..], &sent.dt[..]),
+            (&[0.0, 1.0][..], &[1.0, 1.0][..])
+        );
         assert_eq!(sent.a, [[Some(100.0), Some(102.0)]]);
         assert_eq!(sent.b, [[Some(90.0), None]], "the shorter run ends");
         let curves = curves(&a, &b, &comparison);

@@ -215,11 +215,7 @@ struct OpenedSide {
 }
 
 impl OpenedSide {
-    fn open(
-        side: &ComparedSide,
-        of: &ComparisonSource<'_>,
-        remarks: &mut Vec<String>,
-    ) -> Self {
+    fn open(side: &ComparedSide, of: &ComparisonSource<'_>, remarks: &mut Vec<String>) -> Self {
         let reader = |run: &ComparedRun| {
             let dir = of.runs.get(&run.id)?;
             RunReader::open(dir).ok()
