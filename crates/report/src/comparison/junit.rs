@@ -2,8 +2,8 @@
 
 use archive::{Comparison, Decision};
 
-use super::words;
 use crate::junit::{Case, CaseOutcome, suite};
+use crate::text::comparison as words;
 
 pub(super) fn text(name: &str, of: Option<&Comparison>) -> std::io::Result<String> {
     let cases = match of {

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use archive::{ComparedFigure, ComparedFunctions, Comparison, CostChange, Decision};
 
-use super::words;
 use crate::console::sanitise;
+use crate::text::comparison as words;
 
 /// Functions that are listed at most.
 const MOST_FUNCTIONS: usize = 10;

@@ -4,7 +4,6 @@
 mod go_bench;
 mod junit;
 mod markdown;
-pub(crate) mod words;
 
 #[cfg(test)]
 mod tests;

@@ -5,24 +5,30 @@ use archive::Comparison;
 use super::comparison_functions;
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
-use crate::comparison::words::{
+use crate::numbers::figure;
+use crate::text::comparison::{
     decision, explanation, headline, notes, points, probability, signed, table_values, told,
 };
-use crate::numbers::figure;
 
 /// The comparison, ending in a newline.
 #[must_use]
 pub fn comparison(of: &Comparison, style: Style) -> String {
-    let mut lines: Vec<String> = wrap(&headline(of), style.columns)
+    let mut lines: Vec<String> = wrap(&sanitise(&headline(of)), style.columns)
         .iter()
         .map(|line| style.strong(line))
         .collect();
     let explanation = of.functions.as_ref().and_then(explanation);
-    for line in explanation.iter().flat_map(|it| wrap(it, style.columns)) {
+    for line in explanation
+        .iter()
+        .flat_map(|it| wrap(&sanitise(it), style.columns))
+    {
         lines.push(style.strong(&line));
     }
     for (name, side) in [("A", &of.a), ("B", &of.b)] {
-        lines.extend(wrap(&format!("{name}: {}", told(side)), style.columns));
+        lines.extend(wrap(
+            &format!("{name}: {}", sanitise(&told(side))),
+            style.columns,
+        ));
     }
     for problem in &of.forced {
         let text = format!(
@@ -42,7 +48,7 @@ pub fn comparison(of: &Comparison, style: Style) -> String {
     }
     lines.push(String::new());
     let notes = notes(of).into_iter();
-    lines.extend(notes.flat_map(|note| wrap(&note, style.prose_columns())));
+    lines.extend(notes.flat_map(|note| wrap(&sanitise(&note), style.prose_columns())));
     lines.join("\n") + "\n"
 }
 

@@ -4,7 +4,7 @@ use archive::{ComparedFunctions, CostChange, FunctionChange};
 
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
-use crate::comparison::words::{signed_time, time};
+use crate::text::comparison::{signed_time, time};
 
 /// Rows of the table.
 const MOST_ROWS: usize = 15;
@@ -70,7 +70,7 @@ fn cells(name: &str, own: &CostChange, total: Option<&CostChange>) -> Vec<String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comparison::words::explanation;
+    use crate::text::comparison::explanation;
 
     fn cost(a: f64, b: f64, proven: bool) -> CostChange {
         CostChange {
@@ -106,7 +106,7 @@ mod tests {
         };
         assert_eq!(
             explanation(&of).as_deref(),
-            Some("B needs 610 ns more CPU a message: 590 ns in route␛[2J and below")
+            Some("B needs 610 ns more CPU a message: 590 ns in route\u{1b}[2J and below")
         );
         let shown = lines(&of, Style::PLAIN).join("\n");
         for part in [

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use measure::Problem;
 
 use super::page::{Document, escape, write};
-use crate::comparison::words::{signed, table_values};
+use crate::text::comparison::{signed, table_values};
 use crate::view::{ComparisonPage, ComparisonSource, ComparisonView};
 
 /// The page of a comparison as one HTML document.

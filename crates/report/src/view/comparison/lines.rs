@@ -118,7 +118,7 @@ fn panels(a: &[Line], b: &[Line], comparison: &Comparison) -> Vec<ComparedPanel>
         if title == "sent rate" && is_known("received rate") {
             continue;
         }
-        panels.extend(panel(a, b, (title, unit), &|point| value(point)));
+        panels.extend(panel(a, b, title, unit, &|point| value(point)));
     }
     if let Some(metric) = decided(a, b, comparison).first() {
         let title = format!("{} p99", metric.name());
@@ -134,7 +134,7 @@ fn panels(a: &[Line], b: &[Line], comparison: &Comparison) -> Vec<ComparedPanel>
             found.map(|ns| ns as f64)
         };
         let at = panels.len().min(1);
-        panels.splice(at..at, panel(a, b, (&title, QuantityUnit::Ns), &p99));
+        panels.splice(at..at, panel(a, b, &title, QuantityUnit::Ns, &p99));
     }
     panels
 }
@@ -143,7 +143,8 @@ fn panels(a: &[Line], b: &[Line], comparison: &Comparison) -> Vec<ComparedPanel>
 fn panel(
     a: &[Line],
     b: &[Line],
-    (title, unit): (&str, QuantityUnit),
+    title: &str,
+    unit: QuantityUnit,
     value: &dyn Fn(&SeriesPoint) -> Option<f64>,
 ) -> Option<ComparedPanel> {
     let runs = || a.iter().chain(b);

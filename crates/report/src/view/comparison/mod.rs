@@ -18,7 +18,7 @@ pub use differences::ExperimentDifference;
 pub use lines::{ComparedCurve, ComparedPanel};
 pub use warnings::SideWarning;
 
-use crate::comparison::words;
+use crate::text::comparison as words;
 
 /// What a page of a comparison is made from.
 #[derive(Clone, Copy, Debug)]

@@ -1,10 +1,10 @@
-//! What is said of two sides, in words: the terminal, the page and the files for CI servers say the same.
+//! What is said of two sides: the terminal, the page and the files for CI servers say the same. Names are as they came: who shows them
+//! makes them harmless.
 
 use archive::{
     ComparedFigure, ComparedFunctions, ComparedSide, Comparison, Decision, QuantityUnit,
 };
 
-use crate::console::sanitise;
 use crate::numbers::{counted, figure, three_digits};
 
 /// What changed, in a sentence.
@@ -19,12 +19,12 @@ pub(crate) fn headline(of: &Comparison) -> String {
             let more = if figure.change > 0.0 { "more" } else { "less" };
             if figure.without != (0, 0) {
                 let has = if figure.change > 0.0 { "a" } else { "no" };
-                return format!("{has} {}", sanitise(&figure.name));
+                return format!("{has} {}", figure.name);
             }
             format!(
                 "{} {more} {} [{}, {}]",
                 points(figure.change.abs()),
-                sanitise(&figure.name),
+                figure.name,
                 signed(low),
                 signed(high)
             )
@@ -52,7 +52,7 @@ fn noise(of: &Comparison) -> String {
         .figures
         .iter()
         .filter(|it| it.decision == Decision::Changed);
-    let changed: Vec<_> = changed.map(|it| sanitise(&it.name)).collect();
+    let changed: Vec<_> = changed.map(|it| it.name.as_str()).collect();
     let tested = of.figures.iter().filter(|it| it.without == (0, 0));
     let visible = tested.map(|it| it.visible);
     let (low, high) = visible.fold((f64::INFINITY, 0.0_f64), |(low, high), it| {
@@ -78,8 +78,8 @@ fn noise(of: &Comparison) -> String {
 /// The runs of a side that count.
 pub(crate) fn counted_runs(side: &ComparedSide) -> String {
     let what = match side.what.is_empty() {
-        true => "an unknown broker".into(),
-        false => sanitise(&side.what),
+        true => "an unknown broker",
+        false => side.what.as_str(),
     };
     let mut text = format!("{} of {what}", counted(side.runs.len() as u64, "run"));
     let cautious = side.runs.iter().filter(|run| run.cautious).count();
@@ -99,10 +99,10 @@ pub(crate) fn told(side: &ComparedSide) -> String {
     for why in reasons {
         let of_it = side.left_out.iter().filter(|run| run.why == why);
         let what = match of_it.clone().count() {
-            1 => of_it.map(|run| sanitise(&run.id)).collect::<String>(),
+            1 => of_it.map(|run| run.id.as_str()).collect::<String>(),
             several => counted(several as u64, "run"),
         };
-        text += &format!("; {what} left out: {}", sanitise(why));
+        text += &format!("; {what} left out: {}", why);
     }
     text
 }
@@ -180,7 +180,7 @@ pub(crate) fn notes(of: &Comparison) -> Vec<String> {
         ));
     }
     if let Some(why) = &of.no_functions {
-        notes.push(format!("Functions are not compared: {}.", sanitise(why)));
+        notes.push(format!("Functions are not compared: {}.", why));
     }
     if !of.paired {
         notes.push(
@@ -222,7 +222,7 @@ pub(crate) fn explanation(of: &ComparedFunctions) -> Option<String> {
         .iter()
         .map(|it| {
             let change = time(it.total.change().abs());
-            format!("{change} in {} and below", sanitise(&it.function))
+            format!("{change} in {} and below", it.function)
         })
         .collect();
     let word = if whole < 0.0 { "less" } else { "more" };
