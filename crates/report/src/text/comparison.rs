@@ -102,7 +102,7 @@ pub(crate) fn told(side: &ComparedSide) -> String {
             1 => of_it.map(|run| run.id.as_str()).collect::<String>(),
             several => counted(several as u64, "run"),
         };
-        text += &format!("; {what} left out: {}", why);
+        text += &format!("; {what} left out: {why}");
     }
     text
 }
@@ -180,7 +180,7 @@ pub(crate) fn notes(of: &Comparison) -> Vec<String> {
         ));
     }
     if let Some(why) = &of.no_functions {
-        notes.push(format!("Functions are not compared: {}.", why));
+        notes.push(format!("Functions are not compared: {why}."));
     }
     if !of.paired {
         notes.push(
