@@ -4,9 +4,11 @@ import 'uplot/dist/uPlot.min.css';
 import './style/base.css';
 import './style/page.css';
 import './style/charts.css';
+import './style/comparison.css';
 import './style/profile.css';
 import './style/media.css';
-import { type Page, unpack } from './core/data';
+import { comparisonSheet, type Sheet } from './comparison/page';
+import { type Page, unpack, unpackComparison } from './core/data';
 import { choice, fill, forgetWidths, h } from './core/dom';
 import { Inflater } from './core/inflate';
 import { Pointer, Store, type Theme } from './core/state';
@@ -23,15 +25,18 @@ import { warnings } from './sections/warnings';
 
 const root = document.documentElement;
 
-/** Builds the page; returns its parts, which are still empty, in their order. */
-function build(page: Page, app: HTMLElement): View[] {
-  const { run, profiles } = page;
-  const store = new Store(location.hash, (fragment, step) => {
+/** The page's state, which the address keeps. */
+function addressed(): Store {
+  return new Store(location.hash, (fragment, step) => {
     const url = `${location.pathname}${location.search}${fragment ? `#${fragment}` : ''}`;
     if (step) history.pushState(null, '', url);
     else history.replaceState(null, '', url);
   });
-  applyTheme(store.state.theme);
+}
+
+/** The parts of a run's page. */
+function runSheet(page: Page, store: Store): Sheet {
+  const { run, profiles } = page;
   const pointer = new Pointer();
   const views: View[] = [];
   const use = (view: View | null): HTMLElement | null => {
@@ -54,6 +59,19 @@ function build(page: Page, app: HTMLElement): View[] {
     use(percentiles(page, store)),
     use(details(run)),
   );
+  return {
+    masthead: masthead(run),
+    main,
+    views,
+    version: run.versions.bellows,
+    hint: '/ search · Escape back · arrow keys in charts · the address keeps what you see',
+  };
+}
+
+/** Puts the parts on the page; they are still empty. */
+function show(sheet: Sheet, store: Store, app: HTMLElement): View[] {
+  const { main, views } = sheet;
+  applyTheme(store.state.theme);
   const theme = choice<Theme>(
     'colours',
     [
@@ -66,18 +84,9 @@ function build(page: Page, app: HTMLElement): View[] {
   );
   fill(
     app,
-    h('header', { class: 'masthead' }, masthead(run), theme.element),
+    h('header', { class: 'masthead' }, sheet.masthead, theme.element),
     main,
-    h(
-      'footer',
-      {},
-      h('span', {}, `bellows ${run.versions.bellows}`),
-      h(
-        'span',
-        {},
-        '/ search · Escape back · arrow keys in charts · the address keeps what you see',
-      ),
-    ),
+    h('footer', {}, h('span', {}, `bellows ${sheet.version}`), h('span', {}, sheet.hint)),
   );
   const draw = (): void => {
     forgetWidths();
@@ -185,7 +194,13 @@ async function main(): Promise<void> {
         'this browser cannot unpack the data; Chrome 80, Firefox 113, Safari 16.4 or later can',
       );
     }
-    await drawFirst(build(await unpack(new Inflater(data.data)), app));
+    const packed = new Inflater(data.data);
+    const store = addressed();
+    const sheet =
+      data.parentElement?.dataset.page === 'comparison'
+        ? comparisonSheet(await unpackComparison(packed))
+        : runSheet(await unpack(packed), store);
+    await drawFirst(show(sheet, store, app));
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     fill(app, h('p', { class: 'failed' }, `This report cannot be shown: ${why}`));

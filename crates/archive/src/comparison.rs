@@ -5,7 +5,12 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::replace::replace_json;
-use crate::{Error, QuantityUnit, file};
+use crate::{Error, QuantityUnit, bounded, file};
+
+/// Bytes of a `comparison.json` that are read.
+const LARGEST: u64 = 64 << 20;
+/// Figures that are decided together at most.
+const MOST_FIGURES: usize = 1_000;
 
 /// Runs of two sides, and what they decide.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -41,6 +46,7 @@ pub struct Comparison {
 
 /// What functions of the broker cost per message on both sides, in nanoseconds of CPU time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ComparedFunctions {
     /// Of the whole broker.
     pub broker: CostChange,
@@ -52,6 +58,7 @@ pub struct ComparedFunctions {
 
 /// What a function costs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct FunctionChange {
     /// Its name.
     pub function: String,
@@ -65,6 +72,7 @@ pub struct FunctionChange {
 
 /// A cost per message on both sides, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct CostChange {
     /// Mean of A's runs.
     pub a: f64,
@@ -142,6 +150,7 @@ pub struct ComparedRun {
 
 /// A run that does not count.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct LeftOut {
     /// The run folder's name.
     pub id: String,
@@ -151,6 +160,7 @@ pub struct LeftOut {
 
 /// A figure on both sides.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ComparedFigure {
     /// Its name, as requirements write it.
     pub name: String,
@@ -188,6 +198,7 @@ pub struct ComparedFigure {
 
 /// What is decided of a figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
     /// It changed.
@@ -204,6 +215,36 @@ pub enum Decision {
 impl Comparison {
     /// Name and version of the format.
     pub const SCHEMA: &'static str = "bellows.comparison/1";
+
+    /// Reads the file of a folder of runs in pairs.
+    ///
+    /// # Errors
+    /// Where it is missing, or cannot be read.
+    pub fn read(dir: &Path) -> Result<Self, Error> {
+        let path = dir.join(file::COMPARISON);
+        let damaged = |cause: String| Error::Damaged {
+            path: path.clone(),
+            cause,
+        };
+        let text = bounded::read(&path, LARGEST).map_err(|source| Error::Io {
+            action: "read",
+            path: path.clone(),
+            source,
+        })?;
+        let read: Self =
+            serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        let is_whole = |figure: &ComparedFigure| {
+            figure.a.len() == read.a.runs.len() && figure.b.len() == read.b.runs.len()
+        };
+        let is_plausible = read.figures.len() <= MOST_FIGURES && read.figures.iter().all(is_whole);
+        if read.schema != Self::SCHEMA || !is_plausible {
+            return Err(damaged(format!(
+                "it is no {} with a value for each run",
+                Self::SCHEMA
+            )));
+        }
+        Ok(read)
+    }
 
     /// Writes the file into a folder of runs in pairs, at once or not at all.
     ///
@@ -232,5 +273,38 @@ impl ComparedFigure {
     #[must_use]
     pub fn is_worse(&self) -> bool {
         self.decision == Decision::Changed && (self.change > 0.0) != self.more_is_better
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_a_value_for_each_run_is_expected() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Comparison::read(dir.path()).is_err());
+        let side = ComparedSide {
+            runs: vec![ComparedRun::default(); 2],
+            ..ComparedSide::default()
+        };
+        let mut of = Comparison {
+            schema: Comparison::SCHEMA.to_owned(),
+            a: side.clone(),
+            b: side,
+            figures: vec![ComparedFigure {
+                name: "sent rate".into(),
+                a: vec![1.0, 2.0],
+                b: vec![1.5, 2.5],
+                ..ComparedFigure::default()
+            }],
+            ..Comparison::default()
+        };
+        of.write(dir.path()).unwrap();
+        assert_eq!(Comparison::read(dir.path()).unwrap(), of);
+        of.figures[0].b.push(3.0);
+        of.write(dir.path()).unwrap();
+        let told = Comparison::read(dir.path()).expect_err("three values of two runs");
+        assert!(told.to_string().contains("each run"), "{told}");
     }
 }

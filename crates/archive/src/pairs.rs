@@ -15,6 +15,7 @@ const LARGEST: u64 = 16 << 20;
 
 /// A side of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "lowercase")]
 pub enum ComparedSideName {
     /// What is compared with.
@@ -64,6 +65,7 @@ pub struct PairedRuns {
 
 /// One of the runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct PairedRun {
     /// The pair that it belongs to, from 0 on; pairs that were made anew are counted, too.
     pub pair: u32,
@@ -93,7 +95,8 @@ impl PairedRuns {
     }
 
     /// Whether a folder holds runs in pairs.
-    pub(crate) fn is_in(dir: &Path) -> bool {
+    #[must_use]
+    pub fn is_in(dir: &Path) -> bool {
         fs::symlink_metadata(dir.join(file::PAIRS)).is_ok_and(|it| it.is_file())
     }
 

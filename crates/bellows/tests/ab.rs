@@ -179,3 +179,90 @@ fn what_makes_no_sense_says_why() {
     assert_eq!(one.code(), Some(2), "{}", one.stderr);
     assert!(pairs_folder(dir).is_none(), "nothing was begun");
 }
+
+#[test]
+fn a_comparison_has_a_page_and_files_for_ci_servers() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let all = ["ab", "turns.toml", "--pairs", "2", "--quiet"];
+    let files = [
+        "--junit",
+        "ab.xml",
+        "--markdown",
+        "ab.md",
+        "--go-bench",
+        "ab.txt",
+        "-o",
+        "ab.html",
+    ];
+    let ended = run(dir, &[&all[..], &SLOW, &files].concat());
+    assert!(
+        [Some(3), Some(4)].contains(&ended.code()),
+        "{}",
+        ended.stderr
+    );
+    let read = |name: &str| std::fs::read_to_string(dir.join(name)).expect(name);
+    for (name, part) in [
+        (
+            "ab.xml",
+            "<testcase classname=\"turns\" name=\"ack response p50\">",
+        ),
+        ("ab.md", "| ack response p50 |"),
+        ("ab.txt", "\nside: b\nBenchmarkTurns 1 "),
+        ("ab.html", "data-page=\"comparison\""),
+    ] {
+        assert!(read(name).contains(part), "{part}: {}", read(name));
+    }
+
+    // The page lies beside the runs, is named at the end, and made again.
+    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let page = pairs_dir.join("report.html");
+    let last = ended.stdout.lines().last().unwrap_or_default();
+    assert_eq!(
+        last,
+        format!("page: {}", page.display()),
+        "{}",
+        ended.stdout
+    );
+    let before = std::fs::read(&page).expect("a page");
+    std::fs::remove_file(&page).expect("removed");
+    let folder = pairs_dir.to_str().expect("a name");
+    let again = run(dir, &["report", folder]);
+    again.assert_ok();
+    assert_eq!(again.stdout.trim(), page.to_str().expect("a name"));
+    assert_eq!(std::fs::read(&page).expect("a page"), before);
+    // Its name's end is enough, and another file may be named.
+    let end = folder.rsplit('-').next().expect("an end");
+    run(dir, &["report", end, "-o", "again.html"]).assert_ok();
+    assert!(read("again.html").contains("data-page=\"comparison\""));
+
+    // Where nothing was decided, that is said.
+    std::fs::remove_file(pairs_dir.join("comparison.json")).expect("removed");
+    run(dir, &["report", folder]).assert_error(1, &["comparison.json", "two pairs", "--resume"]);
+}
+
+#[test]
+fn a_job_that_fails_leaves_no_older_result() {
+    let dir = folder();
+    let dir = dir.path();
+    std::fs::write(dir.join("ab.xml"), "<testsuite>all passed</testsuite>").expect("a file");
+    let text = "name = \"none\"\n[broker]\nkind = \"rabbitmq\"\nroot = \"/nowhere\"\n[phases]\nmeasure = \"1s\"\n[[load]]\n";
+    std::fs::write(dir.join("none.toml"), text).expect("an experiment");
+    let all = [
+        "ab",
+        "none.toml",
+        "--aa",
+        "--pairs",
+        "2",
+        "--junit",
+        "ab.xml",
+        "--quiet",
+    ];
+    assert_eq!(run(dir, &all).code(), Some(1));
+    let left = std::fs::read_to_string(dir.join("ab.xml")).expect("a file");
+    assert!(
+        left.contains("errors=\"1\"") && !left.contains("all passed"),
+        "{left}"
+    );
+}

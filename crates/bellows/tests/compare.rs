@@ -115,3 +115,38 @@ fn what_cannot_be_compared_says_why() {
     let one = run(dir, &["compare", &ids[0], "--with", &ids[1], &ids[2]]);
     one.assert_error(1, &["too few runs", "1 of 1 run"]);
 }
+
+#[test]
+fn folders_of_runs_are_compared_and_the_page_links_to_the_runs_beside_it() {
+    let dir = folder();
+    let dir = dir.path();
+    let text = "name = \"paced\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
+                [phases]\nwarmup = \"100ms\"\nmeasure = \"400ms\"\ndrain = \"5s\"\n[[load]]\nrate = 1000\n";
+    std::fs::write(dir.join("paced.toml"), text).expect("an experiment");
+    for side in ["old", "new"] {
+        let args = [
+            "run",
+            "paced.toml",
+            "--quiet",
+            "--repeat",
+            "2",
+            "--runs",
+            side,
+        ];
+        run(dir, &args).assert_ok();
+    }
+    let sides = ["compare", "old", "--with", "new/", "--json"];
+    let files = ["-o", "page.html", "--junit", "c.xml"];
+    let ended = run(dir, &[&sides[..], &files].concat());
+    let found = compared(&ended);
+    for side in ["a", "b"] {
+        assert_eq!(found[side]["runs"].as_array().map(Vec::len), Some(2));
+    }
+    let page = std::fs::read_to_string(dir.join("page.html")).expect("a page");
+    assert!(page.contains("data-page=\"comparison\""));
+    assert!(ended.stderr.contains("page: page.html"), "{}", ended.stderr);
+    let junit = std::fs::read_to_string(dir.join("c.xml")).expect("a file");
+    assert!(junit.contains("classname=\"paced\""), "{junit}");
+    std::fs::create_dir(dir.join("empty")).expect("a folder");
+    run(dir, &["compare", "empty", "--with", "new"]).assert_error(1, &["holds no run", "empty"]);
+}

@@ -8,12 +8,35 @@ use crate::console::sanitise;
 use crate::{numbers, text};
 
 /// One test of the suite.
-struct Case {
-    name: String,
+pub(crate) struct Case {
+    pub(crate) name: String,
     /// What was observed, or what is wrong.
-    told: String,
-    /// Whether it passed; `None` where that cannot be told.
-    passed: Option<bool>,
+    pub(crate) told: String,
+    pub(crate) outcome: CaseOutcome,
+}
+
+/// How a test ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CaseOutcome {
+    /// What it tests holds.
+    Passed,
+    /// It does not hold.
+    Failed,
+    /// That cannot be told, and should have been.
+    Broken,
+    /// That cannot be told from what was measured.
+    Skipped,
+}
+
+impl CaseOutcome {
+    /// As a requirement has it; `None` where that cannot be told.
+    const fn of(passed: Option<bool>) -> Self {
+        match passed {
+            Some(true) => Self::Passed,
+            Some(false) => Self::Failed,
+            None => Self::Broken,
+        }
+    }
 }
 
 /// One test suite: a test for the run itself, and one for each requirement. Without a record it says that
@@ -22,18 +45,28 @@ struct Case {
 /// # Errors
 /// Where no memory is left to write to.
 pub fn junit(name: &str, records: &[RunRecord], requested: u32) -> std::io::Result<String> {
-    let cases = cases(records, requested);
-    let count = |passed| cases.iter().filter(|case| case.passed == passed).count();
+    let created = records.first().map(|record| record.created.as_str());
+    suite(name, created, &cases(records, requested))
+}
+
+/// A suite of tests as a document.
+pub(crate) fn suite(name: &str, created: Option<&str>, cases: &[Case]) -> std::io::Result<String> {
+    let count = |outcome| cases.iter().filter(|case| case.outcome == outcome).count();
     let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
     writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
     let mut suite = writer
         .create_element("testsuite")
         .with_attribute(("name", &*sanitise(name)))
-        .with_attribute(("tests", cases.len().to_string().as_str()))
-        .with_attribute(("failures", count(Some(false)).to_string().as_str()))
-        .with_attribute(("errors", count(None).to_string().as_str()));
-    if let Some(record) = records.first() {
-        suite = suite.with_attribute(("timestamp", &*sanitise(&record.created)));
+        .with_attribute(("tests", cases.len().to_string().as_str()));
+    for (attribute, outcome) in [
+        ("failures", CaseOutcome::Failed),
+        ("errors", CaseOutcome::Broken),
+        ("skipped", CaseOutcome::Skipped),
+    ] {
+        suite = suite.with_attribute((attribute, count(outcome).to_string().as_str()));
+    }
+    if let Some(created) = created {
+        suite = suite.with_attribute(("timestamp", &*sanitise(created)));
     }
     suite.write_inner_content(|writer| {
         cases
@@ -60,7 +93,7 @@ fn cases(records: &[RunRecord], requested: u32) -> Vec<Case> {
             let missing = (several.len()..requested as usize).map(|run| Case {
                 name: format!("run {}: the run", run + 1),
                 told: "it was not made, or broke off before it measured".to_owned(),
-                passed: None,
+                outcome: CaseOutcome::Broken,
             });
             let made = several.iter().enumerate().flat_map(of);
             made.chain(missing).collect()
@@ -78,7 +111,7 @@ fn cases_of(record: Option<&RunRecord>) -> Vec<Case> {
             text::outcome(requirement.met),
             numbers::observed(requirement)
         ),
-        passed: requirement.met,
+        outcome: CaseOutcome::of(requirement.met),
     });
     std::iter::once(run(record)).chain(required).collect()
 }
@@ -98,7 +131,7 @@ fn run(record: Option<&RunRecord>) -> Case {
     Case {
         name: "the run".to_owned(),
         told,
-        passed,
+        outcome: CaseOutcome::of(passed),
     }
 }
 
@@ -109,13 +142,14 @@ fn write_case(writer: &mut Writer<Vec<u8>>, class: &str, case: &Case) -> std::io
         .with_attribute(("classname", &*sanitise(class)))
         .with_attribute(("name", &*sanitise(&case.name)));
     test.write_inner_content(|writer| {
-        let problem = match case.passed {
-            Some(true) => {
+        let problem = match case.outcome {
+            CaseOutcome::Passed => {
                 let out = writer.create_element("system-out");
                 return out.write_text_content(BytesText::new(&told)).map(|_| ());
             }
-            Some(false) => "failure",
-            None => "error",
+            CaseOutcome::Failed => "failure",
+            CaseOutcome::Broken => "error",
+            CaseOutcome::Skipped => "skipped",
         };
         let problem = writer.create_element(problem);
         let problem = problem.with_attribute(("message", &*told));

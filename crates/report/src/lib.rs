@@ -1,6 +1,7 @@
 //! What a person sees of a run: console tables, flame graphs and the HTML report.
 
 pub mod artemis;
+mod comparison;
 pub mod console;
 pub mod difference;
 pub mod flame;
@@ -11,4 +12,5 @@ pub mod perf_test;
 pub mod text;
 pub mod view;
 
+pub use comparison::ComparisonFormat;
 pub use junit::junit;

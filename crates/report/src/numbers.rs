@@ -150,12 +150,12 @@ pub(crate) fn bound(requirement: &RequirementOutcome) -> String {
 /// A figure in the unit that suits it.
 pub(crate) fn figure(value: f64, unit: QuantityUnit) -> String {
     match unit {
-        QuantityUnit::Ns => duration(value as u64),
+        QuantityUnit::Ns => duration(value.round() as u64),
         QuantityUnit::PerSecond => format!("{}/s", three_digits(value)),
         QuantityUnit::Share => percent(value),
         QuantityUnit::Count if value.fract() != 0.0 => three_digits(value),
         QuantityUnit::Count => count(value as u64),
-        QuantityUnit::Bytes => bytes(value as u64),
+        QuantityUnit::Bytes => bytes(value.round() as u64),
     }
 }
 

@@ -107,7 +107,7 @@ fn a_profile_alone_has_a_report_and_its_names_are_nowhere_markup() {
     assert!(!text.contains("<script>alert"));
     // The program is the only script element; the data stands in a comment, which Base64 cannot end.
     assert_eq!(text.matches("<script").count(), 1);
-    assert!(text.contains("<div id=\"data\" hidden><!--"));
+    assert!(text.contains("<div id=\"data\" data-page=\"run\" hidden><!--"));
     assert!(text.contains("default-src 'none'; script-src 'sha256-"));
 }
 

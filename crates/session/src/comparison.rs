@@ -16,6 +16,9 @@ const MAY_DIFFER: [&str; 5] = ["broker", "name", "description", "require", "note
 /// Reasons that are named, at most.
 const MOST_REASONS: usize = 20;
 
+/// A change of more than this is none that a test can tell from another, and JSON has no infinity.
+const MOST_CHANGE: f64 = 1e9;
+
 /// Characters of a value that differs that are shown.
 const MOST_SHOWN: usize = 100;
 
@@ -398,20 +401,26 @@ fn undecided(
             a,
             b,
             without: (0, 0),
-            change: difference.mean.exp_m1(),
-            interval: (low.exp_m1(), high.exp_m1()),
+            change: share(difference.mean),
+            interval: (share(low), share(high)),
             p: difference.p,
             corrected_p: difference.p,
             margin: match quantity.unit() {
                 QuantityUnit::Ns if quantity.latency().is_some() => options.latency_margin,
                 _ => options.margin,
             },
-            visible: difference.visible(options.level).exp_m1(),
+            visible: share(difference.visible(options.level)),
             decision: Decision::Undecided,
             needed: None,
         },
         test: Some((difference, guard)),
     })
+}
+
+/// A difference of logarithms as a share.
+fn share(difference: f64) -> f64 {
+    // `min` also takes away what is no number.
+    difference.exp_m1().min(MOST_CHANGE)
 }
 
 /// Decides all figures at one level.

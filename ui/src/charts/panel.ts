@@ -38,6 +38,8 @@ export interface PanelSpec {
   unit: string;
   height: number;
   lines: Line[];
+  /** The axis reaches at least so far: what is drawn below the lines may be higher than they. */
+  most?: number;
   /** A logarithmic axis of these bounds. */
   log?: readonly [number, number];
   tick?: (value: number) => string;
@@ -205,7 +207,7 @@ export class Panel {
   private scale(): uPlot.Scale {
     const { log } = this.spec;
     if (log) return { distr: 3, log: 10, range: () => [log[0], log[1]] };
-    let top = 0;
+    let top = this.spec.most ?? 0;
     for (const line of this.spec.lines) for (const v of line.values) top = Math.max(top, v ?? 0);
     const max = top > 0 ? top * 1.08 : 1;
     return { range: () => [0, max] };

@@ -3,6 +3,7 @@
 import type { Histograms } from './histograms';
 import type { Inflated, Pause } from './inflate';
 import type {
+  ComparisonView,
   Figures,
   LatencyGrid,
   LatencySummary,
@@ -205,16 +206,28 @@ function readFloats(bytes: Uint8Array, at: number, column: Float64Array): number
  */
 export async function unpack(packed: Inflated): Promise<Page> {
   const { bytes } = packed;
-  await packed.until(4);
-  const length = new DataView(bytes.buffer).getUint32(0, true);
-  await packed.until(4 + length);
-  const run = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + length))) as RunView;
+  const { view: run, length } = await unpackJson<RunView>(packed);
   await packed.until(run.profiles.reduce((end, head) => end - head.bytes, bytes.length));
   const input = new Varints(bytes.subarray(4 + length));
   const histograms = run.grids.map((grid) => unpackGrid(grid, input));
   const slices = run.slices && unpackSlices(run.slices, input);
   const profiles = run.profiles.map((head) => new EventProfile(head, input.take(head.bytes)));
   return { run, histograms, slices, profiles, rest: (pause) => packed.end(pause) };
+}
+
+/** The data of a comparison's page. */
+export async function unpackComparison(packed: Inflated): Promise<ComparisonView> {
+  return (await unpackJson<ComparisonView>(packed)).view;
+}
+
+/** What stands before the columns, and the length of its text. */
+async function unpackJson<T>(packed: Inflated): Promise<{ view: T; length: number }> {
+  const { bytes } = packed;
+  await packed.until(4);
+  const length = new DataView(bytes.buffer).getUint32(0, true);
+  await packed.until(4 + length);
+  const text = new TextDecoder().decode(bytes.subarray(4, 4 + length));
+  return { view: JSON.parse(text) as T, length };
 }
 
 function unpackSlices(slices: SliceColumns, input: Varints): Slices {

@@ -172,6 +172,163 @@ name: string,
 meaning: string, };
 
 /**
+ * How a latency is distributed in the measured phase, of every run.
+ */
+export type ComparedCurve = {
+/**
+ * What it is of.
+ */
+metric: Metric,
+/**
+ * A curve for each run of A.
+ */
+a: Array<Curve>,
+/**
+ * A curve for each run of B.
+ */
+b: Array<Curve>, };
+
+/**
+ * What functions of the broker cost per message on both sides, in nanoseconds of CPU time.
+ */
+export type ComparedFunctions = {
+/**
+ * Of the whole broker.
+ */
+broker: CostChange,
+/**
+ * Of each function that is dear enough to be asked about: what is proven first, then by how much its own cost changed.
+ */
+functions: Array<FunctionChange>,
+/**
+ * By how much the own costs of all others changed together: with the own changes of `functions` it is the broker's.
+ */
+others: number, };
+
+/**
+ * A quantity over the measured phase, of every run.
+ */
+export type ComparedPanel = {
+/**
+ * What it shows: `received rate`.
+ */
+title: string,
+/**
+ * What it counts.
+ */
+unit: QuantityUnit,
+/**
+ * Start of each interval in seconds since the measured phase began.
+ */
+t: Array<number>,
+/**
+ * Length of each interval.
+ */
+dt: Array<number>,
+/**
+ * A line for each run of A, in the order of its runs; `null` where something could not be had.
+ */
+a: Array<Array<number | null>>,
+/**
+ * The same of B.
+ */
+b: Array<Array<number | null>>, };
+
+/**
+ * What comes of all figures together.
+ */
+export type ComparisonOutcome = "worse" | "better" | "same" | "undecided" | "noise";
+
+/**
+ * A comparison as a person sees it.
+ */
+export type ComparisonView = {
+/**
+ * Version of this form.
+ */
+format: number,
+/**
+ * The experiment's name.
+ */
+name: string,
+/**
+ * When its first run began, RFC 3339 in UTC; empty where that is not known.
+ */
+created: string,
+/**
+ * Version of the bellows that wrote the page.
+ */
+bellows: string,
+/**
+ * What comes of all figures together.
+ */
+outcome: ComparisonOutcome,
+/**
+ * What changed, in a sentence.
+ */
+headline: string,
+/**
+ * Which functions explain it, in a sentence.
+ */
+explanation: string | null,
+/**
+ * What is compared with.
+ */
+a: SideView,
+/**
+ * What is compared.
+ */
+b: SideView,
+/**
+ * Whether the runs stand in pairs, in their order.
+ */
+paired: boolean,
+/**
+ * Keys of the experiment in which the sides differ.
+ */
+differences: Array<ExperimentDifference>,
+/**
+ * Why the sides should not be compared, where that was forced.
+ */
+forced: Array<string>,
+/**
+ * What was made anew, and what is missing on this page.
+ */
+remarks: Array<string>,
+/**
+ * Warnings of the runs, each once.
+ */
+warnings: Array<SideWarning>,
+/**
+ * Every figure that is decided.
+ */
+figures: Array<FigureRow>,
+/**
+ * Which functions' costs changed.
+ */
+functions: ComparedFunctions | null,
+/**
+ * How it is decided, a sentence each.
+ */
+notes: Array<string>,
+/**
+ * What the panels draw of every run over time.
+ */
+panels: Array<ComparedPanel>,
+/**
+ * Percentile curves of both sides.
+ */
+curves: Array<ComparedCurve>,
+/**
+ * What the curves are of.
+ */
+metrics: Array<MetricInfo>,
+/**
+ * The machine of the first run.
+ */
+hardware: Hardware, };
+
+/**
  * What the kernel's TCP says of the connections to the broker, all added up.
  */
 export type ConnectionTime = {
@@ -198,6 +355,35 @@ round_trip_ns: number,
 unsent_bytes: number, };
 
 /**
+ * A cost per message on both sides, nanoseconds.
+ */
+export type CostChange = {
+/**
+ * Mean of A's runs.
+ */
+a: number,
+/**
+ * Mean of B's runs.
+ */
+b: number,
+/**
+ * 95 % interval of B less A.
+ */
+interval: [number, number],
+/**
+ * Two-sided probability of a change at least as large where there is none, corrected for the other functions.
+ */
+p: number,
+/**
+ * Whether it is none of chance.
+ */
+proven: boolean,
+/**
+ * The smallest change that so many runs show in four of five experiments.
+ */
+visible: number, };
+
+/**
  * One metric's distribution over the measured phase: values at growing percentiles.
  */
 export type Curve = {
@@ -217,6 +403,11 @@ nines: Array<number>,
  * The values, nanoseconds.
  */
 ns: Array<number>, };
+
+/**
+ * What is decided of a figure.
+ */
+export type Decision = "changed" | "negligible" | "same" | "undecided";
 
 /**
  * A labelled moment.
@@ -390,6 +581,23 @@ vhost: string,
 type: string, };
 
 /**
+ * A key whose values differ.
+ */
+export type ExperimentDifference = {
+/**
+ * The key, as `--set` writes it: `broker.schedulers`.
+ */
+key: string,
+/**
+ * Its value on side A; `None` where it has none.
+ */
+a: string | null,
+/**
+ * Its value on side B.
+ */
+b: string | null, };
+
+/**
  * Operations that failed for one reason.
  */
 export type FailureCount = {
@@ -401,6 +609,80 @@ reason: string,
  * How many.
  */
 count: number, };
+
+/**
+ * A figure and what is decided of it, in words.
+ */
+export type FigureRow = {
+/**
+ * What is decided.
+ */
+decided: string,
+/**
+ * Whether it changed for the worse.
+ */
+worse: boolean,
+/**
+ * Its name, as requirements write it.
+ */
+name: string,
+/**
+ * What it counts.
+ */
+unit: QuantityUnit,
+/**
+ * Whether more of it is better.
+ */
+more_is_better: boolean,
+/**
+ * Its value in each run of A; 0 where it has none.
+ */
+a: Array<number>,
+/**
+ * Its value in each run of B.
+ */
+b: Array<number>,
+/**
+ * Runs of A and of B in which it is nothing at all. Where there are any, no test applies.
+ */
+without: [number, number],
+/**
+ * Geometric means of both, of the runs that have it.
+ */
+means: [number, number],
+/**
+ * By how much of A's value B's is larger, as a share; negative where it is smaller.
+ */
+change: number,
+/**
+ * 95 % interval of the change.
+ */
+interval: [number, number],
+/**
+ * Two-sided probability of a change at least as large where there is none.
+ */
+p: number,
+/**
+ * The same, corrected for the other figures.
+ */
+corrected_p: number,
+/**
+ * Changes within this share do not matter.
+ */
+margin: number,
+/**
+ * The smallest change, as a share, that so many runs show in four of five experiments.
+ */
+visible: number,
+/**
+ * What is decided.
+ */
+decision: Decision,
+/**
+ * Pairs, or runs of each side, that would tell a change as large as the margin; where it cannot be told, and that can be
+ * counted.
+ */
+needed: number | null, };
 
 /**
  * The figures of the measured phase; `null` where something could not be had.
@@ -482,6 +764,27 @@ programs: number,
  * What pages of metrics cost that were requested beside the load.
  */
 scrapes: Array<ScrapedPage>, };
+
+/**
+ * What a function costs.
+ */
+export type FunctionChange = {
+/**
+ * Its name.
+ */
+function: string,
+/**
+ * The library, program, or `[jit]` and `[kernel]`, that it is of.
+ */
+module: string,
+/**
+ * With it at the leaf of the stack.
+ */
+own: CostChange,
+/**
+ * With it anywhere on the stack.
+ */
+total: CostChange, };
 
 /**
  * The machine, as the kernel describes it.
@@ -669,6 +972,19 @@ foreign: number,
  * Whether memory sufficed for all counts to be exact.
  */
 exact: boolean, };
+
+/**
+ * A run that does not count.
+ */
+export type LeftOut = {
+/**
+ * The run folder's name.
+ */
+id: string,
+/**
+ * Why, in a few words.
+ */
+why: string, };
 
 /**
  * Who or what kept the run from more messages.
@@ -1641,6 +1957,65 @@ latency: { [key in Metric]: Percentiles },
  * Counts of scenarios other than messages: per second for counters, as they are for peaks.
  */
 counts: { [key in Metric]: Array<number | null> }, };
+
+/**
+ * A run that counts.
+ */
+export type SideRun = {
+/**
+ * The run folder's name.
+ */
+id: string,
+/**
+ * Its report beside the page, as names of folders and file.
+ */
+report: Array<string>,
+/**
+ * A caution says that some of its numbers are off.
+ */
+cautious: boolean, };
+
+/**
+ * A side of the comparison.
+ */
+export type SideView = {
+/**
+ * How many runs of what, in a sentence.
+ */
+told: string,
+/**
+ * Its runs that count, in the order in which figures have their values.
+ */
+runs: Array<SideRun>,
+/**
+ * Its runs that do not count.
+ */
+left_out: Array<LeftOut>, };
+
+/**
+ * A warning that runs of a comparison have.
+ */
+export type SideWarning = {
+/**
+ * What it takes from the numbers.
+ */
+tier: Tier,
+/**
+ * Its kind.
+ */
+code: WarningCode,
+/**
+ * Runs of A that have it.
+ */
+a: number,
+/**
+ * Runs of B that have it.
+ */
+b: number,
+/**
+ * What it says of the first of them.
+ */
+text: string, };
 
 /**
  * The series in slices: one entry per slice in each column.

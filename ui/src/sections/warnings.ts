@@ -34,6 +34,11 @@ const CODES: Record<WarningCode, string> = {
   node_gone: 'Node gone',
 };
 
+/** What a warning is about, in a few words. */
+export function nameOfCode(code: WarningCode): string {
+  return CODES[code] ?? code;
+}
+
 /** What the absence of warnings means: the checks are made when a run ends. */
 function fine(state: RunView['state']): string {
   return state === 'cut_off'
@@ -69,7 +74,7 @@ export function warnings(run: RunView): HTMLElement {
   const all = [
     ...ranked(run.warnings).map(({ tier, code, text }) => ({
       tier,
-      item: h('li', { class: tier }, h('b', {}, `${CODES[code] ?? code}:`), ' ', text),
+      item: h('li', { class: tier }, h('b', {}, `${nameOfCode(code)}:`), ' ', text),
     })),
     ...run.notes.map((n) => ({ tier: 'note' as const, item: h('li', { class: 'note' }, n) })),
   ];

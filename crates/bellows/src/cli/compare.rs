@@ -1,14 +1,17 @@
 //! `compare`: what runs of two sides, made before, say of the difference.
 
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 use archive::{ComparedSide, Comparison, RunFilter, RunRecord};
 use clap::Args;
 use measure::Problem;
 use report::console;
+use report::view::ComparisonSource;
 use session::{ComparisonOptions, FunctionCosts, compare_functions, comparison};
 
 use super::args::RunsDir;
+use super::comparison_files::ComparisonFiles;
 use super::{complete, find};
 use crate::failure::{Done, Failure};
 use crate::output;
@@ -19,10 +22,13 @@ Examples:
   bellows compare tag=before --with tag=after
   bellows compare tag=before --with tag=after --margin 2% --json
   bellows compare tag=before --with tag=after --paired
+  bellows compare baseline/ --with new/ -o comparison.html --junit comparison.xml
 
-A is what is compared with, --with names what is compared. Exit codes: 0 the same or better, 3 worse, 4 cannot tell. \
+A folder that is no run stands for all runs in it. A is what is compared with, --with names what is compared. Exit codes: 0 the same or better, 3 worse, 4 cannot tell. \
 `bellows help comparison` says how it is decided.";
 
+/// What a comparison is called of which no run is known yet.
+const COMPARISON: &str = "comparison";
 /// Runs of one command line, all sides together.
 const MOST_RUNS: usize = 2_000;
 
@@ -30,7 +36,7 @@ const MOST_RUNS: usize = 2_000;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompareArgs {
-    /// Runs of A: paths, ids, parts of ids, or a filter as of `bellows runs` (tag=before)
+    /// Runs of A: paths, ids, parts of ids, folders of runs, or a filter as of `bellows runs` (tag=before)
     #[arg(value_name = "RUN", required = true, add = complete::runs())]
     a: Vec<String>,
     /// Runs of B
@@ -47,6 +53,8 @@ pub(crate) struct CompareArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    files: ComparisonFiles,
     #[command(flatten)]
     runs: RunsDir,
 }
@@ -85,6 +93,7 @@ impl CompareArgs {
             force: self.force,
             ..self.margins.options()
         };
+        self.files.begin(COMPARISON)?;
         let (a, b) = (self.runs(&self.a)?, self.runs(&self.b)?);
         if let Some(twice) = a.iter().find(|run| b.iter().any(|it| it.0.id == run.0.id)) {
             return Err(
@@ -103,6 +112,18 @@ impl CompareArgs {
             true => output::print_json(&compared)?,
             false => output::print(&console::comparison(&compared, output::style()))?,
         }
+        let name = a.first().map_or(COMPARISON, |run| run.0.name.as_str());
+        let all = a.iter().chain(&b);
+        let folders: HashMap<String, PathBuf> = all
+            .map(|(record, dir)| (record.id.clone(), dir.clone()))
+            .collect();
+        self.files.write(&ComparisonSource {
+            comparison: &compared,
+            name,
+            runs: &folders,
+            pairs: None,
+            folder: None,
+        })?;
         Ok(ended(&compared))
     }
 
@@ -128,7 +149,17 @@ impl CompareArgs {
 
     fn named(&self, name: &str) -> Result<Vec<(RunRecord, PathBuf)>, Failure> {
         let dir = &self.runs.runs;
-        let is_filter = name.contains('=') && !std::path::Path::new(name).exists();
+        let path = Path::new(name);
+        if is_folder_of_runs(path) {
+            return readable(find::list(path)?, || {
+                Failure::failed(
+                    "the folder holds no run",
+                    "name a run folder, or a folder of them; `bellows run … --runs DIR` makes runs there",
+                )
+                .observed(path.display())
+            });
+        }
+        let is_filter = name.contains('=') && !path.exists();
         if !is_filter {
             let entry = find::entry(name, dir)?;
             let path = entry.dir.display().to_string();
@@ -147,25 +178,40 @@ impl CompareArgs {
         })?;
         let mut entries = find::list(dir)?;
         entries.retain(|entry| filter.matches(entry));
-        entries.reverse();
-        let mut runs: Vec<(RunRecord, PathBuf)> = Vec::new();
-        for entry in entries {
-            match entry.record {
-                Ok(record) => runs.push((record, entry.dir)),
-                Err(why) => {
-                    output::line_aside(&format!("{} left out, it cannot be read: {why}", entry.id));
-                }
-            }
-        }
-        if runs.is_empty() {
-            return Err(Failure::failed(
+        readable(entries, || {
+            Failure::failed(
                 format!("no run in {} matches", dir.display()),
                 "`bellows runs` lists them; `bellows run … --tag before` tags those to come",
             )
-            .observed(name));
-        }
-        Ok(runs)
+            .observed(name)
+        })
     }
+}
+
+/// The runs that can be read, the oldest first; where there are none, `missing` says so.
+fn readable(
+    mut entries: Vec<archive::RunEntry>,
+    missing: impl FnOnce() -> Failure,
+) -> Result<Vec<(RunRecord, PathBuf)>, Failure> {
+    entries.reverse();
+    let mut runs: Vec<(RunRecord, PathBuf)> = Vec::new();
+    for entry in entries {
+        match entry.record {
+            Ok(record) => runs.push((record, entry.dir)),
+            Err(why) => {
+                output::line_aside(&format!("{} left out, it cannot be read: {why}", entry.id));
+            }
+        }
+    }
+    if runs.is_empty() {
+        return Err(missing());
+    }
+    Ok(runs)
+}
+
+/// Whether a path is a folder that is no run itself.
+fn is_folder_of_runs(path: &Path) -> bool {
+    path.is_dir() && !path.join(archive::file::RECORD).exists()
 }
 
 /// What functions cost in the runs of a side that count.

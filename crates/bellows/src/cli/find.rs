@@ -93,6 +93,16 @@ pub(super) fn list(runs: &Path) -> Result<Vec<RunEntry>, Failure> {
     })
 }
 
+/// The folders of runs in pairs whose names begin or end so.
+pub(super) fn paired_folders(named: &str, runs: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = archive::paired_folders(runs)?;
+    found.retain(|dir| {
+        let name = dir.file_name().unwrap_or_default().to_string_lossy();
+        !named.is_empty() && (name.starts_with(named) || name.ends_with(named))
+    });
+    Ok(found)
+}
+
 /// The one run that is meant, or the ids of those that could be.
 fn choose<'a>(name: &str, entries: &'a [RunEntry]) -> Result<&'a RunEntry, Vec<String>> {
     if name == LAST {

@@ -11,6 +11,7 @@ mod churn;
 mod clients;
 mod command_line;
 mod compare;
+mod comparison_files;
 mod complete;
 mod connect;
 mod diff;
@@ -116,7 +117,7 @@ pub(crate) enum Command {
     Broker(broker::BrokerArgs),
     /// List the runs that were kept
     Runs(runs::RunsArgs),
-    /// Write a run's report as one HTML file
+    /// Write the report of a run, or of runs in turns, as one HTML file
     Report(report::ReportArgs),
     /// Show what this machine lets bellows measure, and how to fix what it does not
     Doctor(doctor::DoctorArgs),

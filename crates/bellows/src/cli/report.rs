@@ -1,8 +1,8 @@
-//! `report`: a run's report as one HTML file.
+//! `report`: the report of a run, or of runs in turns, as one HTML file.
 
 use std::path::PathBuf;
 
-use archive::RunReader;
+use archive::{PairedRuns, RunReader};
 use clap::Args;
 
 use super::args::RunsDir;
@@ -13,13 +13,16 @@ use crate::output;
 const EXAMPLES: &str = "\
 Examples:
   bellows report last
-  bellows report 7k2q -o /tmp/before.html";
+  bellows report 7k2q -o /tmp/before.html
+  bellows report runs/2026-11-21T00-12-33Z-ab-mine-7k2q
+
+Of a folder of runs in turns (`bellows ab`) it is the page of their comparison.";
 
 /// What `bellows report` was given.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReportArgs {
-    /// Run: path, id, part of its id that only it has, or `last`
+    /// Run: path, id, part of its id that only it has, or `last`; or the folder of runs in turns
     #[arg(value_name = "RUN", add = complete::runs())]
     run: String,
     /// File to write instead of report.html in the run's folder
@@ -32,11 +35,25 @@ pub(crate) struct ReportArgs {
 impl ReportArgs {
     /// Writes the report and prints its path.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let dir = find::run(&self.run, &self.runs.runs)?;
+        let dir =
+            find::run(&self.run, &self.runs.runs).or_else(|no_run| match find::paired_folders(
+                &self.run,
+                &self.runs.runs,
+            )?
+            .as_slice()
+            {
+                [one] => Ok(one.clone()),
+                _ => Err(no_run),
+            })?;
+        let is_paired = PairedRuns::is_in(&dir);
         let path = match self.output {
+            None if is_paired => report::html::write_comparison(&dir)?,
             None => report::html::write_report(&dir)?,
             Some(path) => {
-                let html = report::html::render(&RunReader::open(&dir)?)?;
+                let html = match is_paired {
+                    true => report::html::render_pairs(&dir, &path)?,
+                    false => report::html::render(&RunReader::open(&dir)?)?,
+                };
                 std::fs::write(&path, html).map_err(|e| Failure::io("write", &path, &e))?;
                 path
             }

@@ -8,8 +8,9 @@
 //! Each state becomes `DIR/STATE/` with its `report.html`: `full` (with three events), `cut-off`, `rate`, `record`
 //! (profile without load), `plain` (load without profile or broker data), `hostile` (names that
 //! try to be more than text), `faults` (stalls, a hole in the series, cycles beside the messages), `million`
-//! (a profile of a million samples). All by default.
+//! (a profile of a million samples), and `comparison` (runs of two sides in turns). All by default.
 
+mod comparison;
 mod faults;
 mod load;
 mod named;
@@ -43,6 +44,9 @@ struct State {
     /// Profiles of further events beside that of CPU time.
     further: bool,
 }
+
+/// The folder of runs of two sides.
+const COMPARISON: &str = "comparison";
 
 const STATES: [State; 8] = [
     State {
@@ -89,19 +93,20 @@ fn main() -> Result<(), Box<dyn Error>> {
         .next()
         .ok_or("usage: sample_report DIR [STATE …]; see the head of the source")?;
     let wanted: Vec<String> = arguments.collect();
-    if let Some(unknown) = wanted
-        .iter()
-        .find(|w| !STATES.iter().any(|s| s.name == w.as_str()))
-    {
-        let known: Vec<&str> = STATES.iter().map(|s| s.name).collect();
+    let known: Vec<&str> = STATES.iter().map(|s| s.name).chain([COMPARISON]).collect();
+    if let Some(unknown) = wanted.iter().find(|w| !known.contains(&w.as_str())) {
         return Err(format!(
             "no state is called {unknown:?}; there are {}",
             known.join(", ")
         )
         .into());
     }
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
+    if is_wanted(COMPARISON) {
+        println!("{}", comparison::write(Path::new(&dir))?.display());
+    }
     for state in &STATES {
-        if wanted.is_empty() || wanted.iter().any(|w| w == state.name) {
+        if is_wanted(state.name) {
             let path = write(Path::new(&dir), state)?;
             println!("{}", path.display());
         }
@@ -110,7 +115,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn write(dir: &Path, state: &State) -> Result<std::path::PathBuf, Box<dyn Error>> {
-    let target = dir.join(state.name);
+    let target = write_run(dir, state.name, state)?;
+    Ok(report::html::write_report(&target)?)
+}
+
+/// Writes the folder of a run and returns it.
+fn write_run(dir: &Path, name: &str, state: &State) -> Result<std::path::PathBuf, Box<dyn Error>> {
+    let target = dir.join(name);
     if target.exists() {
         std::fs::remove_dir_all(&target)?;
     }
@@ -135,5 +146,5 @@ fn write(dir: &Path, state: &State) -> Result<std::path::PathBuf, Box<dyn Error>
         labels.write(writer.dir())?;
     }
     std::fs::rename(writer.dir(), &target)?;
-    Ok(report::html::write_report(&target)?)
+    Ok(target)
 }

@@ -1,37 +1,15 @@
 //! Which functions' costs changed between two sides, on a terminal.
 
-use archive::{ComparedFunctions, CostChange, FunctionChange, QuantityUnit};
+use archive::{ComparedFunctions, CostChange, FunctionChange};
 
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
-use crate::numbers::figure;
+use crate::text::comparison::{signed_time, time};
 
 /// Rows of the table.
 const MOST_ROWS: usize = 15;
 /// Rows whose change is not proven, at most.
 const MOST_UNPROVEN: usize = 5;
-
-/// Which functions explain the change of the broker's CPU, in a sentence; `None` where that did not change, or none does.
-pub(super) fn explanation(of: &ComparedFunctions) -> Option<String> {
-    let whole = of.broker.change();
-    let explain = of.headline();
-    if !of.broker.proven || explain.is_empty() {
-        return None;
-    }
-    let parts: Vec<String> = explain
-        .iter()
-        .map(|it| {
-            let change = time(it.total.change().abs());
-            format!("{change} in {} and below", sanitise(&it.function))
-        })
-        .collect();
-    let word = if whole < 0.0 { "less" } else { "more" };
-    Some(format!(
-        "B needs {} {word} CPU a message: {}",
-        time(whole.abs()),
-        parts.join(", ")
-    ))
-}
 
 /// The functions, ending without a newline.
 pub(super) fn lines(of: &ComparedFunctions, style: Style) -> Vec<String> {
@@ -58,7 +36,7 @@ pub(super) fn lines(of: &ComparedFunctions, style: Style) -> Vec<String> {
     let mut rest = vec![String::new(); 7];
     if let [name, _, _, change, ..] = rest.as_mut_slice() {
         "all others".clone_into(name);
-        *change = signed(of.broker.change() - told) + "  ";
+        *change = signed_time(of.broker.change() - told) + "  ";
     }
     table.row(rest);
     let mut lines = table.lines(style.columns);
@@ -72,31 +50,27 @@ pub(super) fn lines(of: &ComparedFunctions, style: Style) -> Vec<String> {
 fn cells(name: &str, own: &CostChange, total: Option<&CostChange>) -> Vec<String> {
     let marked = |it: &CostChange| {
         let mark = if it.proven { " *" } else { "  " };
-        signed(it.change()) + mark
+        signed_time(it.change()) + mark
     };
     vec![
         sanitise(name).into_owned(),
         time(own.a),
         time(own.b),
         marked(own),
-        format!("{} to {}", signed(own.interval.0), signed(own.interval.1)),
+        format!(
+            "{} to {}",
+            signed_time(own.interval.0),
+            signed_time(own.interval.1)
+        ),
         total.map(marked).unwrap_or_default(),
         time(own.visible),
     ]
 }
 
-fn time(ns: f64) -> String {
-    figure(ns, QuantityUnit::Ns)
-}
-
-fn signed(ns: f64) -> String {
-    let sign = if ns < 0.0 { "-" } else { "+" };
-    sign.to_owned() + &time(ns.abs())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::comparison::explanation;
 
     fn cost(a: f64, b: f64, proven: bool) -> CostChange {
         CostChange {
@@ -132,7 +106,7 @@ mod tests {
         };
         assert_eq!(
             explanation(&of).as_deref(),
-            Some("B needs 610 ns more CPU a message: 590 ns in route␛[2J and below")
+            Some("B needs 610 ns more CPU a message: 590 ns in route\u{1b}[2J and below")
         );
         let shown = lines(&of, Style::PLAIN).join("\n");
         for part in [

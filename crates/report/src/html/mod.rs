@@ -3,6 +3,7 @@
 //! [`crate::view`] is the data; it is packed here beside the page's own program (`ui/`, embedded from
 //! `assets/`), which draws it.
 
+mod comparison;
 mod page;
 
 #[cfg(test)]
@@ -12,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 use archive::RunReader;
 use measure::Problem;
+
+pub use comparison::{render_comparison, render_pairs, write_comparison};
 
 use crate::view::RunPage;
 
@@ -32,7 +35,12 @@ pub fn render(run: &RunReader) -> Result<String, Problem> {
 pub fn write_report(run_dir: &Path) -> Result<PathBuf, Problem> {
     let run = RunReader::open(run_dir)?;
     let document = render(&run)?;
-    let path = run_dir.join(archive::file::REPORT);
+    keep(run_dir, &document)
+}
+
+/// Writes a document into a folder, at once or not at all, and returns its path.
+fn keep(dir: &Path, document: &str) -> Result<PathBuf, Problem> {
+    let path = dir.join(archive::file::REPORT);
     archive::replace_file(&path, document.as_bytes()).map_err(|source| {
         let cause = format!("cannot write {}", path.display());
         let help = "free some space or change its permissions; `bellows report` draws it again";

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use measure::{LatencySummary, Problem};
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::view::{RunPage, RunView};
@@ -15,9 +16,34 @@ use crate::view::{RunPage, RunView};
 const PROGRAM: &str = include_str!("../../assets/report.js");
 const STYLE: &str = include_str!("../../assets/report.css");
 
-/// The whole document.
+/// What a document is made from.
+pub(super) struct Document<'a, V> {
+    /// What it is called.
+    pub(super) name: &'a str,
+    /// What the program draws: `run` or `comparison`.
+    pub(super) kind: &'static str,
+    /// What stands there until the program has started, and where scripts are off.
+    pub(super) summary: String,
+    /// The data.
+    pub(super) view: &'a V,
+    /// What is too large for JSON.
+    pub(super) columns: &'a [u8],
+}
+
+/// The whole document of a run.
 pub(super) fn document(page: &RunPage) -> Result<String, Problem> {
-    let payload = pack(page)?;
+    write(&Document {
+        name: &page.run.name,
+        kind: "run",
+        summary: static_summary(&page.run),
+        view: &page.run,
+        columns: &page.columns,
+    })
+}
+
+/// Any whole document.
+pub(super) fn write<V: Serialize>(of: &Document<'_, V>) -> Result<String, Problem> {
+    let payload = pack(of.view, of.columns)?;
     let mut out = String::with_capacity(payload.len() + PROGRAM.len() + STYLE.len() + 8_192);
     // Only the embedded program and style sheet may act, and nothing may be fetched.
     let policy = format!(
@@ -27,8 +53,8 @@ pub(super) fn document(page: &RunPage) -> Result<String, Problem> {
         source_hash(STYLE),
     );
     // Base64 cannot end a comment, which browsers read quicker than text.
-    let name = escape(&page.run.name);
-    let summary = static_summary(&page.run);
+    let name = escape(of.name);
+    let Document { kind, summary, .. } = of;
     let _ = write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -37,7 +63,7 @@ pub(super) fn document(page: &RunPage) -> Result<String, Problem> {
          <meta name=\"generator\" content=\"bellows\">\n\
          <title>{name} · bellows</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
          <div id=\"app\">{summary}</div>\n\
-         <div id=\"data\" hidden><!--{payload}--></div>\n\
+         <div id=\"data\" data-page=\"{kind}\" hidden><!--{payload}--></div>\n\
          <script>{PROGRAM}</script>\n</body>\n</html>\n",
     );
     Ok(out)
@@ -49,7 +75,7 @@ fn source_hash(text: &str) -> String {
 }
 
 /// `json length (4 bytes, little endian) | json | columns`, gzipped, in base64.
-fn pack(page: &RunPage) -> Result<String, Problem> {
+fn pack(view: &impl Serialize, columns: &[u8]) -> Result<String, Problem> {
     let failed = |error: &dyn std::fmt::Display| {
         Problem::new(
             "cannot pack the report's data",
@@ -57,13 +83,13 @@ fn pack(page: &RunPage) -> Result<String, Problem> {
             "run it again with a shorter measured phase",
         )
     };
-    let json = serde_json::to_vec(&page.run).map_err(|e| failed(&e))?;
+    let json = serde_json::to_vec(view).map_err(|e| failed(&e))?;
     let length = u32::try_from(json.len()).map_err(|_| failed(&"more than 4 GB of text"))?;
     let mut gzip = GzEncoder::new(Vec::new(), Compression::new(7));
     let packed = gzip
         .write_all(&length.to_le_bytes())
         .and_then(|()| gzip.write_all(&json))
-        .and_then(|()| gzip.write_all(&page.columns))
+        .and_then(|()| gzip.write_all(columns))
         .and_then(|()| gzip.finish())
         .map_err(|e| failed(&e))?;
     Ok(STANDARD.encode(packed))
@@ -111,7 +137,7 @@ fn static_summary(run: &RunView) -> String {
 }
 
 /// Text as HTML, control and direction characters as symbols.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

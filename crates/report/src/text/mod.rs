@@ -2,6 +2,7 @@
 //! functions on, so that the archive keeps the sentences beside the data.
 
 mod classes;
+pub(crate) mod comparison;
 mod known;
 mod names;
 mod reasons;

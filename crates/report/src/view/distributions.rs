@@ -156,7 +156,7 @@ pub(super) fn put_cells(cells: &BTreeMap<(usize, u32), u64>, out: &mut Vec<u8>) 
     Some(low)
 }
 
-fn curve(metric: Metric, histogram: &Histogram<u64>) -> Option<Curve> {
+pub(super) fn curve(metric: Metric, histogram: &Histogram<u64>) -> Option<Curve> {
     let count = histogram.len();
     if count == 0 {
         return None;

@@ -2,6 +2,7 @@
 //! a server can hand out the same, and the page's TypeScript types are made from these
 //! (`ui/src/core/view.ts`).
 
+mod comparison;
 mod depth_first;
 mod destinations;
 mod distributions;
@@ -27,6 +28,10 @@ use archive::{
 use measure::{MetricInfo, Phase, Problem};
 use serde::Serialize;
 
+pub use comparison::{
+    ComparedCurve, ComparedPanel, ComparisonOutcome, ComparisonPage, ComparisonSource,
+    ComparisonView, ExperimentDifference, FigureRow, SideRun, SideView, SideWarning,
+};
 pub use distributions::{Curve, LatencyGrid};
 pub use figures::Figures;
 pub use headline::Part;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ts_rs::{Config, TS, TypeVisitor};
 
-use super::RunView;
+use super::{ComparisonView, RunView};
 
 /// Where the page finds its types.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ui/src/core/view.ts");
@@ -49,6 +49,7 @@ fn declared() -> String {
         found: BTreeMap::new(),
     };
     all.visit::<RunView>();
+    all.visit::<ComparisonView>();
     let types: Vec<String> = all.found.into_values().collect();
     let text = format!("{HEAD}\n{}", types.join("\n"));
     text.lines()

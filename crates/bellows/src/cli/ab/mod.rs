@@ -12,8 +12,9 @@ use session::{Error, Experiment};
 use super::args::OutputArgs;
 use super::command_line::Assignment;
 use super::compare::Margins;
-use super::complete;
+use super::comparison_files::ComparisonFiles;
 use super::run::{Changes, load};
+use super::{complete, find};
 use crate::failure::{Done, Failure};
 
 const EXAMPLES: &str = "\
@@ -24,6 +25,7 @@ Examples:
   bellows ab mine.toml --b-set load.0.queue-type=quorum --pairs 12 --until-decided
   bellows ab mine.toml --aa
   bellows ab mine.toml --b rabbitmq@/opt/patched --resume 7k2q
+  bellows ab mine.toml --b rabbitmq@/opt/patched --junit ab.xml --markdown ab.md -o ab.html
 
 Runs of A and B are made in turns (ABBA or BAAB, drawn from --seed), each with a broker of its own where bellows starts it. \
 Ctrl-C ends it; what is complete is shown, and the same command line with --resume goes on. Exit codes: 0 the same or better, \
@@ -73,6 +75,8 @@ pub(crate) struct AbArgs {
     #[command(flatten)]
     margins: Margins,
     #[command(flatten)]
+    files: ComparisonFiles,
+    #[command(flatten)]
     changes: Changes,
     #[command(flatten)]
     output: OutputArgs,
@@ -93,6 +97,7 @@ impl AbArgs {
         };
         self.check(&a, &b)?;
         let (dir, runs) = self.planned(&a, &b)?;
+        self.files.begin(&runs.name)?;
         turns::make(turns::Plan {
             dir,
             runs,
@@ -101,6 +106,7 @@ impl AbArgs {
             is_aa: self.aa,
             until_decided: self.until_decided,
             margins: self.margins,
+            files: self.files,
             output: self.output,
         })
     }
@@ -171,19 +177,9 @@ fn stopped_folder(named: &str, runs_dir: &Path) -> Result<PathBuf, Failure> {
     if path.is_dir() {
         return Ok(path.to_owned());
     }
-    let all = archive::paired_folders(runs_dir).map_err(|e| Failure::Failed(e.problem()))?;
-    let name = |dir: &PathBuf| {
-        dir.file_name()
-            .map(|it| it.to_string_lossy().into_owned())
-            .unwrap_or_default()
-    };
-    let is_meant = |dir: &&PathBuf| {
-        let name = name(dir);
-        !named.is_empty() && (name.starts_with(named) || name.ends_with(named))
-    };
-    let found: Vec<&PathBuf> = all.iter().filter(is_meant).collect();
+    let found = find::paired_folders(named, runs_dir)?;
     match found.as_slice() {
-        [one] => Ok((*one).clone()),
+        [one] => Ok(one.clone()),
         [] => Err(Failure::failed(
             format!("no folder of runs in pairs is named {named:?}"),
             "it is printed when such runs begin and end; --runs names where it lies",
@@ -195,7 +191,7 @@ fn stopped_folder(named: &str, runs_dir: &Path) -> Result<PathBuf, Failure> {
         )
         .observed(
             some.iter()
-                .map(|dir| name(dir))
+                .map(|dir| dir.file_name().unwrap_or_default().to_string_lossy())
                 .collect::<Vec<_>>()
                 .join(", "),
         )),

@@ -1,11 +1,13 @@
 //! Making the runs of two sides in turns, and telling what they say.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use archive::{ComparedSideName, Comparison, PairedRuns, RunRecord, RunState, Tag};
 use measure::{Problem, counted};
 use report::console::{self, Shape};
+use report::view::ComparisonSource;
 use session::{
     Experiment, FunctionCosts, NextRun, Observer, RunOptions, compare_functions, compare_pairs,
     counted_pairs, looks, next_run, paired_run,
@@ -13,6 +15,7 @@ use session::{
 
 use super::super::args::OutputArgs;
 use super::super::compare::{Margins, ended};
+use super::super::comparison_files::ComparisonFiles;
 use super::super::metrics;
 use super::super::perform::{Watched, carry_out, shape};
 use crate::failure::{Done, Failure};
@@ -34,6 +37,8 @@ pub(super) struct Plan {
     pub(super) until_decided: bool,
     /// What difference matters.
     pub(super) margins: Margins,
+    /// Where what is decided is written to, beside the runs' folder.
+    pub(super) files: ComparisonFiles,
     /// How it is shown.
     pub(super) output: OutputArgs,
 }
@@ -255,13 +260,33 @@ impl Turns {
             true => output::print_json(&compared)?,
             false => output::print(&console::comparison(&compared, output::style()))?,
         }
-        let kept = format!("kept in {}", self.plan.dir.display());
+        self.write_files(&compared)?;
+        let page = report::html::write_comparison(&self.plan.dir)?;
+        let kept = format!("page: {}", page.display());
         match output.json {
             true if output.quiet => {}
             true => output::line_aside(&kept),
             false => output::print(&format!("{kept}\n"))?,
         }
+        let is_whole = counted_pairs(&self.plan.runs).len() >= self.plan.runs.pairs as usize;
+        if output.strict && !is_whole && !self.is_decided() {
+            return Ok(Done::Invalid);
+        }
         Ok(ended(&compared))
+    }
+
+    fn write_files(&self, compared: &Comparison) -> Result<(), Failure> {
+        let plan = &self.plan;
+        let folder = |id: &String| (id.clone(), plan.dir.join(id));
+        let runs: HashMap<String, PathBuf> =
+            plan.runs.runs.iter().map(|run| folder(&run.id)).collect();
+        plan.files.write(&ComparisonSource {
+            comparison: compared,
+            name: &plan.runs.name,
+            runs: &runs,
+            pairs: Some(&plan.runs),
+            folder: None,
+        })
     }
 
     /// How it goes on after a signal.

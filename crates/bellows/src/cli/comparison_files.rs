@@ -1,0 +1,77 @@
+//! The files that a comparison is written to: the same of runs in turns and of runs that were made before.
+
+use std::path::{Path, PathBuf};
+
+use archive::Comparison;
+use clap::Args;
+use report::ComparisonFormat;
+use report::view::ComparisonSource;
+
+use crate::failure::Failure;
+use crate::output;
+
+/// Where a comparison is written to, beside the terminal.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Files")]
+pub(super) struct ComparisonFiles {
+    /// Write the comparison as a page: one HTML file
+    #[arg(long, short = 'o', value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write what is decided as JUnit XML: a test for each figure. Worse is failed, "cannot tell" is skipped
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Write it as Markdown, for a comment or the summary of a CI job
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Write the figures of every run as Go's text of benchmarks: `benchstat -col side FILE` compares them
+    #[arg(long, value_name = "FILE")]
+    go_bench: Option<PathBuf>,
+}
+
+impl ComparisonFiles {
+    /// Writes that nothing is known yet, so that a job which is stopped leaves no older result.
+    pub(super) fn begin(&self, name: &str) -> Result<(), Failure> {
+        self.formats()
+            .try_for_each(|(format, path)| write(format, path, name, None))
+    }
+
+    /// Writes what was decided.
+    pub(super) fn write(&self, of: &ComparisonSource<'_>) -> Result<(), Failure> {
+        for (format, path) in self.formats() {
+            write(format, path, of.name, Some(of.comparison))?;
+        }
+        let Some(path) = &self.output else {
+            return Ok(());
+        };
+        let beside = path.parent().filter(|it| !it.as_os_str().is_empty());
+        let page = report::html::render_comparison(&ComparisonSource {
+            folder: Some(beside.unwrap_or(Path::new("."))),
+            ..*of
+        })?;
+        let written = archive::write_output(path, page.as_bytes());
+        written.map_err(|e| Failure::io("write", path, &e))?;
+        output::line_aside(&format!("page: {}", path.display()));
+        Ok(())
+    }
+
+    fn formats(&self) -> impl Iterator<Item = (ComparisonFormat, &Path)> {
+        let all = [
+            (ComparisonFormat::Junit, &self.junit),
+            (ComparisonFormat::Markdown, &self.markdown),
+            (ComparisonFormat::GoBench, &self.go_bench),
+        ];
+        let given = all.into_iter();
+        given.filter_map(|(format, path)| Some((format, path.as_deref()?)))
+    }
+}
+
+fn write(
+    format: ComparisonFormat,
+    path: &Path,
+    name: &str,
+    of: Option<&Comparison>,
+) -> Result<(), Failure> {
+    let write = |text: String| archive::write_output(path, text.as_bytes());
+    let written = format.write(name, of).and_then(write);
+    written.map_err(|e| Failure::io("write", path, &e))
+}

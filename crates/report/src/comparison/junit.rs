@@ -1,0 +1,51 @@
+//! A comparison as JUnit XML: a test for each figure.
+
+use archive::{Comparison, Decision};
+
+use crate::junit::{Case, CaseOutcome, suite};
+use crate::text::comparison as words;
+
+pub(super) fn text(name: &str, of: Option<&Comparison>) -> std::io::Result<String> {
+    let cases = match of {
+        None => vec![Case {
+            name: "the comparison".to_owned(),
+            told: "it was not made, or broke off".to_owned(),
+            outcome: CaseOutcome::Broken,
+        }],
+        Some(of) => cases(of),
+    };
+    suite(name, None, &cases)
+}
+
+fn cases(of: &Comparison) -> Vec<Case> {
+    let whole = Case {
+        name: "the comparison".to_owned(),
+        told: words::headline(of),
+        outcome: match of.figures.is_empty() {
+            true => CaseOutcome::Skipped,
+            false => CaseOutcome::Passed,
+        },
+    };
+    let figures = of.figures.iter().map(|figure| {
+        let (a, b) = words::table_values(figure);
+        let change = match figure.without == (0, 0) {
+            true => format!(
+                ": {} [{}, {}]",
+                words::signed(figure.change),
+                words::signed(figure.interval.0),
+                words::signed(figure.interval.1)
+            ),
+            false => String::new(),
+        };
+        Case {
+            name: figure.name.clone(),
+            told: format!("{}: A {a}, B {b}{change}", words::decision(figure)),
+            outcome: match figure.decision {
+                _ if figure.is_worse() => CaseOutcome::Failed,
+                Decision::Undecided => CaseOutcome::Skipped,
+                Decision::Changed | Decision::Negligible | Decision::Same => CaseOutcome::Passed,
+            },
+        }
+    });
+    std::iter::once(whole).chain(figures).collect()
+}

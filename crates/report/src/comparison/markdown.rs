@@ -1,0 +1,141 @@
+//! A comparison as Markdown, as GitHub and GitLab show it: for a comment, or the summary of a job.
+
+use std::fmt::Write as _;
+
+use archive::{ComparedFigure, ComparedFunctions, Comparison, CostChange, Decision};
+
+use crate::console::sanitise;
+use crate::text::comparison as words;
+
+/// Functions that are listed at most.
+const MOST_FUNCTIONS: usize = 10;
+
+pub(super) fn text(name: &str, of: Option<&Comparison>) -> String {
+    let mut out = format!("### {}\n\n", escape(name));
+    let Some(of) = of else {
+        out.push_str("The comparison was not made, or broke off.\n");
+        return out;
+    };
+    let _ = writeln!(out, "**{}**\n", escape(&words::headline(of)));
+    if let Some(functions) = of.functions.as_ref().and_then(words::explanation) {
+        let _ = writeln!(out, "{}.\n", escape(&functions));
+    }
+    for (side, of) in [("A", &of.a), ("B", &of.b)] {
+        let _ = writeln!(out, "- {side}: {}", escape(&words::told(of)));
+    }
+    for problem in &of.forced {
+        let _ = writeln!(
+            out,
+            "- **caution**: compared all the same, although {}",
+            escape(problem)
+        );
+    }
+    if !of.figures.is_empty() {
+        out.push_str(
+            "\n| | A | B | change | 95 % interval | decision |\n\
+             | --- | ---: | ---: | ---: | ---: | --- |\n",
+        );
+        for figure in &of.figures {
+            let _ = writeln!(out, "{}", row(figure));
+        }
+    }
+    if let Some(functions) = &of.functions {
+        out.push_str(&changed(functions));
+    }
+    out.push_str("\n<details><summary>How it is decided</summary>\n\n");
+    for note in words::notes(of) {
+        let _ = writeln!(out, "- {}", escape(&note));
+    }
+    out.push_str("\n</details>\n");
+    out
+}
+
+fn row(of: &ComparedFigure) -> String {
+    let (a, b) = words::table_values(of);
+    let (change, interval) = match of.without == (0, 0) {
+        true => (
+            words::signed(of.change),
+            format!(
+                "{} to {}",
+                words::signed(of.interval.0),
+                words::signed(of.interval.1)
+            ),
+        ),
+        false => (String::new(), String::new()),
+    };
+    let decided = escape(&words::decision(of));
+    // What a reader must not miss is bold: colours are none of Markdown's.
+    let decided = match of.decision {
+        Decision::Changed => format!("**{decided}**"),
+        Decision::Negligible | Decision::Same | Decision::Undecided => decided,
+    };
+    let name = escape(&of.name);
+    format!("| {name} | {a} | {b} | {change} | {interval} | {decided} |")
+}
+
+/// The functions whose cost changed, behind a summary of how many there are.
+fn changed(of: &ComparedFunctions) -> String {
+    let proven: Vec<_> = (of.functions.iter())
+        .filter(|it| it.own.proven || it.total.proven)
+        .collect();
+    if proven.is_empty() {
+        return "\nNo function's cost changed beyond chance.\n".to_owned();
+    }
+    let mut out = format!(
+        "\n<details><summary>{} changed in cost beyond chance</summary>\n\n\
+         | CPU a message | A | B | change | with callees |\n| --- | ---: | ---: | ---: | ---: |\n",
+        crate::numbers::counted(proven.len() as u64, "function")
+    );
+    let change = |it: &CostChange| {
+        let text = words::signed_time(it.change());
+        match it.proven {
+            true => format!("**{text}**"),
+            false => text,
+        }
+    };
+    let _ = writeln!(
+        out,
+        "| the whole broker | {} | {} | {} | |",
+        words::time(of.broker.a),
+        words::time(of.broker.b),
+        change(&of.broker)
+    );
+    for function in proven.iter().take(MOST_FUNCTIONS) {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} |",
+            escape(&function.function),
+            words::time(function.own.a),
+            words::time(function.own.b),
+            change(&function.own),
+            change(&function.total)
+        );
+    }
+    if proven.len() > MOST_FUNCTIONS {
+        let _ = writeln!(out, "| {} more | | | | |", proven.len() - MOST_FUNCTIONS);
+    }
+    out.push_str("\n</details>\n");
+    out
+}
+
+/// Text that is no markup: names come from brokers and networks, and Markdown holds HTML, links and mentions, too.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in sanitise(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            // A name with an @ would call somebody, one with a # link to an issue.
+            '@' => out.push_str("&#64;"),
+            '#' => out.push_str("&#35;"),
+            '|' | '\\' | '`' | '*' | '_' | '[' | ']' | '~' | '!' | '$' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '\n' | '\r' => out.push(' '),
+            other => out.push(other),
+        }
+    }
+    out
+}

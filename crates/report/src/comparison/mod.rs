@@ -1,0 +1,37 @@
+//! What runs of two sides say, in the forms in which it leaves the program: each is a module here and a line of
+//! [`ComparisonFormat::write`].
+
+mod go_bench;
+mod junit;
+mod markdown;
+
+#[cfg(test)]
+mod tests;
+
+use archive::Comparison;
+
+/// A form for CI servers and other programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ComparisonFormat {
+    /// JUnit XML: a test for each figure. What cannot be told is skipped, not passed.
+    Junit,
+    /// Markdown for a comment or the summary of a job.
+    Markdown,
+    /// Go's text of benchmarks, which `benchstat -col side` compares.
+    GoBench,
+}
+
+impl ComparisonFormat {
+    /// The comparison of this name in the form; `None` where it has not been made yet, so that an interrupted job leaves no older
+    /// result.
+    ///
+    /// # Errors
+    /// Where no memory is left to write to.
+    pub fn write(self, name: &str, of: Option<&Comparison>) -> std::io::Result<String> {
+        Ok(match self {
+            Self::Junit => junit::text(name, of)?,
+            Self::Markdown => markdown::text(name, of),
+            Self::GoBench => go_bench::text(name, of),
+        })
+    }
+}

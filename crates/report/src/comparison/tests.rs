@@ -1,0 +1,138 @@
+//! What each form says of one comparison.
+
+use archive::{
+    ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, Comparison, CostChange, Decision,
+    FunctionChange, QuantityUnit,
+};
+
+use super::ComparisonFormat;
+
+fn figure(name: &str, unit: QuantityUnit, decision: Decision, change: f64) -> ComparedFigure {
+    ComparedFigure {
+        name: name.into(),
+        unit,
+        more_is_better: unit == QuantityUnit::PerSecond,
+        a: vec![100_000.0, 110_000.0],
+        b: vec![200_000.5, 220_000.0],
+        means: (105_000.0, 210_000.0),
+        change,
+        interval: (change - 0.1, change + 0.1),
+        margin: 0.01,
+        decision,
+        needed: (decision == Decision::Undecided).then_some(23),
+        ..ComparedFigure::default()
+    }
+}
+
+fn compared() -> Comparison {
+    let side = ComparedSide {
+        what: "RabbitMQ 3.10.8".into(),
+        runs: vec![ComparedRun::default(); 2],
+        left_out: Vec::new(),
+    };
+    let cost = |a: f64, b: f64| CostChange {
+        a,
+        b,
+        proven: true,
+        ..CostChange::default()
+    };
+    Comparison {
+        a: side.clone(),
+        b: side,
+        level: 0.05,
+        figures: vec![
+            figure("ack response p50", QuantityUnit::Ns, Decision::Changed, 1.0),
+            figure(
+                "received rate",
+                QuantityUnit::PerSecond,
+                Decision::Changed,
+                1.0,
+            ),
+            figure(
+                "broker memory",
+                QuantityUnit::Bytes,
+                Decision::Undecided,
+                0.02,
+            ),
+            figure("broker cpu", QuantityUnit::Ns, Decision::Same, 0.001),
+        ],
+        functions: Some(ComparedFunctions {
+            broker: cost(2_000.0, 2_600.0),
+            functions: vec![FunctionChange {
+                function: "evil|<img src=x>@someone:f/1".into(),
+                module: "m".into(),
+                own: cost(100.0, 700.0),
+                total: cost(100.0, 700.0),
+            }],
+            others: 0.0,
+        }),
+        ..Comparison::default()
+    }
+}
+
+fn written(format: ComparisonFormat, of: Option<&Comparison>) -> String {
+    format.write("stream-publish", of).expect("memory")
+}
+
+#[test]
+fn what_cannot_be_told_is_skipped_and_what_is_worse_fails() {
+    let text = written(ComparisonFormat::Junit, Some(&compared()));
+    for part in [
+        "tests=\"5\" failures=\"1\" errors=\"0\" skipped=\"1\"",
+        "<failure message=\"changed, worse: A 105 us, B 210 us: +100 % [+90.0 %, +110 %]\"",
+        "<skipped message=\"cannot tell: 23 would",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let text = written(ComparisonFormat::Junit, None);
+    assert!(text.contains("errors=\"1\""), "{text}");
+}
+
+#[test]
+fn markdown_is_a_table_and_names_are_no_markup() {
+    let text = written(ComparisonFormat::Markdown, Some(&compared()));
+    for part in [
+        "### stream-publish\n",
+        "**changed: B has 100 % more ack response p50",
+        "| received rate | 105,000/s | 210,000/s | +100 % | +90.0 % to +110 % | **changed, better** |",
+        "| broker memory |",
+        "1 function changed in cost beyond chance",
+        "evil\\|&lt;img src=x&gt;&#64;someone:f/1",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("<img"), "{text}");
+    // Every row of a table has the cells of its head.
+    let bars = |line: &str| line.replace("\\|", "").matches('|').count();
+    let rows = text.lines().filter(|line| line.starts_with('|'));
+    let counts: Vec<usize> = rows.map(bars).collect();
+    assert!(counts.iter().all(|it| [6, 7].contains(it)), "{counts:?}");
+}
+
+#[test]
+fn go_benchmarks_have_a_line_for_each_run() {
+    let text = written(ComparisonFormat::GoBench, Some(&compared()));
+    for part in [
+        "Unit ack-response-p50-ns better=lower\n",
+        "Unit received-rate/s better=higher\n",
+        "\nside: b\nBenchmarkStreamPublish 1 200000.5 ack-response-p50-ns 200000.5 received-rate/s 200000.5 broker-memory-B",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(text.matches("BenchmarkStreamPublish 1 ").count(), 4);
+    let mut without = compared();
+    for figure in &mut without.figures {
+        figure.b = vec![0.0, 5.0];
+    }
+    let text = written(ComparisonFormat::GoBench, Some(&without));
+    assert_eq!(
+        text.matches("BenchmarkStreamPublish 1 ").count(),
+        3,
+        "{text}"
+    );
+    assert_eq!(written(ComparisonFormat::GoBench, None), "");
+    let odd = ComparisonFormat::GoBench
+        .write("-*-", Some(&compared()))
+        .expect("memory");
+    assert!(odd.contains("\nBenchmarkComparison 1 "), "{odd}");
+}

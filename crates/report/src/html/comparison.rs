@@ -1,0 +1,85 @@
+//! The page of a comparison: the same program as a run's, with other data.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use measure::Problem;
+
+use super::page::{Document, escape, write};
+use crate::text::comparison::{signed, table_values};
+use crate::view::{ComparisonPage, ComparisonSource, ComparisonView};
+
+/// The page of a comparison as one HTML document.
+///
+/// # Errors
+/// Where its data cannot be packed.
+pub fn render_comparison(of: &ComparisonSource<'_>) -> Result<String, Problem> {
+    document(&ComparisonView::read(of))
+}
+
+/// Writes `report.html` into a folder of runs in pairs, at once or not at all, and returns its path.
+///
+/// # Errors
+/// Where the folder holds none, nothing was decided yet, or it cannot be written to.
+pub fn write_comparison(dir: &Path) -> Result<PathBuf, Problem> {
+    let page = ComparisonPage::read(dir, dir)?;
+    super::keep(dir, &document(&page.comparison)?)
+}
+
+/// The page of a folder of runs in pairs, for a file elsewhere.
+///
+/// # Errors
+/// Where the folder holds none, or nothing was decided yet.
+pub fn render_pairs(dir: &Path, file: &Path) -> Result<String, Problem> {
+    let beside = file.parent().filter(|it| !it.as_os_str().is_empty());
+    let page = ComparisonPage::read(dir, beside.unwrap_or(Path::new(".")))?;
+    document(&page.comparison)
+}
+
+fn document(view: &ComparisonView) -> Result<String, Problem> {
+    write(&Document {
+        name: &view.name,
+        kind: "comparison",
+        summary: static_summary(view),
+        view,
+        columns: &[],
+    })
+}
+
+/// The sentence, the cautions and the figures as plain HTML.
+fn static_summary(view: &ComparisonView) -> String {
+    let mut out = format!(
+        "<h1>{}</h1><p class=\"headline\">{}</p>",
+        escape(&view.name),
+        escape(&view.headline)
+    );
+    if let Some(text) = &view.explanation {
+        let _ = write!(out, "<p>{}</p>", escape(text));
+    }
+    let cautions = view.forced.iter().chain(&view.remarks);
+    let cautions: String = cautions
+        .map(|text| format!("<li>{}</li>", escape(text)))
+        .collect();
+    if !cautions.is_empty() {
+        let _ = write!(out, "<ul class=\"warnings\">{cautions}</ul>");
+    }
+    out.push_str(
+        "<noscript><p>Charts need JavaScript; nothing is loaded from anywhere.</p></noscript><table><thead><tr><th></th>\
+         <th>A</th><th>B</th><th>change</th><th>95 % interval</th><th>decision</th></tr></thead><tbody>",
+    );
+    for row in &view.figures {
+        let (a, b) = table_values(&row.figure);
+        let (low, high) = row.figure.interval;
+        let _ = write!(
+            out,
+            "<tr><th>{}</th><td>{a}</td><td>{b}</td><td>{}</td><td>{} to {}</td><td>{}</td></tr>",
+            escape(&row.figure.name),
+            signed(row.figure.change),
+            signed(low),
+            signed(high),
+            escape(&row.decided)
+        );
+    }
+    out.push_str("</tbody></table>");
+    out
+}

@@ -1,0 +1,243 @@
+//! What is said of two sides: the terminal, the page and the files for CI servers say the same. Names are as they came: who shows them
+//! makes them harmless.
+
+use archive::{
+    ComparedFigure, ComparedFunctions, ComparedSide, Comparison, Decision, QuantityUnit,
+};
+
+use crate::numbers::{counted, figure, three_digits};
+
+/// What changed, in a sentence.
+pub(crate) fn headline(of: &Comparison) -> String {
+    if of.is_aa {
+        return noise(of);
+    }
+    let changed: Vec<String> = (of.figures.iter())
+        .filter(|figure| figure.decision == Decision::Changed)
+        .map(|figure| {
+            let (low, high) = figure.interval;
+            let more = if figure.change > 0.0 { "more" } else { "less" };
+            if figure.without != (0, 0) {
+                let has = if figure.change > 0.0 { "a" } else { "no" };
+                return format!("{has} {}", figure.name);
+            }
+            format!(
+                "{} {more} {} [{}, {}]",
+                points(figure.change.abs()),
+                figure.name,
+                signed(low),
+                signed(high)
+            )
+        })
+        .collect();
+    let open = (of.figures.iter())
+        .filter(|figure| figure.decision == Decision::Undecided)
+        .count();
+    match (changed.as_slice(), open) {
+        _ if of.figures.is_empty() => "cannot tell: the runs have no figure in common".to_owned(),
+        ([], 0) => "the same within the margins".to_owned(),
+        ([], open) if open == of.figures.len() => "cannot tell whether anything changed".to_owned(),
+        ([], open) => format!(
+            "nothing changed as far as that can be told; of {} it cannot",
+            counted(open as u64, "figure")
+        ),
+        (changed, _) => format!("changed: B has {}", changed.join(", ")),
+    }
+}
+
+/// How far the same differs from itself, in a sentence.
+fn noise(of: &Comparison) -> String {
+    let pairs = counted(of.a.runs.len() as u64, "pair");
+    let changed = of
+        .figures
+        .iter()
+        .filter(|it| it.decision == Decision::Changed);
+    let changed: Vec<_> = changed.map(|it| it.name.as_str()).collect();
+    let tested = of.figures.iter().filter(|it| it.without == (0, 0));
+    let visible = tested.map(|it| it.visible);
+    let (low, high) = visible.fold((f64::INFINITY, 0.0_f64), |(low, high), it| {
+        (low.min(it), high.max(it))
+    });
+    match changed.as_slice() {
+        _ if of.figures.is_empty() => {
+            "A against itself: the runs have no figure in common".to_owned()
+        }
+        [] => format!(
+            "A against itself, {pairs}: nothing is called changed; what {pairs} show on this machine are changes from {} (the \
+             steadiest figure) to {} (the noisiest)",
+            points(low),
+            points(high)
+        ),
+        changed => format!(
+            "A against itself, {pairs}: called changed, although nothing was: {}",
+            changed.join(", ")
+        ),
+    }
+}
+
+/// The runs of a side that count.
+pub(crate) fn counted_runs(side: &ComparedSide) -> String {
+    let what = match side.what.is_empty() {
+        true => "an unknown broker",
+        false => side.what.as_str(),
+    };
+    let mut text = format!("{} of {what}", counted(side.runs.len() as u64, "run"));
+    let cautious = side.runs.iter().filter(|run| run.cautious).count();
+    if cautious > 0 {
+        text += &format!(", {cautious} with cautions");
+    }
+    text
+}
+
+/// The runs of a side, and why others do not count.
+pub(crate) fn told(side: &ComparedSide) -> String {
+    let mut text = counted_runs(side);
+
+    let mut reasons: Vec<&str> = side.left_out.iter().map(|run| run.why.as_str()).collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    for why in reasons {
+        let of_it = side.left_out.iter().filter(|run| run.why == why);
+        let what = match of_it.clone().count() {
+            1 => of_it.map(|run| run.id.as_str()).collect::<String>(),
+            several => counted(several as u64, "run"),
+        };
+        text += &format!("; {what} left out: {why}");
+    }
+    text
+}
+
+/// A figure's means on both sides, in its unit.
+pub(crate) fn table_values(of: &ComparedFigure) -> (String, String) {
+    let mean = |mean: f64| match mean > 0.0 {
+        true => figure(mean, of.unit),
+        false => "none".to_owned(),
+    };
+    (mean(of.means.0), mean(of.means.1))
+}
+
+/// What is decided, in words.
+pub(crate) fn decision(of: &ComparedFigure) -> String {
+    if of.without != (0, 0) {
+        return without(of);
+    }
+    match of.decision {
+        Decision::Changed if of.is_worse() => "changed, worse".to_owned(),
+        Decision::Changed => "changed, better".to_owned(),
+        Decision::Negligible => format!("changed by less than {}", points(of.margin)),
+        Decision::Same => format!("same within {}", points(of.margin)),
+        Decision::Undecided => match of.needed {
+            Some(needed) => format!("cannot tell: {needed} would"),
+            None => "cannot tell".to_owned(),
+        },
+    }
+}
+
+/// That a figure is nothing in some runs, and what comes of that.
+fn without(of: &ComparedFigure) -> String {
+    let side = |name: &str, without: usize, runs: usize| {
+        (without > 0).then(|| format!("none in {without} of {runs} of {name}"))
+    };
+    let sides = [
+        side("A", of.without.0, of.a.len()),
+        side("B", of.without.1, of.b.len()),
+    ];
+    let sides: Vec<String> = sides.into_iter().flatten().collect();
+    let decided = match of.decision {
+        Decision::Changed if of.is_worse() => "changed, worse",
+        Decision::Changed => "changed, better",
+        _ => "cannot tell",
+    };
+    format!("{decided}: {}", sides.join(", "))
+}
+
+pub(crate) fn notes(of: &Comparison) -> Vec<String> {
+    let units = if of.paired {
+        "pairs"
+    } else {
+        "runs of each side"
+    };
+    let mut notes = vec![format!(
+        "A and B are geometric means of runs. {} figures are decided together at a level of {}.",
+        of.figures.len(),
+        points(of.level)
+    )];
+    notes.push(format!(
+        "\"shows from\": the smallest change that so many {units} with this noise show in four of five experiments."
+    ));
+    if of.figures.iter().any(|it| it.needed.is_some()) {
+        notes.push(format!(
+            "\"cannot tell: N would\": N {units} would show a change as large as the margin in four of five experiments."
+        ));
+    }
+    if let [earlier @ .., last] = of.looks.as_slice()
+        && !earlier.is_empty()
+    {
+        let earlier: Vec<String> = earlier.iter().map(u32::to_string).collect();
+        notes.push(format!(
+            "It could have ended at {} or {last} pairs, which was fixed beforehand: hence the stricter level of each look.",
+            earlier.join(", ")
+        ));
+    }
+    if let Some(why) = &of.no_functions {
+        notes.push(format!("Functions are not compared: {why}."));
+    }
+    if !of.paired {
+        notes.push(
+            "The runs stand in no pairs: what drifted between the two sides, such as the machine's clock or temperature, looks like \
+             a change."
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+pub(crate) fn probability(p: f64) -> String {
+    if p < 0.001 {
+        "<0.001".to_owned()
+    } else {
+        format!("{p:.3}")
+    }
+}
+
+/// A share in per cent.
+pub(crate) fn points(share: f64) -> String {
+    format!("{} %", three_digits(share * 100.0))
+}
+
+/// The same with its sign.
+pub(crate) fn signed(share: f64) -> String {
+    let sign = if share < 0.0 { "-" } else { "+" };
+    format!("{sign}{}", points(share.abs()))
+}
+
+/// Which functions explain the change of the broker's CPU, in a sentence; `None` where that did not change, or none does.
+pub(crate) fn explanation(of: &ComparedFunctions) -> Option<String> {
+    let whole = of.broker.change();
+    let explain = of.headline();
+    if !of.broker.proven || explain.is_empty() {
+        return None;
+    }
+    let parts: Vec<String> = explain
+        .iter()
+        .map(|it| {
+            let change = time(it.total.change().abs());
+            format!("{change} in {} and below", it.function)
+        })
+        .collect();
+    let word = if whole < 0.0 { "less" } else { "more" };
+    Some(format!(
+        "B needs {} {word} CPU a message: {}",
+        time(whole.abs()),
+        parts.join(", ")
+    ))
+}
+
+pub(crate) fn time(ns: f64) -> String {
+    figure(ns, QuantityUnit::Ns)
+}
+
+pub(crate) fn signed_time(ns: f64) -> String {
+    let sign = if ns < 0.0 { "-" } else { "+" };
+    sign.to_owned() + &time(ns.abs())
+}

@@ -1,0 +1,333 @@
+//! Every run of both sides on one axis: what happened over time, and how latency is distributed.
+
+use archive::{Comparison, QuantityUnit, RunReader, SeriesPoint, plain_name};
+use measure::{Metric, Phase, Recorder};
+use serde::Serialize;
+
+use super::super::distributions::{Curve, curve};
+use super::super::series::short;
+use crate::numbers::per_second;
+
+/// Runs of a side that are drawn at most: more lines cannot be told apart, and each is read whole.
+const MOST_RUNS: usize = 40;
+/// Points of a line: more would be drawn over each other.
+const MOST_POINTS: usize = 300;
+/// Nines between two points of a curve.
+const STEP: f64 = 0.05;
+
+/// A quantity over the measured phase, of every run.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct ComparedPanel {
+    /// What it shows: `received rate`.
+    pub title: String,
+    /// What it counts.
+    pub unit: QuantityUnit,
+    /// Start of each interval in seconds since the measured phase began.
+    pub t: Vec<f64>,
+    /// Length of each interval.
+    pub dt: Vec<f64>,
+    /// A line for each run of A, in the order of its runs; `null` where something could not be had.
+    pub a: Vec<Vec<Option<f64>>>,
+    /// The same of B.
+    pub b: Vec<Vec<Option<f64>>>,
+}
+
+/// How a latency is distributed in the measured phase, of every run.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct ComparedCurve {
+    /// What it is of.
+    pub metric: Metric,
+    /// A curve for each run of A.
+    pub a: Vec<Curve>,
+    /// A curve for each run of B.
+    pub b: Vec<Curve>,
+}
+
+/// What is drawn of all runs.
+pub(super) struct Drawn {
+    pub(super) panels: Vec<ComparedPanel>,
+    pub(super) curves: Vec<ComparedCurve>,
+}
+
+/// What is drawn of a run.
+struct Line {
+    points: Vec<SeriesPoint>,
+    recorded: Recorder,
+}
+
+impl Drawn {
+    pub(super) fn read(
+        a: &[Option<RunReader>],
+        b: &[Option<RunReader>],
+        comparison: &Comparison,
+        remarks: &mut Vec<String>,
+    ) -> Self {
+        if a.len().max(b.len()) > MOST_RUNS {
+            remarks.push(format!(
+                "lines over time and curves are those of the first {MOST_RUNS} runs of each side; all runs are dots"
+            ));
+        }
+        let lines = |side: &[Option<RunReader>]| -> Vec<Line> {
+            let drawn = side.iter().take(MOST_RUNS).flatten();
+            drawn.map(Line::read).collect()
+        };
+        let (a, b) = (lines(a), lines(b));
+        Self {
+            panels: panels(&a, &b, comparison),
+            curves: curves(&a, &b, comparison),
+        }
+    }
+}
+
+impl Line {
+    fn read(run: &RunReader) -> Self {
+        let measured = |point: &&SeriesPoint| point.phase == Phase::Measure;
+        Self {
+            points: run.points.iter().filter(measured).cloned().collect(),
+            // A run without latencies has no curve.
+            recorded: run.merged(Phase::Measure).unwrap_or_default(),
+        }
+    }
+}
+
+type Value = fn(&SeriesPoint) -> Option<f64>;
+
+/// What is drawn over time, where any run has it.
+const SERIES: [(&str, QuantityUnit, Value); 4] = [
+    ("received rate", QuantityUnit::PerSecond, |p| {
+        Some(per_second(p.counters.received, p.dt))
+    }),
+    ("sent rate", QuantityUnit::PerSecond, |p| {
+        Some(per_second(p.counters.sent, p.dt))
+    }),
+    ("broker CPU", QuantityUnit::Count, |p| {
+        p.broker.map(|used| used.cpu_cores)
+    }),
+    ("broker memory", QuantityUnit::Bytes, |p| {
+        p.broker.map(|used| used.rss_bytes as f64)
+    }),
+];
+
+fn panels(a: &[Line], b: &[Line], comparison: &Comparison) -> Vec<ComparedPanel> {
+    let mut panels = Vec::new();
+    for (title, unit, value) in SERIES {
+        // What came out stands for what went in.
+        let is_known = |title: &str| panels.iter().any(|it: &ComparedPanel| it.title == title);
+        if title == "sent rate" && is_known("received rate") {
+            continue;
+        }
+        panels.extend(panel(a, b, title, unit, &|point| value(point)));
+    }
+    if let Some(metric) = decided(a, b, comparison).first() {
+        let title = format!("{} p99", metric.name());
+        let p99 = |point: &SeriesPoint| {
+            let scenarios = point.scenarios().map(|(_, of)| &of.latency);
+            let mut all = std::iter::once(&point.latency).chain(scenarios);
+            let found = all.find_map(|of| {
+                let mut filled = of.filled();
+                filled
+                    .find(|(name, _)| name == metric)
+                    .map(|(_, it)| it.p99_ns)
+            });
+            found.map(|ns| ns as f64)
+        };
+        let at = panels.len().min(1);
+        panels.splice(at..at, panel(a, b, &title, QuantityUnit::Ns, &p99));
+    }
+    panels
+}
+
+/// A panel, where any run has anything to show in it.
+fn panel(
+    a: &[Line],
+    b: &[Line],
+    title: &str,
+    unit: QuantityUnit,
+    value: &dyn Fn(&SeriesPoint) -> Option<f64>,
+) -> Option<ComparedPanel> {
+    let runs = || a.iter().chain(b);
+    let longest = runs().max_by_key(|run| run.points.len())?;
+    // Runs are as long as each other but for a cut: their seconds stand below each other by number.
+    let each = longest.points.len().div_ceil(MOST_POINTS).max(1);
+    let start = longest.points.first()?.t;
+    let (mut t, mut dt) = (Vec::new(), Vec::new());
+    for part in longest.points.chunks(each) {
+        let (first, last) = (part.first()?, part.last()?);
+        t.push(short(first.t - start));
+        dt.push(short(last.t + last.dt - first.t));
+    }
+    let line = |run: &Line| -> Vec<Option<f64>> {
+        let mean = |part: &[SeriesPoint]| {
+            let known: Vec<f64> = part.iter().filter_map(value).collect();
+            (!known.is_empty()).then(|| short(known.iter().sum::<f64>() / known.len() as f64))
+        };
+        let mut values: Vec<Option<f64>> = run.points.chunks(each).map(mean).collect();
+        values.resize(t.len(), None);
+        values
+    };
+    let side = |side: &[Line]| -> Vec<Vec<Option<f64>>> { side.iter().map(line).collect() };
+    let (of_a, of_b) = (side(a), side(b));
+    let mut all = of_a.iter().chain(&of_b).flatten().flatten();
+    let is_any = all.any(|value| *value > 0.0);
+    is_any.then(|| ComparedPanel {
+        title: title.to_owned(),
+        unit,
+        a: of_a,
+        b: of_b,
+        t,
+        dt,
+    })
+}
+
+/// The latencies that are decided and were recorded.
+fn decided(a: &[Line], b: &[Line], comparison: &Comparison) -> Vec<Metric> {
+    let is_decided = |metric: Metric| {
+        let name = format!("{} p50", plain_name(metric.name()));
+        let mut figures = comparison.figures.iter();
+        figures.any(|it| plain_name(&it.name) == plain_name(&name))
+    };
+    let mut found: Vec<Metric> = Vec::new();
+    for run in a.iter().chain(b) {
+        for (metric, _) in run.recorded.filled() {
+            if !found.contains(&metric) && is_decided(metric) {
+                found.push(metric);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn curves(a: &[Line], b: &[Line], comparison: &Comparison) -> Vec<ComparedCurve> {
+    let of = |metric: Metric| {
+        let side = |side: &[Line]| -> Vec<Curve> {
+            let curve = |run: &Line| {
+                let mut filled = run.recorded.filled();
+                let (_, sum) = filled.find(|(name, _)| *name == metric)?;
+                curve(metric, sum).map(|it| on_grid(&it))
+            };
+            side.iter().filter_map(curve).collect()
+        };
+        ComparedCurve {
+            metric,
+            a: side(a),
+            b: side(b),
+        }
+    };
+    decided(a, b, comparison).into_iter().map(of).collect()
+}
+
+/// The values of a curve at places that all runs have in common.
+fn on_grid(of: &Curve) -> Curve {
+    let last = of.nines.last().copied().unwrap_or(0.0);
+    let steps = (last / STEP).floor().max(0.0) as usize;
+    let mut places = of.nines.iter().zip(&of.ns).peekable();
+    let mut points = Vec::with_capacity(steps + 1);
+    for step in 0..=steps {
+        let nines = step as f64 * STEP;
+        while places.next_if(|(at, _)| **at < nines - 1e-9).is_some() {}
+        let Some((_, ns)) = places.peek() else {
+            break;
+        };
+        points.push((nines, **ns));
+    }
+    Curve {
+        metric: of.metric,
+        count: of.count,
+        nines: points.iter().map(|it| short(it.0)).collect(),
+        ns: points.iter().map(|it| it.1).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use archive::ComparedFigure;
+    use measure::{Counters, Summaries, Waits};
+
+    use super::*;
+
+    fn run(rates: &[u64], latency: u64) -> Line {
+        let point = |(at, rate): (usize, &u64)| SeriesPoint {
+            t: 5.0 + at as f64,
+            dt: 1.0,
+            phase: Phase::Measure,
+            requested_rate: None,
+            counters: Counters {
+                sent: *rate,
+                ..Counters::default()
+            },
+            latency: Summaries::default(),
+            loop_lag_max_ns: 0,
+            broker: None,
+            client: None,
+            steal: None,
+            idle: None,
+            waits: Waits::default(),
+            churn: None,
+            scenarios: BTreeMap::new(),
+        };
+        let mut histogram = measure::new_histogram();
+        for step in 0..1_000 {
+            histogram.saturating_record(latency + step);
+        }
+        let mut recorded = Recorder::new();
+        let due = measure::DueHistogram {
+            metric: Metric::ACK_RESPONSE,
+            due: Phase::Measure,
+            histogram: &histogram,
+        };
+        recorded.add_due(Phase::Measure, [due]).expect("one shape");
+        Line {
+            points: rates.iter().enumerate().map(point).collect(),
+            recorded,
+        }
+    }
+
+    #[test]
+    fn every_run_is_a_line_from_the_start_of_its_measured_phase() {
+        let (a, b) = ([run(&[100, 102], 1_000)], [run(&[90], 2_000)]);
+        let comparison = Comparison {
+            figures: vec![ComparedFigure {
+                name: "ack response p50".into(),
+                ..ComparedFigure::default()
+            }],
+            ..Comparison::default()
+        };
+        let found = panels(&a, &b, &comparison);
+        let titles: Vec<&str> = found.iter().map(|it| it.title.as_str()).collect();
+        assert_eq!(
+            titles,
+            ["sent rate"],
+            "nothing came out, and no CPU is known"
+        );
+        let sent = found.first().expect("a panel");
+        assert_eq!(
+            (&sent.t[..], &sent.dt[..]),
+            (&[0.0, 1.0][..], &[1.0, 1.0][..])
+        );
+        assert_eq!(sent.a, [[Some(100.0), Some(102.0)]]);
+        assert_eq!(sent.b, [[Some(90.0), None]], "the shorter run ends");
+        let curves = curves(&a, &b, &comparison);
+        let [ack] = curves.as_slice() else {
+            panic!("{curves:?}");
+        };
+        assert_eq!((ack.a.len(), ack.b.len()), (1, 1));
+        let (of_a, of_b) = (&ack.a[0], &ack.b[0]);
+        let both = of_a.nines.len().min(of_b.nines.len());
+        assert_eq!(of_a.nines[..both], of_b.nines[..both], "one grid");
+        assert!(of_a.ns.iter().zip(&of_b.ns).all(|(a, b)| a < b));
+    }
+
+    #[test]
+    fn a_week_has_no_more_points_than_an_axis() {
+        let long = run(&vec![7; 604_800 / 60], 1_000);
+        let found = panels(&[long], &[], &Comparison::default());
+        let sent = found.first().expect("a panel");
+        assert!(sent.t.len() <= MOST_POINTS, "{}", sent.t.len());
+        assert!(sent.a.iter().flatten().all(|it| *it == Some(7.0)));
+    }
+}

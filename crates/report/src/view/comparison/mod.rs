@@ -1,0 +1,310 @@
+//! The view model of a comparison: all that a person sees of two sides, as data.
+
+mod differences;
+mod lines;
+mod warnings;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use archive::{
+    ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, Comparison, Hardware, LeftOut,
+    PairedRuns, RunReader, file,
+};
+use measure::{MetricInfo, Problem};
+use serde::Serialize;
+
+pub use differences::ExperimentDifference;
+pub use lines::{ComparedCurve, ComparedPanel};
+pub use warnings::SideWarning;
+
+use crate::text::comparison as words;
+
+/// What a page of a comparison is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct ComparisonSource<'a> {
+    /// What was decided.
+    pub comparison: &'a Comparison,
+    /// What the page is called: the experiment's name.
+    pub name: &'a str,
+    /// The folders of the runs, by their names.
+    pub runs: &'a HashMap<String, PathBuf>,
+    /// How the runs were made, where they were made in turns.
+    pub pairs: Option<&'a PairedRuns>,
+    /// The folder that the page will stand in: runs below it are linked to.
+    pub folder: Option<&'a Path>,
+}
+
+/// A comparison as a person sees it.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct ComparisonView {
+    /// Version of this form.
+    pub format: u32,
+    /// The experiment's name.
+    pub name: String,
+    /// When its first run began, RFC 3339 in UTC; empty where that is not known.
+    pub created: String,
+    /// Version of the bellows that wrote the page.
+    pub bellows: String,
+    /// What comes of all figures together.
+    pub outcome: ComparisonOutcome,
+    /// What changed, in a sentence.
+    pub headline: String,
+    /// Which functions explain it, in a sentence.
+    pub explanation: Option<String>,
+    /// What is compared with.
+    pub a: SideView,
+    /// What is compared.
+    pub b: SideView,
+    /// Whether the runs stand in pairs, in their order.
+    pub paired: bool,
+    /// Keys of the experiment in which the sides differ.
+    pub differences: Vec<ExperimentDifference>,
+    /// Why the sides should not be compared, where that was forced.
+    pub forced: Vec<String>,
+    /// What was made anew, and what is missing on this page.
+    pub remarks: Vec<String>,
+    /// Warnings of the runs, each once.
+    pub warnings: Vec<SideWarning>,
+    /// Every figure that is decided.
+    pub figures: Vec<FigureRow>,
+    /// Which functions' costs changed.
+    pub functions: Option<ComparedFunctions>,
+    /// How it is decided, a sentence each.
+    pub notes: Vec<String>,
+    /// What the panels draw of every run over time.
+    pub panels: Vec<ComparedPanel>,
+    /// Percentile curves of both sides.
+    pub curves: Vec<ComparedCurve>,
+    /// What the curves are of.
+    pub metrics: Vec<&'static MetricInfo>,
+    /// The machine of the first run.
+    pub hardware: Hardware,
+}
+
+/// What comes of all figures together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum ComparisonOutcome {
+    /// One changed for the worse.
+    Worse,
+    /// None is worse, one is better.
+    Better,
+    /// All are the same within their margins.
+    Same,
+    /// Of one it cannot be told.
+    Undecided,
+    /// A was compared with itself.
+    Noise,
+}
+
+impl From<&Comparison> for ComparisonOutcome {
+    fn from(of: &Comparison) -> Self {
+        let is_better =
+            |it: &ComparedFigure| it.decision == archive::Decision::Changed && !it.is_worse();
+        match of {
+            _ if of.is_aa => Self::Noise,
+            _ if of.is_worse() => Self::Worse,
+            _ if of.figures.iter().any(is_better) => Self::Better,
+            _ if of.is_undecided() => Self::Undecided,
+            _ => Self::Same,
+        }
+    }
+}
+
+/// A side of the comparison.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct SideView {
+    /// How many runs of what, in a sentence.
+    pub told: String,
+    /// Its runs that count, in the order in which figures have their values.
+    pub runs: Vec<SideRun>,
+    /// Its runs that do not count.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A run that counts.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct SideRun {
+    /// The run folder's name.
+    pub id: String,
+    /// Its report beside the page, as names of folders and file.
+    pub report: Vec<String>,
+    /// A caution says that some of its numbers are off.
+    pub cautious: bool,
+}
+
+/// A figure and what is decided of it, in words.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct FigureRow {
+    /// Its values.
+    #[serde(flatten)]
+    pub figure: ComparedFigure,
+    /// What is decided.
+    pub decided: String,
+    /// Whether it changed for the worse.
+    pub worse: bool,
+}
+
+impl ComparisonView {
+    /// Reads what the archive holds of the runs. Runs that cannot be read are missing in what is drawn over time, and a remark
+    /// says so.
+    #[must_use]
+    pub fn read(of: &ComparisonSource<'_>) -> Self {
+        let comparison = of.comparison;
+        let mut remarks = of.pairs.map(made_anew).unwrap_or_default();
+        let a = OpenedSide::open(&comparison.a, of, &mut remarks);
+        let b = OpenedSide::open(&comparison.b, of, &mut remarks);
+        let drawn = lines::Drawn::read(&a.readers, &b.readers, comparison, &mut remarks);
+        let first = a.readers.iter().flatten().next();
+        let experiments = match of.pairs {
+            Some(pairs) => Some((&pairs.a, &pairs.b)),
+            None => first
+                .zip(b.readers.iter().flatten().next())
+                .map(|(a, b)| (&a.record.experiment, &b.record.experiment)),
+        };
+        let row = |figure: &ComparedFigure| FigureRow {
+            figure: figure.clone(),
+            decided: words::decision(figure),
+            worse: figure.is_worse(),
+        };
+        let created = [&a, &b]
+            .into_iter()
+            .flat_map(|side| side.readers.iter().flatten())
+            .map(|run| run.record.created.as_str())
+            .filter(|it| !it.is_empty())
+            .min();
+        Self {
+            format: 1,
+            name: of.name.to_owned(),
+            created: created.unwrap_or_default().to_owned(),
+            bellows: env!("CARGO_PKG_VERSION").to_owned(),
+            outcome: ComparisonOutcome::from(comparison),
+            headline: words::headline(comparison),
+            explanation: comparison.functions.as_ref().and_then(words::explanation),
+            paired: comparison.paired,
+            differences: experiments
+                .map(|(a, b)| differences::between(a, b))
+                .unwrap_or_default(),
+            forced: comparison.forced.clone(),
+            remarks,
+            warnings: warnings::of(&a.readers, &b.readers),
+            figures: comparison.figures.iter().map(row).collect(),
+            functions: comparison.functions.clone(),
+            notes: words::notes(comparison),
+            panels: drawn.panels,
+            metrics: drawn.curves.iter().map(|it| it.metric.info()).collect(),
+            curves: drawn.curves,
+            hardware: first.map_or_else(Hardware::default, |it| it.record.hardware.clone()),
+            a: a.view,
+            b: b.view,
+        }
+    }
+}
+
+/// A side whose runs were read.
+struct OpenedSide {
+    view: SideView,
+    /// One for each run; `None` where it cannot be read.
+    readers: Vec<Option<RunReader>>,
+}
+
+impl OpenedSide {
+    fn open(side: &ComparedSide, of: &ComparisonSource<'_>, remarks: &mut Vec<String>) -> Self {
+        let reader = |run: &ComparedRun| {
+            let dir = of.runs.get(&run.id)?;
+            RunReader::open(dir).ok()
+        };
+        let readers: Vec<Option<RunReader>> = side.runs.iter().map(reader).collect();
+        let missing = readers.iter().filter(|it| it.is_none()).count();
+        if missing > 0 {
+            let runs = measure::counted(missing as u64, "run");
+            remarks.push(format!(
+                "{runs} cannot be read any more and is drawn by its figures alone"
+            ));
+        }
+        let run = |run: &ComparedRun| SideRun {
+            id: run.id.clone(),
+            report: report_beside(of, &run.id).unwrap_or_default(),
+            cautious: run.cautious,
+        };
+        Self {
+            view: SideView {
+                told: words::counted_runs(side),
+                runs: side.runs.iter().map(run).collect(),
+                left_out: side.left_out.clone(),
+            },
+            readers,
+        }
+    }
+}
+
+/// The way from the page to a run's report, where that lies below the page's folder.
+fn report_beside(of: &ComparisonSource<'_>, id: &str) -> Option<Vec<String>> {
+    let dir = of.runs.get(id)?.canonicalize().ok()?;
+    let folder = of.folder?.canonicalize().ok()?;
+    let below = dir.strip_prefix(folder).ok()?;
+    if !dir.join(file::REPORT).is_file() {
+        return None;
+    }
+    let names = below.iter().map(|it| it.to_str().map(str::to_owned));
+    let mut names = names.collect::<Option<Vec<String>>>()?;
+    names.push(file::REPORT.to_owned());
+    Some(names)
+}
+
+/// The pairs that were made anew, and why, a sentence each.
+fn made_anew(of: &PairedRuns) -> Vec<String> {
+    let mut told = Vec::new();
+    for run in &of.runs {
+        let why = match (&run.spoiled, run.disturbed) {
+            (Some(why), _) => format!("does not count: {why}"),
+            (None, true) => "was disturbed by others on the machine".to_owned(),
+            (None, false) => continue,
+        };
+        told.push(format!(
+            "pair {}: its run of {} {why}; the pair was made anew where there was room for it",
+            run.pair + 1,
+            run.side
+        ));
+    }
+    told
+}
+
+/// A comparison's view, as the page holds it.
+#[derive(Clone, Debug)]
+pub struct ComparisonPage {
+    /// All of it.
+    pub comparison: ComparisonView,
+}
+
+impl ComparisonPage {
+    /// Reads a folder of runs in pairs with what was decided, for a page in another folder or in the same.
+    ///
+    /// # Errors
+    /// Where the folder holds none, or nothing was decided yet.
+    pub fn read(dir: &Path, page: &Path) -> Result<Self, Problem> {
+        let pairs = PairedRuns::read(dir).map_err(|error| error.problem())?;
+        let comparison = Comparison::read(dir).map_err(|error| Problem {
+            help: "nothing is decided before two pairs are complete: `bellows ab … --resume` goes on with them"
+                .to_owned(),
+            ..error.problem()
+        })?;
+        let folder = |run: &archive::PairedRun| (run.id.clone(), dir.join(&run.id));
+        let runs: HashMap<String, PathBuf> = pairs.runs.iter().map(folder).collect();
+        Ok(Self {
+            comparison: ComparisonView::read(&ComparisonSource {
+                comparison: &comparison,
+                name: &pairs.name,
+                runs: &runs,
+                pairs: Some(&pairs),
+                folder: Some(page),
+            }),
+        })
+    }
+}

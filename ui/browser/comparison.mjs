@@ -1,0 +1,216 @@
+// Opens the page of a comparison from disk in a real browser: nothing fails, nothing is fetched, names stay text,
+// wide and narrow, light, dark and without scripts.
+//
+// Needs Chromium and cargo, as report.mjs does.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { chromium } from 'playwright-core';
+
+const repository = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+const executablePath = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/google-chrome'].find(
+  (path) => path && existsSync(path),
+);
+
+function missing() {
+  if (!executablePath) return 'no Chromium: apt-get install chromium, or set CHROMIUM';
+  if (spawnSync('cargo', ['--version']).status !== 0) return 'no cargo: install Rust';
+  return null;
+}
+
+const reason = missing();
+if (reason) {
+  if (process.env.CI)
+    throw new Error(`CI allows no skipped test, but the browser's cannot run: ${reason}`);
+  console.error(`SKIPPED browser tests: ${reason}`);
+}
+
+describe('the page of a comparison in a browser', { skip: reason ?? false }, () => {
+  const dir = mkdtempSync(join(tmpdir(), 'bellows-comparison-'));
+  const file = join(dir, 'comparison', 'report.html');
+  let browser;
+
+  before(async () => {
+    const made = spawnSync(
+      'cargo',
+      ['run', '--quiet', '-p', 'report', '--example', 'sample_report', '--', dir, 'comparison'],
+      { cwd: repository, encoding: 'utf8' },
+    );
+    assert.equal(made.status, 0, made.stderr);
+    // Chromium's sandbox needs what root in a container lacks.
+    const args = ['--no-sandbox', '--disable-gpu', '--disable-quic'];
+    browser = await chromium.launch({ executablePath, args });
+  });
+
+  after(async () => {
+    await browser?.close();
+    rmSync(dir, { recursive: true, force: true });
+  });
+
+  /** Opens the page; `done` says what went wrong on it and what it asked for. */
+  async function open(options = {}) {
+    const context = await browser.newContext({
+      viewport: { width: 1280, height: 900 },
+      ...options,
+    });
+    const page = await context.newPage();
+    const trouble = [];
+    page.on('console', (m) => {
+      if (m.type() === 'error' || m.type() === 'warning') trouble.push(`console: ${m.text()}`);
+    });
+    page.on('pageerror', (e) => trouble.push(`error: ${e.message}`));
+    page.on('dialog', (d) => {
+      trouble.push(`dialog: ${d.message()}`);
+      void d.dismiss();
+    });
+    page.on('request', (r) => {
+      if (!/^(file|blob|data):/.test(r.url())) trouble.push(`request: ${r.url()}`);
+    });
+    await page.goto(pathToFileURL(file).href);
+    await page.waitForSelector('html[data-complete]');
+    const done = async () => {
+      await context.close();
+      assert.deepEqual(trouble, []);
+    };
+    return { page, done };
+  }
+
+  test('the verdict comes first, then every figure with its interval', async () => {
+    const { page, done } = await open();
+    assert.match(
+      await page.locator('.headline').first().innerText(),
+      /^changed: B has 24\.0 % more received rate \[\+21\.0 %, \+27\.0 %\], 1,100 % more ack response p99/i,
+    );
+    assert.equal(await page.locator('.outcome').innerText(), 'worse');
+    const rows = page.locator('#changes tbody tr');
+    assert.equal(await rows.count(), 5);
+    assert.match(await rows.first().innerText(), /\+24\.0 %[\s\S]*changed, better/);
+    assert.match(await rows.last().innerText(), /cannot tell: 41 would/);
+    // The table stands on the first screen.
+    const { y, height } = await page.locator('#changes table').boundingBox();
+    assert.ok(y + height <= 900, `${y + height}`);
+    // A change that was decided lies on its side of nothing, and its dot within its interval.
+    for (const [row, side] of [
+      [0, 1],
+      [2, 1],
+      [3, -1],
+    ]) {
+      const drawn = rows.nth(row).locator('.forest');
+      const left = async (part) => (await drawn.locator(part).boundingBox()).x;
+      const [zero, bar] = [await left('.zero'), await drawn.locator('.interval').boundingBox()];
+      const dot = await drawn.locator('.effect').boundingBox();
+      const middle = dot.x + dot.width / 2;
+      assert.ok((middle - zero) * side > 0, `row ${row}`);
+      assert.ok(middle >= bar.x - 1 && middle <= bar.x + bar.width + 1, `row ${row}`);
+    }
+    await done();
+  });
+
+  test('each run is a dot that leads to its report, and pairs are joined', async () => {
+    const { page, done } = await open();
+    const card = page.locator('#runs .card').first();
+    assert.equal(await card.locator('a.dot').count(), 12);
+    assert.equal(await card.locator('line').count(), 6);
+    const href = await card.locator('a.dot').first().getAttribute('href');
+    assert.equal(href, 'run-a-0/report.html');
+    assert.ok(existsSync(join(dir, 'comparison', href)));
+    assert.match(
+      await card.locator('a.dot').first().getAttribute('aria-label'),
+      /^pair 1, A: 5\d,\d00\/s \(run-a-0\)/,
+    );
+    assert.equal(await card.locator('.cautious').count(), 2);
+    await page.getByText('Values of every run').click();
+    assert.equal(await page.locator('#runs .behind tbody tr').count(), 12);
+    await done();
+  });
+
+  test('functions: the proven ones have colours, the others are grey, all can be had', async () => {
+    const { page, done } = await open();
+    const section = page.locator('#functions');
+    assert.match(await section.locator('header').innerText(), /2 changed beyond chance/);
+    assert.equal(await section.locator('.difference.better').count(), 1);
+    assert.equal(await section.locator('.difference.worse').count(), 1);
+    assert.equal(await section.locator('tbody tr').count(), 22);
+    await section.getByRole('button', { name: '22 more of 42 functions' }).click();
+    assert.equal(await section.locator('tbody tr').count(), 44);
+    // The column adds up to the broker's change.
+    const numbers = await section.locator('tbody tr').evaluateAll((rows) =>
+      rows.map((row) => {
+        const cell = row.children[3].textContent.replace('~ ', '');
+        const [, number, unit] = /^([+-][\d.]+) (ns|us)$/.exec(cell) ?? [];
+        return Number(number) * (unit === 'us' ? 1000 : 1);
+      }),
+    );
+    const [whole, ...parts] = numbers;
+    const sum = parts.reduce((all, it) => all + it, 0);
+    assert.ok(Math.abs(sum - whole) < 5, `${sum} of ${whole}`);
+    await done();
+  });
+
+  test('both sides stand on one axis, over time and by percentile', async () => {
+    const { page, done } = await open();
+    assert.ok((await page.locator('#time .panel').count()) >= 3);
+    const names = await page.locator('#time .panel').first().locator('.name').allInnerTexts();
+    assert.deepEqual(names.toSorted(), ['A', 'B']);
+    assert.ok((await page.locator('#latency canvas').count()) >= 1);
+    await page.locator('#latency summary').click();
+    assert.match(
+      await page.locator('#latency table').innerText(),
+      /ack response\s+A\s+[\d.]+ [um]s/,
+    );
+    await done();
+  });
+
+  test('what was made anew and left out is said, and names stay text', async () => {
+    const { page, done } = await open();
+    await page.locator('#warnings summary').click();
+    assert.match(
+      await page.locator('#warnings').innerText(),
+      /pair 3: its run of A does not count: invalid/,
+    );
+    assert.match(await page.locator('#decided').innerText(), /run-b-2\s+invalid/);
+    assert.match(await page.locator('.differ').innerText(), /broker\.schedulers 2 → 1/);
+    assert.equal(await page.locator('h1').innerText(), '<script>alert(1)</script>␛[31m');
+    assert.match(await page.locator('#functions').innerText(), /<script>alert\(1\)/);
+    assert.equal(await page.locator('#app script, #app img').count(), 0);
+    await done();
+  });
+
+  test('a phone shows all of it without scrolling sideways, in the dark', async () => {
+    const { page, done } = await open({
+      viewport: { width: 400, height: 800 },
+      isMobile: true,
+      colorScheme: 'dark',
+    });
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 400);
+    const cut = await page.evaluate(() => {
+      const all = [...document.querySelectorAll('#app *')].filter(
+        (e) => e.checkVisibility() && !e.closest('.scroll, .hidden, .u-wrap, svg'),
+      );
+      const outside = all.filter((e) => e.getBoundingClientRect().right > 401);
+      return outside.map((e) => `${e.tagName}.${e.className}: ${e.textContent}`);
+    });
+    assert.deepEqual(cut, []);
+    const background = await page.evaluate(
+      () => getComputedStyle(document.documentElement).backgroundColor,
+    );
+    assert.equal(background, 'rgb(22, 24, 28)');
+    await done();
+  });
+
+  test('without scripts the verdict and the figures are there', async () => {
+    const context = await browser.newContext({ javaScriptEnabled: false });
+    const page = await context.newPage();
+    await page.goto(pathToFileURL(file).href);
+    assert.match(
+      await page.locator('#app').innerText(),
+      /changed: B has 24\.0 % more[\s\S]*received rate[\s\S]*\+21\.0 % to \+27\.0 %[\s\S]*changed, better/,
+    );
+    await context.close();
+  });
+});

@@ -1,0 +1,164 @@
+// What is compared with what, whether it may be believed, and how it was decided.
+
+import { button, h, table } from '../core/dom';
+import { counted, grouped } from '../core/format';
+import type { ComparisonOutcome, ComparisonView, SideView, SideWarning } from '../core/view';
+import { byTier, nameOfCode, ranked } from '../sections/warnings';
+import { nameOf } from './runs';
+
+const OUTCOMES: Record<ComparisonOutcome, string> = {
+  worse: 'worse',
+  better: 'better',
+  same: 'the same',
+  undecided: 'cannot tell',
+  noise: 'A against itself',
+};
+
+/** Name, time and what came of it. */
+export function masthead(view: ComparisonView): HTMLElement[] {
+  const when = view.created.replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC');
+  const cautions = [...view.warnings, ...view.forced.map(() => ({ tier: 'caution' as const }))];
+  return [
+    h('h1', {}, view.name),
+    h('p', { class: 'when' }, ['comparison of two sides', when].filter(Boolean).join(' · ')),
+    h('span', { class: `state outcome ${view.outcome}` }, OUTCOMES[view.outcome]),
+    button(byTier(cautions), () => document.getElementById('warnings')?.scrollIntoView(), {
+      class: cautions.length > 0 ? 'quiet serious' : 'quiet',
+      title: 'Go to the warnings',
+    }),
+  ];
+}
+
+/** The sentence, and which functions explain it. */
+export function lead(view: ComparisonView): HTMLElement {
+  return h(
+    'div',
+    { class: 'lead' },
+    h('p', { class: 'headline' }, view.headline),
+    view.explanation ? h('p', { class: 'headline explained' }, `${view.explanation}.`) : null,
+  );
+}
+
+/** Both sides in a line each, and in which keys their experiments differ. */
+export function sides(view: ComparisonView): HTMLElement {
+  const side = (name: 'A' | 'B', of: SideView): HTMLElement =>
+    h(
+      'p',
+      {},
+      h('b', { class: `side-name ${name.toLowerCase()}` }, name),
+      ` ${of.told}`,
+      of.left_out.length > 0 ? `; ${counted(of.left_out.length, 'run')} left out` : null,
+    );
+  const differ = view.differences;
+  return h(
+    'div',
+    { class: 'sides' },
+    side('A', view.a),
+    side('B', view.b),
+    differ.length > 0
+      ? h(
+          'ul',
+          { class: 'differ', 'aria-label': 'What differs in the experiments' },
+          differ.map((it) =>
+            h(
+              'li',
+              {},
+              h('code', {}, it.key),
+              ' ',
+              h('span', { class: 'a' }, it.a ?? 'none'),
+              ' → ',
+              h('span', { class: 'b' }, it.b ?? 'none'),
+            ),
+          ),
+        )
+      : null,
+  );
+}
+
+function share(of: SideWarning, view: ComparisonView): string {
+  const part = (count: number, side: SideView, name: string): string =>
+    `${grouped(count)} of ${counted(side.runs.length, 'run')} of ${name}`;
+  return `in ${part(of.a, view.a, 'A')}, ${part(of.b, view.b, 'B')}`;
+}
+
+/** Warnings that are open at first. */
+const OPEN = 3;
+
+/** Why it might not be believed: what was forced, what the runs' warnings say, what was made anew. */
+export function belief(view: ComparisonView): HTMLElement {
+  const forced = view.forced.map((text) =>
+    h('li', { class: 'caution' }, h('b', {}, 'Compared all the same:'), ` ${text}`),
+  );
+  const warned = ranked(view.warnings).map((it) =>
+    h(
+      'li',
+      { class: it.tier },
+      h('b', {}, `${nameOfCode(it.code)}`),
+      ` ${share(it, view)}: ${it.text}`,
+    ),
+  );
+  const notes = view.remarks.map((text) => h('li', { class: 'note' }, text));
+  const all = [...forced, ...warned, ...notes];
+  const rest = all.slice(OPEN);
+  const list = (items: HTMLElement[]): HTMLElement => h('ul', { class: 'warnings' }, items);
+  return h(
+    'section',
+    { id: 'warnings', 'aria-labelledby': 'warnings-title' },
+    h('header', {}, h('h2', { id: 'warnings-title' }, 'May I believe it')),
+    forced.length + warned.length === 0
+      ? h('p', { class: 'fine' }, h('b', {}, 'No warnings.'), ' No run that counts has one.')
+      : null,
+    all.length > 0 ? list(all.slice(0, OPEN)) : null,
+    rest.length > 0
+      ? h('details', { class: 'behind' }, h('summary', {}, `${rest.length} more`), list(rest))
+      : null,
+  );
+}
+
+/** How it is decided, which runs count, and the machine. */
+export function details(view: ComparisonView): HTMLElement {
+  const { hardware } = view;
+  const left = [
+    ...view.a.left_out.map((it) => ['A', it.id, it.why]),
+    ...view.b.left_out.map((it) => ['B', it.id, it.why]),
+  ];
+  const most = Math.max(view.a.runs.length, view.b.runs.length);
+  const runs = Array.from({ length: most }, (_, i) => [
+    String(i + 1),
+    nameOf(view.a.runs[i]),
+    nameOf(view.b.runs[i]),
+  ]);
+  return h(
+    'section',
+    { id: 'decided', 'aria-labelledby': 'decided-title' },
+    h('header', {}, h('h2', { id: 'decided-title' }, 'How it was decided')),
+    h(
+      'ul',
+      { class: 'hint remarks' },
+      view.notes.map((text) => h('li', {}, text)),
+      hardware.cpu
+        ? h('li', {}, `Machine: ${hardware.cpu} with ${grouped(hardware.cores)} cores.`)
+        : null,
+    ),
+    h(
+      'div',
+      { class: 'scroll' },
+      table(
+        view.paired ? 'Pairs that count' : 'Runs that count',
+        [{ label: view.paired ? 'pair' : '', number: true }, { label: 'A' }, { label: 'B' }],
+        runs,
+      ),
+    ),
+    left.length > 0
+      ? h(
+          'div',
+          { class: 'scroll' },
+          table(
+            'Runs that do not count',
+            [{ label: 'side' }, { label: 'run' }, { label: 'why' }],
+            left,
+          ),
+        )
+      : null,
+  );
+}

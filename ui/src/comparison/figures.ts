@@ -1,0 +1,125 @@
+// Every figure in a row: both sides, the change with its interval beside the margin, and what is decided.
+
+import { type Child, h } from '../core/dom';
+import { counted } from '../core/format';
+import type { ComparisonView, FigureRow } from '../core/view';
+import { valued } from '../sections/repeats';
+import { type ChangeScale, changeScale, isTested, signed } from './scale';
+
+/** How a row is coloured: what is proven, and which way it goes. */
+export function tone(row: FigureRow): 'worse' | 'better' | 'same' | 'open' {
+  if (row.decision === 'changed') return row.worse ? 'worse' : 'better';
+  return row.decision === 'undecided' ? 'open' : 'same';
+}
+
+function mark(kind: string, left: number, width?: number): HTMLElement {
+  const element = h('i', { class: kind });
+  element.style.left = `${left}%`;
+  if (width !== undefined) element.style.width = `${width}%`;
+  return element;
+}
+
+/** The change as a dot on its interval, over the margin within which nothing matters. */
+function forest(row: FigureRow, scale: ChangeScale): HTMLElement {
+  const element = h('div', { class: `forest ${tone(row)}`, 'aria-hidden': 'true' });
+  for (const tick of scale.ticks) element.append(mark('tick', tick.at));
+  const band = (from: number, to: number): [number, number] => {
+    const [a, b] = [scale.place(from), scale.place(to)];
+    return [a, b - a];
+  };
+  element.append(mark('zero', scale.place(0)));
+  if (!isTested(row)) return element;
+  element.append(mark('margin', ...band(-row.margin, row.margin)));
+  element.append(mark('interval', ...band(row.interval[0], row.interval[1])));
+  element.append(mark('effect', scale.place(row.change)));
+  element.title = `${signed(row.change)}, 95 % interval ${interval(row)}; margin ${signed(row.margin).slice(1)}`;
+  return element;
+}
+
+function interval({ interval: [low, high] }: FigureRow): string {
+  return `${signed(low)} to ${signed(high)}`;
+}
+
+function axis(scale: ChangeScale): HTMLElement {
+  const element = h('div', { class: 'axis', 'aria-hidden': 'true' });
+  for (const tick of scale.ticks) {
+    const name = h('span', {}, tick.label);
+    name.style.left = `${tick.at}%`;
+    element.append(name);
+  }
+  return element;
+}
+
+function cell(kind: string, label: string, ...children: Child[]): HTMLElement {
+  return h('td', { class: kind, role: 'cell', 'data-label': label }, ...children);
+}
+
+function line(row: FigureRow, scale: ChangeScale): HTMLElement {
+  const value = (of: number): string => (of > 0 ? valued(of, row.unit) : 'none');
+  const tested = isTested(row);
+  return h(
+    'tr',
+    { role: 'row', class: tone(row) },
+    h('th', { scope: 'row', role: 'rowheader' }, row.name),
+    cell('num side', 'A', value(row.means[0])),
+    cell('num side', 'B', value(row.means[1])),
+    cell(
+      'num change',
+      'change',
+      h('b', {}, tested ? signed(row.change) : '–'),
+      tested ? h('span', { class: 'interval' }, interval(row)) : null,
+    ),
+    cell('drawn', '', forest(row, scale)),
+    cell('decided', 'decision', row.decided),
+  );
+}
+
+/** The section. */
+export function changes(view: ComparisonView): HTMLElement {
+  const scale = changeScale(view.figures);
+  const head = (label: string, kind = ''): HTMLElement =>
+    h('th', { scope: 'col', role: 'columnheader', class: kind }, label);
+  const drawn = head('', 'drawn');
+  drawn.append(h('span', { class: 'hidden' }, 'change with its interval, drawn'), axis(scale));
+  return h(
+    'section',
+    { id: 'changes', 'aria-labelledby': 'changes-title' },
+    h(
+      'header',
+      {},
+      h('h2', { id: 'changes-title' }, 'What changed'),
+      h(
+        'span',
+        { class: 'hint' },
+        `${counted(view.figures.length, 'figure')}, decided together; bar: 95 % interval; band: the margin within which nothing matters` +
+          (scale.log ? '; the axis is logarithmic beyond 1 %' : ''),
+      ),
+    ),
+    view.figures.length === 0
+      ? h('p', { class: 'fine' }, 'The runs have no figure in common.')
+      : h(
+          'table',
+          { class: 'changes', role: 'table' },
+          h('caption', { class: 'hidden' }, 'Figures of both sides and what is decided'),
+          h(
+            'thead',
+            { role: 'rowgroup' },
+            h(
+              'tr',
+              { role: 'row' },
+              head('figure'),
+              head('A', 'num'),
+              head('B', 'num'),
+              head('change', 'num'),
+              drawn,
+              head('decision'),
+            ),
+          ),
+          h(
+            'tbody',
+            { role: 'rowgroup' },
+            view.figures.map((row) => line(row, scale)),
+          ),
+        ),
+  );
+}

@@ -1,0 +1,175 @@
+// Functions by CPU per message on both sides: what changed, what is proven, and what could have been seen.
+
+import { button, type Child, fill, h } from '../core/dom';
+import { counted, duration, shortened } from '../core/format';
+import type { ComparisonView, CostChange, FunctionChange } from '../core/view';
+
+/** Rows that are shown at first, and with each further step. */
+const STEP = 20;
+/** Letters of a name. */
+const LONGEST = 44;
+
+/** B less A. */
+export function change(of: CostChange): number {
+  return of.b - of.a;
+}
+
+/** A time with its sign: `+1.34 us`. */
+export function signedTime(ns: number): string {
+  return `${ns < 0 ? '-' : '+'}${duration(Math.abs(ns))}`;
+}
+
+/** What changed beyond chance comes first; else the order stays. */
+export function provenFirst(rows: readonly FunctionChange[]): FunctionChange[] {
+  const isProven = (row: FunctionChange): boolean => row.own.proven || row.total.proven;
+  return [...rows.filter(isProven), ...rows.filter((row) => !isProven(row))];
+}
+
+/** The largest change that is drawn: of the functions, not of the broker. */
+export function full(rows: readonly FunctionChange[]): number {
+  return rows.reduce((most, row) => Math.max(most, Math.abs(change(row.own))), 0);
+}
+
+/** A bar from the middle: to the right what costs more, to the left what costs less. */
+function bar(of: CostChange, most: number): HTMLElement {
+  const at = (ns: number): number => 50 + 48 * Math.min(1, Math.max(-1, most > 0 ? ns / most : 0));
+  const span = (kind: string, from: number, to: number): HTMLElement => {
+    const element = h('i', { class: kind });
+    element.style.left = `${Math.min(from, to)}%`;
+    element.style.width = `${Math.abs(to - from)}%`;
+    return element;
+  };
+  const kind = of.proven ? (change(of) > 0 ? 'worse' : 'better') : 'open';
+  return h(
+    'div',
+    { class: `difference ${kind}`, 'aria-hidden': 'true' },
+    h('i', { class: 'zero' }),
+    span('size', 50, at(change(of))),
+    span('interval', at(of.interval[0]), at(of.interval[1])),
+  );
+}
+
+function changeText(of: CostChange): Child[] {
+  const text = signedTime(change(of));
+  return of.proven ? [h('b', {}, text)] : [h('span', { class: 'unproven' }, `~ ${text}`)];
+}
+
+/** The cells of a cost; the broker's own change is larger than any function's, and none is drawn beside them. */
+function cells(own: CostChange, total: CostChange | null, most: number | null): HTMLElement[] {
+  const interval = `${signedTime(own.interval[0])} to ${signedTime(own.interval[1])}`;
+  const title = `95 % interval ${interval}; p ${own.p < 0.001 ? '< 0.001' : own.p.toFixed(3)}`;
+  return [
+    h('td', { class: 'num side' }, duration(own.a)),
+    h('td', { class: 'num side' }, duration(own.b)),
+    h('td', { class: 'num', title }, changeText(own)),
+    h('td', { class: 'drawn', title }, most === null ? null : bar(own, most)),
+    h('td', { class: 'num below' }, total ? changeText(total) : null),
+    h('td', { class: 'num seen' }, duration(own.visible)),
+  ];
+}
+
+function row(of: FunctionChange, most: number): HTMLElement {
+  return h(
+    'tr',
+    {},
+    h(
+      'th',
+      { scope: 'row', title: `${of.function} in ${of.module}` },
+      h('code', {}, shortened(of.function, LONGEST)),
+    ),
+    cells(of.own, of.total, most),
+  );
+}
+
+/** The section; null where functions were neither compared nor could have been. */
+export function functionCosts(view: ComparisonView): HTMLElement | null {
+  const of = view.functions;
+  if (!of) return null;
+  const all = provenFirst(of.functions);
+  const most = full(all);
+  const proven = of.functions.filter((it) => it.own.proven || it.total.proven).length;
+  const body = h('tbody');
+  const more = h('div', { class: 'more' });
+  let shown = STEP;
+  const draw = (): void => {
+    const rows = all.slice(0, shown);
+    const told = rows.reduce((sum, it) => sum + change(it.own), 0);
+    const rest = change(of.broker) - told;
+    fill(
+      body,
+      h(
+        'tr',
+        { class: 'whole' },
+        h('th', { scope: 'row' }, 'the whole broker'),
+        cells(of.broker, null, null),
+      ),
+      rows.map((it) => row(it, most)),
+      h(
+        'tr',
+        {},
+        h('th', { scope: 'row' }, 'all others'),
+        h('td', { class: 'side' }),
+        h('td', { class: 'side' }),
+        h('td', { class: 'num' }, signedTime(rest)),
+        h('td', { colspan: 3 }),
+      ),
+    );
+    const left = all.length - rows.length;
+    fill(
+      more,
+      left > 0 &&
+        button(`${Math.min(left, 100)} more of ${counted(of.functions.length, 'function')}`, () => {
+          shown += 100;
+          draw();
+        }),
+    );
+  };
+  draw();
+  const head = (label: string, kind = 'num'): HTMLElement =>
+    h('th', { scope: 'col', class: kind }, label);
+  return h(
+    'section',
+    { id: 'functions', 'aria-labelledby': 'functions-title' },
+    h(
+      'header',
+      {},
+      h('h2', { id: 'functions-title' }, 'Which functions cost more or less'),
+      h(
+        'span',
+        { class: 'hint' },
+        `CPU a message, of ${counted(of.functions.length, 'function')}; ${proven === 0 ? 'no change is proven' : `${proven} changed beyond chance`}`,
+      ),
+    ),
+    h(
+      'div',
+      { class: 'scroll' },
+      h(
+        'table',
+        { class: 'costs' },
+        h('caption', { class: 'hidden' }, 'CPU per message of functions on both sides'),
+        h(
+          'thead',
+          {},
+          h(
+            'tr',
+            {},
+            head('function', ''),
+            head('A', 'num side'),
+            head('B', 'num side'),
+            head('change'),
+            head('less, more', 'drawn'),
+            head('with callees', 'num below'),
+            head('shows from', 'num seen'),
+          ),
+        ),
+        body,
+      ),
+    ),
+    more,
+    h(
+      'p',
+      { class: 'hint' },
+      'Own cost, at the leaf of the stack; "with callees" is the change with all that a function calls. Grey and ~: chance gives as much. Line: 95 % interval. "Shows from": the smallest change that so many runs show in four of five experiments. The column "change" adds up to the broker\'s.',
+    ),
+  );
+}

@@ -1,0 +1,279 @@
+// Both sides on one axis: every run faint, the mean of each side strong.
+
+import uPlot from 'uplot';
+import { logTicks } from '../charts/heat';
+import { NinesChart, type NinesLine, nineBounds } from '../charts/nines';
+import { Panel, type PanelSpec, type Shared } from '../charts/panel';
+import { trace } from '../charts/steps';
+import { h, later, table, widthOf } from '../core/dom';
+import { bytesTick, duration, durationTick, significant, siTick } from '../core/format';
+import { type Palette, palette } from '../core/theme';
+import type {
+  ComparedCurve,
+  ComparedPanel,
+  ComparisonView,
+  Curve,
+  QuantityUnit,
+} from '../core/view';
+import { valued } from '../sections/repeats';
+import type { View } from '../sections/timeline';
+
+type Side = 'a' | 'b';
+const SIDES: readonly Side[] = ['a', 'b'];
+
+/** The colour of a side: A is what is compared with, and grey. */
+export function sideColor(side: Side): (p: Palette) => string {
+  return (p) => (side === 'a' ? p.soft : p.accent);
+}
+
+function faint(side: Side): (p: Palette) => string {
+  return (p) => `color-mix(in oklab, ${sideColor(side)(p)} 32%, ${p.paper})`;
+}
+
+/** The mean of those runs that have a value, place by place. */
+export function mean(lines: readonly (readonly (number | null)[])[]): (number | null)[] {
+  const length = Math.max(0, ...lines.map((line) => line.length));
+  return Array.from({ length }, (_, i) => {
+    const known = lines.map((line) => line[i] ?? null).filter((v) => v !== null);
+    return known.length === 0 ? null : known.reduce((sum, v) => sum + v, 0) / known.length;
+  });
+}
+
+/** The geometric mean of curves where all of them have a value: each run counts alike, as it does in the table. */
+export function meanCurve(curves: readonly Curve[]): Curve | null {
+  const [first] = curves;
+  if (!first) return null;
+  const length = Math.min(...curves.map((it) => it.ns.length));
+  const at = (i: number): number =>
+    Math.exp(curves.reduce((sum, it) => sum + Math.log(Math.max(1, it.ns[i]!)), 0) / curves.length);
+  return {
+    metric: first.metric,
+    count: Math.min(...curves.map((it) => it.count)),
+    nines: first.nines.slice(0, length),
+    ns: Array.from({ length }, (_, i) => at(i)),
+  };
+}
+
+const UNITS: Partial<Record<QuantityUnit, { name: string; tick: (v: number) => string }>> = {
+  per_second: { name: 'per second', tick: siTick },
+  ns: { name: 'each second; log axis', tick: durationTick },
+  count: { name: 'cores', tick: siTick },
+  bytes: { name: 'resident', tick: bytesTick },
+};
+
+function text(value: number, unit: QuantityUnit): string {
+  return unit === 'count' ? `${significant(value)} cores` : valued(value, unit);
+}
+
+/** Lines of runs, below those of the means. */
+function under(of: ComparedPanel): (u: uPlot, p: Palette) => void {
+  return (u, p) => {
+    const { ctx } = u;
+    ctx.lineWidth = uPlot.pxRatio;
+    const x = (v: number): number => u.valToPos(v, 'x', true);
+    const y = (v: number): number => u.valToPos(v, 'y', true);
+    for (const side of SIDES) {
+      ctx.strokeStyle = faint(side)(p);
+      for (const line of of[side]) {
+        const path = new Path2D();
+        trace(path, of, drawable(of, line), x, y);
+        ctx.stroke(path);
+      }
+    }
+  };
+}
+
+/** A line without what a logarithmic axis cannot show. */
+function drawable(of: ComparedPanel, line: readonly (number | null)[]): (number | null)[] {
+  return of.unit === 'ns' ? line.map((v) => (v !== null && v > 0 ? v : null)) : [...line];
+}
+
+/** The smallest and the largest value of all runs; null where there is none above 0. */
+export function bounds(of: ComparedPanel): readonly [number, number] | null {
+  const all = SIDES.flatMap((side) => of[side].flat());
+  const known = all.filter((v): v is number => v !== null && v > 0);
+  return known.length === 0
+    ? null
+    : known.reduce<[number, number]>(
+        ([low, high], v) => [Math.min(low, v), Math.max(high, v)],
+        [Number.POSITIVE_INFINITY, 0],
+      );
+}
+
+function spec(of: ComparedPanel, index: number): PanelSpec {
+  const unit = UNITS[of.unit];
+  const [low, high] = bounds(of) ?? [1, 10];
+  const log = of.unit === 'ns' ? ([low / 1.3, high * 1.3] as const) : null;
+  return {
+    id: `both-${index}`,
+    title: of.title,
+    unit: unit?.name ?? '',
+    height: 130,
+    lines: SIDES.filter((side) => of[side].length > 0).map((side) => ({
+      label: side.toUpperCase(),
+      values: drawable(of, mean(of[side])),
+      color: sideColor(side),
+      format: (value: number) => text(value, of.unit),
+      width: 2,
+    })),
+    tick: unit?.tick ?? siTick,
+    most: high,
+    ...(log && {
+      log,
+      ticks: (u: uPlot) => logTicks(...log, Math.max(3, (u.over?.clientHeight ?? 130) / 24)),
+    }),
+    under: under(of),
+  };
+}
+
+function panelTable(of: ComparedPanel): HTMLElement {
+  const columns = [
+    { label: 'from, s', number: true },
+    ...SIDES.map((side) => ({ label: side.toUpperCase(), number: true })),
+  ];
+  const means = SIDES.map((side) => mean(of[side]));
+  const rows = of.t.map((t, i) => [
+    String(t),
+    ...means.map((line) => {
+      const value = line[i] ?? null;
+      return value === null ? '–' : text(value, of.unit);
+    }),
+  ]);
+  return h('div', { class: 'scroll' }, table(`${of.title}, mean of the runs`, columns, rows));
+}
+
+/** What happened over time; null where no run could be read. */
+export function overTime(view: ComparisonView): View | null {
+  const { panels } = view;
+  const ends = panels.map((it) => (it.t.at(-1) ?? 0) + (it.dt.at(-1) ?? 0));
+  const end = Math.max(0, ...ends);
+  if (!(end > 0)) return null;
+  const list: Panel[] = [];
+  panels.forEach((of, index) => {
+    const shared: Shared = {
+      t: of.t,
+      dt: of.dt,
+      visible: () => [0, end],
+      phases: [],
+      events: [],
+      stalls: [],
+      window: () => [0, end],
+      chosen: () => false,
+      choose: () => {},
+      hover: (t) => {
+        for (const panel of list) {
+          panel.cross(t);
+          panel.pointer(t);
+        }
+      },
+    };
+    list.push(new Panel(spec(of, index), shared, () => index === panels.length - 1));
+  });
+  const body = h(
+    'div',
+    { class: 'panels' },
+    list.map((panel) => panel.element),
+  );
+  const element = h(
+    'section',
+    { id: 'time', 'aria-labelledby': 'time-title' },
+    h(
+      'header',
+      {},
+      h('h2', { id: 'time-title' }, 'Over time'),
+      h(
+        'span',
+        { class: 'hint' },
+        'seconds of the measured phase; strong: mean of the runs, faint: each run',
+      ),
+    ),
+    body,
+    later('Table', () => h('div', {}, panels.map(panelTable))),
+  );
+  const draw = (): void => {
+    const width = widthOf(body);
+    if (width === 0) return;
+    for (const panel of list) panel.draw(width, palette());
+  };
+  return { element, draw };
+}
+
+function lines(of: ComparedCurve): NinesLine[] {
+  const runs = SIDES.flatMap((side) =>
+    of[side].map((curve) => ({ curve, name: '', color: faint(side), width: 1, behind: true })),
+  );
+  const means = SIDES.flatMap((side) => {
+    const curve = meanCurve(of[side]);
+    return curve ? [{ curve, name: side.toUpperCase(), color: sideColor(side), width: 2 }] : [];
+  });
+  return [...runs, ...means];
+}
+
+/** Places of the table behind the curves. */
+const NINES: readonly (readonly [string, number])[] = [
+  ['p50', Math.log10(2)],
+  ['p90', 1],
+  ['p99', 2],
+  ['p99.9', 3],
+];
+
+function curveTable(view: ComparisonView): HTMLElement {
+  const rows = view.curves.flatMap((of) =>
+    SIDES.flatMap((side) => {
+      const curve = meanCurve(of[side]);
+      if (!curve) return [];
+      const at = NINES.map(([, nines]) => {
+        const i = curve.nines.findIndex((it) => it >= nines - 1e-9);
+        return i < 0 ? '–' : duration(curve.ns[i]!);
+      });
+      return [[nameOf(view, of), side.toUpperCase(), ...at]];
+    }),
+  );
+  const columns = [
+    { label: 'latency' },
+    { label: 'side' },
+    ...NINES.map(([label]) => ({ label, number: true })),
+  ];
+  return h('div', { class: 'scroll' }, table('Geometric means of the runs', columns, rows));
+}
+
+function nameOf(view: ComparisonView, of: ComparedCurve): string {
+  const found = view.metrics.find((metric) => metric.key === of.metric);
+  return found?.name ?? of.metric.replaceAll('_', ' ');
+}
+
+/** How latency is distributed on both sides; null where nothing was recorded. */
+export function bothCurves(view: ComparisonView): View | null {
+  const all = view.curves
+    .filter((of) => of.a.length + of.b.length > 0)
+    .map((of) => ({
+      lines: lines(of),
+      bounds: nineBounds([...of.a, ...of.b]),
+      chart: new NinesChart(nameOf(view, of), 300, false),
+    }));
+  if (all.length === 0) return null;
+  const element = h(
+    'section',
+    { id: 'latency', 'aria-labelledby': 'latency-title' },
+    h(
+      'header',
+      {},
+      h('h2', { id: 'latency-title' }, 'How latency is distributed'),
+      h(
+        'span',
+        { class: 'hint' },
+        'strong: geometric mean of the runs at each percentile, faint: each run; both axes logarithmic; dashed: fewer than 10 samples of a run lie beyond',
+      ),
+    ),
+    h(
+      'div',
+      { class: 'charts' },
+      all.map(({ chart }) => chart.element),
+    ),
+    later('Table', () => curveTable(view)),
+  );
+  const draw = (): void => {
+    for (const { chart, lines: drawn, bounds } of all) chart.draw(drawn, bounds, palette());
+  };
+  return { element, draw };
+}

@@ -1,0 +1,50 @@
+// The page of a comparison: its parts in the order of the reader's questions.
+
+import { h } from '../core/dom';
+import type { ComparisonView } from '../core/view';
+import type { View } from '../sections/timeline';
+import { belief, details, lead, masthead, sides } from './about';
+import { changes } from './figures';
+import { functionCosts } from './functions';
+import { bothCurves, overTime } from './overlay';
+import { everyRun } from './runs';
+
+/** What stands on a page, and what of it is drawn. */
+export interface Sheet {
+  masthead: HTMLElement[];
+  main: HTMLElement;
+  views: View[];
+  /** The bellows that made it. */
+  version: string;
+  /** What stands at its end. */
+  hint: string;
+}
+
+/** The parts of a comparison's page. */
+export function comparisonSheet(view: ComparisonView): Sheet {
+  const views: View[] = [];
+  const use = (part: View | null): HTMLElement | null => {
+    if (part) views.push(part);
+    return part?.element ?? null;
+  };
+  const main = h(
+    'main',
+    { class: 'comparison' },
+    lead(view),
+    sides(view),
+    changes(view),
+    belief(view),
+    everyRun(view),
+    functionCosts(view),
+    use(overTime(view)),
+    use(bothCurves(view)),
+    details(view),
+  );
+  return {
+    masthead: masthead(view),
+    main,
+    views,
+    version: view.bellows,
+    hint: 'a dot leads to the run’s own report, where that lies beside this page',
+  };
+}

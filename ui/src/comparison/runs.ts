@@ -1,0 +1,190 @@
+// Every run of both sides as a dot, a small chart for each figure; runs of a pair are joined.
+
+import { h, later, table } from '../core/dom';
+import { counted } from '../core/format';
+import type { ComparisonView, FigureRow, SideRun } from '../core/view';
+import { valued } from '../sections/repeats';
+import { tone } from './figures';
+
+const SVG = 'http://www.w3.org/2000/svg';
+/** Where the columns of both sides stand, per cent of a chart's width, and how far their dots spread. */
+const COLUMNS = { a: 25, b: 75 } as const;
+const SPREAD = { paired: 7, alone: 16 } as const;
+
+/** Where each dot of a column stands: in the order of its runs, so that drift shows. */
+export function across(middle: number, index: number, count: number, spread: number): number {
+  if (count <= 1) return middle;
+  return middle - spread + (2 * spread * index) / (count - 1);
+}
+
+/** Values that lie further apart, as a ratio, stand on a logarithmic axis: one run must not flatten all others. */
+const FAR = 8;
+
+/** A scale for the values of both sides: per cent from the top, with room at both ends. */
+export function down(values: readonly number[]): { log: boolean; y: (value: number) => number } {
+  const [lowest, highest] = [Math.min(...values), Math.max(...values)];
+  const log = lowest > 0 && highest / lowest > FAR;
+  const bend = (value: number): number => (log ? Math.log(value) : value);
+  const [low, high] = [bend(lowest), bend(highest)];
+  if (!(high > low)) return { log, y: () => 50 };
+  return { log, y: (value) => 6 + (88 * (high - bend(value))) / (high - low) };
+}
+
+/** The way to a run's report beside this page; null where there is none. */
+export function reportOf(run: SideRun): string | null {
+  return run.report.length === 0 ? null : run.report.map(encodeURIComponent).join('/');
+}
+
+function dot(run: SideRun, side: 'a' | 'b', title: string, x: number, y: number): HTMLElement {
+  const kind = `dot ${side}${run.cautious ? ' cautious' : ''}`;
+  const href = reportOf(run);
+  const element = href
+    ? h('a', { class: kind, href, title, 'aria-label': title })
+    : h('span', { class: kind, title });
+  element.style.left = `${x}%`;
+  element.style.top = `${y}%`;
+  return element;
+}
+
+function joined(pairs: readonly (readonly [number, number, number, number])[]): SVGElement {
+  const svg = document.createElementNS(SVG, 'svg');
+  svg.setAttribute('viewBox', '0 0 100 100');
+  svg.setAttribute('preserveAspectRatio', 'none');
+  svg.setAttribute('aria-hidden', 'true');
+  for (const [x1, y1, x2, y2] of pairs) {
+    const line = document.createElementNS(SVG, 'line');
+    for (const [name, value] of Object.entries({ x1, y1, x2, y2 }))
+      line.setAttribute(name, value.toFixed(2));
+    svg.append(line);
+  }
+  return svg;
+}
+
+function chart(view: ComparisonView, row: FigureRow): HTMLElement {
+  const { paired } = view;
+  const values = [...row.a, ...row.b];
+  const { log, y } = down(values);
+  const all = [...view.a.runs, ...view.b.runs];
+  // Where every run has cautions, none stands out.
+  const stands = all.some((run) => !run.cautious);
+  const spread = paired ? SPREAD.paired : SPREAD.alone;
+  const plot = h('div', { class: 'slopes' });
+  if (paired) {
+    const pairs = row.a.flatMap((a, i) => {
+      const b = row.b[i];
+      if (b === undefined) return [];
+      const x = (side: 'a' | 'b') => across(COLUMNS[side], i, row.a.length, spread);
+      return [[x('a'), y(a), x('b'), y(b)] as const];
+    });
+    plot.append(joined(pairs));
+  }
+  for (const side of ['a', 'b'] as const) {
+    const runs = view[side].runs;
+    row[side].forEach((value, i) => {
+      const run = runs[i];
+      if (!run) return;
+      const which = paired
+        ? `pair ${i + 1}, ${side.toUpperCase()}`
+        : `${side.toUpperCase()} ${i + 1}`;
+      const title = `${which}: ${valued(value, row.unit)} (${run.id})${run.cautious ? ', with cautions' : ''}`;
+      plot.append(
+        dot(
+          { ...run, cautious: run.cautious && stands },
+          side,
+          title,
+          across(COLUMNS[side], i, row[side].length, spread),
+          y(value),
+        ),
+      );
+    });
+    const mean = row.means[side === 'a' ? 0 : 1];
+    if (mean > 0) {
+      const bar = h('i', { class: `mean ${side}`, title: `mean ${valued(mean, row.unit)}` });
+      bar.style.left = `${COLUMNS[side] - spread - 4}%`;
+      bar.style.width = `${2 * spread + 8}%`;
+      bar.style.top = `${y(mean)}%`;
+      plot.append(bar);
+    }
+  }
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const end = (value: number): HTMLElement => h('span', {}, valued(value, row.unit));
+  return h(
+    'figure',
+    { class: `card ${tone(row)}` },
+    h(
+      'figcaption',
+      {},
+      h('b', {}, row.name),
+      h('span', { class: 'unit' }, log ? `${row.decided}; log axis` : row.decided),
+    ),
+    h(
+      'div',
+      { class: 'with-axis' },
+      h(
+        'div',
+        { class: 'ends-of-axis', 'aria-hidden': 'true' },
+        end(high),
+        high > low ? end(low) : null,
+      ),
+      plot,
+    ),
+    h(
+      'div',
+      { class: 'columns-of', 'aria-hidden': 'true' },
+      h('span', {}, 'A'),
+      h('span', {}, 'B'),
+    ),
+  );
+}
+
+/** A run's name, which leads to its report where that lies beside the page. */
+export function nameOf(run: SideRun | undefined): HTMLElement | string {
+  if (!run) return '–';
+  const href = reportOf(run);
+  return href ? h('a', { href }, run.id) : run.id;
+}
+
+function valueTable(view: ComparisonView): HTMLElement {
+  const sides = ['a', 'b'] as const;
+  const rows = sides.flatMap((side) =>
+    view[side].runs.map((run, i) => [
+      view.paired ? `${i + 1}` : '',
+      side.toUpperCase(),
+      ...view.figures.map((row) => valued(row[side][i] ?? 0, row.unit)),
+      nameOf(run),
+    ]),
+  );
+  const columns = [
+    { label: view.paired ? 'pair' : '' },
+    { label: 'side' },
+    ...view.figures.map((row) => ({ label: row.name, number: true })),
+    { label: 'run' },
+  ];
+  return h('div', { class: 'scroll' }, table('Figures of every run', columns, rows));
+}
+
+/** The section; null where no figure was decided. */
+export function everyRun(view: ComparisonView): HTMLElement | null {
+  if (view.figures.length === 0) return null;
+  const runs = view.a.runs.length + view.b.runs.length;
+  return h(
+    'section',
+    { id: 'runs', 'aria-labelledby': 'runs-title' },
+    h(
+      'header',
+      {},
+      h('h2', { id: 'runs-title' }, 'Every run'),
+      h(
+        'span',
+        { class: 'hint' },
+        `${counted(runs, 'run')}, a dot each, in the order in which they were made${view.paired ? '; a line joins a pair' : ''}; bar: geometric mean; each chart has its own axis, which does not begin at 0`,
+      ),
+    ),
+    h(
+      'div',
+      { class: 'cards' },
+      view.figures.map((row) => chart(view, row)),
+    ),
+    later('Values of every run', () => valueTable(view)),
+  );
+}

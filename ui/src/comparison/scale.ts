@@ -1,0 +1,94 @@
+// The axis of changes: linear while all of them are small, else logarithmic beyond one per cent, so that a
+// margin of one per cent and a hundredfold change stand on one axis.
+
+import { significant } from '../core/format';
+import type { FigureRow } from '../core/view';
+
+/** Changes up to this share are drawn on a linear axis. */
+const LINEAR = 0.25;
+/** Up to this share the other axis is nearly linear. */
+const UNIT = 0.01;
+
+export interface ChangeScale {
+  /** Whether it is logarithmic. */
+  log: boolean;
+  /** Where a change lies, in per cent of the axis; never beyond its ends. */
+  place(change: number): number;
+  /** Changes that are named on the axis, with their places. */
+  ticks: { at: number; label: string }[];
+}
+
+/** A change in per cent with its sign: `+1.20 %`, `-30.0 %`. */
+export function signed(change: number): string {
+  const size = Math.abs(change * 100);
+  const text =
+    size >= 999.5 ? significant(size) : size.toFixed(size < 9.995 ? 2 : size < 99.95 ? 1 : 0);
+  return `${change < 0 ? '-' : '+'}${text} %`;
+}
+
+/** A tick: `-1 %`, `0`, `+30 %`, `x10`. */
+export function tickName(change: number): string {
+  if (change === 0) return '0';
+  if (change >= 1) return `x${significant(change + 1).replace(/\.0+$/, '')}`;
+  return `${change < 0 ? '-' : '+'}${Number(Math.abs(change * 100).toPrecision(3))} %`;
+}
+
+/** Changes that a logarithmic axis may name. */
+const NAMED = [
+  -0.99, -0.9, -0.7, -0.5, -0.3, -0.1, -0.03, -0.01, 0, 0.01, 0.03, 0.1, 0.3, 1, 4, 9, 99, 999,
+  9999,
+];
+
+/** Figures that a test applies to. */
+export function isTested(figure: FigureRow): boolean {
+  return figure.without[0] === 0 && figure.without[1] === 0;
+}
+
+/** An axis that holds the intervals and margins of all figures, and nothing. */
+export function changeScale(figures: readonly FigureRow[]): ChangeScale {
+  let [low, high] = [-UNIT, UNIT];
+  for (const it of figures.filter(isTested)) {
+    low = Math.min(low, it.interval[0], it.change, -it.margin);
+    high = Math.max(high, it.interval[1], it.change, it.margin);
+  }
+  low = Math.max(low, -0.999_999);
+  const log = Math.max(-low, high) > LINEAR;
+  const bend = (change: number): number =>
+    log ? Math.asinh(Math.log1p(Math.max(change, -0.999_999)) / UNIT) : change;
+  const [from, to] = [bend(low), bend(high)];
+  const room = (to - from) * 0.05;
+  const place = (change: number): number => {
+    const share = (bend(change) - from + room) / (to - from + 2 * room);
+    return 100 * Math.min(1, Math.max(0, share));
+  };
+  const wanted = log ? NAMED : linearTicks(low, high);
+  const inside = wanted.filter((it) => it >= low && it <= high);
+  return { log, place, ticks: apart(inside, place) };
+}
+
+function linearTicks(low: number, high: number): number[] {
+  const rough = (high - low) / 5;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((by) => by * power).find((it) => it >= rough) ?? rough;
+  const out: number[] = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9; i++)
+    out.push(Number((i * step).toPrecision(6)));
+  return out;
+}
+
+/** Per cent of the axis that a name takes at least. */
+const NAME = 13;
+
+/** Ticks whose names do not run into each other; nothing stays, and what lies near it goes first. */
+function apart(ticks: readonly number[], place: (v: number) => number): ChangeScale['ticks'] {
+  const order = ticks.toSorted((a, b) => Math.abs(a) - Math.abs(b) || a - b);
+  const kept: number[] = [];
+  // The outermost tell how far the axis reaches: they come behind nothing.
+  const ends = [ticks.at(0), ticks.at(-1)].filter((it) => it !== undefined);
+  for (const tick of [0, ...ends, ...order]) {
+    const isFree = kept.every((other) => Math.abs(place(other) - place(tick)) >= NAME);
+    if (isFree) kept.push(tick);
+  }
+  kept.sort((a, b) => a - b);
+  return kept.map((tick) => ({ at: place(tick), label: tickName(tick) }));
+}

@@ -1,0 +1,170 @@
+import { describe, expect, test } from 'vitest';
+import { tone } from '../src/comparison/figures';
+import { change, full, provenFirst, signedTime } from '../src/comparison/functions';
+import { bounds, mean, meanCurve } from '../src/comparison/overlay';
+import { across, down, reportOf } from '../src/comparison/runs';
+import { changeScale, signed, tickName } from '../src/comparison/scale';
+import type { ComparedPanel, CostChange, Curve, FigureRow, FunctionChange } from '../src/core/view';
+
+function figure(of: Partial<FigureRow>): FigureRow {
+  return {
+    name: 'x',
+    unit: 'ns',
+    more_is_better: false,
+    a: [],
+    b: [],
+    without: [0, 0],
+    means: [1, 1],
+    change: 0,
+    interval: [0, 0],
+    p: 1,
+    corrected_p: 1,
+    margin: 0.01,
+    visible: 0,
+    decision: 'same',
+    needed: null,
+    decided: '',
+    worse: false,
+    ...of,
+  };
+}
+
+describe('the axis of changes', () => {
+  test('small changes are linear, and everything lies inside in its order', () => {
+    const of = [figure({ change: 0.02, interval: [-0.03, 0.07] })];
+    const scale = changeScale(of);
+    expect(scale.log).toBe(false);
+    const places = [-0.03, -0.01, 0, 0.01, 0.02, 0.07].map(scale.place);
+    expect(places).toEqual(places.toSorted((a, b) => a - b));
+    expect(places[0]).toBeGreaterThan(0);
+    expect(places.at(-1)).toBeLessThan(100);
+    expect(scale.place(0.05) - scale.place(0.03)).toBeCloseTo(scale.place(0.02) - scale.place(0));
+  });
+
+  test('a hundredfold change leaves the margin of one per cent visible', () => {
+    const scale = changeScale([
+      figure({ change: 170, interval: [152, 190] }),
+      figure({ change: 0.002, interval: [-0.004, 0.008] }),
+    ]);
+    expect(scale.log).toBe(true);
+    expect(scale.place(0.01) - scale.place(-0.01)).toBeGreaterThan(10);
+    expect(scale.place(190)).toBeLessThan(100);
+    // A name does not run into another.
+    const places = scale.ticks.map((tick) => tick.at);
+    const gaps = places.slice(1).map((at, i) => at - places[i]!);
+    expect(Math.min(...gaps)).toBeGreaterThanOrEqual(13);
+    expect(scale.ticks.map((tick) => tick.label)).toContain('0');
+  });
+
+  test('what no test applies to, and what is beyond all bounds, breaks nothing', () => {
+    const scale = changeScale([figure({ change: -1, interval: [-1, -1], without: [0, 3] })]);
+    expect(scale.log).toBe(false);
+    const vast = changeScale([figure({ change: 1, interval: [-1, 1e9] })]);
+    for (const change of [-1, -0.5, 0, 1e9]) {
+      expect(vast.place(change)).toBeGreaterThanOrEqual(0);
+      expect(vast.place(change)).toBeLessThanOrEqual(100);
+    }
+    expect(changeScale([]).ticks.length).toBeGreaterThan(0);
+  });
+
+  test('changes are named', () => {
+    expect([0.0123, -0.3, 170].map(signed)).toEqual(['+1.23 %', '-30.0 %', '+17,000 %']);
+    expect([0, 0.3, -0.9, 9].map(tickName)).toEqual(['0', '+30 %', '-90 %', 'x10']);
+  });
+});
+
+test('colours say what is proven and which way it goes', () => {
+  expect(tone(figure({ decision: 'changed', worse: true }))).toBe('worse');
+  expect(tone(figure({ decision: 'changed' }))).toBe('better');
+  expect(tone(figure({ decision: 'negligible', worse: false }))).toBe('same');
+  expect(tone(figure({ decision: 'undecided' }))).toBe('open');
+});
+
+describe('every run', () => {
+  test('dots stand in the order of the runs, the largest value on top', () => {
+    expect([0, 1, 2].map((i) => across(50, i, 3, 10))).toEqual([40, 50, 60]);
+    expect(across(50, 0, 1, 10)).toBe(50);
+    const { log, y } = down([10, 20, 15]);
+    expect(log).toBe(false);
+    expect([20, 15, 10].map(y)).toEqual([6, 50, 94]);
+    expect(down([7, 7]).y(7)).toBe(50);
+  });
+
+  test('one run far away does not flatten the others', () => {
+    const { log, y } = down([1, 2, 1000]);
+    expect(log).toBe(true);
+    expect(y(1) - y(2)).toBeGreaterThan(5);
+    // A run without the figure has no logarithm.
+    expect(down([0, 1000]).log).toBe(false);
+  });
+
+  test('names of folders are escaped in the way to a report', () => {
+    const run = { id: 'x', cautious: false };
+    expect(reportOf({ ...run, report: ['a b', '#1', 'report.html'] })).toBe(
+      'a%20b/%231/report.html',
+    );
+    expect(reportOf({ ...run, report: [] })).toBeNull();
+  });
+});
+
+describe('functions', () => {
+  const cost = (a: number, b: number, proven: boolean): CostChange => ({
+    a,
+    b,
+    interval: [0, 0],
+    p: 0,
+    proven,
+    visible: 0,
+  });
+  const named = (name: string, own: CostChange, total = own): FunctionChange => ({
+    function: name,
+    module: '',
+    own,
+    total,
+  });
+
+  test('what is proven comes first, and the order stays', () => {
+    const rows = [
+      named('large', cost(0, 900, false)),
+      named('below', cost(0, 10, false), cost(0, 50, true)),
+      named('own', cost(40, 10, true)),
+    ];
+    expect(provenFirst(rows).map((it) => it.function)).toEqual(['below', 'own', 'large']);
+    expect(full(rows)).toBe(900);
+    expect(change(rows[2]!.own)).toBe(-30);
+    expect(signedTime(-1340)).toBe('-1.34 us');
+  });
+});
+
+describe('both sides on one axis', () => {
+  test('a run that ends early takes no part in the mean behind its end', () => {
+    expect(mean([[1, 2, 3], [3, null], []])).toEqual([2, 2, 3]);
+    expect(mean([])).toEqual([]);
+  });
+
+  test('each run counts alike in a curve, as far as all of them reach', () => {
+    const curve = (ns: number[], count: number): Curve => ({
+      metric: 'ack_response',
+      count,
+      nines: ns.map((_, i) => i * 0.05),
+      ns,
+    });
+    const of = meanCurve([curve([10, 100, 1000], 1_000_000), curve([1000, 10_000], 20)]);
+    expect(of?.ns.map(Math.round)).toEqual([100, 1000]);
+    expect(of?.count).toBe(20);
+    expect(meanCurve([])).toBeNull();
+  });
+
+  test('bounds hold every run', () => {
+    const of: ComparedPanel = {
+      title: 'x',
+      unit: 'ns',
+      t: [0, 1],
+      dt: [1, 1],
+      a: [[5, null]],
+      b: [[0, 70]],
+    };
+    expect(bounds(of)).toEqual([5, 70]);
+    expect(bounds({ ...of, a: [], b: [[null]] })).toBeNull();
+  });
+});
