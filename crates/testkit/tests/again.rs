@@ -94,8 +94,8 @@ fn run(name: &str, failing: &[Failing<'_>], built: &str, (second, code): (&str, 
     let cargo = programs.join("cargo");
     fs::set_permissions(cargo, fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:/usr/bin:/bin", programs.display());
-    let output = Command::new(scripts.join("test")).env("PATH", path);
-    let output = output.output().unwrap();
+    let mut command = Command::new(scripts.join("test"));
+    let output = command.env("PATH", path).output().unwrap();
     let asked = fs::read_to_string(programs.join("asked")).unwrap();
     let asked = asked.lines().map(str::to_owned).collect();
     Ended { asked, output }
