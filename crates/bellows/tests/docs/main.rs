@@ -30,7 +30,7 @@ const SCREENS: [Screen; 4] = [
 ];
 
 /// Blocks at a time, beside the one that has the default port.
-const BESIDE: usize = 4;
+const BESIDE: usize = 3;
 
 /// Times that a script is run again where a busy machine may have made it silent.
 const AGAIN: u32 = 2;
