@@ -29,6 +29,9 @@ const SCREENS: [Screen; 4] = [
     Screen::Terminal(120),
 ];
 
+/// Blocks at a time, beside the one that has the default port.
+const BESIDE: usize = 3;
+
 /// Times that a script is run again where a busy machine may have made it silent.
 const AGAIN: u32 = 2;
 
@@ -141,9 +144,10 @@ fn walk_blocks(screen: Screen, silence: Silence) -> String {
         }
     };
     thread::scope(|scope| {
-        let queues = [&on_default_port, &others, &others];
-        let threads = queues.map(|queue| scope.spawn(|| walk_rest(queue)));
-        threads.map(|thread| thread.join().expect("walk")).concat()
+        let first = scope.spawn(|| walk_rest(&on_default_port));
+        let more = [(); BESIDE].map(|()| scope.spawn(|| walk_rest(&others)));
+        let threads = [first].into_iter().chain(more);
+        threads.map(|it| it.join().expect("walk")).collect()
     })
 }
 
