@@ -248,14 +248,15 @@ impl Player<'_> {
         if !length.is_zero() {
             let at = Clock.now();
             let pid = injected.and(self.broker.processes().of_node(node));
+            let returned = match fault.kind {
+                RunFault::Kill => self.profile_again(node, pid),
+                _ => None,
+            };
             self.say(FaultEvent::Back {
                 at,
                 node,
                 pid,
-                returned: match fault.kind {
-                    RunFault::Kill => self.profile_again(node, pid),
-                    _ => None,
-                },
+                returned,
             });
         }
         Ok(())
