@@ -13,7 +13,7 @@ use archive::profile::{
 };
 use archive::{RunWriter, Warning, file};
 use measure::{Clock, Nanos, Problem, Time};
-use profile::{Options, Outcome, Sampler};
+use profile::{Options, Outcome, PROCESS_ENDED, Sampler};
 
 use crate::judge::{probed, profile_findings, profile_gaps, profile_incomplete};
 
@@ -493,7 +493,11 @@ impl Part {
         let source = std::mem::replace(&mut self.source, Source::Ended(Outcome::default()));
         self.source = match source {
             Source::Sampler(sampler) => Source::Stopping(thread::spawn(move || {
-                sampler.stop().map_err(|e| e.to_string())
+                let outcome = sampler.stop().map_err(|e| e.to_string())?;
+                // That its process has ended is told with the time at which the next one is sampled.
+                let notes = outcome.notes.into_iter();
+                let notes = notes.filter(|note| !note.contains(PROCESS_ENDED)).collect();
+                Ok(Outcome { notes, ..outcome })
             })),
             other => other,
         };

@@ -89,3 +89,79 @@ impl Recording<'_> {
         self.profiling.go_on(profiling, profile_incomplete(&lacks));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::{Child, Command};
+    use std::time::Duration;
+
+    use archive::profile::Profile;
+
+    use super::*;
+    use crate::run::tests::begun;
+
+    /// A program that computes until it is dropped.
+    struct Busy(Child);
+
+    impl Busy {
+        fn new() -> Self {
+            let busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn();
+            Self(busy.expect("sh starts"))
+        }
+    }
+
+    impl Drop for Busy {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn a_process_and_the_one_in_its_place_are_one_profile() {
+        let dir = tempfile::tempdir().expect("folder");
+        let (context, record, writer) = begun(dir.path());
+        let mut writer = writer.expect("an archive");
+        let start = Start {
+            origin: context.origin,
+            unix_ns: record.origin_unix_ns,
+            seed: 7,
+        };
+        let options = vec![profile::Options::default()];
+        let killed = Busy::new();
+        let mut profiling = match start.profiling(&options, killed.0.id(), Some(1), &writer) {
+            Ok(profiling) => profiling,
+            Err(error) => testkit::skip!("no process can be profiled here: {error}"),
+        };
+        profiling.start();
+        std::thread::sleep(Duration::from_millis(200));
+        let first = killed.0.id();
+        drop(killed);
+        let back = Busy::new();
+        let mut again = Reattach::new(start, options, writer.dir());
+        let returned = again.attach(Some(1), back.0.id());
+        assert!(returned.profiling.is_on());
+        profiling.go_on(returned.profiling, profile_incomplete("it was away"));
+        assert!(profiling.is_of(1, Some(back.0.id())));
+        assert!(!profiling.is_of(1, Some(first)) && !profiling.is_of(0, Some(back.0.id())));
+        let between = Clock.now().since(start.origin).0;
+        std::thread::sleep(Duration::from_millis(200));
+        drop(back);
+        let profiled = profiling.finish(None, &[], &mut writer);
+        let [profile] = profiled.profiles.as_slice() else {
+            panic!("{:?}", profiled.warnings)
+        };
+        assert_eq!(profile.header.name(), "cpu@1");
+        let before = profile.samples.iter().filter(|it| it.t < between).count();
+        let after = profile.samples.len() - before;
+        assert!(before > 20 && after > 20, "{before} and {after} samples");
+        let words = profiled.warnings.iter().map(|it| it.word("why"));
+        assert!(words.clone().any(|it| it == "it was away"), "{:?}", profiled.warnings);
+        let read = Profile::open(writer.dir().join("cpu@1.stacks")).expect("a profile");
+        assert_eq!(read.samples.len(), profile.samples.len());
+        let files = fs::read_dir(writer.dir()).expect("a folder").flatten();
+        let left = files.filter(|it| it.file_name().to_string_lossy().contains(".stacks."));
+        assert_eq!(left.count(), 0, "each part is in the whole");
+    }
+}
