@@ -105,7 +105,10 @@ const COLORS: readonly ((p: Palette) => string)[] = [
   (p) => p.accent,
   (p) => p.ink,
   (p) => p.soft,
+  (p) => p.accent,
 ];
+/** Counters from this place on are parts of those before, such as the reasons of failures: the whole shows between their dots. */
+const PARTS_FROM = 4;
 
 /** A rate from this on has five operations in each slice: enough for a line. */
 const MANY = 50;
@@ -197,8 +200,8 @@ export function scenarioPanels(
         values: counts[metric.key]!,
         color: COLORS[i % COLORS.length]!,
         format: perSecond,
-        // The first, and whatever has the colour of another, is dashed.
-        ...(i === 0 || i >= COLORS.length ? { width: 1, dash: i === 0 ? [4, 3] : [1, 3] } : {}),
+        ...(i === 0 ? { width: 1, dash: [4, 3] } : {}),
+        ...(i >= PARTS_FROM ? { dash: [2, 4] } : {}),
         area: i === 1,
       });
     });

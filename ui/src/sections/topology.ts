@@ -182,11 +182,7 @@ export function topology(run: RunView): View | null {
       'figcaption',
       {},
       h('b', {}, 'Topology'),
-      h(
-        'span',
-        { class: 'unit' },
-        caption(run.topology),
-      ),
+      h('span', { class: 'unit' }, caption(run.topology)),
     ),
     h(
       'div',

@@ -74,7 +74,8 @@ fn played(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
     let control = load::Control::new();
     let begin = Clock.now();
     let events = thread::scope(|scope| {
-        let timeline = Timeline::start(scope, faults, &mut broker, &control, Beside::default()).unwrap();
+        let timeline =
+            Timeline::start(scope, faults, &mut broker, &control, Beside::default()).unwrap();
         timeline.begin(begin);
         thread::sleep(Duration::from_millis(1_200));
         timeline.events().collect::<Vec<_>>()

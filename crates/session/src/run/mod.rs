@@ -275,10 +275,7 @@ fn apply_load(
     recording.scraping = Scraping::of(plans);
     let (result, during) = thread::scope(|scope| {
         if !experiment.fault.is_empty() {
-            let beside = Beside {
-                profiled,
-                reattach,
-            };
+            let beside = Beside { profiled, reattach };
             let (faults, broker) = (&experiment.fault, &mut *broker);
             let timeline = Timeline::start(scope, faults, broker, control, beside);
             return recording.run(&scenarios, control, timeline);
@@ -328,17 +325,19 @@ fn apply_load(
                 recording.note(&error.to_string());
                 Topology::default()
             });
-            let named = (state.processes.into_iter())
-                .enumerate()
-                .map(|(node, named)| match named {
-                    // A node that was restarted gives its processes the identifiers of others.
-                    Ok(_) if !recording.profiling.is_of(node, now.of_node(node)) => Vec::new(),
-                    Ok(named) => named,
-                    Err(error) => {
-                        recording.note(&format!("Erlang processes stay without names: {error}"));
-                        Vec::new()
-                    }
-                });
+            let named =
+                (state.processes.into_iter())
+                    .enumerate()
+                    .map(|(node, named)| match named {
+                        // A node that was restarted gives its processes the identifiers of others.
+                        Ok(_) if !recording.profiling.is_of(node, now.of_node(node)) => Vec::new(),
+                        Ok(named) => named,
+                        Err(error) => {
+                            recording
+                                .note(&format!("Erlang processes stay without names: {error}"));
+                            Vec::new()
+                        }
+                    });
             let processes = named.collect();
             recording.tell_logged();
             Ok(recording.finish(Ending {

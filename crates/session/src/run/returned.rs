@@ -71,7 +71,10 @@ impl Recording<'_> {
             pid,
             profiling,
         } = returned;
-        if self.profiling.is_of(node.unwrap_or_default() as usize, Some(pid)) {
+        if self
+            .profiling
+            .is_of(node.unwrap_or_default() as usize, Some(pid))
+        {
             return;
         }
         let whom = node.map_or_else(|| "the broker".to_owned(), |node| format!("node {node}"));
@@ -106,7 +109,9 @@ mod tests {
 
     impl Busy {
         fn new() -> Self {
-            let busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn();
+            let busy = Command::new("sh")
+                .args(["-c", "while :; do :; done"])
+                .spawn();
             Self(busy.expect("sh starts"))
         }
     }
@@ -157,7 +162,11 @@ mod tests {
         let after = profile.samples.len() - before;
         assert!(before > 20 && after > 20, "{before} and {after} samples");
         let words = profiled.warnings.iter().map(|it| it.word("why"));
-        assert!(words.clone().any(|it| it == "it was away"), "{:?}", profiled.warnings);
+        assert!(
+            words.clone().any(|it| it == "it was away"),
+            "{:?}",
+            profiled.warnings
+        );
         let read = Profile::open(writer.dir().join("cpu@1.stacks")).expect("a profile");
         assert_eq!(read.samples.len(), profile.samples.len());
         let files = fs::read_dir(writer.dir()).expect("a folder").flatten();
