@@ -277,16 +277,15 @@ function curve(
 
 function tables(t: Topology): HTMLElement[] {
   const hosts = hasHosts(t);
-  const out = [queueTable(t, hosts), bindingTable(t, hosts)].filter((it) => it !== null);
-  if (t.consumers_left)
-    out.push(
-      h(
+  const left = t.consumers_left
+    ? h(
         'p',
         { class: 'hint' },
         'The broker could not tell its consumers in time: a fault, its many queues, or a stop of the run came before. ',
         'Those that it counted later are not of this run.',
-      ),
-    );
+      )
+    : null;
+  const out = [queueTable(t, hosts), left, bindingTable(t, hosts)].filter((it) => it !== null);
   if (t.omitted > 0)
     out.push(h('p', { class: 'hint' }, `${grouped(t.omitted)} more objects are not listed.`));
   return out;
