@@ -329,7 +329,7 @@ pub(crate) struct Usage {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn spin(length: Nanos) {
@@ -389,13 +389,17 @@ mod tests {
     }
 
     /// A program that computes until it is dropped.
-    struct Busy(std::process::Child);
+    pub(crate) struct Busy(std::process::Child);
 
     impl Busy {
-        fn new() -> Self {
+        pub(crate) fn new() -> Self {
             let mut command = std::process::Command::new("sh");
             let busy = command.args(["-c", "while :; do :; done"]).spawn();
             Self(busy.expect("sh starts"))
+        }
+
+        pub(crate) fn pid(&self) -> u32 {
+            self.0.id()
         }
 
         fn signal(&self, signal: rustix::process::Signal) {

@@ -59,16 +59,16 @@ struct EventProfile {
     pid: u32,
     /// Where the whole profile stands in the end.
     file: PathBuf,
-    part: Part,
+    part: SampledPart,
     /// Those of earlier processes.
-    earlier: Vec<Part>,
+    earlier: Vec<SampledPart>,
     /// Only what is there at the end counts: nothing of a process that has ended.
     is_held: bool,
 }
 
-/// The samples of a process.
+/// The samples of one process among those of a profile.
 #[derive(Debug)]
-struct Part {
+struct SampledPart {
     stacks: PathBuf,
     source: Source,
 }
@@ -321,7 +321,7 @@ impl EventProfile {
                 node,
                 pid,
                 file: sampling.dir.join(file),
-                part: Part {
+                part: SampledPart {
                     stacks,
                     source: Source::Sampler(Box::new(sampler)),
                 },
@@ -360,7 +360,7 @@ impl EventProfile {
             node: self.node,
             pid: self.pid,
             file: std::mem::replace(&mut self.file, stacks.clone()),
-            part: Part {
+            part: SampledPart {
                 stacks: std::mem::replace(&mut self.part.stacks, stacks),
                 source: Source::Turning(sampler.turn(header.origin, sink)),
             },
@@ -398,7 +398,7 @@ impl EventProfile {
 
     fn abandon(self) {
         let parts = std::iter::once(self.part).chain(self.earlier);
-        parts.for_each(Part::abandon);
+        parts.for_each(SampledPart::abandon);
     }
 
     /// The same warning, with the event that it is about where that is not the usual one.
@@ -487,7 +487,7 @@ fn join(parts: Vec<Profile>) -> Option<Profile> {
     (merge.parts() > 0).then(|| merge.finish())
 }
 
-impl Part {
+impl SampledPart {
     /// Begins to stop its sampler.
     fn stop(&mut self) {
         let source = std::mem::replace(&mut self.source, Source::Ended(Outcome::default()));

@@ -96,32 +96,13 @@ impl Recording<'_> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::process::{Child, Command};
     use std::time::Duration;
 
     use archive::profile::Profile;
 
     use super::*;
     use crate::run::tests::begun;
-
-    /// A program that computes until it is dropped.
-    struct Busy(Child);
-
-    impl Busy {
-        fn new() -> Self {
-            let busy = Command::new("sh")
-                .args(["-c", "while :; do :; done"])
-                .spawn();
-            Self(busy.expect("sh starts"))
-        }
-    }
-
-    impl Drop for Busy {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
-    }
+    use crate::usage::tests::Busy;
 
     #[test]
     fn a_process_and_the_one_in_its_place_are_one_profile() {
@@ -135,21 +116,21 @@ mod tests {
         };
         let options = vec![profile::Options::default()];
         let killed = Busy::new();
-        let mut profiling = match start.profiling(&options, killed.0.id(), Some(1), &writer) {
+        let mut profiling = match start.profiling(&options, killed.pid(), Some(1), &writer) {
             Ok(profiling) => profiling,
             Err(error) => testkit::skip!("no process can be profiled here: {error}"),
         };
         profiling.start();
         std::thread::sleep(Duration::from_millis(200));
-        let first = killed.0.id();
+        let first = killed.pid();
         drop(killed);
         let back = Busy::new();
         let mut again = Reattach::new(start, options, writer.dir());
-        let returned = again.attach(Some(1), back.0.id());
+        let returned = again.attach(Some(1), back.pid());
         assert!(returned.profiling.is_on());
         profiling.go_on(returned.profiling, profile_incomplete("it was away"));
-        assert!(profiling.is_of(1, Some(back.0.id())));
-        assert!(!profiling.is_of(1, Some(first)) && !profiling.is_of(0, Some(back.0.id())));
+        assert!(profiling.is_of(1, Some(back.pid())));
+        assert!(!profiling.is_of(1, Some(first)) && !profiling.is_of(0, Some(back.pid())));
         let between = Clock.now().since(start.origin).0;
         std::thread::sleep(Duration::from_millis(200));
         drop(back);
