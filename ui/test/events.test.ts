@@ -43,15 +43,15 @@ describe('events', () => {
   });
 
   test('are called what people say', () => {
-    expect([off, sizes, calls, { event: 'page-faults', unit: 'faults' }].map(eventLabel)).toEqual([
-      'time off CPU',
-      'bytes of mmap',
-      'calls of mmap',
-      'page faults',
-    ]);
+    expect(
+      [off, sizes, calls, { event: 'page-faults', unit: 'faults' }].map((it) => eventLabel(it)),
+    ).toEqual(['time off CPU', 'bytes of mmap', 'calls of mmap', 'page faults']);
     expect(eventLabel({ event: 'sched:fork', unit: 'events' })).toBe('sched:fork');
     expect(eventLabel({ event: 'cpu@2', unit: 'samples' })).toBe('CPU time, node 2');
     expect(eventLabel({ event: 'mmap@1', unit: 'bytes' })).toBe('bytes of mmap, node 1');
+    const cpu = { event: 'cpu', unit: 'samples' };
+    expect(eventLabel(cpu, [cpu])).toBe('CPU time');
+    expect(eventLabel(cpu, [cpu, { event: 'cpu@1' }])).toBe('CPU time, node 0');
   });
 
   test('memory is green and waiting blue, whatever the code; what has no name stays grey', () => {
@@ -72,6 +72,7 @@ describe('events', () => {
     const run = {
       figures: { sent: { total: 1 }, received: { total: 0 }, scenarios: {}, programs: 0 },
       warnings: [],
+      profiles: [],
     } as unknown as RunView;
     const of = (event: object): string =>
       sampling(
@@ -91,6 +92,11 @@ describe('events', () => {
     );
     const faults = { event: 'page-faults', event_kind: 'memory', unit: 'faults' };
     expect(of(faults)).toMatch(/^4,000,000 faults \(page-faults\) in the window/);
+    run.profiles = [{ event: 'cpu' }, { event: 'cpu@1' }] as RunView['profiles'];
+    expect(of({ event: 'cpu' })).toMatch(/^2 samples of CPU time of node 0 in the window/);
+    expect(of({ event: 'cpu@1' })).toMatch(/^2 samples of CPU time of node 1 in the window/);
+    const waits = { ...off, event: 'off-cpu@1' };
+    expect(of(waits)).toMatch(/^4\.00 ms off CPU, all threads of node 1 together/);
   });
 });
 

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { count, infoOf, whose } from '../src/core/data';
+import type { Palette } from '../src/core/theme';
 import type { MetricInfo, RunView, ScenarioSummary } from '../src/core/view';
-import { scenarioPanels } from '../src/sections/scenario';
+import { scenarioPanels, windowed } from '../src/sections/scenario';
 
 const metric = (scenario: string, key: string, unit: string): MetricInfo => ({
   key: `${scenario}_${key}`,
@@ -62,6 +63,97 @@ describe('a scenario', () => {
     expect([...before, ...after].map((it) => it.title)).toEqual([
       'probe queues: requests',
       'probe queues: bytes',
+    ]);
+  });
+});
+
+describe('the panels of probes', () => {
+  const palette = new Proxy({}, { get: (_, name) => name }) as Palette;
+  const keys = ['begun', 'completed', 'failed', 'timed_out'];
+  const names = ['probe_fails', 'probe_slow'];
+
+  /** Twelve seconds of a probe that fails each second, and of one that is answered every three. */
+  function run(): RunView {
+    const metrics = names.flatMap((name) => [
+      ...keys.map((key) => metric(name, key, 'requests')),
+      { ...metric(name, 'in_flight', 'requests'), kind: 'peak' } as MetricInfo,
+    ]);
+    const t = Array.from({ length: 12 }, (_, i) => i);
+    const every = (seconds: number): number[] => t.map((at) => (at % seconds === 0 ? 1 : 0));
+    const none = { total: 0, rate: 0 };
+    const scenario = (rate: number) => ({ unit: 'requests', rate: 0, requested: { rate } });
+    return {
+      metrics,
+      requirements: [],
+      figures: {
+        scenarios: { probe_fails: scenario(1), probe_slow: scenario(1 / 3) },
+        sent: { total: 5, rate: 1 },
+        received: none,
+      },
+      series: {
+        t,
+        dt: t.map(() => 1),
+        requested: t.map(() => null),
+        latency: {},
+        counts: {
+          probe_fails_begun: every(1),
+          probe_fails_completed: every(13).fill(0),
+          probe_fails_failed: every(1),
+          probe_fails_timed_out: every(13).fill(0),
+          probe_slow_begun: every(3),
+          probe_slow_completed: every(3),
+          probe_slow_failed: [...every(13).fill(0).slice(1), 1],
+          probe_slow_timed_out: every(13).fill(0),
+          probe_slow_in_flight: [...t.map((at) => at % 4)],
+        },
+      },
+    } as unknown as RunView;
+  }
+
+  test('count each probe over the time from one of its requests to the next', () => {
+    const slow = windowed(run(), 'probe_slow', null);
+    expect(slow.over).toBeCloseTo(3);
+    expect(slow.t).toEqual([0, 3, 6, 9]);
+    expect(slow.dt).toEqual([3, 3, 3, 3]);
+    for (const rate of slow.counts.probe_slow_completed!) expect(rate).toBeCloseTo(1 / 3);
+    // A peak is that of its window, and no mean.
+    expect(slow.counts.probe_slow_in_flight).toEqual([2, 3, 3, 3]);
+    const fails = windowed(run(), 'probe_fails', null);
+    expect([fails.over, fails.t.length]).toEqual([1, 12]);
+    const panels = names.map((name) => scenarioPanels(run(), name).before[0]!);
+    expect(panels.map((it) => it.unit)).toEqual([
+      'requests per second, counted over 1.00 s',
+      'requests per second, counted over 3.00 s',
+    ]);
+    // Each panel has the times of its own windows.
+    expect(panels.map((it) => it.times!.t.length)).toEqual([12, 4]);
+  });
+
+  test('keep a second where windows would be much of the run, and slices where requests are many', () => {
+    const rare = run();
+    rare.figures.scenarios.probe_slow!.requested!.rate = 0.1;
+    expect(windowed(rare, 'probe_slow', null).over).toBe(1);
+    const many = run();
+    many.figures.scenarios.probe_slow!.requested!.rate = 200;
+    const slices = { t: [0, 0.1], dt: [0.1, 0.1], counts: {}, requested: [], latency: {} };
+    expect(windowed(many, 'probe_slow', slices as never).t).toEqual([0, 0.1]);
+  });
+
+  test('give what failed one colour, whether or not something was completed', () => {
+    const looks = names.map((name) => {
+      const { lines } = scenarioPanels(run(), name).before[0]!;
+      return lines.map((it) => [it.label, it.color(palette), it.dash ?? 'solid', it.area]);
+    });
+    expect(looks).toEqual([
+      [
+        ['begun', 'receive', [4, 3], false],
+        ['failed', 'delay', 'solid', false],
+      ],
+      [
+        ['begun', 'receive', [4, 3], false],
+        ['completed', 'send', 'solid', true],
+        ['failed', 'delay', 'solid', false],
+      ],
     ]);
   });
 });

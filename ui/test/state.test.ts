@@ -2,6 +2,11 @@ import { describe, expect, test } from 'vitest';
 import { fromFragment, INITIAL, type State, Store, toFragment } from '../src/core/state';
 
 describe('fragment', () => {
+  test('has the profile of a node of a cluster', () => {
+    const state = { ...INITIAL, event: 'cpu@1' };
+    expect(fromFragment(`#${toFragment(state)}`)).toEqual(state);
+  });
+
   test('what is as at first leaves no trace', () => {
     expect(toFragment(INITIAL)).toBe('');
     expect(fromFragment('')).toEqual(INITIAL);

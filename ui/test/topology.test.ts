@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { RunView, Topology } from '../src/core/view';
-import { drawingOf, loadsOf } from '../src/sections/topology';
+import { drawingOf, knowsConsumers, loadsOf } from '../src/sections/topology';
 
 const queue = (vhost: string, name: string): Topology['queues'][number] => ({
   name,
@@ -33,6 +33,7 @@ function draw(topology: Partial<Topology>, exchange: string) {
     bindings: [],
     omitted: 0,
     lagging: false,
+    consumers_left: false,
     ...topology,
   };
   const experiment = { load: [{ producers: 1, consumers: 1, exchange: { name: exchange } }] };
@@ -66,6 +67,7 @@ describe('the drawing of a topology', () => {
       bindings: names.map((name) => binding('/', '', 'queue', name)),
       omitted: 5,
       lagging: false,
+      consumers_left: false,
     };
     const experiment = { load: [{ producers: 1, consumers: 1, 'num-destinations': 200 }] };
     const drawing = drawingOf({ topology: whole, experiment } as unknown as RunView);
@@ -73,6 +75,15 @@ describe('the drawing of a topology', () => {
     expect(drawing.rest).toEqual({ queues: 197, kind: 'classic', messages: 19306, consumers: 197 });
     expect(drawing.restFrom).toEqual(['/\0']);
     expect(drawing.hidden).toBe(5);
+  });
+
+  test('does not say that a queue has no consumers where they were counted too late', () => {
+    const queues = [{ ...queue('/', 'a'), consumers: 1 }, queue('/', 'b')];
+    const none = { exchanges: [], bindings: [], omitted: 0, lagging: false };
+    expect(knowsConsumers({ ...none, queues, consumers_left: false })).toBe(true);
+    expect(knowsConsumers({ ...none, queues, consumers_left: true })).toBe(false);
+    const idle = { ...none, queues: [queue('/', 'a')], consumers_left: false };
+    expect(knowsConsumers(idle)).toBe(false);
   });
 
   test('keeps objects of one name apart, by virtual host and by kind', () => {

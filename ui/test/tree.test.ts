@@ -220,6 +220,7 @@ test('the table sorts by any column, ties by name', () => {
 describe('the line about the profile', () => {
   const run = {
     figures: { sent: { total: 1 }, received: { total: 0 }, scenarios: {}, programs: 0 },
+    profiles: [],
   };
   const told = (window: readonly [number, number], of: object = {}) => {
     const made = { ...run, warnings: [{ text: 'a note, and more' }] } as unknown as RunView;

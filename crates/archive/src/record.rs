@@ -179,6 +179,9 @@ pub struct Topology {
     /// not asked themselves.
     #[serde(default)]
     pub lagging: bool,
+    /// The run's own consumers had left when the broker was asked, so that a queue has at most those of others.
+    #[serde(default)]
+    pub consumers_left: bool,
 }
 
 /// A queue.

@@ -113,6 +113,13 @@ fn each_node_is_profiled(summary: &Value) {
         assert!(of_queue, "node {node} names its own processes");
         assert!(run.join(format!("{name}.svg")).exists());
     }
+    let warnings = summary["warnings"].as_array().expect("warnings").iter();
+    let texts: Vec<&str> = warnings.filter_map(|it| it["text"].as_str()).collect();
+    // It is sampled again from its return on, and the warning says so with both times.
+    let lacks = |text: &&str| text.contains("the profile of node 1 lacks the time from");
+    assert_eq!(texts.iter().filter(|it| lacks(it)).count(), 1, "{texts:#?}");
+    let ended = |text: &&str| text.contains("covers it until then");
+    assert!(!texts.iter().any(|it| ended(it)), "{texts:#?}");
     let pids = [None, Some("cpu@2")].map(|event| {
         let read = Profile::open_as(&FORMATS, run, event).expect("a profile");
         read.header.pid

@@ -115,7 +115,15 @@ fn queues_are_made_imported_exported_and_deleted_again() {
     // One virtual host's, and what is wrong with objects or login.
     topology(&["export", "--vhost", "/", "-o", "one.json"]).assert_ok();
     assert_eq!(names(dir.path(), "one.json", "queues"), ["kept0"]);
-    topology(&["export", "--vhost", "none", "-o", "x.json"]).assert_error(1, &["vhost_not_found"]);
+    for args in [
+        ["export", "-o", "x.json"].as_slice(),
+        &["apply", "one.json"],
+        &["delete", "one.json"],
+    ] {
+        let args = [args, &["--vhost", "none"]].concat();
+        let told = ["no virtual host \"none\"", "there is \"/\"", "add_vhost"];
+        topology(&args).assert_error(1, &told);
+    }
     fs::write(
         dir.path().join("bad.json"),
         r#"{"queues": [{"name": 1, "vhost": "/"}]}"#,

@@ -71,6 +71,14 @@ pub(crate) enum Weight {
     Held,
 }
 
+impl Event {
+    /// Whether it tells what memory is held at the end, of which a process that has ended holds none.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.weight == Weight::Held
+    }
+}
+
 impl PartialEq for Event {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name

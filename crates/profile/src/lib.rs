@@ -50,3 +50,4 @@ pub use options::{Options, Stacks};
 pub use perf_data::PERF_DATA;
 pub use sampler::Sampler;
 pub use symbols::{go_functions, has_erlang_names};
+pub use worker::PROCESS_ENDED;

@@ -228,11 +228,14 @@ impl Worker {
     fn note_end(&mut self) {
         let at = self.converter.since_origin(Clock.now()).as_secs_f64();
         self.converter.note(&format!(
-            "process {} ended at {at:.1} s; the profile covers it until then",
+            "process {} ended at {at:.1} s; {PROCESS_ENDED}",
             self.target.pid
         ));
     }
 }
+
+/// How the note ends that a process has ended while it was sampled.
+pub const PROCESS_ENDED: &str = "the profile covers it until then";
 
 /// CPU time of the calling thread.
 fn thread_cpu() -> Nanos {

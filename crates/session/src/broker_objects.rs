@@ -83,6 +83,7 @@ impl BrokerObjects {
             bindings,
             omitted: self.omitted,
             lagging: false,
+            consumers_left: false,
         }
     }
 }

@@ -329,7 +329,7 @@ pub(crate) struct Usage {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn spin(length: Nanos) {
@@ -386,6 +386,85 @@ mod tests {
             ]
         );
         assert_eq!(nodes.add(vec![None, None]), None);
+    }
+
+    /// A program that computes until it is dropped.
+    pub(crate) struct Busy(std::process::Child);
+
+    impl Busy {
+        pub(crate) fn new() -> Self {
+            let mut command = std::process::Command::new("sh");
+            let busy = command.args(["-c", "while :; do :; done"]).spawn();
+            Self(busy.expect("sh starts"))
+        }
+
+        pub(crate) fn pid(&self) -> u32 {
+            self.0.id()
+        }
+
+        fn signal(&self, signal: rustix::process::Signal) {
+            let pid = rustix::process::Pid::from_child(&self.0);
+            rustix::process::kill_process(pid, signal).expect("a signal");
+        }
+
+        /// Waits until it has used so much.
+        fn use_up(&self, cpu: Nanos) {
+            let mut tree = ProcessTree::of(Some(self.0.id()));
+            let deadline = Clock.now() + Nanos::from_millis(20_000);
+            while tree.read().is_none_or(|used| used.cpu < cpu) {
+                assert!(Clock.now() < deadline, "it gets no CPU");
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        }
+    }
+
+    impl Drop for Busy {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn a_killed_node_that_was_restarted_counts_from_its_return() {
+        use rustix::process::Signal;
+        let (first, mut killed) = (Busy::new(), Busy::new());
+        let mut source = ProcUsage::new(Some(first.0.id()))
+            .with_further([killed.0.id()])
+            .of_nodes();
+        killed.use_up(Nanos::from_millis(60));
+        first.signal(Signal::STOP);
+        killed.signal(Signal::STOP);
+        let before = source.nodes();
+        assert!(before[1].cpu >= Nanos::from_millis(60), "{before:?}");
+        source.activity();
+        killed.0.kill().expect("SIGKILL");
+        killed.0.wait().expect("its end");
+        let away = source.nodes();
+        assert_eq!(away[1].cpu, before[1].cpu, "it stays used");
+        assert_eq!(away[1].rss_bytes, 0);
+        // What it uses while it starts is no part of the run's second in which it is back.
+        let returned = Busy::new();
+        returned.use_up(Nanos::from_millis(200));
+        returned.signal(Signal::STOP);
+        source.follow_node(1, returned.0.id());
+        let read = source.read();
+        let back = source.nodes();
+        assert!(
+            back[1].cpu.saturating_sub(before[1].cpu) < Nanos::from_millis(50),
+            "{before:?} {back:?}"
+        );
+        assert!(back[1].rss_bytes > 0, "{back:?}");
+        returned.signal(Signal::CONT);
+        std::thread::sleep(std::time::Duration::from_millis(150));
+        let later = source.read();
+        let used = between(&read, &later).broker.expect("a broker").cpu_cores;
+        assert!(used > 0.0 && used < 1.2, "{used} cores of one thread");
+        let cores: f64 = (source.activity().iter())
+            .filter(|(name, _)| name.name == "CPU of nodes" && name.labels["node"] == "1")
+            .map(|(_, value)| value)
+            .sum();
+        assert!(cores > 0.0 && cores < 1.2, "{cores}");
     }
 
     #[test]

@@ -113,7 +113,7 @@ export function fromFragment(fragment: string): State {
   return {
     window: times && from < to ? [from, to] : null,
     axis: one('axis', ['run', 'window'], INITIAL.axis),
-    event: /^[\w:-]{1,129}$/.exec(input.get('event') ?? '')?.[0] ?? '',
+    event: /^[\w:@-]{1,140}$/.exec(input.get('event') ?? '')?.[0] ?? '',
     strip: one('strip', ['rate', 'offsets'], INITIAL.strip),
     zoom: index('zoom'),
     frame: index('frame'),

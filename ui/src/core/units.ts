@@ -5,9 +5,22 @@ import type { ProfileHead } from './view';
 
 type Sampled = Pick<ProfileHead, 'event' | 'event_kind' | 'unit' | 'period_ns'>;
 
-/** What an event is called where it is chosen. */
-export function eventLabel({ event: name, unit }: Pick<ProfileHead, 'event' | 'unit'>): string {
+/**
+ * The event of a profile, and in a cluster the node that it is of: the first node's profiles have no number in their names,
+ * and get one where others of the run do.
+ */
+export function eventAndNode(name: string, all: readonly { event: string }[]): [string, string] {
   const [event = '', node] = name.split('@');
+  const several = all.some((it) => it.event.includes('@'));
+  return [event, node ?? (several ? '0' : '')];
+}
+
+/** What an event is called where it is chosen among those of the run. */
+export function eventLabel(
+  { event: name, unit }: Pick<ProfileHead, 'event' | 'unit'>,
+  all: readonly { event: string }[] = [],
+): string {
+  const [event, node] = eventAndNode(name, all);
   if (node) return `${eventLabel({ event, unit })}, node ${node}`;
   if (event === 'cpu') return 'CPU time';
   if (event === 'off-cpu') return 'time off CPU';

@@ -2156,7 +2156,11 @@ omitted: number,
  * Messages and consumers are those of the broker's statistics, which lag behind by some seconds; its queues were
  * not asked themselves.
  */
-lagging: boolean, };
+lagging: boolean,
+/**
+ * The run's own consumers had left when the broker was asked, so that a queue has at most those of others.
+ */
+consumers_left: boolean, };
 
 /**
  * The conclusion.

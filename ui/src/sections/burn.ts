@@ -38,7 +38,11 @@ export function burn({ run, profiles, rest }: Page, store: Store, pointer: Point
   const views = new Map<EventProfile, EventView>();
   const events = choice<string>(
     'event',
-    profiles.map(({ head }) => [head.event, eventLabel(head), `Sampled: ${head.event}`]),
+    profiles.map(({ head }) => [
+      head.event,
+      eventLabel(head, run.profiles),
+      `Sampled: ${head.event}`,
+    ]),
     chosen().head.event,
     (event) => {
       const before = chosen();

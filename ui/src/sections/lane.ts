@@ -1,6 +1,6 @@
 // What stands above the panels: phases by name, who stood still, and events as labelled marks.
 
-import { BANDS, bandKind, covered } from '../charts/bands';
+import { BANDS, type BandKind, bandKind, covered } from '../charts/bands';
 import { margins } from '../charts/panel';
 import { fill, h, later, table } from '../core/dom';
 import { brief, counted, duration, grouped, seconds, visible } from '../core/format';
@@ -57,15 +57,21 @@ function drawPhases(lane: HTMLElement, run: RunView, x: Place): string[] {
   return unnamed;
 }
 
-/** What the colours and patterns mean: who stood still, how often and how long in all, and what is shaded. */
-function fillLegend(legend: HTMLElement, stalls: StallBand[], shaded: string[]): void {
-  const who = BANDS.flatMap(([kind, name]) => {
+/** Who stood still, how often and how long in all, in the order of the legend. */
+export function stallTexts(stalls: readonly StallBand[]): [BandKind, string][] {
+  return BANDS.flatMap(([kind, name]): [BandKind, string][] => {
     const bands = stalls.filter((stall) => bandKind(stall) === kind);
     if (bands.length === 0) return [];
     const often = bands.length === 1 ? '' : ` ${grouped(bands.length)} times,`;
-    const text = `${name}${often} ${duration(covered(bands) * 1e9)}`;
-    return h('span', {}, h('i', { class: `band ${kind}` }), text);
+    return [[kind, `${name}${often} ${duration(covered(bands) * 1e9)}`]];
   });
+}
+
+/** What the colours and patterns mean, and what is shaded. */
+function fillLegend(legend: HTMLElement, stalls: StallBand[], shaded: string[]): void {
+  const who = stallTexts(stalls).map(([kind, text]) =>
+    h('span', {}, h('i', { class: `band ${kind}` }), text),
+  );
   legend.hidden = who.length + shaded.length === 0;
   fill(
     legend,

@@ -2,7 +2,7 @@
 
 import type { Profile } from '../core/data';
 import { grouped, percent, plural } from '../core/format';
-import { amount } from '../core/units';
+import { amount, eventAndNode } from '../core/units';
 import type { RunView } from '../core/view';
 import { sampleAt } from '../flame/tree';
 import { subject } from './panels';
@@ -43,20 +43,23 @@ function taken(profile: Profile, first: number, last: number): string {
 const HELD = '-held';
 
 function isHeld({ event }: Profile): boolean {
-  return event.endsWith(HELD);
+  return (event.split('@')[0] ?? '').endsWith(HELD);
 }
 
 /** What that is of. */
 function what(run: RunView, profile: Profile, inside: number): string {
-  const { event, event_kind, unit } = profile;
+  const { event_kind, unit } = profile;
+  const [event, node] = eventAndNode(profile.event, run.profiles);
   const samples = plural(inside, 'sample');
-  if (event === 'cpu') return `${samples} of CPU time of the ${subject(run)}`;
-  if (event_kind === 'on_cpu') return event === '' ? samples : `${samples} of ${event}`;
-  if (event === 'off-cpu') return `off CPU, all threads of the ${subject(run)} together,`;
-  if (isHeld(profile)) return `taken by ${event.slice(0, -HELD.length)}`;
-  if (unit === 'bytes') return `in calls of ${event.replace(/-bytes$/, '')}`;
+  const whom = node === '' ? `the ${subject(run)}` : `node ${node}`;
+  const of = node === '' ? '' : ` of ${whom}`;
+  if (event === 'cpu') return `${samples} of CPU time of ${whom}`;
+  if (event_kind === 'on_cpu') return (event === '' ? samples : `${samples} of ${event}`) + of;
+  if (event === 'off-cpu') return `off CPU, all threads of ${whom} together,`;
+  if (isHeld(profile)) return `taken by ${event.slice(0, -HELD.length)}${of}`;
+  if (unit === 'bytes') return `in calls of ${event.replace(/-bytes$/, '')}${of}`;
   // Context switches are counted in switches: its unit says it all but for the kind.
-  return event.endsWith(unit) ? `(${event})` : `of ${event}`;
+  return (event.endsWith(unit) ? `(${event})` : `of ${event}`) + of;
 }
 
 /** What samples were taken by, and how often; empty where neither is known. */

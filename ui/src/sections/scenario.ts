@@ -105,7 +105,10 @@ const COLORS: readonly ((p: Palette) => string)[] = [
   (p) => p.accent,
   (p) => p.ink,
   (p) => p.soft,
+  (p) => p.accent,
 ];
+/** Counters from this place on are parts of those before, such as the reasons of failures: the whole shows between their dots. */
+const PARTS_FROM = 4;
 
 /** A rate from this on has five operations in each slice: enough for a line. */
 const MANY = 50;
@@ -183,22 +186,25 @@ export function scenarioPanels(
       format: perSecond,
       width: 1,
     });
-  const filled = own.filter((it) => it.kind === 'counter' && some(counts[it.key]));
-  const ours = run.figures.scenarios[name]?.unit || filled[0]?.unit;
+  const all = own.filter((it) => it.kind === 'counter' && counts[it.key]);
+  const ours = run.figures.scenarios[name]?.unit || all[0]?.unit;
   // What counts something else, such as bytes, has an axis of its own.
-  const counters = filled.filter((it) => it.unit === ours);
-  const others = filled.filter((it) => it.unit !== ours);
-  counters.forEach((metric, i) => {
-    rates.push({
-      label: metric.name,
-      values: counts[metric.key]!,
-      color: COLORS[i % COLORS.length]!,
-      format: perSecond,
-      // The first, and whatever has the colour of another, is dashed.
-      ...(i === 0 || i >= COLORS.length ? { width: 1, dash: i === 0 ? [4, 3] : [1, 3] } : {}),
-      area: i === 1,
+  const others = all.filter((it) => it.unit !== ours && some(counts[it.key]));
+  all
+    .filter((it) => it.unit === ours)
+    .forEach((metric, i) => {
+      // Places are those of all counters: what failed looks the same in each panel, also where nothing was completed.
+      if (!some(counts[metric.key])) return;
+      rates.push({
+        label: metric.name,
+        values: counts[metric.key]!,
+        color: COLORS[i % COLORS.length]!,
+        format: perSecond,
+        ...(i === 0 ? { width: 1, dash: [4, 3] } : {}),
+        ...(i >= PARTS_FROM ? { dash: [2, 4] } : {}),
+        area: i === 1,
+      });
     });
-  });
   rates.push(...requirementLines(run, 'operations', t.length, perSecond));
   const unit = ours ?? 'operations';
   const owner = whose(run, name);

@@ -57,7 +57,7 @@ export function scrapeTable(run: RunView): HTMLElement | null {
           'tr',
           {},
           h('th', { scope: 'col' }, 'scraped page'),
-          ['pages', 'failed', 'p50', 'p99', 'max', 'page size', 'received'].map((label) =>
+          ['pages', 'failed', 'p50', 'p99', 'max', 'page size', 'received in all'].map((label) =>
             h('th', { scope: 'col', class: 'num' }, label),
           ),
         ),

@@ -182,13 +182,7 @@ export function topology(run: RunView): View | null {
       'figcaption',
       {},
       h('b', {}, 'Topology'),
-      h(
-        'span',
-        { class: 'unit' },
-        run.topology.lagging
-          ? 'rates of the measured phase; messages and consumers by the management API, whose statistics are some seconds old'
-          : 'rates of the measured phase; messages as the broker counted them at the end, where a stream’s count lags behind',
-      ),
+      h('span', { class: 'unit' }, caption(run.topology)),
     ),
     h(
       'div',
@@ -226,7 +220,7 @@ export function topology(run: RunView): View | null {
     }
     // At the end of the measured phase some consumers may be gone.
     for (const source of drawing.restFrom) link(at.get(source), restBox ?? undefined, '');
-    const known = run.topology.queues.some((q) => q.consumers > 0);
+    const known = knowsConsumers(run.topology);
     if (received.total > 0 && restBox && (!known || rest!.consumers > 0)) link(restBox, to, '');
     if (received.total > 0)
       drawing.queues.forEach((q, i) => {
@@ -234,6 +228,22 @@ export function topology(run: RunView): View | null {
       });
   };
   return { element, draw };
+}
+
+/** What the figures of the drawing are, and when they were read. */
+function caption(t: Topology): string {
+  const rates = 'rates of the measured phase';
+  const messages = t.lagging
+    ? 'messages and consumers by the management API, whose statistics are some seconds old'
+    : 'messages as the broker counted them at the end, where a stream’s count lags behind';
+  return [rates, messages, ...(t.consumers_left ? [CONSUMERS_LEFT] : [])].join('; ');
+}
+
+const CONSUMERS_LEFT = 'consumers were counted when those of this run had left';
+
+/** Whether the record says which queues this run's consumers were subscribed to. */
+export function knowsConsumers(t: Topology): boolean {
+  return !t.consumers_left && t.queues.some((q) => q.consumers > 0);
 }
 
 function count(of: number): string {
@@ -267,7 +277,15 @@ function curve(
 
 function tables(t: Topology): HTMLElement[] {
   const hosts = hasHosts(t);
-  const out = [queueTable(t, hosts), bindingTable(t, hosts)].filter((it) => it !== null);
+  const left = t.consumers_left
+    ? h(
+        'p',
+        { class: 'hint' },
+        'The broker could not tell its consumers in time: a fault, its many queues, or a stop of the run came before. ',
+        'Those that it counted later are not of this run.',
+      )
+    : null;
+  const out = [queueTable(t, hosts), left, bindingTable(t, hosts)].filter((it) => it !== null);
   if (t.omitted > 0)
     out.push(h('p', { class: 'hint' }, `${grouped(t.omitted)} more objects are not listed.`));
   return out;
@@ -281,9 +299,12 @@ function queueTable(t: Topology, hosts: boolean): HTMLElement | null {
     { label: 'type' },
     { label: 'durable' },
     { label: 'messages', number: true },
-    { label: 'consumers', number: true },
+    { label: t.consumers_left ? 'consumers of others' : 'consumers', number: true },
     { label: 'arguments' },
   ];
+  const title = t.consumers_left
+    ? 'Queues when the run had ended'
+    : 'Queues when the measured phase ended';
   const rows = t.queues.map((q) => [
     named(q.name, 'without a name'),
     ...(hosts ? [q.vhost] : []),
@@ -293,7 +314,7 @@ function queueTable(t: Topology, hosts: boolean): HTMLElement | null {
     grouped(q.consumers),
     q.arguments.join(', '),
   ]);
-  return h('div', { class: 'scroll' }, table('Queues when the measured phase ended', heads, rows));
+  return h('div', { class: 'scroll' }, table(title, heads, rows));
 }
 
 function bindingTable(t: Topology, hosts: boolean): HTMLElement | null {

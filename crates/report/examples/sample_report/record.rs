@@ -202,6 +202,7 @@ fn topology(state: &State) -> Topology {
         queues,
         omitted: 0,
         lagging: false,
+        consumers_left: false,
     }
 }
 

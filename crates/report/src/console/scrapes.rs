@@ -115,7 +115,7 @@ pub(super) fn pages(pages: &[ScrapedPage], style: Style) -> Vec<String> {
         ("p99", Align::Right),
         ("max", Align::Right),
         ("page size", Align::Right),
-        ("received", Align::Right),
+        ("received in all", Align::Right),
     ];
     let mut table = Table::new(&heads);
     let mut weak = false;

@@ -17,6 +17,10 @@ use crate::management::{AT_ONCE, Management, escaped};
 const TOGETHER: usize = 500;
 /// Bytes of an export: 1,000,000 queues have 200 MB.
 const MOST_EXPORTED: u64 = 2 << 30;
+/// Bytes of a list of virtual hosts.
+const MOST_VHOSTS: u64 = 16 << 20;
+/// Virtual hosts that are named where one is not there.
+const MOST_NAMED: usize = 8;
 /// How often whoever watches a deletion is told.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -39,6 +43,7 @@ impl Management {
     /// # Errors
     /// The API refuses, or does not answer.
     pub fn export(&self, vhost: Option<&str>) -> Result<Definitions, Error> {
+        self.check_vhost(vhost)?;
         let path = definitions_path(vhost);
         let body = self.ask(
             &Method::GET,
@@ -61,6 +66,7 @@ impl Management {
         vhost: Option<&str>,
         progress: &mut dyn FnMut(Stage) -> bool,
     ) -> Result<Stage, Error> {
+        self.check_vhost(vhost)?;
         let path = definitions_path(vhost);
         let mut stage = Stage {
             section: "",
@@ -102,6 +108,7 @@ impl Management {
         vhost: Option<&str>,
         progress: &mut dyn FnMut(Stage) -> bool,
     ) -> Result<Stage, Error> {
+        self.check_vhost(vhost)?;
         let sections = ["queues", "exchanges", "policies"];
         let all: Vec<(&'static str, Vec<String>)> = sections
             .into_iter()
@@ -123,6 +130,30 @@ impl Management {
         }
         progress(stage);
         Ok(stage)
+    }
+
+    /// Whether a virtual host that was named is there: in one that is not, nothing is found.
+    fn check_vhost(&self, vhost: Option<&str>) -> Result<(), Error> {
+        let Some(vhost) = vhost else {
+            return Ok(());
+        };
+        let get = |path: &str| {
+            let what = "look for the virtual host";
+            self.ask(&Method::GET, path, None, what, MOST_VHOSTS)
+        };
+        match get(&format!("/api/vhosts/{}", escaped(vhost))) {
+            Ok(_) => return Ok(()),
+            Err(error) if !error.not_found => return Err(error.into()),
+            Err(_) => {}
+        }
+        // Any server may have nothing at a path: only RabbitMQ tells which there are.
+        let body = get("/api/vhosts?columns=name")?;
+        let known = vhost_names(&body);
+        Err(Error::Failed(Problem::new(
+            format!("there is no virtual host {vhost:?} at {}", self.address("")),
+            format!("there is {}", listed(&known)),
+            "correct --vhost, or make it first: rabbitmqctl add_vhost NAME",
+        )))
     }
 
     fn delete_all(
@@ -177,6 +208,23 @@ impl Management {
     }
 }
 
+/// The names in a list of virtual hosts.
+fn vhost_names(body: &[u8]) -> Vec<String> {
+    let list: Vec<Value> = serde_json::from_slice(body).unwrap_or_default();
+    let names = list.iter().filter_map(|it| it.get("name")?.as_str());
+    names.map(|name| format!("{name:?}")).collect()
+}
+
+/// The first of some names, and how many more there are.
+fn listed(names: &[String]) -> String {
+    let shown = names.get(..MOST_NAMED.min(names.len())).unwrap_or_default();
+    match (names.len(), names.len() - shown.len()) {
+        (0, _) => "none that this user may see".to_owned(),
+        (_, 0) => shown.join(", "),
+        (_, more) => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
 fn definitions_path(vhost: Option<&str>) -> String {
     match vhost {
         None => "/api/definitions".to_owned(),
@@ -214,6 +262,18 @@ fn paths(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn virtual_hosts_are_named_up_to_a_few() {
+        let body = br#"[{"name": "/"}, {"name": "a\nb"}, {"x": 1}]"#;
+        assert_eq!(listed(&vhost_names(body)), r#""/", "a\nb""#);
+        assert_eq!(
+            listed(&vhost_names(b"<html>")),
+            "none that this user may see"
+        );
+        let many: Vec<String> = (0..10).map(|it| it.to_string()).collect();
+        assert_eq!(listed(&many), "0, 1, 2, 3, 4, 5, 6, 7 and 2 more");
+    }
 
     #[test]
     fn the_brokers_own_exchanges_are_not_deleted() {

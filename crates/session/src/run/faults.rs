@@ -8,9 +8,11 @@ use std::time::Duration;
 use archive::{FaultOutcome, Tier, Warning, WarningCode};
 use broker::FaultKind;
 use load::scenario::Scenario;
-use measure::{Clock, Interval, Nanos, Slice, Time};
+use measure::{Clock, Interval, Nanos, Phase, Slice, Time};
 
 use super::recording::Recording;
+use super::returned::{Reattach, Returned};
+use super::topology::BrokerState;
 use crate::brokers::{self, Broker, Fault, PlayedFaults};
 use crate::experiment::{FaultSpec, RunFault};
 
@@ -30,6 +32,8 @@ pub(crate) enum FaultEvent {
         at: Time,
         node: usize,
         pid: Option<u32>,
+        /// Its profile from now on, where the one so far ended with its process.
+        returned: Option<Returned>,
     },
     /// The return of the broker from the fault that began last is watched from now on.
     Watched,
@@ -56,11 +60,29 @@ fn outages(faults: &[FaultSpec]) -> Vec<(usize, &FaultSpec)> {
     outages
 }
 
+/// What the load tells those who play faults.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    /// The measured phase begins then.
+    Begin(Time),
+    /// Sending has ended, and clients are still connected.
+    SendingEnded,
+}
+
+/// What those who play faults do beside them.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    /// Whether a profile is taken, whose processes get names.
+    pub(crate) profiled: bool,
+    /// How a node is profiled that was killed and is back.
+    pub(crate) reattach: Option<Reattach>,
+}
+
 /// The faults of a run, from the outside.
 pub(crate) struct Timeline<'scope> {
-    begin: Option<Sender<Time>>,
+    tell: Option<Sender<Moment>>,
     events: Receiver<FaultEvent>,
-    thread: Option<ScopedJoinHandle<'scope, ()>>,
+    thread: Option<ScopedJoinHandle<'scope, Option<BrokerState>>>,
 }
 
 impl<'scope> Timeline<'scope> {
@@ -70,21 +92,29 @@ impl<'scope> Timeline<'scope> {
         faults: &'env [FaultSpec],
         broker: &'env mut dyn Broker,
         control: &'env load::Control,
+        beside: Beside,
     ) -> Option<Self> {
         if faults.is_empty() {
             return None;
         }
-        let (begin, begun) = channel();
+        let (begin, moments) = channel();
         let (tell, events) = channel();
         let mut player = Player {
             broker,
             control,
-            begun,
+            beside,
+            moments,
             tell,
+            state: None,
         };
-        let thread = scope.spawn(move || player.play(faults));
+        control.hold();
+        let thread = scope.spawn(move || {
+            player.play(faults);
+            player.control.release();
+            player.state
+        });
         Some(Self {
-            begin: Some(begin),
+            tell: Some(begin),
             events,
             thread: Some(thread),
         })
@@ -92,9 +122,18 @@ impl<'scope> Timeline<'scope> {
 
     /// The measured phase begins then.
     pub(crate) fn begin(&self, at: Time) {
-        if let Some(begin) = &self.begin {
+        self.say(Moment::Begin(at));
+    }
+
+    /// Sending has ended: the broker is asked for its topology, unless a fault has it away.
+    pub(crate) fn sending_ended(&self) {
+        self.say(Moment::SendingEnded);
+    }
+
+    fn say(&self, moment: Moment) {
+        if let Some(tell) = &self.tell {
             // A thread that has ended has no more faults.
-            let _ = begin.send(at);
+            let _ = tell.send(moment);
         }
     }
 
@@ -103,37 +142,61 @@ impl<'scope> Timeline<'scope> {
         self.events.try_iter()
     }
 
-    /// Ends it; a broker that is away is brought back first.
-    pub(crate) fn end(&mut self) {
-        drop(self.begin.take());
-        if let Some(thread) = self.thread.take() {
-            // A panic there is a bug, and shows on standard error.
-            let _ = thread.join();
-        }
+    /// Ends it; a broker that is away is brought back first. What the broker said of itself when sending had ended, where
+    /// it was there to be asked.
+    pub(crate) fn end(&mut self) -> Option<BrokerState> {
+        drop(self.tell.take());
+        // A panic there is a bug, and shows on standard error.
+        self.thread.take()?.join().ok().flatten()
     }
 }
 
 struct Player<'env> {
     broker: &'env mut dyn Broker,
     control: &'env load::Control,
-    begun: Receiver<Time>,
+    beside: Beside,
+    moments: Receiver<Moment>,
     tell: Sender<FaultEvent>,
+    /// What the broker said of itself when sending had ended.
+    state: Option<BrokerState>,
 }
 
 impl Player<'_> {
     fn play(&mut self, faults: &[FaultSpec]) {
-        let Ok(begin) = self.begun.recv() else {
-            return;
+        let begin = loop {
+            match self.moments.recv() {
+                Ok(Moment::Begin(at)) => break at,
+                Ok(Moment::SendingEnded) => self.ask(),
+                Err(_) => return,
+            }
         };
+        self.play_from(begin, faults);
+        while let Ok(moment) = self.moments.recv() {
+            if let Moment::SendingEnded = moment {
+                self.ask();
+            }
+        }
+    }
+
+    /// Asks the broker for its objects while the load's clients are connected; they wait for it.
+    fn ask(&mut self) {
+        let read = BrokerState::read(self.broker, self.beside.profiled, self.control);
+        self.state = Some(read);
+        self.control.release();
+    }
+
+    fn play_from(&mut self, begin: Time, faults: &[FaultSpec]) {
         if let Err(error) = self.broker.inject(Fault::Begin(begin)) {
             let failed = |fault| self.say_failed(fault, false, &error);
             return faults.iter().for_each(failed);
         }
         for (_, fault) in outages(faults) {
             let due = begin + fault.at.unwrap_or_default().0;
-            if !self.wait_until(due) {
+            if !self.wait_until(due, false) {
                 return;
             }
+            // Nobody waits for an answer of a broker that is away.
+            self.control.release();
             // What could not be done to one node may be done to another.
             match self.begin_one(due, fault) {
                 Ok(from) => {
@@ -142,6 +205,9 @@ impl Player<'_> {
                     }
                 }
                 Err(error) => self.say_failed(fault, false, &error),
+            }
+            if self.state.is_none() {
+                self.control.hold();
             }
         }
     }
@@ -170,7 +236,7 @@ impl Player<'_> {
         let node = fault.node.unwrap_or(0) as usize;
         let length = fault.length.unwrap_or_default();
         // Also where the run ends meanwhile: the broker is needed for its end.
-        self.wait_until(from + length.0);
+        self.wait_until(from + length.0, injected.is_some());
         // Where other nodes go on, nothing returns with this one that could be watched for.
         if self.broker.processes().further.is_empty() {
             self.say(FaultEvent::Watched);
@@ -180,13 +246,27 @@ impl Player<'_> {
             self.broker.inject_at(node, last)?;
         }
         if !length.is_zero() {
+            let at = Clock.now();
+            let pid = injected.and(self.broker.processes().of_node(node));
+            let returned = match fault.kind {
+                RunFault::Kill => self.profile_again(node, pid),
+                _ => None,
+            };
             self.say(FaultEvent::Back {
-                at: Clock.now(),
+                at,
                 node,
-                pid: injected.and(self.broker.processes().of_node(node)),
+                pid,
+                returned,
             });
         }
         Ok(())
+    }
+
+    /// A profile of the process that a node is now: the one so far ended with its process.
+    fn profile_again(&mut self, node: usize, pid: Option<u32>) -> Option<Returned> {
+        let node = u32::try_from(node).ok();
+        let node = node.filter(|_| self.broker.nodes().len() > 1);
+        Some(self.beside.reattach.as_mut()?.attach(node, pid?))
     }
 
     fn say_failed(&self, fault: &FaultSpec, began: bool, error: &brokers::BrokerError) {
@@ -202,13 +282,17 @@ impl Player<'_> {
         });
     }
 
-    /// `false`: the run ends.
-    fn wait_until(&self, at: Time) -> bool {
-        let left = Duration::from(at.since(Clock.now()));
-        matches!(
-            self.begun.recv_timeout(left),
-            Err(RecvTimeoutError::Timeout)
-        )
+    /// `false`: the run ends. A broker that is not away is asked for its objects meanwhile, when sending has ended.
+    fn wait_until(&mut self, at: Time, is_away: bool) -> bool {
+        loop {
+            let left = Duration::from(at.since(Clock.now()));
+            match self.moments.recv_timeout(left) {
+                Ok(Moment::SendingEnded) if !is_away => self.ask(),
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => return true,
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+        }
     }
 
     fn say(&self, event: FaultEvent) {
@@ -271,25 +355,34 @@ impl load::Sink for Played<'_, '_, '_> {
     }
 
     fn event(&mut self, event: load::RunEvent) {
-        if let load::RunEvent::Started { at } = event {
-            self.timeline
-                .begin(at + self.recording.context.phases.warmup);
+        let mut is_drain = false;
+        match &event {
+            load::RunEvent::Started { at } => {
+                let begin = *at + self.recording.context.phases.warmup;
+                self.timeline.begin(begin);
+            }
+            load::RunEvent::PhaseStarted { phase, .. } => is_drain = *phase == Phase::Drain,
+            _ => {}
         }
         self.take_events();
         self.recording.event(event);
+        if is_drain {
+            // What is read at the end of the measured phase has been read.
+            self.timeline.sending_ended();
+        }
     }
 }
 
 impl Recording<'_> {
-    /// Runs the load, and meanwhile the faults.
+    /// Runs the load, and meanwhile the faults; with what the broker said of itself when sending had ended.
     pub(crate) fn run(
         &mut self,
         scenarios: &[Box<dyn Scenario>],
         control: &load::Control,
         timeline: Option<Timeline<'_>>,
-    ) -> Result<load::Outcome, load::Error> {
+    ) -> (Result<load::Outcome, load::Error>, Option<BrokerState>) {
         let Some(timeline) = timeline else {
-            return load::scenario::run(scenarios, control, self);
+            return (load::scenario::run(scenarios, control, self), None);
         };
         let mut played = Played {
             recording: self,
@@ -297,9 +390,9 @@ impl Recording<'_> {
             away: None,
         };
         let outcome = load::scenario::run(scenarios, control, &mut played);
-        played.timeline.end();
+        let state = played.timeline.end();
         played.take_events();
-        outcome
+        (outcome, state)
     }
 
     fn fault_event(&mut self, event: FaultEvent) {
@@ -320,9 +413,17 @@ impl Recording<'_> {
                 });
                 self.keep_event(at, label(kind, node));
             }
-            FaultEvent::Back { at, node, pid } => {
+            FaultEvent::Back {
+                at,
+                node,
+                pid,
+                returned,
+            } => {
                 if let Some(pid) = pid {
                     self.usage.follow_node(node, pid);
+                }
+                if let Some(returned) = returned {
+                    self.profile_returned(returned);
                 }
                 let of_node = self.faults.last().and_then(|fault| fault.node);
                 let what = format!("{} is back", subject(of_node));

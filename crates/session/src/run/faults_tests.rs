@@ -74,7 +74,8 @@ fn played(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
     let control = load::Control::new();
     let begin = Clock.now();
     let events = thread::scope(|scope| {
-        let timeline = Timeline::start(scope, faults, &mut broker, &control).unwrap();
+        let timeline =
+            Timeline::start(scope, faults, &mut broker, &control, Beside::default()).unwrap();
         timeline.begin(begin);
         thread::sleep(Duration::from_millis(1_200));
         timeline.events().collect::<Vec<_>>()
@@ -145,4 +146,29 @@ fn a_node_that_is_gone_is_told() {
         (warning.code, warning.word("nodes")),
         (WarningCode::NodeGone, "2")
     );
+}
+
+#[test]
+fn the_broker_is_asked_when_sending_has_ended_unless_a_fault_has_it_away() {
+    let faults = [fault(RunFault::Stop, 1, 200, 200)];
+    let asked_after = |ms: u64| {
+        let mut broker = Nodes {
+            identity: Identity::default(),
+            endpoint: Endpoint::new("localhost", 0),
+        };
+        let control = load::Control::new();
+        thread::scope(|scope| {
+            let beside = Beside::default();
+            let timeline = Timeline::start(scope, &faults, &mut broker, &control, beside);
+            let mut timeline = timeline.expect("faults");
+            timeline.begin(Clock.now());
+            thread::sleep(Duration::from_millis(ms));
+            timeline.sending_ended();
+            thread::sleep(Duration::from_millis(500 - ms));
+            timeline.end().is_some()
+        })
+    };
+    assert!(asked_after(20), "before the fault");
+    assert!(!asked_after(300), "while the node stands still");
+    assert!(asked_after(480), "when it is back");
 }

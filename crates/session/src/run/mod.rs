@@ -13,6 +13,7 @@ mod profiling;
 mod record;
 mod recording;
 mod requested;
+mod returned;
 mod scenarios;
 mod scraping;
 mod served;
@@ -36,13 +37,14 @@ use crate::scenarios::MakeScenario;
 use crate::usage::ProcUsage;
 use crate::{Error, Experiment, Observer, calibration, hardware, redact};
 pub use continuous::{ContinuousOptions, PeriodEnd, Told, record_continuously};
-use faults::Timeline;
+use faults::{Beside, Timeline};
 use finish::Ending;
 use own_pages::OwnPages;
-use profiling::Profiling;
+use profiling::{Profiling, Sampling};
 pub use record::{RecordOptions, Target, record};
 use recording::Recording;
 use recording::RunContext;
+use returned::Reattach;
 pub(crate) use scenarios::ScenarioContext;
 use scraping::Scraping;
 use topology::TopologyReader;
@@ -266,17 +268,21 @@ fn apply_load(
     });
     observer.step("connecting");
     let profiled = profiling.is_on();
+    let reattach = (writer.as_ref().filter(|_| profiled))
+        .map(|writer| Reattach::new(start, experiment.profile.options(), writer.dir()));
     let mut recording = Recording::new(context, record, writer, profiling, usage, observer);
     recording.logs = broker.follow_logs();
     recording.scraping = Scraping::of(plans);
     let (result, during) = thread::scope(|scope| {
         if !experiment.fault.is_empty() {
-            let timeline = Timeline::start(scope, &experiment.fault, &mut *broker, control);
-            return (recording.run(&scenarios, control, timeline), None);
+            let beside = Beside { profiled, reattach };
+            let (faults, broker) = (&experiment.fault, &mut *broker);
+            let timeline = Timeline::start(scope, faults, broker, control, beside);
+            return recording.run(&scenarios, control, timeline);
         }
         let (reader, sending_ended) = TopologyReader::start(scope, &mut *broker, control, profiled);
         recording.sending_ended = Some(sending_ended);
-        let result = recording.run(&scenarios, control, None);
+        let (result, _) = recording.run(&scenarios, control, None);
         recording.sending_ended = None;
         (result, reader.finish())
     });
@@ -312,44 +318,26 @@ fn apply_load(
             if broker.has_topology() {
                 recording.observer.step("reading the broker's topology");
             }
-            let (during, named) = match during {
-                Some(state) => (Some(state.topology), Some(state.processes)),
-                None => (None, None),
-            };
             let now = broker.processes();
-            let ask = || broker.topology(&topology::is_cancelled(control));
-            let topology = match during {
-                // Whoever stops the run does not wait twice, and nobody does for a broker that hangs.
-                Some(during) if during.is_err() && control.is_stopping() => during,
-                Some(during) if topology::is_timed_out(&during) => during,
-                Some(Ok(mut during)) => {
-                    if let Ok(later) = ask() {
-                        topology::count_again(&mut during, &later);
-                    }
-                    Ok(during)
-                }
-                _ => ask(),
-            };
-            let named = named.unwrap_or_else(|| match profiled {
-                true => topology::processes(&*broker, &topology, control),
-                false => Vec::new(),
-            });
-            let topology = topology.unwrap_or_else(|error| {
+            let left = outcome.phases.last().map(|span| span.end);
+            let state = topology::at_end(during, left, &*broker, profiled, control);
+            let topology = state.topology.unwrap_or_else(|error| {
                 recording.note(&error.to_string());
                 Topology::default()
             });
-            let named = named
-                .into_iter()
-                .enumerate()
-                .map(|(node, named)| match named {
-                    // A node that was started anew gives its processes the identifiers of others.
-                    Ok(_) if now.of_node(node) != processes.of_node(node) => Vec::new(),
-                    Ok(named) => named,
-                    Err(error) => {
-                        recording.note(&format!("Erlang processes stay without names: {error}"));
-                        Vec::new()
-                    }
-                });
+            let named =
+                (state.processes.into_iter())
+                    .enumerate()
+                    .map(|(node, named)| match named {
+                        // A node that was restarted gives its processes the identifiers of others.
+                        Ok(_) if !recording.profiling.is_of(node, now.of_node(node)) => Vec::new(),
+                        Ok(named) => named,
+                        Err(error) => {
+                            recording
+                                .note(&format!("Erlang processes stay without names: {error}"));
+                            Vec::new()
+                        }
+                    });
             let processes = named.collect();
             recording.tell_logged();
             Ok(recording.finish(Ending {
@@ -481,6 +469,11 @@ impl Start {
             node,
             ..ProfileHeader::new(self.origin, self.unix_ns)
         };
-        Profiling::attach(options, pid, &header, writer.dir())
+        let sampling = Sampling {
+            options,
+            dir: writer.dir(),
+            part: 0,
+        };
+        Profiling::attach(&sampling, pid, &header)
     }
 }

@@ -5,12 +5,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use archive::profile::{ErlangProcess, FORMATS, Profile, ProfileHeader, StacksWriter, USUAL_EVENT};
+use archive::profile::{
+    ErlangProcess, FORMATS, Merge, Profile, ProfileError, ProfileHeader, StacksWriter, USUAL_EVENT,
+};
 use archive::{RunWriter, Warning, file};
 use measure::{Clock, Nanos, Problem, Time};
-use profile::{Options, Outcome, Sampler};
+use profile::{Options, Outcome, PROCESS_ENDED, Sampler};
 
 use crate::judge::{probed, profile_findings, profile_gaps, profile_incomplete};
 
@@ -34,13 +37,38 @@ pub(crate) struct Profiling {
     warnings: Vec<Warning>,
 }
 
-/// The profile of an event, of one process.
+/// What is sampled of a process, and into which folder.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sampling<'a> {
+    /// A profile for each.
+    pub(crate) options: &'a [Options],
+    /// Where the files are.
+    pub(crate) dir: &'a Path,
+    /// How many processes of the broker were sampled before this one, which was started in the place of one of them.
+    pub(crate) part: usize,
+}
+
+/// The profile of an event, of one process, and of those that were in its place before.
 #[derive(Debug)]
 struct EventProfile {
     /// The profile's name, which the files carry: the event's, and in a cluster the number of the node.
     name: String,
     /// Which node it is of.
     node: Option<u32>,
+    /// Its process now.
+    pid: u32,
+    /// Where the whole profile stands in the end.
+    file: PathBuf,
+    part: SampledPart,
+    /// Those of earlier processes.
+    earlier: Vec<SampledPart>,
+    /// Only what is there at the end counts: nothing of a process that has ended.
+    is_held: bool,
+}
+
+/// The samples of one process among those of a profile.
+#[derive(Debug)]
+struct SampledPart {
     stacks: PathBuf,
     source: Source,
 }
@@ -52,6 +80,8 @@ enum Source {
     Sampler(Box<Sampler>),
     /// A sampler that goes on with another file.
     Turning(Receiver<Outcome>),
+    /// A sampler that is being stopped: its process has ended.
+    Stopping(JoinHandle<Result<Outcome, String>>),
     /// It has ended.
     Ended(Outcome),
 }
@@ -86,15 +116,14 @@ impl Profiling {
     /// # Errors
     /// Not one of them can be opened. Where only some cannot, the others are taken, with a warning.
     pub(crate) fn attach(
-        options: &[Options],
+        sampling: &Sampling<'_>,
         pid: u32,
         header: &ProfileHeader,
-        dir: &Path,
     ) -> Result<Self, profile::Error> {
         let mut profiling = Self::default();
         let mut first_error = None;
-        for options in options {
-            match EventProfile::attach(options, pid, header.clone(), dir) {
+        for options in sampling.options {
+            match EventProfile::attach(options, pid, header.clone(), sampling) {
                 Ok(profile) => profiling.profiles.push(profile),
                 Err(e) => {
                     profiling.lacks(&options.event.name, &e);
@@ -113,6 +142,25 @@ impl Profiling {
         self.profiles.extend(others.profiles);
         self.warnings.extend(others.warnings);
         self
+    }
+
+    /// Goes on with profiles of a process that is in the place of an earlier one.
+    pub(crate) fn go_on(&mut self, others: Self, why: Warning) {
+        for profile in others.profiles {
+            let mut profiles = self.profiles.iter_mut();
+            match profiles.find(|it| it.name == profile.name) {
+                Some(before) => before.go_on(profile),
+                None => self.profiles.push(profile),
+            }
+        }
+        self.warnings.extend(others.warnings);
+        self.warnings.push(why);
+    }
+
+    /// Whether the process of a node is sampled, 0 where the broker is one process.
+    pub(crate) fn is_of(&self, node: usize, pid: Option<u32>) -> bool {
+        let mut profiles = self.profiles.iter();
+        profiles.any(|it| it.node.unwrap_or_default() as usize == node && Some(it.pid) == pid)
     }
 
     /// Keeps why there is no profile of an event.
@@ -199,7 +247,7 @@ impl Profiling {
     /// What memory the process takes and gives back from an instant on does not count in what it holds.
     pub(crate) fn hold_until(&self, at: Time) {
         for profile in &self.profiles {
-            if let Source::Sampler(sampler) = &profile.source {
+            if let Source::Sampler(sampler) = &profile.part.source {
                 sampler.hold_until(at);
             }
         }
@@ -251,7 +299,7 @@ impl EventProfile {
         options: &Options,
         pid: u32,
         header: ProfileHeader,
-        dir: &Path,
+        sampling: &Sampling<'_>,
     ) -> Result<Self, profile::Error> {
         let node = header.node;
         let name = ProfileHeader {
@@ -259,15 +307,26 @@ impl EventProfile {
             ..header.clone()
         };
         let name = name.name();
-        let stacks = dir.join(file::of_event(&name, file::STACKS));
+        let file = file::of_event(&name, file::STACKS);
+        let stacks = sampling.dir.join(match sampling.part {
+            0 => file.clone(),
+            // Nobody takes it for the profile of an event.
+            part => format!("{file}.{part}"),
+        });
         let sink = StacksWriter::create(&stacks, header)
             .map_err(|e| profile::Error::Options(Problem::io("create", &stacks, &e)))?;
         match Sampler::attach(pid, options, sink) {
             Ok(sampler) => Ok(Self {
                 name,
                 node,
-                stacks,
-                source: Source::Sampler(Box::new(sampler)),
+                pid,
+                file: sampling.dir.join(file),
+                part: SampledPart {
+                    stacks,
+                    source: Source::Sampler(Box::new(sampler)),
+                },
+                earlier: Vec::new(),
+                is_held: options.event.is_held(),
             }),
             Err(e) => {
                 // An empty file would look like a profile without samples.
@@ -278,15 +337,15 @@ impl EventProfile {
     }
 
     fn start(&mut self) -> Result<(), profile::Error> {
-        match &mut self.source {
+        match &mut self.part.source {
             Source::Sampler(sampler) => sampler.start(),
-            Source::Turning(_) | Source::Ended(_) => Ok(()),
+            Source::Turning(_) | Source::Stopping(_) | Source::Ended(_) => Ok(()),
         }
     }
 
     /// Has the sampler go on with a file in another folder; the part before that.
     fn turn(&mut self, header: &ProfileHeader, dir: Option<&Path>) -> Option<Self> {
-        let Source::Sampler(sampler) = &self.source else {
+        let Source::Sampler(sampler) = &self.part.source else {
             return None;
         };
         let stacks = dir.map(|dir| dir.join(file::of_event(&self.name, file::STACKS)));
@@ -295,33 +354,51 @@ impl EventProfile {
             .and_then(|stacks| StacksWriter::create(stacks, header.clone()).ok());
         // That a file is missing is told where it is read.
         let sink = sink.unwrap_or_else(|| StacksWriter::new(io::sink(), header.clone()));
+        let stacks = stacks.unwrap_or_default();
         Some(Self {
             name: self.name.clone(),
             node: self.node,
-            stacks: std::mem::replace(&mut self.stacks, stacks.unwrap_or_default()),
-            source: Source::Turning(sampler.turn(header.origin, sink)),
+            pid: self.pid,
+            file: std::mem::replace(&mut self.file, stacks.clone()),
+            part: SampledPart {
+                stacks: std::mem::replace(&mut self.part.stacks, stacks),
+                source: Source::Turning(sampler.turn(header.origin, sink)),
+            },
+            earlier: std::mem::take(&mut self.earlier),
+            is_held: self.is_held,
         })
     }
 
     /// Itself, where the turn has come about; else the part before it goes on to the end.
     fn settle(self, before: &mut Self) -> Option<Self> {
-        if let (Source::Turning(outcome), Source::Sampler(sampler)) = (&before.source, &self.source)
+        if let (Source::Turning(outcome), Source::Sampler(sampler)) =
+            (&before.part.source, &self.part.source)
         {
             sampler.stay();
             if let Ok(outcome) = outcome.recv_timeout(LATEST_TURN) {
-                before.source = Source::Ended(outcome);
+                before.part.source = Source::Ended(outcome);
                 return Some(self);
             }
         }
-        let _ = fs::remove_file(&self.stacks);
-        before.source = self.source;
+        let _ = fs::remove_file(&self.part.stacks);
+        before.part.source = self.part.source;
         None
     }
 
+    /// Goes on with another process: the sampler of the one before has nothing more to sample.
+    fn go_on(&mut self, next: Self) {
+        self.pid = next.pid;
+        let mut before = std::mem::replace(&mut self.part, next.part);
+        before.stop();
+        match self.is_held {
+            true => before.abandon(),
+            false => self.earlier.push(before),
+        }
+    }
+
     fn abandon(self) {
-        drop(self.source);
-        // An empty file would look like a profile without samples.
-        let _ = fs::remove_file(&self.stacks);
+        let parts = std::iter::once(self.part).chain(self.earlier);
+        parts.for_each(SampledPart::abandon);
     }
 
     /// The same warning, with the event that it is about where that is not the usual one.
@@ -339,23 +416,19 @@ impl EventProfile {
         writer: &mut RunWriter,
         profiled: &mut Profiled,
     ) {
-        let source = std::mem::replace(&mut self.source, Source::Ended(Outcome::default()));
-        let outcome = match source {
-            Source::Sampler(sampler) => sampler.stop().map_err(|e| e.to_string()),
-            Source::Turning(outcome) => outcome
-                .recv_timeout(LATEST_TURN)
-                .map_err(|_| "its sampler did not end it in time".to_owned()),
-            Source::Ended(outcome) => Ok(outcome),
-        };
-        match outcome {
-            Ok(outcome) => {
-                let found = profile_findings(&outcome).into_iter();
-                profiled.warnings.extend(found.map(|it| self.of_event(it)));
-                profiled.own_cores += sampled.map_or(0.0, |length| {
-                    outcome.own_cpu.as_secs_f64() / length.as_secs_f64().max(1e-9)
-                });
+        let mut outcomes = Vec::new();
+        for part in self.earlier.iter_mut().chain([&mut self.part]) {
+            match part.finish_sampling() {
+                Ok(outcome) => outcomes.push(outcome),
+                Err(e) => writer.complain(&file::of_event(&self.name, file::STACKS), &e),
             }
-            Err(e) => writer.complain(&file::of_event(&self.name, file::STACKS), &e),
+        }
+        for outcome in outcomes {
+            let found = profile_findings(&outcome).into_iter();
+            profiled.warnings.extend(found.map(|it| self.of_event(it)));
+            profiled.own_cores += sampled.map_or(0.0, |length| {
+                outcome.own_cpu.as_secs_f64() / length.as_secs_f64().max(1e-9)
+            });
         }
     }
 
@@ -368,25 +441,95 @@ impl EventProfile {
         profiled: &mut Profiled,
     ) -> Option<Profile> {
         let name = file::of_event(&self.name, file::STACKS);
-        let mut profile = match Profile::open_with_lines(&FORMATS, &self.stacks, None) {
-            Ok(profile) => profile,
-            Err(e) => {
-                writer.complain(&name, &e.to_string());
-                return None;
+        let mut parts = Vec::new();
+        for part in self.earlier.iter().chain([&self.part]) {
+            match part.read(window) {
+                Ok(profile) => parts.push(profile),
+                Err(e) => writer.complain(&name, &e.to_string()),
             }
-        };
-        if let Some((from, to)) = window {
-            profile.cut(from, to);
         }
-        profile.name_processes(processes);
+        // The node has told the names of its last process.
+        if let Some(last) = parts.last_mut().filter(|it| it.header.pid == self.pid) {
+            last.name_processes(processes);
+        }
+        let mut profile = join(parts)?;
         profile.take_roles_from_stacks();
         let gaps = profile_gaps(&profile.summary(0)).into_iter();
         let probed = probed(&profile);
         let found = gaps.chain(probed).map(|it| self.of_event(it));
         profiled.warnings.extend(found);
-        if let Err(e) = profile.write_stacks(&self.stacks) {
-            writer.complain(&name, &e.to_string());
+        match profile.write_stacks(&self.file) {
+            Ok(()) => self.remove_parts(),
+            Err(e) => writer.complain(&name, &e.to_string()),
         }
         Some(profile)
+    }
+
+    /// Removes the files of the parts: they are in the whole profile.
+    fn remove_parts(&self) {
+        let parts = self.earlier.iter().chain([&self.part]);
+        for part in parts.filter(|part| part.stacks != self.file) {
+            let _ = fs::remove_file(&part.stacks);
+        }
+    }
+}
+
+/// The profile of a node, of all processes that it was.
+fn join(parts: Vec<Profile>) -> Option<Profile> {
+    let several = parts.len() > 1;
+    let mut merge = Merge::default();
+    for part in parts {
+        if !several {
+            return Some(part);
+        }
+        merge.add(part);
+    }
+    (merge.parts() > 0).then(|| merge.finish())
+}
+
+impl SampledPart {
+    /// Begins to stop its sampler.
+    fn stop(&mut self) {
+        let source = std::mem::replace(&mut self.source, Source::Ended(Outcome::default()));
+        self.source = match source {
+            Source::Sampler(sampler) => Source::Stopping(thread::spawn(move || {
+                let outcome = sampler.stop().map_err(|e| e.to_string())?;
+                // That its process has ended is told with the time at which the next one is sampled.
+                let notes = outcome.notes.into_iter();
+                let notes = notes.filter(|note| !note.contains(PROCESS_ENDED)).collect();
+                Ok(Outcome { notes, ..outcome })
+            })),
+            other => other,
+        };
+    }
+
+    fn finish_sampling(&mut self) -> Result<Outcome, String> {
+        let source = std::mem::replace(&mut self.source, Source::Ended(Outcome::default()));
+        match source {
+            Source::Sampler(sampler) => sampler.stop().map_err(|e| e.to_string()),
+            Source::Turning(outcome) => outcome
+                .recv_timeout(LATEST_TURN)
+                .map_err(|_| "its sampler did not end it in time".to_owned()),
+            // A panic there is a bug, and shows on standard error.
+            Source::Stopping(outcome) => outcome
+                .join()
+                .unwrap_or_else(|_| Err("its sampler broke off".to_owned())),
+            Source::Ended(outcome) => Ok(outcome),
+        }
+    }
+
+    /// Its samples in the window.
+    fn read(&self, window: Option<(u64, u64)>) -> Result<Profile, ProfileError> {
+        let mut profile = Profile::open_with_lines(&FORMATS, &self.stacks, None)?;
+        if let Some((from, to)) = window {
+            profile.cut(from, to);
+        }
+        Ok(profile)
+    }
+
+    fn abandon(self) {
+        drop(self.source);
+        // An empty file would look like a profile without samples.
+        let _ = fs::remove_file(&self.stacks);
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use archive::Topology;
 use archive::profile::ErlangProcess;
+use measure::{Clock, Time};
 
 use crate::brokers::{Broker, BrokerError};
 
@@ -40,6 +41,8 @@ pub(crate) type NodeProcesses = Result<Vec<ErlangProcess>, BrokerError>;
 /// What a broker says of itself.
 #[derive(Debug)]
 pub(crate) struct BrokerState {
+    /// When its topology had been read.
+    pub(crate) at: Time,
     pub(crate) topology: Result<Topology, BrokerError>,
     /// Of each node; empty where there is no profile that could name them.
     pub(crate) processes: Vec<NodeProcesses>,
@@ -47,16 +50,60 @@ pub(crate) struct BrokerState {
 
 impl BrokerState {
     /// Asks a broker; for its processes only where a profile is taken.
-    fn read(broker: &dyn Broker, profiled: bool, control: &load::Control) -> Self {
+    pub(crate) fn read(broker: &dyn Broker, profiled: bool, control: &load::Control) -> Self {
         let topology = broker.topology(&is_cancelled(control));
+        let at = Clock.now();
         let processes = match profiled {
             true => processes(broker, &topology, control),
             false => Vec::new(),
         };
         Self {
+            at,
             topology,
             processes,
         }
+    }
+}
+
+/// What a broker says of itself when a run has ended: what it said when sending had ended (`during`), with the messages that
+/// its queues hold now, else what it says now. The run's clients left at `left`.
+pub(crate) fn at_end(
+    during: Option<BrokerState>,
+    left: Option<Time>,
+    broker: &dyn Broker,
+    profiled: bool,
+    control: &load::Control,
+) -> BrokerState {
+    let ask = || broker.topology(&is_cancelled(control));
+    let now = Clock.now();
+    let (at, during, named) = match during {
+        Some(state) => (state.at, Some(state.topology), Some(state.processes)),
+        None => (now, None, None),
+    };
+    let (at, topology) = match during {
+        // Whoever stops the run does not wait twice, and nobody does for a broker that hangs.
+        Some(during) if during.is_err() && control.is_stopping() => (at, during),
+        Some(during) if is_timed_out(&during) => (at, during),
+        Some(Ok(mut during)) => {
+            if let Ok(later) = ask() {
+                count_again(&mut during, &later);
+            }
+            (at, Ok(during))
+        }
+        _ => (now, ask()),
+    };
+    let topology = topology.map(|topology| Topology {
+        consumers_left: left.is_some_and(|left| at > left),
+        ..topology
+    });
+    let processes = named.unwrap_or_else(|| match profiled {
+        true => processes(broker, &topology, control),
+        false => Vec::new(),
+    });
+    BrokerState {
+        at,
+        topology,
+        processes,
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flate2::read::MultiGzDecoder;
 use measure::{Clock, Nanos, Problem, Time, count};
-use ureq::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use ureq::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use ureq::http::{HeaderName, Response};
 use ureq::{Agent, Body};
 use wire::openmetrics::{LineCause, LineError, PageEvent, PageFormat, Parser};
@@ -20,6 +20,8 @@ use crate::http::{tls, told};
 const PIECE: usize = 64 << 10;
 /// The largest page, in bytes: one of ten million series.
 const MOST_PAGE: u64 = 2 << 30;
+/// Where a server that says no length is quiet for this long at the end of the time, the page was there and has no end.
+const QUIET: Nanos = Nanos::from_millis(250);
 /// Bytes of a refusal that are read.
 const MOST_REFUSAL: u64 = 200;
 const ACCEPT: &str =
@@ -113,6 +115,9 @@ impl Client {
         selection: &mut Selection,
     ) -> Result<(), Problem> {
         let format = PageFormat::of_content_type(header(&response, &CONTENT_TYPE));
+        let ends_when_closed = [CONTENT_LENGTH, TRANSFER_ENCODING]
+            .iter()
+            .all(|name| header(&response, name).is_empty());
         let encoding = header(&response, &CONTENT_ENCODING)
             .trim()
             .to_ascii_lowercase();
@@ -137,9 +142,13 @@ impl Client {
             selection,
             first_wrong: None,
             is_cut_off: false,
+            is_whole: false,
+            ends_when_closed,
+            last_byte: Clock.now(),
             parse: Nanos::ZERO,
         };
         let outcome = self.pieces(&mut *reader, deadline, &mut page);
+        let outcome = outcome.map_err(|error| self.unless_open(&page, deadline).unwrap_or(error));
         if outcome.is_ok() {
             page.finish();
         }
@@ -182,7 +191,11 @@ impl Client {
                     return Err(self.problem("broke off", &text, BROKEN));
                 }
             };
+            page.last_byte = Clock.now();
             page.feed(piece.get(..length).unwrap_or_default());
+            if page.is_whole && page.ends_when_closed {
+                return Ok(());
+            }
             if page.parser.totals().bytes > MOST_PAGE {
                 let value = format!("{} bytes and more", count(MOST_PAGE));
                 return Err(self.problem("has no end", &value, NO_END));
@@ -192,6 +205,19 @@ impl Client {
                 return Err(self.problem("took too long", &value, SLOW));
             }
         }
+    }
+
+    /// Where a page was there, and has no end because its server says no length and does not close the connection.
+    fn unless_open(&self, page: &Page<'_>, deadline: Time) -> Option<Problem> {
+        let now = Clock.now();
+        let quiet = now.since(page.last_byte);
+        (page.ends_when_closed && now >= deadline && quiet >= QUIET).then(|| {
+            let quiet = Nanos::from_millis(quiet.0 / 1_000_000);
+            let value = format!(
+                "nothing came in the last {quiet}; the answer has no Content-Length, and the connection stays open"
+            );
+            self.problem("has no end", &value, NOT_CLOSED)
+        })
     }
 
     fn authorization(&self) -> Option<String> {
@@ -237,14 +263,17 @@ impl Client {
 }
 
 const UNREACHABLE: &str = "check host and port, and that the plugin rabbitmq_prometheus is enabled; raise the time-out \
-                           (--timeout) where the server is just slow";
+                           (--timeout; in an experiment, timeout of the scrape) where the server is just slow";
 const REFUSED: &str = "check the path (RabbitMQ: /metrics, /metrics/per-object, /metrics/detailed?family=…) and the user";
 const ENCODED: &str = "ask the server's administrator, or try --no-gzip";
-const BROKEN: &str =
-    "see the server's log; raise the time-out (--timeout) where the server is just slow";
+const BROKEN: &str = "see the server's log; raise the time-out (--timeout; in an experiment, timeout of the scrape) where the \
+                      server is just slow";
 const NO_END: &str =
     "select families on the server (RabbitMQ: /metrics/detailed?family=queue_coarse_metrics)";
-const SLOW: &str = "raise the time-out (--timeout)";
+const SLOW: &str = "raise the time-out (--timeout; in an experiment, timeout of the scrape)";
+/// A longer time-out would make a request longer, and bring nothing.
+const NOT_CLOSED: &str = "have the server close the connection behind the page, or say its length (Content-Length, or chunks); \
+                          a longer time-out does not help";
 const NO_PAGE: &str = "check the path (RabbitMQ: /metrics or /metrics/per-object on port 15692)";
 
 /// A text without the beginning of a secret that it was cut off within; a few letters say nothing.
@@ -267,6 +296,12 @@ struct Page<'a> {
     first_wrong: Option<LineError>,
     /// The end that every OpenMetrics page has did not come: series may be missing.
     is_cut_off: bool,
+    /// The end that every OpenMetrics page has came.
+    is_whole: bool,
+    /// Its length was not said: it ends where the server closes the connection.
+    ends_when_closed: bool,
+    /// When the last of it came.
+    last_byte: Time,
     parse: Nanos,
 }
 
@@ -274,8 +309,10 @@ impl Page<'_> {
     fn feed(&mut self, piece: &[u8]) {
         let begin = Clock.now();
         let (selection, first_wrong) = (&mut *self.selection, &mut self.first_wrong);
+        let is_whole = &mut self.is_whole;
         self.parser.feed(piece, |event| match event {
             PageEvent::Sample(sample) => selection.add(&sample),
+            PageEvent::Eof => *is_whole = true,
             PageEvent::Error(error) => {
                 first_wrong.get_or_insert(error);
             }

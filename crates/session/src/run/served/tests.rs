@@ -240,7 +240,12 @@ fn the_profile_is_of_the_process_that_serves() {
         let options = [profile::Options::default()];
         let header = ProfileHeader::new(context.origin, record.origin_unix_ns);
         let run = writer.as_ref().expect("an archive").dir().to_owned();
-        let profiling = match Profiling::attach(&options, port.pid(), &header, &run) {
+        let sampling = Sampling {
+            options: &options,
+            dir: &run,
+            part: 0,
+        };
+        let profiling = match Profiling::attach(&sampling, port.pid(), &header) {
             Ok(profiling) => profiling,
             Err(error) => testkit::skip!("no process can be profiled here: {error}"),
         };

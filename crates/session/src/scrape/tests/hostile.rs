@@ -35,6 +35,24 @@ fn a_byte_now_and_then_is_ended_by_the_time_out() {
 }
 
 #[test]
+fn a_server_that_does_not_close_behind_its_page_is_told_from_a_slow_one() {
+    let server = Server::start(|_| Answer::open("text/plain; version=0.0.4", b"a 1\n"));
+    let problem = problem(&server);
+    assert!(problem.cause.ends_with("has no end"), "{problem:?}");
+    assert!(problem.value.contains("no Content-Length"), "{problem:?}");
+    assert!(problem.help.contains("does not help"), "{problem:?}");
+    // OpenMetrics has an end of its own.
+    let kind = "application/openmetrics-text; version=1.0.0";
+    let whole = Server::start(move |_| Answer::open(kind, b"a 1\n# EOF\n"));
+    let mut plan = plan(&whole, &["a"]);
+    plan.timeout = Nanos::from_millis(2_000);
+    let begin = Instant::now();
+    let all = scrapes(&[plan], 1);
+    assert!(all[0].result.is_ok(), "{all:?}");
+    assert!(begin.elapsed() < Duration::from_millis(1_500), "{all:?}");
+}
+
+#[test]
 fn a_line_without_an_end_is_not_kept() {
     let server = Server::start(|_| Answer::endless(&[b'a'; 65_536], Duration::ZERO));
     let problem = problem(&server);

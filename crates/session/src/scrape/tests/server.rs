@@ -59,6 +59,15 @@ impl Answer {
         }
     }
 
+    /// A page whose length is not said, behind which the connection stays open.
+    pub(super) fn open(kind: &str, body: &[u8]) -> Self {
+        Self {
+            head: format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n\r\n"),
+            body: body.to_vec(),
+            then: Some((Vec::new(), Duration::from_millis(50))),
+        }
+    }
+
     /// A body without an end.
     pub(super) fn endless(bytes: &[u8], pause: Duration) -> Self {
         Self {

@@ -1,0 +1,52 @@
+import { describe, expect, test } from 'vitest';
+import { bandsSvg, hatchesSvg } from '../src/charts/bands';
+import type { Palette } from '../src/core/theme';
+import type { StallBand } from '../src/core/view';
+import { stallTexts } from '../src/sections/lane';
+
+const stall = (start: number, end: number, who: StallBand['who'], away = false): StallBand =>
+  ({ start, end, who, away, text: `${who} ${start}` }) as StallBand;
+
+describe('the legend of a run with faults', () => {
+  test('says who stood still, how often, and how long in all', () => {
+    const stalls = [
+      stall(1, 3, 'broker'),
+      stall(2, 4, 'broker'),
+      stall(10, 12.5, 'broker', true),
+      stall(20, 20.25, 'generator'),
+      stall(30, 31, 'machine'),
+    ];
+    expect(stallTexts(stalls)).toEqual([
+      // What overlaps counts once.
+      ['broker', 'broker silent 2 times, 3.00 s'],
+      ['away', 'no connection 2.50 s'],
+      ['generator', 'generator stopped 250 ms'],
+      ['machine', 'machine stopped 1.00 s'],
+    ]);
+    expect(stallTexts([])).toEqual([]);
+  });
+
+  test('has a look for each that no other has, also in an exported picture', () => {
+    const palette = new Proxy({}, { get: (_, name) => String(name) }) as Palette;
+    const kinds = [
+      stall(0, 1, 'broker'),
+      stall(0, 1, 'broker', true),
+      stall(0, 1, 'generator'),
+      stall(0, 1, 'machine'),
+    ];
+    const drawn = bandsSvg(
+      kinds,
+      (x) => x * 10,
+      0,
+      5,
+      palette,
+      (text) => text,
+    );
+    const fills = drawn.map((it) => /fill="([^"]+)"/.exec(it)![1]!);
+    expect(new Set(fills).size).toBe(4);
+    const patterns = hatchesSvg(palette, (text) => text);
+    for (const fill of fills.filter((it) => it.startsWith('url'))) {
+      expect(patterns).toContain(`id="${/#([\w-]+)/.exec(fill)![1]}"`);
+    }
+  });
+});
