@@ -119,7 +119,7 @@ fn each_node_is_profiled(summary: &Value) {
     let lacks = |text: &&str| text.contains("the profile of node 1 lacks the time from");
     assert_eq!(texts.iter().filter(|it| lacks(it)).count(), 1, "{texts:#?}");
     let ended = |text: &&str| text.contains("covers it until then");
-    assert!(!texts.iter().any(|it| ended(it)), "{texts:#?}");
+    assert!(!texts.iter().any(ended), "{texts:#?}");
     let pids = [None, Some("cpu@2")].map(|event| {
         let read = Profile::open_as(&FORMATS, run, event).expect("a profile");
         read.header.pid
