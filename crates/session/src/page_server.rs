@@ -1,11 +1,12 @@
-//! A server of a page or a few, for whoever scrapes them: one thread, one request at a time, time-outs everywhere. Every
-//! page is made when it is asked for, and sent as it is written.
+//! A server of a page or a few, for whoever scrapes them: a thread for each request, so that one who does not ask holds up
+//! nobody, no more of them than a few, and time-outs everywhere. Every page is made when it is asked for, and sent as it
+//! is written.
 
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,11 +17,15 @@ const LEAVE: Duration = Duration::from_millis(100);
 /// The longest request that is read, in bytes and in headers.
 const LONGEST_REQUEST: usize = 8_192;
 const MOST_HEADERS: usize = 64;
+/// Requests that are answered at the same time; further ones wait until one of them has its answer.
+const AT_ONCE: usize = 64;
+/// Memory for the stack of each.
+const STACK: usize = 256 << 10;
 /// Bytes that are sent together.
 const PIECE: usize = 16_384;
 
 /// What is served.
-pub trait Page: Send + 'static {
+pub trait Page: Send + Sync + 'static {
     /// The value of `Content-Type`.
     fn content_type(&self) -> &'static str;
 
@@ -76,18 +81,9 @@ impl PageServer {
         let address = listener.local_addr()?;
         let is_over = Arc::new(AtomicBool::new(false));
         let is_ended = Arc::clone(&is_over);
-        let answer_all = move || {
-            for stream in listener.incoming().flatten() {
-                if is_ended.load(Ordering::Acquire) {
-                    return;
-                }
-                // Who hangs up is no concern of the run.
-                let _ = answer(stream, &pages);
-            }
-        };
         thread::Builder::new()
             .name("pages".into())
-            .spawn(answer_all)?;
+            .spawn(move || answer_all(&listener, &is_ended, &pages.into()))?;
         Ok(Self { address, is_over })
     }
 
@@ -98,10 +94,58 @@ impl PageServer {
 }
 
 impl Drop for PageServer {
-    /// The thread ends behind the request that it answers; one of ours wakes it.
+    /// The thread that waits for requests is woken by one of ours; those that answer end behind their requests.
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Release);
         let _ = TcpStream::connect_timeout(&self.address, TIME_OUT);
+    }
+}
+
+/// Answers whoever connects, until it is over.
+fn answer_all(
+    listener: &TcpListener,
+    is_over: &AtomicBool,
+    pages: &Arc<[(String, Box<dyn Page>)]>,
+) {
+    let places = Places::default();
+    for stream in listener.incoming().flatten() {
+        if is_over.load(Ordering::Acquire) {
+            return;
+        }
+        let (place, pages) = (places.take(), Arc::clone(pages));
+        // Who hangs up is no concern of the run, and neither is one that no thread can be started for.
+        let _ = thread::Builder::new()
+            .name("page".into())
+            .stack_size(STACK)
+            .spawn(move || {
+                let _ = answer(stream, &pages);
+                drop(place);
+            });
+    }
+}
+
+/// How many requests are being answered.
+#[derive(Clone, Default)]
+struct Places(Arc<(Mutex<usize>, Condvar)>);
+
+impl Places {
+    /// Waits for one that is free, and takes it until it is dropped.
+    fn take(&self) -> Place {
+        let (taken, freed) = &*self.0;
+        let taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = freed.wait_while(taken, |taken| *taken >= AT_ONCE);
+        *taken.unwrap_or_else(PoisonError::into_inner) += 1;
+        Place(self.clone())
+    }
+}
+
+struct Place(Places);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let (taken, freed) = &*self.0.0;
+        *taken.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        freed.notify_one();
     }
 }
 
@@ -322,6 +366,21 @@ mod tests {
         }
         assert!(begun.elapsed() < 4 * TIME_OUT, "{:?}", begun.elapsed());
         assert!(ask(address, "GET /own HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+    }
+
+    #[test]
+    fn who_connects_and_does_not_ask_holds_up_nobody() {
+        let address = serve_page("127.0.0.1:0", "/own", Lines(2)).unwrap();
+        let connect = || TcpStream::connect(address).unwrap();
+        let few: Vec<TcpStream> = (0..AT_ONCE / 2).map(|_| connect()).collect();
+        let begun = Instant::now();
+        assert!(ask(address, "GET /own HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+        assert!(begun.elapsed() < TIME_OUT / 2, "{:?}", begun.elapsed());
+        // More than are answered at a time: as long as they are waited for.
+        let many: Vec<TcpStream> = (0..2 * AT_ONCE).map(|_| connect()).collect();
+        assert!(ask(address, "GET /own HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+        assert!(begun.elapsed() < 5 * TIME_OUT, "{:?}", begun.elapsed());
+        drop((few, many));
     }
 
     #[test]
