@@ -65,8 +65,8 @@ fn for_node(example: &str, node: &str) -> String {
         && !ends
         || (line.contains(" trace ") && !line.contains("--for"));
     if goes_on {
-        // The signal is what a person's Ctrl-C sends.
-        line = format!("timeout --preserve-status --signal INT 3 {line}");
+        // The signal is what a person's Ctrl-C sends; without the option it comes twice, which ends it at once.
+        line = format!("timeout --foreground --preserve-status --signal INT 3 {line}");
     }
     line
 }

@@ -230,6 +230,10 @@ mod tests {
 
     #[test]
     fn this_machine_has_cpu_memory_and_a_network() {
+        // An interface that nothing has passed yet is not shown.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let _connected = std::net::TcpStream::connect(address).expect("a connection");
         let told = told(&machine());
         for wanted in [
             "CPU, user",
