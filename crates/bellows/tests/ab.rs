@@ -239,7 +239,11 @@ fn a_comparison_has_a_page_and_files_for_ci_servers() {
 
     // Where nothing was decided, that is said.
     std::fs::remove_file(pairs_dir.join("comparison.json")).expect("removed");
-    run(dir, &["report", folder]).assert_error(1, &["comparison.json", "two pairs", "--resume"]);
+    let undecided = run(dir, &["report", folder]);
+    undecided.assert_error(1, &["comparison.json"]);
+    for part in ["two pairs", "--resume"] {
+        assert!(undecided.stderr.contains(part), "{undecided:#?}");
+    }
 }
 
 #[test]
