@@ -477,7 +477,7 @@ for = "500ms"
     // A message that was due just after the crash waited for its client's first confirm. The last client is back later:
     // each tries less often the longer the broker is away.
     let later = (longest - first) / back.max(5.0);
-    assert!((-1.0..1.0).contains(&later), "{longest} s, {fault:#}");
+    assert!((-0.2..1.0).contains(&later), "{longest} s, {fault:#}");
     summary
 }
 
