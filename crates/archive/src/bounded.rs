@@ -6,6 +6,9 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use rustix::fs::OFlags;
+use serde::de::DeserializeOwned;
+
+use crate::Error;
 
 /// Opens a regular file, or a link to one. A pipe would keep its reader waiting, and a device may never end.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
@@ -42,6 +45,19 @@ pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
         return Err(too_large());
     }
     Ok(bytes)
+}
+
+/// The value of a JSON file that has at most this many bytes.
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, most: u64) -> Result<T, Error> {
+    let text = read(path, most).map_err(|source| Error::Io {
+        action: "read",
+        path: path.to_owned(),
+        source,
+    })?;
+    serde_json::from_slice(&text).map_err(|error| Error::Damaged {
+        path: path.to_owned(),
+        cause: error.to_string(),
+    })
 }
 
 /// What was read of a line.

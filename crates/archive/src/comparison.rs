@@ -226,13 +226,7 @@ impl Comparison {
             path: path.clone(),
             cause,
         };
-        let text = bounded::read(&path, LARGEST).map_err(|source| Error::Io {
-            action: "read",
-            path: path.clone(),
-            source,
-        })?;
-        let read: Self =
-            serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        let read: Self = bounded::read_json(&path, LARGEST)?;
         let is_whole = |figure: &ComparedFigure| {
             figure.a.len() == read.a.runs.len() && figure.b.len() == read.b.runs.len()
         };

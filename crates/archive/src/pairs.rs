@@ -110,13 +110,7 @@ impl PairedRuns {
             path: path.clone(),
             cause,
         };
-        let text = bounded::read(&path, LARGEST).map_err(|source| Error::Io {
-            action: "read",
-            path: path.clone(),
-            source,
-        })?;
-        let read: Self =
-            serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        let read: Self = bounded::read_json(&path, LARGEST)?;
         if read.schema != Self::SCHEMA {
             return Err(damaged(format!("it is no {}", Self::SCHEMA)));
         }

@@ -93,22 +93,12 @@ impl Repeats {
     /// Where there is one that cannot be read.
     pub fn read(dir: &Path) -> Result<Option<Self>, Error> {
         let path = dir.join(file::REPEATS);
-        let text = match bounded::read(&path, LARGEST) {
-            Ok(text) => text,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => {
-                let action = "read";
-                return Err(Error::Io {
-                    action,
-                    path,
-                    source,
-                });
+        let read: Self = match bounded::read_json(&path, LARGEST) {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return Ok(None);
             }
+            read => read?,
         };
-        let read: Self = serde_json::from_slice(&text).map_err(|e| Error::Damaged {
-            path: path.clone(),
-            cause: e.to_string(),
-        })?;
         if !read.is_plausible() {
             let cause = "it holds more than repeated runs can".to_owned();
             return Err(Error::Damaged { path, cause });
