@@ -1,84 +1,15 @@
 // Opens the page of a comparison from disk in a real browser: nothing fails, nothing is fetched, names stay text,
 // wide and narrow, light, dark and without scripts.
-//
-// Needs Chromium and cargo, as report.mjs does.
 
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
-import { fileURLToPath, pathToFileURL } from 'node:url';
-import { chromium } from 'playwright-core';
-
-const repository = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-const executablePath = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/google-chrome'].find(
-  (path) => path && existsSync(path),
-);
-
-function missing() {
-  if (!executablePath) return 'no Chromium: apt-get install chromium, or set CHROMIUM';
-  if (spawnSync('cargo', ['--version']).status !== 0) return 'no cargo: install Rust';
-  return null;
-}
-
-const reason = missing();
-if (reason) {
-  if (process.env.CI)
-    throw new Error(`CI allows no skipped test, but the browser's cannot run: ${reason}`);
-  console.error(`SKIPPED browser tests: ${reason}`);
-}
+import { describe, test } from 'node:test';
+import { reason, samples } from './samples.mjs';
 
 describe('the page of a comparison in a browser', { skip: reason ?? false }, () => {
-  const dir = mkdtempSync(join(tmpdir(), 'bellows-comparison-'));
-  const file = join(dir, 'comparison', 'report.html');
-  let browser;
-
-  before(async () => {
-    const made = spawnSync(
-      'cargo',
-      ['run', '--quiet', '-p', 'report', '--example', 'sample_report', '--', dir, 'comparison'],
-      { cwd: repository, encoding: 'utf8' },
-    );
-    assert.equal(made.status, 0, made.stderr);
-    // Chromium's sandbox needs what root in a container lacks.
-    const args = ['--no-sandbox', '--disable-gpu', '--disable-quic'];
-    browser = await chromium.launch({ executablePath, args });
-  });
-
-  after(async () => {
-    await browser?.close();
-    rmSync(dir, { recursive: true, force: true });
-  });
-
-  /** Opens the page; `done` says what went wrong on it and what it asked for. */
-  async function open(options = {}) {
-    const context = await browser.newContext({
-      viewport: { width: 1280, height: 900 },
-      ...options,
-    });
-    const page = await context.newPage();
-    const trouble = [];
-    page.on('console', (m) => {
-      if (m.type() === 'error' || m.type() === 'warning') trouble.push(`console: ${m.text()}`);
-    });
-    page.on('pageerror', (e) => trouble.push(`error: ${e.message}`));
-    page.on('dialog', (d) => {
-      trouble.push(`dialog: ${d.message()}`);
-      void d.dismiss();
-    });
-    page.on('request', (r) => {
-      if (!/^(file|blob|data):/.test(r.url())) trouble.push(`request: ${r.url()}`);
-    });
-    await page.goto(pathToFileURL(file).href);
-    await page.waitForSelector('html[data-complete]');
-    const done = async () => {
-      await context.close();
-      assert.deepEqual(trouble, []);
-    };
-    return { page, done };
-  }
+  const { file, open: openState, plain } = samples(['comparison']);
+  const open = (options = {}) => openState('comparison', '', options);
 
   test('the verdict comes first, then every figure with its interval', async () => {
     const { page, done } = await open();
@@ -118,7 +49,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     assert.equal(await card.locator('line').count(), 6);
     const href = await card.locator('a.dot').first().getAttribute('href');
     assert.equal(href, 'run-a-0/report.html');
-    assert.ok(existsSync(join(dir, 'comparison', href)));
+    assert.ok(existsSync(join(dirname(file('comparison')), href)));
     assert.match(
       await card.locator('a.dot').first().getAttribute('aria-label'),
       /^pair 1, A: 5\d,\d00\/s \(run-a-0\)/,
@@ -204,13 +135,11 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
   });
 
   test('without scripts the verdict and the figures are there', async () => {
-    const context = await browser.newContext({ javaScriptEnabled: false });
-    const page = await context.newPage();
-    await page.goto(pathToFileURL(file).href);
+    const { page, done } = await plain('comparison');
     assert.match(
       await page.locator('#app').innerText(),
       /changed: B has 24\.0 % more[\s\S]*received rate[\s\S]*\+21\.0 % to \+27\.0 %[\s\S]*changed, better/,
     );
-    await context.close();
+    await done();
   });
 });

@@ -1,22 +1,11 @@
 // Opens reports from disk in a real browser: nothing fails, nothing is fetched, names stay text,
 // and what a reader does works within the budgets.
-//
-// Needs Chromium and cargo (reports come from `cargo run -p report --example sample_report`).
-// Without them it is skipped loudly; where CI is set that is a failure.
 
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
-import { fileURLToPath, pathToFileURL } from 'node:url';
-import { chromium } from 'playwright-core';
+import { statSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import { reason, samples } from './samples.mjs';
 
-const repository = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-const executablePath = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/google-chrome'].find(
-  (path) => path && existsSync(path),
-);
 const STATES = ['full', 'cut-off', 'rate', 'record', 'plain', 'hostile', 'faults', 'million'];
 /** Product budgets, in milliseconds and bytes (report.md); times are the best of a few attempts. */
 const OPENS_MS = 1000;
@@ -33,76 +22,14 @@ const TASK_MS = 150;
 const REFERENCE_MS = 40;
 const MINUTE_BYTES = 3_000_000;
 
-function missing() {
-  if (!executablePath) return 'no Chromium: apt-get install chromium, or set CHROMIUM';
-  if (spawnSync('cargo', ['--version']).status !== 0) return 'no cargo: install Rust';
-  return null;
-}
-
-const reason = missing();
-if (reason) {
-  if (process.env.CI)
-    throw new Error(`CI allows no skipped test, but the browser's cannot run: ${reason}`);
-  console.error(`SKIPPED browser tests: ${reason}`);
-}
-
 describe('the report in a browser', { skip: reason ?? false }, () => {
-  const dir = mkdtempSync(join(tmpdir(), 'bellows-report-'));
-  let browser;
-
-  before(async () => {
-    const made = spawnSync(
-      'cargo',
-      ['run', '--quiet', '-p', 'report', '--example', 'sample_report', '--', dir, ...STATES],
-      { cwd: repository, encoding: 'utf8' },
-    );
-    assert.equal(made.status, 0, made.stderr);
-    // Chromium's sandbox needs what root in a container lacks.
-    const args = ['--no-sandbox', '--disable-gpu', '--disable-quic'];
-    browser = await chromium.launch({ executablePath, args });
-  });
-
-  after(async () => {
-    await browser?.close();
-    rmSync(dir, { recursive: true, force: true });
-  });
+  const { file, open, plain } = samples(STATES);
 
   /** Opens details and waits until they are filled: the browser tells of the opening in a later task. */
   const unfold = async (summary) => {
     await summary.click();
     await summary.locator('xpath=following-sibling::*').first().waitFor();
   };
-
-  const file = (state) => join(dir, state, 'report.html');
-
-  /** Opens a report; `done` says what went wrong on the page and what it asked for. */
-  async function open(state, fragment = '', options = {}) {
-    const context = await browser.newContext({
-      viewport: { width: 1280, height: 900 },
-      acceptDownloads: true,
-      ...options,
-    });
-    const page = await context.newPage();
-    const trouble = [];
-    page.on('console', (m) => {
-      if (m.type() === 'error' || m.type() === 'warning') trouble.push(`console: ${m.text()}`);
-    });
-    page.on('pageerror', (e) => trouble.push(`error: ${e.message}`));
-    page.on('dialog', (d) => {
-      trouble.push(`dialog: ${d.message()}`);
-      void d.dismiss();
-    });
-    page.on('request', (r) => {
-      if (!/^(file|blob|data):/.test(r.url())) trouble.push(`request: ${r.url()}`);
-    });
-    await page.goto(pathToFileURL(file(state)).href + fragment);
-    await page.waitForSelector('html[data-complete]');
-    const done = async () => {
-      await context.close();
-      assert.deepEqual(trouble, []);
-    };
-    return { page, done };
-  }
 
   /** What a section's button offers for download. */
   async function exported(page, section, name) {
@@ -1128,11 +1055,9 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
   });
 
   test('without scripts the figures are there', async () => {
-    const context = await browser.newContext({ javaScriptEnabled: false });
-    const page = await context.newPage();
-    await page.goto(pathToFileURL(file('full')).href);
+    const { page, done } = await plain('full');
     assert.match(await page.locator('#app').innerText(), /msg\/s into a stream[\s\S]*ack response/);
-    await context.close();
+    await done();
   });
 
   test('a minute fits the size budget', () => {

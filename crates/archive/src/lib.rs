@@ -12,6 +12,7 @@ mod facts;
 mod histogram_decode;
 mod histogram_log;
 mod labels;
+mod limit;
 mod line_file;
 mod list;
 mod lock;
@@ -48,7 +49,8 @@ pub use facts::{
 };
 pub use histogram_log::{HistogramLog, HistogramRecord, encode_histogram};
 pub use labels::{Labels, Tag};
-pub use list::{RunEntry, list_runs, paired_folders};
+pub use limit::{FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, SuggestedRate};
+pub use list::{FolderKind, RunEntry, folders_of_runs, list_runs};
 pub use lock::RunLock;
 pub use named_series::{
     MOST_SERIES, NamedPoint, NamedSeries, SeriesName, SeriesNames, SeriesUnit, SeriesValue,
@@ -92,6 +94,8 @@ pub mod file {
     pub const PAIRS: &str = "pairs.json";
     /// What runs of two sides say of the difference: see [`crate::Comparison`].
     pub const COMPARISON: &str = "comparison.json";
+    /// At which rates an experiment was tried: see [`crate::LimitTrials`].
+    pub const LIMIT: &str = "limit.json";
     /// One line per second: see [`crate::SeriesPoint`].
     pub const SERIES: &str = "series.jsonl";
     /// One line per tenth of a second: see [`crate::SlicePoint`].

@@ -10,7 +10,7 @@ use measure::{LatencySummary, Metric};
 use crate::lock::is_active;
 use crate::reader::read_record;
 use crate::remove::{began, folder_bytes};
-use crate::{Error, Labels, PairedRuns, RunRecord, RunState, file};
+use crate::{Error, Labels, LimitTrials, PairedRuns, RunRecord, RunState, file};
 
 /// One folder among the runs.
 #[derive(Clone, Debug)]
@@ -119,31 +119,52 @@ impl RunEntry {
     }
 }
 
+/// What a folder holds that is no run's own, but one of several runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FolderKind {
+    /// [Runs in pairs](crate::PairedRuns).
+    Pairs,
+    /// [Trials of rates](crate::LimitTrials).
+    Limit,
+}
+
+impl FolderKind {
+    /// What this folder is; `None` where it is none of several runs.
+    #[must_use]
+    pub fn of(dir: &Path) -> Option<Self> {
+        match dir {
+            _ if PairedRuns::is_in(dir) => Some(Self::Pairs),
+            _ if LimitTrials::is_in(dir) => Some(Self::Limit),
+            _ => None,
+        }
+    }
+}
+
 /// The runs in a folder, newest first; folders that cannot be read are among them, and so are the runs of folders that hold
-/// [runs in pairs](crate::PairedRuns). A missing folder holds no runs. Only `run.json` and `labels.json` of each are read.
+/// [several](FolderKind). A missing folder holds no runs. Only `run.json` and `labels.json` of each are read.
 ///
 /// # Errors
 /// Where the folder exists and cannot be read.
 pub fn list_runs(runs_dir: &Path) -> Result<Vec<RunEntry>, Error> {
     let mut entries = Vec::new();
     for dir in folders(runs_dir)? {
-        match PairedRuns::is_in(&dir) {
-            true => entries.extend(folders(&dir)?.into_iter().map(RunEntry::read)),
-            false => entries.push(RunEntry::read(dir)),
+        match FolderKind::of(&dir) {
+            Some(_) => entries.extend(folders(&dir)?.into_iter().map(RunEntry::read)),
+            None => entries.push(RunEntry::read(dir)),
         }
     }
     entries.sort_by(newest_first);
     Ok(entries)
 }
 
-/// The folders of runs in pairs in a folder of runs.
+/// The folders of several runs in a folder of runs, with what they are.
 ///
 /// # Errors
 /// As [`list_runs`].
-pub fn paired_folders(runs_dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    let mut found = folders(runs_dir)?;
-    found.retain(|dir| PairedRuns::is_in(dir));
-    Ok(found)
+pub fn folders_of_runs(runs_dir: &Path) -> Result<Vec<(PathBuf, FolderKind)>, Error> {
+    let found = folders(runs_dir)?.into_iter();
+    let kept = found.filter_map(|dir| FolderKind::of(&dir).map(|kind| (dir, kind)));
+    Ok(kept.collect())
 }
 
 /// The folders in one, but for those that are hidden; none where it is missing.

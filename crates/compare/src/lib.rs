@@ -6,6 +6,7 @@ mod difference;
 #[cfg(test)]
 mod level_tests;
 mod levels;
+mod limit;
 mod looks;
 mod order;
 mod shares;
@@ -14,6 +15,7 @@ mod verdict;
 
 pub use difference::{Difference, paired, pairs_needed, sign_flip, unpaired};
 pub use levels::{benjamini_hochberg, holm};
+pub use limit::{LimitInterval, LimitSearch, LimitStep, TrialOutcome, limit_step, round_rate};
 pub use looks::level_of_each;
 pub use order::{Side, order};
 pub use shares::{Amount, PartOf, ShareDifference, share_difference, smallest_change};

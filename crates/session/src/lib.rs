@@ -20,6 +20,7 @@ mod hardware;
 mod hidden;
 mod http;
 mod judge;
+mod limit;
 pub mod management;
 mod oauth2;
 mod observer;
@@ -41,6 +42,10 @@ pub use error::Error;
 pub use experiment::Experiment;
 pub use export::{ExportOptions, Exporter, MetricsTarget};
 pub use function_costs::{FunctionCosts, compare_functions};
+pub use limit::{
+    at_rate, first_rate, found_limit, limit_trial, next_rate, rate_options, requested_rate,
+    suggested_rates,
+};
 pub use observer::{NoObserver, Observer};
 pub use page_server::{Page, serve_page, serve_pages};
 pub use pairs::{NextRun, compare_pairs, counted_pairs, looks, next_run, paired_run, spare_pairs};

@@ -766,6 +766,27 @@ programs: number,
 scrapes: Array<ScrapedPage>, };
 
 /**
+ * Between which rates the limit lies.
+ */
+export type FoundLimit = {
+/**
+ * The highest rate that held, and below which every rate held that was tried.
+ */
+low: number | null,
+/**
+ * The lowest rate that did not hold, and above which none did.
+ */
+high: number | null,
+/**
+ * The lowest rate above `low` that the generator or the machine could not try.
+ */
+unclear: number | null,
+/**
+ * Both ends were confirmed, and are as close as was asked for.
+ */
+confirmed: boolean, };
+
+/**
  * What a function costs.
  */
 export type FunctionChange = {
@@ -835,6 +856,19 @@ text: string,
  * The address where that is written.
  */
 source: string, };
+
+/**
+ * A latency that must not be exceeded.
+ */
+export type LatencyBound = {
+/**
+ * As people write it: `end-to-end p99 < 10ms`.
+ */
+that: string,
+/**
+ * Nanoseconds.
+ */
+ns: number, };
 
 /**
  * Counts by time and by logarithm of the latency. Its cells travel as variable-length integers (LEB128)
@@ -985,6 +1019,64 @@ id: string,
  * Why, in a few words.
  */
 why: string, };
+
+/**
+ * What a trial came to.
+ */
+export type LimitOutcome = "held" | "missed" | "unclear";
+
+/**
+ * A search as a person sees it.
+ */
+export type LimitView = {
+/**
+ * Version of this form.
+ */
+format: number,
+/**
+ * The experiment's name.
+ */
+name: string,
+/**
+ * When the first trial began, RFC 3339 in UTC; empty where that is not known.
+ */
+created: string,
+/**
+ * Version of the bellows that wrote the page.
+ */
+bellows: string,
+/**
+ * What was found, in a sentence.
+ */
+headline: string,
+/**
+ * What a rate has to meet, in a sentence.
+ */
+asked: string,
+/**
+ * The ends.
+ */
+found: FoundLimit,
+/**
+ * What the latency of the trials is called; empty where none was measured.
+ */
+latency_name: string,
+/**
+ * Latencies that must not be exceeded.
+ */
+bounds: Array<LatencyBound>,
+/**
+ * Every trial, in the order of time.
+ */
+trials: Array<TrialView>,
+/**
+ * Rates that people want next.
+ */
+suggested: Array<SuggestedRate>,
+/**
+ * How it was searched, and what limits what it says.
+ */
+notes: Array<string>, };
 
 /**
  * Who or what kept the run from more messages.
@@ -2110,6 +2202,23 @@ text: string, };
 export type Stalled = "broker" | "generator" | "machine";
 
 /**
+ * A rate that people want next, and how it is run.
+ */
+export type SuggestedRate = {
+/**
+ * `calm`, or `busy`.
+ */
+name: string,
+/**
+ * Messages per second of all producers.
+ */
+rate: number,
+/**
+ * The command line that runs the experiment at it.
+ */
+command: string, };
+
+/**
  * Latencies by metric, in the order of the registry.
  */
 export type Summaries = { [key in Metric]: LatencySummary };
@@ -2161,6 +2270,47 @@ lagging: boolean,
  * The run's own consumers had left when the broker was asked, so that a queue has at most those of others.
  */
 consumers_left: boolean, };
+
+/**
+ * A trial as a person sees it. Latencies are in nanoseconds.
+ */
+export type TrialView = {
+/**
+ * The run's id.
+ */
+id: string,
+/**
+ * Requested messages per second.
+ */
+rate: number,
+/**
+ * What it came to.
+ */
+outcome: LimitOutcome,
+/**
+ * Why the rate did not hold.
+ */
+why: Array<string>,
+/**
+ * Messages per second that were sent, and received.
+ */
+sent: number,
+/**
+ * See `sent`.
+ */
+received: number,
+/**
+ * The median, the 99th and the 99.9th percentile; `None` where no latency was measured.
+ */
+latency: [number, number, number] | null,
+/**
+ * CPU of the broker in cores.
+ */
+broker_cores: number | null,
+/**
+ * The parts of the way from this page to the run's own; empty where there is none.
+ */
+report: Array<string>, };
 
 /**
  * The conclusion.

@@ -231,7 +231,7 @@ pub(super) fn ended(compared: &Comparison) -> Done {
 }
 
 /// Reads `2%` or `0.5`, in per cent.
-fn percent(text: &str) -> Result<f64, String> {
+pub(super) fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim();
     match number.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 100.0 => Ok(value / 100.0),

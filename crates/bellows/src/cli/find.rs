@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use archive::RunEntry;
 use archive::profile::{FORMATS, Profile};
+use archive::{FolderKind, RunEntry};
 use measure::{Problem, counted};
 
 use crate::failure::Failure;
@@ -93,14 +93,59 @@ pub(super) fn list(runs: &Path) -> Result<Vec<RunEntry>, Failure> {
     })
 }
 
-/// The folders of runs in pairs whose names begin or end so.
-pub(super) fn paired_folders(named: &str, runs: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let mut found = archive::paired_folders(runs)?;
-    found.retain(|dir| {
+/// The folders of several runs whose names begin or end so.
+pub(super) fn folders_of_runs(
+    named: &str,
+    runs: &Path,
+) -> Result<Vec<(PathBuf, FolderKind)>, Failure> {
+    let mut found = archive::folders_of_runs(runs)?;
+    found.retain(|(dir, _)| {
         let name = dir.file_name().unwrap_or_default().to_string_lossy();
         !named.is_empty() && (name.starts_with(named) || name.ends_with(named))
     });
     Ok(found)
+}
+
+/// The folder of stopped runs of a kind that is meant: a path, or a part at either end of its name.
+pub(super) fn stopped_folder(
+    named: &str,
+    runs: &Path,
+    kind: FolderKind,
+) -> Result<PathBuf, Failure> {
+    let path = Path::new(named);
+    if path.is_dir() {
+        return Ok(path.to_owned());
+    }
+    let what = match kind {
+        FolderKind::Pairs => "runs in pairs",
+        FolderKind::Limit => "trials of rates",
+    };
+    let found = folders_of_runs(named, runs)?;
+    let found = found.into_iter().filter(|it| it.1 == kind);
+    match found.map(|it| it.0).collect::<Vec<_>>().as_slice() {
+        [one] => Ok(one.clone()),
+        [] => Err(Failure::failed(
+            format!("no folder of {what} is named {named:?}"),
+            "it is printed when such runs begin and end; --runs names where it lies",
+        )
+        .observed(runs.display())),
+        some => Err(Failure::failed(
+            format!("{named:?} means {} folders", some.len()),
+            "give more of the name",
+        )
+        .observed(
+            some.iter()
+                .map(|dir| dir.file_name().unwrap_or_default().to_string_lossy())
+                .collect::<Vec<_>>()
+                .join(", "),
+        )),
+    }
+}
+
+/// The end of a folder's name, which no other is likely to have.
+pub(super) fn suffix(dir: &Path) -> String {
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    name.rsplit('-').next().unwrap_or_default().to_owned()
 }
 
 /// The one run that is meant, or the ids of those that could be.

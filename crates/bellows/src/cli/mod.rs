@@ -22,6 +22,7 @@ mod flame;
 mod fold;
 mod header;
 mod help;
+mod limit;
 mod load;
 mod metrics;
 mod option_names;
@@ -105,6 +106,8 @@ pub(crate) enum Command {
     Ab(ab::AbArgs),
     /// Decide the same from runs of two sides that were made before
     Compare(compare::CompareArgs),
+    /// Find the highest rate that holds: the one at which all that is asked for is still met
+    Limit(limit::LimitArgs),
     /// Show how two profiles differ, or a part of one from the rest
     Diff(diff::DiffArgs),
     /// Draw a profile, or a window of it, as a flame graph, or write it for another tool
@@ -150,6 +153,7 @@ impl Command {
             Self::Top(args) => args.execute(),
             Self::Ab(args) => args.execute(),
             Self::Compare(args) => args.execute(),
+            Self::Limit(args) => args.execute(),
             Self::Diff(args) => args.execute(),
             Self::Flame(args) => args.execute(),
             Self::Fold(args) => args.execute(),

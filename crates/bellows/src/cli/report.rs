@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use archive::{PairedRuns, RunReader};
+use archive::{FolderKind, RunReader};
 use clap::Args;
 
 use super::args::RunsDir;
@@ -16,13 +16,14 @@ Examples:
   bellows report 7k2q -o /tmp/before.html
   bellows report runs/2026-11-21T00-12-33Z-ab-mine-7k2q
 
-Of a folder of runs in turns (`bellows ab`) it is the page of their comparison.";
+Of a folder of runs in turns (`bellows ab`) it is the page of their comparison, and of one of trials (`bellows limit`) the page \
+of what was found.";
 
 /// What `bellows report` was given.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReportArgs {
-    /// Run: path, id, part of its id that only it has, or `last`; or the folder of runs in turns
+    /// Run: path, id, part of its id that only it has, or `last`; or the folder of runs in turns, or of trials
     #[arg(value_name = "RUN", add = complete::runs())]
     run: String,
     /// File to write instead of report.html in the run's folder
@@ -36,23 +37,27 @@ impl ReportArgs {
     /// Writes the report and prints its path.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let dir =
-            find::run(&self.run, &self.runs.runs).or_else(|no_run| match find::paired_folders(
+            find::run(&self.run, &self.runs.runs).or_else(|no_run| match find::folders_of_runs(
                 &self.run,
                 &self.runs.runs,
             )?
             .as_slice()
             {
-                [one] => Ok(one.clone()),
+                [(one, _)] => Ok(one.clone()),
                 _ => Err(no_run),
             })?;
-        let is_paired = PairedRuns::is_in(&dir);
+        let kind = FolderKind::of(&dir);
         let path = match self.output {
-            None if is_paired => report::html::write_comparison(&dir)?,
-            None => report::html::write_report(&dir)?,
+            None => match kind {
+                Some(FolderKind::Pairs) => report::html::write_comparison(&dir)?,
+                Some(FolderKind::Limit) => report::html::write_limit(&dir)?,
+                None => report::html::write_report(&dir)?,
+            },
             Some(path) => {
-                let html = match is_paired {
-                    true => report::html::render_pairs(&dir, &path)?,
-                    false => report::html::render(&RunReader::open(&dir)?)?,
+                let html = match kind {
+                    Some(FolderKind::Pairs) => report::html::render_pairs(&dir, &path)?,
+                    Some(FolderKind::Limit) => report::html::render_limit(&dir, &path)?,
+                    None => report::html::render(&RunReader::open(&dir)?)?,
                 };
                 std::fs::write(&path, html).map_err(|e| Failure::io("write", &path, &e))?;
                 path

@@ -15,6 +15,7 @@ mod functions;
 mod grid;
 mod interval;
 mod known;
+mod limit;
 mod live;
 mod messages;
 pub mod out;
@@ -41,6 +42,7 @@ pub use functions::{
     FunctionRow, FunctionRowOf, FunctionRows, FunctionSort, FunctionTable, RestShare, functions,
 };
 pub use grid::{GridColumn, grid, named_grid};
+pub use limit::limit;
 pub use live::{Live, Steps};
 pub use page::{TopicOf, page, page_title};
 pub use repeats::{repeated, repeats};

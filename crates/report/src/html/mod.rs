@@ -4,6 +4,7 @@
 //! `assets/`), which draws it.
 
 mod comparison;
+mod limit;
 mod page;
 
 #[cfg(test)]
@@ -15,6 +16,7 @@ use archive::RunReader;
 use measure::Problem;
 
 pub use comparison::{render_comparison, render_pairs, write_comparison};
+pub use limit::{render_limit, write_limit};
 
 use crate::view::RunPage;
 

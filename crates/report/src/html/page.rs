@@ -20,7 +20,7 @@ const STYLE: &str = include_str!("../../assets/report.css");
 pub(super) struct Document<'a, V> {
     /// What it is called.
     pub(super) name: &'a str,
-    /// What the program draws: `run` or `comparison`.
+    /// What the program draws: `run`, `comparison` or `limit`.
     pub(super) kind: &'static str,
     /// What stands there until the program has started, and where scripts are off.
     pub(super) summary: String,

@@ -8,6 +8,7 @@ mod destinations;
 mod distributions;
 mod figures;
 mod headline;
+mod limit;
 mod lines;
 mod named;
 mod processes;
@@ -20,6 +21,9 @@ mod slices;
 mod typescript;
 mod varint;
 
+use std::path::Path;
+
+use archive::file;
 use archive::profile::{EventKind, FORMATS, Profile, sampled_events};
 use archive::{
     BrokerSummary, Event, Hardware, PhaseSpan, Repeats, RunReader, RunRecord, RunState,
@@ -36,6 +40,7 @@ pub use distributions::{Curve, LatencyGrid};
 pub use figures::Figures;
 pub use headline::Part;
 pub(crate) use headline::sentence;
+pub use limit::{LatencyBound, LimitView, TrialView};
 pub use named::{NamedLine, NamedPanel};
 pub use processes::ProcessView;
 pub use profile::ProfileHead;
@@ -358,4 +363,18 @@ fn span(run: &RunReader, phases: &[PhaseSpan], profile: Option<&Profile>) -> (f6
         return (0.0, last.map_or(1.0, |ns| (ns as f64 / 1e9).max(0.001)));
     }
     (from, to)
+}
+
+/// The way from a page in a folder to the report of a run below it, as names; `None` where it is not there.
+fn report_below(run: &Path, folder: &Path) -> Option<Vec<String>> {
+    let dir = run.canonicalize().ok()?;
+    let folder = folder.canonicalize().ok()?;
+    let below = dir.strip_prefix(folder).ok()?;
+    if !dir.join(file::REPORT).is_file() {
+        return None;
+    }
+    let names = below.iter().map(|it| it.to_str().map(str::to_owned));
+    let mut names = names.collect::<Option<Vec<String>>>()?;
+    names.push(file::REPORT.to_owned());
+    Some(names)
 }

@@ -5,7 +5,7 @@ use measure::Nanos;
 /// Seconds. Shorter runs show nothing but their beginning.
 pub(super) const SHORTEST: f64 = 0.5;
 /// Below this share of the requested rate it was not met: what an interval's edges may cut off is less.
-pub(super) const ACHIEVED: f64 = 0.995;
+pub(crate) const ACHIEVED: f64 = 0.995;
 /// Share of messages over 1 ms late from which on lateness reaches the 99th percentile.
 pub(super) const LATE: f64 = 0.01;
 /// An event loop that is at work for this share of its time has nothing left.

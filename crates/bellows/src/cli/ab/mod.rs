@@ -5,7 +5,7 @@ mod turns;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use archive::PairedRuns;
+use archive::{FolderKind, PairedRuns};
 use clap::{Args, value_parser};
 use session::{Error, Experiment};
 
@@ -151,7 +151,7 @@ impl AbArgs {
                 .map_err(|error| Failure::Failed(error.problem()))?;
             return Ok((dir, fresh));
         };
-        let dir = stopped_folder(named, runs_dir)?;
+        let dir = find::stopped_folder(named, runs_dir, FolderKind::Pairs)?;
         let stopped = PairedRuns::read(&dir).map_err(|error| Failure::Failed(error.problem()))?;
         if let Some(pairs) = self.pairs.filter(|pairs| *pairs != stopped.pairs) {
             return Err(Failure::usage(
@@ -168,33 +168,6 @@ impl AbArgs {
             .observed(dir.display()));
         }
         Ok((dir, stopped))
-    }
-}
-
-/// The folder of runs in pairs that is meant.
-fn stopped_folder(named: &str, runs_dir: &Path) -> Result<PathBuf, Failure> {
-    let path = Path::new(named);
-    if path.is_dir() {
-        return Ok(path.to_owned());
-    }
-    let found = find::paired_folders(named, runs_dir)?;
-    match found.as_slice() {
-        [one] => Ok(one.clone()),
-        [] => Err(Failure::failed(
-            format!("no folder of runs in pairs is named {named:?}"),
-            "it is printed when such runs begin and end; --runs names where it lies",
-        )
-        .observed(runs_dir.display())),
-        some => Err(Failure::failed(
-            format!("{named:?} means {} folders", some.len()),
-            "give more of the name",
-        )
-        .observed(
-            some.iter()
-                .map(|dir| dir.file_name().unwrap_or_default().to_string_lossy())
-                .collect::<Vec<_>>()
-                .join(", "),
-        )),
     }
 }
 

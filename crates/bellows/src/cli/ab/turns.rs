@@ -1,7 +1,7 @@
 //! Making the runs of two sides in turns, and telling what they say.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use archive::{ComparedSideName, Comparison, PairedRuns, RunRecord, RunState, Tag};
@@ -16,8 +16,8 @@ use session::{
 use super::super::args::OutputArgs;
 use super::super::compare::{Margins, ended};
 use super::super::comparison_files::ComparisonFiles;
-use super::super::metrics;
 use super::super::perform::{Watched, carry_out, shape};
+use super::super::{find, metrics};
 use crate::failure::{Done, Failure};
 use crate::output;
 
@@ -298,16 +298,10 @@ impl Turns {
             format!("kept in {}", self.plan.dir.display()),
             format!(
                 "the same command line goes on with --resume {}",
-                suffix(&self.plan.dir)
+                find::suffix(&self.plan.dir)
             ),
         ))
     }
-}
-
-/// The end of a folder's name, which no other is likely to have.
-fn suffix(dir: &Path) -> String {
-    let name = dir.file_name().unwrap_or_default().to_string_lossy();
-    name.rsplit('-').next().unwrap_or_default().to_owned()
 }
 
 /// What its run is found by: `side-a`, `pair-3`.

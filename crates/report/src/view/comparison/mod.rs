@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use archive::{
     ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, Comparison, Hardware, LeftOut,
-    PairedRuns, RunReader, file,
+    PairedRuns, RunReader,
 };
 use measure::{MetricInfo, Problem};
 use serde::Serialize;
@@ -246,16 +246,7 @@ impl OpenedSide {
 
 /// The way from the page to a run's report, where that lies below the page's folder.
 fn report_beside(of: &ComparisonSource<'_>, id: &str) -> Option<Vec<String>> {
-    let dir = of.runs.get(id)?.canonicalize().ok()?;
-    let folder = of.folder?.canonicalize().ok()?;
-    let below = dir.strip_prefix(folder).ok()?;
-    if !dir.join(file::REPORT).is_file() {
-        return None;
-    }
-    let names = below.iter().map(|it| it.to_str().map(str::to_owned));
-    let mut names = names.collect::<Option<Vec<String>>>()?;
-    names.push(file::REPORT.to_owned());
-    Some(names)
+    super::report_below(of.runs.get(id)?, of.folder?)
 }
 
 /// The pairs that were made anew, and why, a sentence each.

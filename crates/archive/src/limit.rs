@@ -1,0 +1,196 @@
+//! `limit.json`: at which rates an experiment was tried, what each trial came to, and between which rates the limit lies. It
+//! stands in a folder of its own, with the runs beside it, and is written anew after each of them, so that whoever was
+//! stopped can go on.
+
+use std::path::{Path, PathBuf};
+
+use measure::LatencySummary;
+use serde::{Deserialize, Serialize};
+
+use crate::replace::replace_json;
+use crate::writer::new_folder;
+use crate::{Error, LimitedBy, RequirementOutcome, bounded, file};
+
+/// Bytes of a `limit.json` that are read.
+const LARGEST: u64 = 16 << 20;
+
+/// Trials of one experiment at different rates.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LimitTrials {
+    /// Always [`LimitTrials::SCHEMA`].
+    pub schema: String,
+    /// The experiment's name.
+    pub name: String,
+    /// What a rate has to meet beside being kept up, as people write it: `end-to-end p99 < 10ms`.
+    pub slos: Vec<String>,
+    /// How rates are chosen.
+    pub plan: LimitPlan,
+    /// The experiment, resolved and without secrets; its own rates are those of the first trial.
+    pub experiment: serde_json::Value,
+    /// The trials, in the order of time.
+    pub trials: Vec<LimitTrial>,
+    /// What they say; `None` before the first has ended.
+    pub found: Option<FoundLimit>,
+    /// Rates that people want next.
+    pub suggested: Vec<SuggestedRate>,
+}
+
+/// A rate that people want next, and how it is run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct SuggestedRate {
+    /// `calm`, or `busy`.
+    pub name: String,
+    /// Messages per second of all producers.
+    pub rate: f64,
+    /// The command line that runs the experiment at it.
+    pub command: String,
+}
+
+/// How rates are chosen. Rates are messages per second of all producers together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LimitPlan {
+    /// The first rate.
+    pub first: f64,
+    /// No rate below is tried.
+    pub least: f64,
+    /// No rate above is tried.
+    pub most: f64,
+    /// How far apart the ends may be, as a part of the lower one.
+    pub precision: f64,
+    /// Trials that each end has to agree in.
+    pub confirmations: u32,
+    /// Trials in all, at most.
+    pub most_trials: u32,
+}
+
+/// What a trial came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum LimitOutcome {
+    /// The rate was kept up, and all that was asked for was met.
+    Held,
+    /// It was not.
+    Missed,
+    /// It was not, for a reason that lies with the generator or the machine.
+    #[default]
+    Unclear,
+}
+
+/// One trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LimitTrial {
+    /// The run folder's name.
+    pub id: String,
+    /// Messages per second that were requested.
+    pub rate: f64,
+    /// What it came to.
+    pub outcome: LimitOutcome,
+    /// Why the rate did not hold, a clause each; empty where it did.
+    pub why: Vec<String>,
+    /// Messages per second that were sent.
+    pub sent: f64,
+    /// Messages per second that were received.
+    pub received: f64,
+    /// What the latency is called: `end-to-end`, `confirm`; empty where none was measured.
+    pub latency_name: String,
+    /// That latency, of the measured phase; `None` where none was measured.
+    pub latency: Option<LatencySummary>,
+    /// CPU of the broker in cores, where it is known.
+    pub broker_cores: Option<f64>,
+    /// Who limited the run.
+    pub limited_by: LimitedBy,
+    /// What was asked for, with what was observed.
+    pub slos: Vec<RequirementOutcome>,
+}
+
+/// Between which rates the limit lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct FoundLimit {
+    /// The highest rate that held, and below which every rate held that was tried.
+    pub low: Option<f64>,
+    /// The lowest rate that did not hold, and above which none did.
+    pub high: Option<f64>,
+    /// The lowest rate above `low` that the generator or the machine could not try.
+    pub unclear: Option<f64>,
+    /// Both ends were confirmed, and are as close as was asked for.
+    pub confirmed: bool,
+}
+
+impl LimitTrials {
+    /// Name and version of the format.
+    pub const SCHEMA: &'static str = "bellows.limit/1";
+    /// Trials of one search.
+    pub const MOST_TRIALS: u32 = 500;
+
+    /// Makes the folder for the trials below the folder of runs.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn create_folder(runs_dir: &Path, name: &str, unix_ns: u64) -> Result<PathBuf, Error> {
+        new_folder(runs_dir, &format!("limit-{name}"), unix_ns)
+    }
+
+    /// Whether a folder holds such trials.
+    #[must_use]
+    pub fn is_in(dir: &Path) -> bool {
+        std::fs::symlink_metadata(dir.join(file::LIMIT)).is_ok_and(|it| it.is_file())
+    }
+
+    /// Reads the file of a folder.
+    ///
+    /// # Errors
+    /// Where it is missing, or cannot be read.
+    pub fn read(dir: &Path) -> Result<Self, Error> {
+        let path = dir.join(file::LIMIT);
+        let damaged = |cause: &str| Error::Damaged {
+            path: path.clone(),
+            cause: cause.to_owned(),
+        };
+        let read: Self = bounded::read_json(&path, LARGEST)?;
+        if read.schema != Self::SCHEMA {
+            return Err(damaged("it is no bellows.limit/1"));
+        }
+        if read.trials.len() > Self::MOST_TRIALS as usize {
+            return Err(damaged("it holds more trials than were ever made"));
+        }
+        Ok(read)
+    }
+
+    /// Writes the file, at once or not at all.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn write(&self, dir: &Path) -> Result<(), Error> {
+        replace_json(dir.join(file::LIMIT), self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trials_are_written_and_read_and_nothing_else_is_taken_for_them() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!LimitTrials::is_in(dir.path()));
+        let trials = LimitTrials {
+            schema: LimitTrials::SCHEMA.to_owned(),
+            trials: vec![LimitTrial::default()],
+            ..LimitTrials::default()
+        };
+        trials.write(dir.path()).unwrap();
+        assert!(LimitTrials::is_in(dir.path()));
+        assert_eq!(LimitTrials::read(dir.path()).unwrap(), trials);
+        let path = dir.path().join(file::LIMIT);
+        let other = serde_json::to_string(&trials)
+            .unwrap()
+            .replace("limit/1", "pairs/1");
+        for text in [other.as_str(), "", "[]", "{\"schema\": 1}"] {
+            std::fs::write(&path, text).unwrap();
+            assert!(LimitTrials::read(dir.path()).is_err(), "{text}");
+        }
+    }
+}

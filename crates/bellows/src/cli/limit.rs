@@ -1,0 +1,334 @@
+//! `limit`: trials of one experiment at different rates, and between which of them its limit lies.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use archive::{
+    FolderKind, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, RunRecord, RunState,
+    SuggestedRate,
+};
+use clap::{Args, value_parser};
+use measure::{Problem, Rate, counted};
+use report::console::{self, Shape};
+use session::experiment::{RequireSpec, Requirement};
+use session::{
+    Error, Experiment, Observer, RunOptions, at_rate, first_rate, found_limit, limit_trial,
+    next_rate, rate_options, suggested_rates,
+};
+
+use super::args::OutputArgs;
+use super::compare::percent;
+use super::perform::{Watched, carry_out, shape};
+use super::run::{Changes, load};
+use super::{complete, find, metrics};
+use crate::failure::{Done, Failure};
+use crate::output;
+
+const EXAMPLES: &str = "\
+Examples:
+  bellows limit mine.toml --slo 'end-to-end p99 < 10ms' --slo 'lost = 0'
+  bellows limit stream-publish --set phases.measure=30s --precision 2%
+  bellows limit mine.toml --slo 'confirm p99.9 < 50ms' --from 20k --most 200k --json
+  bellows limit mine.toml --slo 'end-to-end p99 < 10ms' --resume 7k2q
+
+A rate holds where at least 99.5 % of it is sent and received, and every --slo is met. Rates are doubled until one does not \
+hold, then bisected; each end of the interval is tried several times, with a broker of its own where bellows starts it. \
+Nothing is profiled unless --event says so. Ctrl-C ends it; the same command line with --resume goes on. \
+Exit codes: 0 found, 4 one end is open, 5 the same under --strict.";
+
+/// Trials where nobody says how many.
+const MOST_TRIALS: u32 = 60;
+
+/// What `bellows limit` was given.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct LimitArgs {
+    /// Built-in experiment, or a file (*.toml)
+    #[arg(value_name = "NAME|FILE", add = complete::experiments())]
+    experiment: String,
+    /// What a rate has to meet: 'end-to-end p99 < 10ms', 'lost = 0'. May be repeated; what the experiment requires counts, too
+    #[arg(long = "slo", value_name = "CONDITION")]
+    slos: Vec<Requirement>,
+    /// First rate, in messages per second of all producers; the experiment's own where absent, else 10000
+    #[arg(long, value_name = "RATE")]
+    from: Option<Rate>,
+    /// Try no lower rate
+    #[arg(long, value_name = "RATE", default_value = "1")]
+    least: Rate,
+    /// Try no higher rate
+    #[arg(long, value_name = "RATE", default_value = "10M")]
+    most: Rate,
+    /// How far apart the two ends may be, as a part of the lower one
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = precision)]
+    precision: f64,
+    /// Trials that each end has to agree in
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=20))]
+    confirm: u32,
+    /// Trials in all, at most
+    #[arg(long, value_name = "N", default_value_t = MOST_TRIALS,
+          value_parser = value_parser!(u32).range(1..=i64::from(LimitTrials::MOST_TRIALS)))]
+    trials: u32,
+    /// Go on with a search that was stopped: its folder, or a part at either end of its name
+    #[arg(long, value_name = "FOLDER")]
+    resume: Option<String>,
+    #[command(flatten)]
+    changes: Changes,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Reads how far apart the ends may be.
+fn precision(text: &str) -> Result<f64, String> {
+    let share = percent(text)?;
+    match (0.01..=1.0).contains(&share) {
+        true => Ok(share),
+        false => Err("it takes 1% to 100%: rates are rounded to three digits".to_owned()),
+    }
+}
+
+impl LimitArgs {
+    /// Makes the trials and prints what they say.
+    pub(crate) fn execute(self) -> Result<Done, Failure> {
+        let mut experiment = load(&self.experiment)?;
+        // A profile costs the broker some of the rate that is looked for.
+        experiment.profile.events.clear();
+        self.changes.apply(&mut experiment)?;
+        let slos = self.slos.iter().cloned();
+        experiment
+            .require
+            .extend(slos.map(|that| RequireSpec { that }));
+        let (dir, trials) = self.planned(&experiment)?;
+        let mut search = Search {
+            args: &self,
+            dir,
+            experiment,
+            trials,
+            took: Vec::new(),
+        };
+        let watched = Watched::start()?;
+        let broken = search.make_all(&watched);
+        let told = search.tell();
+        watched.check()?;
+        match (broken, told) {
+            // What was measured is shown before what ended it.
+            (Some(failure), Ok(_)) => Err(failure.already_printed()),
+            (Some(failure), Err(_)) => Err(failure),
+            (None, told) => told,
+        }
+    }
+
+    /// The folder and the plan: a new one, or the one that is gone on with.
+    fn planned(&self, experiment: &Experiment) -> Result<(PathBuf, LimitTrials), Failure> {
+        let own = first_rate(experiment).map_err(Failure::Usage)?;
+        let first = self.from.map_or(own, Rate::get);
+        let (least, most) = (self.least.get(), self.most.get());
+        if !(least..=most).contains(&first) {
+            return Err(Failure::usage(
+                "the first rate lies outside of what may be tried",
+                "choose --from, --least and --most so that it lies between",
+            )
+            .observed(format!("{first} of {least} to {most}")));
+        }
+        let at_first = at_rate(experiment, first);
+        at_first.validate().map_err(Error::from)?;
+        if !at_first.ends_by_itself() {
+            return Err(Failure::usage(
+                "a trial needs an end",
+                "give it one, such as --set phases.measure=30s",
+            ));
+        }
+        let fresh = LimitTrials {
+            schema: LimitTrials::SCHEMA.to_owned(),
+            name: experiment.name.clone(),
+            slos: experiment
+                .require
+                .iter()
+                .map(|it| it.that.to_string())
+                .collect(),
+            plan: LimitPlan {
+                first,
+                least,
+                most,
+                precision: self.precision,
+                confirmations: self.confirm,
+                most_trials: self.trials,
+            },
+            experiment: at_first.to_json(),
+            ..LimitTrials::default()
+        };
+        let runs_dir = &self.output.runs.runs;
+        match &self.resume {
+            None => {
+                let now = measure::wall_clock_unix_ns();
+                let dir = LimitTrials::create_folder(runs_dir, &fresh.name, now)?;
+                fresh.write(&dir)?;
+                Ok((dir, fresh))
+            }
+            Some(named) => {
+                let dir = find::stopped_folder(named, runs_dir, FolderKind::Limit)?;
+                let stopped = LimitTrials::read(&dir)?;
+                if stopped.experiment != fresh.experiment || stopped.plan.first != first {
+                    return Err(Failure::usage(
+                        "the stopped search was of another experiment",
+                        "give the same command line as then, with --resume; or begin anew without it",
+                    )
+                    .observed(dir.display()));
+                }
+                // More trials, or closer ends, are the same search gone on with.
+                let plan = fresh.plan;
+                Ok((dir, LimitTrials { plan, ..stopped }))
+            }
+        }
+    }
+}
+
+struct Search<'a> {
+    args: &'a LimitArgs,
+    dir: PathBuf,
+    experiment: Experiment,
+    trials: LimitTrials,
+    /// How long the trials of this command took.
+    took: Vec<Duration>,
+}
+
+impl Search<'_> {
+    /// Makes all that are missing; what ended it before, where anything did.
+    fn make_all(&mut self, watched: &Watched) -> Option<Failure> {
+        let output = &self.args.output;
+        let mut exporter = match output.metrics.start(&self.trials.name, output.quiet) {
+            Ok(exporter) => exporter,
+            Err(failure) => return Some(failure),
+        };
+        let mut broken = None;
+        while let Some(rate) = next_rate(&self.trials) {
+            if let Err(failure) = self.make_one(rate, watched, exporter.as_mut()) {
+                broken = Some(failure);
+                break;
+            }
+            if watched.control().is_stopping() {
+                broken = Some(self.stopped());
+                break;
+            }
+        }
+        metrics::finish(exporter);
+        broken
+    }
+
+    fn make_one(
+        &mut self,
+        rate: f64,
+        watched: &Watched,
+        exporter: Option<&mut session::Exporter>,
+    ) -> Result<(), Failure> {
+        let tried = at_rate(&self.experiment, rate);
+        let about = format!("trial {}, {rate} msg/s", self.trials.trials.len() + 1);
+        let shape = Shape {
+            title: format!("{}, {about}{}", self.trials.name, self.each_takes()),
+            ..shape(&tried)
+        };
+        let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
+            session::run(&tried, options, control, observer)
+        };
+        let began = Instant::now();
+        let output = &self.args.output;
+        let dir = Some(self.dir.clone());
+        let carried = carry_out(output, dir, shape, watched, exporter, work)?;
+        let record = carried.outcome.record;
+        match record.state {
+            RunState::Complete => {}
+            // It is made anew when somebody goes on.
+            RunState::Interrupted => return Ok(()),
+            _ => return Err(Failure::of_run(record)),
+        }
+        self.took.push(began.elapsed());
+        let trial = limit_trial(rate, &record);
+        self.show(&about, &trial, &record)?;
+        self.trials.trials.push(trial);
+        self.keep()?;
+        carried.report.map(|_| ())
+    }
+
+    fn keep(&mut self) -> Result<(), Failure> {
+        self.trials.found = Some(found_limit(&self.trials));
+        self.trials.suggested = self.suggested();
+        Ok(self.trials.write(&self.dir)?)
+    }
+
+    /// How long a trial takes, as far as those of this command tell: how many there will be, nobody knows.
+    fn each_takes(&self) -> String {
+        match self.took.last() {
+            None => String::new(),
+            Some(last) => format!("; {:.0} s each", last.as_secs_f64()),
+        }
+    }
+
+    fn show(&self, about: &str, trial: &LimitTrial, record: &RunRecord) -> Result<(), Failure> {
+        let output = &self.args.output;
+        let word = match trial.outcome {
+            LimitOutcome::Held => "held",
+            LimitOutcome::Missed => "missed",
+            LimitOutcome::Unclear => "unclear, the generator or others were the limit",
+        };
+        let about = format!("{about}: {word}");
+        if !output.json {
+            return output::print(&console::repeated(&about, record, output::style()));
+        }
+        if !output.quiet {
+            output::aside(&console::repeated(&about, record, output::style_aside()));
+        }
+        Ok(())
+    }
+
+    /// Prints what the trials say, and keeps it.
+    fn tell(&mut self) -> Result<Done, Failure> {
+        self.keep()?;
+        let found = self.trials.found.unwrap_or_default();
+        let output = &self.args.output;
+        match output.json {
+            true => output::print_json(&self.trials)?,
+            false => output::print(&console::limit(&self.trials, output::style()))?,
+        }
+        let page = report::html::write_limit(&self.dir)?;
+        let kept = format!("page: {}", page.display());
+        match output.json {
+            true if output.quiet => {}
+            true => output::line_aside(&kept),
+            false => output::print(&format!("{kept}\n"))?,
+        }
+        Ok(match (found.confirmed, output.strict) {
+            (true, _) => Done::Fine,
+            (false, true) => Done::Invalid,
+            (false, false) => Done::Unknown,
+        })
+    }
+
+    /// The command lines that run the experiment at a calm and at a busy rate.
+    fn suggested(&self) -> Vec<SuggestedRate> {
+        let found = self.trials.found.as_ref().and_then(suggested_rates);
+        let of = |(name, rate): (&str, f64)| {
+            let options = rate_options(&self.experiment, rate);
+            let options: String = options.iter().map(|it| format!(" --set {it}")).collect();
+            SuggestedRate {
+                name: name.to_owned(),
+                rate,
+                command: format!("bellows run {}{options}", self.args.experiment),
+            }
+        };
+        found.into_iter().flatten().map(of).collect()
+    }
+
+    /// How it goes on after a signal.
+    fn stopped(&self) -> Failure {
+        Failure::Stopped(Problem::new(
+            format!(
+                "stopped after {}",
+                counted(self.trials.trials.len() as u64, "trial")
+            ),
+            format!("kept in {}", self.dir.display()),
+            format!(
+                "the same command line goes on with --resume {}",
+                find::suffix(&self.dir)
+            ),
+        ))
+    }
+}

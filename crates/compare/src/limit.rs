@@ -1,0 +1,218 @@
+//! The search for the highest rate that holds: bracketed, bisected on a logarithmic scale, both ends confirmed.
+//!
+//! What a trial says is noisy near the limit, so that a rate may hold once and not the next time. The answer is therefore an
+//! interval: below it every trial held, above it none did, and between lie the rates of which that cannot be said. Each step
+//! follows from the trials alone, so that a search that was stopped goes on where it was.
+
+/// So many trials outweigh one that says the contrary.
+const MOSTLY: usize = 3;
+
+/// What a trial at a rate came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrialOutcome {
+    /// The rate held.
+    Held,
+    /// It did not.
+    Missed,
+    /// It did not, but that says nothing of the broker.
+    Unclear,
+}
+
+/// How a limit is searched.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LimitSearch {
+    /// The first rate that is tried.
+    pub first: f64,
+    /// No rate below is tried.
+    pub least: f64,
+    /// No rate above is tried.
+    pub most: f64,
+    /// The interval's upper end is at most this part of the lower one above it: 0.05 for 5 %.
+    pub precision: f64,
+    /// Trials that each end has to agree in.
+    pub confirmations: usize,
+    /// Trials after which the search ends, whatever it found.
+    pub most_trials: usize,
+}
+
+/// What is to be done next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LimitStep {
+    /// Try this rate.
+    Try(f64),
+    /// There is nothing more to try.
+    Found(LimitInterval),
+}
+
+/// Between which rates the limit lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LimitInterval {
+    /// The highest rate that held, and below which every rate held that was tried: each in all of its trials, or in three
+    /// of four. `None` where there is none.
+    pub low: Option<f64>,
+    /// The lowest rate that did not hold, and above which none did; `None` where there is none.
+    pub high: Option<f64>,
+    /// The lowest rate above `low` at which trials were unclear only.
+    pub unclear: Option<f64>,
+    /// Both ends were confirmed, and lie as close as was asked for.
+    pub is_confirmed: bool,
+}
+
+/// What all trials of one rate say.
+#[derive(Clone, Copy, Debug)]
+struct Tried {
+    rate: f64,
+    held: usize,
+    missed: usize,
+    unclear: usize,
+}
+
+impl Tried {
+    /// One accident among three good trials is an accident.
+    const fn is_held(&self) -> bool {
+        self.held > 0 && self.held >= MOSTLY * self.missed
+    }
+
+    const fn is_missed(&self) -> bool {
+        self.missed > 0 && self.missed >= MOSTLY * self.held
+    }
+
+    /// What is unclear once may be an accident; twice, it is not.
+    const fn is_unclear(&self) -> bool {
+        self.held == 0 && self.missed == 0 && self.unclear > 1
+    }
+}
+
+/// The next step after these trials, in whatever order they were made.
+#[must_use]
+pub fn limit_step(search: &LimitSearch, trials: &[(f64, TrialOutcome)]) -> LimitStep {
+    let tried = tried(trials);
+    let found = interval(search, &tried);
+    if trials.len() >= search.most_trials {
+        return LimitStep::Found(found);
+    }
+    let next = again(search, &tried).or_else(|| next_rate(search, &tried, &found));
+    next.map_or(LimitStep::Found(found), LimitStep::Try)
+}
+
+fn tried(trials: &[(f64, TrialOutcome)]) -> Vec<Tried> {
+    let mut tried: Vec<Tried> = Vec::new();
+    for (rate, outcome) in trials.iter().filter(|it| it.0.is_finite()) {
+        let at = tried.iter().position(|it| it.rate == *rate);
+        let at = at.unwrap_or_else(|| {
+            tried.push(Tried {
+                rate: *rate,
+                held: 0,
+                missed: 0,
+                unclear: 0,
+            });
+            tried.len() - 1
+        });
+        if let Some(it) = tried.get_mut(at) {
+            match outcome {
+                TrialOutcome::Held => it.held += 1,
+                TrialOutcome::Missed => it.missed += 1,
+                TrialOutcome::Unclear => it.unclear += 1,
+            }
+        }
+    }
+    tried.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+    tried
+}
+
+fn interval(search: &LimitSearch, tried: &[Tried]) -> LimitInterval {
+    let below = tried.iter().take_while(|it| it.is_held());
+    let above = tried.iter().rev().filter(|it| !it.is_unclear());
+    let low = below.last();
+    let high = above.take_while(|it| it.is_missed()).last();
+    let over = |it: &&Tried| it.is_unclear() && low.is_none_or(|low| it.rate > low.rate);
+    let is_confirmed = match (low, high) {
+        (Some(low), Some(high)) => {
+            low.held >= search.confirmations
+                && high.missed >= search.confirmations
+                && is_close(search, low.rate, high.rate)
+        }
+        _ => false,
+    };
+    LimitInterval {
+        low: low.map(|it| it.rate),
+        high: high.map(|it| it.rate),
+        unclear: tried.iter().find(over).map(|it| it.rate),
+        is_confirmed,
+    }
+}
+
+/// A rate whose only trial was unclear, or that does not hold although a higher one does, until more trials of it agree.
+fn again(search: &LimitSearch, tried: &[Tried]) -> Option<f64> {
+    let highest = tried.iter().rev().find(|it| it.is_held());
+    let is_odd = |it: &&Tried| {
+        let once = it.held == 0 && it.missed == 0 && it.unclear == 1;
+        let is_below = highest.is_some_and(|high| high.rate > it.rate);
+        let is_open = !it.is_held() && it.missed < search.confirmations;
+        once || is_below && it.missed > 0 && is_open
+    };
+    tried.iter().find(is_odd).map(|it| it.rate)
+}
+
+fn next_rate(search: &LimitSearch, tried: &[Tried], found: &LimitInterval) -> Option<f64> {
+    let (Some(lowest), Some(highest)) = (tried.first(), tried.last()) else {
+        return Some(round_rate(search.first.clamp(search.least, search.most)));
+    };
+    let Some(low) = found.low else {
+        return (lowest.rate > search.least)
+            .then(|| round_rate((lowest.rate / 2.0).max(search.least)));
+    };
+    let end = found.high.or(found.unclear);
+    let Some(end) = end else {
+        return match highest.rate < search.most {
+            true => Some(round_rate((highest.rate * 2.0).min(search.most))),
+            false => confirmed(search, tried, low, None),
+        };
+    };
+    // Above the lower end, and below the upper one, lie the nearest rates that were tried.
+    let after = tried.iter().find(|it| it.rate > low);
+    let before = tried.iter().rev().find(|it| it.rate < end);
+    let between = [
+        (low, after.map_or(end, |it| it.rate)),
+        (before.map_or(low, |it| it.rate), end),
+    ];
+    let wide = between
+        .into_iter()
+        .find(|(from, to)| !is_close(search, *from, *to));
+    wide.map(|(from, to)| round_rate((from * to).sqrt()))
+        .filter(|rate| tried.iter().all(|it| it.rate != *rate))
+        .or_else(|| confirmed(search, tried, low, found.high))
+}
+
+/// The end that has too few trials; `None` where both have enough.
+fn confirmed(search: &LimitSearch, tried: &[Tried], low: f64, high: Option<f64>) -> Option<f64> {
+    let lacks = |rate: f64, count: fn(&Tried) -> usize| {
+        let at = tried.iter().find(|it| it.rate == rate);
+        at.is_some_and(|it| count(it) < search.confirmations)
+    };
+    let low = Some(low).filter(|low| lacks(*low, |it| it.held));
+    low.or_else(|| high.filter(|high| lacks(*high, |it| it.missed)))
+}
+
+fn is_close(search: &LimitSearch, low: f64, high: f64) -> bool {
+    // What is rounded to three digits lies up to half a percent away.
+    high <= low * (1.0 + search.precision.max(0.01)) * (1.0 + 1e-9)
+}
+
+/// A rate to three digits: people read it, and type it.
+#[must_use]
+pub fn round_rate(rate: f64) -> f64 {
+    let digits = rate.abs().max(f64::MIN_POSITIVE).log10().floor() - 2.0;
+    let step = 10_f64.powi(digits as i32);
+    if digits >= 0.0 {
+        (rate / step).round() * step
+    } else {
+        // A power of ten with a negative exponent has no exact place in a float.
+        let steps = 10_f64.powi(-(digits as i32));
+        (rate * steps).round() / steps
+    }
+}
+
+#[cfg(test)]
+#[path = "limit_tests.rs"]
+mod tests;

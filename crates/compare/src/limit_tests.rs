@@ -1,0 +1,159 @@
+use super::*;
+
+const SEARCH: LimitSearch = LimitSearch {
+    first: 10_000.0,
+    least: 10.0,
+    most: 10_000_000.0,
+    precision: 0.05,
+    confirmations: 3,
+    most_trials: 60,
+};
+
+/// Searches with a broker that decides from the rate and the trial's number.
+fn search(
+    search: &LimitSearch,
+    mut broker: impl FnMut(f64, usize) -> TrialOutcome,
+) -> (LimitInterval, Vec<(f64, TrialOutcome)>) {
+    let mut trials = Vec::new();
+    loop {
+        match limit_step(search, &trials) {
+            LimitStep::Found(interval) => return (interval, trials),
+            LimitStep::Try(rate) => {
+                assert!(rate >= search.least && rate <= search.most, "{rate}");
+                assert!(trials.len() < search.most_trials, "it ends: {trials:?}");
+                trials.push((rate, broker(rate, trials.len())));
+            }
+        }
+    }
+}
+
+fn held(holds: bool) -> TrialOutcome {
+    match holds {
+        true => TrialOutcome::Held,
+        false => TrialOutcome::Missed,
+    }
+}
+
+/// Numbers from 0 to 1 that are the same in every run of the test.
+struct Draws(u64);
+
+impl Draws {
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+#[test]
+fn a_broker_with_a_limit_is_held_between_two_rates_wherever_the_limit_lies() {
+    let mut draws = Draws(1);
+    for _ in 0..500 {
+        let limit = 10.0 * 10_f64.powf(draws.next() * 5.9) * 1.01;
+        let (found, trials) = search(&SEARCH, |rate, _| held(rate <= limit));
+        let (low, high) = (found.low.unwrap(), found.high.unwrap());
+        assert!(low <= limit && limit < high, "{low} {limit} {high}");
+        assert!(high <= low * 1.0501, "{low} {high}");
+        assert!(found.is_confirmed);
+        assert!(trials.len() <= 30, "{limit}: {} trials", trials.len());
+    }
+}
+
+#[test]
+fn near_a_limit_that_wavers_the_interval_covers_what_is_unsure() {
+    let mut covered = 0;
+    for seed in 0..200 {
+        let mut draws = Draws(seed);
+        let limit = 10_000.0 * (1.0 + 9.0 * draws.next());
+        // Each trial's own limit lies 3 % around.
+        let (found, trials) = search(&SEARCH, |rate, _| {
+            let sum: f64 = (0..12).map(|_| draws.next()).sum();
+            held(rate <= limit * (1.0 + 0.03 * (sum - 6.0)))
+        });
+        let (low, high) = (found.low.unwrap(), found.high.unwrap_or(f64::INFINITY));
+        assert!(low < high, "{trials:?}");
+        covered += usize::from(low <= limit && limit <= high);
+        // Half of the trials hold at the limit; three of three do so far below.
+        assert!(low > limit * 0.8, "{low} {limit}: {trials:?}");
+    }
+    assert!(covered >= 185, "{covered} of 200 intervals cover the limit");
+}
+
+#[test]
+fn a_limit_beyond_what_is_tried_is_told_as_such() {
+    let (all, _) = search(&SEARCH, |_, _| TrialOutcome::Held);
+    assert_eq!((all.low, all.high), (Some(SEARCH.most), None));
+    let (none, trials) = search(&SEARCH, |_, _| TrialOutcome::Missed);
+    assert_eq!((none.low, none.high), (None, Some(SEARCH.least)));
+    assert!(trials.len() < 20, "{}", trials.len());
+}
+
+#[test]
+fn a_generator_that_is_the_limit_leaves_the_upper_end_open() {
+    let (found, trials) = search(&SEARCH, |rate, _| match rate <= 50_000.0 {
+        true => TrialOutcome::Held,
+        false => TrialOutcome::Unclear,
+    });
+    assert_eq!(found.high, None);
+    let (low, unclear) = (found.low.unwrap(), found.unclear.unwrap());
+    assert!(low <= 50_000.0 && 50_000.0 < unclear && unclear <= low * 1.0501);
+    assert!(trials.len() < 30, "{}", trials.len());
+}
+
+#[test]
+fn one_bad_trial_far_below_the_limit_is_made_anew() {
+    for bad in 0..12 {
+        for outcome in [TrialOutcome::Missed, TrialOutcome::Unclear] {
+            let (found, _) = search(&SEARCH, |rate, number| match number == bad {
+                true => outcome,
+                false => held(rate <= 64_000.0),
+            });
+            let (low, high) = (found.low.unwrap(), found.high.unwrap());
+            assert!(
+                low <= 64_000.0 && 64_000.0 < high,
+                "{bad} {outcome:?}: {found:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_search_that_was_stopped_goes_on_where_it_was() {
+    let (whole, trials) = search(&SEARCH, |rate, _| held(rate <= 33_333.0));
+    for made in 0..trials.len() {
+        assert_eq!(
+            limit_step(&SEARCH, &trials[..made]),
+            LimitStep::Try(trials[made].0)
+        );
+    }
+    assert_eq!(limit_step(&SEARCH, &trials), LimitStep::Found(whole));
+}
+
+#[test]
+fn rates_have_three_digits() {
+    for (rate, expected) in [
+        (12_345.0, 12_300.0),
+        (0.012_345, 0.0123),
+        (999.6, 1_000.0),
+        (7.0, 7.0),
+    ] {
+        assert_eq!(round_rate(rate), expected);
+    }
+}
+
+#[test]
+fn whatever_trials_say_the_search_ends_with_an_interval_that_is_none_the_wrong_way_round() {
+    for seed in 0..2_000 {
+        let mut draws = Draws(seed);
+        let (found, _) = search(&SEARCH, |_, _| match draws.next() {
+            ..0.4 => TrialOutcome::Held,
+            ..0.8 => TrialOutcome::Missed,
+            _ => TrialOutcome::Unclear,
+        });
+        if let (Some(low), Some(high)) = (found.low, found.high) {
+            assert!(low < high, "{seed}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Trials of an experiment at different rates, and between which of them its limit lies.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+use archive::{
+    FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, QuantityUnit, RequirementOutcome,
+    SuggestedRate,
+};
+use measure::LatencySummary;
+
+use super::load::Shape;
+use super::{State, write_run};
+
+/// What a name from a file may hold.
+const HOSTILE: &str = "<script>alert(1)</script>\u{1b}[31m";
+const SLO: &str = "end-to-end p99 < 10ms";
+
+/// Rates in the order in which they were tried, whether they held, and the 99th percentile in microseconds.
+const TRIALS: [(f64, LimitOutcome, u64); 10] = [
+    (10_000.0, LimitOutcome::Held, 400),
+    (20_000.0, LimitOutcome::Held, 520),
+    (40_000.0, LimitOutcome::Held, 1_900),
+    (80_000.0, LimitOutcome::Missed, 900_000),
+    (56_600.0, LimitOutcome::Missed, 80_000),
+    (47_600.0, LimitOutcome::Held, 6_200),
+    (51_900.0, LimitOutcome::Unclear, 70_000),
+    (51_900.0, LimitOutcome::Missed, 21_000),
+    (47_600.0, LimitOutcome::Held, 5_100),
+    (51_900.0, LimitOutcome::Missed, 33_000),
+];
+
+/// Writes the folder `DIR/limit` with its page.
+pub(crate) fn write(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let folder = dir.join("limit");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    std::fs::create_dir_all(&folder)?;
+    let state = State::new("run", Some(Shape::Rate), 8, 0);
+    write_run(&folder, "run-1", &state)?;
+    report::html::write_report(&folder.join("run-1"))?;
+    let numbered = (1..).zip(TRIALS);
+    let trials = LimitTrials {
+        schema: LimitTrials::SCHEMA.to_owned(),
+        name: HOSTILE.to_owned(),
+        slos: vec![SLO.to_owned(), "lost = 0".to_owned()],
+        plan: LimitPlan {
+            first: 10_000.0,
+            least: 1.0,
+            most: 1e7,
+            precision: 0.1,
+            confirmations: 2,
+            most_trials: 60,
+        },
+        experiment: serde_json::Value::Null,
+        trials: numbered.map(|(number, of)| trial(number, of)).collect(),
+        found: Some(FoundLimit {
+            low: Some(47_600.0),
+            high: Some(51_900.0),
+            unclear: None,
+            confirmed: true,
+        }),
+        suggested: [("calm", 15_900.0), ("busy", 38_100.0)]
+            .map(|(name, rate)| SuggestedRate {
+                name: name.to_owned(),
+                rate,
+                command: format!("bellows run {HOSTILE}.toml --set load.0.rate={rate}"),
+            })
+            .into(),
+    };
+    trials.write(&folder)?;
+    Ok(report::html::write_limit(&folder)?)
+}
+
+fn trial(number: u32, (rate, outcome, p99_us): (f64, LimitOutcome, u64)) -> LimitTrial {
+    let is_held = outcome == LimitOutcome::Held;
+    let p99_ns = p99_us * 1_000;
+    LimitTrial {
+        id: format!("run-{number}"),
+        rate,
+        outcome,
+        why: match is_held {
+            true => vec![],
+            false => vec![format!("missed {SLO}")],
+        },
+        sent: rate,
+        received: rate,
+        latency_name: "end-to-end".to_owned(),
+        latency: Some(LatencySummary {
+            count: 100_000,
+            p50_ns: p99_ns / 6,
+            p99_ns,
+            p99_9_ns: p99_ns + p99_ns / 4,
+            ..LatencySummary::default()
+        }),
+        broker_cores: Some(rate / 40_000.0),
+        slos: vec![RequirementOutcome {
+            that: SLO.to_owned(),
+            bound: 10e6,
+            unit: QuantityUnit::Ns,
+            met: Some(is_held),
+            ..RequirementOutcome::default()
+        }],
+        ..LimitTrial::default()
+    }
+}

@@ -1,0 +1,67 @@
+//! The page of a search for the highest rate that holds: the same program as a run's, with other data.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use archive::LimitOutcome;
+use measure::Problem;
+
+use super::page::{Document, escape, write};
+use crate::numbers::{duration, rate};
+use crate::view::LimitView;
+
+/// Writes `report.html` into a folder of trials, at once or not at all, and returns its path.
+///
+/// # Errors
+/// Where the folder holds none, or it cannot be written to.
+pub fn write_limit(dir: &Path) -> Result<PathBuf, Problem> {
+    super::keep(dir, &document(&LimitView::read(dir, dir)?)?)
+}
+
+/// The page of a folder of trials, for a file elsewhere.
+///
+/// # Errors
+/// Where the folder holds none.
+pub fn render_limit(dir: &Path, file: &Path) -> Result<String, Problem> {
+    let beside = file.parent().filter(|it| !it.as_os_str().is_empty());
+    document(&LimitView::read(dir, beside.unwrap_or(Path::new(".")))?)
+}
+
+fn document(view: &LimitView) -> Result<String, Problem> {
+    write(&Document {
+        name: &view.name,
+        kind: "limit",
+        summary: static_summary(view),
+        view,
+        columns: &[],
+    })
+}
+
+/// The sentence and the trials as plain HTML.
+fn static_summary(view: &LimitView) -> String {
+    let mut out = format!(
+        "<h1>{}</h1><p class=\"headline\">{}</p><p>{}</p><noscript><p>The chart needs JavaScript; nothing is loaded from \
+         anywhere.</p></noscript><table><thead><tr><th>msg/s</th><th>held</th><th>{} p50</th><th>p99</th></tr></thead><tbody>",
+        escape(&view.name),
+        escape(&view.headline),
+        escape(&view.asked),
+        escape(&view.latency_name),
+    );
+    for trial in &view.trials {
+        let held = match trial.outcome {
+            LimitOutcome::Held => "yes".to_owned(),
+            LimitOutcome::Missed | LimitOutcome::Unclear => escape(&trial.why.join("; ")),
+        };
+        let [p50, p99] = [0, 1].map(|at| {
+            let known = trial.latency.and_then(|it| it.get(at).copied());
+            known.map_or_else(|| "-".to_owned(), duration)
+        });
+        let _ = write!(
+            out,
+            "<tr><th>{}</th><td>{held}</td><td>{p50}</td><td>{p99}</td></tr>",
+            rate(trial.rate)
+        );
+    }
+    out.push_str("</tbody></table>");
+    out
+}

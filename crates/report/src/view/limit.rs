@@ -1,0 +1,131 @@
+//! The view model of a search for the highest rate that holds.
+
+use std::path::Path;
+
+use archive::{
+    FoundLimit, LimitOutcome, LimitTrial, LimitTrials, QuantityUnit, RunReader, SuggestedRate,
+    plain_name,
+};
+use measure::Problem;
+use serde::Serialize;
+
+use crate::text::limit as words;
+
+/// A search as a person sees it.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct LimitView {
+    /// Version of this form.
+    pub format: u32,
+    /// The experiment's name.
+    pub name: String,
+    /// When the first trial began, RFC 3339 in UTC; empty where that is not known.
+    pub created: String,
+    /// Version of the bellows that wrote the page.
+    pub bellows: String,
+    /// What was found, in a sentence.
+    pub headline: String,
+    /// What a rate has to meet, in a sentence.
+    pub asked: String,
+    /// The ends.
+    pub found: FoundLimit,
+    /// What the latency of the trials is called; empty where none was measured.
+    pub latency_name: String,
+    /// Latencies that must not be exceeded.
+    pub bounds: Vec<LatencyBound>,
+    /// Every trial, in the order of time.
+    pub trials: Vec<TrialView>,
+    /// Rates that people want next.
+    pub suggested: Vec<SuggestedRate>,
+    /// How it was searched, and what limits what it says.
+    pub notes: Vec<String>,
+}
+
+/// A latency that must not be exceeded.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct LatencyBound {
+    /// As people write it: `end-to-end p99 < 10ms`.
+    pub that: String,
+    /// Nanoseconds.
+    pub ns: f64,
+}
+
+/// A trial as a person sees it. Latencies are in nanoseconds.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct TrialView {
+    /// The run's id.
+    pub id: String,
+    /// Requested messages per second.
+    pub rate: f64,
+    /// What it came to.
+    pub outcome: LimitOutcome,
+    /// Why the rate did not hold.
+    pub why: Vec<String>,
+    /// Messages per second that were sent, and received.
+    pub sent: f64,
+    /// See `sent`.
+    pub received: f64,
+    /// The median, the 99th and the 99.9th percentile; `None` where no latency was measured.
+    pub latency: Option<[u64; 3]>,
+    /// CPU of the broker in cores.
+    pub broker_cores: Option<f64>,
+    /// The parts of the way from this page to the run's own; empty where there is none.
+    pub report: Vec<String>,
+}
+
+impl LimitView {
+    /// Reads a folder of trials, for a page that will stand in `beside`.
+    ///
+    /// # Errors
+    /// Where the folder holds none.
+    pub fn read(dir: &Path, beside: &Path) -> Result<Self, Problem> {
+        let of = LimitTrials::read(dir).map_err(|error| error.problem())?;
+        let first = of.trials.first().map(|it| dir.join(&it.id));
+        let created = first.and_then(|run| RunReader::open(&run).ok());
+        let trials = of.trials.iter().map(|it| trial(it, dir, beside)).collect();
+        let named = of.trials.last().map(|it| it.latency_name.clone());
+        let latency_name = named.unwrap_or_default();
+        let mut bounds: Vec<LatencyBound> = Vec::new();
+        for slo in of.trials.iter().flat_map(|it| &it.slos) {
+            let is_new = bounds.iter().all(|it| it.that != slo.that);
+            let is_drawn = plain_name(&slo.that).starts_with(&plain_name(&latency_name));
+            if slo.unit == QuantityUnit::Ns && slo.bound > 0.0 && is_new && is_drawn {
+                bounds.push(LatencyBound {
+                    that: slo.that.clone(),
+                    ns: slo.bound,
+                });
+            }
+        }
+        Ok(Self {
+            format: 1,
+            name: of.name.clone(),
+            created: created.map_or_else(String::new, |run| run.record.created),
+            bellows: env!("CARGO_PKG_VERSION").to_owned(),
+            headline: words::headline(&of),
+            asked: words::asked(&of),
+            found: of.found.unwrap_or_default(),
+            latency_name,
+            bounds,
+            trials,
+            notes: words::notes(&of),
+            suggested: of.suggested,
+        })
+    }
+}
+
+fn trial(of: &LimitTrial, dir: &Path, beside: &Path) -> TrialView {
+    let latency = of.latency.as_ref();
+    TrialView {
+        id: of.id.clone(),
+        rate: of.rate,
+        outcome: of.outcome,
+        why: of.why.clone(),
+        sent: of.sent,
+        received: of.received,
+        latency: latency.map(|it| [it.p50_ns, it.p99_ns, it.p99_9_ns]),
+        broker_cores: of.broker_cores,
+        report: super::report_below(&dir.join(&of.id), beside).unwrap_or_default(),
+    }
+}

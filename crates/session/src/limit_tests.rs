@@ -1,0 +1,143 @@
+use archive::{Facts, RequestedSummary, Throughput, Verdict};
+
+use super::*;
+
+fn experiment(loads: &str) -> Experiment {
+    Experiment::from_toml(loads, "test").unwrap()
+}
+
+fn rates(of: &Experiment) -> Vec<f64> {
+    let rate = |load: &LoadSpec| load.rate.map_or(0.0, Rate::get);
+    of.load.iter().map(rate).collect()
+}
+
+#[test]
+fn groups_keep_their_proportions_and_are_alike_without_rates() {
+    let with = experiment("[[load]]\nrate = 100\n[[load]]\nproducers = 0\n[[load]]\nrate = 300");
+    assert_eq!(first_rate(&with), Ok(400.0));
+    assert_eq!(rates(&at_rate(&with, 1_000.0)), [250.0, 0.0, 750.0]);
+    assert_eq!(
+        rate_options(&with, 1_000.0),
+        ["load.0.rate=250", "load.2.rate=750"]
+    );
+    let without = experiment("[[load]]\n[[load]]");
+    assert_eq!(first_rate(&without), Ok(FIRST));
+    assert_eq!(rates(&at_rate(&without, 1_000.0)), [500.0, 500.0]);
+    let each = experiment(
+        "[[load]]\nrate = 10\nrate-per-producer = true\nproducers = 3\nnum-destinations = 4\ndestinations = ['queue://a', 'queue://b']",
+    );
+    assert_eq!(first_rate(&each), Ok(240.0));
+    let tried = at_rate(&each, 480.0);
+    assert_eq!(rates(&tried), [480.0]);
+    assert!(
+        !tried.load[0].rate_per_producer,
+        "it is that of all together"
+    );
+}
+
+#[test]
+fn a_rate_that_is_not_free_is_refused() {
+    for loads in [
+        "[[load]]\nthink-time = '1s'",
+        "[[load]]\nproducers = 0\nconsumers = 1",
+        "[[load]]\nrate = 5\n[[load]]",
+    ] {
+        assert!(requested_rate(&experiment(loads)).is_err(), "{loads}");
+    }
+}
+
+/// A run in which all was well.
+fn summary() -> RunSummary {
+    let sent = Throughput {
+        total: 10_000,
+        rate: 1_000.0,
+    };
+    RunSummary {
+        sent,
+        received: sent,
+        requested: Some(RequestedSummary {
+            achieved: Some(1.0),
+            ..RequestedSummary::default()
+        }),
+        verdict: Some(Verdict {
+            limited_by: LimitedBy::Broker,
+            facts: Facts {
+                expected_rate: Some(1_000.0),
+                ..Facts::default()
+            },
+            ..Verdict::default()
+        }),
+        requirements: vec![RequirementOutcome {
+            that: "end-to-end p99 < 10ms".to_owned(),
+            met: Some(true),
+            ..RequirementOutcome::default()
+        }],
+        ..RunSummary::default()
+    }
+}
+
+fn judged(change: impl FnOnce(&mut RunSummary)) -> (LimitOutcome, Vec<String>) {
+    let mut summary = summary();
+    change(&mut summary);
+    let verdict = summary.verdict.clone().unwrap();
+    let why = shortcomings(&summary, verdict.limited_by);
+    (outcome(&why, &verdict, false), why)
+}
+
+fn limited(summary: &mut RunSummary, by: LimitedBy) {
+    summary.verdict.as_mut().unwrap().limited_by = by;
+}
+
+fn achieved(summary: &mut RunSummary, share: f64) {
+    summary.requested.as_mut().unwrap().achieved = Some(share);
+}
+
+#[test]
+fn a_rate_holds_where_it_is_sent_received_and_all_that_is_asked_for_is_met() {
+    assert_eq!(judged(|_| ()), (LimitOutcome::Held, vec![]));
+    assert_eq!(judged(|it| achieved(it, 0.995)).0, LimitOutcome::Held);
+    assert_eq!(judged(|it| achieved(it, 0.994)).0, LimitOutcome::Missed);
+    assert_eq!(judged(|it| it.received.rate = 995.0).0, LimitOutcome::Held);
+    let behind = judged(|it| it.received.rate = 994.0);
+    assert_eq!(behind.0, LimitOutcome::Missed);
+    assert!(behind.1[0].contains("backlog"), "{behind:?}");
+    let missed = judged(|it| it.requirements[0].met = Some(false));
+    assert_eq!(missed.1, ["missed end-to-end p99 < 10ms"]);
+    assert_eq!(
+        judged(|it| it.requirements[0].met = None).0,
+        LimitOutcome::Missed
+    );
+}
+
+#[test]
+fn a_generator_that_is_the_limit_makes_a_miss_unclear_and_no_more() {
+    let slow = judged(|it| {
+        achieved(it, 0.5);
+        limited(it, LimitedBy::Generator);
+    });
+    assert_eq!(slow.0, LimitOutcome::Unclear);
+    assert_eq!(
+        judged(|it| limited(it, LimitedBy::Generator)).0,
+        LimitOutcome::Held
+    );
+    // By chance fewer arrived than on average.
+    let chance = judged(|it| {
+        achieved(it, 0.98);
+        limited(it, LimitedBy::Schedule);
+    });
+    assert_eq!(chance.0, LimitOutcome::Held);
+}
+
+#[test]
+fn a_machine_that_others_had_makes_a_miss_unclear() {
+    let missed = ["missed lost = 0".to_owned()];
+    let others = Verdict {
+        cause: Some(Cause::OthersFillMachine),
+        ..Verdict::default()
+    };
+    let nobody = Verdict::default();
+    assert_eq!(outcome(&missed, &others, false), LimitOutcome::Unclear);
+    assert_eq!(outcome(&missed, &nobody, true), LimitOutcome::Unclear);
+    assert_eq!(outcome(&missed, &nobody, false), LimitOutcome::Missed);
+    assert_eq!(outcome(&[], &others, true), LimitOutcome::Held);
+}

@@ -1,0 +1,66 @@
+// Opens the page of a search for the highest rate that holds: the answer first, then the curve, every trial, what to run next.
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { reason, samples } from './samples.mjs';
+
+describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
+  const { open, plain } = samples(['limit']);
+
+  test('the answer comes first, and every trial is a mark that says what it came to', async () => {
+    const { page, done } = await open('limit');
+    assert.match(
+      await page.locator('.headline').first().innerText(),
+      /^the highest rate that holds lies between 47,600 and 51,900 msg\/s$/i,
+    );
+    assert.equal(await page.locator('.outcome').innerText(), 'confirmed');
+    const curve = page.locator('#curve svg');
+    assert.equal(await curve.locator('.held-trial').count(), 5);
+    assert.equal(await curve.locator('.missed-trial').count(), 4);
+    assert.equal(await curve.locator('.unclear-trial').count(), 1);
+    assert.match(
+      await curve.locator('.missed-trial title').first().textContent(),
+      /80.k msg\/s did not hold[\s\S]*p99 900 ms[\s\S]*missed end-to-end p99/,
+    );
+    // Only the trial whose report is there leads to one.
+    assert.equal(await curve.locator('a').count(), 1);
+    assert.equal(await page.locator('#trials tbody tr').count(), 10);
+    await done();
+  });
+
+  test('marks lie inside of the chart, and right of the interval nothing holds', async () => {
+    const { page, done } = await open('limit');
+    const box = (of) => of.boundingBox();
+    const chart = await box(page.locator('#curve svg'));
+    const interval = await box(page.locator('#curve .interval'));
+    for (const mark of await page.locator('#curve .trial').all()) {
+      const { x, y, width, height } = await box(mark);
+      const [middle, kind] = [x + width / 2, await mark.getAttribute('class')];
+      assert.ok(y >= chart.y && y + height <= chart.y + chart.height, kind);
+      if (kind.includes('held')) assert.ok(middle <= interval.x + 1, kind);
+      else assert.ok(middle >= interval.x + interval.width - 1, kind);
+    }
+    await done();
+  });
+
+  test('names stay text, and a phone shows all of it in the dark', async () => {
+    const viewport = { width: 390, height: 800 };
+    const { page, done } = await open('limit', '', { viewport, colorScheme: 'dark' });
+    assert.match(await page.locator('h1').innerText(), /<script>/);
+    assert.match(await page.locator('#next code').first().innerText(), /<script>/);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+    assert.ok(wide <= 390, `${wide}`);
+    const curve = await page.locator('#curve svg').boundingBox();
+    assert.ok(curve.x >= 0 && curve.x + curve.width <= 390, JSON.stringify(curve));
+    await done();
+  });
+
+  test('without scripts the answer and the trials are there', async () => {
+    const { page, done } = await plain('limit');
+    assert.match(
+      await page.locator('#app').innerText(),
+      /between 47,600 and 51,900[\s\S]*10,000\s+yes[\s\S]*80,000\s+missed end-to-end p99/,
+    );
+    await done();
+  });
+});

@@ -1,0 +1,95 @@
+// Made-up reports in a real browser, for the tests of this folder.
+//
+// Needs Chromium and cargo (reports come from `cargo run -p report --example sample_report`).
+// Without them tests are skipped loudly; where CI is set that is a failure.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { after, before } from 'node:test';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { chromium } from 'playwright-core';
+
+const repository = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+const executablePath = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/google-chrome'].find(
+  (path) => path && existsSync(path),
+);
+
+function missing() {
+  if (!executablePath) return 'no Chromium: apt-get install chromium, or set CHROMIUM';
+  if (spawnSync('cargo', ['--version']).status !== 0) return 'no cargo: install Rust';
+  return null;
+}
+
+/** Why the tests cannot run; null where they can. */
+export const reason = missing();
+if (reason) {
+  if (process.env.CI)
+    throw new Error(`CI allows no skipped test, but the browser's cannot run: ${reason}`);
+  console.error(`SKIPPED browser tests: ${reason}`);
+}
+
+/** Makes the reports of these states before the tests of a suite, and opens them. */
+export function samples(states) {
+  const dir = mkdtempSync(join(tmpdir(), 'bellows-report-'));
+  const file = (state) => join(dir, state, 'report.html');
+  let browser;
+
+  before(async () => {
+    const made = spawnSync(
+      'cargo',
+      ['run', '--quiet', '-p', 'report', '--example', 'sample_report', '--', dir, ...states],
+      { cwd: repository, encoding: 'utf8' },
+    );
+    assert.equal(made.status, 0, made.stderr);
+    // Chromium's sandbox needs what root in a container lacks.
+    const args = ['--no-sandbox', '--disable-gpu', '--disable-quic'];
+    browser = await chromium.launch({ executablePath, args });
+  });
+
+  after(async () => {
+    await browser?.close();
+    rmSync(dir, { recursive: true, force: true });
+  });
+
+  /** Opens a report; `done` says what went wrong on the page and what it asked for. */
+  async function open(state, fragment = '', options = {}) {
+    const context = await browser.newContext({
+      viewport: { width: 1280, height: 900 },
+      acceptDownloads: true,
+      ...options,
+    });
+    const page = await context.newPage();
+    const trouble = [];
+    page.on('console', (m) => {
+      if (m.type() === 'error' || m.type() === 'warning') trouble.push(`console: ${m.text()}`);
+    });
+    page.on('pageerror', (e) => trouble.push(`error: ${e.message}`));
+    page.on('dialog', (d) => {
+      trouble.push(`dialog: ${d.message()}`);
+      void d.dismiss();
+    });
+    page.on('request', (r) => {
+      if (!/^(file|blob|data):/.test(r.url())) trouble.push(`request: ${r.url()}`);
+    });
+    await page.goto(pathToFileURL(file(state)).href + fragment);
+    await page.waitForSelector('html[data-complete]');
+    const done = async () => {
+      await context.close();
+      assert.deepEqual(trouble, []);
+    };
+    return { page, done };
+  }
+
+  /** The page without scripts. */
+  async function plain(state) {
+    const context = await browser.newContext({ javaScriptEnabled: false });
+    const page = await context.newPage();
+    await page.goto(pathToFileURL(file(state)).href);
+    return { page, done: () => context.close() };
+  }
+
+  return { file, open, plain };
+}

@@ -1,0 +1,182 @@
+// Latency against rate: every trial as a dot, the medians as lines, the interval and what must not be exceeded.
+
+import { reportOf } from '../comparison/runs';
+import { h, widthOf } from '../core/dom';
+import { duration, durationTick, siTick } from '../core/format';
+import type { LimitOutcome, LimitView, TrialView } from '../core/view';
+import type { View } from '../sections/timeline';
+import { logPlace, logTicksOf, medians, bounds as spread } from './scale';
+
+const SVG = 'http://www.w3.org/2000/svg';
+/** Heights and margins of the chart, pixels. */
+const HEIGHT = 380;
+const MARGIN = { left: 58, right: 14, top: 14, bottom: 42 } as const;
+
+/** The percentiles that are drawn, by their place in a trial's latencies. */
+const PERCENTILES = [
+  [0, 'p50'],
+  [1, 'p99'],
+  [2, 'p99.9'],
+] as const;
+/** The one whose trials are dots. */
+const DOTTED = 1;
+
+export const OUTCOMES: Record<LimitOutcome, string> = {
+  held: 'held',
+  missed: 'did not hold',
+  unclear: 'says nothing of the broker',
+};
+
+function svg<K extends keyof SVGElementTagNameMap>(
+  name: K,
+  attributes: Record<string, string | number>,
+  ...children: (Node | string)[]
+): SVGElementTagNameMap[K] {
+  const element = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
+  element.append(...children);
+  return element;
+}
+
+/** What a trial says when it is pointed at. */
+function told(trial: TrialView, name: string): string {
+  const latency = trial.latency
+    ? PERCENTILES.map(([at, label]) => `${label} ${duration(trial.latency![at])}`).join(', ')
+    : 'no latency';
+  const why = trial.why.length > 0 ? `\n${trial.why.join('; ')}` : '';
+  return `${siTick(trial.rate)} msg/s ${OUTCOMES[trial.outcome]}\n${name} ${latency}${why}`;
+}
+
+function mark(trial: TrialView, x: number, y: number, title: string): SVGElement {
+  const shape =
+    trial.outcome === 'held'
+      ? svg('circle', { cx: x, cy: y, r: 4.5 })
+      : svg('path', { d: `M${x - 4.5},${y - 4.5}l9,9m0,-9l-9,9` });
+  // A cross alone is hard to hit.
+  const area = svg('circle', { cx: x, cy: y, r: 9, class: 'area' });
+  const group = svg(
+    'g',
+    { class: `trial ${trial.outcome}-trial` },
+    svg('title', {}, title),
+    area,
+    shape,
+  );
+  const href = reportOf({ id: trial.id, report: trial.report, cautious: false });
+  return href ? svg('a', { href, 'aria-label': title }, group) : group;
+}
+
+function draw(view: LimitView, width: number): SVGElement {
+  const measured = view.trials.filter((it) => it.latency !== null);
+  const rates = measured.map((it) => it.rate);
+  const { low, high } = view.found;
+  const ends = [low, high].filter((it) => it !== null);
+  const latencies = measured.flatMap((it) => it.latency!);
+  const limits = view.bounds.map((it) => it.ns);
+  const [left, right] = spread([...rates, ...ends], 1.12);
+  const [bottom, top] = spread([...latencies, ...limits], 1.5);
+  const inner = {
+    width: width - MARGIN.left - MARGIN.right,
+    height: HEIGHT - MARGIN.top - MARGIN.bottom,
+  };
+  const x = (rate: number): number => MARGIN.left + inner.width * logPlace(rate, left, right);
+  const y = (ns: number): number => MARGIN.top + inner.height * (1 - logPlace(ns, bottom, top));
+  const chart = svg('svg', {
+    class: 'curve',
+    width,
+    height: HEIGHT,
+    viewBox: `0 0 ${width} ${HEIGHT}`,
+    role: 'img',
+    'aria-label': `${view.latency_name} latency against rate: ${view.headline}`,
+  });
+  const floor = MARGIN.top + inner.height;
+  if (low !== null || high !== null) {
+    const [from, to] = [x(low ?? left), x(high ?? right)];
+    const rect = { x: from, y: MARGIN.top, width: Math.max(1, to - from), height: inner.height };
+    chart.append(svg('rect', { class: 'interval', ...rect }, svg('title', {}, view.headline)));
+  }
+  for (const ns of logTicksOf(bottom, top, Math.floor(inner.height / 34))) {
+    chart.append(
+      svg('line', {
+        class: 'grid',
+        x1: MARGIN.left,
+        x2: width - MARGIN.right,
+        y1: y(ns),
+        y2: y(ns),
+      }),
+      svg('text', { class: 'tick y', x: MARGIN.left - 8, y: y(ns) + 4 }, durationTick(ns)),
+    );
+  }
+  for (const rate of logTicksOf(left, right, Math.floor(inner.width / 56))) {
+    chart.append(
+      svg('line', { class: 'grid', x1: x(rate), x2: x(rate), y1: MARGIN.top, y2: floor }),
+      svg('text', { class: 'tick x', x: x(rate), y: floor + 17 }, siTick(rate)),
+    );
+  }
+  chart.append(
+    svg(
+      'text',
+      { class: 'axis', x: MARGIN.left + inner.width / 2, y: HEIGHT - 6 },
+      'requested, msg/s',
+    ),
+  );
+  for (const bound of view.bounds) {
+    const at = y(bound.ns);
+    chart.append(
+      svg('line', { class: 'bound', x1: MARGIN.left, x2: width - MARGIN.right, y1: at, y2: at }),
+      svg('text', { class: 'bound', x: MARGIN.left + 6, y: at - 5 }, bound.that),
+    );
+  }
+  const names: [number, number, string, number][] = [];
+  for (const [at, name] of PERCENTILES) {
+    const line = medians(measured, at);
+    const points = line.map(([rate, ns]) => `${x(rate).toFixed(1)},${y(ns).toFixed(1)}`).join(' ');
+    chart.append(svg('polyline', { class: `line p${at}`, points }));
+    const first = line.at(0);
+    if (first) names.push([x(first[0]), y(first[1]) - 8, name, at]);
+  }
+  // At the left, where latencies lie apart; where they do not, the names still do. The highest percentile is the topmost.
+  let below = Number.POSITIVE_INFINITY;
+  for (const [left, wanted, name, at] of names) {
+    below = Math.min(wanted, below - 14);
+    chart.append(svg('text', { class: `name p${at}`, x: left - 4, y: below }, name));
+  }
+  for (const trial of measured) {
+    const title = told(trial, view.latency_name);
+    chart.append(mark(trial, x(trial.rate), y(trial.latency![DOTTED]), title));
+  }
+  return chart;
+}
+
+/** The section; null where no trial measured a latency. */
+export function curve(view: LimitView): View | null {
+  if (view.trials.every((it) => it.latency === null)) return null;
+  const place = h('div', { class: 'curve-of-rates' });
+  const has = (outcome: LimitOutcome): boolean => view.trials.some((it) => it.outcome === outcome);
+  const legend = (['held', 'missed', 'unclear'] as const)
+    .filter(has)
+    .map((outcome) =>
+      h(
+        'span',
+        { class: `key ${outcome}-trial` },
+        outcome === 'held' ? '●' : '✕',
+        ` ${OUTCOMES[outcome]}`,
+      ),
+    );
+  const element = h(
+    'section',
+    { id: 'curve', 'aria-labelledby': 'curve-title' },
+    h(
+      'header',
+      {},
+      h('h2', { id: 'curve-title' }, `${view.latency_name} latency against rate`),
+      h(
+        'span',
+        { class: 'hint' },
+        'lines: medians of the trials of a rate; marks: p99 of every trial; shaded: where the limit lies; both axes logarithmic',
+      ),
+    ),
+    place,
+    h('p', { class: 'keys' }, legend),
+  );
+  return { element, draw: () => place.replaceChildren(draw(view, Math.max(280, widthOf(place)))) };
+}

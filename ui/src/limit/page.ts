@@ -1,0 +1,122 @@
+// The page of a search for the highest rate that holds.
+
+import type { Sheet } from '../comparison/page';
+import { nameOf } from '../comparison/runs';
+import { button, h, table } from '../core/dom';
+import { duration, percent, significant } from '../core/format';
+import type { LimitView, TrialView } from '../core/view';
+import { curve, OUTCOMES } from './curve';
+
+function masthead(view: LimitView): HTMLElement[] {
+  const when = view.created.replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC');
+  const { confirmed } = view.found;
+  return [
+    h('h1', {}, view.name),
+    h('p', { class: 'when' }, ['highest rate that holds', when].filter(Boolean).join(' · ')),
+    h(
+      'span',
+      { class: `state outcome ${confirmed ? 'same' : 'undecided'}` },
+      confirmed ? 'confirmed' : 'not confirmed',
+    ),
+  ];
+}
+
+/** Rates to run next, with command lines that can be copied. */
+function next(view: LimitView): HTMLElement | null {
+  if (view.suggested.length === 0) return null;
+  const PARTS: Record<string, string> = { calm: 'a third of the limit', busy: 'four fifths of it' };
+  const rows = view.suggested.map((it) => {
+    const copy = button('copy', () => void navigator.clipboard?.writeText(it.command), {
+      class: 'quiet',
+      title: 'Copy the command line',
+    });
+    return h(
+      'div',
+      { class: 'next-rate' },
+      h('dt', {}, h('b', {}, it.name), ` ${significant(it.rate)} msg/s, ${PARTS[it.name] ?? ''}`),
+      h('dd', {}, h('code', {}, it.command), ' ', copy),
+    );
+  });
+  return h(
+    'section',
+    { id: 'next', 'aria-labelledby': 'next-title' },
+    h('header', {}, h('h2', { id: 'next-title' }, 'Rates to run next')),
+    h('dl', { class: 'next-rates' }, rows),
+  );
+}
+
+function trialRow(trial: TrialView, number: number): (HTMLElement | string)[] {
+  const latency = (at: 0 | 1 | 2): string => (trial.latency ? duration(trial.latency[at]) : '–');
+  return [
+    String(number),
+    significant(trial.rate),
+    h('span', { class: `key ${trial.outcome}-trial` }, OUTCOMES[trial.outcome]),
+    percent(trial.rate > 0 ? trial.sent / trial.rate : 0),
+    significant(trial.received),
+    latency(0),
+    latency(1),
+    latency(2),
+    trial.broker_cores === null ? '–' : significant(trial.broker_cores),
+    trial.why.join('; '),
+    nameOf({ id: trial.id, report: trial.report, cautious: false }),
+  ];
+}
+
+function trials(view: LimitView): HTMLElement {
+  const name = view.latency_name || 'latency';
+  const columns = [
+    { label: '', number: true },
+    { label: 'msg/s', number: true },
+    { label: 'outcome' },
+    { label: 'sent', number: true },
+    { label: 'received, msg/s', number: true },
+    { label: `${name} p50`, number: true },
+    { label: 'p99', number: true },
+    { label: 'p99.9', number: true },
+    { label: 'broker, cores', number: true },
+    { label: 'why not' },
+    { label: 'run' },
+  ];
+  const rows = view.trials.map((it, i) => trialRow(it, i + 1));
+  return h(
+    'section',
+    { id: 'trials', 'aria-labelledby': 'trials-title' },
+    h(
+      'header',
+      {},
+      h('h2', { id: 'trials-title' }, 'Every trial'),
+      h('span', { class: 'hint' }, 'in the order of time'),
+    ),
+    h('div', { class: 'scroll' }, table('Trials', columns, rows)),
+    h(
+      'ul',
+      { class: 'hint remarks' },
+      view.notes.map((text) => h('li', {}, text)),
+    ),
+  );
+}
+
+/** The parts of the page. */
+export function limitSheet(view: LimitView): Sheet {
+  const chart = curve(view);
+  const main = h(
+    'main',
+    { class: 'comparison rates' },
+    h(
+      'div',
+      { class: 'lead' },
+      h('p', { class: 'headline' }, view.headline),
+      h('p', { class: 'headline explained' }, view.asked),
+    ),
+    chart?.element ?? null,
+    next(view),
+    trials(view),
+  );
+  return {
+    masthead: masthead(view),
+    main,
+    views: chart ? [chart] : [],
+    version: view.bellows,
+    hint: 'a mark leads to the trial’s own report, where that lies beside this page',
+  };
+}
