@@ -115,7 +115,7 @@ pub struct FoundLimit {
     pub high: Option<f64>,
     /// The lowest rate above `low` that the generator or the machine could not try.
     pub unclear: Option<f64>,
-    /// Both ends were confirmed, and are as close as was asked for.
+    /// Both ends were confirmed, and are as close as was asked for, but for rates that hold in some trials only.
     pub confirmed: bool,
 }
 

@@ -30,14 +30,8 @@ pub(crate) fn exit_code(outcome: Result<Done, Failure>, json: bool) -> ExitCode 
         Err(Failure::Usage(problem)) => (problem, 2, false),
         Err(Failure::Failed(problem)) => (problem, 1, false),
         Err(Failure::BrokeOff(problem)) => (problem, 1, true),
-        Err(Failure::Stopped(problem)) => {
-            if json {
-                let _ = output::print_json(&console::error_as_json(&problem));
-            }
-            // It is what the user wanted, and no error.
-            output::line_aside(&problem.to_string());
-            return ExitCode::from(signals::first_exit_code());
-        }
+        Err(Failure::Stopped(problem)) => return stopped(&problem, json),
+        Err(Failure::StoppedLate(problem)) => return stopped(&problem, false),
     };
     let problem = harmless(problem);
     if json && !is_printed {
@@ -47,6 +41,15 @@ pub(crate) fn exit_code(outcome: Result<Done, Failure>, json: bool) -> ExitCode 
     // Where standard error is closed too, the exit code is all that is left to say.
     output::aside(&console::error(&problem, output::style_aside()));
     ExitCode::from(code)
+}
+
+/// Says that a signal ended it, which is what the user wanted, and no error.
+fn stopped(problem: &Problem, json: bool) -> ExitCode {
+    if json {
+        let _ = output::print_json(&console::error_as_json(problem));
+    }
+    output::line_aside(&problem.to_string());
+    ExitCode::from(signals::first_exit_code())
 }
 
 /// Prints clap's own text: help and version to standard output, usage errors to standard error, and with `json` as an

@@ -28,6 +28,8 @@ pub(crate) enum Failure {
     BrokeOff(Problem),
     /// A signal ended it before there was anything to show.
     Stopped(Problem),
+    /// A signal ended it, and what there was has been printed.
+    StoppedLate(Problem),
     /// Nobody reads the output any more: no reason to complain.
     Closed,
     /// A hidden subcommand's own code.
@@ -74,6 +76,7 @@ impl Failure {
     pub(crate) fn already_printed(self) -> Self {
         match self {
             Self::Usage(problem) | Self::Failed(problem) => Self::BrokeOff(problem),
+            Self::Stopped(problem) => Self::StoppedLate(problem),
             other => other,
         }
     }

@@ -54,7 +54,8 @@ pub struct LimitInterval {
     pub high: Option<f64>,
     /// The lowest rate above `low` at which trials were unclear only.
     pub unclear: Option<f64>,
-    /// Both ends were confirmed, and lie as close as was asked for.
+    /// Both ends were confirmed, and nothing is left to be tried between them: they lie as close as was asked for, but for rates
+    /// that hold in some trials and not in others.
     pub is_confirmed: bool,
 }
 
@@ -87,12 +88,15 @@ impl Tried {
 #[must_use]
 pub fn limit_step(search: &LimitSearch, trials: &[(f64, TrialOutcome)]) -> LimitStep {
     let tried = tried(trials);
-    let found = interval(search, &tried);
-    if trials.len() >= search.most_trials {
-        return LimitStep::Found(found);
+    let mut found = interval(&tried);
+    match again(search, &tried).or_else(|| next_rate(search, &tried, &found)) {
+        Some(rate) if trials.len() < search.most_trials => LimitStep::Try(rate),
+        Some(_) => LimitStep::Found(found),
+        None => {
+            found.is_confirmed = found.low.is_some() && found.high.is_some();
+            LimitStep::Found(found)
+        }
     }
-    let next = again(search, &tried).or_else(|| next_rate(search, &tried, &found));
-    next.map_or(LimitStep::Found(found), LimitStep::Try)
 }
 
 fn tried(trials: &[(f64, TrialOutcome)]) -> Vec<Tried> {
@@ -120,25 +124,17 @@ fn tried(trials: &[(f64, TrialOutcome)]) -> Vec<Tried> {
     tried
 }
 
-fn interval(search: &LimitSearch, tried: &[Tried]) -> LimitInterval {
+fn interval(tried: &[Tried]) -> LimitInterval {
     let below = tried.iter().take_while(|it| it.is_held());
     let above = tried.iter().rev().filter(|it| !it.is_unclear());
     let low = below.last();
     let high = above.take_while(|it| it.is_missed()).last();
     let over = |it: &&Tried| it.is_unclear() && low.is_none_or(|low| it.rate > low.rate);
-    let is_confirmed = match (low, high) {
-        (Some(low), Some(high)) => {
-            low.held >= search.confirmations
-                && high.missed >= search.confirmations
-                && is_close(search, low.rate, high.rate)
-        }
-        _ => false,
-    };
     LimitInterval {
         low: low.map(|it| it.rate),
         high: high.map(|it| it.rate),
         unclear: tried.iter().find(over).map(|it| it.rate),
-        is_confirmed,
+        is_confirmed: false,
     }
 }
 

@@ -74,6 +74,7 @@ fn near_a_limit_that_wavers_the_interval_covers_what_is_unsure() {
         });
         let (low, high) = (found.low.unwrap(), found.high.unwrap_or(f64::INFINITY));
         assert!(low < high, "{trials:?}");
+        assert!(found.is_confirmed || trials.len() == SEARCH.most_trials);
         covered += usize::from(low <= limit && limit <= high);
         // Half of the trials hold at the limit; three of three do so far below.
         assert!(low > limit * 0.8, "{low} {limit}: {trials:?}");

@@ -222,8 +222,7 @@ fn shortcomings(summary: &RunSummary, limited_by: LimitedBy) -> Vec<String> {
     if let Some(achieved) = achieved.filter(|it| *it < ACHIEVED && !is_met) {
         why.push(format!("{} of the rate was sent", percent(achieved)));
     }
-    let facts = summary.verdict.as_ref().map(|it| &it.facts);
-    let expected = facts.and_then(|it| it.expected_rate).filter(|it| *it > 0.0);
+    let expected = expected_rate(summary).filter(|it| *it > 0.0);
     let received = expected.map(|expected| summary.received.rate / expected);
     if let Some(received) = received.filter(|it| *it < ACHIEVED) {
         why.push(format!(
@@ -241,24 +240,39 @@ fn shortcomings(summary: &RunSummary, limited_by: LimitedBy) -> Vec<String> {
     why
 }
 
+/// Deliveries per second that what was sent should lead to; `None` where nobody receives. Where an exchange decides how many
+/// a message has, the whole run tells: it ends when all is delivered, or says what is not.
+fn expected_rate(summary: &RunSummary) -> Option<f64> {
+    let facts = summary.verdict.as_ref().map(|it| &it.facts);
+    let known = facts.and_then(|it| it.expected_rate);
+    let (sent, received) = (summary.sent.total, summary.received.total);
+    let outstanding = summary.ledger.as_ref().map_or(0, |it| it.outstanding);
+    let each = (received.saturating_add(outstanding)) as f64 / sent.max(1) as f64;
+    known.or_else(|| (received > 0).then_some(each * summary.sent.rate))
+}
+
 /// The latency that stands for the run: the one that is asked for first, else that of the deliveries, else that of the answers.
 fn shown_latency(summary: &RunSummary) -> (String, Option<LatencySummary>) {
-    let filled: Vec<(&str, &LatencySummary)> = summary
+    // Also one without a value: in the next trial it has some, and trials are compared.
+    let all = summary
         .latency
-        .filled()
-        .filter(|(_, it)| it.count > 0)
-        .map(|(metric, it)| (metric.name(), it))
-        .collect();
+        .iter()
+        .map(|(metric, it)| (metric.name(), it));
+    let filled: Vec<(&str, &LatencySummary)> = all.collect();
     let asked = |name: &str| {
         let name = archive::plain_name(name);
         let that = |it: &RequirementOutcome| archive::plain_name(&it.that).starts_with(&name);
         summary.requirements.iter().any(that)
     };
     let first = filled.iter().find(|(name, _)| asked(name));
-    let end_to_end = || filled.iter().find(|(name, _)| *name == "end-to-end");
+    let received = summary.received.total > 0;
+    let end_to_end = || filled.iter().find(|it| received && it.0 == "end-to-end");
     let chosen = first.or_else(end_to_end).or_else(|| filled.first());
     match chosen {
-        Some((name, latency)) => ((*name).to_owned(), Some((*latency).clone())),
+        Some((name, latency)) => {
+            let latency = Some((*latency).clone()).filter(|it| it.count > 0);
+            ((*name).to_owned(), latency)
+        }
         None => (String::new(), None),
     }
 }

@@ -141,3 +141,26 @@ fn a_machine_that_others_had_makes_a_miss_unclear() {
     assert_eq!(outcome(&missed, &nobody, false), LimitOutcome::Missed);
     assert_eq!(outcome(&[], &others, true), LimitOutcome::Held);
 }
+
+#[test]
+fn a_backlog_is_seen_also_where_nobody_knows_how_many_deliveries_a_message_has() {
+    // What an exchange makes of a message is its own affair: three copies here, and two queues that are drained.
+    let unknown = |received: f64, total: u64, outstanding: u64| {
+        judged(|it| {
+            it.verdict.as_mut().unwrap().facts.expected_rate = None;
+            it.received = Throughput {
+                total,
+                rate: received,
+            };
+            it.ledger = Some(measure::ledger::LedgerSummary {
+                outstanding,
+                ..measure::ledger::LedgerSummary::default()
+            });
+        })
+        .0
+    };
+    assert_eq!(unknown(3_000.0, 30_000, 0), LimitOutcome::Held);
+    assert_eq!(unknown(2_900.0, 30_000, 0), LimitOutcome::Missed);
+    assert_eq!(unknown(1_000.0, 10_000, 20_000), LimitOutcome::Missed);
+    assert_eq!(unknown(0.0, 0, 0), LimitOutcome::Held, "nobody receives");
+}

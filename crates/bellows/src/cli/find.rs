@@ -142,10 +142,19 @@ pub(super) fn stopped_folder(
     }
 }
 
-/// The end of a folder's name, which no other is likely to have.
-pub(super) fn suffix(dir: &Path) -> String {
+/// How runs that a signal ended are gone on with.
+pub(super) fn stopped(after: &str, dir: &Path) -> Failure {
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
-    name.rsplit('-').next().unwrap_or_default().to_owned()
+    // No other folder's name is likely to end so.
+    let suffix = name.rsplit('-').next().unwrap_or_default();
+    Failure::Stopped(Problem::new(
+        after,
+        format!(
+            "kept in {}; the same command line with --resume {suffix} goes on",
+            dir.display()
+        ),
+        "",
+    ))
 }
 
 /// The one run that is meant, or the ids of those that could be.

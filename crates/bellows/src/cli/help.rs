@@ -40,7 +40,7 @@ macro_rules! topic {
 }
 
 /// The documents by their topics. A topic is called like its file, but where a command has that name.
-const TOPICS: [Topic; 37] = [
+const TOPICS: [Topic; 38] = [
     topic!("getting-started", "getting-started.md"),
     topic!("from-perf-test", "from-perf-test.md"),
     topic!("from-artemis-perf", "from-artemis-perf.md"),
@@ -53,6 +53,7 @@ const TOPICS: [Topic; 37] = [
     topic!("stacks", "stacks.md"),
     topic!("differences", "differences.md"),
     topic!("comparison", "compare.md"),
+    topic!("highest-rate", "limit.md"),
     topic!("ci", "ci.md"),
     topic!("continuous", "continuous.md"),
     topic!("metrics", "metrics.md"),

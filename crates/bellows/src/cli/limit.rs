@@ -8,7 +8,7 @@ use archive::{
     SuggestedRate,
 };
 use clap::{Args, value_parser};
-use measure::{Problem, Rate, counted};
+use measure::{Rate, counted};
 use report::console::{self, Shape};
 use session::experiment::{RequireSpec, Requirement};
 use session::{
@@ -202,7 +202,11 @@ impl Search<'_> {
         let mut broken = None;
         while let Some(rate) = next_rate(&self.trials) {
             if let Err(failure) = self.make_one(rate, watched, exporter.as_mut()) {
-                broken = Some(failure);
+                broken = Some(match failure {
+                    // Before it was ready: what was made before is kept all the same.
+                    Failure::Stopped(_) => self.stopped(),
+                    other => other,
+                });
                 break;
             }
             if watched.control().is_stopping() {
@@ -319,16 +323,7 @@ impl Search<'_> {
 
     /// How it goes on after a signal.
     fn stopped(&self) -> Failure {
-        Failure::Stopped(Problem::new(
-            format!(
-                "stopped after {}",
-                counted(self.trials.trials.len() as u64, "trial")
-            ),
-            format!("kept in {}", self.dir.display()),
-            format!(
-                "the same command line goes on with --resume {}",
-                find::suffix(&self.dir)
-            ),
-        ))
+        let made = counted(self.trials.trials.len() as u64, "trial");
+        find::stopped(&format!("stopped after {made}"), &self.dir)
     }
 }

@@ -122,7 +122,11 @@ impl Turns {
                 break;
             }
             if let Err(failure) = self.make_one(next, watched, exporter.as_mut()) {
-                broken = Some(failure);
+                broken = Some(match failure {
+                    // Before it was ready: what was made before is kept all the same.
+                    Failure::Stopped(_) => self.stopped(),
+                    other => other,
+                });
                 break;
             }
             if watched.control().is_stopping() {
@@ -293,14 +297,10 @@ impl Turns {
     fn stopped(&self) -> Failure {
         let pairs = self.plan.runs.pairs;
         let made = counted(self.records.len() as u64, "run");
-        Failure::Stopped(Problem::new(
-            format!("stopped after {made} of {}", pairs * 2),
-            format!("kept in {}", self.plan.dir.display()),
-            format!(
-                "the same command line goes on with --resume {}",
-                find::suffix(&self.plan.dir)
-            ),
-        ))
+        find::stopped(
+            &format!("stopped after {made} of {}", pairs * 2),
+            &self.plan.dir,
+        )
     }
 }
 
