@@ -1,4 +1,5 @@
-//! Spreads, intervals, tests and corrections are those of SciPy and statsmodels. `reference.py` wrote the values.
+//! Spreads, intervals, tests and corrections are those of SciPy and statsmodels, changes of a level those of MongoDB's
+//! signal-processing-algorithms. `reference.py` and `changes.py` wrote the values.
 
 use compare::{benjamini_hochberg, holm, paired, sign_flip, spread, unpaired};
 use serde_json::Value;
@@ -101,5 +102,29 @@ fn corrected_probabilities_are_those_of_statsmodels() {
                 assert_close(*ours, theirs, method);
             }
         }
+    }
+}
+
+#[test]
+fn changes_of_a_level_are_those_of_mongodbs_e_divisive() {
+    let text = include_str!("changes.json");
+    let cases: Vec<Value> = serde_json::from_str(text).expect("cases");
+    assert_eq!(cases.len(), 10);
+    for case in cases {
+        let values = numbers(&case["values"]);
+        let strengths = compare::cut_strengths(&values);
+        let theirs = case["strengths"].as_array().expect("strengths");
+        assert_eq!(strengths.len(), theirs.len());
+        for (ours, theirs) in strengths.iter().zip(theirs) {
+            assert_close(*ours, theirs, "a cut's strength");
+        }
+        let search = compare::ChangeSearch {
+            level: 0.01,
+            orders: 999,
+            ..compare::ChangeSearch::default()
+        };
+        let found = compare::change_points(&values, search);
+        let places: Vec<f64> = found.iter().map(|it| it.at as f64).collect();
+        assert_eq!(places, numbers(&case["changes"]), "{case}");
     }
 }
