@@ -11,6 +11,7 @@ mod error;
 mod facts;
 mod histogram_decode;
 mod histogram_log;
+mod history;
 mod labels;
 mod limit;
 mod line_file;
@@ -48,6 +49,7 @@ pub use facts::{
     BrokerUse, Capacity, ChurnFacts, ConnectionTime, Ended, Facts, LoopUse, ProducerTime,
 };
 pub use histogram_log::{HistogramLog, HistogramRecord, encode_histogram};
+pub use history::{History, HistoryChange, HistoryFigure, HistoryLevel, HistoryRun};
 pub use labels::{Labels, Tag};
 pub use limit::{FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, SuggestedRate};
 pub use list::{FolderKind, RunEntry, folders_of_runs, list_runs};

@@ -137,7 +137,7 @@ fn sides<'r>(
 }
 
 /// Why a run does not count; `None` where it does.
-fn left_out(record: &RunRecord, force: bool) -> Option<String> {
+pub(crate) fn left_out(record: &RunRecord, force: bool) -> Option<String> {
     if record.state != RunState::Complete || record.summary.is_none() {
         return Some(record.state.as_str().to_owned());
     }
@@ -151,15 +151,7 @@ impl<'a> Side<'a> {
     }
 
     fn told(self) -> ComparedSide {
-        let version = |record: &&RunRecord| {
-            let versions = &record.versions;
-            let broker = versions.broker.clone().unwrap_or_default();
-            match &versions.runtime {
-                Some(runtime) => format!("{broker} on {runtime}"),
-                None => broker,
-            }
-        };
-        let mut what: Vec<String> = self.records.iter().map(version).collect();
+        let mut what: Vec<String> = self.records.iter().map(|it| version(it)).collect();
         what.dedup();
         ComparedSide {
             what: what.join("; "),
@@ -173,6 +165,16 @@ impl<'a> Side<'a> {
                 .collect(),
             left_out: self.left_out,
         }
+    }
+}
+
+/// What was under load, with its version and its runtime's.
+pub(crate) fn version(record: &RunRecord) -> String {
+    let versions = &record.versions;
+    let broker = versions.broker.clone().unwrap_or_default();
+    match &versions.runtime {
+        Some(runtime) => format!("{broker} on {runtime}"),
+        None => broker,
     }
 }
 
@@ -204,7 +206,7 @@ fn enough(name: &str, side: &Side<'_>) -> Result<(), Problem> {
 }
 
 /// Why the sides must not be compared.
-fn incomparable(a: &[&RunRecord], b: &[&RunRecord], planned: bool) -> Vec<Problem> {
+pub(crate) fn incomparable(a: &[&RunRecord], b: &[&RunRecord], planned: bool) -> Vec<Problem> {
     let (Some(first), others) = (a.first(), a.iter().skip(1).chain(b)) else {
         return Vec::new();
     };

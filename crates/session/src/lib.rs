@@ -18,6 +18,7 @@ mod function_costs;
 pub mod guardian;
 mod hardware;
 mod hidden;
+mod history;
 mod http;
 mod judge;
 mod limit;
@@ -42,6 +43,7 @@ pub use error::Error;
 pub use experiment::Experiment;
 pub use export::{ExportOptions, Exporter, MetricsTarget};
 pub use function_costs::{FunctionCosts, compare_functions};
+pub use history::history;
 pub use limit::{
     at_rate, first_rate, found_limit, limit_trial, next_rate, rate_options, requested_rate,
     suggested_rates,

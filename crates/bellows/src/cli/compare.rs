@@ -240,7 +240,7 @@ pub(super) fn percent(text: &str) -> Result<f64, String> {
 }
 
 /// Reads a level: per cent between 0.1 and 20.
-fn level(text: &str) -> Result<f64, String> {
+pub(super) fn level(text: &str) -> Result<f64, String> {
     let level = percent(text)?;
     match (0.001..=0.2).contains(&level) {
         true => Ok(level),

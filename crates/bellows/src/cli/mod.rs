@@ -22,6 +22,7 @@ mod flame;
 mod fold;
 mod header;
 mod help;
+mod history;
 mod limit;
 mod load;
 mod metrics;
@@ -106,6 +107,8 @@ pub(crate) enum Command {
     Ab(ab::AbArgs),
     /// Decide the same from runs of two sides that were made before
     Compare(compare::CompareArgs),
+    /// Show where the figures of an experiment's runs changed over time
+    History(history::HistoryArgs),
     /// Find the highest rate that holds: the one at which all that is asked for is still met
     Limit(limit::LimitArgs),
     /// Show how two profiles differ, or a part of one from the rest
@@ -153,6 +156,7 @@ impl Command {
             Self::Top(args) => args.execute(),
             Self::Ab(args) => args.execute(),
             Self::Compare(args) => args.execute(),
+            Self::History(args) => args.execute(),
             Self::Limit(args) => args.execute(),
             Self::Diff(args) => args.execute(),
             Self::Flame(args) => args.execute(),

@@ -13,6 +13,7 @@ mod doctor;
 mod error;
 mod functions;
 mod grid;
+mod history;
 mod interval;
 mod known;
 mod limit;
@@ -42,6 +43,7 @@ pub use functions::{
     FunctionRow, FunctionRowOf, FunctionRows, FunctionSort, FunctionTable, RestShare, functions,
 };
 pub use grid::{GridColumn, grid, named_grid};
+pub use history::history;
 pub use limit::limit;
 pub use live::{Live, Steps};
 pub use page::{TopicOf, page, page_title};

@@ -1,0 +1,81 @@
+//! What the runs of one experiment say over the months: where a figure changed its level.
+
+use serde::Serialize;
+
+use crate::{LeftOut, QuantityUnit};
+
+/// The runs of an experiment in the order of time, and where its figures changed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct History {
+    /// Always [`History::SCHEMA`].
+    pub schema: String,
+    /// The experiment's name.
+    pub name: String,
+    /// Chance to call anything a change in runs that have none, all figures together.
+    pub level: f64,
+    /// The runs that count, the oldest first.
+    pub runs: Vec<HistoryRun>,
+    /// Those that do not, and why.
+    pub left_out: Vec<LeftOut>,
+    /// Every figure.
+    pub figures: Vec<HistoryFigure>,
+}
+
+impl History {
+    /// Name and version of the format.
+    pub const SCHEMA: &'static str = "bellows.history/1";
+}
+
+/// A run that counts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct HistoryRun {
+    /// The run folder's name.
+    pub id: String,
+    /// When it began, RFC 3339 in UTC.
+    pub created: String,
+    /// What was under load, with its version.
+    pub broker: String,
+}
+
+/// A figure over the runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct HistoryFigure {
+    /// Its name.
+    pub name: String,
+    /// What it counts.
+    pub unit: QuantityUnit,
+    /// Whether more of it is better.
+    pub more_is_better: bool,
+    /// One for each run; `None` where the run has none.
+    pub values: Vec<Option<f64>>,
+    /// Between changes the figure has a level; one more than changes.
+    pub levels: Vec<HistoryLevel>,
+    /// Where it changed, the earliest first.
+    pub changes: Vec<HistoryChange>,
+}
+
+/// The runs between two changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct HistoryLevel {
+    /// The first run, by its number from 0 on.
+    pub from: usize,
+    /// The run behind the last one.
+    pub to: usize,
+    /// The geometric mean of their values.
+    pub mean: f64,
+}
+
+/// A place at which a figure changed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct HistoryChange {
+    /// The first run of the new level, by its number from 0 on.
+    pub run: usize,
+    /// The last run of the old level, and the first of the new one.
+    pub between: (String, String),
+    /// The change of the mean, as a share.
+    pub change: f64,
+    /// The chance of such a change where nothing changed.
+    pub p: f64,
+    /// Whether it is one for the worse.
+    pub worse: bool,
+}

@@ -1,0 +1,230 @@
+//! The runs of an experiment over time on a terminal: each figure as a line of bars, with what changed below it.
+
+use archive::{History, HistoryChange, HistoryFigure};
+
+use super::text::{Style, sanitise, wrap};
+use crate::numbers::{counted, figure};
+use crate::text::comparison::{probability, signed};
+
+/// Bars from low to high.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Figures lie this far from the left.
+const INDENT: usize = 2;
+/// Runs that are left out are named up to so many.
+const MOST_NAMED: usize = 3;
+
+/// The history, ending in a newline.
+#[must_use]
+pub fn history(of: &History, style: Style) -> String {
+    let mut lines: Vec<String> = wrap(&sanitise(&headline(of)), style.columns)
+        .iter()
+        .map(|line| style.strong(line))
+        .collect();
+    for figure in of.figures.iter().filter(|it| !it.changes.is_empty()) {
+        lines.push(String::new());
+        lines.extend(drawn(of, figure, style));
+    }
+    let level: Vec<&HistoryFigure> = of
+        .figures
+        .iter()
+        .filter(|it| it.changes.is_empty())
+        .collect();
+    if !level.is_empty() && !of.runs.is_empty() {
+        lines.push(String::new());
+        lines.push("no change was found in:".to_owned());
+        for figure in level {
+            lines.extend(drawn(of, figure, style));
+        }
+    }
+    if !of.left_out.is_empty() {
+        lines.push(String::new());
+        let named = of.left_out.iter().rev().take(MOST_NAMED);
+        let named: Vec<String> = named.map(|it| format!("{} ({})", it.id, it.why)).collect();
+        let more = match of.left_out.len() > MOST_NAMED {
+            true => ", …",
+            false => "",
+        };
+        let text = format!(
+            "{} left out: {}{more}",
+            counted(of.left_out.len() as u64, "run"),
+            named.join(", ")
+        );
+        lines.extend(wrap(&sanitise(&text), style.columns));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn headline(of: &History) -> String {
+    let runs = counted(of.runs.len() as u64, "run");
+    let changes: usize = of.figures.iter().map(|it| it.changes.len()).sum();
+    let when = match (of.runs.first(), of.runs.last()) {
+        (Some(first), Some(last)) => {
+            format!(" from {} to {}", day(&first.created), day(&last.created))
+        }
+        _ => String::new(),
+    };
+    format!(
+        "{runs} of {}{when}: {}",
+        of.name,
+        counted(changes as u64, "change")
+    )
+}
+
+/// The day of a time.
+fn day(created: &str) -> &str {
+    created.split('T').next().unwrap_or(created)
+}
+
+fn drawn(of: &History, figure_of: &HistoryFigure, style: Style) -> Vec<String> {
+    let indent = " ".repeat(INDENT);
+    let room = style.columns.saturating_sub(INDENT).max(10);
+    let each = figure_of.values.len().div_ceil(room).max(1);
+    let known: Vec<f64> = figure_of.values.iter().flatten().copied().collect();
+    let (low, high) = known
+        .iter()
+        .fold((f64::INFINITY, 0.0_f64), |(low, high), it| {
+            (low.min(*it), high.max(*it))
+        });
+    let range = match known.is_empty() {
+        true => "no values".to_owned(),
+        false => format!(
+            "{} to {}",
+            figure(low, figure_of.unit),
+            figure(high, figure_of.unit)
+        ),
+    };
+    let mut lines = vec![format!(
+        "{}: {range}",
+        style.strong(&sanitise(&figure_of.name))
+    )];
+    let groups: Vec<&[Option<f64>]> = figure_of.values.chunks(each).collect();
+    let bars = groups.iter().map(|group| bar(group, (low, high)));
+    lines.push(indent.clone() + &bars.collect::<String>());
+    if !figure_of.changes.is_empty() {
+        let places: Vec<usize> = figure_of.changes.iter().map(|it| it.run / each).collect();
+        let marks = (0..groups.len()).map(|at| if places.contains(&at) { '^' } else { ' ' });
+        lines.push(indent.clone() + marks.collect::<String>().trim_end());
+    }
+    for (number, change) in figure_of.changes.iter().enumerate() {
+        let text = told(of, figure_of, number, change);
+        let wrapped = wrap(&sanitise(&text), room);
+        lines.extend(wrapped.iter().map(|line| format!("{indent}{line}")));
+    }
+    lines
+}
+
+/// The mean of some runs as a bar.
+fn bar(group: &[Option<f64>], (low, high): (f64, f64)) -> char {
+    let known: Vec<f64> = group.iter().flatten().copied().collect();
+    if known.is_empty() {
+        return ' ';
+    }
+    let mean = known.iter().sum::<f64>() / known.len() as f64;
+    let share = if high > low {
+        (mean - low) / (high - low)
+    } else {
+        0.5
+    };
+    let place = (share.clamp(0.0, 1.0) * (BARS.len() - 1) as f64).round() as usize;
+    BARS.get(place).copied().unwrap_or(' ')
+}
+
+fn told(of: &History, figure_of: &HistoryFigure, number: usize, change: &HistoryChange) -> String {
+    let mean = |at: usize| {
+        let level = figure_of.levels.get(at);
+        level.map_or_else(|| "-".to_owned(), |it| figure(it.mean, figure_of.unit))
+    };
+    let run = |id: &str| {
+        let found = of.runs.iter().find(|it| it.id == id);
+        match found.filter(|it| !it.broker.is_empty()) {
+            Some(run) => format!("{id} ({})", run.broker),
+            None => id.to_owned(),
+        }
+    };
+    format!(
+        "{} ({}), from {} to {}: between {} and {}; p {}",
+        signed(change.change),
+        if change.worse { "worse" } else { "better" },
+        mean(number),
+        mean(number + 1),
+        run(&change.between.0),
+        run(&change.between.1),
+        probability(change.p),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::{HistoryLevel, HistoryRun, LeftOut, QuantityUnit};
+
+    use super::*;
+    use crate::console::width;
+
+    fn of(runs: usize) -> History {
+        let id = |number: usize| format!("2026-11-21T00-12-33Z-x-{number:04}");
+        let at = runs / 2;
+        let value = |run: usize| Some(if run < at { 1_000.0 } else { 800.0 });
+        let level = |from, to, mean| HistoryLevel { from, to, mean };
+        History {
+            name: "x\u{1b}[31m".to_owned(),
+            runs: (0..runs)
+                .map(|number| HistoryRun {
+                    id: id(number),
+                    created: "2026-11-21T00:12:33Z".to_owned(),
+                    broker: "RabbitMQ 4.0".to_owned(),
+                })
+                .collect(),
+            left_out: vec![LeftOut {
+                id: id(9_999),
+                why: "invalid".to_owned(),
+            }],
+            figures: vec![
+                HistoryFigure {
+                    name: "received rate".to_owned(),
+                    unit: QuantityUnit::PerSecond,
+                    more_is_better: true,
+                    values: (0..runs).map(value).collect(),
+                    levels: vec![level(0, at, 1_000.0), level(at, runs, 800.0)],
+                    changes: vec![HistoryChange {
+                        run: at,
+                        between: (id(at - 1), id(at)),
+                        change: -0.2,
+                        p: 0.001,
+                        worse: true,
+                    }],
+                },
+                HistoryFigure {
+                    name: "broker cpu".to_owned(),
+                    values: vec![None; runs],
+                    ..HistoryFigure::default()
+                },
+            ],
+            ..History::default()
+        }
+    }
+
+    #[test]
+    fn a_change_is_marked_below_its_run_and_every_line_fits() {
+        for (runs, columns) in [(8, 80), (8, 40), (70, 60), (600, 80), (600, 41)] {
+            let style = Style {
+                columns,
+                ..Style::PLAIN
+            };
+            let text = history(&of(runs), style);
+            assert!(
+                text.lines().all(|it| width(it) <= columns),
+                "{columns}\n{text}"
+            );
+            assert!(!text.contains('\u{1b}'), "{text}");
+            assert!(
+                text.contains("-20.0 % (worse), from 1,000/s to 800/s"),
+                "{text}"
+            );
+            let lines: Vec<&str> = text.lines().collect();
+            let mark = lines.iter().position(|it| it.trim() == "^").unwrap();
+            let place = lines[mark].find('^').unwrap();
+            let bars: Vec<char> = lines[mark - 1].chars().collect();
+            assert_eq!((bars[place - 1], bars[place + 1]), ('█', '▁'), "{text}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+use archive::{Hardware, Throughput, Topology, Versions};
+use serde_json::json;
+
+use super::*;
+
+/// A run of a day, of a machine with so many cores, of a broker of a version, at a rate.
+fn record(day: u32, cores: u32, broker: &str, rate: f64) -> RunRecord {
+    let hardware = Hardware {
+        cpu: "a CPU".to_owned(),
+        cores,
+        ..Hardware::default()
+    };
+    let versions = Versions {
+        broker: Some(broker.to_owned()),
+        ..Versions::default()
+    };
+    let run: RunRecord = serde_json::from_value(json!({
+        "schema": RunRecord::SCHEMA, "id": format!("run-{day:03}"), "name": "x", "created": format!("2026-01-01T00:{day:03}"),
+        "command": [], "experiment": {"load": [{"rate": 5}]}, "versions": versions, "hardware": hardware, "seed": 1,
+        "origin": 0, "origin_unix_ns": 0, "phases": [], "events": [], "topology": Topology::default(), "state": "complete",
+        "warnings": [],
+    }))
+    .unwrap();
+    let received = Throughput { total: 100, rate };
+    RunRecord {
+        summary: Some(RunSummary {
+            sent: received,
+            received,
+            ..RunSummary::default()
+        }),
+        ..run
+    }
+}
+
+/// Rates around a level, the same in every run of the test.
+fn around(level: f64, number: u32) -> f64 {
+    level * (1.0 + 0.01 * f64::from(number * 7 % 5))
+}
+
+#[test]
+fn a_change_is_found_between_its_runs_and_its_size_is_that_of_the_means() {
+    let rate = |day| around(if day < 9 { 1_000.0 } else { 800.0 }, day);
+    let mut runs: Vec<RunRecord> = (0..20)
+        .map(|day| record(day, 2, "4.0", rate(day)))
+        .collect();
+    // Whatever order they are read in.
+    runs.reverse();
+    let found = history("x", &runs, 0.05);
+    assert_eq!((found.runs.len(), found.left_out.len()), (20, 0));
+    let [figure] = &found.figures[..] else {
+        panic!("{found:#?}");
+    };
+    assert_eq!(figure.name, "received rate");
+    let [change] = &figure.changes[..] else {
+        panic!("{figure:#?}");
+    };
+    assert_eq!((change.run, change.worse), (9, true));
+    assert_eq!(change.between, ("run-008".to_owned(), "run-009".to_owned()));
+    assert!((change.change + 0.2).abs() < 0.01, "{change:?}");
+    let spans: Vec<_> = figure.levels.iter().map(|it| (it.from, it.to)).collect();
+    assert_eq!(spans, [(0, 9), (9, 20)]);
+}
+
+#[test]
+fn runs_of_another_machine_or_load_do_not_count_and_those_of_another_broker_do() {
+    let mut runs: Vec<RunRecord> = (0..12)
+        .map(|day| record(day, 2, "4.0", around(1e3, day)))
+        .collect();
+    runs[3].versions.broker = Some("3.13".to_owned());
+    runs[4].hardware.cores = 64;
+    runs[5].experiment = json!({"load": [{"rate": 6}]});
+    runs[6].state = archive::RunState::Interrupted;
+    runs[7].summary = None;
+    let found = history("x", &runs, 0.05);
+    let out: Vec<&str> = found.left_out.iter().map(|it| it.id.as_str()).collect();
+    assert_eq!(out, ["run-004", "run-005", "run-006", "run-007"]);
+    assert_eq!(found.runs[3].broker, "3.13");
+    assert!(found.figures[0].changes.is_empty());
+}
+
+#[test]
+fn few_runs_and_none_have_a_history_without_changes() {
+    assert_eq!(history("x", &[], 0.05).figures.len(), 0);
+    for count in 1..6 {
+        let runs: Vec<RunRecord> = (0..count)
+            .map(|day| record(day, 2, "4.0", f64::from(day + 1)))
+            .collect();
+        let found = history("x", &runs, 0.05);
+        assert_eq!(found.runs.len(), count as usize);
+        assert!(
+            found
+                .figures
+                .iter()
+                .all(|it| it.changes.is_empty() && it.levels.len() == 1)
+        );
+    }
+}
+
+#[test]
+fn a_run_without_a_value_stands_in_no_level_and_shifts_none() {
+    let rate = |day| around(if day < 8 { 1_000.0 } else { 700.0 }, day);
+    let mut runs: Vec<RunRecord> = (0..16)
+        .map(|day| record(day, 2, "4.0", rate(day)))
+        .collect();
+    for at in [2, 8] {
+        runs[at].summary.as_mut().unwrap().received.rate = 0.0;
+    }
+    let found = history("x", &runs, 0.05);
+    let figure = &found.figures[0];
+    assert_eq!(figure.values[8], None);
+    let change = &figure.changes[0];
+    assert_eq!(change.between, ("run-007".to_owned(), "run-009".to_owned()));
+    assert_eq!(figure.levels[0].to, 9);
+}
