@@ -7,11 +7,13 @@ import './style/charts.css';
 import './style/comparison.css';
 import './style/profile.css';
 import './style/media.css';
+import { matrixSheet } from './comparison/matrix';
 import { comparisonSheet, type Sheet } from './comparison/page';
-import { type Page, unpack, unpackComparison } from './core/data';
+import { type Page, unpack, unpackPlain } from './core/data';
 import { choice, fill, forgetWidths, h } from './core/dom';
 import { Inflater } from './core/inflate';
 import { Pointer, Store, type Theme } from './core/state';
+import type { ComparisonView, MatrixView } from './core/view';
 import { burn } from './sections/burn';
 import { details } from './sections/details';
 import { figures } from './sections/figures';
@@ -184,6 +186,13 @@ function applyTheme(theme: Theme): void {
   else root.dataset.theme = theme;
 }
 
+/** The parts of the page, by what it is of. */
+async function sheetOf(kind: string | undefined, packed: Inflater, store: Store): Promise<Sheet> {
+  if (kind === 'comparison') return comparisonSheet(await unpackPlain<ComparisonView>(packed));
+  if (kind === 'matrix') return matrixSheet(await unpackPlain<MatrixView>(packed));
+  return runSheet(await unpack(packed), store);
+}
+
 async function main(): Promise<void> {
   const app = document.getElementById('app');
   const data = document.getElementById('data')?.firstChild;
@@ -196,10 +205,7 @@ async function main(): Promise<void> {
     }
     const packed = new Inflater(data.data);
     const store = addressed();
-    const sheet =
-      data.parentElement?.dataset.page === 'comparison'
-        ? comparisonSheet(await unpackComparison(packed))
-        : runSheet(await unpack(packed), store);
+    const sheet = await sheetOf(data.parentElement?.dataset.page, packed, store);
     await drawFirst(show(sheet, store, app));
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);

@@ -10,7 +10,7 @@ use measure::{LatencySummary, Metric};
 use crate::lock::is_active;
 use crate::reader::read_record;
 use crate::remove::{began, folder_bytes};
-use crate::{Error, Labels, PairedRuns, RunRecord, RunState, file};
+use crate::{Error, Labels, PairedMatrix, PairedRuns, RunRecord, RunState, file};
 
 /// One folder among the runs.
 #[derive(Clone, Debug)]
@@ -120,29 +120,35 @@ impl RunEntry {
 }
 
 /// The runs in a folder, newest first; folders that cannot be read are among them, and so are the runs of folders that hold
-/// [runs in pairs](crate::PairedRuns). A missing folder holds no runs. Only `run.json` and `labels.json` of each are read.
+/// [runs in pairs](crate::PairedRuns), alone or in a matrix. A missing folder holds no runs. Only `run.json` and `labels.json` of each are read.
 ///
 /// # Errors
 /// Where the folder exists and cannot be read.
 pub fn list_runs(runs_dir: &Path) -> Result<Vec<RunEntry>, Error> {
     let mut entries = Vec::new();
     for dir in folders(runs_dir)? {
-        match PairedRuns::is_in(&dir) {
-            true => entries.extend(folders(&dir)?.into_iter().map(RunEntry::read)),
-            false => entries.push(RunEntry::read(dir)),
+        let cells = match PairedMatrix::is_in(&dir) {
+            true => folders(&dir)?,
+            false => vec![dir],
+        };
+        for dir in cells {
+            match PairedRuns::is_in(&dir) {
+                true => entries.extend(folders(&dir)?.into_iter().map(RunEntry::read)),
+                false => entries.push(RunEntry::read(dir)),
+            }
         }
     }
     entries.sort_by(newest_first);
     Ok(entries)
 }
 
-/// The folders of runs in pairs in a folder of runs.
+/// The folders of runs in pairs, and of matrices of them, in a folder of runs.
 ///
 /// # Errors
 /// As [`list_runs`].
 pub fn paired_folders(runs_dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut found = folders(runs_dir)?;
-    found.retain(|dir| PairedRuns::is_in(dir));
+    found.retain(|dir| PairedMatrix::is_in(dir) || PairedRuns::is_in(dir));
     Ok(found)
 }
 

@@ -43,7 +43,10 @@ pub use export::{ExportOptions, Exporter, MetricsTarget};
 pub use function_costs::{FunctionCosts, compare_functions};
 pub use observer::{NoObserver, Observer};
 pub use page_server::{Page, serve_page, serve_pages};
-pub use pairs::{NextRun, compare_pairs, counted_pairs, looks, next_run, paired_run, spare_pairs};
+pub use pairs::{
+    CellRuns, NextRun, compare_cells, counted_pairs, is_decided, looks, next_run_of, paired_run,
+    spare_pairs,
+};
 pub use profile::{Event, Stacks};
 pub use push::{PushOptions, PushTarget};
 pub use queue_page::{QueuePage, QueuePageCost, serve_queues};

@@ -3,7 +3,6 @@
 import type { Histograms } from './histograms';
 import type { Inflated, Pause } from './inflate';
 import type {
-  ComparisonView,
   Figures,
   LatencyGrid,
   LatencySummary,
@@ -215,9 +214,9 @@ export async function unpack(packed: Inflated): Promise<Page> {
   return { run, histograms, slices, profiles, rest: (pause) => packed.end(pause) };
 }
 
-/** The data of a comparison's page. */
-export async function unpackComparison(packed: Inflated): Promise<ComparisonView> {
-  return (await unpackJson<ComparisonView>(packed)).view;
+/** The data of a page without columns: a comparison, or a matrix of them. */
+export async function unpackPlain<T>(packed: Inflated): Promise<T> {
+  return (await unpackJson<T>(packed)).view;
 }
 
 /** What stands before the columns, and the length of its text. */

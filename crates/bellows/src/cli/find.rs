@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use archive::RunEntry;
 use archive::profile::{FORMATS, Profile};
+use archive::{PairedMatrix, PairedRuns, RunEntry};
 use measure::{Problem, counted};
 
 use crate::failure::Failure;
@@ -101,6 +101,20 @@ pub(super) fn paired_folders(named: &str, runs: &Path) -> Result<Vec<PathBuf>, F
         !named.is_empty() && (name.starts_with(named) || name.ends_with(named))
     });
     Ok(found)
+}
+
+/// The folder of runs in turns that is meant: a path, or a part at either end of its name that no other has.
+pub(super) fn paired_folder(named: &str, runs: &Path) -> Result<Option<PathBuf>, Failure> {
+    let path = Path::new(named);
+    if path.is_dir() {
+        let is_paired = PairedMatrix::is_in(path) || PairedRuns::is_in(path);
+        return Ok(is_paired.then(|| path.to_owned()));
+    }
+    let mut found = paired_folders(named, runs)?;
+    Ok(match found.len() {
+        1 => found.pop(),
+        _ => None,
+    })
 }
 
 /// The one run that is meant, or the ids of those that could be.

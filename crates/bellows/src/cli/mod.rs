@@ -25,6 +25,7 @@ mod help;
 mod load;
 mod metrics;
 mod option_names;
+mod paired;
 mod perf_test;
 pub(crate) mod perform;
 mod probe;

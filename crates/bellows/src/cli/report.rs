@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use archive::{PairedRuns, RunReader};
+use archive::RunReader;
 use clap::Args;
 
 use super::args::RunsDir;
@@ -16,7 +16,7 @@ Examples:
   bellows report 7k2q -o /tmp/before.html
   bellows report runs/2026-11-21T00-12-33Z-ab-mine-7k2q
 
-Of a folder of runs in turns (`bellows ab`) it is the page of their comparison.";
+Of a folder of runs in turns (`bellows ab`) it is the page of their comparison, or of all cells of a matrix.";
 
 /// What `bellows report` was given.
 #[derive(Debug, Args)]
@@ -35,17 +35,11 @@ pub(crate) struct ReportArgs {
 impl ReportArgs {
     /// Writes the report and prints its path.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let dir =
-            find::run(&self.run, &self.runs.runs).or_else(|no_run| match find::paired_folders(
-                &self.run,
-                &self.runs.runs,
-            )?
-            .as_slice()
-            {
-                [one] => Ok(one.clone()),
-                _ => Err(no_run),
-            })?;
-        let is_paired = PairedRuns::is_in(&dir);
+        let runs = &self.runs.runs;
+        let paired = find::paired_folder(&self.run, runs)?;
+        // Where a run is called so, too, it is meant.
+        let dir = find::run(&self.run, runs).or_else(|no_run| paired.clone().ok_or(no_run))?;
+        let is_paired = paired.as_deref() == Some(&*dir);
         let path = match self.output {
             None if is_paired => report::html::write_comparison(&dir)?,
             None => report::html::write_report(&dir)?,

@@ -16,6 +16,7 @@ mod grid;
 mod interval;
 mod known;
 mod live;
+mod matrix;
 mod messages;
 pub mod out;
 mod page;
@@ -42,6 +43,7 @@ pub use functions::{
 };
 pub use grid::{GridColumn, grid, named_grid};
 pub use live::{Live, Steps};
+pub use matrix::matrix;
 pub use page::{TopicOf, page, page_title};
 pub use repeats::{repeated, repeats};
 pub use runs::{labels, removed, runs};

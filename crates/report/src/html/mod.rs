@@ -4,6 +4,7 @@
 //! `assets/`), which draws it.
 
 mod comparison;
+mod matrix;
 mod page;
 
 #[cfg(test)]
@@ -15,6 +16,7 @@ use archive::RunReader;
 use measure::Problem;
 
 pub use comparison::{render_comparison, render_pairs, write_comparison};
+pub use matrix::render_matrix;
 
 use crate::view::RunPage;
 

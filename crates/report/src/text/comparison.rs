@@ -157,9 +157,15 @@ pub(crate) fn notes(of: &Comparison) -> Vec<String> {
     } else {
         "runs of each side"
     };
+    let together = match of.family {
+        Some(family) => format!(
+            "The {} figures of all {} cells",
+            family.figures, family.cells
+        ),
+        None => format!("{} figures", of.figures.len()),
+    };
     let mut notes = vec![format!(
-        "A and B are geometric means of runs. {} figures are decided together at a level of {}.",
-        of.figures.len(),
+        "A and B are geometric means of runs. {together} are decided together at a level of {}.",
         points(of.level)
     )];
     notes.push(format!(

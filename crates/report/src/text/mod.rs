@@ -4,6 +4,7 @@
 mod classes;
 pub(crate) mod comparison;
 mod known;
+pub(crate) mod matrix;
 mod names;
 mod reasons;
 mod requirements;

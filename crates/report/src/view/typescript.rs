@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ts_rs::{Config, TS, TypeVisitor};
 
-use super::{ComparisonView, RunView};
+use super::{ComparisonView, MatrixView, RunView};
 
 /// Where the page finds its types.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ui/src/core/view.ts");
@@ -50,6 +50,7 @@ fn declared() -> String {
     };
     all.visit::<RunView>();
     all.visit::<ComparisonView>();
+    all.visit::<MatrixView>();
     let types: Vec<String> = all.found.into_values().collect();
     let text = format!("{HEAD}\n{}", types.join("\n"));
     text.lines()
