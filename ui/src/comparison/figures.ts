@@ -42,10 +42,7 @@ export function interval({ interval: [low, high] }: FigureRow): string {
 }
 
 /** The names on the axis of changes. */
-export function axis(
-  scale: ChangeScale,
-  ticks: ChangeScale['ticks'] = scale.ticks,
-): HTMLElement {
+export function axis(scale: ChangeScale, ticks: ChangeScale['ticks'] = scale.ticks): HTMLElement {
   const element = h('div', { class: 'axis', 'aria-hidden': 'true' });
   for (const tick of ticks) {
     const name = h('span', {}, tick.label);

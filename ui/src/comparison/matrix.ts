@@ -136,7 +136,7 @@ function list(view: MatrixView, name: string, scale: ChangeScale): HTMLElement {
   drawn.append(h('span', { class: 'hidden' }, 'change with its interval, drawn'), axis(scale));
   const line = (of: CellView): HTMLElement => {
     const row = figureOf(of, name);
-    const label = h('th', { scope: 'row', role: 'rowheader' }, of.values.join(', '));
+    const label = h('th', { scope: 'row', role: 'rowheader' }, of.values.join(' / '));
     if (!row) {
       return h(
         'tr',
@@ -172,7 +172,7 @@ function list(view: MatrixView, name: string, scale: ChangeScale): HTMLElement {
       h(
         'tr',
         { role: 'row' },
-        head(view.key_names.join(', ')),
+        head(view.key_names.join(' / ')),
         head('change', 'num'),
         drawn,
         head('decision'),
@@ -250,7 +250,11 @@ function everyCell(view: MatrixView): HTMLElement {
       'header',
       {},
       h('h2', { id: 'cells-title' }, 'Every cell'),
-      h('span', { class: 'hint' }, 'a name leads to the cell’s own page, with its runs and functions'),
+      h(
+        'span',
+        { class: 'hint' },
+        'a name leads to the cell’s own page, with its runs and functions',
+      ),
     ),
     h('ul', { class: 'every-cell' }, view.cells.map(one)),
   );

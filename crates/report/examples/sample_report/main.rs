@@ -8,11 +8,13 @@
 //! Each state becomes `DIR/STATE/` with its `report.html`: `full` (with three events), `cut-off`, `rate`, `record`
 //! (profile without load), `plain` (load without profile or broker data), `hostile` (names that
 //! try to be more than text), `faults` (stalls, a hole in the series, cycles beside the messages), `million`
-//! (a profile of a million samples), and `comparison` (runs of two sides in turns). All by default.
+//! (a profile of a million samples), `comparison` (runs of two sides in turns), and `matrix` (three matrices of
+//! them, `matrix-one` and `matrix-three` beside it). All by default.
 
 mod comparison;
 mod faults;
 mod load;
+mod matrix;
 mod named;
 mod random;
 mod record;
@@ -47,6 +49,8 @@ struct State {
 
 /// The folder of runs of two sides.
 const COMPARISON: &str = "comparison";
+/// The folders of matrices.
+const MATRIX: &str = "matrix";
 
 const STATES: [State; 8] = [
     State {
@@ -93,7 +97,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .next()
         .ok_or("usage: sample_report DIR [STATE …]; see the head of the source")?;
     let wanted: Vec<String> = arguments.collect();
-    let known: Vec<&str> = STATES.iter().map(|s| s.name).chain([COMPARISON]).collect();
+    let others = [COMPARISON, MATRIX];
+    let known: Vec<&str> = STATES.iter().map(|s| s.name).chain(others).collect();
     if let Some(unknown) = wanted.iter().find(|w| !known.contains(&w.as_str())) {
         return Err(format!(
             "no state is called {unknown:?}; there are {}",
@@ -104,6 +109,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
     if is_wanted(COMPARISON) {
         println!("{}", comparison::write(Path::new(&dir))?.display());
+    }
+    if is_wanted(MATRIX) {
+        for path in matrix::write(Path::new(&dir))? {
+            println!("{}", path.display());
+        }
     }
     for state in &STATES {
         if is_wanted(state.name) {

@@ -116,9 +116,9 @@ fn each_cell_of_a_matrix_is_a_test_a_row_and_a_benchmark() {
     }
     let markdown = written(ComparisonFormat::Markdown);
     for part in [
-        "**B is worse in 1 of 3 cells: classic\\|&lt;b&gt;, uniform:1-2 (+100 % ",
+        "**B is worse in 1 of 3 cells: classic\\|&lt;b&gt; / uniform:1-2 (+100 % ",
         "| queue-type | message-size | received rate | broker cpu | decision |\n| --- | --- | ---: | ---: | --- |\n",
-        "| **+100 %** (+90.0 % to +110 %) | +0.100 % (-9.90 % to +10.1 %) | better and worse |",
+        "| **+100 %** (+90.0 % to +110 %) | +0.10 % (-9.90 % to +10.1 %) | better and worse |",
         "| stream | uniform:1-2 |  |  | nothing decided |",
         "<details><summary>queue-type=quorum, message-size=uniform:1-2</summary>",
         "Nothing is decided of queue-type=stream, message-size=uniform:1-2: too few.",

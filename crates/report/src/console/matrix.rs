@@ -6,10 +6,10 @@ use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
 use crate::numbers::figure;
 use crate::text::comparison::{decision, signed, table_values};
-use crate::text::matrix::{headline, notes, outcome, sides};
+use crate::text::matrix::{headline, notes, outcome, sides, values};
 
-/// Columns of a decision that is broken over several lines.
-const LEAST_DECISION: usize = 11;
+/// Columns that a decision keeps while there are columns that can be left out instead.
+const LEAST_DECISION: usize = 23;
 
 /// The matrix, ending in a newline.
 #[must_use]
@@ -40,7 +40,7 @@ pub fn matrix(of: &ComparedMatrix, style: Style) -> String {
     let (figures, main) = of.figures();
     if main > 0 {
         lines.push(String::new());
-        let named = archive::short_names(&of.keys).join(", ");
+        let named = archive::short_names(&of.keys).join(" / ");
         lines.extend(wrap(
             &sanitise(&format!("effects by {named}")),
             style.columns,
@@ -111,7 +111,7 @@ fn effects<'a>(of: &ComparedMatrix, figures: impl Iterator<Item = &'a str>) -> T
 }
 
 fn effect(cell: &ComparedCell, of: Option<&ComparedFigure>) -> Vec<String> {
-    let label = format!("  {}", sanitise(&cell.values.join(", ")));
+    let label = format!("  {}", sanitise(&values(cell)));
     let Some(of) = of else {
         let mut cells = vec![String::new(); 6];
         cells.splice(..1, [label]);
@@ -201,8 +201,8 @@ mod tests {
             "B is ",
             "queue-type (rows) by num-destinations (columns)\n",
             "classic  better",
-            "effects by queue-type, num-destinations\n",
-            "ack response p99\n  classic, 1 ",
+            "effects by queue-type / num-destinations\n",
+            "ack response p99\n  classic / 1 ",
             "cannot tell: 2023 would",
             "the other figures of each cell, too: ack response p50.",
         ] {

@@ -2,7 +2,7 @@
 
 use archive::{ComparedCell, ComparedFigure, ComparedMatrix, ComparedSide, Comparison};
 
-use super::comparison::{notes as notes_of_one, signed, told};
+use super::comparison::{looks, needed, signed, together, told};
 use crate::numbers::counted;
 
 /// Cells that a sentence names, at most.
@@ -86,8 +86,7 @@ fn named(of: &ComparedMatrix, is_so: fn(&ComparedFigure) -> bool) -> Vec<String>
             false if most.change > 0.0 => "a".to_owned(),
             false => "no".to_owned(),
         };
-        let values = cell.values.join(", ");
-        Some(format!("{values} ({change} {})", most.name))
+        Some(format!("{} ({change} {})", values(cell), most.name))
     });
     cells.collect()
 }
@@ -98,6 +97,11 @@ fn listed(cells: &[String]) -> String {
         text += &format!(" and {} more", cells.len() - MOST_NAMED);
     }
     text
+}
+
+/// What a cell is called where the keys are named beside it: `classic / 100`.
+pub(crate) fn values(cell: &ComparedCell) -> String {
+    cell.values.join(" / ")
 }
 
 /// What comes of a cell, in a few words.
@@ -134,8 +138,15 @@ pub(crate) fn sides(of: &ComparedMatrix) -> [String; 2] {
 
 /// How it is decided, a sentence each.
 pub(crate) fn notes(of: &ComparedMatrix) -> Vec<String> {
-    let first = of.comparisons().next();
-    let mut notes = first.map(notes_of_one).unwrap_or_default();
+    let mut notes = Vec::new();
+    if let Some(first) = of.comparisons().next() {
+        notes.push(together(first));
+        let mut figures = of.comparisons().flat_map(|it| &it.figures);
+        if figures.any(|it| it.needed.is_some()) {
+            notes.push(needed(first));
+        }
+        notes.extend(looks(first));
+    }
     for cell in of.cells.iter().filter(|it| it.comparison.is_none()) {
         notes.push(format!(
             "Nothing is decided of {}: {}.",
