@@ -230,10 +230,14 @@ impl ComparedMatrix {
         let mut first = None;
         let mut cells = Vec::new();
         for cell in plan.cells {
-            let (comparison, why_not) = match Comparison::read(&PairedMatrix::folder(dir, &cell)) {
+            let folder = PairedMatrix::folder(dir, &cell);
+            let (comparison, why_not) = match Comparison::read(&folder) {
                 Ok(found) => (Some(found), None),
                 Err(why) => {
-                    let told = why.to_string();
+                    let told = match folder.join(file::COMPARISON).exists() {
+                        true => why.to_string(),
+                        false => "too few of its pairs are complete".to_owned(),
+                    };
                     first.get_or_insert(why);
                     (None, Some(told))
                 }

@@ -164,9 +164,6 @@ impl Opened {
     fn add(&mut self, of: &MatrixSource<'_>, cell: &ComparedCell) {
         let label = of.matrix.label(cell);
         let about = |text: String| format!("{label}: {text}");
-        if let Some(why) = &cell.why_not {
-            self.remarks.push(about(why.clone()));
-        }
         let dir = of.dir.join(&cell.folder);
         let Ok(pairs) = PairedRuns::read(&dir) else {
             return;
