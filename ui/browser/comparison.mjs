@@ -8,8 +8,8 @@ import { describe, test } from 'node:test';
 import { reason, samples } from './samples.mjs';
 
 describe('the page of a comparison in a browser', { skip: reason ?? false }, () => {
-  const { file, open: openState, plain } = samples(['comparison']);
-  const open = (options = {}) => openState('comparison', '', options);
+  const { file, open: openState, plain } = samples(['comparison', 'matrix']);
+  const open = (options = {}, state = 'comparison') => openState(state, '', options);
 
   test('the verdict comes first, then every figure with its interval', async () => {
     const { page, done } = await open();
@@ -141,5 +141,52 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
       /changed: B has 24\.0 % more[\s\S]*received rate[\s\S]*\+21\.0 % to \+27\.0 %[\s\S]*changed, better/,
     );
     await done();
+  });
+
+  test('a matrix says where it helps and where it hurts, and each cell leads to its own page', async () => {
+    const folder = dirname(file('matrix'));
+    const { page, done } = await open({}, 'matrix');
+    assert.match(
+      await page.locator('.headline').first().innerText(),
+      /^B is worse in 1 of 6 cells: quorum \/ 1 .*; better in 2 of 6 cells: classic \/ 1 .*; the same in 0|^B is worse in 1 of 6 cells: quorum \/ 1 /i,
+    );
+    const panels = page.locator('#effects > figure');
+    assert.equal(await panels.count(), 3);
+    const rate = panels.first().locator('tbody');
+    assert.equal(await rate.locator('tr').count(), 3);
+    const cells = rate.locator('td');
+    assert.equal(await cells.count(), 6);
+    assert.match(await cells.nth(0).innerText(), /\+12\.4 %[\s\S]*changed, better/);
+    assert.match(await cells.nth(2).getAttribute('class'), /worse/);
+    assert.match(await cells.nth(3).innerText(), /nothing decided/);
+    const href = await cells.nth(0).locator('a').getAttribute('href');
+    assert.equal(href, 'cell-1-classic-1/report.html');
+    assert.ok(existsSync(join(folder, href)));
+    // A change lies on its side of nothing, and only what is proven is tinted.
+    const left = async (cell, part) => (await cell.locator(part).boundingBox()).x;
+    assert.ok((await left(cells.nth(0), '.effect')) > (await left(cells.nth(0), '.zero')));
+    assert.ok((await left(cells.nth(2), '.effect')) < (await left(cells.nth(2), '.zero')));
+    const colour = (cell) => cell.evaluate((e) => getComputedStyle(e).backgroundColor);
+    assert.notEqual(await colour(cells.nth(0)), await colour(cells.nth(4)));
+    assert.equal(await colour(cells.nth(4)), await colour(cells.nth(5)));
+    assert.equal(await page.locator('#cells li').count(), 6);
+    assert.equal(await page.locator('#app script, #app img').count(), 0);
+    await page.getByText('1 other figure: broker memory').click();
+    assert.equal(await page.locator('#effects figure').count(), 4);
+    await done();
+  });
+
+  test('one key is a row of intervals, three are a list, and a phone shows all of them', async () => {
+    for (const [name, rows] of [
+      ['matrix', 3],
+      ['matrix-one', 3],
+      ['matrix-three', 12],
+    ]) {
+      const phone = { viewport: { width: 390, height: 800 }, isMobile: true, colorScheme: 'dark' };
+      const { page, done } = await open(phone, name);
+      assert.equal(await page.locator('#effects figure').first().locator('tbody tr').count(), rows);
+      assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390, name);
+      await done();
+    }
   });
 });

@@ -8,12 +8,13 @@ import './style/comparison.css';
 import './style/limit.css';
 import './style/profile.css';
 import './style/media.css';
+import { matrixSheet } from './comparison/matrix';
 import { comparisonSheet, type Sheet } from './comparison/page';
 import { type Page, unpack, unpackView } from './core/data';
 import { choice, fill, forgetWidths, h } from './core/dom';
 import { Inflater } from './core/inflate';
 import { Pointer, Store, type Theme } from './core/state';
-import type { ComparisonView, LimitView } from './core/view';
+import type { ComparisonView, LimitView, MatrixView } from './core/view';
 import { limitSheet } from './limit/page';
 import { burn } from './sections/burn';
 import { details } from './sections/details';
@@ -191,6 +192,7 @@ function applyTheme(theme: Theme): void {
 async function sheetOf(kind: string | undefined, packed: Inflater, store: Store): Promise<Sheet> {
   if (kind === 'comparison') return comparisonSheet(await unpackView<ComparisonView>(packed));
   if (kind === 'limit') return limitSheet(await unpackView<LimitView>(packed));
+  if (kind === 'matrix') return matrixSheet(await unpackView<MatrixView>(packed));
   return runSheet(await unpack(packed), store);
 }
 

@@ -1,10 +1,18 @@
 import { describe, expect, test } from 'vitest';
 import { tone } from '../src/comparison/figures';
 import { change, full, provenFirst, signedTime } from '../src/comparison/functions';
+import { endTicks, inRows, pageOf, tint } from '../src/comparison/matrix';
 import { bounds, mean, meanCurve } from '../src/comparison/overlay';
 import { across, down, reportOf } from '../src/comparison/runs';
 import { changeScale, signed, tickName } from '../src/comparison/scale';
-import type { ComparedPanel, CostChange, Curve, FigureRow, FunctionChange } from '../src/core/view';
+import type {
+  CellView,
+  ComparedPanel,
+  CostChange,
+  Curve,
+  FigureRow,
+  FunctionChange,
+} from '../src/core/view';
 
 function figure(of: Partial<FigureRow>): FigureRow {
   return {
@@ -166,5 +174,48 @@ describe('both sides on one axis', () => {
     };
     expect(bounds(of)).toEqual([5, 70]);
     expect(bounds({ ...of, a: [], b: [[null]] })).toBeNull();
+  });
+});
+
+describe('cells of a matrix', () => {
+  const cell = (...values: string[]): CellView => ({
+    values,
+    label: '',
+    outcome: 'same',
+    decided: '',
+    headline: '',
+    explanation: null,
+    page: [],
+    figures: [],
+  });
+  const key = (...values: string[]) => ({ key: 'k', values });
+
+  test('two keys make rows and columns, one or three make a list', () => {
+    const cells = ['a', 'b'].flatMap((a) => ['1', '2', '3'].map((b) => cell(a, b)));
+    const rows = inRows({ keys: [key('a', 'b'), key('1', '2', '3')], cells });
+    expect(rows?.map((row) => row.map((it) => it.values.join('')))).toEqual([
+      ['a1', 'a2', 'a3'],
+      ['b1', 'b2', 'b3'],
+    ]);
+    expect(inRows({ keys: [key('a')], cells: [cell('a')] })).toBeNull();
+    expect(inRows({ keys: [key('a'), key('b'), key('c')], cells: [] })).toBeNull();
+  });
+
+  test('what is proven is tinted by its size, and names of a narrow axis stand apart', () => {
+    const scale = changeScale([figure({ change: 0.2, interval: [-0.2, 0.24] })]);
+    expect(tint(figure({ change: 0.2, decision: 'undecided' }), scale)).toBe(0);
+    const of = (by: number): number => tint(figure({ change: by, decision: 'changed' }), scale);
+    expect(of(0.01)).toBeGreaterThan(0);
+    expect(of(0.2)).toBeGreaterThan(of(0.05));
+    const places = endTicks(scale).map((tick) => tick.at);
+    expect(places.length).toBeGreaterThan(1);
+    const sorted = places.toSorted((a, b) => a - b);
+    const gaps = sorted.slice(1).map((at, i) => at - sorted[i]!);
+    expect(Math.min(...gaps)).toBeGreaterThanOrEqual(34);
+  });
+
+  test('a page beside this one is a path, and names in it are no path', () => {
+    expect(pageOf({ ...cell(), page: ['cell 1', 'report.html'] })).toBe('cell%201/report.html');
+    expect(pageOf(cell())).toBeNull();
   });
 });

@@ -32,6 +32,9 @@ pub struct Comparison {
     /// where none was fixed.
     #[serde(default)]
     pub looks: Vec<u32>,
+    /// The matrix whose figures are decided together with these; `None` where they stand alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub family: Option<ComparedFamily>,
     /// What is decided of each figure.
     pub figures: Vec<ComparedFigure>,
     /// Why the sides should not be compared, where that was forced.
@@ -42,6 +45,15 @@ pub struct Comparison {
     /// Why it cannot be told which functions' costs changed, in one sentence; `None` where it can, or nothing was sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_functions: Option<String>,
+}
+
+/// What is decided together: `level` is that of all of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComparedFamily {
+    /// Cells of the matrix.
+    pub cells: u32,
+    /// Figures of all cells.
+    pub figures: u32,
 }
 
 /// What functions of the broker cost per message on both sides, in nanoseconds of CPU time.
@@ -254,6 +266,12 @@ impl Comparison {
         self.figures.iter().any(ComparedFigure::is_worse)
     }
 
+    /// Whether a figure changed for the better.
+    #[must_use]
+    pub fn is_better(&self) -> bool {
+        self.figures.iter().any(ComparedFigure::is_better)
+    }
+
     /// Whether it cannot be told of a figure if it changed.
     #[must_use]
     pub fn is_undecided(&self) -> bool {
@@ -267,6 +285,12 @@ impl ComparedFigure {
     #[must_use]
     pub fn is_worse(&self) -> bool {
         self.decision == Decision::Changed && (self.change > 0.0) != self.more_is_better
+    }
+
+    /// Whether it changed for the better.
+    #[must_use]
+    pub fn is_better(&self) -> bool {
+        self.decision == Decision::Changed && !self.is_worse()
     }
 }
 

@@ -17,6 +17,7 @@ mod limit;
 mod line_file;
 mod list;
 mod lock;
+mod matrix;
 mod named_series;
 mod pairs;
 mod periods;
@@ -40,8 +41,8 @@ mod writer;
 
 pub use class::Class;
 pub use comparison::{
-    ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, Comparison, CostChange, Decision,
-    FunctionChange, LeftOut,
+    ComparedFamily, ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, Comparison,
+    CostChange, Decision, FunctionChange, LeftOut,
 };
 pub use data_folder::{data_folder, default_runs_dir};
 pub use error::Error;
@@ -54,6 +55,7 @@ pub use labels::{Labels, Tag};
 pub use limit::{FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, SuggestedRate};
 pub use list::{FolderKind, RunEntry, folders_of_runs, list_runs};
 pub use lock::RunLock;
+pub use matrix::{ComparedCell, ComparedMatrix, MatrixCell, MatrixKey, PairedMatrix, short_names};
 pub use named_series::{
     MOST_SERIES, NamedPoint, NamedSeries, SeriesName, SeriesNames, SeriesUnit, SeriesValue,
     read_named_series,
@@ -94,6 +96,8 @@ pub mod file {
     pub const REPEATS: &str = "repeats.json";
     /// Which runs of two sides were made in turns: see [`crate::PairedRuns`].
     pub const PAIRS: &str = "pairs.json";
+    /// Which cells several comparisons of runs in turns have: see [`crate::PairedMatrix`].
+    pub const MATRIX: &str = "matrix.json";
     /// What runs of two sides say of the difference: see [`crate::Comparison`].
     pub const COMPARISON: &str = "comparison.json";
     /// At which rates an experiment was tried: see [`crate::LimitTrials`].

@@ -10,7 +10,7 @@ use measure::{LatencySummary, Metric};
 use crate::lock::is_active;
 use crate::reader::read_record;
 use crate::remove::{began, folder_bytes};
-use crate::{Error, Labels, LimitTrials, PairedRuns, RunRecord, RunState, file};
+use crate::{Error, Labels, LimitTrials, PairedMatrix, PairedRuns, RunRecord, RunState, file};
 
 /// One folder among the runs.
 #[derive(Clone, Debug)]
@@ -122,7 +122,7 @@ impl RunEntry {
 /// What a folder holds that is no run's own, but one of several runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FolderKind {
-    /// [Runs in pairs](crate::PairedRuns).
+    /// [Runs in pairs](crate::PairedRuns), or a [matrix](crate::PairedMatrix) of them.
     Pairs,
     /// [Trials of rates](crate::LimitTrials).
     Limit,
@@ -133,7 +133,7 @@ impl FolderKind {
     #[must_use]
     pub fn of(dir: &Path) -> Option<Self> {
         match dir {
-            _ if PairedRuns::is_in(dir) => Some(Self::Pairs),
+            _ if PairedMatrix::is_in(dir) || PairedRuns::is_in(dir) => Some(Self::Pairs),
             _ if LimitTrials::is_in(dir) => Some(Self::Limit),
             _ => None,
         }
@@ -148,9 +148,15 @@ impl FolderKind {
 pub fn list_runs(runs_dir: &Path) -> Result<Vec<RunEntry>, Error> {
     let mut entries = Vec::new();
     for dir in folders(runs_dir)? {
-        match FolderKind::of(&dir) {
-            Some(_) => entries.extend(folders(&dir)?.into_iter().map(RunEntry::read)),
-            None => entries.push(RunEntry::read(dir)),
+        let cells = match PairedMatrix::is_in(&dir) {
+            true => folders(&dir)?,
+            false => vec![dir],
+        };
+        for dir in cells {
+            match FolderKind::of(&dir) {
+                Some(_) => entries.extend(folders(&dir)?.into_iter().map(RunEntry::read)),
+                None => entries.push(RunEntry::read(dir)),
+            }
         }
     }
     entries.sort_by(newest_first);

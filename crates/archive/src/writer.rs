@@ -212,7 +212,7 @@ fn folder_time(unix_ns: u64) -> String {
 }
 
 /// Keeps letters, digits, `.` and `_` of ASCII; everything else becomes a single `-`.
-fn sanitised(name: &str) -> String {
+pub(crate) fn sanitised(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars() {
         if c.is_ascii_alphanumeric() || matches!(c, '.' | '_') {

@@ -33,10 +33,16 @@ fn a_change_is_found_between_two_runs_and_others_are_left_out() {
     let ended = run(dir, &["history", "nightly", "--json"]);
     ended.assert_ok();
     let found: Value = serde_json::from_str(&ended.stdout).expect("JSON");
-    assert_eq!(found["runs"].as_array().map(Vec::len), Some(10), "{found:#}");
+    assert_eq!(
+        found["runs"].as_array().map(Vec::len),
+        Some(10),
+        "{found:#}"
+    );
     let figures = found["figures"].as_array().expect("figures");
     let p50 = figures.iter().find(|it| it["name"] == "ack response p50");
-    let changes = p50.expect("a figure")["changes"].as_array().expect("changes");
+    let changes = p50.expect("a figure")["changes"]
+        .as_array()
+        .expect("changes");
     assert_eq!(changes.len(), 1, "{changes:#?}");
     assert_eq!(changes[0]["between"], serde_json::json!([ids[4], ids[5]]));
     assert_eq!(changes[0]["worse"], true);
@@ -45,12 +51,20 @@ fn a_change_is_found_between_two_runs_and_others_are_left_out() {
     run(dir, &["run", "slow.toml", "--quiet"]).assert_ok();
     let ended = run(dir, &["history", "nightly"]);
     ended.assert_ok();
-    assert!(ended.stdout.contains("10 runs left out"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("10 runs left out"),
+        "{}",
+        ended.stdout
+    );
     let filtered = run(dir, &["history", "nightly", "--filter", "tag=none"]);
     filtered.assert_error(1, &["no run of \"nightly\""]);
     let none = run(dir, &["history", "other"]);
     none.assert_error(1, &["no run of \"other\""]);
-    assert!(none.stderr.contains("there are runs of nightly"), "{}", none.stderr);
+    assert!(
+        none.stderr.contains("there are runs of nightly"),
+        "{}",
+        none.stderr
+    );
 }
 
 /// Makes a run's answers take 40 times as long, as a slower broker would have.

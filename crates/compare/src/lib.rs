@@ -19,7 +19,7 @@ pub use difference::{Difference, paired, pairs_needed, sign_flip, unpaired};
 pub use levels::{benjamini_hochberg, holm};
 pub use limit::{LimitInterval, LimitSearch, LimitStep, TrialOutcome, limit_step, round_rate};
 pub use looks::level_of_each;
-pub use order::{Side, order};
+pub use order::{Side, order, turns};
 pub use shares::{Amount, PartOf, ShareDifference, share_difference, smallest_change};
 pub use spread::{Spread, apart, spread};
 pub use verdict::{Rules, Verdict, verdict};

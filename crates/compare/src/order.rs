@@ -39,6 +39,19 @@ pub fn order(seed: u64, pairs: usize) -> Vec<Side> {
     order
 }
 
+/// In which order the cells of a matrix have their turn in each of its rounds: another order in each round, so that nothing that comes
+/// and goes keeps step with one of them.
+#[must_use]
+pub fn turns(seed: u64, round: u32, cells: usize) -> Vec<usize> {
+    // Not the numbers that `order` draws from the same seed.
+    let mut draw = Draw::new(seed ^ (u64::from(round) + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93));
+    let mut turns: Vec<usize> = (0..cells).collect();
+    for last in (1..cells).rev() {
+        turns.swap(last, (draw.next() % (last as u64 + 1)) as usize);
+    }
+    turns
+}
+
 /// Numbers that a seed determines, for ever the same (SplitMix64).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Draw(u64);
@@ -88,5 +101,18 @@ mod tests {
         }
         let begin_with_a = (0..1_000).filter(|seed| order(*seed, 1)[0] == Side::A);
         assert!((430..570).contains(&begin_with_a.count()));
+    }
+    #[test]
+    fn cells_stand_as_often_at_each_place_of_a_round() {
+        let mut first = [0_u32; 5];
+        for round in 0..1_000 {
+            let mut turns = turns(7, round, 5);
+            first[turns[0]] += 1;
+            turns.sort_unstable();
+            assert_eq!(turns, [0, 1, 2, 3, 4]);
+        }
+        assert!(first.iter().all(|it| (140..260).contains(it)), "{first:?}");
+        assert_eq!(turns(7, 3, 6), turns(7, 3, 6));
+        assert_eq!((turns(1, 0, 0), turns(1, 0, 1)), (vec![], vec![0]));
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use archive::{
-    ComparedFigure, ComparedRun, ComparedSide, Comparison, Decision, LeftOut, Quantity,
-    QuantityUnit, RunRecord, RunState, RunSummary, Tier, WarningCode,
+    ComparedFamily, ComparedFigure, ComparedRun, ComparedSide, Comparison, Decision, LeftOut,
+    Quantity, QuantityUnit, RunRecord, RunState, RunSummary, Tier, WarningCode,
 };
 use compare::{Difference, Rules, Verdict, holm, paired, sign_flip, unpaired, verdict};
 use measure::Problem;
@@ -61,6 +61,55 @@ pub fn comparison(
     b: &[RunRecord],
     options: ComparisonOptions,
 ) -> Result<Comparison, Problem> {
+    let mut gathered = gather(a, b, options)?;
+    decide(gathered.figures.iter_mut(), options);
+    Ok(gathered.decided())
+}
+
+/// Two sides whose figures are not decided yet.
+pub(crate) struct Gathered {
+    compared: Comparison,
+    figures: Vec<Undecided>,
+}
+
+impl Gathered {
+    fn decided(self) -> Comparison {
+        let figures = self.figures.into_iter().map(|it| it.figure);
+        Comparison {
+            figures: figures.collect(),
+            ..self.compared
+        }
+    }
+}
+
+/// Decides the figures of several pairs of sides at one level, and says so.
+pub(crate) fn decide_together(
+    mut all: Vec<Gathered>,
+    options: ComparisonOptions,
+) -> Vec<Comparison> {
+    let figures = all.iter_mut().flat_map(|it| &mut it.figures);
+    decide(figures, options);
+    let count = |of: usize| u32::try_from(of).unwrap_or(u32::MAX);
+    let family = ComparedFamily {
+        cells: count(all.len()),
+        figures: count(all.iter().map(|it| it.figures.len()).sum()),
+    };
+    let decided = all.into_iter().map(|it| Comparison {
+        family: (family.cells > 1).then_some(family),
+        ..it.decided()
+    });
+    decided.collect()
+}
+
+/// The figures of two sides with the difference of each.
+///
+/// # Errors
+/// As [`comparison`].
+pub(crate) fn gather(
+    a: &[RunRecord],
+    b: &[RunRecord],
+    options: ComparisonOptions,
+) -> Result<Gathered, Problem> {
     let (of_a, of_b) = sides(a, b, options);
     let mut forced = incomparable(&of_a.records, &of_b.records, options.planned);
     let sides = [("A", &of_a.records), ("B", &of_b.records)];
@@ -84,21 +133,17 @@ pub fn comparison(
             "leave out the run without a partner, or compare without --paired",
         ));
     }
-    let mut figures = figures(&of_a, &of_b, options);
-    decide(&mut figures, options);
-    Ok(Comparison {
+    let figures = figures(&of_a, &of_b, options);
+    let compared = Comparison {
         schema: Comparison::SCHEMA.to_owned(),
         a: of_a.told(),
         b: of_b.told(),
         paired: options.paired,
         level: options.level,
-        is_aa: false,
-        looks: Vec::new(),
-        figures: figures.into_iter().map(|it| it.figure).collect(),
         forced: forced.iter().map(Problem::sentence).collect(),
-        functions: None,
-        no_functions: None,
-    })
+        ..Comparison::default()
+    };
+    Ok(Gathered { compared, figures })
 }
 
 /// The runs of a side.
@@ -425,9 +470,9 @@ fn share(difference: f64) -> f64 {
     difference.exp_m1().min(MOST_CHANGE)
 }
 
-/// Decides all figures at one level.
-fn decide(figures: &mut [Undecided], options: ComparisonOptions) {
-    let tested = figures.iter_mut().filter_map(|it| {
+/// Decides figures at one level.
+fn decide<'f>(figures: impl Iterator<Item = &'f mut Undecided>, options: ComparisonOptions) {
+    let tested = figures.filter_map(|it| {
         let (difference, guard) = it.test?;
         Some((&mut it.figure, difference, guard))
     });
@@ -449,134 +494,5 @@ fn decide(figures: &mut [Undecided], options: ComparisonOptions) {
 }
 
 #[cfg(test)]
-mod tests {
-    use archive::{Throughput, Versions};
-
-    use super::*;
-
-    fn run(id: &str, version: &str, schedulers: u32, rate: f64) -> RunRecord {
-        RunRecord {
-            id: id.into(),
-            state: RunState::Complete,
-            experiment: json!({
-                "broker": {"kind": "rabbitmq", "schedulers": schedulers},
-                "load": [{"message-size": 100}],
-            }),
-            versions: Versions {
-                broker: Some(version.into()),
-                ..Versions::default()
-            },
-            summary: Some(RunSummary {
-                sent: Throughput { total: 1, rate },
-                ..RunSummary::default()
-            }),
-            ..RunRecord::default()
-        }
-    }
-
-    #[test]
-    fn sides_differ_in_the_broker_and_are_of_one_each() {
-        let options = ComparisonOptions::default();
-        let side = |version: &str, schedulers, rate: f64| {
-            [1.0, 1.001, 0.999].map(|it| run("x", version, schedulers, rate * it))
-        };
-        let (old, new) = (side("3.10", 2, 1_000.0), side("4.0", 1, 1_200.0));
-        let found = comparison(&old, &new, options).expect("comparable");
-        let [sent] = found.figures.as_slice() else {
-            panic!("{found:#?}");
-        };
-        assert_eq!(
-            (sent.name.as_str(), sent.decision),
-            ("sent rate", Decision::Changed)
-        );
-        assert!((sent.change - 0.2).abs() < 1e-6 && !found.is_worse());
-        let mixed = [&old[..2], &new[..1]].concat();
-        let told = comparison(&mixed, &new, options)
-            .expect_err("two brokers")
-            .sentence();
-        assert!(told.contains("side A") && told.contains("3.10"), "{told}");
-        let other = [&old[..2], &side("3.10", 1, 1_000.0)[..1]].concat();
-        let told = comparison(&other, &new, options)
-            .expect_err("two brokers")
-            .sentence();
-        assert!(told.contains("broker.schedulers"), "{told}");
-        let forced = ComparisonOptions {
-            force: true,
-            ..options
-        };
-        let forced = comparison(&mixed, &new, forced).expect("forced");
-        assert_eq!(forced.forced.len(), 1, "{:?}", forced.forced);
-    }
-
-    #[test]
-    fn a_side_that_delivers_nothing_is_not_the_same() {
-        let options = ComparisonOptions::default();
-        let side = |rates: [f64; 3]| rates.map(|rate| run("x", "3.10", 2, rate));
-        let some = side([1_000.0, 1_001.0, 999.0]);
-        let none = side([0.0; 3]);
-        let found = comparison(&some, &none, options).expect("comparable");
-        assert!(found.is_worse(), "{found:#?}");
-        assert!(
-            !comparison(&none, &some, options)
-                .expect("comparable")
-                .is_worse()
-        );
-        let once = comparison(&some, &side([1_000.0, 0.0, 1_000.0]), options);
-        let once = once.expect("comparable");
-        let [sent] = once.figures.as_slice() else {
-            panic!("{once:#?}");
-        };
-        assert_eq!((sent.decision, sent.without), (Decision::Undecided, (0, 1)));
-        assert!(once.is_undecided());
-    }
-
-    #[test]
-    fn a_run_that_does_not_count_takes_its_partner_with_it() {
-        // Every run is 3 % slower than the one before; within a pair nothing differs.
-        let paired = ComparisonOptions {
-            paired: true,
-            ..ComparisonOptions::default()
-        };
-        let side = |broken: usize| -> Vec<RunRecord> {
-            let rates = (0..8).map(|n| (n, 1_000.0 * 0.97_f64.powi(n as i32)));
-            let noise = |n: usize| 1.0 + (n * (broken + 3) % 5) as f64 * 1e-4;
-            let runs = rates.map(|(n, rate)| RunRecord {
-                state: match n == broken {
-                    true => RunState::Failed,
-                    false => RunState::Complete,
-                },
-                ..run(&format!("{broken}-{n}"), "3.10", 2, rate * noise(n))
-            });
-            runs.collect()
-        };
-        let found = comparison(&side(0), &side(7), paired).expect("comparable");
-        assert!(!found.is_worse(), "{found:#?}");
-        let counted = (found.a.runs.len(), found.b.runs.len());
-        assert_eq!(counted, (6, 6));
-        let why: Vec<&str> = found.b.left_out.iter().map(|it| it.why.as_str()).collect();
-        assert_eq!(why, ["its partner does not count", "failed"]);
-    }
-
-    #[test]
-    fn several_bellows_are_refused_and_reasons_are_named_once() {
-        let options = ComparisonOptions::default();
-        let side = |bellows: &str| {
-            [1.0, 1.001, 0.999].map(|by| RunRecord {
-                versions: Versions {
-                    bellows: bellows.into(),
-                    broker: Some("3.10".into()),
-                    ..Versions::default()
-                },
-                ..run("x", "3.10", 2, 1_000.0 * by)
-            })
-        };
-        let told = comparison(&side("0.1"), &side("0.2"), options).expect_err("two bellows");
-        assert!(told.sentence().contains("0.1"), "{}", told.sentence());
-        let forced = ComparisonOptions {
-            force: true,
-            ..options
-        };
-        let forced = comparison(&side("0.1"), &side("0.2"), forced).expect("forced");
-        assert_eq!(forced.forced.len(), 1, "{:?}", forced.forced);
-    }
-}
+#[path = "comparison_tests.rs"]
+mod comparison_tests;

@@ -120,7 +120,8 @@ pub fn compare_functions(
     }
     let test = Test {
         paired: comparison.paired,
-        level: comparison.level,
+        // Beside other cells each has a part of the level that all of them share.
+        level: comparison.level / f64::from(comparison.family.map_or(1, |it| it.cells)),
     };
     comparison.functions = functions(&a, &b, test);
 }

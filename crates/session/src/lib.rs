@@ -50,7 +50,10 @@ pub use limit::{
 };
 pub use observer::{NoObserver, Observer};
 pub use page_server::{Page, serve_page, serve_pages};
-pub use pairs::{NextRun, compare_pairs, counted_pairs, looks, next_run, paired_run, spare_pairs};
+pub use pairs::{
+    CellRuns, NextRun, compare_cells, counted_pairs, is_decided, looks, next_run_of, paired_run,
+    spare_pairs,
+};
 pub use profile::{Event, Stacks};
 pub use push::{PushOptions, PushTarget};
 pub use queue_page::{QueuePage, QueuePageCost, serve_queues};

@@ -4,10 +4,10 @@ use archive::{
     ComparedSideName, Comparison, LeftOut, PairedRun, PairedRuns, RunRecord, RunState, Tier,
     WarningCode,
 };
-use compare::{Side, level_of_each, order};
+use compare::{Side, level_of_each, order, turns};
 use measure::Problem;
 
-use crate::comparison::{ComparisonOptions, comparison, has};
+use crate::comparison::{ComparisonOptions, Gathered, decide_together, gather, has};
 
 /// Fewer pairs than these show nothing: the exact test that guards every verdict cannot.
 const LEAST_PAIRS: u32 = 5;
@@ -24,7 +24,7 @@ pub struct NextRun {
 /// The run that is made next; `None` where all pairs are made, or too many of them were spoiled. A pair with a spoiled run is
 /// made anew as a whole: its other run was made under the same circumstances.
 #[must_use]
-pub fn next_run(of: &PairedRuns) -> Option<NextRun> {
+pub(crate) fn next_run(of: &PairedRuns) -> Option<NextRun> {
     let most = of.pairs.saturating_add(spare_pairs(of.pairs));
     let mut counted = 0;
     for (pair, sides) in (0..).zip(order(of.seed, most as usize).chunks(2)) {
@@ -116,21 +116,74 @@ pub fn looks(pairs: u32) -> Vec<u32> {
     looks
 }
 
-/// What the pairs say that count. `records` are those of [`PairedRuns::runs`], in their order.
-///
-/// # Errors
-/// As [`comparison`]. The sides may differ in whatever was planned.
-pub fn compare_pairs(
-    of: &PairedRuns,
-    records: &[RunRecord],
+/// The cell of a matrix that has its turn, and its run; `None` where all runs are made. Pairs of all cells are made in rounds, one of
+/// each cell, in an order that the seed draws for each round: what drifts hits all cells alike.
+#[must_use]
+pub fn next_run_of(cells: &[&PairedRuns], seed: u64) -> Option<(usize, NextRun)> {
+    let open = cells.iter().enumerate();
+    let open = open.filter_map(|(cell, of)| Some((cell, next_run(of)?)));
+    open.min_by_key(|(cell, next)| {
+        let turns = turns(seed, next.pair, cells.len());
+        (next.pair, turns.iter().position(|it| it == cell))
+    })
+}
+
+/// The runs of a cell, and those of its pairs that count.
+#[derive(Clone, Debug)]
+pub struct CellRuns<'a> {
+    /// The runs.
+    pub runs: &'a PairedRuns,
+    /// What each of them was.
+    pub records: &'a [RunRecord],
+    /// The pairs that count, as [`counted_pairs`] has them.
+    pub counted: Vec<(usize, usize)>,
+}
+
+impl<'a> CellRuns<'a> {
+    /// All that was made of a cell.
+    #[must_use]
+    pub fn new(runs: &'a PairedRuns, records: &'a [RunRecord]) -> Self {
+        Self {
+            counted: counted_pairs(runs),
+            runs,
+            records,
+        }
+    }
+
+    fn gather(&self, options: ComparisonOptions) -> Result<Gathered, Problem> {
+        let side = |place: fn(&(usize, usize)) -> usize| -> Vec<RunRecord> {
+            let places = self.counted.iter().map(place);
+            let records = places.filter_map(|at| self.records.get(at));
+            records.cloned().collect()
+        };
+        gather(&side(|it| it.0), &side(|it| it.1), options)
+    }
+
+    fn leave_out(&self, compared: &mut Comparison) {
+        for run in &self.runs.runs {
+            let Some(why) = left_out(self.runs, run, &self.counted) else {
+                continue;
+            };
+            let side = match run.side {
+                ComparedSideName::A => &mut compared.a,
+                ComparedSideName::B => &mut compared.b,
+            };
+            side.left_out.push(LeftOut {
+                id: run.id.clone(),
+                why,
+            });
+        }
+    }
+}
+
+/// What the pairs of each cell say that count, decided together: at one level over all figures of all cells. A cell of which nothing can
+/// be said yet does not keep the others from it.
+#[must_use]
+pub fn compare_cells(
+    cells: &[CellRuns<'_>],
     looks: &[u32],
     options: ComparisonOptions,
-) -> Result<Comparison, Problem> {
-    let pairs = counted_pairs(of);
-    let side = |place: fn(&(usize, usize)) -> usize| -> Vec<RunRecord> {
-        let places = pairs.iter().map(place);
-        places.filter_map(|at| records.get(at).cloned()).collect()
-    };
+) -> Vec<Result<Comparison, Problem>> {
     let at: Vec<usize> = looks.iter().map(|look| *look as usize).collect();
     let options = ComparisonOptions {
         paired: true,
@@ -138,22 +191,45 @@ pub fn compare_pairs(
         level: level_of_each(&at, options.level),
         ..options
     };
-    let mut compared = comparison(&side(|it| it.0), &side(|it| it.1), options)?;
-    for run in &of.runs {
-        let Some(why) = left_out(of, run, &pairs) else {
-            continue;
-        };
-        let side = match run.side {
-            ComparedSideName::A => &mut compared.a,
-            ComparedSideName::B => &mut compared.b,
-        };
-        side.left_out.push(LeftOut {
-            id: run.id.clone(),
-            why,
-        });
+    let (mut gathered, mut places) = (Vec::new(), Vec::new());
+    for cell in cells {
+        let place = cell.gather(options).map(|it| gathered.push(it));
+        places.push(place);
     }
-    compared.looks = looks.to_vec();
-    Ok(compared)
+    let mut decided = decide_together(gathered, options).into_iter();
+    let cells = cells.iter().zip(places).filter_map(|(cell, place)| {
+        let mut compared = match place {
+            Ok(()) => decided.next()?,
+            Err(problem) => return Some(Err(problem)),
+        };
+        cell.leave_out(&mut compared);
+        compared.looks = looks.to_vec();
+        Some(Ok(compared))
+    });
+    cells.collect()
+}
+
+/// Whether the last look that all cells have reached, fixed beforehand, leaves nothing open. Only the pairs up to it count for it, whatever
+/// was made since.
+#[must_use]
+pub fn is_decided(cells: &[CellRuns<'_>], looks: &[u32], options: ComparisonOptions) -> bool {
+    let made = cells.iter().map(|cell| cell.counted.len()).min();
+    let reached = looks.iter().map(|look| *look as usize);
+    let reached = reached.filter(|look| made.is_some_and(|made| *look <= made));
+    let Some(look) = reached.max() else {
+        return false;
+    };
+    let seen = cells.iter().map(|cell| CellRuns {
+        counted: cell.counted.iter().take(look).copied().collect(),
+        ..cell.clone()
+    });
+    let seen: Vec<CellRuns<'_>> = seen.collect();
+    let decided = compare_cells(&seen, looks, options);
+    let is_open = |it: &Result<Comparison, Problem>| match it {
+        Ok(compared) => compared.is_undecided(),
+        Err(_) => true,
+    };
+    !decided.iter().any(is_open)
 }
 
 /// Why a run stands in no pair that counts.
@@ -259,3 +335,7 @@ mod tests {
         assert_eq!(looks(2), [2]);
     }
 }
+
+#[cfg(test)]
+#[path = "matrix_tests.rs"]
+mod matrix_tests;

@@ -6,7 +6,8 @@ import type { ComparisonOutcome, ComparisonView, SideView, SideWarning } from '.
 import { byTier, nameOfCode, ranked } from '../sections/warnings';
 import { nameOf } from './runs';
 
-const OUTCOMES: Record<ComparisonOutcome, string> = {
+/** What comes of all figures, in a word or two. */
+export const OUTCOMES: Record<ComparisonOutcome, string> = {
   worse: 'worse',
   better: 'better',
   same: 'the same',
@@ -14,13 +15,29 @@ const OUTCOMES: Record<ComparisonOutcome, string> = {
   noise: 'A against itself',
 };
 
+/** What a comparison and a matrix of them have in common. */
+type About = Pick<
+  ComparisonView,
+  | 'name'
+  | 'created'
+  | 'outcome'
+  | 'warnings'
+  | 'forced'
+  | 'remarks'
+  | 'a'
+  | 'b'
+  | 'differences'
+  | 'notes'
+  | 'hardware'
+>;
+
 /** Name, time and what came of it. */
-export function masthead(view: ComparisonView): HTMLElement[] {
+export function masthead(view: About, what = 'comparison of two sides'): HTMLElement[] {
   const when = view.created.replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC');
   const cautions = [...view.warnings, ...view.forced.map(() => ({ tier: 'caution' as const }))];
   return [
     h('h1', {}, view.name),
-    h('p', { class: 'when' }, ['comparison of two sides', when].filter(Boolean).join(' · ')),
+    h('p', { class: 'when' }, [what, when].filter(Boolean).join(' · ')),
     h('span', { class: `state outcome ${view.outcome}` }, OUTCOMES[view.outcome]),
     button(byTier(cautions), () => document.getElementById('warnings')?.scrollIntoView(), {
       class: cautions.length > 0 ? 'quiet serious' : 'quiet',
@@ -40,7 +57,7 @@ export function lead(view: ComparisonView): HTMLElement {
 }
 
 /** Both sides in a line each, and in which keys their experiments differ. */
-export function sides(view: ComparisonView): HTMLElement {
+export function sides(view: About): HTMLElement {
   const side = (name: 'A' | 'B', of: SideView): HTMLElement =>
     h(
       'p',
@@ -75,7 +92,7 @@ export function sides(view: ComparisonView): HTMLElement {
   );
 }
 
-function share(of: SideWarning, view: ComparisonView): string {
+function share(of: SideWarning, view: About): string {
   const part = (count: number, side: SideView, name: string): string =>
     `${grouped(count)} of ${counted(side.runs.length, 'run')} of ${name}`;
   return `in ${part(of.a, view.a, 'A')}, ${part(of.b, view.b, 'B')}`;
@@ -85,7 +102,7 @@ function share(of: SideWarning, view: ComparisonView): string {
 const OPEN = 3;
 
 /** Why it might not be believed: what was forced, what the runs' warnings say, what was made anew. */
-export function belief(view: ComparisonView): HTMLElement {
+export function belief(view: About): HTMLElement {
   const forced = view.forced.map((text) =>
     h('li', { class: 'caution' }, h('b', {}, 'Compared all the same:'), ` ${text}`),
   );
@@ -115,9 +132,20 @@ export function belief(view: ComparisonView): HTMLElement {
   );
 }
 
+/** How it is decided, and on which machine. */
+export function remarks({ notes, hardware }: About): HTMLElement {
+  return h(
+    'ul',
+    { class: 'hint remarks' },
+    notes.map((text) => h('li', {}, text)),
+    hardware.cpu
+      ? h('li', {}, `Machine: ${hardware.cpu} with ${grouped(hardware.cores)} cores.`)
+      : null,
+  );
+}
+
 /** How it is decided, which runs count, and the machine. */
 export function details(view: ComparisonView): HTMLElement {
-  const { hardware } = view;
   const left = [
     ...view.a.left_out.map((it) => ['A', it.id, it.why]),
     ...view.b.left_out.map((it) => ['B', it.id, it.why]),
@@ -132,14 +160,7 @@ export function details(view: ComparisonView): HTMLElement {
     'section',
     { id: 'decided', 'aria-labelledby': 'decided-title' },
     h('header', {}, h('h2', { id: 'decided-title' }, 'How it was decided')),
-    h(
-      'ul',
-      { class: 'hint remarks' },
-      view.notes.map((text) => h('li', {}, text)),
-      hardware.cpu
-        ? h('li', {}, `Machine: ${hardware.cpu} with ${grouped(hardware.cores)} cores.`)
-        : null,
-    ),
+    remarks(view),
     h(
       'div',
       { class: 'scroll' },

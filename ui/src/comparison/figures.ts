@@ -20,7 +20,7 @@ function mark(kind: string, left: number, width?: number): HTMLElement {
 }
 
 /** The change as a dot on its interval, over the margin within which nothing matters. */
-function forest(row: FigureRow, scale: ChangeScale): HTMLElement {
+export function forest(row: FigureRow, scale: ChangeScale): HTMLElement {
   const element = h('div', { class: `forest ${tone(row)}`, 'aria-hidden': 'true' });
   for (const tick of scale.ticks) element.append(mark('tick', tick.at));
   const band = (from: number, to: number): [number, number] => {
@@ -36,13 +36,15 @@ function forest(row: FigureRow, scale: ChangeScale): HTMLElement {
   return element;
 }
 
-function interval({ interval: [low, high] }: FigureRow): string {
+/** The ends of a change's 95 % interval. */
+export function interval({ interval: [low, high] }: FigureRow): string {
   return `${signed(low)} to ${signed(high)}`;
 }
 
-function axis(scale: ChangeScale): HTMLElement {
+/** The names on the axis of changes. */
+export function axis(scale: ChangeScale, ticks: ChangeScale['ticks'] = scale.ticks): HTMLElement {
   const element = h('div', { class: 'axis', 'aria-hidden': 'true' });
-  for (const tick of scale.ticks) {
+  for (const tick of ticks) {
     const name = h('span', {}, tick.label);
     name.style.left = `${tick.at}%`;
     element.append(name);
@@ -50,7 +52,8 @@ function axis(scale: ChangeScale): HTMLElement {
   return element;
 }
 
-function cell(kind: string, label: string, ...children: Child[]): HTMLElement {
+/** A cell of a table that becomes a list on narrow screens. */
+export function cell(kind: string, label: string, ...children: Child[]): HTMLElement {
   return h('td', { class: kind, role: 'cell', 'data-label': label }, ...children);
 }
 

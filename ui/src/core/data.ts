@@ -214,7 +214,7 @@ export async function unpack(packed: Inflated): Promise<Page> {
   return { run, histograms, slices, profiles, rest: (pause) => packed.end(pause) };
 }
 
-/** The data of a page without columns: a comparison, a search for a limit. */
+/** The data of a page without columns: a comparison, a matrix of them, a search for a limit. */
 export async function unpackView<T>(packed: Inflated): Promise<T> {
   return (await unpackJson<T>(packed)).view;
 }

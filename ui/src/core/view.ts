@@ -150,6 +150,43 @@ wait: Awaited, } | { "code": "proxy_hides",
 wait: Awaited, } | { "code": "slow_even_idle" } | { "code": "broker_does_not_read" } | { "code": "sockets_full" } | { "code": "alarm" } | { "code": "no_connection" } | { "code": "consumers_idle" };
 
 /**
+ * A cell as a person sees it.
+ */
+export type CellView = {
+/**
+ * A value of each key.
+ */
+values: Array<string>,
+/**
+ * What it is called among the others: `queue-type=classic, num-destinations=1`.
+ */
+label: string,
+/**
+ * What comes of its figures; `None` where nothing is decided.
+ */
+outcome: ComparisonOutcome | null,
+/**
+ * The same in a few words.
+ */
+decided: string,
+/**
+ * What changed in it, in a sentence.
+ */
+headline: string,
+/**
+ * Which functions explain it, in a sentence.
+ */
+explanation: string | null,
+/**
+ * Its own page beside this one, as names of folders and file; empty where there is none.
+ */
+page: Array<string>,
+/**
+ * Every figure that is decided.
+ */
+figures: Array<FigureRow>, };
+
+/**
  * What the time of a sample went into.
  */
 export type Class = "erlang_code" | "java_code" | "own_code" | "libraries" | "built_in_functions" | "ets" | "messages" | "garbage_collection" | "allocators" | "ports" | "scheduling" | "waiting" | "kernel_network" | "kernel_disk" | "kernel_memory" | "kernel_scheduling" | "kernel_other" | "virtual_machine" | "unnamed";
@@ -1124,6 +1161,100 @@ idle: number,
  * Ready to run and without a core; `None` where the kernel keeps no account of it.
  */
 starved: number | null, };
+
+/**
+ * A key that is varied, and its values.
+ */
+export type MatrixKey = {
+/**
+ * As `--over` names it: `load.0.queue-type`.
+ */
+key: string,
+/**
+ * Its values, in the order in which they were given.
+ */
+values: Array<string>, };
+
+/**
+ * A matrix as a person sees it.
+ */
+export type MatrixView = {
+/**
+ * Version of this form.
+ */
+format: number,
+/**
+ * The experiment's name.
+ */
+name: string,
+/**
+ * When its first run began, RFC 3339 in UTC; empty where that is not known.
+ */
+created: string,
+/**
+ * Version of the bellows that wrote the page.
+ */
+bellows: string,
+/**
+ * What comes of all cells together.
+ */
+outcome: ComparisonOutcome,
+/**
+ * Where it helps and where it hurts, in a sentence.
+ */
+headline: string,
+/**
+ * What is compared with, in all cells.
+ */
+a: SideView,
+/**
+ * What is compared, in all cells.
+ */
+b: SideView,
+/**
+ * Keys of the experiment in which the sides differ, in every cell.
+ */
+differences: Array<ExperimentDifference>,
+/**
+ * The keys that are varied.
+ */
+keys: Array<MatrixKey>,
+/**
+ * What the keys are called beside each other.
+ */
+key_names: Array<string>,
+/**
+ * The cells, the last key's value changing first.
+ */
+cells: Array<CellView>,
+/**
+ * The names of all figures that cells have.
+ */
+figures: Array<string>,
+/**
+ * As many of them, which come first, are what a reader asks about in the first place.
+ */
+main_figures: number,
+/**
+ * Why the sides should not be compared, where that was forced.
+ */
+forced: Array<string>,
+/**
+ * What was made anew, and what is missing.
+ */
+remarks: Array<string>,
+/**
+ * Warnings of the runs, each once.
+ */
+warnings: Array<SideWarning>,
+/**
+ * How it is decided, a sentence each.
+ */
+notes: Array<string>,
+/**
+ * The machine of the first run.
+ */
+hardware: Hardware, };
 
 /**
  * A metric, as its index in the registry.

@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use archive::{ComparedSide, Comparison, RunFilter, RunRecord};
+use archive::{ComparedMatrix, ComparedSide, RunFilter, RunRecord};
 use clap::Args;
 use measure::Problem;
-use report::console;
 use report::view::ComparisonSource;
 use session::{ComparisonOptions, FunctionCosts, compare_functions, comparison};
 
 use super::args::RunsDir;
 use super::comparison_files::ComparisonFiles;
+use super::paired::{self, PairedFolder, ended};
 use super::{complete, find};
 use crate::failure::{Done, Failure};
 use crate::output;
@@ -23,6 +23,7 @@ Examples:
   bellows compare tag=before --with tag=after --margin 2% --json
   bellows compare tag=before --with tag=after --paired
   bellows compare baseline/ --with new/ -o comparison.html --junit comparison.xml
+  bellows compare 7k2q --margin 2%        runs in turns, of `bellows ab`: all that they decided, once more
 
 A folder that is no run stands for all runs in it. A is what is compared with, --with names what is compared. Exit codes: 0 the same or better, 3 worse, 4 cannot tell. \
 `bellows help comparison` says how it is decided.";
@@ -39,8 +40,8 @@ pub(crate) struct CompareArgs {
     /// Runs of A: paths, ids, parts of ids, folders of runs, or a filter as of `bellows runs` (tag=before)
     #[arg(value_name = "RUN", required = true, add = complete::runs())]
     a: Vec<String>,
-    /// Runs of B
-    #[arg(long = "with", value_name = "RUN", required = true, num_args = 1.., add = complete::runs())]
+    /// Runs of B; none where A is a folder of runs in turns, which has both sides
+    #[arg(long = "with", value_name = "RUN", num_args = 1.., add = complete::runs())]
     b: Vec<String>,
     /// The first run of A and the first of B are a pair, and so on: for runs made in turns
     #[arg(long)]
@@ -93,6 +94,9 @@ impl CompareArgs {
             force: self.force,
             ..self.margins.options()
         };
+        if self.b.is_empty() {
+            return self.compare_turns(options);
+        }
         self.files.begin(COMPARISON)?;
         let (a, b) = (self.runs(&self.a)?, self.runs(&self.b)?);
         if let Some(twice) = a.iter().find(|run| b.iter().any(|it| it.0.id == run.0.id)) {
@@ -108,22 +112,45 @@ impl CompareArgs {
             comparison(&records(&a), &records(&b), options).map_err(Failure::Failed)?;
         let (of_a, of_b) = (costs(&a, &compared.a), costs(&b, &compared.b));
         compare_functions(&mut compared, &of_a, &of_b);
-        match self.json {
-            true => output::print_json(&compared)?,
-            false => output::print(&console::comparison(&compared, output::style()))?,
-        }
         let name = a.first().map_or(COMPARISON, |run| run.0.name.as_str());
+        let compared = ComparedMatrix::of_one(name, compared);
+        paired::print(&compared, self.json)?;
         let all = a.iter().chain(&b);
         let folders: HashMap<String, PathBuf> = all
             .map(|(record, dir)| (record.id.clone(), dir.clone()))
             .collect();
-        self.files.write(&ComparisonSource {
-            comparison: &compared,
-            name,
-            runs: &folders,
-            pairs: None,
-            folder: None,
+        self.files.write(&compared, |beside| {
+            let comparison = compared.alone().cloned().unwrap_or_default();
+            report::html::render_comparison(&ComparisonSource {
+                comparison: &comparison,
+                name,
+                runs: &folders,
+                pairs: None,
+                folder: Some(beside),
+            })
         })?;
+        Ok(ended(&compared))
+    }
+
+    /// Compares the runs of `bellows ab` once more.
+    fn compare_turns(&self, options: ComparisonOptions) -> Result<Done, Failure> {
+        let help =
+            "--with names the runs of B; a folder of runs in turns (`bellows ab`) needs none";
+        let [named] = self.a.as_slice() else {
+            return Err(Failure::usage("there is nothing to compare with", help));
+        };
+        let Some(dir) = find::paired_folder(named, &self.runs.runs)? else {
+            return Err(Failure::usage("there is nothing to compare with", help).observed(named));
+        };
+        let folder = PairedFolder::read(&dir)?;
+        self.files.begin(&folder.matrix.name)?;
+        let before = ComparedMatrix::read(&dir).ok();
+        let before = before.as_ref().and_then(|it| it.comparisons().next());
+        // Looks that were fixed beforehand stay what they were.
+        let looks = before.map_or_else(|| vec![folder.matrix.pairs], |it| it.looks.clone());
+        let compared = folder.compare(&looks, options).map_err(Failure::Failed)?;
+        paired::print(&compared, self.json)?;
+        folder.write_files(&self.files, &compared)?;
         Ok(ended(&compared))
     }
 
@@ -219,15 +246,6 @@ fn costs(side: &[(RunRecord, PathBuf)], counted: &ComparedSide) -> Vec<Option<Fu
     let counts = |run: &&(RunRecord, PathBuf)| counted.runs.iter().any(|it| it.id == run.0.id);
     let read = |(record, dir): &(RunRecord, PathBuf)| FunctionCosts::read(record, dir);
     side.iter().filter(counts).map(read).collect()
-}
-
-/// How a command ends that compared.
-pub(super) fn ended(compared: &Comparison) -> Done {
-    match (compared.is_worse(), compared.is_undecided()) {
-        (true, _) => Done::Missed,
-        (false, true) => Done::Unknown,
-        (false, false) => Done::Fine,
-    }
 }
 
 /// Reads `2%` or `0.5`, in per cent.

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use archive::Comparison;
+use archive::ComparedMatrix;
 use clap::Args;
+use measure::Problem;
 use report::ComparisonFormat;
-use report::view::ComparisonSource;
 
 use crate::failure::Failure;
 use crate::output;
@@ -17,7 +17,7 @@ pub(super) struct ComparisonFiles {
     /// Write the comparison as a page: one HTML file
     #[arg(long, short = 'o', value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write what is decided as JUnit XML: a test for each figure. Worse is failed, "cannot tell" is skipped
+    /// Write what is decided as JUnit XML: a test for each figure, or for each cell of a matrix. Worse is failed, "cannot tell" is skipped
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
     /// Write it as Markdown, for a comment or the summary of a CI job
@@ -35,19 +35,20 @@ impl ComparisonFiles {
             .try_for_each(|(format, path)| write(format, path, name, None))
     }
 
-    /// Writes what was decided.
-    pub(super) fn write(&self, of: &ComparisonSource<'_>) -> Result<(), Failure> {
+    /// Writes what was decided; `page` makes the page for the folder that it will lie in.
+    pub(super) fn write(
+        &self,
+        of: &ComparedMatrix,
+        page: impl FnOnce(&Path) -> Result<String, Problem>,
+    ) -> Result<(), Failure> {
         for (format, path) in self.formats() {
-            write(format, path, of.name, Some(of.comparison))?;
+            write(format, path, &of.name, Some(of))?;
         }
         let Some(path) = &self.output else {
             return Ok(());
         };
         let beside = path.parent().filter(|it| !it.as_os_str().is_empty());
-        let page = report::html::render_comparison(&ComparisonSource {
-            folder: Some(beside.unwrap_or(Path::new("."))),
-            ..*of
-        })?;
+        let page = page(beside.unwrap_or(Path::new(".")))?;
         let written = archive::write_output(path, page.as_bytes());
         written.map_err(|e| Failure::io("write", path, &e))?;
         output::line_aside(&format!("page: {}", path.display()));
@@ -69,7 +70,7 @@ fn write(
     format: ComparisonFormat,
     path: &Path,
     name: &str,
-    of: Option<&Comparison>,
+    of: Option<&ComparedMatrix>,
 ) -> Result<(), Failure> {
     let write = |text: String| archive::write_output(path, text.as_bytes());
     let written = format.write(name, of).and_then(write);

@@ -157,6 +157,23 @@ pub(super) fn stopped(after: &str, dir: &Path) -> Failure {
     ))
 }
 
+/// The folder of runs in turns that is meant: a path, or a part at either end of its name that no other has.
+pub(super) fn paired_folder(named: &str, runs: &Path) -> Result<Option<PathBuf>, Failure> {
+    let path = Path::new(named);
+    let mut found = match path.is_dir() {
+        true => vec![path.to_owned()],
+        false => folders_of_runs(named, runs)?
+            .into_iter()
+            .map(|it| it.0)
+            .collect(),
+    };
+    found.retain(|dir| FolderKind::of(dir) == Some(FolderKind::Pairs));
+    Ok(match found.len() {
+        1 => found.pop(),
+        _ => None,
+    })
+}
+
 /// The one run that is meant, or the ids of those that could be.
 fn choose<'a>(name: &str, entries: &'a [RunEntry]) -> Result<&'a RunEntry, Vec<String>> {
     if name == LAST {

@@ -27,6 +27,7 @@ mod limit;
 mod load;
 mod metrics;
 mod option_names;
+mod paired;
 mod perf_test;
 pub(crate) mod perform;
 mod probe;

@@ -16,8 +16,8 @@ Examples:
   bellows report 7k2q -o /tmp/before.html
   bellows report runs/2026-11-21T00-12-33Z-ab-mine-7k2q
 
-Of a folder of runs in turns (`bellows ab`) it is the page of their comparison, and of one of trials (`bellows limit`) the page \
-of what was found.";
+Of a folder of runs in turns (`bellows ab`) it is the page of their comparison, or of all cells of a matrix; of one of trials \
+(`bellows limit`) the page of what was found.";
 
 /// What `bellows report` was given.
 #[derive(Debug, Args)]

@@ -13,7 +13,7 @@ use super::load::Shape;
 use super::{State, write_run};
 
 /// What a name from a broker may hold.
-const HOSTILE: &str = "<script>alert(1)</script>\u{1b}[31m";
+pub(crate) const HOSTILE: &str = "<script>alert(1)</script>\u{1b}[31m";
 /// Pairs that count.
 const PAIRS: u32 = 6;
 
@@ -126,7 +126,7 @@ fn decided(pairs: &PairedRuns) -> Comparison {
 }
 
 /// A figure of A with a change and the half of its interval.
-fn figure(
+pub(crate) fn figure(
     (name, unit, value): (&str, QuantityUnit, f64),
     change: f64,
     half: f64,

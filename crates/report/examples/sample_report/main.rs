@@ -8,13 +8,14 @@
 //! Each state becomes `DIR/STATE/` with its `report.html`: `full` (with three events), `cut-off`, `rate`, `record`
 //! (profile without load), `plain` (load without profile or broker data), `hostile` (names that
 //! try to be more than text), `faults` (stalls, a hole in the series, cycles beside the messages), `million`
-//! (a profile of a million samples), `comparison` (runs of two sides in turns), and `limit` (trials of rates). All by
-//! default.
+//! (a profile of a million samples), `comparison` (runs of two sides in turns), `limit` (trials of rates), and `matrix`
+//! (three matrices of comparisons, `matrix-one` and `matrix-three` beside it). All by default.
 
 mod comparison;
 mod faults;
 mod limit;
 mod load;
+mod matrix;
 mod named;
 mod random;
 mod record;
@@ -51,6 +52,8 @@ struct State {
 const COMPARISON: &str = "comparison";
 /// The folder of trials of rates.
 const LIMIT: &str = "limit";
+/// The folders of matrices.
+const MATRIX: &str = "matrix";
 
 const STATES: [State; 8] = [
     State {
@@ -97,8 +100,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .next()
         .ok_or("usage: sample_report DIR [STATE …]; see the head of the source")?;
     let wanted: Vec<String> = arguments.collect();
-    let states = STATES.iter().map(|s| s.name);
-    let known: Vec<&str> = states.chain([COMPARISON, LIMIT]).collect();
+    let others = [COMPARISON, LIMIT, MATRIX];
+    let known: Vec<&str> = STATES.iter().map(|s| s.name).chain(others).collect();
     if let Some(unknown) = wanted.iter().find(|w| !known.contains(&w.as_str())) {
         return Err(format!(
             "no state is called {unknown:?}; there are {}",
@@ -112,6 +115,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     if is_wanted(LIMIT) {
         println!("{}", limit::write(Path::new(&dir))?.display());
+    }
+    if is_wanted(MATRIX) {
+        for path in matrix::write(Path::new(&dir))? {
+            println!("{}", path.display());
+        }
     }
     for state in &STATES {
         if is_wanted(state.name) {

@@ -1,4 +1,4 @@
-//! A comparison as Go's text of benchmarks: a line for each run of each side, below a line that names the side, so that
+//! A comparison as Go's text of benchmarks: a line for each run of each side (and cell), below a line that names the side, so that
 //! `benchstat -col side FILE` compares them. <https://go.dev/design/14313-benchmark-format>
 //!
 //! ```text
@@ -9,43 +9,77 @@
 
 use std::fmt::Write as _;
 
-use archive::{ComparedFigure, Comparison, QuantityUnit};
+use archive::{
+    ComparedCell, ComparedFigure, ComparedMatrix, ComparedSideName, Comparison, QuantityUnit,
+};
 
 use crate::console::sanitise;
+use crate::text::matrix as words;
 
-pub(super) fn text(name: &str, of: Option<&Comparison>) -> String {
+pub(super) fn text(name: &str, of: Option<&ComparedMatrix>) -> String {
     let Some(of) = of else {
         return String::new();
     };
     let mut out = String::new();
-    let _ = writeln!(out, "# A: {}", sanitise(&of.a.what));
-    let _ = writeln!(out, "# B: {}", sanitise(&of.b.what));
-    for figure in &of.figures {
-        let better = match figure.more_is_better {
-            true => "higher",
-            false => "lower",
-        };
-        let _ = writeln!(out, "Unit {} better={better}", unit(figure));
+    for (side, told) in ["A", "B"].iter().zip(words::sides(of)) {
+        let _ = writeln!(out, "# {side}: {}", sanitise(&told));
     }
-    let name = benchmark(name);
-    for (side, runs) in [("a", of.a.runs.len()), ("b", of.b.runs.len())] {
-        let _ = writeln!(out, "\nside: {side}");
-        for run in 0..runs {
-            let mut line = format!("{name} 1");
-            for figure in &of.figures {
-                let values = if side == "a" { &figure.a } else { &figure.b };
-                // A figure that is nothing in a run has no value in it.
-                if let Some(value) = values.get(run).filter(|it| **it > 0.0) {
-                    let _ = write!(line, " {value} {}", unit(figure));
-                }
-            }
-            // A line without any value is none of the format's.
-            if line.len() > name.len() + 2 {
-                let _ = writeln!(out, "{line}");
+    let mut named: Vec<String> = Vec::new();
+    for figure in of.comparisons().flat_map(|it| &it.figures) {
+        let unit = unit(figure);
+        if !named.contains(&unit) {
+            let better = match figure.more_is_better {
+                true => "higher",
+                false => "lower",
+            };
+            let _ = writeln!(out, "Unit {unit} better={better}");
+            named.push(unit);
+        }
+    }
+    for side in [ComparedSideName::A, ComparedSideName::B] {
+        let _ = writeln!(out, "\nside: {}", side.tag());
+        for cell in &of.cells {
+            let name = benchmark(name) + &parameters(of, cell);
+            if let Some(comparison) = &cell.comparison {
+                runs(&mut out, &name, comparison, side);
             }
         }
     }
     out
+}
+
+/// A line for each run of a side.
+fn runs(out: &mut String, name: &str, of: &Comparison, side: ComparedSideName) {
+    let is_a = side == ComparedSideName::A;
+    let runs = if is_a { &of.a.runs } else { &of.b.runs };
+    for run in 0..runs.len() {
+        let mut line = format!("{name} 1");
+        for figure in &of.figures {
+            let values = if is_a { &figure.a } else { &figure.b };
+            // A figure that is nothing in a run has no value in it.
+            if let Some(value) = values.get(run).filter(|it| **it > 0.0) {
+                let _ = write!(line, " {value} {}", unit(figure));
+            }
+        }
+        // A line without any value is none of the format's.
+        if line.len() > name.len() + 2 {
+            let _ = writeln!(out, "{line}");
+        }
+    }
+}
+
+/// What tells a cell from others in a benchmark's name: `/queue-type=classic/num-destinations=1`. What stands behind a hyphen at the end
+/// would be a number of processors, so that values have none.
+fn parameters(of: &ComparedMatrix, cell: &ComparedCell) -> String {
+    let plain = |text: &str, also: char| -> String {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == also;
+        let chars = text.chars();
+        chars.map(|c| if plain(c) { c } else { '_' }).collect()
+    };
+    let names = archive::short_names(&of.keys);
+    let pairs = names.iter().zip(&cell.values);
+    let pairs = pairs.map(|(key, value)| format!("/{}={}", plain(key, '-'), plain(value, '_')));
+    pairs.collect()
 }
 
 /// The name of a benchmark: `BenchmarkStreamPublish`. What stands behind a hyphen would be a number of processors.

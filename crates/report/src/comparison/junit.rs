@@ -1,20 +1,44 @@
-//! A comparison as JUnit XML: a test for each figure.
+//! A comparison as JUnit XML: a test for each figure, or for each cell of a matrix.
 
-use archive::{Comparison, Decision};
+use archive::{ComparedCell, ComparedMatrix, Comparison, Decision};
 
 use crate::junit::{Case, CaseOutcome, suite};
 use crate::text::comparison as words;
 
-pub(super) fn text(name: &str, of: Option<&Comparison>) -> std::io::Result<String> {
+pub(super) fn text(name: &str, of: Option<&ComparedMatrix>) -> std::io::Result<String> {
     let cases = match of {
         None => vec![Case {
             name: "the comparison".to_owned(),
             told: "it was not made, or broke off".to_owned(),
             outcome: CaseOutcome::Broken,
         }],
-        Some(of) => cases(of),
+        Some(of) => match of.alone() {
+            Some(one) => cases(one),
+            None => cells(of),
+        },
     };
     suite(name, None, &cases)
+}
+
+/// A test for each cell: worse has failed, whatever became better in it.
+fn cells(of: &ComparedMatrix) -> Vec<Case> {
+    let cell = |cell: &ComparedCell| {
+        let (told, outcome) = match &cell.comparison {
+            Some(one) if one.is_worse() => (words::headline(one), CaseOutcome::Failed),
+            Some(one) if one.is_undecided() => (words::headline(one), CaseOutcome::Skipped),
+            Some(one) => (words::headline(one), CaseOutcome::Passed),
+            None => {
+                let why = cell.why_not.clone().unwrap_or_default();
+                (format!("nothing decided: {why}"), CaseOutcome::Broken)
+            }
+        };
+        Case {
+            name: of.label(cell),
+            told,
+            outcome,
+        }
+    };
+    of.cells.iter().map(cell).collect()
 }
 
 fn cases(of: &Comparison) -> Vec<Case> {

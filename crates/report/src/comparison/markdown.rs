@@ -2,20 +2,100 @@
 
 use std::fmt::Write as _;
 
-use archive::{ComparedFigure, ComparedFunctions, Comparison, CostChange, Decision};
+use archive::{
+    ComparedCell, ComparedFigure, ComparedFunctions, ComparedMatrix, Comparison, CostChange,
+    Decision,
+};
 
 use crate::console::sanitise;
 use crate::text::comparison as words;
+use crate::text::matrix as matrix_words;
 
 /// Functions that are listed at most.
 const MOST_FUNCTIONS: usize = 10;
 
-pub(super) fn text(name: &str, of: Option<&Comparison>) -> String {
+pub(super) fn text(name: &str, of: Option<&ComparedMatrix>) -> String {
     let mut out = format!("### {}\n\n", escape(name));
-    let Some(of) = of else {
-        out.push_str("The comparison was not made, or broke off.\n");
-        return out;
+    match of {
+        None => out.push_str("The comparison was not made, or broke off.\n"),
+        Some(of) => match of.alone() {
+            Some(one) => {
+                told(&mut out, one);
+                out.push_str(&how(&words::notes(one)));
+            }
+            None => matrix(&mut out, of),
+        },
+    }
+    out
+}
+
+/// Every cell in a row, and behind it what each of them says for itself.
+fn matrix(out: &mut String, of: &ComparedMatrix) {
+    let _ = writeln!(out, "**{}**\n", escape(&matrix_words::headline(of)));
+    for (side, told) in ["A", "B"].iter().zip(matrix_words::sides(of)) {
+        let _ = writeln!(out, "- {side}: {}", escape(&told));
+    }
+    let (figures, main) = of.figures();
+    let figures = figures.get(..main).unwrap_or_default();
+    let names = archive::short_names(&of.keys);
+    let heads = names
+        .iter()
+        .chain(figures)
+        .map(|it| format!(" {} |", escape(it)));
+    let _ = writeln!(out, "\n|{} decision |", heads.collect::<String>());
+    let rules = names.iter().map(|_| " --- |");
+    let rules = rules.chain(figures.iter().map(|_| " ---: |"));
+    let _ = writeln!(out, "|{} --- |", rules.collect::<String>());
+    for cell in &of.cells {
+        let values = cell.values.iter().map(|it| escape(it));
+        let effects = figures.iter().map(|name| effect(cell, name));
+        let cells = values.chain(effects).map(|it| format!(" {it} |"));
+        let decided = matrix_words::outcome(cell);
+        let _ = writeln!(out, "|{} {decided} |", cells.collect::<String>());
+    }
+    for cell in &of.cells {
+        if let Some(one) = &cell.comparison {
+            let label = escape(&of.label(cell));
+            let _ = write!(out, "\n<details><summary>{label}</summary>\n\n");
+            told(out, one);
+            out.push_str("\n</details>\n");
+        }
+    }
+    out.push_str(&how(&matrix_words::notes(of)));
+}
+
+/// The change of a figure in a cell with its interval; bold where it is proven and matters.
+fn effect(cell: &ComparedCell, name: &str) -> String {
+    let figures = cell.comparison.iter().flat_map(|it| &it.figures);
+    let Some(of) = figures.into_iter().find(|it| it.name == name) else {
+        return String::new();
     };
+    if of.without != (0, 0) {
+        return escape(&words::decision(of));
+    }
+    let (low, high) = of.interval;
+    let change = words::signed(of.change);
+    let change = match of.decision {
+        Decision::Changed => format!("**{change}**"),
+        Decision::Negligible | Decision::Same | Decision::Undecided => change,
+    };
+    format!(
+        "{change} ({} to {})",
+        words::signed(low),
+        words::signed(high)
+    )
+}
+
+fn how(notes: &[String]) -> String {
+    let mut out = "\n<details><summary>How it is decided</summary>\n\n".to_owned();
+    for note in notes {
+        let _ = writeln!(out, "- {}", escape(note));
+    }
+    out + "\n</details>\n"
+}
+
+/// What a comparison says.
+fn told(out: &mut String, of: &Comparison) {
     let _ = writeln!(out, "**{}**\n", escape(&words::headline(of)));
     if let Some(functions) = of.functions.as_ref().and_then(words::explanation) {
         let _ = writeln!(out, "{}.\n", escape(&functions));
@@ -42,12 +122,6 @@ pub(super) fn text(name: &str, of: Option<&Comparison>) -> String {
     if let Some(functions) = &of.functions {
         out.push_str(&changed(functions));
     }
-    out.push_str("\n<details><summary>How it is decided</summary>\n\n");
-    for note in words::notes(of) {
-        let _ = writeln!(out, "- {}", escape(&note));
-    }
-    out.push_str("\n</details>\n");
-    out
 }
 
 fn row(of: &ComparedFigure) -> String {

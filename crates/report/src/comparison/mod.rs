@@ -8,12 +8,12 @@ mod markdown;
 #[cfg(test)]
 mod tests;
 
-use archive::Comparison;
+use archive::ComparedMatrix;
 
 /// A form for CI servers and other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ComparisonFormat {
-    /// JUnit XML: a test for each figure. What cannot be told is skipped, not passed.
+    /// JUnit XML: a test for each figure, or for each cell of a matrix. What cannot be told is skipped, not passed.
     Junit,
     /// Markdown for a comment or the summary of a job.
     Markdown,
@@ -22,12 +22,12 @@ pub enum ComparisonFormat {
 }
 
 impl ComparisonFormat {
-    /// The comparison of this name in the form; `None` where it has not been made yet, so that an interrupted job leaves no older
+    /// The comparison of this name, or the matrix, in the form; `None` where it has not been made yet, so that an interrupted job leaves no older
     /// result.
     ///
     /// # Errors
     /// Where no memory is left to write to.
-    pub fn write(self, name: &str, of: Option<&Comparison>) -> std::io::Result<String> {
+    pub fn write(self, name: &str, of: Option<&ComparedMatrix>) -> std::io::Result<String> {
         Ok(match self {
             Self::Junit => junit::text(name, of)?,
             Self::Markdown => markdown::text(name, of),

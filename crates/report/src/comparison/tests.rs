@@ -1,8 +1,8 @@
 //! What each form says of one comparison.
 
 use archive::{
-    ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, Comparison, CostChange, Decision,
-    FunctionChange, QuantityUnit,
+    ComparedCell, ComparedFigure, ComparedFunctions, ComparedMatrix, ComparedRun, ComparedSide,
+    Comparison, CostChange, Decision, FunctionChange, MatrixKey, QuantityUnit,
 };
 
 use super::ComparisonFormat;
@@ -71,7 +71,66 @@ fn compared() -> Comparison {
 }
 
 fn written(format: ComparisonFormat, of: Option<&Comparison>) -> String {
-    format.write("stream-publish", of).expect("memory")
+    let of = of.map(|it| ComparedMatrix::of_one("x", it.clone()));
+    format.write("stream-publish", of.as_ref()).expect("memory")
+}
+
+/// Three cells: one that is worse, one that is the same, and one of which nothing is decided.
+fn matrix() -> ComparedMatrix {
+    let mut same = compared();
+    for figure in &mut same.figures {
+        figure.decision = Decision::Same;
+    }
+    let cell = |value: &str, comparison: Option<Comparison>| ComparedCell {
+        values: vec![value.to_owned(), "uniform:1-2".to_owned()],
+        why_not: comparison.is_none().then(|| "too few".to_owned()),
+        comparison,
+        ..ComparedCell::default()
+    };
+    let key = |key: &str| MatrixKey {
+        key: key.to_owned(),
+        ..MatrixKey::default()
+    };
+    ComparedMatrix {
+        keys: vec![key("load.0.queue-type"), key("load.0.message-size")],
+        cells: vec![
+            cell("classic|<b>", Some(compared())),
+            cell("quorum", Some(same)),
+            cell("stream", None),
+        ],
+        ..ComparedMatrix::default()
+    }
+}
+
+#[test]
+fn each_cell_of_a_matrix_is_a_test_a_row_and_a_benchmark() {
+    let of = matrix();
+    let written = |format: ComparisonFormat| format.write("x", Some(&of)).expect("memory");
+    let junit = written(ComparisonFormat::Junit);
+    for part in [
+        "tests=\"3\" failures=\"1\" errors=\"1\" skipped=\"0\"",
+        "name=\"queue-type=quorum, message-size=uniform:1-2\"",
+        "nothing decided: too few",
+    ] {
+        assert!(junit.contains(part), "{part}: {junit}");
+    }
+    let markdown = written(ComparisonFormat::Markdown);
+    for part in [
+        "**B is worse in 1 of 3 cells: classic\\|&lt;b&gt; / uniform:1-2 (+100 % ",
+        "| queue-type | message-size | received rate | broker cpu | decision |\n| --- | --- | ---: | ---: | --- |\n",
+        "| **+100 %** (+90.0 % to +110 %) | +0.10 % (-9.90 % to +10.1 %) | better and worse |",
+        "| stream | uniform:1-2 |  |  | nothing decided |",
+        "<details><summary>queue-type=quorum, message-size=uniform:1-2</summary>",
+        "Nothing is decided of queue-type=stream, message-size=uniform:1-2: too few.",
+    ] {
+        assert!(markdown.contains(part), "{part}: {markdown}");
+    }
+    assert!(!markdown.contains("<b>"), "{markdown}");
+    let go = written(ComparisonFormat::GoBench);
+    assert_eq!(go.matches("\nside: b\n").count(), 1);
+    assert_eq!(go.matches("Unit received-rate/s ").count(), 1);
+    let lines = go.matches("\nBenchmarkX/queue-type=quorum/message-size=uniform_1_2 1 ");
+    assert_eq!(lines.count(), 4, "{go}");
 }
 
 #[test]
@@ -132,7 +191,7 @@ fn go_benchmarks_have_a_line_for_each_run() {
     );
     assert_eq!(written(ComparisonFormat::GoBench, None), "");
     let odd = ComparisonFormat::GoBench
-        .write("-*-", Some(&compared()))
+        .write("-*-", Some(&ComparedMatrix::of_one("x", compared())))
         .expect("memory");
     assert!(odd.contains("\nBenchmarkComparison 1 "), "{odd}");
 }

@@ -3,11 +3,13 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use archive::{ComparedMatrix, PairedMatrix};
 use measure::Problem;
 
+use super::matrix::render_matrix;
 use super::page::{Document, escape, write};
 use crate::text::comparison::{signed, table_values};
-use crate::view::{ComparisonPage, ComparisonSource, ComparisonView};
+use crate::view::{ComparisonPage, ComparisonSource, ComparisonView, MatrixSource, NOT_YET};
 
 /// The page of a comparison as one HTML document.
 ///
@@ -17,13 +19,21 @@ pub fn render_comparison(of: &ComparisonSource<'_>) -> Result<String, Problem> {
     document(&ComparisonView::read(of))
 }
 
-/// Writes `report.html` into a folder of runs in pairs, at once or not at all, and returns its path.
+/// Writes `report.html` into a folder of runs in pairs, at once or not at all, and returns its path; of a matrix also into the folder of each
+/// cell of which something is decided.
 ///
 /// # Errors
 /// Where the folder holds none, nothing was decided yet, or it cannot be written to.
 pub fn write_comparison(dir: &Path) -> Result<PathBuf, Problem> {
-    let page = ComparisonPage::read(dir, dir)?;
-    super::keep(dir, &document(&page.comparison)?)
+    if !PairedMatrix::is_in(dir) {
+        return super::keep(dir, &alone(dir, dir)?);
+    }
+    let matrix = decided(dir)?;
+    for cell in matrix.cells.iter().filter(|it| it.comparison.is_some()) {
+        let dir = dir.join(&cell.folder);
+        super::keep(&dir, &alone(&dir, &dir)?)?;
+    }
+    super::keep(dir, &of_matrix(&matrix, dir, dir)?)
 }
 
 /// The page of a folder of runs in pairs, for a file elsewhere.
@@ -32,8 +42,31 @@ pub fn write_comparison(dir: &Path) -> Result<PathBuf, Problem> {
 /// Where the folder holds none, or nothing was decided yet.
 pub fn render_pairs(dir: &Path, file: &Path) -> Result<String, Problem> {
     let beside = file.parent().filter(|it| !it.as_os_str().is_empty());
-    let page = ComparisonPage::read(dir, beside.unwrap_or(Path::new(".")))?;
-    document(&page.comparison)
+    let folder = beside.unwrap_or(Path::new("."));
+    match PairedMatrix::is_in(dir) {
+        true => of_matrix(&decided(dir)?, dir, folder),
+        false => alone(dir, folder),
+    }
+}
+
+/// The page of runs in pairs that stand alone.
+fn alone(dir: &Path, folder: &Path) -> Result<String, Problem> {
+    document(&ComparisonPage::read(dir, folder)?.comparison)
+}
+
+fn of_matrix(matrix: &ComparedMatrix, dir: &Path, folder: &Path) -> Result<String, Problem> {
+    render_matrix(&MatrixSource {
+        matrix,
+        dir,
+        folder: Some(folder),
+    })
+}
+
+fn decided(dir: &Path) -> Result<ComparedMatrix, Problem> {
+    ComparedMatrix::read(dir).map_err(|error| Problem {
+        help: NOT_YET.to_owned(),
+        ..error.problem()
+    })
 }
 
 fn document(view: &ComparisonView) -> Result<String, Problem> {

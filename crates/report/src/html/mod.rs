@@ -5,6 +5,7 @@
 
 mod comparison;
 mod limit;
+mod matrix;
 mod page;
 
 #[cfg(test)]
@@ -17,6 +18,7 @@ use measure::Problem;
 
 pub use comparison::{render_comparison, render_pairs, write_comparison};
 pub use limit::{render_limit, write_limit};
+pub use matrix::render_matrix;
 
 use crate::view::RunPage;
 

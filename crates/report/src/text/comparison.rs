@@ -151,34 +151,17 @@ fn without(of: &ComparedFigure) -> String {
     format!("{decided}: {}", sides.join(", "))
 }
 
+/// How it is decided, a sentence each.
 pub(crate) fn notes(of: &Comparison) -> Vec<String> {
-    let units = if of.paired {
-        "pairs"
-    } else {
-        "runs of each side"
-    };
-    let mut notes = vec![format!(
-        "A and B are geometric means of runs. {} figures are decided together at a level of {}.",
-        of.figures.len(),
-        points(of.level)
-    )];
+    let units = units(of);
+    let mut notes = vec![together(of)];
     notes.push(format!(
         "\"shows from\": the smallest change that so many {units} with this noise show in four of five experiments."
     ));
     if of.figures.iter().any(|it| it.needed.is_some()) {
-        notes.push(format!(
-            "\"cannot tell: N would\": N {units} would show a change as large as the margin in four of five experiments."
-        ));
+        notes.push(needed(of));
     }
-    if let [earlier @ .., last] = of.looks.as_slice()
-        && !earlier.is_empty()
-    {
-        let earlier: Vec<String> = earlier.iter().map(u32::to_string).collect();
-        notes.push(format!(
-            "It could have ended at {} or {last} pairs, which was fixed beforehand: hence the stricter level of each look.",
-            earlier.join(", ")
-        ));
-    }
+    notes.extend(looks(of));
     if let Some(why) = &of.no_functions {
         notes.push(format!("Functions are not compared: {why}."));
     }
@@ -190,6 +173,48 @@ pub(crate) fn notes(of: &Comparison) -> Vec<String> {
         );
     }
     notes
+}
+
+const fn units(of: &Comparison) -> &'static str {
+    match of.paired {
+        true => "pairs",
+        false => "runs of each side",
+    }
+}
+
+/// What is decided together, and at which level.
+pub(crate) fn together(of: &Comparison) -> String {
+    let figures = match of.family {
+        Some(family) => format!(
+            "The {} figures of all {} cells",
+            family.figures, family.cells
+        ),
+        None => format!("{} figures", of.figures.len()),
+    };
+    format!(
+        "A and B are geometric means of runs. {figures} are decided together at a level of {}.",
+        points(of.level)
+    )
+}
+
+/// What "cannot tell: N would" means.
+pub(crate) fn needed(of: &Comparison) -> String {
+    let units = units(of);
+    format!(
+        "\"cannot tell: N would\": N {units} would show a change as large as the margin in four of five experiments."
+    )
+}
+
+/// Where it could have ended earlier.
+pub(crate) fn looks(of: &Comparison) -> Option<String> {
+    let (last, earlier) = of.looks.split_last()?;
+    let earlier: Vec<String> = earlier.iter().map(u32::to_string).collect();
+    (!earlier.is_empty()).then(|| {
+        format!(
+            "It could have ended at {} or {last} pairs, which was fixed beforehand: hence the stricter level of each look.",
+            earlier.join(", ")
+        )
+    })
 }
 
 pub(crate) fn probability(p: f64) -> String {

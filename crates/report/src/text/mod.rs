@@ -5,6 +5,7 @@ mod classes;
 pub(crate) mod comparison;
 mod known;
 pub(crate) mod limit;
+pub(crate) mod matrix;
 mod names;
 mod reasons;
 mod requirements;

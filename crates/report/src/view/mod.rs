@@ -32,9 +32,11 @@ use archive::{
 use measure::{MetricInfo, Phase, Problem};
 use serde::Serialize;
 
+pub(crate) use comparison::NOT_YET;
 pub use comparison::{
-    ComparedCurve, ComparedPanel, ComparisonOutcome, ComparisonPage, ComparisonSource,
-    ComparisonView, ExperimentDifference, FigureRow, SideRun, SideView, SideWarning,
+    CellView, ComparedCurve, ComparedPanel, ComparisonOutcome, ComparisonPage, ComparisonSource,
+    ComparisonView, ExperimentDifference, FigureRow, MatrixSource, MatrixView, SideRun, SideView,
+    SideWarning,
 };
 pub use distributions::{Curve, LatencyGrid};
 pub use figures::Figures;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ts_rs::{Config, TS, TypeVisitor};
 
-use super::{ComparisonView, LimitView, RunView};
+use super::{ComparisonView, LimitView, MatrixView, RunView};
 
 /// Where the page finds its types.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ui/src/core/view.ts");
@@ -51,6 +51,7 @@ fn declared() -> String {
     all.visit::<RunView>();
     all.visit::<ComparisonView>();
     all.visit::<LimitView>();
+    all.visit::<MatrixView>();
     let types: Vec<String> = all.found.into_values().collect();
     let text = format!("{HEAD}\n{}", types.join("\n"));
     text.lines()

@@ -1,18 +1,21 @@
 //! `ab`: runs of two sides in turns, and what they say of the difference.
 
+mod over;
 mod turns;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use archive::{FolderKind, PairedRuns};
+use archive::{FolderKind, MatrixCell, MatrixKey, PairedMatrix, PairedRuns};
 use clap::{Args, value_parser};
+use measure::Problem;
 use session::{Error, Experiment};
 
 use super::args::OutputArgs;
 use super::command_line::Assignment;
 use super::compare::Margins;
 use super::comparison_files::ComparisonFiles;
+use super::paired::PairedFolder;
 use super::run::{Changes, load};
 use super::{complete, find};
 use crate::failure::{Done, Failure};
@@ -24,11 +27,13 @@ Examples:
   bellows ab mine.toml --b-patch ebin/
   bellows ab mine.toml --b-set load.0.queue-type=quorum --pairs 12 --until-decided
   bellows ab mine.toml --aa
+  bellows ab mine.toml --b-patch ebin/ --over load.0.queue-type=classic,quorum --over load.0.num-destinations=1,100
   bellows ab mine.toml --b rabbitmq@/opt/patched --resume 7k2q
   bellows ab mine.toml --b rabbitmq@/opt/patched --junit ab.xml --markdown ab.md -o ab.html
 
 Runs of A and B are made in turns (ABBA or BAAB, drawn from --seed), each with a broker of its own where bellows starts it. \
-Ctrl-C ends it; what is complete is shown, and the same command line with --resume goes on. Exit codes: 0 the same or better, \
+With --over each combination of \
+values is a comparison of its own, a cell; all of them are made in turns and decided together: where does it help, where does it hurt? Ctrl-C ends it; what is complete is shown, and the same command line with --resume goes on. Exit codes: 0 the same or better, \
 3 worse, 4 cannot tell. `bellows help comparison` says how it is decided.";
 
 /// What `bellows ab` was given.
@@ -60,7 +65,10 @@ pub(crate) struct AbArgs {
     /// Compare A with itself: how far do runs differ on this machine where nothing does?
     #[arg(long, conflicts_with_all = ["b", "b_set", "b_patch"])]
     aa: bool,
-    /// Pairs of a run of A and one of B
+    /// Compare for each of these values of a key; several keys: for each combination. May be repeated
+    #[arg(long, value_name = "KEY=VALUE,VALUE")]
+    over: Vec<Assignment>,
+    /// Pairs of a run of A and one of B, of each cell where there are several
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(2..=i64::from(PairedRuns::MOST_PAIRS)))]
     pairs: Option<u32>,
     /// End after half or three quarters of the pairs where all is decided then; each look is stricter
@@ -90,25 +98,65 @@ impl AbArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let mut both = load(&self.experiment)?;
         self.changes.apply(&mut both)?;
+        let keys = over::keys(&self.over, &self.set_by_sides())?;
+        let matrix = PairedMatrix::new(
+            &both.name,
+            self.seed.unwrap_or_else(measure::wall_clock_unix_ns),
+            self.pairs.unwrap_or(PAIRS),
+            keys,
+        );
+        let cells = matrix.cells.iter();
+        let sides = cells.map(|cell| self.sides(&both, &matrix.keys, cell));
+        let sides = sides.collect::<Result<Vec<_>, Failure>>()?;
+        let folder = self.planned(matrix, &sides)?;
+        self.files.begin(&folder.matrix.name)?;
+        turns::make(turns::Plan {
+            folder,
+            sides,
+            until_decided: self.until_decided,
+            margins: self.margins,
+            files: self.files,
+            output: self.output,
+        })
+    }
+
+    /// Keys that a side sets for itself.
+    fn set_by_sides(&self) -> Vec<String> {
+        let set = self.a_set.iter().chain(&self.b_set);
+        let key = |it: &Assignment| it.0.split('=').next().unwrap_or_default().trim().to_owned();
+        let mut keys: Vec<String> = set.map(key).collect();
+        if self.a_patch.is_some() || self.b_patch.is_some() {
+            keys.push("broker.patch".to_owned());
+        }
+        if self.a.is_some() || self.b.is_some() {
+            keys.extend(["broker.kind", "broker.root"].map(str::to_owned));
+        }
+        keys
+    }
+
+    /// The experiments of a cell.
+    fn sides(
+        &self,
+        both: &Experiment,
+        keys: &[MatrixKey],
+        cell: &MatrixCell,
+    ) -> Result<Sides, Failure> {
+        let mut both = both.clone();
+        for (key, value) in keys.iter().zip(&cell.values) {
+            let set = both.set(&format!("{}={value}", key.key));
+            set.map_err(|error| {
+                let problem = error.problem();
+                let cause = problem.cause.replacen("--set ", "--over ", 1);
+                Failure::Usage(Problem { cause, ..problem })
+            })?;
+        }
         let a = side(&both, self.a.as_ref(), &self.a_set, self.a_patch.as_deref())?;
         let b = match self.aa {
             true => a.clone(),
             false => side(&both, self.b.as_ref(), &self.b_set, self.b_patch.as_deref())?,
         };
         self.check(&a, &b)?;
-        let (dir, runs) = self.planned(&a, &b)?;
-        self.files.begin(&runs.name)?;
-        turns::make(turns::Plan {
-            dir,
-            runs,
-            a,
-            b,
-            is_aa: self.aa,
-            until_decided: self.until_decided,
-            margins: self.margins,
-            files: self.files,
-            output: self.output,
-        })
+        Ok(Sides { a, b })
     }
 
     fn check(&self, a: &Experiment, b: &Experiment) -> Result<(), Failure> {
@@ -131,44 +179,55 @@ impl AbArgs {
     }
 
     /// The folder and the plan: a new one, or the one that is gone on with.
-    fn planned(&self, a: &Experiment, b: &Experiment) -> Result<(PathBuf, PairedRuns), Failure> {
-        let fresh = PairedRuns {
+    fn planned(&self, matrix: PairedMatrix, sides: &[Sides]) -> Result<PairedFolder, Failure> {
+        let cells = (0..).zip(matrix.cells.iter().zip(sides));
+        let fresh = cells.map(|(number, (cell, sides))| PairedRuns {
             schema: PairedRuns::SCHEMA.to_owned(),
-            name: a.name.clone(),
-            seed: self.seed.unwrap_or_else(measure::wall_clock_unix_ns),
-            pairs: self.pairs.unwrap_or(PAIRS),
-            a: a.to_json(),
-            b: b.to_json(),
+            name: match PairedMatrix::label(&matrix.keys, &cell.values) {
+                label if label.is_empty() => matrix.name.clone(),
+                label => format!("{}, {label}", matrix.name),
+            },
+            seed: matrix.seed.wrapping_add(number),
+            pairs: matrix.pairs,
+            a: sides.a.to_json(),
+            b: sides.b.to_json(),
             runs: Vec::new(),
-        };
+        });
+        let fresh: Vec<PairedRuns> = fresh.collect();
         let runs_dir = &self.output.runs.runs;
         let Some(named) = &self.resume else {
-            let now = measure::wall_clock_unix_ns();
-            let dir = PairedRuns::create_folder(runs_dir, &fresh.name, now)
-                .map_err(|error| Failure::Failed(error.problem()))?;
-            fresh
-                .write(&dir)
-                .map_err(|error| Failure::Failed(error.problem()))?;
-            return Ok((dir, fresh));
+            return PairedFolder::create(runs_dir, matrix, fresh);
         };
         let dir = find::stopped_folder(named, runs_dir, FolderKind::Pairs)?;
-        let stopped = PairedRuns::read(&dir).map_err(|error| Failure::Failed(error.problem()))?;
-        if let Some(pairs) = self.pairs.filter(|pairs| *pairs != stopped.pairs) {
+        let stopped = PairedFolder::read(&dir)?;
+        let pairs = stopped.matrix.pairs;
+        if self.pairs.is_some_and(|asked| asked != pairs) {
             return Err(Failure::usage(
                 "the number of pairs was fixed at the beginning",
                 "leave --pairs out: more of them after a look at the first ones would call noise a change more often",
             )
-            .observed(format!("{} then, {pairs} now", stopped.pairs)));
+            .observed(format!("{pairs} then, {} now", matrix.pairs)));
         }
-        if (&stopped.a, &stopped.b) != (&fresh.a, &fresh.b) {
-            return Err(Failure::usage(
-                "the stopped runs were of other sides",
-                "give the same command line as then, with --resume; or begin anew without it",
-            )
-            .observed(dir.display()));
+        let other = |cause| {
+            let help =
+                "give the same command line as then, with --resume; or begin anew without it";
+            Err(Failure::usage(cause, help).observed(stopped.dir.display()))
+        };
+        if stopped.matrix.keys != matrix.keys || stopped.cells.len() != fresh.len() {
+            return other("the stopped runs were of other cells");
         }
-        Ok((dir, stopped))
+        let mut cells = stopped.cells.iter().zip(&fresh);
+        if cells.any(|(then, now)| (&then.runs.a, &then.runs.b) != (&now.a, &now.b)) {
+            return other("the stopped runs were of other sides");
+        }
+        Ok(stopped)
     }
+}
+
+/// The experiments of both sides.
+struct Sides {
+    a: Experiment,
+    b: Experiment,
 }
 
 /// A broker as `--a` and `--b` name it: its kind, and where it lies.

@@ -1,38 +1,31 @@
 //! Making the runs of two sides in turns, and telling what they say.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use archive::{ComparedSideName, Comparison, PairedRuns, RunRecord, RunState, Tag};
-use measure::{Problem, counted};
+use archive::{ComparedMatrix, ComparedSideName, RunRecord, RunState, Tag};
+use measure::counted;
 use report::console::{self, Shape};
-use report::view::ComparisonSource;
 use session::{
-    Experiment, FunctionCosts, NextRun, Observer, RunOptions, compare_functions, compare_pairs,
-    counted_pairs, looks, next_run, paired_run,
+    FunctionCosts, NextRun, Observer, RunOptions, counted_pairs, is_decided, looks, next_run_of,
+    paired_run,
 };
 
 use super::super::args::OutputArgs;
-use super::super::compare::{Margins, ended};
+use super::super::compare::Margins;
 use super::super::comparison_files::ComparisonFiles;
+use super::super::paired::{self, PairedCell, PairedFolder, ended};
 use super::super::perform::{Watched, carry_out, shape};
 use super::super::{find, metrics};
+use super::Sides;
 use crate::failure::{Done, Failure};
 use crate::output;
 
 /// What is to be made.
 pub(super) struct Plan {
-    /// The folder of the runs.
-    pub(super) dir: PathBuf,
-    /// Those that were made before, and how many are to be made.
-    pub(super) runs: PairedRuns,
-    /// Side A.
-    pub(super) a: Experiment,
-    /// Side B.
-    pub(super) b: Experiment,
-    /// Both are the same, on purpose.
-    pub(super) is_aa: bool,
+    /// The folder with the runs that were made before, and how many are to be made of each cell.
+    pub(super) folder: PairedFolder,
+    /// The experiments of each cell.
+    pub(super) sides: Vec<Sides>,
     /// It may end before all pairs are made.
     pub(super) until_decided: bool,
     /// What difference matters.
@@ -45,7 +38,7 @@ pub(super) struct Plan {
 
 /// Makes the runs that are missing, and prints what all of them say.
 pub(super) fn make(plan: Plan) -> Result<Done, Failure> {
-    let mut turns = Turns::of(plan)?;
+    let mut turns = Turns::of(plan);
     let watched = Watched::start()?;
     let broken = turns.make_all(&watched);
     let told = turns.tell();
@@ -61,52 +54,27 @@ pub(super) fn make(plan: Plan) -> Result<Done, Failure> {
 struct Turns {
     plan: Plan,
     looks: Vec<u32>,
-    /// One for each of the plan's runs.
-    records: Vec<RunRecord>,
-    /// What its functions cost, of each of them.
-    costs: Vec<Option<FunctionCosts>>,
     /// How long the runs of this command took.
     took: Vec<Duration>,
 }
 
 impl Turns {
-    fn of(plan: Plan) -> Result<Self, Failure> {
-        let pairs = plan.runs.pairs;
+    fn of(plan: Plan) -> Self {
+        let pairs = plan.folder.matrix.pairs;
         let looks = match plan.until_decided {
             true => looks(pairs),
             false => vec![pairs],
         };
-        let mut costs = Vec::new();
-        let records = plan.runs.runs.iter().map(|run| {
-            let entry = archive::RunEntry::read(plan.dir.join(&run.id));
-            costs.push(
-                entry
-                    .record
-                    .as_ref()
-                    .ok()
-                    .and_then(|record| FunctionCosts::read(record, &entry.dir)),
-            );
-            entry.record.map_err(|why| {
-                Failure::failed(
-                    "a run that was made before cannot be read",
-                    "begin anew without --resume",
-                )
-                .observed(format!("{}: {why}", run.id))
-            })
-        });
-        let records = records.collect::<Result<Vec<_>, Failure>>()?;
-        Ok(Self {
+        Self {
             plan,
             looks,
-            records,
-            costs,
             took: Vec::new(),
-        })
+        }
     }
 
     /// Makes all that are missing; what ended it before, where anything did.
     fn make_all(&mut self, watched: &Watched) -> Option<Failure> {
-        let title = self.plan.runs.name.clone();
+        let title = self.plan.folder.matrix.name.clone();
         let started = self
             .plan
             .output
@@ -117,11 +85,11 @@ impl Turns {
             Err(failure) => return Some(failure),
         };
         let mut broken = None;
-        while let Some(next) = next_run(&self.plan.runs) {
+        while let Some((cell, next)) = self.next() {
             if self.is_decided() {
                 break;
             }
-            if let Err(failure) = self.make_one(next, watched, exporter.as_mut()) {
+            if let Err(failure) = self.make_one(cell, next, watched, exporter.as_mut()) {
                 broken = Some(match failure {
                     // Before it was ready: what was made before is kept all the same.
                     Failure::Stopped(_) => self.stopped(),
@@ -138,33 +106,47 @@ impl Turns {
         broken
     }
 
+    /// The cell that has its turn, and its run.
+    fn next(&self) -> Option<(usize, NextRun)> {
+        let folder = &self.plan.folder;
+        let cells: Vec<_> = folder.cells.iter().map(|cell| &cell.runs).collect();
+        next_run_of(&cells, folder.matrix.seed)
+    }
+
     fn make_one(
         &mut self,
+        cell: usize,
         next: NextRun,
         watched: &Watched,
         exporter: Option<&mut session::Exporter>,
     ) -> Result<(), Failure> {
-        let plan = &self.plan;
-        let experiment = match next.side {
-            ComparedSideName::A => &plan.a,
-            ComparedSideName::B => &plan.b,
+        let about = self.about(cell, next);
+        let left = self.time_left();
+        let plan = &mut self.plan;
+        let is_matrix = !plan.folder.matrix.keys.is_empty();
+        let (Some(sides), Some(of)) = (plan.sides.get(cell), plan.folder.cells.get_mut(cell))
+        else {
+            return Ok(());
         };
-        let about = self.about(next);
+        let experiment = match next.side {
+            ComparedSideName::A => &sides.a,
+            ComparedSideName::B => &sides.b,
+        };
         let shape = Shape {
-            title: format!("{}, {about}{}", plan.runs.name, self.time_left()),
+            title: format!("{}, {about}{left}", plan.folder.matrix.name),
             ..shape(experiment)
         };
-        let tags = tags(next);
+        let tags = tags(next, is_matrix.then_some(cell));
         let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
             let mut options = options.clone();
             options.labels.tags.extend(tags);
             session::run(experiment, &options, control, observer)
         };
         let began = Instant::now();
-        let dir = Some(plan.dir.clone());
+        let dir = Some(of.dir.clone());
         let carried = carry_out(&plan.output, dir, shape, watched, exporter, work)?;
         let (record, profiles) = (carried.outcome.record, carried.outcome.profiles);
-        self.show(&about, &record)?;
+        show(&plan.output, &about, &record)?;
         match record.state {
             RunState::Complete => {}
             // It is made anew when somebody goes on.
@@ -182,23 +164,25 @@ impl Turns {
         if let Some(why) = why {
             output::line_aside(&format!("{about} {why}; the pair is made anew"));
         }
-        self.plan.runs.runs.push(run);
-        self.costs
+        of.runs.runs.push(run);
+        of.costs
             .push(FunctionCosts::of_profiles(&record, &profiles));
-        self.records.push(record);
-        self.plan
-            .runs
-            .write(&self.plan.dir)
-            .map_err(|error| Failure::Failed(error.problem()))?;
+        of.records.push(record);
+        of.runs.write(&of.dir)?;
         carried.report.map(|_| ())
     }
 
     /// Which run it is, for people.
-    fn about(&self, next: NextRun) -> String {
-        let (pair, pairs) = (next.pair + 1, self.plan.runs.pairs);
-        match pair > pairs {
+    fn about(&self, cell: usize, next: NextRun) -> String {
+        let folder = &self.plan.folder;
+        let (pair, pairs) = (next.pair + 1, folder.matrix.pairs);
+        let run = match pair > pairs {
             true => format!("pair {pair} ({pairs} are to count), {}", next.side),
             false => format!("pair {pair} of {pairs}, {}", next.side),
+        };
+        match folder.label(cell) {
+            label if label.is_empty() => run,
+            label => format!("{label}: {run}"),
         }
     }
 
@@ -208,107 +192,84 @@ impl Turns {
             return String::new();
         }
         let each = self.took.iter().sum::<Duration>() / self.took.len() as u32;
-        let pairs = self.plan.runs.pairs as usize;
-        let whole = counted_pairs(&self.plan.runs).len();
-        let half = usize::from(self.records.len() % 2 == 1);
-        let runs = (pairs.saturating_sub(whole) * 2).saturating_sub(half);
-        let seconds = each.as_secs_f64() * runs as f64;
+        let left = self.plan.folder.cells.iter().map(runs_left).sum::<usize>();
+        let seconds = each.as_secs_f64() * left as f64;
         match seconds {
             ..90.0 => format!("; {seconds:.0} s left"),
-            _ => format!("; {:.0} min left", seconds / 60.0),
+            ..5_400.0 => format!("; {:.0} min left", seconds / 60.0),
+            _ => format!("; {:.1} h left", seconds / 3_600.0),
         }
-    }
-
-    fn show(&self, about: &str, record: &RunRecord) -> Result<(), Failure> {
-        let output = &self.plan.output;
-        if !output.json {
-            return output::print(&console::repeated(about, record, output::style()));
-        }
-        if !output.quiet {
-            output::aside(&console::repeated(about, record, output::style_aside()));
-        }
-        Ok(())
     }
 
     /// Whether this is a look that was fixed beforehand, and leaves nothing open.
     fn is_decided(&self) -> bool {
-        let whole = counted_pairs(&self.plan.runs).len();
-        let is_look = self.looks.iter().any(|look| *look as usize == whole);
-        // Of a pair that is half made nothing is known yet.
-        is_look && self.compared().is_ok_and(|it| !it.is_undecided())
-    }
-
-    fn compared(&self) -> Result<Comparison, Problem> {
-        let options = self.plan.margins.options();
-        let mut compared = compare_pairs(&self.plan.runs, &self.records, &self.looks, options)?;
-        compared.is_aa = self.plan.is_aa;
-        let pairs = counted_pairs(&self.plan.runs);
-        let of = |place: fn(&(usize, usize)) -> usize| -> Vec<_> {
-            let places = pairs.iter().map(place);
-            places
-                .map(|at| self.costs.get(at).cloned().flatten())
-                .collect()
-        };
-        compare_functions(&mut compared, &of(|it| it.0), &of(|it| it.1));
-        Ok(compared)
+        let cells = self.plan.folder.cell_runs();
+        is_decided(&cells, &self.looks, self.plan.margins.options())
     }
 
     /// Prints what the runs say, and keeps it.
     fn tell(&self) -> Result<Done, Failure> {
-        let compared = self.compared().map_err(Failure::Failed)?;
-        let output = &self.plan.output;
-        compared
-            .write(&self.plan.dir)
-            .map_err(|error| Failure::Failed(error.problem()))?;
-        match output.json {
-            true => output::print_json(&compared)?,
-            false => output::print(&console::comparison(&compared, output::style()))?,
-        }
-        self.write_files(&compared)?;
-        let page = report::html::write_comparison(&self.plan.dir)?;
+        let (folder, output) = (&self.plan.folder, &self.plan.output);
+        let options = self.plan.margins.options();
+        let compared = folder.compare(&self.looks, options)?;
+        folder.keep(&compared)?;
+        paired::print(&compared, output.json)?;
+        folder.write_files(&self.plan.files, &compared)?;
+        let page = report::html::write_comparison(&folder.dir)?;
         let kept = format!("page: {}", page.display());
         match output.json {
             true if output.quiet => {}
             true => output::line_aside(&kept),
             false => output::print(&format!("{kept}\n"))?,
         }
-        let is_whole = counted_pairs(&self.plan.runs).len() >= self.plan.runs.pairs as usize;
-        if output.strict && !is_whole && !self.is_decided() {
-            return Ok(Done::Invalid);
-        }
-        Ok(ended(&compared))
+        Ok(self.done(&compared))
     }
 
-    fn write_files(&self, compared: &Comparison) -> Result<(), Failure> {
-        let plan = &self.plan;
-        let folder = |id: &String| (id.clone(), plan.dir.join(id));
-        let runs: HashMap<String, PathBuf> =
-            plan.runs.runs.iter().map(|run| folder(&run.id)).collect();
-        plan.files.write(&ComparisonSource {
-            comparison: compared,
-            name: &plan.runs.name,
-            runs: &runs,
-            pairs: Some(&plan.runs),
-            folder: None,
-        })
+    fn done(&self, compared: &ComparedMatrix) -> Done {
+        let is_whole = |cell: &PairedCell| {
+            counted_pairs(&cell.runs).len() >= self.plan.folder.matrix.pairs as usize
+        };
+        let are_whole = self.plan.folder.cells.iter().all(is_whole);
+        match self.plan.output.strict && !are_whole && !self.is_decided() {
+            true => Done::Invalid,
+            false => ended(compared),
+        }
     }
 
     /// How it goes on after a signal.
     fn stopped(&self) -> Failure {
-        let pairs = self.plan.runs.pairs;
-        let made = counted(self.records.len() as u64, "run");
-        find::stopped(
-            &format!("stopped after {made} of {}", pairs * 2),
-            &self.plan.dir,
-        )
+        let folder = &self.plan.folder;
+        let made = folder.cells.iter().map(|cell| cell.records.len());
+        let made = counted(made.sum::<usize>() as u64, "run");
+        let all = folder.cells.len() * folder.matrix.pairs as usize * 2;
+        find::stopped(&format!("stopped after {made} of {all}"), &folder.dir)
     }
 }
 
-/// What its run is found by: `side-a`, `pair-3`.
-fn tags(next: NextRun) -> Vec<Tag> {
-    let tags = [
+/// Runs that are missing in a cell, as far as none is spoiled.
+fn runs_left(cell: &PairedCell) -> usize {
+    let pairs = cell.runs.pairs as usize;
+    let whole = counted_pairs(&cell.runs).len();
+    let half = usize::from(cell.records.len() % 2 == 1);
+    (pairs.saturating_sub(whole) * 2).saturating_sub(half)
+}
+
+fn show(output: &OutputArgs, about: &str, record: &RunRecord) -> Result<(), Failure> {
+    if !output.json {
+        return output::print(&console::repeated(about, record, output::style()));
+    }
+    if !output.quiet {
+        output::aside(&console::repeated(about, record, output::style_aside()));
+    }
+    Ok(())
+}
+
+/// What its run is found by: `side-a`, `pair-3`, and `cell-2` of a matrix.
+fn tags(next: NextRun, cell: Option<usize>) -> Vec<Tag> {
+    let mut tags = vec![
         format!("side-{}", next.side.tag()),
         format!("pair-{}", next.pair + 1),
     ];
+    tags.extend(cell.map(|cell| format!("cell-{}", cell + 1)));
     tags.iter().filter_map(|tag| tag.parse().ok()).collect()
 }

@@ -2,6 +2,7 @@
 
 mod differences;
 mod lines;
+mod matrix;
 mod warnings;
 
 use std::collections::HashMap;
@@ -16,9 +17,14 @@ use serde::Serialize;
 
 pub use differences::ExperimentDifference;
 pub use lines::{ComparedCurve, ComparedPanel};
+pub use matrix::{CellView, MatrixSource, MatrixView};
 pub use warnings::SideWarning;
 
 use crate::text::comparison as words;
+
+/// What helps where nothing was decided.
+pub(crate) const NOT_YET: &str =
+    "nothing is decided before two pairs are complete: `bellows ab … --resume` goes on with them";
 
 /// What a page of a comparison is made from.
 #[derive(Clone, Copy, Debug)]
@@ -102,12 +108,10 @@ pub enum ComparisonOutcome {
 
 impl From<&Comparison> for ComparisonOutcome {
     fn from(of: &Comparison) -> Self {
-        let is_better =
-            |it: &ComparedFigure| it.decision == archive::Decision::Changed && !it.is_worse();
         match of {
             _ if of.is_aa => Self::Noise,
             _ if of.is_worse() => Self::Worse,
-            _ if of.figures.iter().any(is_better) => Self::Better,
+            _ if of.is_better() => Self::Better,
             _ if of.is_undecided() => Self::Undecided,
             _ => Self::Same,
         }
@@ -115,7 +119,7 @@ impl From<&Comparison> for ComparisonOutcome {
 }
 
 /// A side of the comparison.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct SideView {
     /// How many runs of what, in a sentence.
@@ -151,6 +155,16 @@ pub struct FigureRow {
     pub worse: bool,
 }
 
+impl From<&ComparedFigure> for FigureRow {
+    fn from(figure: &ComparedFigure) -> Self {
+        Self {
+            figure: figure.clone(),
+            decided: words::decision(figure),
+            worse: figure.is_worse(),
+        }
+    }
+}
+
 impl ComparisonView {
     /// Reads what the archive holds of the runs. Runs that cannot be read are missing in what is drawn over time, and a remark
     /// says so.
@@ -167,11 +181,6 @@ impl ComparisonView {
             None => first
                 .zip(b.readers.iter().flatten().next())
                 .map(|(a, b)| (&a.record.experiment, &b.record.experiment)),
-        };
-        let row = |figure: &ComparedFigure| FigureRow {
-            figure: figure.clone(),
-            decided: words::decision(figure),
-            worse: figure.is_worse(),
         };
         let created = [&a, &b]
             .into_iter()
@@ -194,7 +203,7 @@ impl ComparisonView {
             forced: comparison.forced.clone(),
             remarks,
             warnings: warnings::of(&a.readers, &b.readers),
-            figures: comparison.figures.iter().map(row).collect(),
+            figures: comparison.figures.iter().map(FigureRow::from).collect(),
             functions: comparison.functions.clone(),
             notes: words::notes(comparison),
             panels: drawn.panels,
@@ -208,6 +217,7 @@ impl ComparisonView {
 }
 
 /// A side whose runs were read.
+#[derive(Default)]
 struct OpenedSide {
     view: SideView,
     /// One for each run; `None` where it cannot be read.
@@ -282,8 +292,7 @@ impl ComparisonPage {
     pub fn read(dir: &Path, page: &Path) -> Result<Self, Problem> {
         let pairs = PairedRuns::read(dir).map_err(|error| error.problem())?;
         let comparison = Comparison::read(dir).map_err(|error| Problem {
-            help: "nothing is decided before two pairs are complete: `bellows ab … --resume` goes on with them"
-                .to_owned(),
+            help: NOT_YET.to_owned(),
             ..error.problem()
         })?;
         let folder = |run: &archive::PairedRun| (run.id.clone(), dir.join(&run.id));

@@ -1,0 +1,242 @@
+//! Runs in pairs as a folder holds them, the cells of a matrix or one comparison that stands alone: what they decide, and how that is
+//! told.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use archive::{
+    ComparedCell, ComparedMatrix, Comparison, PairedMatrix, PairedRuns, RunEntry, RunRecord,
+};
+use measure::Problem;
+use report::console;
+use report::view::{ComparisonSource, MatrixSource};
+use session::{CellRuns, ComparisonOptions, FunctionCosts, compare_cells, compare_functions};
+
+use super::comparison_files::ComparisonFiles;
+use crate::failure::{Done, Failure};
+use crate::output;
+
+/// A folder of runs in pairs.
+#[derive(Debug)]
+pub(super) struct PairedFolder {
+    /// The folder.
+    pub(super) dir: PathBuf,
+    /// Which cells it has: one without a name where runs in pairs stand alone.
+    pub(super) matrix: PairedMatrix,
+    /// The runs of each cell.
+    pub(super) cells: Vec<PairedCell>,
+}
+
+/// A comparison, and the runs that were made for it.
+#[derive(Debug)]
+pub(super) struct PairedCell {
+    /// The folder of its runs.
+    pub(super) dir: PathBuf,
+    /// Which runs there are.
+    pub(super) runs: PairedRuns,
+    /// What each of them was.
+    pub(super) records: Vec<RunRecord>,
+    /// What its functions cost, of each of them.
+    pub(super) costs: Vec<Option<FunctionCosts>>,
+}
+
+impl PairedFolder {
+    /// Makes the folder, in which nothing was run yet; each cell comes with its experiments.
+    pub(super) fn create(
+        runs_dir: &Path,
+        matrix: PairedMatrix,
+        cells: Vec<PairedRuns>,
+    ) -> Result<Self, Failure> {
+        let now = measure::wall_clock_unix_ns();
+        let dir = PairedRuns::create_folder(runs_dir, &matrix.name, now)?;
+        let folders = matrix.folders(&dir);
+        if !matrix.keys.is_empty() {
+            matrix.write(&dir)?;
+        }
+        let mut made = Vec::new();
+        for (runs, dir) in cells.into_iter().zip(folders) {
+            std::fs::create_dir_all(&dir).map_err(|e| Failure::io("create", &dir, &e))?;
+            runs.write(&dir)?;
+            made.push(PairedCell {
+                dir,
+                runs,
+                records: Vec::new(),
+                costs: Vec::new(),
+            });
+        }
+        Ok(Self {
+            dir,
+            matrix,
+            cells: made,
+        })
+    }
+
+    /// Reads a folder with all its runs.
+    pub(super) fn read(dir: &Path) -> Result<Self, Failure> {
+        let matrix = PairedMatrix::read(dir)?;
+        let cells = matrix.folders(dir).into_iter().map(PairedCell::read);
+        Ok(Self {
+            cells: cells.collect::<Result<_, _>>()?,
+            dir: dir.to_owned(),
+            matrix,
+        })
+    }
+
+    /// The pairs of all cells, to be compared.
+    pub(super) fn cell_runs(&self) -> Vec<CellRuns<'_>> {
+        let cells = self.cells.iter();
+        cells
+            .map(|cell| CellRuns::new(&cell.runs, &cell.records))
+            .collect()
+    }
+
+    /// What a cell is called among the others; empty where it stands alone.
+    pub(super) fn label(&self, cell: usize) -> String {
+        let cell = self.matrix.cells.get(cell);
+        cell.map(|cell| PairedMatrix::label(&self.matrix.keys, &cell.values))
+            .unwrap_or_default()
+    }
+
+    /// What all cells decide.
+    pub(super) fn compare(
+        &self,
+        looks: &[u32],
+        options: ComparisonOptions,
+    ) -> Result<ComparedMatrix, Problem> {
+        let runs = self.cell_runs();
+        let decided = compare_cells(&runs, looks, options);
+        let (mut first, mut any) = (None, false);
+        let mut cells = Vec::new();
+        for (at, decided) in decided.into_iter().enumerate() {
+            let (Some(of), Some(cell), Some(runs)) =
+                (self.matrix.cells.get(at), self.cells.get(at), runs.get(at))
+            else {
+                continue;
+            };
+            let (comparison, why_not) = match decided {
+                Ok(mut comparison) => {
+                    any = true;
+                    comparison.is_aa = cell.runs.a == cell.runs.b;
+                    cell.compare_functions(&mut comparison, &runs.counted);
+                    (Some(comparison), None)
+                }
+                Err(problem) => {
+                    let told = problem.sentence();
+                    first.get_or_insert(problem);
+                    (None, Some(told))
+                }
+            };
+            cells.push(ComparedCell {
+                folder: of.folder.clone(),
+                values: of.values.clone(),
+                comparison,
+                why_not,
+            });
+        }
+        match first {
+            Some(problem) if !any => Err(problem),
+            _ => Ok(ComparedMatrix {
+                schema: ComparedMatrix::SCHEMA.to_owned(),
+                name: self.matrix.name.clone(),
+                keys: self.matrix.keys.clone(),
+                cells,
+            }),
+        }
+    }
+
+    /// Keeps what was decided of each cell beside its runs.
+    pub(super) fn keep(&self, compared: &ComparedMatrix) -> Result<(), Failure> {
+        for (cell, of) in self.cells.iter().zip(&compared.cells) {
+            if let Some(comparison) = &of.comparison {
+                comparison.write(&cell.dir)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what was decided to the files that were asked for.
+    pub(super) fn write_files(
+        &self,
+        files: &ComparisonFiles,
+        compared: &ComparedMatrix,
+    ) -> Result<(), Failure> {
+        files.write(compared, |beside| {
+            match (compared.alone(), self.cells.first()) {
+                (Some(comparison), Some(cell)) => {
+                    report::html::render_comparison(&ComparisonSource {
+                        comparison,
+                        name: &cell.runs.name,
+                        runs: &cell.folders(),
+                        pairs: Some(&cell.runs),
+                        folder: Some(beside),
+                    })
+                }
+                _ => report::html::render_matrix(&MatrixSource {
+                    matrix: compared,
+                    dir: &self.dir,
+                    folder: Some(beside),
+                }),
+            }
+        })
+    }
+}
+
+impl PairedCell {
+    fn read(dir: PathBuf) -> Result<Self, Failure> {
+        let runs = PairedRuns::read(&dir)?;
+        let (mut records, mut costs) = (Vec::new(), Vec::new());
+        for run in &runs.runs {
+            let entry = RunEntry::read(dir.join(&run.id));
+            let record = entry.record.map_err(|why| {
+                Failure::failed(
+                    "a run that was made before cannot be read",
+                    "begin anew without --resume",
+                )
+                .observed(format!("{}: {why}", run.id))
+            })?;
+            costs.push(FunctionCosts::read(&record, &entry.dir));
+            records.push(record);
+        }
+        Ok(Self {
+            dir,
+            runs,
+            records,
+            costs,
+        })
+    }
+
+    fn compare_functions(&self, comparison: &mut Comparison, counted: &[(usize, usize)]) {
+        let of = |place: fn(&(usize, usize)) -> usize| -> Vec<_> {
+            let places = counted.iter().map(place);
+            places
+                .map(|at| self.costs.get(at).cloned().flatten())
+                .collect()
+        };
+        compare_functions(comparison, &of(|it| it.0), &of(|it| it.1));
+    }
+
+    /// The folders of its runs, by their names.
+    fn folders(&self) -> HashMap<String, PathBuf> {
+        let folder = |id: &String| (id.clone(), self.dir.join(id));
+        self.runs.runs.iter().map(|run| folder(&run.id)).collect()
+    }
+}
+
+/// Prints what was decided: of a comparison that stands alone as it always was, of a matrix cell by cell.
+pub(super) fn print(compared: &ComparedMatrix, json: bool) -> Result<(), Failure> {
+    match (compared.alone(), json) {
+        (Some(one), true) => output::print_json(one),
+        (Some(one), false) => output::print(&console::comparison(one, output::style())),
+        (None, true) => output::print_json(compared),
+        (None, false) => output::print(&console::matrix(compared, output::style())),
+    }
+}
+
+/// How a command ends that compared.
+pub(super) fn ended(compared: &ComparedMatrix) -> Done {
+    match (compared.is_worse(), compared.is_undecided()) {
+        (true, _) => Done::Missed,
+        (false, true) => Done::Unknown,
+        (false, false) => Done::Fine,
+    }
+}

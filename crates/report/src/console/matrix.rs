@@ -1,0 +1,221 @@
+//! A matrix on a terminal: where it helps and where it hurts first, then every cell's effects with their intervals.
+
+use archive::{ComparedCell, ComparedFigure, ComparedMatrix};
+
+use super::table::{Align, Table};
+use super::text::{Style, sanitise, wrap};
+use crate::numbers::figure;
+use crate::text::comparison::{decision, signed, table_values};
+use crate::text::matrix::{headline, notes, outcome, sides, values};
+
+/// Columns that a decision keeps while there are columns that can be left out instead.
+const LEAST_DECISION: usize = 23;
+
+/// The matrix, ending in a newline.
+#[must_use]
+pub fn matrix(of: &ComparedMatrix, style: Style) -> String {
+    let mut lines: Vec<String> = wrap(&sanitise(&headline(of)), style.columns)
+        .iter()
+        .map(|line| style.strong(line))
+        .collect();
+    for (name, told) in ["A", "B"].iter().zip(sides(of)) {
+        lines.extend(wrap(&format!("{name}: {}", sanitise(&told)), style.columns));
+    }
+    let mut forced: Vec<&String> = of.comparisons().flat_map(|it| &it.forced).collect();
+    forced.dedup();
+    for problem in forced {
+        let text = format!(
+            "caution: compared all the same, although {}",
+            sanitise(problem)
+        );
+        let told = wrap(&text, style.columns);
+        lines.extend(told.iter().map(|line| style.caution(line)));
+    }
+    if let [rows, columns] = of.keys.as_slice() {
+        let names = archive::short_names(&of.keys);
+        lines.push(String::new());
+        lines.extend(wrap(&sanitise(&glance_head(&names)), style.columns));
+        lines.extend(glance(of, &rows.values, &columns.values).lines(style.columns));
+    }
+    let (figures, main) = of.figures();
+    if main > 0 {
+        lines.push(String::new());
+        let named = archive::short_names(&of.keys).join(" / ");
+        lines.extend(wrap(
+            &sanitise(&format!("effects by {named}")),
+            style.columns,
+        ));
+        let shown = figures.iter().take(main);
+        lines.extend(effects(of, shown.copied()).lines(style.columns));
+    }
+    lines.push(String::new());
+    let mut notes = notes(of);
+    if figures.len() > main {
+        let further: Vec<&str> = figures.iter().skip(main).copied().collect();
+        notes.push(format!(
+            "The page and --json have the other figures of each cell, too: {}.",
+            further.join(", ")
+        ));
+    }
+    let notes = notes.into_iter();
+    lines.extend(notes.flat_map(|note| wrap(&sanitise(&note), style.prose_columns())));
+    lines.join("\n") + "\n"
+}
+
+fn glance_head(names: &[&str]) -> String {
+    match names {
+        [rows, columns] => format!("{rows} (rows) by {columns} (columns)"),
+        _ => String::new(),
+    }
+}
+
+/// What comes of each cell of two keys.
+fn glance(of: &ComparedMatrix, rows: &[String], columns: &[String]) -> Table {
+    let heads: Vec<String> = columns.iter().map(|it| sanitise(it).into_owned()).collect();
+    let heads = heads.iter().map(|head| (head.as_str(), Align::Left));
+    let heads: Vec<(&str, Align)> = std::iter::once(("", Align::Left)).chain(heads).collect();
+    let mut table = Table::new(&heads);
+    for row in rows {
+        let cells = columns.iter().map(|column| {
+            let mut cells = of.cells.iter();
+            let cell = cells.find(|cell| cell.values == [row.as_str(), column.as_str()]);
+            cell.map_or("", outcome).to_owned()
+        });
+        let head = sanitise(row).into_owned();
+        table.row(std::iter::once(head).chain(cells).collect());
+    }
+    table
+}
+
+/// The effects on some figures, of each cell.
+fn effects<'a>(of: &ComparedMatrix, figures: impl Iterator<Item = &'a str>) -> Table {
+    let mut table = Table::new(&[
+        ("", Align::Left),
+        ("A", Align::Right),
+        ("B", Align::Right),
+        ("change", Align::Right),
+        ("95 % interval", Align::Right),
+        ("decision", Align::Left),
+    ]);
+    table.drop_in_order(&[1, 2]);
+    table.give_way_to(5, LEAST_DECISION);
+    for name in figures {
+        table.row(vec![sanitise(name).into_owned()]);
+        for cell in &of.cells {
+            let comparison = cell.comparison.iter().flat_map(|it| &it.figures);
+            let found = comparison.into_iter().find(|figure| figure.name == name);
+            table.row(effect(cell, found));
+        }
+    }
+    table
+}
+
+fn effect(cell: &ComparedCell, of: Option<&ComparedFigure>) -> Vec<String> {
+    let label = format!("  {}", sanitise(&values(cell)));
+    let Some(of) = of else {
+        let mut cells = vec![String::new(); 6];
+        cells.splice(..1, [label]);
+        cells.splice(5.., [outcome(cell).to_owned()]);
+        return cells;
+    };
+    if of.without != (0, 0) {
+        let (a, b) = table_values(of);
+        let none = String::new;
+        return vec![label, a, b, none(), none(), decision(of)];
+    }
+    vec![
+        label,
+        figure(of.means.0, of.unit),
+        figure(of.means.1, of.unit),
+        signed(of.change),
+        format!("{} to {}", signed(of.interval.0), signed(of.interval.1)),
+        decision(of),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::{Comparison, Decision, MatrixKey, PairedMatrix, QuantityUnit};
+
+    use super::*;
+
+    fn of(keys: &[(&str, &[&str])]) -> ComparedMatrix {
+        let keys: Vec<MatrixKey> = keys
+            .iter()
+            .map(|(key, values)| MatrixKey {
+                key: (*key).to_owned(),
+                values: values.iter().map(|it| (*it).to_owned()).collect(),
+            })
+            .collect();
+        let plan = PairedMatrix::new("x", 1, 8, keys);
+        let figure = |name: &str, change: f64, decision| ComparedFigure {
+            name: name.into(),
+            unit: QuantityUnit::Ns,
+            means: (1e6, 1e6 * (1.0 + change)),
+            change,
+            interval: (change - 0.1, change + 0.1),
+            margin: 0.01,
+            decision,
+            needed: (decision == Decision::Undecided).then_some(2_023),
+            ..ComparedFigure::default()
+        };
+        let cells = plan
+            .cells
+            .iter()
+            .enumerate()
+            .map(|(at, cell)| ComparedCell {
+                values: cell.values.clone(),
+                comparison: Some(Comparison {
+                    figures: vec![
+                        figure("ack response p50", 0.1, Decision::Same),
+                        figure(
+                            "ack response p99",
+                            at as f64 * 1.7 - 0.8,
+                            [Decision::Changed, Decision::Undecided][at % 2],
+                        ),
+                        figure("broker cpu", 0.02, Decision::Negligible),
+                    ],
+                    ..Comparison::default()
+                }),
+                ..ComparedCell::default()
+            });
+        ComparedMatrix {
+            cells: cells.collect(),
+            keys: plan.keys,
+            ..ComparedMatrix::default()
+        }
+    }
+
+    #[test]
+    fn every_cell_has_its_effects_and_the_table_fits() {
+        let style = Style {
+            columns: 80,
+            ..Style::PLAIN
+        };
+        let two = of(&[
+            ("load.0.queue-type", &["classic", "quorum", "stream"]),
+            ("load.0.num-destinations", &["1", "100"]),
+        ]);
+        let text = matrix(&two, style);
+        for part in [
+            "B is ",
+            "queue-type (rows) by num-destinations (columns)\n",
+            "classic  better",
+            "effects by queue-type / num-destinations\n",
+            "ack response p99\n  classic / 1 ",
+            "cannot tell: 2023 would",
+            "the other figures of each cell, too: ack response p50.",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let three = of(&[
+            ("load.0.queue-type", &["classic", "quorum"]),
+            ("load.0.num-destinations", &["1", "100"]),
+            ("load.0.message-size", &["uniform:1000-200000", "12"]),
+        ]);
+        for text in [text, matrix(&three, style)] {
+            let wide = text.lines().find(|line| line.chars().count() > 80);
+            assert_eq!(wide, None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The page of a matrix: the same program as a run's, with other data.
+
+use std::fmt::Write as _;
+
+use measure::Problem;
+
+use super::page::{Document, escape, write};
+use crate::text::comparison::signed;
+use crate::view::{CellView, MatrixSource, MatrixView};
+
+/// The page of a matrix as one HTML document.
+///
+/// # Errors
+/// Where its data cannot be packed.
+pub fn render_matrix(of: &MatrixSource<'_>) -> Result<String, Problem> {
+    let view = MatrixView::read(of);
+    write(&Document {
+        name: &view.name,
+        kind: "matrix",
+        summary: static_summary(&view),
+        view: &view,
+        columns: &[],
+    })
+}
+
+/// The sentence, the cautions and the effects as plain HTML.
+fn static_summary(view: &MatrixView) -> String {
+    let mut out = format!(
+        "<h1>{}</h1><p class=\"headline\">{}</p>",
+        escape(&view.name),
+        escape(&view.headline)
+    );
+    let cautions = view.forced.iter().chain(&view.remarks);
+    let cautions: String = cautions
+        .map(|text| format!("<li>{}</li>", escape(text)))
+        .collect();
+    if !cautions.is_empty() {
+        let _ = write!(out, "<ul class=\"warnings\">{cautions}</ul>");
+    }
+    out.push_str(
+        "<noscript><p>Charts need JavaScript; nothing is loaded from anywhere.</p></noscript><table><thead><tr><th></th>",
+    );
+    for name in &view.figures {
+        let _ = write!(out, "<th>{}</th>", escape(name));
+    }
+    out.push_str("<th>decision</th></tr></thead><tbody>");
+    for cell in &view.cells {
+        let _ = write!(out, "<tr><th>{}</th>", escape(&cell.label));
+        for name in &view.figures {
+            let _ = write!(out, "<td>{}</td>", escape(&effect(cell, name)));
+        }
+        let _ = write!(out, "<td>{}</td></tr>", escape(&cell.decided));
+    }
+    out.push_str("</tbody></table>");
+    out
+}
+
+fn effect(cell: &CellView, name: &str) -> String {
+    let row = cell.figures.iter().find(|row| row.figure.name == name);
+    row.map_or_else(String::new, |row| {
+        let (low, high) = row.figure.interval;
+        let change = signed(row.figure.change);
+        let (low, high) = (signed(low), signed(high));
+        format!("{change} [{low}, {high}], {}", row.decided)
+    })
+}

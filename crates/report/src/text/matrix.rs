@@ -1,0 +1,227 @@
+//! What is said of a matrix: where a change helps, where it hurts, and how that is decided.
+
+use archive::{ComparedCell, ComparedFigure, ComparedMatrix, ComparedSide, Comparison};
+
+use super::comparison::{looks, needed, signed, together, told};
+use crate::numbers::counted;
+
+/// Cells that a sentence names, at most.
+const MOST_NAMED: usize = 3;
+
+/// Where it helps and where it hurts, in a sentence.
+pub(crate) fn headline(of: &ComparedMatrix) -> String {
+    let cells = counted(of.cells.len() as u64, "cell");
+    let is_aa = of.comparisons().any(|it| it.is_aa);
+    let worse = named(of, ComparedFigure::is_worse);
+    let better = named(of, ComparedFigure::is_better);
+    let open = of.cells.iter().filter(|cell| is_open(cell)).count();
+    if is_aa {
+        let wrong: Vec<String> = worse.into_iter().chain(better).collect();
+        return match wrong.as_slice() {
+            [] => format!("A against itself in {cells}: nothing is called changed"),
+            wrong => format!(
+                "A against itself in {cells}: called changed, although nothing was: {}",
+                listed(wrong)
+            ),
+        };
+    }
+    let part = |word: &str, found: &[String]| {
+        (!found.is_empty())
+            .then(|| format!("{word} in {} of {cells}: {}", found.len(), listed(found)))
+    };
+    let parts = [part("worse", &worse), part("better", &better)];
+    let mut parts: Vec<String> = parts.into_iter().flatten().collect();
+    match (parts.is_empty(), open) {
+        (true, 0) => return format!("the same within the margins in all {cells}"),
+        (true, open) if open == of.cells.len() => {
+            return format!("cannot tell of any of {cells} whether something changed");
+        }
+        (true, open) => {
+            return format!(
+                "nothing changed in {cells} as far as that can be told; of {open} it cannot for every figure"
+            );
+        }
+        (false, _) => {}
+    }
+    let unchanged = of.cells.iter().filter(|cell| is_unchanged(cell)).count();
+    let same = unchanged
+        - of.cells
+            .iter()
+            .filter(|it| is_unchanged(it) && is_open(it))
+            .count();
+    if same > 0 {
+        parts.push(format!("the same in {same}"));
+    }
+    if unchanged > same {
+        parts.push(format!("cannot tell in {}", unchanged - same));
+    }
+    format!("B is {}", parts.join("; "))
+}
+
+fn is_open(cell: &ComparedCell) -> bool {
+    cell.comparison
+        .as_ref()
+        .is_none_or(Comparison::is_undecided)
+}
+
+fn is_unchanged(cell: &ComparedCell) -> bool {
+    let is_changed = |it: &Comparison| it.is_worse() || it.is_better();
+    !cell.comparison.as_ref().is_some_and(is_changed)
+}
+
+/// The cells of which a figure is so, each with the figure that changed most.
+fn named(of: &ComparedMatrix, is_so: fn(&ComparedFigure) -> bool) -> Vec<String> {
+    let (names, main) = of.figures();
+    let is_main = |figure: &ComparedFigure| names.iter().take(main).any(|it| *it == figure.name);
+    let cells = of.cells.iter().filter_map(|cell| {
+        let figures = cell.comparison.iter().flat_map(|it| &it.figures);
+        let found = figures.filter(|figure| is_so(figure));
+        let size = |it: &&ComparedFigure| (is_main(it), it.change.ln_1p().abs());
+        let most = found.max_by(|a, b| {
+            let ((main_a, a), (main_b, b)) = (size(a), size(b));
+            main_a.cmp(&main_b).then(a.total_cmp(&b))
+        })?;
+        let change = match most.without == (0, 0) {
+            true => signed(most.change),
+            false if most.change > 0.0 => "a".to_owned(),
+            false => "no".to_owned(),
+        };
+        Some(format!("{} ({change} {})", values(cell), most.name))
+    });
+    cells.collect()
+}
+
+fn listed(cells: &[String]) -> String {
+    let mut text = cells.get(..MOST_NAMED).unwrap_or(cells).join(", ");
+    if cells.len() > MOST_NAMED {
+        text += &format!(" and {} more", cells.len() - MOST_NAMED);
+    }
+    text
+}
+
+/// What a cell is called where the keys are named beside it: `classic / 100`.
+pub(crate) fn values(cell: &ComparedCell) -> String {
+    cell.values.join(" / ")
+}
+
+/// What comes of a cell, in a few words.
+pub(crate) fn outcome(cell: &ComparedCell) -> &'static str {
+    let Some(of) = &cell.comparison else {
+        return "nothing decided";
+    };
+    match (of.is_worse(), of.is_better()) {
+        (true, true) => "better and worse",
+        (true, false) => "worse",
+        (false, true) => "better",
+        (false, false) if of.is_undecided() => "cannot tell",
+        (false, false) => "the same",
+    }
+}
+
+/// Both sides with the runs of all cells, a sentence each.
+pub(crate) fn sides(of: &ComparedMatrix) -> [String; 2] {
+    let side = |choose: fn(&Comparison) -> &ComparedSide| {
+        let mut all = ComparedSide::default();
+        let mut what: Vec<&str> = Vec::new();
+        for side in of.comparisons().map(choose) {
+            if !what.contains(&side.what.as_str()) {
+                what.push(&side.what);
+            }
+            all.runs.extend(side.runs.iter().cloned());
+            all.left_out.extend(side.left_out.iter().cloned());
+        }
+        all.what = what.join("; ");
+        told(&all)
+    };
+    [side(|it| &it.a), side(|it| &it.b)]
+}
+
+/// How it is decided, a sentence each.
+pub(crate) fn notes(of: &ComparedMatrix) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(first) = of.comparisons().next() {
+        notes.push(together(first));
+        let mut figures = of.comparisons().flat_map(|it| &it.figures);
+        if figures.any(|it| it.needed.is_some()) {
+            notes.push(needed(first));
+        }
+        notes.extend(looks(first));
+    }
+    for cell in of.cells.iter().filter(|it| it.comparison.is_none()) {
+        notes.push(format!(
+            "Nothing is decided of {}: {}.",
+            of.label(cell),
+            cell.why_not
+                .as_deref()
+                .unwrap_or("it has no runs")
+                .trim_end_matches('.')
+        ));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::{Decision, MatrixKey};
+
+    use super::*;
+
+    fn matrix(cells: &[(&str, &[(Decision, f64)])]) -> ComparedMatrix {
+        let cell = |(value, figures): &(&str, &[(Decision, f64)])| {
+            let figures = figures.iter().map(|(decision, change)| ComparedFigure {
+                name: "broker cpu".into(),
+                decision: *decision,
+                change: *change,
+                ..ComparedFigure::default()
+            });
+            ComparedCell {
+                values: vec![(*value).to_owned()],
+                comparison: Some(Comparison {
+                    figures: figures.collect(),
+                    ..Comparison::default()
+                }),
+                ..ComparedCell::default()
+            }
+        };
+        ComparedMatrix {
+            keys: vec![MatrixKey {
+                key: "load.0.queue-type".into(),
+                ..MatrixKey::default()
+            }],
+            cells: cells.iter().map(cell).collect(),
+            ..ComparedMatrix::default()
+        }
+    }
+
+    #[test]
+    fn the_sentence_says_where_it_helps_and_where_it_hurts() {
+        use Decision::{Changed, Same, Undecided};
+        let of = matrix(&[
+            ("classic", &[(Changed, 0.2)]),
+            ("quorum", &[(Changed, -0.1), (Undecided, 0.0)]),
+            ("stream", &[(Same, 0.0)]),
+            ("x", &[(Undecided, 0.0)]),
+        ]);
+        assert_eq!(
+            headline(&of),
+            "B is worse in 1 of 4 cells: classic (+20.0 % broker cpu); better in 1 of 4 cells: quorum (-10.0 % broker cpu); \
+             the same in 1; cannot tell in 1"
+        );
+        let words: Vec<&str> = of.cells.iter().map(outcome).collect();
+        assert_eq!(words, ["worse", "better", "the same", "cannot tell"]);
+        let same = matrix(&[("a", &[(Same, 0.0)]), ("b", &[(Same, 0.0)])]);
+        assert_eq!(
+            headline(&same),
+            "the same within the margins in all 2 cells"
+        );
+        let open = matrix(&[("a", &[(Undecided, 0.0)])]);
+        assert!(headline(&open).starts_with("cannot tell of any"));
+        let mut noise = same;
+        for cell in &mut noise.cells {
+            cell.comparison.as_mut().expect("decided").is_aa = true;
+        }
+        assert!(headline(&noise).starts_with("A against itself in 2 cells: nothing"));
+        let five = ["a", "b", "c", "d", "e"].map(|it| (it, &[(Changed, 0.2)][..]));
+        assert!(headline(&matrix(&five)).contains("c (+20.0 % broker cpu) and 2 more"));
+    }
+}

@@ -1,0 +1,131 @@
+//! Which runs may be compared, and what is decided of them.
+
+use archive::{Throughput, Versions};
+
+use super::*;
+
+fn run(id: &str, version: &str, schedulers: u32, rate: f64) -> RunRecord {
+    RunRecord {
+        id: id.into(),
+        state: RunState::Complete,
+        experiment: json!({
+            "broker": {"kind": "rabbitmq", "schedulers": schedulers},
+            "load": [{"message-size": 100}],
+        }),
+        versions: Versions {
+            broker: Some(version.into()),
+            ..Versions::default()
+        },
+        summary: Some(RunSummary {
+            sent: Throughput { total: 1, rate },
+            ..RunSummary::default()
+        }),
+        ..RunRecord::default()
+    }
+}
+
+#[test]
+fn sides_differ_in_the_broker_and_are_of_one_each() {
+    let options = ComparisonOptions::default();
+    let side = |version: &str, schedulers, rate: f64| {
+        [1.0, 1.001, 0.999].map(|it| run("x", version, schedulers, rate * it))
+    };
+    let (old, new) = (side("3.10", 2, 1_000.0), side("4.0", 1, 1_200.0));
+    let found = comparison(&old, &new, options).expect("comparable");
+    let [sent] = found.figures.as_slice() else {
+        panic!("{found:#?}");
+    };
+    assert_eq!(
+        (sent.name.as_str(), sent.decision),
+        ("sent rate", Decision::Changed)
+    );
+    assert!((sent.change - 0.2).abs() < 1e-6 && !found.is_worse());
+    let mixed = [&old[..2], &new[..1]].concat();
+    let told = comparison(&mixed, &new, options)
+        .expect_err("two brokers")
+        .sentence();
+    assert!(told.contains("side A") && told.contains("3.10"), "{told}");
+    let other = [&old[..2], &side("3.10", 1, 1_000.0)[..1]].concat();
+    let told = comparison(&other, &new, options)
+        .expect_err("two brokers")
+        .sentence();
+    assert!(told.contains("broker.schedulers"), "{told}");
+    let forced = ComparisonOptions {
+        force: true,
+        ..options
+    };
+    let forced = comparison(&mixed, &new, forced).expect("forced");
+    assert_eq!(forced.forced.len(), 1, "{:?}", forced.forced);
+}
+
+#[test]
+fn a_side_that_delivers_nothing_is_not_the_same() {
+    let options = ComparisonOptions::default();
+    let side = |rates: [f64; 3]| rates.map(|rate| run("x", "3.10", 2, rate));
+    let some = side([1_000.0, 1_001.0, 999.0]);
+    let none = side([0.0; 3]);
+    let found = comparison(&some, &none, options).expect("comparable");
+    assert!(found.is_worse(), "{found:#?}");
+    assert!(
+        !comparison(&none, &some, options)
+            .expect("comparable")
+            .is_worse()
+    );
+    let once = comparison(&some, &side([1_000.0, 0.0, 1_000.0]), options);
+    let once = once.expect("comparable");
+    let [sent] = once.figures.as_slice() else {
+        panic!("{once:#?}");
+    };
+    assert_eq!((sent.decision, sent.without), (Decision::Undecided, (0, 1)));
+    assert!(once.is_undecided());
+}
+
+#[test]
+fn a_run_that_does_not_count_takes_its_partner_with_it() {
+    // Every run is 3 % slower than the one before; within a pair nothing differs.
+    let paired = ComparisonOptions {
+        paired: true,
+        ..ComparisonOptions::default()
+    };
+    let side = |broken: usize| -> Vec<RunRecord> {
+        let rates = (0..8).map(|n| (n, 1_000.0 * 0.97_f64.powi(n as i32)));
+        let noise = |n: usize| 1.0 + (n * (broken + 3) % 5) as f64 * 1e-4;
+        let runs = rates.map(|(n, rate)| RunRecord {
+            state: match n == broken {
+                true => RunState::Failed,
+                false => RunState::Complete,
+            },
+            ..run(&format!("{broken}-{n}"), "3.10", 2, rate * noise(n))
+        });
+        runs.collect()
+    };
+    let found = comparison(&side(0), &side(7), paired).expect("comparable");
+    assert!(!found.is_worse(), "{found:#?}");
+    let counted = (found.a.runs.len(), found.b.runs.len());
+    assert_eq!(counted, (6, 6));
+    let why: Vec<&str> = found.b.left_out.iter().map(|it| it.why.as_str()).collect();
+    assert_eq!(why, ["its partner does not count", "failed"]);
+}
+
+#[test]
+fn several_bellows_are_refused_and_reasons_are_named_once() {
+    let options = ComparisonOptions::default();
+    let side = |bellows: &str| {
+        [1.0, 1.001, 0.999].map(|by| RunRecord {
+            versions: Versions {
+                bellows: bellows.into(),
+                broker: Some("3.10".into()),
+                ..Versions::default()
+            },
+            ..run("x", "3.10", 2, 1_000.0 * by)
+        })
+    };
+    let told = comparison(&side("0.1"), &side("0.2"), options).expect_err("two bellows");
+    assert!(told.sentence().contains("0.1"), "{}", told.sentence());
+    let forced = ComparisonOptions {
+        force: true,
+        ..options
+    };
+    let forced = comparison(&side("0.1"), &side("0.2"), forced).expect("forced");
+    assert_eq!(forced.forced.len(), 1, "{:?}", forced.forced);
+}

@@ -1,0 +1,287 @@
+// The page of a matrix: where a change helps and where it hurts, a cell for each combination of some keys' values.
+
+import { h, later } from '../core/dom';
+import { counted } from '../core/format';
+import type { CellView, FigureRow, MatrixView } from '../core/view';
+import { valued } from '../sections/repeats';
+import { belief, masthead, remarks, sides } from './about';
+import { axis, cell, forest, interval, tone } from './figures';
+import type { Sheet } from './page';
+import { type ChangeScale, changeScale, isTested, signed } from './scale';
+
+/** The way to a cell's own page; null where there is none. */
+export function pageOf(of: CellView): string | null {
+  return of.page.length === 0 ? null : of.page.map(encodeURIComponent).join('/');
+}
+
+/** A figure of a cell; undefined where the cell has none of that name. */
+export function figureOf(of: CellView, name: string): FigureRow | undefined {
+  return of.figures.find((row) => row.name === name);
+}
+
+/**
+ * The cells of two keys, a list for each value of the first one; null where there are more or fewer keys, which
+ * no table of rows and columns holds.
+ */
+export function inRows(view: Pick<MatrixView, 'keys' | 'cells'>): CellView[][] | null {
+  const [rows, columns] = view.keys;
+  if (!rows || !columns || view.keys.length > 2) return null;
+  const width = columns.values.length;
+  return rows.values.map((_, row) => view.cells.slice(row * width, (row + 1) * width));
+}
+
+/** Per cent of the axis between two names in a narrow cell. */
+const FAR = 34;
+
+/** Nothing and the outermost ticks, as far as their names do not run into each other. */
+export function endTicks({ ticks }: ChangeScale): ChangeScale['ticks'] {
+  const zero = ticks.find((tick) => tick.label === '0');
+  const kept: ChangeScale['ticks'] = [];
+  for (const tick of [zero, ticks.at(-1), ticks.at(0)]) {
+    if (tick && kept.every((other) => Math.abs(other.at - tick.at) >= FAR)) kept.push(tick);
+  }
+  return kept;
+}
+
+/** How strongly a cell is tinted, in per cent: by its change, where that is proven. */
+export function tint(row: FigureRow, scale: ChangeScale): number {
+  if (row.decision !== 'changed') return 0;
+  if (!isTested(row)) return 34;
+  const far = Math.abs(scale.place(row.change) - scale.place(0));
+  return 8 + Math.round((26 * Math.min(far, 100)) / 100);
+}
+
+function linked(of: CellView, text: string): HTMLElement {
+  const href = pageOf(of);
+  return href
+    ? h('a', { href, title: `${of.label}: its own page` }, h('b', {}, text))
+    : h('b', {}, text);
+}
+
+function values(row: FigureRow): string {
+  const value = (of: number): string => (of > 0 ? valued(of, row.unit) : 'none');
+  return `A ${value(row.means[0])}, B ${value(row.means[1])}`;
+}
+
+/** A cell in the table of two keys. */
+function square(of: CellView, name: string, column: string, scale: ChangeScale): HTMLElement {
+  const row = figureOf(of, name);
+  if (!row) return cell('square open', column, h('span', { class: 'decided' }, of.decided));
+  const tested = isTested(row);
+  const element = cell(
+    `square ${tone(row)}`,
+    column,
+    h(
+      'div',
+      { class: 'change', title: values(row) },
+      linked(of, tested ? signed(row.change) : '–'),
+      tested ? h('span', { class: 'interval' }, interval(row)) : null,
+    ),
+    forest(row, scale),
+    h('span', { class: 'decided' }, row.decided),
+  );
+  element.style.setProperty('--tint', `${tint(row, scale)}%`);
+  return element;
+}
+
+function head(label: string, kind = ''): HTMLElement {
+  return h('th', { scope: 'col', role: 'columnheader', class: kind }, label);
+}
+
+function caption(name: string): HTMLElement {
+  return h('caption', { class: 'hidden' }, `Change of ${name} in every cell`);
+}
+
+/** Rows and columns, for two keys. */
+function squares(
+  view: MatrixView,
+  rows: CellView[][],
+  name: string,
+  scale: ChangeScale,
+): HTMLElement {
+  const [down, across] = view.key_names;
+  const columns = view.keys[1]?.values ?? [];
+  const top = columns.map((value) => {
+    const element = head('', 'drawn');
+    element.append(
+      h('span', {}, h('span', { class: 'key' }, `${across} `), value),
+      axis(scale, endTicks(scale)),
+    );
+    return element;
+  });
+  const line = (cells: CellView[]): HTMLElement =>
+    h(
+      'tr',
+      { role: 'row' },
+      h(
+        'th',
+        { scope: 'row', role: 'rowheader' },
+        h('span', { class: 'key' }, `${down} `),
+        cells[0]?.values[0] ?? '',
+      ),
+      cells.map((of, i) => square(of, name, `${across} ${columns[i] ?? ''}`, scale)),
+    );
+  return h(
+    'table',
+    { class: 'squares', role: 'table' },
+    caption(name),
+    h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, head(''), top)),
+    h('tbody', { role: 'rowgroup' }, rows.map(line)),
+  );
+}
+
+/** A row for each cell, for one key and for more than two. */
+function list(view: MatrixView, name: string, scale: ChangeScale): HTMLElement {
+  const drawn = head('', 'drawn');
+  drawn.append(h('span', { class: 'hidden' }, 'change with its interval, drawn'), axis(scale));
+  const line = (of: CellView): HTMLElement => {
+    const row = figureOf(of, name);
+    const label = h('th', { scope: 'row', role: 'rowheader' }, of.values.join(' / '));
+    if (!row) {
+      return h(
+        'tr',
+        { role: 'row', class: 'open' },
+        label,
+        cell('num change', 'change', '–'),
+        cell('drawn', ''),
+        cell('decided', 'decision', of.decided),
+      );
+    }
+    const tested = isTested(row);
+    return h(
+      'tr',
+      { role: 'row', class: tone(row) },
+      label,
+      cell(
+        'num change',
+        'change',
+        linked(of, tested ? signed(row.change) : '–'),
+        tested ? h('span', { class: 'interval' }, interval(row)) : null,
+      ),
+      cell('drawn', '', forest(row, scale)),
+      cell('decided', 'decision', row.decided),
+    );
+  };
+  return h(
+    'table',
+    { class: 'changes', role: 'table' },
+    caption(name),
+    h(
+      'thead',
+      { role: 'rowgroup' },
+      h(
+        'tr',
+        { role: 'row' },
+        head(view.key_names.join(' / ')),
+        head('change', 'num'),
+        drawn,
+        head('decision'),
+      ),
+    ),
+    h('tbody', { role: 'rowgroup' }, view.cells.map(line)),
+  );
+}
+
+/** A figure in every cell. */
+function panel(view: MatrixView, name: string): HTMLElement {
+  const found = view.cells.flatMap((of) => figureOf(of, name) ?? []);
+  const scale = changeScale(found);
+  const rows = inRows(view);
+  const better = found[0]?.more_is_better ? 'more is better' : 'less is better';
+  return h(
+    'figure',
+    { class: 'effects', 'data-figure': name },
+    h(
+      'figcaption',
+      {},
+      h('b', {}, name),
+      h('span', { class: 'unit' }, ` ${better}${scale.log ? '; log axis beyond 1 %' : ''}`),
+    ),
+    rows ? squares(view, rows, name, scale) : list(view, name, scale),
+  );
+}
+
+function effects(view: MatrixView): HTMLElement {
+  const main = view.figures.slice(0, view.main_figures);
+  const further = view.figures.slice(view.main_figures);
+  return h(
+    'section',
+    { id: 'effects', 'aria-labelledby': 'effects-title' },
+    h(
+      'header',
+      {},
+      h('h2', { id: 'effects-title' }, 'Where it helps, where it hurts'),
+      h(
+        'span',
+        { class: 'hint' },
+        `${counted(view.cells.length, 'cell')}, decided together; orange: proven and worse, blue: proven and better, grey: neither; bar: 95 % interval; band: the margin within which nothing matters`,
+      ),
+    ),
+    main.map((name) => panel(view, name)),
+    further.length > 0
+      ? later(`${counted(further.length, 'other figure')}: ${further.join(', ')}`, () =>
+          h(
+            'div',
+            {},
+            further.map((name) => panel(view, name)),
+          ),
+        )
+      : null,
+  );
+}
+
+/** What each cell says for itself, and the way to its page. */
+function everyCell(view: MatrixView): HTMLElement {
+  const one = (of: CellView): HTMLElement => {
+    const href = pageOf(of);
+    return h(
+      'li',
+      { class: of.outcome ?? 'undecided' },
+      h('b', {}, href ? h('a', { href }, of.label) : of.label),
+      h('span', { class: 'came' }, of.decided),
+      h('p', {}, of.headline),
+      of.explanation ? h('p', { class: 'explained' }, `${of.explanation}.`) : null,
+    );
+  };
+  return h(
+    'section',
+    { id: 'cells', 'aria-labelledby': 'cells-title' },
+    h(
+      'header',
+      {},
+      h('h2', { id: 'cells-title' }, 'Every cell'),
+      h(
+        'span',
+        { class: 'hint' },
+        'a name leads to the cell’s own page, with its runs and functions',
+      ),
+    ),
+    h('ul', { class: 'every-cell' }, view.cells.map(one)),
+  );
+}
+
+/** The parts of a matrix's page. */
+export function matrixSheet(view: MatrixView): Sheet {
+  const main = h(
+    'main',
+    { class: 'comparison' },
+    h('div', { class: 'lead' }, h('p', { class: 'headline' }, view.headline)),
+    sides(view),
+    effects(view),
+    belief(view),
+    everyCell(view),
+    h(
+      'section',
+      { id: 'decided', 'aria-labelledby': 'decided-title' },
+      h('header', {}, h('h2', { id: 'decided-title' }, 'How it was decided')),
+      remarks(view),
+    ),
+  );
+  return {
+    masthead: masthead(view, `comparison in ${counted(view.cells.length, 'cell')}`),
+    main,
+    views: [],
+    version: view.bellows,
+    hint: 'a change leads to the cell’s own page, where that lies beside this one',
+  };
+}
