@@ -53,7 +53,7 @@ impl Steps {
         }
         let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
         if let Ok(template) =
-            ProgressStyle::with_template("[{bar:30}] {pos}/{len}, {elapsed}\n{msg}")
+            ProgressStyle::with_template("[{bar:30}] {human_pos}/{human_len}, {elapsed}\n{msg}")
         {
             bar.set_style(template.progress_chars("=> "));
         }
@@ -66,7 +66,10 @@ impl Steps {
         let text = sanitise(text);
         match self {
             Self::Quiet => {}
-            Self::Plain => note(&format!("{}/{of}: {text}", (done + 1).min(of))),
+            Self::Plain => {
+                let number = count((done + 1).min(of) as u64);
+                note(&format!("{number}/{}: {text}", count(of as u64)));
+            }
             Self::Bar(bar) => {
                 bar.set_length(of as u64);
                 bar.set_position(done as u64);
