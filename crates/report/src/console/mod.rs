@@ -24,6 +24,7 @@ mod runs;
 mod scenario;
 mod scrapes;
 mod shape;
+mod steps;
 mod summary;
 mod table;
 #[cfg(test)]
@@ -41,12 +42,13 @@ pub use functions::{
     FunctionRow, FunctionRowOf, FunctionRows, FunctionSort, FunctionTable, RestShare, functions,
 };
 pub use grid::{GridColumn, grid, named_grid};
-pub use live::{Live, Steps};
+pub use live::Live;
 pub use page::{TopicOf, page, page_title};
 pub use repeats::{repeated, repeats};
 pub use runs::{labels, removed, runs};
 pub use scrapes::{ScrapeRow, SelectedRow, scrapes};
 pub use shape::Shape;
+pub use steps::Steps;
 pub use summary::{remarks, summary, warnings};
 pub use text::{Style, fit, listed, sanitise, sentence, width, wrap};
 pub use work::{work, work_rows};

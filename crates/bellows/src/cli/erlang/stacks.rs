@@ -56,7 +56,8 @@ impl Stacks<'_> {
                 unit: "nanoseconds".into(),
                 ..ProfileHeader::new(Time(0), 0)
             },
-            threads: vec![String::new()],
+            // One row for all: which process called stands in the table.
+            threads: vec!["Erlang processes".to_owned()],
             ..Profile::default()
         };
         let mut frames: BTreeMap<&str, u32> = BTreeMap::new();
