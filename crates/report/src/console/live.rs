@@ -147,7 +147,7 @@ impl Live {
             }
             View::Table(view) => {
                 view.end_step();
-                view.table.resize(Style::of(&std::io::stderr()));
+                view.table.resize(out::style_aside());
                 view.table.point(point, measured);
                 view.redraw();
                 Ok(())
