@@ -139,7 +139,8 @@ impl NodeArgs {
         let names: Vec<&str> = started.iter().map(|it| it.node.as_str()).collect();
         let all = match names.as_slice() {
             [] => "no bellows of this user runs one here".to_owned(),
-            names => format!("there is {}", names.join(", ")),
+            [name] => format!("there is {name}"),
+            names => format!("there are {}", names.join(", ")),
         };
         let mut fitting = started
             .iter()

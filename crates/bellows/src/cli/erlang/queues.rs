@@ -187,12 +187,13 @@ fn shown(counts: &QueueCounts, node: &str) -> String {
         GridColumn::number("age up to"),
     ];
     let mut out = format!(
-        "{} of {node}: {} ready, {} unacknowledged\n\n",
+        "{} of {node}: {} ready, {} unacknowledged\n",
         counted(counts.queues, "queue"),
         count(counts.ready),
         count(counts.unacked)
     );
     if !counts.rows.is_empty() {
+        out.push('\n');
         out += &grid(
             &columns,
             Some(0),

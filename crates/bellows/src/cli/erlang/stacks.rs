@@ -56,8 +56,7 @@ impl Stacks<'_> {
                 unit: "nanoseconds".into(),
                 ..ProfileHeader::new(Time(0), 0)
             },
-            // One row for all: which process called stands in the table.
-            threads: vec!["Erlang processes".to_owned()],
+            threads: vec![String::new()],
             ..Profile::default()
         };
         let mut frames: BTreeMap<&str, u32> = BTreeMap::new();
