@@ -664,6 +664,30 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await done();
   });
 
+  test('on a narrow page no line of the topology passes behind a box', async () => {
+    const { page, done } = await open('rate', '', { viewport: { width: 390, height: 800 } });
+    const behind = await page.evaluate(() => {
+      const origin = document.querySelector('.topology svg').getBoundingClientRect();
+      const boxes = [...document.querySelectorAll('.topology .box')].map((it) =>
+        it.getBoundingClientRect(),
+      );
+      const isInside = ({ x, y }) =>
+        boxes.some(
+          (box) =>
+            x + origin.x > box.left + 1 &&
+            x + origin.x < box.right - 1 &&
+            y + origin.y > box.top + 1 &&
+            y + origin.y < box.bottom - 1,
+        );
+      return [...document.querySelectorAll('.topology path')].map((path) => {
+        const places = Array.from({ length: 101 }, (_, i) => (path.getTotalLength() * i) / 100);
+        return places.filter((at) => isInside(path.getPointAtLength(at))).length;
+      });
+    });
+    assert.deepEqual(behind, [0, 0, 0, 0, 0, 0, 0]);
+    await done();
+  });
+
   test('search says the matched share', async () => {
     const { page, done } = await open('full');
     await page.keyboard.press('/');

@@ -175,6 +175,9 @@ describe('charts', () => {
     expect(logTicks(900, 11_000, 9)).toEqual([1000, 2000, 5000, 10_000]);
     expect(logTicks(900, 11_000, 3)).toEqual([1000, 3000, 10_000]);
     expect(logTicks(1, 1e9, 4).length).toBeGreaterThan(0);
+    // Between 1, 2 and 5 there are finer ones.
+    expect(logTicks(9e7, 1.8e8, 9)).toEqual([9e7, 1e8, 1.2e8, 1.5e8]);
+    expect(logTicks(9e7, 1.8e8, 3)).toEqual([1e8]);
   });
 
   test('more is stronger', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { count, infoOf, whose } from '../src/core/data';
+import { count, infoOf, shortName, whose } from '../src/core/data';
 import type { Palette } from '../src/core/theme';
 import type { MetricInfo, RunView, ScenarioSummary } from '../src/core/view';
 import { scenarioPanels, windowed } from '../src/sections/scenario';
@@ -64,6 +64,19 @@ describe('a scenario', () => {
       'probe queues: requests',
       'probe queues: bytes',
     ]);
+  });
+});
+
+describe('a metric below the name of its scenario', () => {
+  const of = (name: string, scenario: string): string =>
+    shortName({ name, scenario } as unknown as MetricInfo);
+
+  test('does not repeat it', () => {
+    expect(of('queue-page first byte', 'probe_queue_page')).toBe('first byte');
+    expect(of('queues response', 'probe_queues')).toBe('response');
+    expect(of('response', 'probe')).toBe('response');
+    expect(of('response', 'probe_response')).toBe('response');
+    expect(of('ack response', 'messages')).toBe('ack response');
   });
 });
 

@@ -95,6 +95,7 @@ fn queues_processes_and_memory_are_those_of_the_node() {
     helper.close().expect("a clean node");
     pages_are_served(&node, &rabbit, port);
     a_started_node_is_found_by_its_name(&rabbit, dir.path());
+    one_that_does_not_run_yet_is_told_from_none(&node, dir.path());
     rabbit.stop().expect("an end");
 }
 
@@ -305,13 +306,33 @@ fn a_started_node_is_found_by_its_name(rabbit: &RabbitMq, dir: &Path) {
     let unknown = run(dir, &["erlang", "info", "nobody"]);
     unknown.assert_error(2, &["nobody"]);
     // What bellows knows of its own node is not given twice.
-    for option in [["--port", "1"], ["--cookie-file", "none"]] {
+    for option in [
+        ["--port", "1"],
+        ["--cookie-file", "none"],
+        ["--epmd-port", "4369"],
+        ["--ca", "none.pem"],
+    ] {
         let args = [&["erlang", "info", name.name()], &option[..]].concat();
         run(dir, &args).assert_error(2, &[option[0], "has no effect"]);
     }
     let args = ["erlang", "queues", name.name(), "--vhost", "nowhere"];
     run(dir, &args).assert_error(1, &["has no such virtual host", "nowhere"]);
     what_is_refused_is_not_announced(name.name(), dir);
+}
+
+/// A node answers long before RabbitMQ has started there, and after it was stopped.
+fn one_that_does_not_run_yet_is_told_from_none(node: &Node, dir: &Path) {
+    let args = ["erlang", "queues", node.name().name(), "--timeout", "500ms"];
+    ask(node, "rabbit", "stop", vec![]);
+    let refused = run(dir, &args);
+    refused.assert_error(1, &["RabbitMQ"]);
+    // A node of a few seconds is about to start it; an older one was stopped.
+    let said = ["is still starting", "is stopped on"];
+    let is_said = said.iter().any(|it| refused.stderr.contains(it));
+    assert!(is_said, "{}", refused.stderr);
+    ask(node, "rabbit", "start", vec![]);
+    let args = ["erlang", "queues", node.name().name()];
+    run(dir, &args).assert_ok();
 }
 
 /// Nothing is said to be counted or followed that the node refuses.

@@ -196,7 +196,7 @@ pub(crate) fn refusal(reason: &Term) -> Problem {
         "no_module" => ("the node has no such module", "check its name"),
         "no_function" => (
             "the module has no such function",
-            "check its name and number of arguments; M:F traces every arity",
+            "check its name and number of arguments; in a trace M:F stands for every arity",
         ),
         "bad_match" => (
             "the pattern of arguments is not Erlang",

@@ -150,7 +150,7 @@ impl Error {
             } => Problem::new(
                 format!("cannot connect to {what} at {address}"),
                 source,
-                "check that the node runs, its name, and --port or --epmd-port",
+                "check that the node runs (one that was just started needs some seconds), its name, and --port or --epmd-port",
             ),
             Self::Epmd { address, what } => Problem::new(
                 format!("what listens at {address} is not EPMD"),
@@ -160,7 +160,7 @@ impl Error {
             Self::UnknownNode { node, address } => Problem::new(
                 format!("EPMD at {address} knows no node {:?}", node.name()),
                 "",
-                "check the name (epmd -names lists them), or give the node's own port with --port",
+                "check the name (epmd -names lists them), wait where the node was just started, or give its own port with --port",
             ),
             Self::Cookie { node } => Problem::new(
                 format!("{node} refuses the cookie"),

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::fields::{number, text_of, unexpected};
 use crate::helper::{Answer, Helper, Worker};
+use crate::rabbit::RabbitState;
 use crate::term::{Term, as_atom, as_bytes, as_list, as_text, atom, get, int, text, tuple};
 
 /// Longest that reading what the node holds may take.
@@ -220,12 +221,8 @@ fn answered(
     began: Instant,
 ) -> Result<QueueCounts, Error> {
     if as_atom(answer) == Some("not_rabbitmq") {
-        let problem = Problem::new(
-            "the node runs no RabbitMQ",
-            helper.node().name(),
-            "name a node of RabbitMQ that has started",
-        );
-        return Err(Error::Options(problem));
+        let node = helper.node();
+        return Err(Error::Options(RabbitState::of(node)?.without_queues(node)));
     }
     let counts = counts(answer).ok_or_else(|| unexpected(helper, "bellows_queues:read/4"))?;
     if let (Some(vhost), 0) = (&request.vhost, counts.queues) {

@@ -38,7 +38,7 @@ impl TopSort {
 }
 
 /// What to look at.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopRequest {
     /// Length of the window.
     pub window: Duration,

@@ -169,7 +169,10 @@ fn drawn_names(profile: &Profile, groups: &[String]) -> FoldedNames {
     let frames = profile.frames.iter();
     FoldedNames {
         frames: frames.map(|f| named(&f.name, UNKNOWN)).collect(),
-        groups: Some(groups.iter().map(|g| named(g, NO_THREAD)).collect()),
+        // Where no thread is known, a row for it says nothing.
+        groups: profile
+            .has_threads()
+            .then(|| groups.iter().map(|g| named(g, NO_THREAD)).collect()),
         deeper: DEEPER,
     }
 }

@@ -14,7 +14,11 @@ use crate::Error;
 pub(crate) fn told(error: &ureq::Error) -> String {
     match error {
         ureq::Error::BadUri(_) => "it is no URI".to_owned(),
-        error => crate::redact::text(&error.to_string()),
+        error => {
+            let text = error.to_string();
+            // That it came from the system says nothing beside its own words.
+            crate::redact::text(text.strip_prefix("io: ").unwrap_or(&text))
+        }
     }
 }
 

@@ -16,7 +16,9 @@ export function bounds(map: Grid): readonly [number, number] {
 
 /** Ticks at 1, and at 2 and 5 where there is room, of each decade. */
 export function logTicks(low: number, high: number, most: number): number[] {
-  for (const steps of [[1, 2, 5], [1, 3], [1]]) {
+  // Within a decade 1, 2 and 5 can be a single tick, or none.
+  const fine = high < 5 * low ? [[1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9]] : [];
+  for (const steps of [...fine, [1, 2, 5], [1, 3], [1]]) {
     const out: number[] = [];
     for (let e = Math.floor(Math.log10(low)); 10 ** e <= high; e++) {
       for (const s of steps) if (s * 10 ** e >= low && s * 10 ** e <= high) out.push(s * 10 ** e);

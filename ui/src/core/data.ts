@@ -51,6 +51,13 @@ export function called(scenario: string): string {
   return scenario.replaceAll('_', ' ');
 }
 
+/** What a metric is called where the scenario's name stands above it already: `body` of `queue-page body`. */
+export function shortName({ name, scenario }: MetricInfo): string {
+  const own = called(scenario).replace(/^probe /, '');
+  const plain = name.replaceAll(/[-_]/g, ' ');
+  return own !== '' && plain.startsWith(`${own} `) ? name.slice(own.length + 1) : name;
+}
+
 /** What stands before the titles of a scenario where others count the same. */
 export function whose(run: RunView, scenario: string): string {
   const all = Object.values(run.figures.scenarios);

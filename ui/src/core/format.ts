@@ -55,6 +55,7 @@ export function duration(ns: number): string {
 
 /** A tick of a latency axis: `1 ms`, `100 us`. */
 export function durationTick(ns: number): string {
+  if (ns === 0) return '0';
   const [scale, unit] =
     ns >= 1e9 ? [1e9, 's'] : ns >= 1e6 ? [1e6, 'ms'] : ns >= 1e3 ? [1e3, 'us'] : [1, 'ns'];
   return `${Number((ns / scale).toPrecision(3))} ${unit}`;

@@ -819,7 +819,7 @@ high: number | null,
  */
 unclear: number | null,
 /**
- * Both ends were confirmed, and are as close as was asked for.
+ * Both ends were confirmed, and are as close as was asked for, but for rates that hold in some trials only.
  */
 confirmed: boolean, };
 

@@ -40,17 +40,36 @@ function flow(
   return tile(label, significant(t.rate), 'msg/s', `${grouped(t.total)} in ${of}${extra}`, exact);
 }
 
-/** What was sent and received, and what other scenarios did. */
-function flows(run: RunView, of: Span): (Tile | null)[] {
-  const f = run.figures;
-  const scenarios = Object.entries(f.scenarios);
-  return [
-    flow('sent', f.sent, of, f.requested_rate),
-    flow('received', f.received, of),
-    ...scenarios.flatMap(([name, of]) => (of ? scenarioTiles(run, name, of) : [])),
-    // Their figures are of the whole run.
-    ...(of === 'the whole run' ? scrapeTiles(run) : []),
-  ];
+/** What was sent and received. */
+function messages(run: RunView, of: Span): Tile[] {
+  const { sent, received, requested_rate } = run.figures;
+  const tiles = [flow('sent', sent, of, requested_rate), flow('received', received, of)];
+  return tiles.filter((it) => it !== null);
+}
+
+/** What each other scenario did. */
+function scenarios(run: RunView): Tile[][] {
+  const all = Object.entries(run.figures.scenarios);
+  return all.map(([name, of]) => (of ? scenarioTiles(run, name, of) : []));
+}
+
+/** What was sent and received, and what other scenarios and scrapes did. */
+function flows(run: RunView, of: Span): Tile[] {
+  return [...messages(run, of), ...scenarios(run).flat(), ...scraped(run, of)];
+}
+
+/** The pages that were scraped, whose figures are of the whole run. */
+function scraped(run: RunView, of: Span): Tile[] {
+  return of === 'the whole run' ? scrapeTiles(run) : [];
+}
+
+/** All figures: where several scenarios count the same, each has a row of its own, which its first figure names. */
+function rowsOfTiles(run: RunView, of: Span): (Tile | null)[][] {
+  const own = scenarios(run).filter((row) => row.length > 0);
+  const rest = [...scraped(run, of), ...fates(run), ...costs(run)];
+  const sent = messages(run, of);
+  if (sent.length + own.length < 2) return [[...sent, ...own.flat(), ...rest]];
+  return sent.length > 0 ? [[...sent, ...rest], ...own] : [...own, rest];
 }
 
 /** CPU and memory of the broker, then of bellows. */
@@ -143,11 +162,10 @@ export function figures(page: Page, store: Store): View {
     const { window } = store.state;
     const run = window ? { ...page.run, figures: figuresOf(page, window) } : page.run;
     const of = window ? 'the window' : 'the whole run';
-    const items = [...flows(run, of), ...fates(run), ...costs(run)];
     fill(hint, windowHint(page.run, window));
     fill(
       body,
-      h('dl', { class: 'tiles' }, items),
+      rowsOfTiles(run, of).map((row) => h('dl', { class: 'tiles' }, row)),
       latencies(run, window !== null),
       window ? null : scrapeTable(run),
     );

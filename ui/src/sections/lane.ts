@@ -212,7 +212,7 @@ export function eventTable(run: RunView): HTMLElement | null {
     table(
       'Events of the run',
       [{ label: 'time', number: true }, { label: 'event' }],
-      all.map(({ t, label }) => [seconds(Math.round(t * 1000) / 1000), label]),
+      all.map(({ t, label }) => [`${t.toFixed(3)} s`, label]),
     ),
   );
 }

@@ -219,10 +219,11 @@ export function panels(
   };
   const keep = (list: (PanelSpec | null)[]): PanelSpec[] => list.filter((s) => s !== null);
   // One panel of rates stands above the latencies, so that both are on the first screen.
-  const [first, ...further] = keep([rates(run, slices), ...scenarios.flatMap((it) => it.before)]);
-  const steps = scenarios.flatMap((it) => it.after);
+  const own = scenarios.flatMap(({ before, after }) => [...before, ...after]);
+  const first = rates(run, slices) ?? scenarios[0]?.before[0];
+  const further = own.filter((it) => it !== first);
   return {
     before: first ? [first] : [],
-    after: [...further, ...steps, ...keep([cpu(run), memory(run), waiting])],
+    after: [...further, ...keep([cpu(run), memory(run), waiting])],
   };
 }

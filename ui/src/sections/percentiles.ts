@@ -2,7 +2,7 @@
 
 import { panelSvg, png, svg } from '../charts/export';
 import { NinesChart, type NinesLine, nineBounds } from '../charts/nines';
-import { infoOf, latencyKeys, latencyOf, type Page } from '../core/data';
+import { called, infoOf, latencyKeys, latencyOf, type Page, shortName } from '../core/data';
 import { button, csv, fill, h, save, table } from '../core/dom';
 import { duration, exactDuration, grouped, PERCENTILES, seconds } from '../core/format';
 import { curveOf } from '../core/histograms';
@@ -30,13 +30,23 @@ const STYLES: Partial<Record<Metric, LineStyle>> = {
   open: { color: (p) => p.receive, faint: false },
 };
 
-function line(run: RunView, curve: Curve): NinesLine {
+/** The same for requests of a probe, by their names without that of the probe. */
+const REQUEST_STYLES: Record<string, LineStyle> = {
+  response: { color: (p) => p.send, faint: false },
+  'from send': { color: (p) => p.send, faint: true },
+  connect: { color: (p) => p.receive, faint: true },
+  secure: { color: (p) => p.delay, faint: true },
+};
+
+/** A curve as it is drawn below a title, which names its scenario where `isTitled`. */
+function line(run: RunView, curve: Curve, isTitled: boolean): NinesLine {
   const info = infoOf(run, curve.metric);
-  const style = STYLES[curve.metric];
+  const short = shortName(info);
+  const style = STYLES[curve.metric] ?? REQUEST_STYLES[short];
   const color = style?.color ?? ((p: Palette) => partColor(run, info, p.dark));
   return {
     curve,
-    name: info.name,
+    name: isTitled ? short : info.name,
     color: style?.faint ? (p) => `color-mix(in oklab, ${color(p)} 55%, ${p.paper})` : color,
     width: style && !style.faint ? 2 : 1.25,
   };
@@ -83,8 +93,10 @@ interface Chart {
 function chartsOf(run: RunView, group: Group): Chart[] {
   const own = new Set(group.curves.map((curve) => curve.metric));
   const lines = (curves: readonly Curve[]): NinesLine[] =>
-    curves.filter((curve) => own.has(curve.metric)).map((curve) => line(run, curve));
-  if (!group.alone) return [{ chart: new NinesChart(group.title, 340, false), lines }];
+    curves
+      .filter((curve) => own.has(curve.metric))
+      .map((curve) => line(run, curve, group.title !== '' && !group.alone));
+  if (!group.alone) return [{ chart: new NinesChart(called(group.title), 340, false), lines }];
   // The others stand in the background of each, for comparison.
   return group.curves.map(({ metric }) => ({
     chart: new NinesChart(infoOf(run, metric).name, 190, true),

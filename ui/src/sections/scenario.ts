@@ -1,7 +1,7 @@
 // Scenarios other than messages: what each did, by the metrics that the run describes.
 
 import type { Line, PanelSpec } from '../charts/panel';
-import { type Column, called, count, type Slices, whose } from '../core/data';
+import { type Column, called, count, type Slices, shortName, whose } from '../core/data';
 import { h } from '../core/dom';
 import {
   bytes,
@@ -276,7 +276,7 @@ function stacked(run: RunView, name: string, owner: string): PanelSpec | null {
     const own = mean(part)!;
     below = own.map((v, i) => (v === null ? below[i]! : (below[i] ?? 0) + v));
     return {
-      label: part.name,
+      label: owner ? shortName(part) : part.name,
       values: below,
       shown: own,
       color: (p) => partColor(run, part, p.dark),

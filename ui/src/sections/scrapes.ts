@@ -57,7 +57,7 @@ export function scrapeTable(run: RunView): HTMLElement | null {
           'tr',
           {},
           h('th', { scope: 'col' }, 'scraped page'),
-          ['pages', 'failed', 'p50', 'p99', 'max', 'page size', 'received in all'].map((label) =>
+          ['pages', 'failed', 'p50', 'p99', 'max', 'page size', 'arrived in all'].map((label) =>
             h('th', { scope: 'col', class: 'num' }, label),
           ),
         ),
@@ -79,7 +79,10 @@ export function scrapeTable(run: RunView): HTMLElement | null {
               exactDuration(page.response.max_ns),
             ),
             number(bytes(page.page_bytes), `${grouped(page.series)} series`),
-            number(bytes(page.received_bytes), 'for all requests, as it arrived'),
+            number(
+              bytes(page.received_bytes),
+              'for all requests, compressed where the server compresses',
+            ),
           ),
         ),
       ),

@@ -250,7 +250,33 @@ function count(of: number): string {
   return of > 0 ? grouped(of) : '';
 }
 
-/** A line between two boxes: beside each other, or below each other on a narrow page. */
+/** Room beside the boxes of a narrow page that lines may take. */
+const BESIDE = 38;
+/** Boxes that are no further apart have nothing between them. */
+const NEXT = 40;
+
+/** A line between two boxes that stand beside each other. */
+function across(one: DOMRect, two: DOMRect): string {
+  const [x1, y1] = [one.right, one.top + one.height / 2];
+  const [x2, y2] = [two.left, two.top + two.height / 2];
+  const middle = (x1 + x2) / 2;
+  return `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`;
+}
+
+/** The same on a narrow page, where all boxes stand below each other: past those between the two, on one side of them. */
+export function past(one: DOMRect, two: DOMRect, side: 'left' | 'right'): string {
+  const distance = two.top - one.bottom;
+  const middle = one.left + one.width / 2;
+  if (distance >= 0 && distance <= NEXT) return `M${middle} ${one.bottom}L${middle} ${two.top}`;
+  const [y1, y2] = [one.top + one.height / 2, two.top + two.height / 2];
+  // Further boxes have wider bends, so that lines of one box can be told apart. A curve goes three quarters as far as its pens.
+  const bend = Math.min(BESIDE, 12 + Math.abs(y2 - y1) / 16) / 0.75;
+  const [x1, x2] = [one[side], two[side]];
+  const pen = side === 'left' ? Math.min(x1, x2) - bend : Math.max(x1, x2) + bend;
+  return `M${x1} ${y1}C${pen} ${y1} ${pen} ${y2} ${x2} ${y2}`;
+}
+
+/** A line between two boxes, on the right side of a narrow page where it begins or ends at clients. */
 function curve(
   a: HTMLElement,
   b: HTMLElement,
@@ -258,15 +284,14 @@ function curve(
   beside: boolean,
   title: string,
 ): SVGElement {
-  const [one, two] = [a.getBoundingClientRect(), b.getBoundingClientRect()];
+  const place = (box: HTMLElement): DOMRect => {
+    const { x, y, width, height } = box.getBoundingClientRect();
+    return new DOMRect(x - origin.left, y - origin.top, width, height);
+  };
+  const [one, two] = [place(a), place(b)];
+  const isClients = [a, b].some((box) => box.classList.contains('ends'));
   const path = document.createElementNS(SVG, 'path');
-  const x1 = (beside ? one.right : one.left + one.width / 2) - origin.left;
-  const y1 = (beside ? one.top + one.height / 2 : one.bottom) - origin.top;
-  const x2 = (beside ? two.left : two.left + two.width / 2) - origin.left;
-  const y2 = (beside ? two.top + two.height / 2 : two.top) - origin.top;
-  const [mx, my] = [(x1 + x2) / 2, (y1 + y2) / 2];
-  const bend = beside ? `${mx} ${y1} ${mx} ${y2}` : `${x1} ${my} ${x2} ${my}`;
-  path.setAttribute('d', `M${x1} ${y1}C${bend} ${x2} ${y2}`);
+  path.setAttribute('d', beside ? across(one, two) : past(one, two, isClients ? 'right' : 'left'));
   if (title) {
     const text = document.createElementNS(SVG, 'title');
     text.textContent = title;

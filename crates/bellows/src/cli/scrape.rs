@@ -178,6 +178,8 @@ impl ScrapeArgs {
 /// One scrape in a line.
 fn told(plan: &ScrapePlan, scrape: &Scrape) -> String {
     match &scrape.result {
+        // A page without a name of its own is called by its address, which the cause names.
+        Err(problem) if problem.cause.contains(&plan.name) => problem.to_string(),
         Err(problem) => format!("{}: {problem}", plan.name),
         Ok(_) => format!(
             "{}: {} series, {} in {}",

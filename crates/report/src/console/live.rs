@@ -24,64 +24,13 @@ const REMIND: Duration = Duration::from_secs(2);
 /// Columns behind a step for its time: `: 3600 s`.
 const WAITED: usize = 8;
 /// The time of a step that goes on is renewed this often.
-const TICK: Duration = Duration::from_millis(250);
+pub(super) const TICK: Duration = Duration::from_millis(250);
 
 /// What is shown while a run goes on.
 #[derive(Debug)]
 pub struct Live {
     view: View,
     closed: bool,
-}
-
-/// A known number of steps, on standard error: a bar on a terminal, a line for each step in a pipe, or nothing.
-#[derive(Debug)]
-pub enum Steps {
-    /// Nothing is shown.
-    Quiet,
-    /// A line for each step.
-    Plain,
-    /// One bar for all of them, and their time.
-    Bar(ProgressBar),
-}
-
-impl Steps {
-    /// A bar where `style` is that of a terminal, else lines.
-    #[must_use]
-    pub fn new(style: Style) -> Self {
-        if !style.terminal {
-            return Self::Plain;
-        }
-        let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
-        if let Ok(template) =
-            ProgressStyle::with_template("[{bar:30}] {pos}/{len}, {elapsed}\n{msg}")
-        {
-            bar.set_style(template.progress_chars("=> "));
-        }
-        bar.enable_steady_tick(TICK);
-        Self::Bar(bar)
-    }
-
-    /// The number done, of how many, and what comes next.
-    pub fn at(&self, done: usize, of: usize, text: &str) {
-        let text = sanitise(text);
-        match self {
-            Self::Quiet => {}
-            Self::Plain => note(&format!("{}/{of}: {text}", (done + 1).min(of))),
-            Self::Bar(bar) => {
-                bar.set_length(of as u64);
-                bar.set_position(done as u64);
-                bar.set_message(text.into_owned());
-                bar.tick();
-            }
-        }
-    }
-
-    /// Takes it off the screen.
-    pub fn clear(&self) {
-        if let Self::Bar(bar) = self {
-            bar.finish_and_clear();
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -198,6 +147,7 @@ impl Live {
             }
             View::Table(view) => {
                 view.end_step();
+                view.table.resize(out::style_aside());
                 view.table.point(point, measured);
                 view.redraw();
                 Ok(())
@@ -237,7 +187,7 @@ impl Live {
 }
 
 /// One line on standard error. A closed standard error is nobody's loss.
-fn note(text: &str) {
+pub(super) fn note(text: &str) {
     out::aside(&format!("{text}\n"));
 }
 
@@ -373,6 +323,14 @@ impl LiveTable {
         }
     }
 
+    /// Takes over the size of a terminal that may have changed.
+    fn resize(&mut self, now: Style) {
+        if now.terminal {
+            self.style.columns = now.columns.saturating_sub(1);
+            self.style.rows = now.rows;
+        }
+    }
+
     pub(super) fn enter(&mut self, phase: Phase) {
         self.phase = Some(phase);
         self.phase_start = None;
@@ -422,19 +380,22 @@ impl LiveTable {
             out.push(String::new());
         }
         let (measured, seconds) = (&self.scenarios, self.measured_seconds);
-        out.extend(scenario::live(&self.recent, measured, seconds, self.style));
         let usage: Vec<String> = self
             .recent
             .back()
             .into_iter()
             .flat_map(interval::usage)
             .collect();
-        out.extend(wrap(&usage.join("; "), columns));
+        let usage = wrap(&usage.join("; "), columns);
         let step = match self.step.is_empty() {
             true => Vec::new(),
             false => wrap(&self.step, columns.saturating_sub(WAITED)),
         };
         let rows = self.style.rows.saturating_sub(1 + step.len().max(1));
+        let room = rows.saturating_sub(out.len() + usage.len());
+        let recent = &self.recent;
+        out.extend(scenario::live(recent, measured, seconds, self.style, room));
+        out.extend(usage);
         out.truncate(rows.max(3));
         out.extend(step);
         out

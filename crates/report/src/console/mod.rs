@@ -27,6 +27,7 @@ mod runs;
 mod scenario;
 mod scrapes;
 mod shape;
+mod steps;
 mod summary;
 mod table;
 #[cfg(test)]
@@ -46,13 +47,14 @@ pub use functions::{
 pub use grid::{GridColumn, grid, named_grid};
 pub use history::history;
 pub use limit::limit;
-pub use live::{Live, Steps};
+pub use live::Live;
 pub use matrix::matrix;
 pub use page::{TopicOf, page, page_title};
 pub use repeats::{repeated, repeats};
 pub use runs::{labels, removed, runs};
 pub use scrapes::{ScrapeRow, SelectedRow, scrapes};
 pub use shape::Shape;
+pub use steps::Steps;
 pub use summary::{remarks, summary, warnings};
 pub use text::{Style, fit, listed, sanitise, sentence, width, wrap};
 pub use work::{work, work_rows};

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write as _};
 
-use super::text::symbol;
+use super::text::{Style, symbol};
 
 /// Colours and weights that the product itself uses ([`super::Style`], clap's help).
 const OWN_CODES: [&str; 9] = [
@@ -73,6 +73,11 @@ pub fn data(bytes: &[u8]) -> io::Result<()> {
 /// What is said beside the results, to standard error. Where that is closed, nobody wants to know.
 pub fn aside(text: &str) {
     let _ = io::stderr().write_all(harmless(text).as_bytes());
+}
+
+/// The terminal of standard error as it is now: people change its size.
+pub(super) fn style_aside() -> Style {
+    Style::of(&io::stderr())
 }
 
 /// JSON in which characters that a terminal might obey are written as `\u….`: the same value.

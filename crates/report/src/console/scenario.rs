@@ -11,6 +11,8 @@ use crate::numbers::{bytes, count, counted, marked, per_second, three_digits};
 
 /// Reasons of failures that are printed.
 const REASONS: usize = 3;
+/// Counters of a scenario that are shown where there is no room for all: begun, completed and failed.
+const FIRST_COUNTERS: usize = 3;
 /// The unit of counters that are no operations.
 const BYTES: &str = "bytes";
 
@@ -67,24 +69,46 @@ fn peak(metric: Metric, most: u64) -> String {
 }
 
 /// The rates and latencies of the live table, for all scenarios; before the measured phase there is
-/// only the last second to look at.
+/// only the last second to look at. Where all of it has no room, each scenario's first counts and latency have.
 pub(super) fn live(
     recent: &VecDeque<SeriesPoint>,
     measured: &BTreeMap<&str, ScenarioPoint>,
     seconds: f64,
     style: Style,
+    room: usize,
 ) -> Vec<String> {
-    let mut out = Vec::new();
+    let (mut out, mut brief) = (Vec::new(), Vec::new());
+    let (mut first, mut is_measured) = (Vec::new(), false);
     let last = recent.back();
     for (name, now) in last.into_iter().flat_map(SeriesPoint::scenarios) {
         let whole = measured.get(name).filter(|_| seconds > 0.0);
-        out.extend(live_rates(name, now, recent, whole, seconds, style));
+        let rates = live_rates(name, now, recent, whole, seconds, style);
+        // The heads stand above the counters, and the largest values below them.
+        let peaks = counts_of(&now.counts, MetricKind::Peak).count();
+        let last = rates.len().saturating_sub(peaks);
+        let (counters, peaks) = rates.split_at(last);
+        brief.extend(
+            counters
+                .iter()
+                .take(1 + FIRST_COUNTERS)
+                .chain(peaks)
+                .cloned(),
+        );
+        brief.push(String::new());
+        out.extend(rates);
         out.push(String::new());
+        is_measured = whole.is_some();
         let shown = &whole.unwrap_or(now).latency;
-        out.extend(latencies(shown, span(whole.is_some()), style));
+        first.extend(shown.filled().find(|(metric, _)| !metric.info().part));
+        out.extend(latencies(shown, span(is_measured), style));
         out.push(String::new());
     }
-    out
+    if out.len() <= room {
+        return out;
+    }
+    brief.extend(latency_table(first.into_iter(), span(is_measured), style));
+    brief.push(String::new());
+    brief
 }
 
 /// The time that latencies of the live table are of: the measured phase so far, or the last second before it.
@@ -167,14 +191,23 @@ fn with_faint_heads(mut lines: Vec<String>, style: Style) -> Vec<String> {
 
 /// The table of latencies of a span of time, or one line that there is none.
 pub(super) fn latencies(all: &Summaries, span: &str, style: Style) -> Vec<String> {
-    if all.filled().next().is_none() {
+    latency_table(all.filled(), span, style)
+}
+
+fn latency_table<'a>(
+    all: impl Iterator<Item = (Metric, &'a LatencySummary)>,
+    span: &str,
+    style: Style,
+) -> Vec<String> {
+    let mut all = all.peekable();
+    if all.peek().is_none() {
         return vec!["no latency was measured".into()];
     }
     let names = ["mean", "p50", "p90", "p99", "p99.9", "max", "count"];
     let names = names.map(|name| (name, Align::Right));
     let mut table = Table::new(&[&[(span, Align::Left)], &names[..]].concat());
     let mut weak = false;
-    for (metric, latency) in all.filled() {
+    for (metric, latency) in all {
         let info = metric.info();
         let indent = if info.part { "  " } else { "" };
         let mut row = vec![

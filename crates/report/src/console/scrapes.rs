@@ -13,6 +13,7 @@ const MOST_SHOWN: usize = 50;
 const LEAST_NAME: usize = 12;
 /// What the times are.
 const TIMES: &str = "times from when a request was due until its page had been read";
+const ARRIVED: &str = "arrived: all pages together, compressed where the server compresses";
 
 /// The scrapes of a page.
 #[derive(Clone, Debug)]
@@ -115,7 +116,7 @@ pub(super) fn pages(pages: &[ScrapedPage], style: Style) -> Vec<String> {
         ("p99", Align::Right),
         ("max", Align::Right),
         ("page size", Align::Right),
-        ("received in all", Align::Right),
+        ("arrived", Align::Right),
     ];
     let mut table = Table::new(&heads);
     let mut weak = false;
@@ -157,7 +158,7 @@ pub(super) fn pages(pages: &[ScrapedPage], style: Style) -> Vec<String> {
         *heads = style.faint(heads);
     }
     lines.extend(
-        wrap(TIMES, style.prose_columns())
+        wrap(&format!("{TIMES}; {ARRIVED}"), style.prose_columns())
             .iter()
             .map(|line| style.faint(line)),
     );

@@ -136,7 +136,7 @@ impl<'a> Clauses<'a> {
         let share = |share: f64| three_digits(share * 100.0);
         Self {
             prefix: prefix(facts),
-            what: what + &faults(summary),
+            what: what + &faults(summary) + &scraped(summary),
             latencies: latencies(summary),
             who: who(summary),
             used: used(facts),
@@ -377,11 +377,33 @@ fn worst(all: &[(&str, &ScenarioSummary)]) -> String {
         )),
     }
     if let Some((metric, latency)) = of.headline() {
+        let metric = without_owner(metric.name(), name);
         let between = if of.count("failed") > 0 { "," } else { ":" };
         let p99 = Nanos(latency.p99_ns);
-        text.push_str(&format!("{between} {} p99 {p99}", metric.name()));
+        text.push_str(&format!("{between} {metric} p99 {p99}"));
     }
     text
+}
+
+/// `response` of `queue-page response`, where `probe queue page` stands before it.
+fn without_owner<'a>(metric: &'a str, scenario: &str) -> &'a str {
+    let own = scenario.strip_prefix("probe_").unwrap_or(scenario);
+    match metric.split_once(' ') {
+        Some((owner, rest)) if owner.replace('-', "_") == own => rest,
+        _ => metric,
+    }
+}
+
+/// `; scrape per-object: p50 93.7 ms`: what the slowest of the scraped pages took.
+fn scraped(summary: &RunSummary) -> String {
+    let slowest = summary.scrapes.iter().max_by_key(|it| it.response.p50_ns);
+    match slowest.filter(|it| it.response.count > 0) {
+        Some(page) => {
+            let name = shortened(&page.name, KIND);
+            format!("; scrape {name}: p50 {}", Nanos(page.response.p50_ns))
+        }
+        None => String::new(),
+    }
 }
 
 /// `a program loaded ActiveMQ Artemis for 30 s`.

@@ -385,6 +385,42 @@ fn of_loads_beside_messages_the_worst_is_told_in_two_lines() {
 }
 
 #[test]
+fn a_metric_behind_the_name_of_its_probe_does_not_repeat_it() {
+    assert_eq!(
+        without_owner("queue-page response", "probe_queue_page"),
+        "response"
+    );
+    assert_eq!(
+        without_owner("first byte", "probe_queue_page"),
+        "first byte"
+    );
+    assert_eq!(without_owner("response", "probe"), "response");
+}
+
+#[test]
+fn what_a_scraped_page_took_is_told() {
+    let page = |name: &str, ns| archive::ScrapedPage {
+        name: name.to_owned(),
+        response: LatencySummary {
+            count: 30,
+            p50_ns: ns,
+            ..LatencySummary::default()
+        },
+        ..archive::ScrapedPage::default()
+    };
+    let summary = RunSummary {
+        scrapes: vec![page("added-up", 4_000_000), page("per-object", 93_700_000)],
+        ..summary()
+    };
+    let record = record(RunState::Complete, &["classic"]);
+    let told = said(&record, &summary, None, false);
+    assert!(
+        told.contains("; scrape per-object: p50 93.7 ms; ack"),
+        "{told}"
+    );
+}
+
+#[test]
 fn a_fault_is_told_with_its_time() {
     let fault = |kind: &str, node, failed: Option<&str>| archive::FaultOutcome {
         kind: kind.to_owned(),

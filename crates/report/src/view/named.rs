@@ -99,6 +99,8 @@ fn panel(mut group: Vec<NamedSeries>) -> Option<NamedPanel> {
     group.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
     let left_out = group.len().saturating_sub(MOST_LINES);
     group.truncate(MOST_LINES);
+    // A node has the same place, and so the same colour, in every panel.
+    group.sort_by_key(|series| node(series).map(str::to_owned));
     let times = Times::of(&group);
     let lines = group.iter().map(|series| NamedLine {
         label: label(series),
@@ -116,7 +118,19 @@ fn panel(mut group: Vec<NamedSeries>) -> Option<NamedPanel> {
     })
 }
 
+/// The node of a cluster that a series is of, where that is all that tells it from others.
+fn node(series: &NamedSeries) -> Option<&str> {
+    let labels = &series.name.labels;
+    labels
+        .get("node")
+        .filter(|_| labels.len() == 1)
+        .map(String::as_str)
+}
+
 fn label(series: &NamedSeries) -> String {
+    if let Some(node) = node(series) {
+        return format!("node {node}");
+    }
     let values: Vec<&str> = series.name.labels.values().map(String::as_str).collect();
     values.join(", ")
 }
@@ -208,6 +222,23 @@ mod tests {
             ("small", &[Some(1.0), Some(2.0), None]),
         ];
         assert_eq!(lines.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn nodes_stand_in_their_order_in_every_panel() {
+        let of = |name: &str, node: &str, value| {
+            let mut series = series("broker", "", &[(0.0, value)]);
+            series.name = SeriesName::new("broker", name, SeriesUnit::Bytes).with("node", node);
+            series
+        };
+        let all = vec![
+            of("memory of nodes", "1", 9.0),
+            of("memory of nodes", "0", 5.0),
+            of("memory of nodes", "2", 7.0),
+        ];
+        let panels = panels(all);
+        let labels: Vec<&str> = panels[0].lines.iter().map(|it| it.label.as_str()).collect();
+        assert_eq!(labels, ["node 0", "node 1", "node 2"]);
     }
 
     #[test]

@@ -101,7 +101,11 @@ impl Client {
             // What cannot be read says nothing.
             let _ = body.take(MOST_REFUSAL).read_to_end(&mut said);
             let said = self.without_secrets(String::from_utf8_lossy(&said).trim());
-            return Err(self.problem(&format!("was answered with {status}"), &said, REFUSED));
+            let help = match status.as_u16() {
+                401 | 403 => NO_LOGIN,
+                _ => REFUSED,
+            };
+            return Err(self.problem(&format!("was answered with {status}"), &said, help));
         }
         self.read(response, deadline, cost, selection)
     }
@@ -254,6 +258,9 @@ impl Client {
     }
 
     fn unreachable(&self, why: &str) -> Problem {
+        if why.starts_with("protocol: ") {
+            return self.problem("was not answered in HTTP", why, NO_HTTP);
+        }
         self.problem("was not answered", why, UNREACHABLE)
     }
 
@@ -264,7 +271,11 @@ impl Client {
 
 const UNREACHABLE: &str = "check host and port, and that the plugin rabbitmq_prometheus is enabled; raise the time-out \
                            (--timeout; in an experiment, timeout of the scrape) where the server is just slow";
-const REFUSED: &str = "check the path (RabbitMQ: /metrics, /metrics/per-object, /metrics/detailed?family=…) and the user";
+const NO_HTTP: &str = "check host and port (RabbitMQ serves its pages of metrics on port 15692), and whether the server wants https://";
+const REFUSED: &str =
+    "check the path (RabbitMQ: /metrics, /metrics/per-object, /metrics/detailed?family=…)";
+const NO_LOGIN: &str = "check user and password, or token: --user, --password-file and BELLOWS_SCRAPE_PASSWORD (in an experiment, user and \
+                        password-file of the scrape)";
 const ENCODED: &str = "ask the server's administrator, or try --no-gzip";
 const BROKEN: &str = "see the server's log; raise the time-out (--timeout; in an experiment, timeout of the scrape) where the \
                       server is just slow";

@@ -197,7 +197,11 @@ const WAYS_OUT: &[&str] = &[
 ];
 
 /// The same for what draws on the terminal by itself.
-const DRAWS: &[&str] = &["report/src/console/live.rs", "bellows/src/prompt.rs"];
+const DRAWS: &[&str] = &[
+    "report/src/console/live.rs",
+    "report/src/console/steps.rs",
+    "bellows/src/prompt.rs",
+];
 
 #[test]
 fn nothing_is_printed_past_the_way_out_that_sanitises() {

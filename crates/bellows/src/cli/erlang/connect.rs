@@ -5,14 +5,17 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, value_parser};
-use erlang::{ConnectOptions, Cookie, Identity, Node, NodeName, TlsOptions};
+use erlang::{ConnectOptions, Cookie, Identity, Node, NodeName, RabbitState, TlsOptions};
 use measure::{Length, Nanos, Problem, Refused};
 
 use crate::failure::Failure;
-use crate::prompt;
+use crate::{output, prompt};
 
 /// Holds the cookie.
 const COOKIE_VARIABLE: &str = "BELLOWS_ERLANG_COOKIE";
+/// Holds EPMD's port for all programs of Erlang, and the authorities to trust for all commands: neither was said of one node.
+const EPMD_VARIABLE: &str = "ERL_EPMD_PORT";
+const CA_VARIABLE: &str = "BELLOWS_CA";
 /// Nothing answers faster for sure.
 const SHORTEST: Length = Length(Nanos::from_millis(10));
 
@@ -37,10 +40,10 @@ pub(super) struct NodeArgs {
     /// The node's distribution port, without asking EPMD
     #[arg(long, value_name = "PORT", value_parser = value_parser!(u16).range(1..), help_heading = "Connection")]
     port: Option<u16>,
-    /// Port of EPMD, which knows the node's
-    #[arg(long, value_name = "PORT", env = "ERL_EPMD_PORT", default_value_t = ConnectOptions::EPMD_PORT,
-          value_parser = value_parser!(u16).range(1..), help_heading = "Connection")]
-    epmd_port: u16,
+    /// Port of EPMD, which knows the node's [default: 4369]
+    #[arg(long, value_name = "PORT", env = EPMD_VARIABLE, value_parser = value_parser!(u16).range(1..),
+          help_heading = "Connection")]
+    epmd_port: Option<u16>,
     /// Longest wait for the connection, and for an answer, in seconds (or 500ms)
     #[arg(
         long,
@@ -56,7 +59,7 @@ pub(super) struct NodeArgs {
     #[arg(
         long,
         value_name = "FILE",
-        env = "BELLOWS_CA",
+        env = CA_VARIABLE,
         help_heading = "Connection"
     )]
     ca: Option<PathBuf>,
@@ -92,6 +95,11 @@ impl NodeArgs {
         Ok(node)
     }
 
+    /// Connects to the node, and waits where RabbitMQ is still starting there.
+    pub(super) fn connect_started(&self) -> Result<Node, Failure> {
+        started(&self.options()?)
+    }
+
     /// What was meant; asks for the cookie where none is found.
     pub(super) fn options(&self) -> Result<ConnectOptions, Failure> {
         if self.timeout < SHORTEST {
@@ -114,7 +122,7 @@ impl NodeArgs {
             node: name.clone(),
             cookie: self.cookie(name)?,
             address: self.port.map(|port| (host.to_owned(), port)),
-            epmd_port: self.epmd_port,
+            epmd_port: self.epmd_port.unwrap_or(ConnectOptions::EPMD_PORT),
             tls: self.tls.then_some(tls),
             timeout: self.timeout(),
         })
@@ -131,7 +139,8 @@ impl NodeArgs {
         let names: Vec<&str> = started.iter().map(|it| it.node.as_str()).collect();
         let all = match names.as_slice() {
             [] => "no bellows of this user runs one here".to_owned(),
-            names => format!("there is {}", names.join(", ")),
+            [name] => format!("there is {name}"),
+            names => format!("there are {}", names.join(", ")),
         };
         let mut fitting = started
             .iter()
@@ -159,6 +168,15 @@ impl NodeArgs {
             ("--port", self.port.is_some()),
             ("--cookie-file", self.cookie_file.is_some()),
             ("--tls", self.tls),
+            (
+                "--ca",
+                self.ca.is_some() && !is_of_variable(self.ca.as_deref(), CA_VARIABLE),
+            ),
+            (
+                "--epmd-port",
+                self.epmd_port.is_some()
+                    && !is_of_variable(self.epmd_port.map(|it| it.to_string()), EPMD_VARIABLE),
+            ),
         ];
         match given.iter().find(|(_, is_given)| *is_given) {
             None => Ok(()),
@@ -193,6 +211,25 @@ impl NodeArgs {
             None => Err(missing.into()),
         }
     }
+}
+
+/// Whether an option's value comes from a variable of the environment, and not from the command line.
+fn is_of_variable(value: Option<impl AsRef<std::ffi::OsStr>>, variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|it| value.is_some_and(|value| value.as_ref() == it))
+}
+
+/// Connects to a node, and waits where RabbitMQ is still starting there, no longer than for an answer.
+pub(super) fn started(options: &ConnectOptions) -> Result<Node, Failure> {
+    let failed = |error: erlang::Error| Failure::Failed(error.problem());
+    let node = Node::connect(options).map_err(failed)?;
+    let (name, longest) = (node.name(), options.timeout);
+    RabbitState::settled(&node, longest, || {
+        output::line_aside(&format!(
+            "RabbitMQ on {name} is still starting: waiting for it, {longest:?} at most"
+        ));
+    })
+    .map_err(failed)?;
+    Ok(node)
 }
 
 /// The node that is meant.

@@ -12,7 +12,7 @@ use measure::{Length, Nanos, count, counted};
 use report::console::{GridColumn, grid, sentence};
 use session::{QueuePage, serve_queues};
 
-use super::connect::NodeArgs;
+use super::connect::{NodeArgs, started};
 use super::every::{Repetition, time};
 use crate::failure::{Done, Failure};
 use crate::{output, signals};
@@ -95,7 +95,7 @@ impl QueuesArgs {
         if let Some(address) = &self.listen {
             return self.serve(address);
         }
-        let node = self.node.connect()?;
+        let node = self.node.connect_started()?;
         let helper = Helper::load(&node)?;
         let repetition = Repetition {
             every: self.every,
@@ -136,7 +136,9 @@ impl QueuesArgs {
         let control = load::Control::new();
         let at_once = signals::stop_load(&control)?;
         let shortest = self.every.map_or(SHORTEST, time);
-        let page = QueuePage::open(self.node.options()?, self.request(), shortest)?;
+        let options = self.node.options()?;
+        started(&options)?;
+        let page = QueuePage::open(options, self.request(), shortest)?;
         let at = serve_queues(address, &page).map_err(|error| {
             Failure::failed(
                 "cannot serve counts of queues",
@@ -185,12 +187,13 @@ fn shown(counts: &QueueCounts, node: &str) -> String {
         GridColumn::number("age up to"),
     ];
     let mut out = format!(
-        "{} of {node}: {} ready, {} unacknowledged\n\n",
+        "{} of {node}: {} ready, {} unacknowledged\n",
         counted(counts.queues, "queue"),
         count(counts.ready),
         count(counts.unacked)
     );
     if !counts.rows.is_empty() {
+        out.push('\n');
         out += &grid(
             &columns,
             Some(0),

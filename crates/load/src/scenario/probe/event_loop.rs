@@ -429,7 +429,7 @@ impl<'a> Probe<'a> {
         };
         let error = Error::Refused {
             endpoint: self.plan.place(),
-            action: format!("answer {} {}", self.plan.method, self.plan.label),
+            action: format!("complete {} {}", self.plan.method, self.plan.label),
             detail: format!("status {status}"),
             help: help.to_owned(),
         };

@@ -244,3 +244,64 @@ fn the_live_table_has_units_of_bytes_and_what_is_in_flight() {
     assert!(line.contains("  bytes 12.3 MB/s  "), "{line}");
     assert!(line.contains("  in flight at most 17  "), "{line}");
 }
+
+/// A metric of a scenario, for the life of the process.
+fn registered(scenario: &'static str, name: &'static str, kind: MetricKind) -> Metric {
+    Metric::register(Box::leak(Box::new(measure::MetricInfo {
+        key: format!("{scenario}_{}", name.replace(' ', "_")).leak(),
+        name,
+        unit: "requests",
+        kind,
+        scenario,
+        part: false,
+        meaning: name,
+    })))
+}
+
+/// What a person looks at is on the screen for every scenario, however many there are.
+#[test]
+fn where_all_has_no_room_each_scenario_has_its_first_counts_and_latency() {
+    let mut measured = Interval::new();
+    measured.end = Time(10_000_000_000);
+    let scenarios = [
+        ("probe_one", ["one response", "one from send"]),
+        ("probe_two", ["two response", "two from send"]),
+    ];
+    for (of, latencies) in scenarios {
+        for name in ["begun", "completed", "failed", "late", "timed out"] {
+            measured
+                .counts
+                .add(registered(of, name, MetricKind::Counter), 7);
+        }
+        measured
+            .counts
+            .peak(registered(of, "in flight", MetricKind::Peak), 3);
+        for name in latencies {
+            let latency = registered(of, name, MetricKind::Histogram);
+            measured.latencies.record_n(latency, Nanos(5_000_000), 100);
+        }
+    }
+    let mut of_second = point(Phase::Measure, 5.0);
+    for (name, scenario) in ScenarioPoint::all_of(&measured) {
+        of_second.insert(name, scenario);
+    }
+    let shown = |rows: usize| {
+        let style = Style {
+            rows,
+            ..terminal(100)
+        };
+        let mut live = LiveTable::new(shape(), style);
+        live.point(&of_second, &measured);
+        live.lines().join("\n")
+    };
+    let (high, low) = (shown(80), shown(40));
+    for name in ["timed out", "from send"] {
+        assert!(high.contains(name), "{name}: {high}");
+        assert!(!low.contains(name), "{name}: {low}");
+    }
+    for row in ["probe one", "probe two", "one response", "two response"] {
+        assert!(low.lines().any(|it| it.starts_with(row)), "{row}: {low}");
+    }
+    let count = |row: &str| low.lines().filter(|it| it.starts_with(row)).count();
+    assert_eq!((count("failed"), count("in flight, most")), (2, 2), "{low}");
+}

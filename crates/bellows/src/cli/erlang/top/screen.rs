@@ -124,8 +124,10 @@ fn look(
     stop: &dyn Fn() -> bool,
 ) {
     loop {
-        let request = *wish.lock().unwrap_or_else(PoisonError::into_inner);
-        let window = top(helper, &request, stop);
+        let wanted = || *wish.lock().unwrap_or_else(PoisonError::into_inner);
+        let request = wanted();
+        // Of another order other processes are the first: nobody waits for the end of a window that nobody wants any more.
+        let window = top(helper, &request, &|| stop() || wanted() != request);
         let failed = window.is_err();
         if tell.send(TopNews::Window(Box::new(window))).is_err() || failed || go_on.recv().is_err()
         {
@@ -160,6 +162,8 @@ impl TopView {
             match news.recv_timeout(REDRAW) {
                 Ok(TopNews::Window(window)) => {
                     self.last = Some((*window)?);
+                    // Its order is that of the time at which it began.
+                    self.arrange();
                     is_waiting = true;
                 }
                 Ok(TopNews::Key(key)) => {
@@ -199,6 +203,12 @@ impl TopView {
     fn order(&mut self, sort: ProcessOrder) {
         self.sort = sort;
         self.change(|request| request.sort = sort.meaning());
+        self.arrange();
+    }
+
+    /// Puts the processes into the order that the heads of the columns show.
+    fn arrange(&mut self) {
+        let sort = self.sort;
         if let Some(last) = &mut self.last {
             let key = |process: &TopProcess| match sort {
                 ProcessOrder::Reductions => process.reductions_per_s as u64,
