@@ -8,7 +8,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs};
 
-use archive::{ComparedFigure, Comparison, Decision, RunRecord, RunState, RunSummary, Throughput};
+use archive::{
+    ComparedFigure, ComparedMatrix, Comparison, Decision, RunRecord, RunState, RunSummary,
+    Throughput,
+};
 use report::ComparisonFormat;
 use session::{ComparisonOptions, comparison};
 
@@ -69,7 +72,8 @@ fn compared() -> Comparison {
 }
 
 fn written(of: &Comparison) -> String {
-    let text = ComparisonFormat::GoBench.write("stream-publish", Some(of));
+    let of = ComparedMatrix::of_one("stream-publish", of.clone());
+    let text = ComparisonFormat::GoBench.write("stream-publish", Some(&of));
     text.expect("memory")
 }
 

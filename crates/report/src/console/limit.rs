@@ -45,11 +45,8 @@ pub fn limit(of: &LimitTrials, style: Style) -> String {
 
 /// A row for each rate, with the medians of its trials.
 fn table(of: &LimitTrials) -> Table {
-    let name = of.trials.iter().map(|it| it.latency_name.as_str());
-    let name = name
-        .filter(|it| !it.is_empty())
-        .next_back()
-        .unwrap_or("latency");
+    let mut names = of.trials.iter().map(|it| it.latency_name.as_str());
+    let name = names.rfind(|it| !it.is_empty()).unwrap_or("latency");
     let name = sanitise(name).into_owned();
     let mut table = Table::new(&[
         ("msg/s", Align::Right),

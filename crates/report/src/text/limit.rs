@@ -5,7 +5,6 @@ use archive::{FoundLimit, LimitOutcome, LimitTrial, LimitTrials, LimitedBy};
 use crate::numbers::{counted, percent, rate};
 
 /// What was found, in a sentence.
-
 pub(crate) fn headline(of: &LimitTrials) -> String {
     let found = of.found.unwrap_or_default();
     let trials = counted(of.trials.len() as u64, "trial");
@@ -52,7 +51,6 @@ pub(crate) fn headline(of: &LimitTrials) -> String {
 }
 
 /// What a rate has to meet, in a line.
-
 pub(crate) fn asked(of: &LimitTrials) -> String {
     let kept = "at least 99.5 % sent and received";
     match of.slos.is_empty() {
@@ -62,7 +60,6 @@ pub(crate) fn asked(of: &LimitTrials) -> String {
 }
 
 /// How it was searched, and what limits what it says.
-
 pub(crate) fn notes(of: &LimitTrials) -> Vec<String> {
     let plan = &of.plan;
     let mut notes = vec![format!(
@@ -108,7 +105,6 @@ fn mixed(of: &LimitTrials) -> Vec<f64> {
 }
 
 /// The rates that were tried, each once, the lowest first.
-
 pub(crate) fn rates(of: &LimitTrials) -> Vec<f64> {
     let mut rates: Vec<f64> = of.trials.iter().map(|it| it.rate).collect();
     rates.sort_by(f64::total_cmp);
