@@ -903,7 +903,7 @@ export type LatencyBound = {
  */
 that: string,
 /**
- * Nanoseconds.
+ * The latency that must not be exceeded, in nanoseconds.
  */
 ns: number, };
 

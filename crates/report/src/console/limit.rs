@@ -79,7 +79,7 @@ fn table(of: &LimitTrials) -> Table {
             shown(|it| it.p50_ns),
             shown(|it| it.p99_ns),
             shown(|it| it.p99_9_ns),
-            bar.map_or_else(String::new, |(value, ends)| bar_of(value, ends)),
+            bar.map_or_else(String::new, |(value, (low, high))| bar_of(value, low, high)),
             row.why(),
         ]);
     }
@@ -127,7 +127,7 @@ impl<'a> Row<'a> {
 }
 
 /// A bar whose length is the logarithm of a value between two others.
-fn bar_of(value: u64, (low, high): (u64, u64)) -> String {
+fn bar_of(value: u64, low: u64, high: u64) -> String {
     let log = |ns: u64| (ns.max(1) as f64).ln();
     let room = log(high) - log(low);
     let share = match room > 0.0 {
@@ -197,12 +197,12 @@ mod tests {
 
     #[test]
     fn a_bar_grows_with_the_logarithm() {
-        let ends = (1_000_000, 100_000_000);
+        let (low, high) = (1_000_000, 100_000_000);
         let lengths: Vec<usize> = [1_000_000, 10_000_000, 100_000_000]
             .iter()
-            .map(|it| bar_of(*it, ends).chars().count())
+            .map(|it| bar_of(*it, low, high).chars().count())
             .collect();
         assert_eq!(lengths, [1, 9, 16]);
-        assert_eq!(bar_of(5, (5, 5)).chars().count(), BAR);
+        assert_eq!(bar_of(5, 5, 5).chars().count(), BAR);
     }
 }

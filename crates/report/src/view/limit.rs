@@ -47,7 +47,7 @@ pub struct LimitView {
 pub struct LatencyBound {
     /// As people write it: `end-to-end p99 < 10ms`.
     pub that: String,
-    /// Nanoseconds.
+    /// The latency that must not be exceeded, in nanoseconds.
     pub ns: f64,
 }
 
