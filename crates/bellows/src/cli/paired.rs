@@ -50,9 +50,6 @@ impl PairedFolder {
         let now = measure::wall_clock_unix_ns();
         let dir = PairedRuns::create_folder(runs_dir, &matrix.name, now)?;
         let folders = matrix.folders(&dir);
-        if !matrix.keys.is_empty() {
-            matrix.write(&dir)?;
-        }
         let mut made = Vec::new();
         for (runs, dir) in cells.into_iter().zip(folders) {
             std::fs::create_dir_all(&dir).map_err(|e| Failure::io("create", &dir, &e))?;
@@ -63,6 +60,10 @@ impl PairedFolder {
                 records: Vec::new(),
                 costs: Vec::new(),
             });
+        }
+        // Where it stands, every cell can be read: it comes last.
+        if !matrix.keys.is_empty() {
+            matrix.write(&dir)?;
         }
         Ok(Self {
             dir,

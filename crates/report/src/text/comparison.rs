@@ -200,8 +200,12 @@ pub(crate) fn together(of: &Comparison) -> String {
 /// What "cannot tell: N would" means.
 pub(crate) fn needed(of: &Comparison) -> String {
     let units = units(of);
+    let alone = match of.family {
+        Some(_) => ", were it the only figure; beside the others it takes more",
+        None => "",
+    };
     format!(
-        "\"cannot tell: N would\": N {units} would show a change as large as the margin in four of five experiments."
+        "\"cannot tell: N would\": N {units} would show a change as large as the margin in four of five experiments{alone}."
     )
 }
 
