@@ -307,7 +307,17 @@ fn row<'a>(bytes: &'a [u8], age: &impl Fn(&str) -> Option<u64>) -> Option<(Queue
 fn name(bytes: &[u8]) -> Option<(String, &[u8])> {
     let (length, bytes) = bytes.split_first()?;
     let (text, rest) = bytes.split_at_checked(usize::from(*length))?;
-    Some((String::from_utf8_lossy(text).into_owned(), rest))
+    Some((told_apart(text), rest))
+}
+
+/// A name may have any bytes: those that are no text are written out, so that no two names look alike.
+fn told_apart(name: &[u8]) -> String {
+    let mut text = String::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    text
 }
 
 /// A figure of a queue, where it is known.
@@ -453,7 +463,7 @@ mod tests {
         };
         assert_eq!(
             (first.name.as_str(), first.ready, first.unacked),
-            ("a\u{fffd}\n", Some(3), Some(4))
+            ("a\\xff\n", Some(3), Some(4))
         );
         assert_eq!(
             (first.consumers, first.source, first.age_limit_ms),
@@ -475,6 +485,20 @@ mod tests {
         let read = counts(&answer(&batch, "fine", &["n2@x"])).unwrap();
         assert_eq!(read.rows.first().unwrap().age_limit_ms, None);
         assert!(counts(&atom("ok")).is_none());
+    }
+
+    /// Two series alike would make a page that Prometheus refuses as a whole.
+    #[test]
+    fn names_that_are_no_text_are_series_of_their_own() {
+        let mut batch = packed("/", b"\xff", 1, [3, 4], 2);
+        batch.extend(packed("/", b"\xfe", 1, [3, 4], 2));
+        let read = counts(&answer(&batch, "fine", &[])).unwrap();
+        let mut page = String::new();
+        write_open_metrics(&read, &mut page).unwrap();
+        let ready = |line: &&str| line.starts_with("bellows_queue_messages_ready{");
+        let lines: Vec<&str> = page.lines().filter(ready).collect();
+        assert_eq!(lines.len(), 2);
+        assert_ne!(lines.first(), lines.last());
     }
 
     #[test]

@@ -92,6 +92,12 @@ fn a_handshake_that_goes_wrong_at_any_step_gets_one_line() {
     assert!(refused(says(b"\0\x0csnot_allowed")).contains("not_allowed"));
     assert!(refused(says(b"\0\x06salive")).contains("names are taken"));
     assert!(refused(says(b"\0\x05swhat")).contains("what"));
+    let much = [b"\xff\xff".as_slice(), &[b's'; 65_535]].concat();
+    let told = refused(says(Box::leak(much.into_boxed_slice())));
+    assert!(
+        told.contains("unknown status") && told.len() < 500,
+        "{told}"
+    );
     assert!(refused(says(b"\0\x08snamed:\xff\xff")).contains("does not let us in"));
     let steps = |last: usize| {
         server(move |mut stream| {

@@ -169,8 +169,12 @@ impl Error {
             Self::Protocol { endpoint, detail } => Problem::new(
                 format!("cannot talk to {endpoint}"),
                 detail,
-                "check host and port: 5672 is usual for AMQP 0.9.1 (amqp://), 5671 with TLS \
-                 (amqps://), 15672 is RabbitMQ's HTTP",
+                if endpoint.starts_with("http") {
+                    "check the URL's host and port, and whether it is http:// or https:// there; see the server's log"
+                } else {
+                    "check host and port: 5672 is usual for AMQP 0.9.1 (amqp://), 5671 with TLS \
+                     (amqps://), 15672 is RabbitMQ's HTTP"
+                },
             ),
             Self::Machine { action, detail } => Problem::new(
                 format!("cannot {action}"),

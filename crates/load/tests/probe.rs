@@ -12,7 +12,7 @@ use common::{Tally, metric};
 use load::scenario::Scenario as _;
 use load::scenario::probe::{HttpUrl, ProbePlan};
 use load::{ArrivalSchedule, ClientTls, Control, Outcome, RunEvent, Silence, SliceSink, Together};
-use measure::{Interval, LatencySummary, Nanos, Phase, Rate, Recorder, Slice};
+use measure::{Interval, LatencySummary, Nanos, Phase, Rate, Recorder, Slice, Waits};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -38,6 +38,7 @@ fn plan(port: u16, rate: f64, measure_ms: u64) -> ProbePlan {
 struct Heard {
     steps: Recorder,
     notes: Vec<String>,
+    waits: Waits,
     silences: Vec<Silence>,
 }
 
@@ -46,6 +47,7 @@ impl SliceSink for Heard {
         let mut interval = Interval::new();
         interval.reset(slice.start, slice.phase);
         interval.add_slice(slice);
+        self.waits.add(&slice.waits);
         self.steps
             .add_due(Phase::Measure, interval.histograms())
             .expect("one shape");
@@ -174,6 +176,24 @@ fn a_known_delay_is_what_is_measured() {
         let p50 = heard.step(step).p50_ns;
         assert!((50_000_000..75_000_000).contains(&p50), "{step} {p50}");
     }
+}
+
+/// The verdict takes from this whom requests waited for.
+#[test]
+fn the_time_without_room_is_told_from_the_time_without_work() {
+    let slow = || serve(|stream| answer(stream, OK, || thread::sleep(Duration::from_millis(50))));
+    let mut narrow = plan(slow(), 50.0, 1_000);
+    narrow.most_open = 1;
+    let (heard, ..) = probed(&narrow);
+    let Waits {
+        budget, schedule, ..
+    } = heard.waits;
+    assert!(budget > Nanos::from_millis(700), "{:?}", heard.waits);
+    assert!(schedule < Nanos::from_millis(300), "{:?}", heard.waits);
+    let (heard, ..) = probed(&plan(slow(), 50.0, 1_000));
+    assert_eq!(heard.waits.budget, Nanos::ZERO);
+    let schedule = heard.waits.schedule;
+    assert!(schedule > Nanos::from_millis(700), "{:?}", heard.waits);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What all requests by HTTP have in common.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,13 +15,24 @@ use crate::Error;
 pub(crate) fn told(error: &ureq::Error) -> String {
     match error {
         ureq::Error::BadUri(_) => "it is no URI".to_owned(),
-        error => {
-            let text = error.to_string();
-            // That it came from the system says nothing beside its own words.
-            crate::redact::text(text.strip_prefix("io: ").unwrap_or(&text))
-        }
+        ureq::Error::Timeout(_) => NOT_IN_TIME.to_owned(),
+        ureq::Error::Io(error) => told_io(error),
+        error => crate::redact::text(&error.to_string()),
     }
 }
+
+/// Why an answer was not read to its end.
+pub(crate) fn told_io(error: &io::Error) -> String {
+    match error.get_ref().and_then(|it| it.downcast_ref()) {
+        Some(ureq::Error::Timeout(_)) => NOT_IN_TIME.to_owned(),
+        _ if error.kind() == io::ErrorKind::UnexpectedEof => CLOSED.to_owned(),
+        _ => crate::redact::text(&error.to_string()),
+    }
+}
+
+const NOT_IN_TIME: &str = "there was no whole answer within the time-out";
+/// The HTTP client tells both alike.
+const CLOSED: &str = "the server closed the connection before its answer was whole, or the answer's head is too large";
 
 /// The same authorities as for the broker.
 pub(crate) fn tls(ca: Option<&Path>) -> Result<TlsConfig, Error> {

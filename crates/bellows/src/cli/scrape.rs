@@ -227,7 +227,7 @@ fn notes(summary: &ScrapeSummary) -> Vec<String> {
     notes.extend(unmatched.map(|what| format!("{}: {what}", summary.name)));
     if let Some(wrong) = &summary.first_wrong {
         notes.push(format!(
-            "{}: {} skipped because they are wrong; {wrong}",
+            "{}: {} skipped as wrong; the first: {wrong}",
             summary.name,
             counted(summary.wrong_lines, "line")
         ));

@@ -17,6 +17,8 @@ use crate::options::ConnectOptions;
 const NAMES: u32 = 1000;
 /// Bytes of the node's challenge at least.
 const CHALLENGE_BYTES: u64 = 20;
+/// Bytes that are kept of what a peer says that lets nobody in.
+const MOST_SAID: usize = 300;
 
 /// Ourselves, as the node sees us.
 #[derive(Clone, Debug)]
@@ -138,9 +140,19 @@ fn failure(options: &ConnectOptions, error: &HandshakeError, came: u64) -> Error
         },
         error => Error::Handshake {
             node,
-            what: error.to_string(),
+            what: cut(error.to_string()),
         },
     }
+}
+
+/// Without most of what a peer says that says too much.
+fn cut(mut what: String) -> String {
+    let end = what.floor_char_boundary(MOST_SAID);
+    if end < what.len() {
+        what.truncate(end);
+        what.push('…');
+    }
+    what
 }
 
 const fn is_end(kind: ErrorKind) -> bool {

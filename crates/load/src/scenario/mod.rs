@@ -1,6 +1,7 @@
 //! Kinds of load. Each brings its metrics, what it requests, and how it runs; several run beside each
 //! other on one time axis ([`run`]).
 
+mod awaited;
 mod beside;
 pub mod churn;
 mod messages;

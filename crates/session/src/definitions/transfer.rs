@@ -250,6 +250,14 @@ fn paths(
         if section == "exchanges" && (name.is_empty() || name.starts_with("amq.")) {
             continue;
         }
+        // Also where they are escaped: the server decodes a path before it takes these out.
+        if [name, vhost].iter().any(|part| matches!(*part, "." | "..")) {
+            let cause = format!(
+                "the management API cannot delete objects that are named . or ..: one of {section}"
+            );
+            let help = "nothing was deleted; delete it in another way (rabbitmqctl delete_queue), and take it out of the file";
+            return Err(Problem::new(cause, brief(object), help));
+        }
         paths.push(format!(
             "/api/{section}/{}/{}",
             escaped(vhost),
@@ -261,6 +269,8 @@ fn paths(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -286,5 +296,20 @@ mod tests {
         assert!(paths(&definitions, "queues", None).is_err());
         let queues = paths(&definitions, "queues", Some("/")).unwrap();
         assert_eq!(queues, ["/api/queues/%2F/q"]);
+    }
+
+    #[test]
+    fn what_no_path_can_name_is_told_before_anything_is_deleted() {
+        for (name, vhost) in [(".", "/"), ("..", "/"), ("q", "..")] {
+            let text =
+                json!({"queues": [{"name": "q", "vhost": "/"}, {"name": name, "vhost": vhost}]});
+            let definitions = Definitions::parse(text.to_string().as_bytes(), "x").unwrap();
+            let problem = paths(&definitions, "queues", None).unwrap_err();
+            assert!(problem.value.contains(name), "{problem:?}");
+        }
+        let text = br#"{"queues": [{"name": "...", "vhost": ".a"}]}"#;
+        let definitions = Definitions::parse(text, "x").unwrap();
+        let queues = paths(&definitions, "queues", None).unwrap();
+        assert_eq!(queues, ["/api/queues/%2Ea/%2E%2E%2E"]);
     }
 }

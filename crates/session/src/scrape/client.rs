@@ -14,7 +14,7 @@ use wire::openmetrics::{LineCause, LineError, PageEvent, PageFormat, Parser};
 use super::selection::Selection;
 use super::{PageCost, ScrapePlan};
 use crate::Error;
-use crate::http::{tls, told};
+use crate::http::{tls, told, told_io};
 
 /// What is taken of a page at once.
 const PIECE: usize = 64 << 10;
@@ -191,8 +191,7 @@ impl Client {
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    let text = crate::redact::text(&error.to_string());
-                    return Err(self.problem("broke off", &text, BROKEN));
+                    return Err(self.problem("broke off", &told_io(&error), BROKEN));
                 }
             };
             page.last_byte = Clock.now();

@@ -378,6 +378,6 @@ fn too_many(most: usize, selector: &str) -> Problem {
     Problem::new(
         format!("more than {most} series are selected"),
         selector,
-        "ask for fewer by their labels, add them up with sum by (vhost) (NAME), or allow more with max-series",
+        "ask for fewer by their labels, add them up with sum by (vhost) (NAME), or allow more with --max-series (in an experiment, max-series of the scrape)",
     )
 }

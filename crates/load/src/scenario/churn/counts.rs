@@ -1,7 +1,8 @@
 //! What is counted of churn: the interval of the moment, and the tally of the measured phase.
 
-use measure::{Clock, Latencies, Nanos, Phase, Slice, SliceRecorder, Time, Wait};
+use measure::{Clock, Latencies, Nanos, Phase, Slice, SliceRecorder, Time};
 
+use super::super::awaited::{Awaited, Waiting};
 use super::metrics::{ChurnMetrics, CycleStep};
 use super::slot::{Moments, SlotEvent};
 use crate::engine::silence::{SHORTEST, Silences};
@@ -32,16 +33,7 @@ pub(super) struct CycleCounts {
     /// Steps that have ended.
     pub(super) handled: u64,
     /// Since when the loop waits, for room or for the time of the next cycle.
-    waiting: (Time, Awaited),
-}
-
-/// What the next cycle waits for.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Awaited {
-    /// One of those in flight has to end.
-    Room,
-    /// Its time; from then on the loop.
-    Due(Time),
+    waiting: Waiting,
 }
 
 impl CycleCounts {
@@ -61,7 +53,7 @@ impl CycleCounts {
             silences: Silences::default(),
             told: Vec::new(),
             handled: 0,
-            waiting: (now, Awaited::Room),
+            waiting: Waiting::since(now, Awaited::Room),
         }
     }
 
@@ -231,16 +223,8 @@ impl CycleCounts {
 
     /// Notes what the time since the last call went into, and what the next cycle waits for now.
     pub(super) fn wait_for(&mut self, now: Time, awaited: Awaited) {
-        let (since, before) = std::mem::replace(&mut self.waiting, (now, awaited));
-        let waits = &mut self.interval.waits;
-        match before {
-            Awaited::Room => waits.note(Wait::Budget, now.since(since)),
-            Awaited::Due(due) => {
-                let due = due.max(since).min(now);
-                waits.note(Wait::Schedule, due.since(since));
-                waits.note(Wait::Ready, now.since(due));
-            }
-        }
+        self.waiting
+            .wait_for(&mut self.interval.waits, now, awaited);
     }
 }
 

@@ -10,7 +10,8 @@ use mio::{Events, Poll, Token};
 use transport::tls::Connector;
 use transport::{ConnectAttempt, ConnectOptions, Timer};
 
-use super::counts::{Awaited, CycleCounts};
+use super::super::awaited::Awaited;
+use super::counts::CycleCounts;
 use super::slot::{Buffers, Slot, State};
 use super::{ChurnKind, ChurnPlan};
 use crate::control::Interruption;

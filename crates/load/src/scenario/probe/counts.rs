@@ -2,6 +2,7 @@
 
 use measure::{Clock, Latencies, Metric, Nanos, Phase, Slice, SliceRecorder, Time};
 
+use super::super::awaited::{Awaited, Waiting};
 use super::metrics::{ProbeMetrics, RequestStep};
 use crate::engine::silence::{SHORTEST, Silences};
 use crate::schedule::DueTimes;
@@ -30,10 +31,12 @@ pub(super) struct RequestCounts {
     delayed: u64,
     /// Requests that were sent twice.
     pub(super) resent: u64,
+    /// Since when the loop waits, for room or for the time of the next request.
+    waiting: Waiting,
 }
 
 impl RequestCounts {
-    pub(super) fn new(scenario: &str) -> Self {
+    pub(super) fn new(scenario: &str, now: Time) -> Self {
         let metrics = ProbeMetrics::resolve(scenario);
         Self {
             metrics,
@@ -49,6 +52,7 @@ impl RequestCounts {
             begun: 0,
             delayed: 0,
             resent: 0,
+            waiting: Waiting::since(now, Awaited::Due(Time(u64::MAX))),
         }
     }
 
@@ -99,6 +103,12 @@ impl RequestCounts {
         self.add(self.metrics.begun, due, 1);
         self.add(self.metrics.late, due, u64::from(now.since(due) > LATE));
         self.record(RequestStep::Wait, due, now.since(due));
+    }
+
+    /// Notes what the time since the last call went into, and what the next request waits for now.
+    pub(super) fn wait_for(&mut self, now: Time, awaited: Awaited) {
+        self.waiting
+            .wait_for(&mut self.interval.waits, now, awaited);
     }
 
     /// Notes how many requests are in flight.

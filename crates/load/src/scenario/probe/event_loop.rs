@@ -10,6 +10,7 @@ use mio::{Events, Poll, Token};
 use transport::tls::Connector;
 use transport::{ConnectAttempt, ConnectOptions, Timer};
 
+use super::super::awaited::Awaited;
 use super::ProbePlan;
 use super::counts::RequestCounts;
 use super::metrics::RequestStep;
@@ -115,7 +116,7 @@ impl<'a> Probe<'a> {
                 plain: vec![0; 256 << 10],
                 cipher: Vec::new(),
             },
-            counts: RequestCounts::new(&plan.scenario()),
+            counts: RequestCounts::new(&plan.scenario(), now),
             tick: now,
             dialled: 0,
             room_since: Some(now),
@@ -169,6 +170,7 @@ impl<'a> Probe<'a> {
             Phase::Measure
         };
         self.counts.interval.reset(self.start, first);
+        self.counts.wait_for(self.start, Awaited::Due(self.start));
         self.enter(first, self.start);
         Ok(DueTimes::new(&self.pacer, self.start, 0, 0))
     }
@@ -286,14 +288,17 @@ impl<'a> Probe<'a> {
         loop {
             let due = due_times.due();
             if due >= self.last || is_over {
+                self.counts.wait_for(now, Awaited::Due(Time(u64::MAX)));
                 return None;
             }
             if due > now {
+                self.counts.wait_for(now, Awaited::Due(due));
                 return Some(due);
             }
             // A place that becomes free wakes the loop.
             let Some(at) = self.kept.pop().or_else(|| self.empty.pop()) else {
                 self.room_since = None;
+                self.counts.wait_for(now, Awaited::Room);
                 return None;
             };
             due_times.advance();

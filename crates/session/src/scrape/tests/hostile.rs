@@ -29,9 +29,29 @@ fn a_byte_now_and_then_is_ended_by_the_time_out() {
     let problem = problem(&server);
     let whole = problem.to_string();
     assert!(
-        whole.contains("timeout") || whole.contains("too long"),
+        whole.contains("within the time-out") || whole.contains("too long"),
         "{whole}"
     );
+}
+
+#[test]
+fn why_nothing_came_is_told_in_plain_words() {
+    let silent = problem(&Server::start(|_| Answer::silence()));
+    let cut = Server::start(|_| Answer::of("text/plain", "", b"a 1\n").cut_off());
+    let cut = problem(&cut);
+    let long = format!("HTTP/1.1 200 OK\r\nX-A: {}\r\n", "a".repeat(8 << 20));
+    let endless_head = problem(&Server::start(move |_| Answer::raw(&long, b"")));
+    for (problem, said) in [
+        (&silent, "within the time-out"),
+        (&cut, "within the time-out"),
+        (&endless_head, "too large"),
+    ] {
+        let whole = problem.to_string();
+        assert!(whole.contains(said), "{whole}");
+        for alien in ["global", "io:", "Peer"] {
+            assert!(!whole.contains(alien), "{whole}");
+        }
+    }
 }
 
 #[test]

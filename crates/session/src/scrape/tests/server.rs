@@ -68,6 +68,21 @@ impl Answer {
         }
     }
 
+    /// The same answer, whose end is missing.
+    pub(super) fn cut_off(mut self) -> Self {
+        self.body.pop();
+        self
+    }
+
+    /// Nothing at all, on a connection that stays open.
+    pub(super) fn silence() -> Self {
+        Self {
+            head: String::new(),
+            body: Vec::new(),
+            then: Some((Vec::new(), Duration::from_millis(50))),
+        }
+    }
+
     /// A body without an end.
     pub(super) fn endless(bytes: &[u8], pause: Duration) -> Self {
         Self {
