@@ -235,6 +235,10 @@ fn what_makes_no_matrix_says_why_before_anything_runs() {
         ),
         (&["--over", "load.0.producers=1,,2"], "empty"),
         (
+            &["--over", "load.0.queue-type=classic,quorum"],
+            "--over load.0.queue-type=quorum: ",
+        ),
+        (
             &["--over", "load.0.rate=1,2", "--over", "load.0.rate=3"],
             "key is given twice",
         ),

@@ -8,7 +8,6 @@ use std::str::FromStr;
 
 use archive::{FolderKind, MatrixCell, MatrixKey, PairedMatrix, PairedRuns};
 use clap::{Args, value_parser};
-use measure::Problem;
 use session::{Error, Experiment};
 
 use super::args::OutputArgs;
@@ -27,7 +26,8 @@ Examples:
   bellows ab mine.toml --b-patch ebin/
   bellows ab mine.toml --b-set load.0.queue-type=quorum --pairs 12 --until-decided
   bellows ab mine.toml --aa
-  bellows ab mine.toml --b-patch ebin/ --over load.0.queue-type=classic,quorum --over load.0.num-destinations=1,100
+  bellows ab mine.toml --b-patch ebin/ --over load.0.queue-type=classic,quorum
+  bellows ab mine.toml --aa --over load.0.rate=1000,2000 --over load.0.producers=1,8
   bellows ab mine.toml --b rabbitmq@/opt/patched --resume 7k2q
   bellows ab mine.toml --b rabbitmq@/opt/patched --junit ab.xml --markdown ab.md -o ab.html
 
@@ -144,24 +144,21 @@ impl AbArgs {
         let mut both = both.clone();
         for (key, value) in keys.iter().zip(&cell.values) {
             let set = both.set(&format!("{}={value}", key.key));
-            set.map_err(|error| {
-                let problem = error.problem();
-                let cause = problem.cause.replacen("--set ", "--over ", 1);
-                Failure::Usage(Problem { cause, ..problem })
-            })?;
+            set.map_err(|error| over::named(error.problem(), keys))?;
         }
         let a = side(&both, self.a.as_ref(), &self.a_set, self.a_patch.as_deref())?;
         let b = match self.aa {
             true => a.clone(),
             false => side(&both, self.b.as_ref(), &self.b_set, self.b_patch.as_deref())?,
         };
-        self.check(&a, &b)?;
+        self.check(&a, &b, keys)?;
         Ok(Sides { a, b })
     }
 
-    fn check(&self, a: &Experiment, b: &Experiment) -> Result<(), Failure> {
+    fn check(&self, a: &Experiment, b: &Experiment, keys: &[MatrixKey]) -> Result<(), Failure> {
         for side in [a, b] {
-            side.validate().map_err(Error::from)?;
+            let valid = side.validate();
+            valid.map_err(|error| over::named(error.problem(), keys))?;
             if !side.ends_by_itself() {
                 return Err(Failure::usage(
                     "runs in turns need an end",
