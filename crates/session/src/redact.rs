@@ -290,6 +290,32 @@ fn assignments(text: &str) -> String {
     parts.by_ref().map(one).collect()
 }
 
+/// What a server said, which may repeat what it was sent, without these secrets; also without the beginning of one that it
+/// was cut off within. A few letters say nothing.
+pub(crate) fn repeated(said: &str, secrets: impl IntoIterator<Item = String>) -> String {
+    let secrets = secrets.into_iter().filter(|secret| !secret.is_empty());
+    // A letter of several bytes that was cut off within is no letter.
+    let said = said.trim_end_matches('\u{fffd}').to_owned();
+    secrets.fold(said, |said, secret| {
+        let said = said.replace(&secret, BLOT);
+        let ends = (SAYS_NOTHING..secret.len()).rev();
+        let mut kept = ends.filter_map(|end| said.strip_suffix(secret.get(..end)?));
+        match kept.next() {
+            Some(kept) => format!("{kept}{BLOT}"),
+            None => said,
+        }
+    })
+}
+
+/// The login of a header `Authorization`, behind its scheme.
+pub(crate) fn login(authorization: Option<&str>) -> Option<String> {
+    let (_, login) = authorization?.split_once(' ')?;
+    Some(login.to_owned())
+}
+
+/// Letters of a secret that do not give it away.
+const SAYS_NOTHING: usize = 3;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -463,5 +489,25 @@ mod tests {
         ] {
             assert_eq!(assignment(given), kept);
         }
+    }
+
+    #[test]
+    fn what_a_server_repeats_is_hidden_wherever_it_is_cut_off() {
+        for secret in ["swordfish", "dTpzd29yZGZpc2g=", "pässwörd-ß", "a b\tc"] {
+            let whole = format!("wrong login {secret}, says {secret} and more");
+            for end in 0..=whole.len() {
+                let cut = String::from_utf8_lossy(&whole.as_bytes()[..end]).into_owned();
+                let said = repeated(&cut, [secret.to_owned(), String::new()]);
+                let mut starts =
+                    (SAYS_NOTHING + 1..=secret.len()).filter_map(|at| secret.get(..at));
+                let leak = starts.find(|start| said.contains(start));
+                assert_eq!(leak, None, "{cut:?} became {said:?}");
+                assert!(
+                    said.starts_with(&"wrong login "[..said.len().min(12)]),
+                    "{said:?}"
+                );
+            }
+        }
+        assert_eq!(login(Some("Basic dTpw")).as_deref(), Some("dTpw"));
     }
 }

@@ -141,13 +141,12 @@ impl PushClient {
 
     /// A server's words on one line, which may repeat what it was sent.
     fn without_secrets(&self, words: &str) -> String {
-        let words = words.replace(char::is_control, " ");
-        match &self.server.secret {
-            Some(secret) if !secret.expose().is_empty() => {
-                words.replace(secret.expose(), crate::redact::BLOT)
-            }
-            _ => words,
-        }
+        let secret = self.server.secret.as_ref().map(|it| it.expose().to_owned());
+        let login = crate::redact::login(self.authorization().as_deref());
+        let query = self.server.url.as_str().split_once('?');
+        let query = query.map(|(_, query)| query.to_owned());
+        let words = crate::redact::repeated(words, [secret, login, query].into_iter().flatten());
+        words.replace(char::is_control, " ")
     }
 }
 

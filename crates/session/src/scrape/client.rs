@@ -240,20 +240,10 @@ impl Client {
     /// What a server says may repeat what it was sent.
     fn without_secrets(&self, said: &str) -> String {
         let secret = self.plan.password.as_ref().map(|it| it.expose().to_owned());
-        let authorization = self.authorization();
-        let login = authorization.as_deref().and_then(|it| it.split_once(' '));
-        let login = login.map(|(_, login)| login.to_owned());
+        let login = crate::redact::login(self.authorization().as_deref());
         let query = self.plan.url.as_str().split_once('?');
         let query = query.map(|(_, query)| query.to_owned());
-        let secrets = [secret, login, query].into_iter().flatten();
-        let secrets = secrets.filter(|secret| !secret.is_empty());
-        secrets.fold(said.to_owned(), |said, secret| {
-            let said = said.replace(&secret, crate::redact::BLOT);
-            match cut_at_end(&said, &secret) {
-                Some(kept) => format!("{kept}{}", crate::redact::BLOT),
-                None => said,
-            }
-        })
+        crate::redact::repeated(said, [secret, login, query].into_iter().flatten())
     }
 
     fn unreachable(&self, why: &str) -> Problem {
@@ -285,12 +275,6 @@ const SLOW: &str = "raise the time-out (--timeout; in an experiment, timeout of 
 const NOT_CLOSED: &str = "have the server close the connection behind the page, or say its length (Content-Length, or chunks); \
                           a longer time-out does not help";
 const NO_PAGE: &str = "check the path (RabbitMQ: /metrics or /metrics/per-object on port 15692)";
-
-/// A text without the beginning of a secret that it was cut off within; a few letters say nothing.
-fn cut_at_end<'a>(text: &'a str, secret: &str) -> Option<&'a str> {
-    let mut ends = (3..secret.len()).rev();
-    ends.find_map(|end| text.strip_suffix(secret.get(..end)?))
-}
 
 fn header<'a>(response: &'a Response<Body>, name: &HeaderName) -> &'a str {
     let value = response.headers().get(name);
