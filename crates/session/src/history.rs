@@ -16,7 +16,8 @@ const LEAST_RUNS: usize = 6;
 #[must_use]
 pub fn history(name: &str, records: &[RunRecord], level: f64) -> History {
     let mut records: Vec<&RunRecord> = records.iter().collect();
-    records.sort_by(|a, b| (&a.created, &a.id).cmp(&(&b.created, &b.id)));
+    // The time that people read has whole seconds.
+    records.sort_by_key(|it| (it.origin_unix_ns, it.created.clone(), it.id.clone()));
     let (mut counted, mut out) = (Vec::new(), Vec::new());
     for record in records.into_iter().rev() {
         let newest = counted.first().copied();

@@ -49,15 +49,23 @@ look(_, _, 0, Met) -> Met;
 look(Pid, Around, Depth, Met) ->
     case process_info(Pid, current_stacktrace) of
         {current_stacktrace, [Top | _] = Stack} ->
-            Modules = lists:usort([Module || {Module, _, _, _} <- inside(Stack, Around), is_work(Module)]),
-            Seen = lists:foldl(fun (Module, Into) -> maps:update_with(Module, fun (Looks) -> Looks + 1 end, 1, Into) end, Met, Modules),
             Others = case Top of
                          {gen, _, _, _} -> lists:sublist(monitored(Pid), ?AT_ONCE);
                          _ -> []
                      end,
+            %% A server may answer before anybody looks at it: what it serves with is known all the same.
+            Serving = [serving(Other) || Other <- Others],
+            Running = [Module || {Module, _, _, _} <- inside(Stack, Around)],
+            Modules = lists:usort([Module || Module <- Running ++ Serving, is_work(Module)]),
+            Seen = lists:foldl(fun (Module, Into) -> maps:update_with(Module, fun (Looks) -> Looks + 1 end, 1, Into) end, Met, Modules),
             lists:foldl(fun (Other, Into) -> look(Other, [], Depth - 1, Into) end, Seen, Others);
         _ -> Met
     end.
+
+%% The module that a server calls back.
+serving(Pid) ->
+    {Module, _, _} = proc_lib:translate_initial_call(Pid),
+    Module.
 
 monitored(Pid) ->
     case process_info(Pid, monitors) of
