@@ -308,7 +308,7 @@ pub(crate) fn repeated(said: &str, secrets: impl IntoIterator<Item = String>) ->
 }
 
 /// The login of a header `Authorization`, behind its scheme.
-pub(crate) fn login(authorization: Option<&str>) -> Option<String> {
+pub(crate) fn credentials(authorization: Option<&str>) -> Option<String> {
     let (_, login) = authorization?.split_once(' ')?;
     Some(login.to_owned())
 }
@@ -508,6 +508,6 @@ mod tests {
                 );
             }
         }
-        assert_eq!(login(Some("Basic dTpw")).as_deref(), Some("dTpw"));
+        assert_eq!(credentials(Some("Basic dTpw")).as_deref(), Some("dTpw"));
     }
 }

@@ -142,7 +142,7 @@ impl PushClient {
     /// A server's words on one line, which may repeat what it was sent.
     fn without_secrets(&self, words: &str) -> String {
         let secret = self.server.secret.as_ref().map(|it| it.expose().to_owned());
-        let login = crate::redact::login(self.authorization().as_deref());
+        let login = crate::redact::credentials(self.authorization().as_deref());
         let query = self.server.url.as_str().split_once('?');
         let query = query.map(|(_, query)| query.to_owned());
         let words = crate::redact::repeated(words, [secret, login, query].into_iter().flatten());

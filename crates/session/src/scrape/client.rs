@@ -240,7 +240,7 @@ impl Client {
     /// What a server says may repeat what it was sent.
     fn without_secrets(&self, said: &str) -> String {
         let secret = self.plan.password.as_ref().map(|it| it.expose().to_owned());
-        let login = crate::redact::login(self.authorization().as_deref());
+        let login = crate::redact::credentials(self.authorization().as_deref());
         let query = self.plan.url.as_str().split_once('?');
         let query = query.map(|(_, query)| query.to_owned());
         crate::redact::repeated(said, [secret, login, query].into_iter().flatten())
