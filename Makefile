@@ -55,9 +55,11 @@ prove: setup ## BELLOWS_SEEDS (1,000) random loads from BELLOWS_FIRST_SEED (0) o
 	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test --workspace --test proof -- --nocapture
 	BELLOWS_SEEDS=$${BELLOWS_STALLS:-100} cargo test --workspace --test stalls -- --nocapture
 	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test -p erlang --test clean -- --nocapture
+	BELLOWS_SEEDS=$${BELLOWS_LOOKS:-200} cargo test -p bellows --test erlang_kills -- --nocapture
 	BELLOWS_WITHIN=1.1 cargo test -p erlang --test numbers -- --nocapture eprof
 	cargo test --workspace --test formats -- --include-ignored
 	cargo test -p bellows --test rabbitmq_4 -- --include-ignored --nocapture --test-threads 1
+	BELLOWS_PAIRS=$${BELLOWS_PAIRS:-8} cargo test -p bellows --test ab_known -- --include-ignored --nocapture --test-threads 1
 	scripts/walk
 	$(MAKE) --no-print-directory dist && scripts/dist try
 

@@ -1,11 +1,13 @@
 //! What the tests of several crates share. A dev-dependency only.
 
+mod left;
 mod process;
 mod proxy;
 mod random;
 mod relay;
 mod scenes;
 
+pub use left::{NOTHING_LEFT, left_on_node};
 pub use process::process_with_number;
 pub use proxy::Proxy;
 pub use random::Random;

@@ -149,16 +149,21 @@ asking() ->
         [{trace, '$1', [silent], Flags}, {message, {{bellows, asks, '$1', {caller}}}}]},
        {'_', [], [{message, {{bellows, asks, none, {caller}}}}]}]} || has(gen, do_call, 4)].
 
-%% Where a server begins with a request, by behaviour.
+%% Where a server begins with a request, by behaviour. OTP 29 has other functions, and another order of arguments, than the releases before.
 serving() ->
     Body = [{message, {{bellows, serves, '$1', {caller}}}}],
     Rest = {'_', [], [{message, {caller}}]},
     From = {'$1', '_'},
-    [Pattern || {{Module, Function, Arity}, _} = Pattern <-
-         [{{gen_server, try_handle_call, 4}, [{['_', '_', From, '_'], [], Body}, Rest]},
-          {{gen_server2, handle_msg, 2}, [{[{'$gen_call', From, '_'}, '_'], [], Body}, Rest]},
-          {{gen_statem, loop_receive_result, 4}, [{['_', '_', '_', {{call, From}, '_'}], [], Body}, Rest]}],
-     has(Module, Function, Arity)].
+    Request = {'$gen_call', From, '_'},
+    Called = case has(gen_server, handle_msg, 3) of
+        true -> ['_', '_', '_', From];
+        false -> ['_', '_', From, '_']
+    end,
+    Serving = [{gen_server, [{try_handle_call, Called}]},
+               {gen_server2, [{handle_msg, [Request, '_']}]},
+               {gen_statem, [{loop_receive_result, ['_', '_', '_', {{call, From}, '_'}]}, {loop_msg, ['_', '_', '_', Request]}]}],
+    [{{Module, Function, length(Arguments)}, [{Arguments, [], Body}, Rest]} ||
+        {Module, Functions} <- Serving, {Function, Arguments} <- Functions, has(Module, Function, length(Arguments))].
 
 replying() ->
     Match = [{[{'$1', '_'}, '_'], [{is_pid, '$1'}], [{message, {{bellows, replies, '$1', {caller}}}}]},

@@ -21,18 +21,6 @@ const CLEAN_WITHIN: Duration = Duration::from_secs(30);
 pub(crate) const WORKERS: &str = "Workers = [spawn(fun Loop() -> lists:sort([3, 1, 2]), lists:keyfind(N, 1, [{N, x}]), \
      timer:sleep(20), Loop() end) || N <- lists:seq(1, 400)], \
      persistent_term:put(workers, Workers).";
-/// What bellows could have left: modules, processes, names, flags, patterns, sessions.
-const LEFT: &str = "Named = fun(A) -> lists:prefix(\"bellows_\", atom_to_list(A)) end, \
-     M = [A || {A, _} <- code:all_loaded(), Named(A)], \
-     N = [A || A <- registered(), Named(A)], \
-     P = [A || A <- processes(), {dictionary, D} <- [process_info(A, dictionary)], \
-               {'$initial_call', {B, _, _}} <- D, Named(B)], \
-     F = [A || A <- [new | processes()], {flags, [_ | _]} <- [catch erlang:trace_info(A, flags)]], \
-     T = [{Mod, A, B} || Mod <- [lists, gen, gen_server, timer], {A, B} <- Mod:module_info(functions), K <- [traced, call_count, call_time, meta], \
-                    {_, V} <- [erlang:trace_info({Mod, A, B}, K)], V =/= false, V =/= undefined], \
-     S = [A || erlang:function_exported(trace, session_info, 1), {A, _} <- trace:session_info(all), Named(A)], \
-     lists:flatten(io_lib:format(\"~p\", [[M, N, P, F, T, S]])).";
-
 static NODES: AtomicU32 = AtomicU32::new(0);
 
 /// A node, which ends when it is dropped.
@@ -132,10 +120,11 @@ pub(crate) fn eval(node: &Node, source: &str) -> Term {
 /// Waits until nothing of bellows is on the node; what still is, after the time.
 pub(crate) fn left_behind(node: &Node) -> Option<String> {
     let until = Instant::now() + CLEAN_WITHIN;
+    let question = testkit::left_on_node(&["lists", "gen", "gen_server", "timer"]);
     loop {
-        let left = as_text(&eval(node, LEFT)).expect("a text");
+        let left = as_text(&eval(node, &question)).expect("a text");
         match left.as_str() {
-            "[[],[],[],[],[],[]]" => return None,
+            testkit::NOTHING_LEFT => return None,
             _ if Instant::now() >= until => return Some(left),
             _ => std::thread::sleep(Duration::from_millis(20)),
         }
