@@ -27,6 +27,7 @@ mod oauth2;
 mod observer;
 mod page_server;
 mod pairs;
+mod prepared;
 mod push;
 mod queue_page;
 pub mod redact;
@@ -55,6 +56,7 @@ pub use pairs::{
     spare_pairs,
 };
 pub use profile::{Event, Stacks};
+pub use prepared::{PreparedData, PreparedFolder};
 pub use push::{PushOptions, PushTarget};
 pub use queue_page::{QueuePage, QueuePageCost, serve_queues};
 pub use repeats::repeats;

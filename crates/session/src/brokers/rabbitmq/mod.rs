@@ -35,3 +35,4 @@ pub use node::RabbitMq;
 pub use started::started_nodes;
 
 pub(super) use broker::REGISTRATION;
+pub(crate) use broker::described;
