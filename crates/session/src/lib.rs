@@ -55,8 +55,8 @@ pub use pairs::{
     CellRuns, NextRun, compare_cells, counted_pairs, is_decided, looks, next_run_of, paired_run,
     spare_pairs,
 };
-pub use profile::{Event, Stacks};
 pub use prepared::{PreparedData, PreparedFolder};
+pub use profile::{Event, Stacks};
 pub use push::{PushOptions, PushTarget};
 pub use queue_page::{QueuePage, QueuePageCost, serve_queues};
 pub use repeats::repeats;

@@ -105,7 +105,9 @@ impl PreparedFolder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(|error| Problem::io("read", &self.dir, &error))?,
         };
-        let names = entries.flatten().filter_map(|it| it.file_name().into_string().ok());
+        let names = entries
+            .flatten()
+            .filter_map(|it| it.file_name().into_string().ok());
         let mut found: Vec<_> = names.filter_map(|name| self.find(&name)).collect();
         found.sort_by(|a, b| a.created.cmp(&b.created).then_with(|| a.key.cmp(&b.key)));
         Ok(found)
@@ -259,7 +261,10 @@ pub(crate) fn key_of(
             hex(&Sha256::digest(text))
         }
     };
-    let root = broker.root.as_ref().map(|root| root.canonicalize().unwrap_or_else(|_| root.clone()));
+    let root = broker
+        .root
+        .as_ref()
+        .map(|root| root.canonicalize().unwrap_or_else(|_| root.clone()));
     let filled_by = serde_json::json!({
         "format": FORMAT,
         "loads": filling.load,
@@ -314,7 +319,11 @@ mod tests {
         assert_eq!(folder.find(KEY), None);
         assert!(folder.list().unwrap().is_empty());
         let part = folder.begin(KEY).unwrap();
-        assert_eq!(fs::read_dir(&part).unwrap().count(), 0, "half of it is gone");
+        assert_eq!(
+            fs::read_dir(&part).unwrap().count(),
+            0,
+            "half of it is gone"
+        );
         fs::create_dir(part.join(DATA)).unwrap();
         let data = PreparedData {
             key: KEY.to_owned(),
@@ -339,7 +348,10 @@ mod tests {
         let control = load::Control::new();
         control.stop();
         let given_up = folder.lock(KEY, true, &control, &mut NoObserver);
-        assert!(matches!(given_up, Err(Error::Stopped { .. })), "{given_up:?}");
+        assert!(
+            matches!(given_up, Err(Error::Stopped { .. })),
+            "{given_up:?}"
+        );
     }
 
     #[test]
@@ -354,10 +366,20 @@ mod tests {
         };
         let usual = key("", "RabbitMQ 3.10.8");
         assert_eq!(usual.len(), DIGITS);
-        for same in ["load.0.rate=5", "broker.schedulers=1", "phases.measure=1s", "name=x"] {
+        for same in [
+            "load.0.rate=5",
+            "broker.schedulers=1",
+            "phases.measure=1s",
+            "name=x",
+        ] {
             assert_eq!(key(same, "RabbitMQ 3.10.8"), usual, "{same}");
         }
-        for other in ["prepare.0.fill=6", "prepare.0.queue-type=quorum", "load.0.fill=1", "broker.config.a=1"] {
+        for other in [
+            "prepare.0.fill=6",
+            "prepare.0.queue-type=quorum",
+            "load.0.fill=1",
+            "broker.config.a=1",
+        ] {
             assert_ne!(key(other, "RabbitMQ 3.10.8"), usual, "{other}");
         }
         assert_ne!(key("", "RabbitMQ 3.10.9"), usual);

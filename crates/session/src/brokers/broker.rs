@@ -108,9 +108,15 @@ pub trait Broker: std::fmt::Debug + Send {
     ///
     /// # Errors
     /// Where its data cannot be kept, or it does not end.
-    fn keep_data(self: Box<Self>, _to: &Path, _cancelled: &dyn Fn() -> bool) -> Result<(), BrokerError> {
+    fn keep_data(
+        self: Box<Self>,
+        _to: &Path,
+        _cancelled: &dyn Fn() -> bool,
+    ) -> Result<(), BrokerError> {
         let product = self.identity().product;
-        Err(BrokerError::Fault(format!("the data of {product} cannot be kept")))
+        Err(BrokerError::Fault(format!(
+            "the data of {product} cannot be kept"
+        )))
     }
 
     /// The last lines that it logged; empty where its log is not ours to read.

@@ -535,7 +535,11 @@ fn parent_directory() -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("/tmp"))
 }
 
-pub(super) fn check_space(product: &'static str, directory: &Path, needed: u64) -> Result<(), BrokerError> {
+pub(super) fn check_space(
+    product: &'static str,
+    directory: &Path,
+    needed: u64,
+) -> Result<(), BrokerError> {
     let space = rustix::fs::statvfs(directory)
         .map_err(|error| BrokerError::io("look at", directory)(error.into()))?;
     let free = space.f_bavail.saturating_mul(space.f_frsize);

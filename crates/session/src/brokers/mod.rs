@@ -27,6 +27,6 @@ pub use registry::start;
 
 pub(crate) use copying::folder_size;
 pub(crate) use proxy::is_broker;
-pub(crate) use registration::Registration;
 pub(crate) use rabbitmq::described as described_rabbitmq;
+pub(crate) use registration::Registration;
 pub(crate) use registry::{BROKERS, programs, start_with};

@@ -44,8 +44,8 @@ pub(crate) use nodes_spec::MOST_NODES;
 pub use nodes_spec::{NodesSpec, PolicySpec};
 pub use origin::{OptionNames, Origin};
 pub use own_page::OwnPage;
-pub use prepare_spec::BrokerData;
 pub(crate) use own_page::ProbedAddresses;
+pub use prepare_spec::BrokerData;
 pub use probe_spec::ProbeSpec;
 pub use requirement::{RequireSpec, Requirement};
 pub use schedule_spec::ScheduleSpec;
@@ -109,7 +109,7 @@ pub struct Experiment {
     pub prepared_by: Option<Box<BrokerSpec>>,
     /// Whether its broker began with data that was prepared before, perhaps long before.
     #[serde(skip)]
-    pub(crate) is_prepared: bool,
+    pub is_prepared: bool,
 }
 
 impl Default for Experiment {

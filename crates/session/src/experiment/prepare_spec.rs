@@ -234,8 +234,7 @@ fn check_durable(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
         return of("exclusive", why, "leave it out, or leave out {broker.data}");
     }
     if spec.fill > 0 && queue.queue_type == QueueType::Classic && !spec.persistent {
-        let why =
-            " = false: messages of a classic queue would be gone when the node begins with its data";
+        let why = " = false: messages of a classic queue would be gone when the node begins with its data";
         return of(
             "persistent",
             why,
@@ -267,11 +266,7 @@ mod tests {
 
     fn refused(text: &str) -> String {
         let experiment = Experiment::from_toml(text, "test.toml").unwrap();
-        experiment
-            .validate()
-            .expect_err(text)
-            .problem()
-            .sentence()
+        experiment.validate().expect_err(text).problem().sentence()
     }
 
     const LOAD: &str = "[[load]]\ndestination = \"queue://a\"\n";
@@ -288,7 +283,10 @@ mod tests {
                 "broker.data",
             ),
             (format!("{kept}{LOAD}fill = 10\n"), "load.0.persistent"),
-            (format!("{kept}{queue}fill = 1\n{LOAD}"), "prepare.0.persistent"),
+            (
+                format!("{kept}{queue}fill = 1\n{LOAD}"),
+                "prepare.0.persistent",
+            ),
             (
                 format!("{kept}{queue}durable = false\n{LOAD}"),
                 "prepare.0.durable",
@@ -298,7 +296,10 @@ mod tests {
                 "prepare.0.exclusive",
             ),
             (format!("{queue}rate = 10\n{LOAD}"), "prepare.0.rate"),
-            (format!("{queue}consumers = 2\n{LOAD}"), "prepare.0.consumers"),
+            (
+                format!("{queue}consumers = 2\n{LOAD}"),
+                "prepare.0.consumers",
+            ),
             (format!("{queue}delete = true\n{LOAD}"), "prepare.0.delete"),
             (
                 format!("{queue}message-size = 5\nfill = 1\n{LOAD}"),
@@ -325,7 +326,11 @@ mod tests {
                     [[load]]\ndestination = \"queue://b\"\n";
         let experiment = Experiment::from_toml(text, "test.toml").unwrap();
         let filling = experiment.filling();
-        let told: Vec<_> = filling.load.iter().map(|it| (it.fill, it.producers)).collect();
+        let told: Vec<_> = filling
+            .load
+            .iter()
+            .map(|it| (it.fill, it.producers))
+            .collect();
         assert_eq!(told, [(3, 1), (0, 0), (7, 1)]);
         // 10,000 connections are more than a broker takes at once.
         assert_eq!(filling.load[0].producer_connections, Some(64));

@@ -215,7 +215,9 @@ fn apply_load(
     let mut scenarios = Vec::new();
     let mut own_pages = OwnPages::start(experiment, broker)?;
     let resolved = experiment.with_addresses(&own_pages.addresses(broker));
-    let resolved = resolved.with_nodes(broker.nodes()).on_prepared(copied.is_some());
+    let resolved = resolved
+        .with_nodes(broker.nodes())
+        .on_prepared(copied.is_some());
     for make in options.scenarios {
         scenarios.extend(make(&resolved, &endpoint, start.seed)?);
     }
@@ -281,7 +283,9 @@ fn apply_load(
     recording.logs = broker.follow_logs();
     recording.scraping = Scraping::of(plans);
     if let Some(cost) = copied {
-        recording.note(&format!("the broker began with a copy of prepared data: {cost}"));
+        recording.note(&format!(
+            "the broker began with a copy of prepared data: {cost}"
+        ));
     }
     let (result, during) = thread::scope(|scope| {
         if !experiment.fault.is_empty() {

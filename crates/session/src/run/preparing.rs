@@ -221,6 +221,9 @@ mod tests {
             has_compact_headers: false,
             ..other_boot
         };
-        assert!(is_usable(&long, &sends), "the run's number is in each message");
+        assert!(
+            is_usable(&long, &sends),
+            "the run's number is in each message"
+        );
     }
 }

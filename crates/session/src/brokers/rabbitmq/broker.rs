@@ -99,7 +99,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     for note in first.notes() {
         observer.step(note);
     }
-    let mut version = first.version().to_owned();
+    let mut version = first.version().to_owned() + &first.origin();
     if let Some(patched) = first.patched(&cancelled)? {
         observer.step(&format!("modules replaced: {patched}"));
         version += &format!(" with {patched} replaced");
@@ -136,11 +136,18 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
 /// by no other.
 pub(crate) fn described(spec: &BrokerSpec) -> Result<String, BrokerError> {
     let installation = Installation::find(spec.root.as_deref())?;
-    let mut told = format!("{PRODUCT} {}", installation.version);
+    let mut told = format!(
+        "{PRODUCT} {}{}",
+        installation.version,
+        installation.origin()
+    );
     if let Some(patch) = &spec.patch {
         told += &format!(" with {} replaced", patch::described(patch)?);
     }
-    Ok(format!("{told} on Erlang/OTP {}", installation.erlang.release))
+    Ok(format!(
+        "{told} on Erlang/OTP {}",
+        installation.erlang.release
+    ))
 }
 
 /// Where the nodes listen, for whoever wants to look at them while they run.

@@ -12,6 +12,7 @@
 //!   from a state file that tells who owned what.
 
 mod broker;
+mod checkout;
 mod cluster;
 mod config;
 pub(super) mod control;

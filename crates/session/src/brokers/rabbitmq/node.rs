@@ -112,10 +112,7 @@ impl RabbitMq {
             Some(data) => data.refused(error, &version),
             None => error,
         });
-        Ok(Self {
-            copied,
-            ..started?
-        })
+        Ok(Self { copied, ..started? })
     }
 
     /// Refuses what no node could be started with.
@@ -185,6 +182,12 @@ impl RabbitMq {
     #[must_use]
     pub fn version(&self) -> &str {
         &self.installation.version
+    }
+
+    /// What tells it from others of its version, in words; empty where nothing does.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        self.installation.origin()
     }
 
     /// What it runs on: `Erlang/OTP 25`.
@@ -325,11 +328,7 @@ impl RabbitMq {
     ///
     /// # Errors
     /// Where it does not end in order, or the data cannot be moved.
-    pub fn keep_data(
-        mut self,
-        to: &Path,
-        cancelled: &dyn Fn() -> bool,
-    ) -> Result<(), BrokerError> {
+    pub fn keep_data(mut self, to: &Path, cancelled: &dyn Fn() -> bool) -> Result<(), BrokerError> {
         self.process.end_in_order(cancelled)?;
         let data = self.setup.directory.join(DATA);
         fs::rename(data, to).map_err(BrokerError::io("create", to))?;

@@ -95,7 +95,11 @@ fn read(patch: &Path) -> Result<Vec<Module>, BrokerError> {
 }
 
 fn told(modules: &[Module]) -> String {
-    let named: Vec<&str> = modules.iter().map(|it| it.name.as_str()).take(MOST_NAMED).collect();
+    let named: Vec<&str> = modules
+        .iter()
+        .map(|it| it.name.as_str())
+        .take(MOST_NAMED)
+        .collect();
     let named = named.join(", ");
     let letters = letters(modules.iter().map(|it| it.code.as_slice()));
     match modules.len() {

@@ -107,6 +107,10 @@ impl Setup {
             patch: None,
         };
         setup.fill(config, installation, workspace, tls_port)?;
+        let scripts = match &installation.checkout {
+            Some(checkout) => checkout.furnish(&setup.directory)?,
+            None => installation.scripts.clone(),
+        };
         let arguments = setup.emulator_arguments(config, installation);
         let mut probes = vec![Probe {
             port,
@@ -119,7 +123,7 @@ impl Setup {
         }));
         let launch = Launch {
             product: PRODUCT,
-            program: installation.scripts.join("rabbitmq-server"),
+            program: scripts.join("rabbitmq-server"),
             arguments: Vec::new(),
             environment: setup.environment(config, installation, &arguments),
             process_name: "beam",
