@@ -87,6 +87,9 @@ impl PreparedFolder {
                 "set one, or broker.data-dir",
             )
         })?;
+        // A broker's guardian works elsewhere.
+        let absolute = std::path::absolute(&dir);
+        let dir = absolute.map_err(|error| Problem::io("find", &dir, &error))?;
         Ok(Self { dir })
     }
 

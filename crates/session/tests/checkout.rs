@@ -89,7 +89,10 @@ fn a_node_starts_from_what_make_left_among_the_sources() {
     let link = erlang::Node::connect(&node.erlang().unwrap()).unwrap();
     let question = "lists:join($,, [filename:absname(P) || P <- [code:priv_dir(rabbit), \
                     code:which(rabbit_exchange_type_consistent_hash)]]).";
-    let said = link.evaluate(std::time::Duration::from_secs(60), &format!("iolist_to_binary({}).", question.trim_end_matches('.')));
+    let said = link.evaluate(
+        std::time::Duration::from_secs(60),
+        &format!("iolist_to_binary({}).", question.trim_end_matches('.')),
+    );
     let said = String::from_utf8(erlang::term::as_bytes(&said.unwrap()).unwrap().to_vec()).unwrap();
     let root_text = root.canonicalize().unwrap().display().to_string();
     let node_text = parent.path().canonicalize().unwrap().display().to_string();

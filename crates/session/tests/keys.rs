@@ -149,6 +149,12 @@ const TYPES: &[(&str, &str, &str)] = &[
     ),
     ("Vec<RequireSpec>", "tables `[[require]]`", ""),
     ("Vec<LoadSpec>", "tables `[[load]]`", ""),
+    (
+        "Vec<PrepareSpec>",
+        "tables `[[prepare]]`, with keys of `[[load]]`",
+        "",
+    ),
+    ("BrokerData", "`\"prepare\"`", "\"prepare\""),
     ("Vec<ScrapeSpec>", "tables `[[scrape]]`", ""),
     (
         "Vec<Selector>",
@@ -247,6 +253,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ),
     ("broker.nodes", "3"),
     ("broker.definitions", "\"queues.json\""),
+    ("broker.data-dir", "\"/fast/prepared\""),
     ("broker.policy.pattern", "\"^orders\""),
     ("broker.policy.apply-to", "\"quorum_queues\""),
     ("broker.policy.definition", "{ max-length = 1000 }"),

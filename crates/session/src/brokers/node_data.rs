@@ -46,3 +46,38 @@ impl NodeData {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_that_refuses_data_is_told_from_one_that_does_not_start() {
+        let data = NodeData {
+            node: "bellows-1@localhost".to_owned(),
+            original: Some(PathBuf::from("/kept/1/data")),
+            parent: None,
+            prepared_by: "RabbitMQ 3.10.8 on Erlang/OTP 25".to_owned(),
+        };
+        let exited = || BrokerError::Exited {
+            product: "RabbitMQ",
+            status: "exit status 1".to_owned(),
+            log: "required feature flag not enabled".to_owned(),
+        };
+        let problem = data.refused(exited(), "4.0.5").problem();
+        assert!(
+            problem
+                .cause
+                .contains("RabbitMQ 4.0.5 does not start on a copy"),
+            "{problem:?}"
+        );
+        assert!(problem.cause.contains("RabbitMQ 3.10.8"), "{problem:?}");
+        assert!(problem.log.contains("feature flag"), "{problem:?}");
+        let fresh = NodeData {
+            original: None,
+            ..data
+        };
+        let other = fresh.refused(exited(), "4.0.5");
+        assert!(matches!(other, BrokerError::Exited { .. }), "{other:?}");
+    }
+}

@@ -45,7 +45,7 @@ pub use nodes_spec::{NodesSpec, PolicySpec};
 pub use origin::{OptionNames, Origin};
 pub use own_page::OwnPage;
 pub(crate) use own_page::ProbedAddresses;
-pub use prepare_spec::BrokerData;
+pub use prepare_spec::{BrokerData, PrepareSpec};
 pub use probe_spec::ProbeSpec;
 pub use requirement::{RequireSpec, Requirement};
 pub use schedule_spec::ScheduleSpec;
@@ -94,7 +94,7 @@ pub struct Experiment {
     /// Queues, and with `fill` their messages, that are there before the run begins. Of a group's keys those count that
     /// say where messages go and what they are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub prepare: Vec<LoadSpec>,
+    pub prepare: Vec<PrepareSpec>,
     /// Pages of metrics that are requested while the load runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scrape: Vec<ScrapeSpec>,

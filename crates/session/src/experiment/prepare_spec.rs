@@ -42,6 +42,9 @@ const KEYS: [&str; 21] = [
     "nodes",
 ];
 
+/// Queues that are there before a run begins, with the keys of a load's group.
+pub type PrepareSpec = LoadSpec;
+
 /// Where the data of a broker comes from that bellows starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

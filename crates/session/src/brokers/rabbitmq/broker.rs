@@ -19,6 +19,7 @@ use super::{
     imports::definitions_to_import,
     install::{Installation, PRODUCT},
     patch, ports,
+    ready::wait_for_queues,
 };
 use crate::experiment::{BrokerKind, BrokerSpec, Hidden};
 use crate::management::{LoginRemedy, ManagementOptions};
@@ -86,16 +87,15 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     };
     let cancelled = || request.control.is_stopping();
     let is_relayed = request.experiment.cuts_nodes_off();
-    let cluster = Cluster::start(
-        &config,
-        spec.node_count(),
-        is_relayed,
-        &mut Waiting {
-            progress: &mut progress,
-            cancelled: &cancelled,
-        },
-    )?;
+    let mut waiting = Waiting {
+        progress: &mut progress,
+        cancelled: &cancelled,
+    };
+    let cluster = Cluster::start(&config, spec.node_count(), is_relayed, &mut waiting)?;
     let first = first(&cluster)?;
+    if is_prepared {
+        wait_for_queues(first, &mut waiting)?;
+    }
     for note in first.notes() {
         observer.step(note);
     }

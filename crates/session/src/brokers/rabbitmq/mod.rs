@@ -23,6 +23,7 @@ mod members;
 mod node;
 mod patch;
 mod ports;
+mod ready;
 mod reason;
 mod relay;
 mod schema;

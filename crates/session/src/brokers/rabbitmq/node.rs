@@ -266,6 +266,11 @@ impl RabbitMq {
         control::ask(self.erlang()?, control::RUNNING, cancelled)
     }
 
+    /// Some of its queues that do not serve yet, by name.
+    pub(super) fn awaited(&self, cancelled: &dyn Fn() -> bool) -> Result<Vec<String>, BrokerError> {
+        control::ask(self.erlang()?, control::AWAITED, cancelled)
+    }
+
     /// Makes the objects of a file of definitions.
     ///
     /// # Errors
@@ -355,7 +360,5 @@ fn copy_data(
     };
     waiting.step("copying the prepared data");
     let to = workspace.directory().join(DATA);
-    let copied = copy_folder(original, &to, NEEDED_SPACE, waiting.cancelled)?;
-    waiting.step(&format!("copied the prepared data: {}", copied.told()));
-    Ok(Some(copied))
+    copy_folder(original, &to, NEEDED_SPACE, waiting.cancelled).map(Some)
 }
