@@ -17,7 +17,7 @@ const COMPACT_CLOCK_S: u64 = 72 * 3_600;
 
 /// Data that a run begins with a copy of.
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub(super) struct PreparedInUse {
     pub(super) data: NodeData,
     /// Keeps others from removing it.
     _lock: PreparedLock,
@@ -29,7 +29,7 @@ pub(super) fn prepare(
     options: &RunOptions,
     control: &load::Control,
     observer: &mut dyn Observer,
-) -> Result<Option<Prepared>, Error> {
+) -> Result<Option<PreparedInUse>, Error> {
     if !experiment.broker.is_prepared() {
         return Ok(None);
     }
@@ -43,7 +43,7 @@ pub(super) fn prepare(
     };
     let shared = folder.lock(&key, true, control, observer)?;
     if let Some(found) = usable(&folder) {
-        return Ok(Some(Prepared::of(&folder, &found, shared)));
+        return Ok(Some(PreparedInUse::of(&folder, &found, shared)));
     }
     drop(shared);
     let alone = folder.lock(&key, false, control, observer)?;
@@ -61,7 +61,7 @@ pub(super) fn prepare(
     drop(alone);
     let shared = folder.lock(&key, true, control, observer)?;
     match folder.find(&key) {
-        Some(found) => Ok(Some(Prepared::of(&folder, &found, shared))),
+        Some(found) => Ok(Some(PreparedInUse::of(&folder, &found, shared))),
         None => Err(Error::Failed(measure::Problem::new(
             "the prepared data was removed before it could be used",
             folder.data(&key).display(),
@@ -70,7 +70,7 @@ pub(super) fn prepare(
     }
 }
 
-impl Prepared {
+impl PreparedInUse {
     fn of(folder: &PreparedFolder, found: &PreparedData, lock: PreparedLock) -> Self {
         Self {
             data: NodeData {
