@@ -149,11 +149,7 @@ const TYPES: &[(&str, &str, &str)] = &[
     ),
     ("Vec<RequireSpec>", "tables `[[require]]`", ""),
     ("Vec<LoadSpec>", "tables `[[load]]`", ""),
-    (
-        "Vec<PrepareSpec>",
-        "tables `[[prepare]]`, with keys of `[[load]]`",
-        "",
-    ),
+    ("Vec<PrepareSpec>", "tables `[[prepare]]`", ""),
     ("BrokerData", "`\"prepare\"`", "\"prepare\""),
     ("Vec<ScrapeSpec>", "tables `[[scrape]]`", ""),
     (
@@ -253,7 +249,6 @@ const EXAMPLES: &[(&str, &str)] = &[
     ),
     ("broker.nodes", "3"),
     ("broker.definitions", "\"queues.json\""),
-    ("broker.data-dir", "\"/fast/prepared\""),
     ("broker.policy.pattern", "\"^orders\""),
     ("broker.policy.apply-to", "\"quorum_queues\""),
     ("broker.policy.definition", "{ max-length = 1000 }"),
@@ -325,7 +320,6 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("probe.method", "\"HEAD\""),
     ("probe.every", "\"500ms\""),
     ("probe.rate", "20"),
-    ("probe.timeout", "\"30s\""),
     ("probe.max-open", "20"),
 ];
 
