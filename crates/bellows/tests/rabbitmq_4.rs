@@ -144,6 +144,60 @@ fn mirrored_queues_are_refused_before_anything_is_started() {
     assert!(!ended.stderr.contains("starting"), "{}", ended.stderr);
 }
 
+const PREPARED: &str = r#"
+name = "prepared"
+[broker]
+kind = "rabbitmq"
+data = "prepare"
+data-dir = "kept"
+[phases]
+warmup = "0s"
+measure = "1s"
+[profile]
+events = []
+[[prepare]]
+destination = "queue://log"
+queue-type = "stream"
+fill = 1000
+[[load]]
+destination = "queue://log"
+queue-type = "stream"
+producers = 0
+stream-offset = "first"
+"#;
+
+/// RabbitMQ upgrades in steps: what it has against a larger one is told in its own words.
+#[test]
+#[ignore = "needs BELLOWS_RABBITMQ_ROOT"]
+fn a_copy_of_data_that_rabbitmq_does_not_upgrade_is_refused_with_its_own_reason() {
+    let Some(root) = root() else {
+        testkit::skip!("{IGNORED}");
+    };
+    if !Path::new("/usr/lib/rabbitmq/lib/rabbitmq_server-3.10.8").exists() {
+        testkit::skip!("the machine's RabbitMQ is not 3.10.8, of which 4 is no upgrade");
+    }
+    let folder = experiment(&root, PREPARED);
+    let side = format!("rabbitmq@{}", root.display());
+    let args = ["ab", "four.toml", "--pairs", "2", "--b", &side];
+    let ended = common::start(common::bellows(folder.path(), &args)).end_of_long();
+    ended.assert_error(
+        1,
+        &["RabbitMQ 4.", "does not start on a copy", "RabbitMQ 3.10.8"],
+    );
+    assert!(ended.stderr.contains("feature flag"), "{}", ended.stderr);
+    // By itself it prepares its own, and begins with that.
+    let args = [
+        "run",
+        "four.toml",
+        "--broker-root",
+        &root.display().to_string(),
+        "--json",
+        "--quiet",
+    ];
+    let summary = json(&common::start(common::bellows(folder.path(), &args)).end_of_long());
+    assert_eq!(summary["received"]["total"], 1000, "{summary:#}");
+}
+
 /// What bellows asks of a node, on a release with trace sessions, and what is left of it there.
 #[test]
 #[ignore = "needs BELLOWS_RABBITMQ_ROOT"]

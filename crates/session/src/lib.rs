@@ -27,6 +27,7 @@ mod oauth2;
 mod observer;
 mod page_server;
 mod pairs;
+mod prepared;
 mod push;
 mod queue_page;
 pub mod redact;
@@ -54,6 +55,7 @@ pub use pairs::{
     CellRuns, NextRun, compare_cells, counted_pairs, is_decided, looks, next_run_of, paired_run,
     spare_pairs,
 };
+pub use prepared::{PreparedData, PreparedFolder};
 pub use profile::{Event, Stacks};
 pub use push::{PushOptions, PushTarget};
 pub use queue_page::{QueuePage, QueuePageCost, serve_queues};

@@ -149,6 +149,8 @@ const TYPES: &[(&str, &str, &str)] = &[
     ),
     ("Vec<RequireSpec>", "tables `[[require]]`", ""),
     ("Vec<LoadSpec>", "tables `[[load]]`", ""),
+    ("Vec<PrepareSpec>", "tables `[[prepare]]`", ""),
+    ("BrokerData", "`\"prepare\"`", "\"prepare\""),
     ("Vec<ScrapeSpec>", "tables `[[scrape]]`", ""),
     (
         "Vec<Selector>",
@@ -318,7 +320,6 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("probe.method", "\"HEAD\""),
     ("probe.every", "\"500ms\""),
     ("probe.rate", "20"),
-    ("probe.timeout", "\"30s\""),
     ("probe.max-open", "20"),
 ];
 

@@ -201,6 +201,7 @@ fn consumers<C: Connection>(
             delay,
             budget: budget.clone(),
             ours: ours.cloned(),
+            measures_age: plan.measures_age,
             bitmaps: None,
             recipient: 0,
             is_counted: false,

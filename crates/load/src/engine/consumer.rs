@@ -49,6 +49,8 @@ pub(crate) struct ConsumerSpec {
     pub(crate) budget: Option<Arc<AtomicU64>>,
     /// This run's producers, where there are any.
     pub(crate) ours: Option<Ours>,
+    /// Whether messages of other plans have an age that says something: see [`crate::Plan::measures_age`].
+    pub(crate) measures_age: bool,
     /// Where the ledger keeps this consumer's deliveries.
     pub(crate) bitmaps: Option<BitmapSpec>,
     /// What it receives from, by its position among the run's recipients.
@@ -448,6 +450,9 @@ impl Consumer {
             count,
         } = std::mem::take(&mut self.gathered);
         if count == 0 {
+            return;
+        }
+        if self.spec.ours.is_none() && !self.spec.measures_age {
             return;
         }
         *latency = now.since(intended);

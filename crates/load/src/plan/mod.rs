@@ -23,6 +23,7 @@ pub use self::latency_step::LatencyStep;
 pub use self::producers::{Guarantee, Producers, RandomKeys, StartDelay};
 pub use self::properties::{Argument, MessageProperties};
 pub use self::subscription::Subscription;
+use crate::payload::FULL_LEN;
 use crate::random::scatter;
 use crate::{ArrivalProcess, Endpoint, Error, Requested};
 
@@ -45,6 +46,9 @@ pub struct Plan {
     pub spin: Spin,
     /// Keep the ledger: which messages were lost, duplicated, reordered or damaged.
     pub ledger: bool,
+    /// Whether consumers of a plan without producers measure how old messages are. Messages that stood on a disk for
+    /// days have an age that says nothing, and a clock that may have begun anew since.
+    pub measures_age: bool,
     /// What ends the load, beside the phases' lengths and message counts.
     pub stop: Option<StopCondition>,
     /// The longest that any single step beside the load may take (name look-up, connecting, each
@@ -63,6 +67,7 @@ impl Default for Plan {
             run_id: 0,
             spin: Spin::Auto,
             ledger: true,
+            measures_age: true,
             stop: None,
             timeout: Nanos(10_000_000_000),
         }
@@ -316,6 +321,16 @@ impl<'de> Deserialize<'de> for Declare {
 }
 
 impl Plan {
+    /// Bytes of the shortest header that its messages have.
+    #[must_use]
+    pub fn least_header(&self) -> usize {
+        let of_group = |group: &Group| match group.producers.has_trace_header() {
+            true => FULL_LEN,
+            false => group.producers.size_range().0.min(FULL_LEN),
+        };
+        self.senders().map(of_group).min().unwrap_or(FULL_LEN)
+    }
+
     /// What is requested over all groups; `None` as soon as one group has no schedule or nobody
     /// sends.
     ///

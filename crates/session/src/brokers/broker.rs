@@ -1,5 +1,7 @@
 //! What a run needs of a broker, whichever it is.
 
+use std::path::Path;
+
 use archive::profile::ErlangProcess;
 use archive::{BrokerSummary, Topology};
 use erlang::ConnectOptions;
@@ -95,6 +97,26 @@ pub trait Broker: std::fmt::Debug + Send {
     /// What each of its nodes logs from now on; empty where that is not ours to read.
     fn follow_logs(&self) -> Vec<LogFollower> {
         Vec::new()
+    }
+
+    /// What the copy of prepared data cost that it began with; `None` where it began without one.
+    fn copied(&self) -> Option<String> {
+        None
+    }
+
+    /// Ends it in order, and moves its data to a folder that is not there yet.
+    ///
+    /// # Errors
+    /// Where its data cannot be kept, or it does not end.
+    fn keep_data(
+        self: Box<Self>,
+        _to: &Path,
+        _cancelled: &dyn Fn() -> bool,
+    ) -> Result<(), BrokerError> {
+        let product = self.identity().product;
+        Err(BrokerError::Fault(format!(
+            "the data of {product} cannot be kept"
+        )))
     }
 
     /// The last lines that it logged; empty where its log is not ours to read.

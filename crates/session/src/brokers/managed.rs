@@ -29,6 +29,8 @@ const TELL_INTERVAL: Duration = Duration::from_secs(1);
 /// Time that a killed process may take to be gone, with all its memory.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// Time that a broker may take to write down all it has, and end.
+const ORDERLY_EXIT_TIMEOUT: Duration = Duration::from_secs(600);
 /// Time in which a broker that is ready takes a connection of this machine.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -354,22 +356,52 @@ impl Managed {
     /// As for [`Workspace::start`]; the broker is not running then.
     pub fn restart(&mut self, waiting: &mut Waiting<'_>) -> Result<(), BrokerError> {
         self.kill();
-        let deadline = Instant::now() + EXIT_TIMEOUT;
-        loop {
-            match self.guardian()?.listen(POLL_INTERVAL)? {
-                Some(Message::Exited(_)) => break,
-                Some(Message::Failed(reason)) => return Err(guard(reason)),
-                Some(Message::Gone) => return Err(guard("it ended by itself")),
-                Some(Message::Started(_)) | None => {}
-            }
-            if Instant::now() > deadline {
-                return Err(guard("the killed broker does not end"));
-            }
-        }
+        self.wait_for_exit(EXIT_TIMEOUT, &|| false)?;
         self.guardian()?.start_again()?;
         self.process = None;
         let what = format!("restarting {}", self.launch.product);
         self.wait_until_ready(&what, waiting)
+    }
+
+    /// Has the broker end by itself (SIGTERM), with all its data on the disk. Its files stay until [`Self::stop`].
+    ///
+    /// # Errors
+    /// Where it does not end, or says that it failed, or was not waited for.
+    pub fn end_in_order(&mut self, cancelled: &dyn Fn() -> bool) -> Result<(), BrokerError> {
+        self.signal(Signal::TERM);
+        let status = self.wait_for_exit(ORDERLY_EXIT_TIMEOUT, cancelled)?;
+        self.process = None;
+        match status.as_str() {
+            "exit status 0" => Ok(()),
+            _ => Err(BrokerError::Exited {
+                product: self.launch.product,
+                status,
+                log: self.log_tail(TOLD_LINES),
+            }),
+        }
+    }
+
+    /// Waits until the process that is to end has ended; how it did.
+    fn wait_for_exit(
+        &mut self,
+        timeout: Duration,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<String, BrokerError> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            match self.guardian()?.listen(POLL_INTERVAL)? {
+                Some(Message::Exited(status)) => return Ok(status),
+                Some(Message::Failed(reason)) => return Err(guard(reason)),
+                Some(Message::Gone) => return Err(guard("it ended by itself")),
+                Some(Message::Started(_)) | None => {}
+            }
+            if cancelled() {
+                return Err(BrokerError::Cancelled);
+            }
+            if Instant::now() > deadline {
+                return Err(guard("the broker does not end"));
+            }
+        }
     }
 
     fn guardian(&mut self) -> Result<&mut Guardian, BrokerError> {
@@ -503,7 +535,11 @@ fn parent_directory() -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("/tmp"))
 }
 
-fn check_space(product: &'static str, directory: &Path, needed: u64) -> Result<(), BrokerError> {
+pub(super) fn check_space(
+    product: &'static str,
+    directory: &Path,
+    needed: u64,
+) -> Result<(), BrokerError> {
     let space = rustix::fs::statvfs(directory)
         .map_err(|error| BrokerError::io("look at", directory)(error.into()))?;
     let free = space.f_bavail.saturating_mul(space.f_frsize);

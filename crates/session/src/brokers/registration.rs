@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Broker;
+use super::{Broker, NodeData};
 use crate::experiment::{BrokerKind, BrokerSpec};
 use crate::{Error, Experiment, Observer};
 
@@ -66,6 +66,8 @@ pub(super) type StartBroker = fn(Request<'_>) -> Result<Box<dyn Broker>, Error>;
 /// What a broker is started with.
 pub(super) struct Request<'a> {
     pub(super) experiment: &'a Experiment,
+    /// What it begins with or is to leave, where its data outlives it.
+    pub(super) data: Option<&'a NodeData>,
     /// The `bellows` executable, for the guardian and the embedded broker.
     pub(super) bellows_exe: &'a Path,
     pub(super) control: &'a load::Control,

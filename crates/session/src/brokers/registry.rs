@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::registration::{Registration, Request};
-use super::{Broker, artemis, attach, embedded, rabbitmq};
+use super::{Broker, NodeData, artemis, attach, embedded, rabbitmq};
 use crate::experiment::{BrokerKind, BrokerSpec};
 use crate::{Error, Experiment, Observer};
 
@@ -46,12 +46,24 @@ pub fn start(
     control: &load::Control,
     observer: &mut dyn Observer,
 ) -> Result<Box<dyn Broker>, Error> {
+    start_with(experiment, None, bellows_exe, control, observer)
+}
+
+/// The same with data that outlives the broker: what it begins with, or is to leave.
+pub(crate) fn start_with(
+    experiment: &Experiment,
+    data: Option<&NodeData>,
+    bellows_exe: &Path,
+    control: &load::Control,
+    observer: &mut dyn Observer,
+) -> Result<Box<dyn Broker>, Error> {
     experiment.check_broker()?;
     let kind = experiment.broker.kind;
     let starts = BROKERS.iter().filter_map(|broker| broker.start);
     match starts.into_iter().find(|(of, _)| *of == kind) {
         Some((_, start)) => start(Request {
             experiment,
+            data,
             bellows_exe,
             control,
             observer,

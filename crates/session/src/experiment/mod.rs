@@ -16,6 +16,7 @@ mod once;
 mod origin;
 mod own_page;
 mod plan;
+mod prepare_spec;
 mod probe_spec;
 mod requirement;
 mod schedule_spec;
@@ -44,6 +45,7 @@ pub use nodes_spec::{NodesSpec, PolicySpec};
 pub use origin::{OptionNames, Origin};
 pub use own_page::OwnPage;
 pub(crate) use own_page::ProbedAddresses;
+pub use prepare_spec::{BrokerData, PrepareSpec};
 pub use probe_spec::ProbeSpec;
 pub use requirement::{RequireSpec, Requirement};
 pub use schedule_spec::ScheduleSpec;
@@ -89,6 +91,10 @@ pub struct Experiment {
     /// Groups of producers and consumers; at least one where there is neither churn nor a probe.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub load: Vec<LoadSpec>,
+    /// Queues, and with `fill` their messages, that are there before the run begins. Of a group's keys those count that
+    /// say where messages go and what they are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub prepare: Vec<PrepareSpec>,
     /// Pages of metrics that are requested while the load runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scrape: Vec<ScrapeSpec>,
@@ -98,6 +104,12 @@ pub struct Experiment {
     /// Where the nodes of a managed cluster take clients, once they are started.
     #[serde(skip)]
     pub cluster: Vec<load::Endpoint>,
+    /// The broker that prepares data, where that is another one than its own: side A's, of runs in turns.
+    #[serde(skip)]
+    pub prepared_by: Option<Box<BrokerSpec>>,
+    /// Whether its broker began with data that was prepared before, perhaps long before.
+    #[serde(skip)]
+    pub is_prepared: bool,
 }
 
 impl Default for Experiment {
@@ -116,9 +128,12 @@ impl Default for Experiment {
             churn: None,
             probe: Vec::new(),
             load: Vec::new(),
+            prepare: Vec::new(),
             scrape: Vec::new(),
             origin: Origin::default(),
             cluster: Vec::new(),
+            prepared_by: None,
+            is_prepared: false,
         }
     }
 }
@@ -164,6 +179,13 @@ pub struct BrokerSpec {
     /// `rabbitmq`: nodes that are started and joined to a cluster, at most 9; one where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
+    /// `rabbitmq`: `"prepare"` makes once what `[[prepare]]`, `fill`, `definitions` and policies say, keeps the node's data,
+    /// and begins every run with a copy of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<BrokerData>,
+    /// With `data`: the folder in which prepared data is kept; `prepared` in bellows' own data folder where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_dir: Option<PathBuf>,
     /// `rabbitmq`: a file of definitions that is imported before the load begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub definitions: Option<PathBuf>,
@@ -435,7 +457,7 @@ impl Experiment {
             scrape.url = redact::url(&scrape.url);
             scrape.password = scrape.password.as_ref().map(|_| BLOT.to_owned());
         }
-        for load in &mut public.load {
+        for load in public.load.iter_mut().chain(&mut public.prepare) {
             load.url = load.url.as_deref().map(redact::url);
             load.command = redact::words(&load.command);
         }

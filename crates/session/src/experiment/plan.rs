@@ -49,6 +49,7 @@ impl Experiment {
             groups,
             threads: self.threads,
             ledger: self.ledger,
+            measures_age: !self.is_prepared,
             phases: phases(&self.phases),
             run_id,
             stop: self.until,

@@ -35,6 +35,7 @@ impl Experiment {
         self.check_name()
             .and_then(|()| self.check_commands())
             .and_then(|()| self.check_loads())
+            .and_then(|()| self.check_prepared())
             .and_then(|()| self.check_nodes_of_loads())
             .and_then(|()| self.profile.check())
             .and_then(|()| self.check_requests())
@@ -148,7 +149,7 @@ impl Experiment {
         }
     }
 
-    fn check_load(&self, place: &str, spec: &LoadSpec) -> Result<(), Problem> {
+    pub(super) fn check_load(&self, place: &str, spec: &LoadSpec) -> Result<(), Problem> {
         let of = |key: &str, why: &str, help: &str| Err(wrong(format!("{place}.{key}"), why, help));
         let many = spec.destinations.len();
         if many > MOST_DESTINATIONS {
@@ -453,6 +454,8 @@ impl BrokerSpec {
             (Artemis, "java-args", !self.java_args.is_empty()),
             (Rabbitmq, "config", !self.config.is_empty()),
             (Rabbitmq, "nodes", self.nodes.is_some()),
+            (Rabbitmq, "data", self.data.is_some()),
+            (Rabbitmq, "data-dir", self.data_dir.is_some()),
             (Rabbitmq, "definitions", self.definitions.is_some()),
             (Rabbitmq, "policy", !self.policy.is_empty()),
             (Rabbitmq, "advanced", self.advanced.is_some()),

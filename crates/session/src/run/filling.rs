@@ -1,39 +1,45 @@
-//! Messages that stand in queues before a run begins.
+//! Queues, and messages in them, that are there before a run begins.
 
 use std::time::Instant;
 
 use load::{Control, Endpoint, Plan, RunEvent, Sink};
-use measure::{Counters, Interval, Problem};
+use measure::{Counters, Interval, Nanos, Problem};
 
-use crate::experiment::{LoadSpec, PhasesSpec};
+use crate::experiment::LoadSpec;
 use crate::{Error, Experiment, Observer};
 
-/// Messages in flight of each queue's producer: more are no faster.
-const IN_FLIGHT: u32 = 2_000;
-/// The longest wait for the last confirms.
-const LAST_CONFIRMS: measure::Length = measure::Length::seconds(30);
+/// The measured phase of a plan that only declares queues: nothing else would end it.
+const AT_ONCE: Nanos = Nanos(1_000_000);
 
-/// Puts into each queue what it is to hold before the load begins. The messages are marked with a number of their own,
-/// so that the run does not take them for its own.
+/// Makes the queues of `[[prepare]]`, and puts into each queue what it is to hold before the load begins. The messages are
+/// marked with a number of their own,
+/// so that the run does not take them for its own. Says what was made, in words.
 pub(super) fn fill(
     experiment: &Experiment,
     endpoint: &Endpoint,
     run_id: u32,
     control: &Control,
     observer: &mut dyn Observer,
-) -> Result<(), Error> {
-    let filling = filling(experiment);
+) -> Result<String, Error> {
+    let filling = experiment.filling();
     if filling.load.is_empty() {
-        return Ok(());
+        return Ok(String::new());
     }
     let mut plan = filling.plan(endpoint, run_id)?;
     let wanted = limit(&mut plan, &filling.load);
-    let text = format!(
-        "filling {} with {} messages",
-        queues(&plan),
-        measure::count(wanted)
-    );
+    let text = match wanted {
+        0 => format!("declaring {}", queues(&plan)),
+        _ => format!(
+            "filling {} with {} messages",
+            queues(&plan),
+            measure::count(wanted)
+        ),
+    };
+    if wanted == 0 {
+        plan.phases.measure = Some(AT_ONCE);
+    }
     observer.step(&text);
+    let made = format!("{}: {}", queues(&plan), measure::counted(wanted, "message"));
     let mut progress = Progress {
         text,
         wanted,
@@ -61,7 +67,7 @@ pub(super) fn fill(
     }
     let completed = outcome.totals.completed;
     if completed == wanted {
-        return Ok(());
+        return Ok(made);
     }
     Err(Error::Failed(Problem::new(
         format!(
@@ -75,60 +81,12 @@ pub(super) fn fill(
     )))
 }
 
-/// The part of an experiment that fills: a producer for each queue, as fast as it can.
-fn filling(experiment: &Experiment) -> Experiment {
-    let filled = experiment.load.iter().filter(|load| load.fill > 0);
-    Experiment {
-        load: filled.map(producer).collect(),
-        churn: None,
-        fault: Vec::new(),
-        until: None,
-        ledger: false,
-        phases: PhasesSpec {
-            warmup: measure::Length::seconds(0),
-            measure: measure::Length::seconds(0),
-            drain: LAST_CONFIRMS,
-        },
-        ..experiment.clone()
-    }
-}
-
-fn producer(load: &LoadSpec) -> LoadSpec {
-    let mut consumers = load.consumers.clone();
-    consumers.per_destination = 0;
-    consumers.total = None;
-    let mut handling = load.handling;
-    handling.delete = false;
-    LoadSpec {
-        producers: 1,
-        total_producers: None,
-        producer_connections: None,
-        rate: None,
-        schedule: None,
-        rate_per_producer: false,
-        think_time: None,
-        start_delay: None,
-        start_after: None,
-        max_pending: Some(IN_FLIGHT),
-        confirm: true,
-        commit_every: 0,
-        request_reply: false,
-        recover: None,
-        // A backlog stays until it is consumed, and what reaches no queue is none.
-        ttl: None,
-        mandatory: true,
-        consumers,
-        handling,
-        ..load.clone()
-    }
-}
-
 /// Ends each group when its queues are full, and tells how many messages that are.
 fn limit(plan: &mut Plan, loads: &[LoadSpec]) -> u64 {
     let mut all = 0_u64;
     for (group, load) in plan.groups.iter_mut().zip(loads) {
         let messages = load.fill.saturating_mul(group.destinations.len() as u64);
-        group.producers.message_count = Some(messages);
+        group.producers.message_count = (messages > 0).then_some(messages);
         all = all.saturating_add(messages);
     }
     all

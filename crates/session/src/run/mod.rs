@@ -9,6 +9,7 @@ mod finish;
 mod named_process;
 mod nodes;
 mod own_pages;
+mod preparing;
 mod profiling;
 mod record;
 mod recording;
@@ -121,7 +122,10 @@ pub fn run(
     experiment.validate()?;
     check_requirements(experiment, options.scenarios)?;
     check_source_addresses(experiment)?;
-    let mut broker = brokers::start(experiment, &options.bellows_exe, control, observer)?;
+    let prepared = preparing::prepare(experiment, options, control, observer)?;
+    let data = prepared.as_ref().map(|it| &it.data);
+    let exe = &options.bellows_exe;
+    let mut broker = brokers::start_with(experiment, data, exe, control, observer)?;
     let outcome = apply_load(&mut *broker, experiment, options, control, observer);
     if broker.identity() != &Identity::default() {
         observer.step(&format!("stopping {}", broker.identity().product));
@@ -197,7 +201,10 @@ fn apply_load(
     }
     let plans = experiment.scrape_plans().map_err(Error::Usage)?;
     let endpoint = broker.endpoint().clone();
-    filling::fill(experiment, &endpoint, Start::now().seed, control, observer)?;
+    let copied = broker.copied();
+    if copied.is_none() {
+        filling::fill(experiment, &endpoint, Start::now().seed, control, observer)?;
+    }
     let start = Start::now();
     let processes = broker.processes();
     let found = processes.further.iter();
@@ -208,7 +215,9 @@ fn apply_load(
     let mut scenarios = Vec::new();
     let mut own_pages = OwnPages::start(experiment, broker)?;
     let resolved = experiment.with_addresses(&own_pages.addresses(broker));
-    let resolved = resolved.with_nodes(broker.nodes());
+    let resolved = resolved
+        .with_nodes(broker.nodes())
+        .on_prepared(copied.is_some());
     for make in options.scenarios {
         scenarios.extend(make(&resolved, &endpoint, start.seed)?);
     }
@@ -273,6 +282,11 @@ fn apply_load(
     let mut recording = Recording::new(context, record, writer, profiling, usage, observer);
     recording.logs = broker.follow_logs();
     recording.scraping = Scraping::of(plans);
+    if let Some(cost) = copied {
+        recording.note(&format!(
+            "the broker began with a copy of prepared data: {cost}"
+        ));
+    }
     let (result, during) = thread::scope(|scope| {
         if !experiment.fault.is_empty() {
             let beside = Beside { profiled, reattach };

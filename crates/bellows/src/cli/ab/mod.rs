@@ -147,11 +147,15 @@ impl AbArgs {
             set.map_err(|error| over::named(error.problem(), keys))?;
         }
         let a = side(&both, self.a.as_ref(), &self.a_set, self.a_patch.as_deref())?;
-        let b = match self.aa {
+        let mut b = match self.aa {
             true => a.clone(),
             false => side(&both, self.b.as_ref(), &self.b_set, self.b_patch.as_deref())?,
         };
         self.check(&a, &b, keys)?;
+        // Both begin with copies of the same data, also where the second broker is another version.
+        if a.prepares_the_same(&b) {
+            b.prepared_by = Some(Box::new(a.broker.clone()));
+        }
         Ok(Sides { a, b })
     }
 

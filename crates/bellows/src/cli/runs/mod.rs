@@ -1,6 +1,7 @@
 //! `runs`: the runs that were kept, and what is done with them.
 
 mod change;
+mod data;
 mod list;
 mod prune;
 
@@ -16,7 +17,8 @@ Examples:
   bellows runs --filter 'name=stream* broker=4.*' --sort p99
   bellows runs show last
   bellows runs tag 7k2q baseline
-  bellows runs prune --keep 20 --older-than 30d --dry-run";
+  bellows runs prune --keep 20 --older-than 30d --dry-run
+  bellows runs data";
 
 /// What `bellows runs` was given.
 #[derive(Debug, Args)]
@@ -41,6 +43,8 @@ enum Action {
     Rm(prune::RmArgs),
     /// Remove old runs that have no tag
     Prune(prune::PruneArgs),
+    /// List or remove data of brokers that experiments prepared (broker.data = "prepare")
+    Data(data::DataArgs),
 }
 
 impl RunsArgs {
@@ -53,6 +57,7 @@ impl RunsArgs {
             Some(Action::Note(args)) => args.execute(),
             Some(Action::Rm(args)) => args.execute(),
             Some(Action::Prune(args)) => args.execute(),
+            Some(Action::Data(args)) => args.execute(),
         }
     }
 }

@@ -60,6 +60,7 @@ impl Rig {
                 recipient: 0,
                 is_counted: true,
                 most_unacked: 0,
+                measures_age: true,
                 ours: Some(Ours {
                     run_id: RUN,
                     unthrottled: true,

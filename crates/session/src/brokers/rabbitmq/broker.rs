@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use archive::{Topology, profile::ErlangProcess};
 use erlang::ConnectOptions;
@@ -17,7 +18,8 @@ use super::{
     Cluster, Config, RabbitMq,
     imports::definitions_to_import,
     install::{Installation, PRODUCT},
-    ports,
+    patch, ports,
+    ready::wait_for_queues,
 };
 use crate::experiment::{BrokerKind, BrokerSpec, Hidden};
 use crate::management::{LoginRemedy, ManagementOptions};
@@ -40,6 +42,9 @@ const MANAGEMENT: &str = "rabbitmq_management";
 /// The user of a node, and its password.
 const USER: &str = "guest";
 
+/// Time that a node on prepared data may take until it takes clients.
+const START_TIMEOUT_ON_DATA: Duration = Duration::from_secs(900);
+
 /// The nodes that an experiment has requested.
 #[derive(Debug)]
 struct StartedNodes {
@@ -58,12 +63,23 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     let spec = &request.experiment.broker;
     let observer = request.observer;
     let mut config = config(spec, request.bellows_exe);
+    if let Some(data) = request.data {
+        // A node on much data reads all of it before it takes clients.
+        config.start_timeout = START_TIMEOUT_ON_DATA;
+        config.parent_directory.clone_from(&data.parent);
+        config.data = Some(data.clone());
+    }
     let management = match request.experiment.needs_management() {
         true => Some(enable_management(&mut config)?),
         false => None,
     };
     let version = Installation::find(spec.root.as_deref())?.version;
-    let imports = definitions_to_import(spec, &version)?;
+    let is_prepared = request.data.is_some_and(|data| data.original.is_some());
+    let imports = match is_prepared {
+        // They are part of the data.
+        true => Vec::new(),
+        false => definitions_to_import(spec, &version)?,
+    };
     let mut progress = |progress: Progress<'_>| match progress {
         Progress::Step(text) => observer.step(text),
         Progress::Waiting(text, waited) => observer.waiting(text, waited),
@@ -71,20 +87,19 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     };
     let cancelled = || request.control.is_stopping();
     let is_relayed = request.experiment.cuts_nodes_off();
-    let cluster = Cluster::start(
-        &config,
-        spec.node_count(),
-        is_relayed,
-        &mut Waiting {
-            progress: &mut progress,
-            cancelled: &cancelled,
-        },
-    )?;
+    let mut waiting = Waiting {
+        progress: &mut progress,
+        cancelled: &cancelled,
+    };
+    let cluster = Cluster::start(&config, spec.node_count(), is_relayed, &mut waiting)?;
     let first = first(&cluster)?;
+    if is_prepared {
+        wait_for_queues(first, &mut waiting)?;
+    }
     for note in first.notes() {
         observer.step(note);
     }
-    let mut version = first.version().to_owned();
+    let mut version = first.version().to_owned() + &first.origin();
     if let Some(patched) = first.patched(&cancelled)? {
         observer.step(&format!("modules replaced: {patched}"));
         version += &format!(" with {patched} replaced");
@@ -115,6 +130,24 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
         management,
         _renewal: renewal,
     }))
+}
+
+/// The RabbitMQ that would be started, with its Erlang and the modules that are replaced: what is prepared by it is prepared
+/// by no other.
+pub(crate) fn described(spec: &BrokerSpec) -> Result<String, BrokerError> {
+    let installation = Installation::find(spec.root.as_deref())?;
+    let mut told = format!(
+        "{PRODUCT} {}{}",
+        installation.version,
+        installation.origin()
+    );
+    if let Some(patch) = &spec.patch {
+        told += &format!(" with {} replaced", patch::described(patch)?);
+    }
+    Ok(format!(
+        "{told} on Erlang/OTP {}",
+        installation.erlang.release
+    ))
 }
 
 /// Where the nodes listen, for whoever wants to look at them while they run.
@@ -228,6 +261,18 @@ impl Broker for StartedNodes {
     fn follow_logs(&self) -> Vec<LogFollower> {
         let nodes = self.cluster.nodes().iter();
         nodes.map(RabbitMq::follow_log).collect()
+    }
+
+    fn copied(&self) -> Option<String> {
+        first(&self.cluster).ok()?.copied()
+    }
+
+    fn keep_data(
+        self: Box<Self>,
+        to: &Path,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<(), BrokerError> {
+        self.cluster.into_only()?.keep_data(to, cancelled)
     }
 
     fn logs(&self, lines: usize) -> String {

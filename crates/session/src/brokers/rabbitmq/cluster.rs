@@ -193,6 +193,19 @@ impl Cluster {
         Ok(())
     }
 
+    /// The node, where there is one alone.
+    ///
+    /// # Errors
+    /// There are several, and their data is bound to all of their names.
+    pub(super) fn into_only(self) -> Result<RabbitMq, BrokerError> {
+        let mut nodes = self.nodes;
+        let several = || BrokerError::Fault("data is kept of one node, not of a cluster".into());
+        match nodes.pop() {
+            Some(node) if nodes.is_empty() => Ok(node),
+            _ => Err(several()),
+        }
+    }
+
     /// Stops all nodes at once and removes all of them.
     ///
     /// # Errors

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
+use super::super::NodeData;
+
 /// What a managed node is started with. [`Config::default`] is Debian's RabbitMQ with the guards of
 /// the reference experiment.
 #[derive(Clone, Debug)]
@@ -27,6 +29,8 @@ pub struct Config {
     pub emulator_arguments: Vec<String>,
     /// A folder of compiled modules that come before the node's own.
     pub patch: Option<PathBuf>,
+    /// What it begins with or is to leave, where its data outlives it.
+    pub data: Option<NodeData>,
     /// Directory in which the node's own directory is made. `None`: `TMPDIR`, else `/var/tmp`, which
     /// is on a disk where `/tmp` may be memory.
     pub parent_directory: Option<PathBuf>,
@@ -49,6 +53,7 @@ impl Default for Config {
             environment: BTreeMap::new(),
             emulator_arguments: Vec::new(),
             patch: None,
+            data: None,
             parent_directory: None,
             start_timeout: Duration::from_secs(60),
             guard: Vec::new(),

@@ -39,6 +39,12 @@ pub(super) const RUNNING: Question = Question {
     asks_for: "which nodes of its cluster run",
     timeout: TIMEOUT,
 };
+/// Queues that do not serve yet: a list of some of their names.
+pub(super) const AWAITED: Question = Question {
+    expression: include_str!("awaited.erl"),
+    asks_for: "which of its queues serve",
+    timeout: IMPORT_TIMEOUT,
+};
 /// The modules that were replaced and that it takes from elsewhere all the same: a list of texts.
 pub(super) const PATCHED: Question = Question {
     expression: include_str!("patched.erl"),

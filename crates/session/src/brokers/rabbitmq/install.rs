@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::super::BrokerError;
+use super::checkout::Checkout;
 use super::loader::Loader;
 
 /// As RabbitMQ is called in messages, and calls itself.
@@ -45,6 +46,17 @@ pub(super) struct Installation {
     /// Its version, such as `3.10.8`.
     pub(super) version: String,
     pub(super) erlang: Erlang,
+    /// The checkout of sources that it is, as `make` left it.
+    pub(super) checkout: Option<Checkout>,
+}
+
+/// An application and those that it needs.
+#[derive(Debug, Default)]
+struct Applications {
+    /// The directories with their compiled modules.
+    directories: Vec<PathBuf>,
+    /// The names of those that are not there.
+    missing: Vec<String>,
 }
 
 /// An Erlang/OTP.
@@ -68,6 +80,9 @@ pub(super) struct Erlang {
 impl Installation {
     /// The one under `root`, or the machine's own.
     pub(super) fn find(root: Option<&Path>) -> Result<Self, BrokerError> {
+        if let Some(checkout) = root.and_then(Checkout::at) {
+            return Self::of_checkout(checkout);
+        }
         let scripts = find_scripts(root)?;
         let home = scripts.parent().unwrap_or(Path::new("/"));
         let plugins = home.join("plugins");
@@ -84,12 +99,42 @@ impl Installation {
             version: version.trim_end_matches(".ez").to_owned(),
             erlang,
             scripts,
+            checkout: None,
         })
+    }
+
+    /// What `make` left among the sources, with the Erlang in `PATH`, which compiled it.
+    fn of_checkout(checkout: Checkout) -> Result<Self, BrokerError> {
+        let scripts = checkout.scripts();
+        let found = Self {
+            version: checkout.version()?,
+            plugins: checkout.applications(),
+            erlang: Erlang::find(None, &scripts.join("rabbitmq-server"))?,
+            scripts,
+            checkout: Some(checkout.clone()),
+        };
+        match found.applications().missing.as_slice() {
+            [] => Ok(found),
+            missing => {
+                let folders = missing.iter().map(|name| format!("deps/{name}/ebin"));
+                let folders: Vec<String> = folders.collect();
+                let why = format!("no compiled application in {}", folders.join(", "));
+                Err(checkout.not_made(why))
+            }
+        }
+    }
+
+    /// What tells it from others beside its version, in words; empty where nothing does.
+    pub(super) fn origin(&self) -> String {
+        let told = |checkout: &Checkout| format!(" {}", checkout.told(&self.module_directories()));
+        self.checkout.as_ref().map_or_else(String::new, told)
     }
 
     /// Refuses plugins that are not there: RabbitMQ would start without them.
     pub(super) fn check_plugins(&self, wanted: &[String]) -> Result<(), BrokerError> {
-        let missing = |name: &&String| versions_of(&self.plugins, name).is_empty();
+        let missing = |name: &&String| {
+            versions_of(&self.plugins, name).is_empty() && !is_compiled(&self.plugins, name)
+        };
         let Some(name) = wanted.iter().find(missing) else {
             return Ok(());
         };
@@ -98,7 +143,10 @@ impl Installation {
             .flatten()
             .flatten()
             .filter_map(|entry| entry.file_name().into_string().ok())
-            .filter_map(|file| Some(file.split_once('-')?.0.to_owned()))
+            .filter_map(|file| match file.split_once('-') {
+                Some((name, _)) => Some(name.to_owned()),
+                None => is_compiled(&self.plugins, &file).then_some(file),
+            })
             .filter(|name| name.starts_with("rabbitmq_"))
             .collect();
         known.sort_unstable();
@@ -112,28 +160,36 @@ impl Installation {
 
     /// Directories with the compiled modules of `rabbit` and of every application that it needs.
     pub(super) fn module_directories(&self) -> Vec<PathBuf> {
+        self.applications().directories
+    }
+
+    /// `rabbit` and every application that it needs.
+    fn applications(&self) -> Applications {
         let libraries = self.erlang.root.join("lib");
-        let mut directories = Vec::new();
+        let mut all = Applications::default();
         let mut wanted = vec!["rabbit".to_owned()];
         let mut next = 0;
         while let Some(name) = wanted.get(next).cloned() {
             next += 1;
             let found = [&self.plugins, &libraries].into_iter().find_map(|parent| {
-                let version = versions_of(parent, &name).pop()?;
-                let ebin = parent.join(format!("{name}-{version}")).join("ebin");
+                let version = versions_of(parent, &name).pop();
+                let folder = version.map_or(name.clone(), |version| format!("{name}-{version}"));
+                let ebin = parent.join(folder).join("ebin");
                 let description = fs::read_to_string(ebin.join(format!("{name}.app"))).ok()?;
                 Some((ebin, description))
             });
-            if let Some((ebin, description)) = found {
-                directories.push(ebin);
-                for needed in needed_applications(&description) {
-                    if !wanted.contains(&needed) {
-                        wanted.push(needed);
-                    }
+            let Some((ebin, description)) = found else {
+                all.missing.push(name);
+                continue;
+            };
+            all.directories.push(ebin);
+            for needed in needed_applications(&description) {
+                if !wanted.contains(&needed) {
+                    wanted.push(needed);
                 }
             }
         }
-        directories
+        all
     }
 }
 
@@ -314,17 +370,29 @@ fn versions_of(directory: &Path, name: &str) -> Vec<String> {
     versions
 }
 
-/// The names in `{applications, [a, b]}` of an application's description.
+/// Whether a folder of applications has this one in a folder without a version, with its description.
+fn is_compiled(directory: &Path, name: &str) -> bool {
+    let description = directory
+        .join(name)
+        .join("ebin")
+        .join(format!("{name}.app"));
+    description.is_file()
+}
+
+/// The names in `{applications, [a, b]}` of an application's description, but for those that may be absent.
 fn needed_applications(description: &str) -> Vec<String> {
     let compact: String = description.chars().filter(|c| !c.is_whitespace()).collect();
-    let list = compact
-        .split_once("{applications,[")
-        .and_then(|(_, rest)| rest.split_once(']'))
-        .map_or("", |(list, _)| list);
-    list.split(',')
-        .filter(|name| !name.is_empty())
-        .map(|name| name.replace('\'', ""))
-        .collect()
+    let names = |key: &str| -> Vec<String> {
+        let found = compact.split_once(&format!("{{{key},["));
+        let list = found.and_then(|(_, rest)| rest.split_once(']'));
+        let names = list.map_or("", |(list, _)| list).split(',');
+        let names = names.filter(|name| !name.is_empty());
+        names.map(|name| name.replace('\'', "")).collect()
+    };
+    let optional = names("optional_applications");
+    let mut needed = names("applications");
+    needed.retain(|name| !optional.contains(name));
+    needed
 }
 
 #[cfg(test)]
@@ -338,6 +406,8 @@ mod tests {
         assert_eq!(needed_applications(text), ["kernel", "stdlib", "ra"]);
         assert!(needed_applications("{application, x, [{applications, []}]}.").is_empty());
         assert!(needed_applications("garbage").is_empty());
+        let optional = "{applications, [a, b]}, {optional_applications, [b]}";
+        assert_eq!(needed_applications(optional), ["a"]);
     }
 
     #[test]

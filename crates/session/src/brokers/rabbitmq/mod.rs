@@ -12,6 +12,7 @@
 //!   from a state file that tells who owned what.
 
 mod broker;
+mod checkout;
 mod cluster;
 mod config;
 pub(super) mod control;
@@ -22,6 +23,7 @@ mod members;
 mod node;
 mod patch;
 mod ports;
+mod ready;
 mod reason;
 mod relay;
 mod schema;
@@ -35,3 +37,4 @@ pub use node::RabbitMq;
 pub use started::started_nodes;
 
 pub(super) use broker::REGISTRATION;
+pub(crate) use broker::described;

@@ -1,5 +1,7 @@
 //! A disposable RabbitMQ node.
 
+use std::{fs, path::Path};
+
 use archive::profile::ErlangProcess;
 use erlang::{ConnectOptions, Cookie, NodeName};
 use load::Endpoint;
@@ -7,6 +9,7 @@ use measure::Refused;
 
 use super::super::{
     BrokerError, Fault,
+    copying::{Copied, copy_folder},
     log::LogFollower,
     managed::{Launch, Managed, Progress, Waiting, Workspace},
 };
@@ -16,7 +19,7 @@ use super::{
     install::{Installation, PRODUCT},
     members::Membership,
     ports, schema,
-    setup::{self, NEEDED_SPACE, Setup},
+    setup::{self, DATA, NEEDED_SPACE, Setup},
     started,
 };
 use crate::guardian::{clean_leftovers, private_file};
@@ -31,6 +34,7 @@ pub struct RabbitMq {
     setup: Setup,
     process: Managed,
     runtime: String,
+    copied: Option<Copied>,
 }
 
 /// A node that has all that it needs, and is not started.
@@ -55,6 +59,7 @@ impl Prepared {
             installation: self.installation,
             setup: self.setup,
             runtime,
+            copied: None,
         })
     }
 }
@@ -99,7 +104,15 @@ impl RabbitMq {
         Self::check(config, &installation)?;
         let parent = config.parent_directory.as_deref();
         let workspace = Workspace::new(PRODUCT, parent, NEEDED_SPACE)?;
-        Self::prepare(config, installation, workspace, None)?.start(waiting)
+        let copied = copy_data(config, &workspace, waiting)?;
+        let version = installation.version.clone();
+        let prepared = Self::prepare(config, installation, workspace, None)?;
+        let started = prepared.start(waiting);
+        let started = started.map_err(|error| match &config.data {
+            Some(data) => data.refused(error, &version),
+            None => error,
+        });
+        Ok(Self { copied, ..started? })
     }
 
     /// Refuses what no node could be started with.
@@ -169,6 +182,12 @@ impl RabbitMq {
     #[must_use]
     pub fn version(&self) -> &str {
         &self.installation.version
+    }
+
+    /// What tells it from others of its version, in words; empty where nothing does.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        self.installation.origin()
     }
 
     /// What it runs on: `Erlang/OTP 25`.
@@ -247,6 +266,11 @@ impl RabbitMq {
         control::ask(self.erlang()?, control::RUNNING, cancelled)
     }
 
+    /// Some of its queues that do not serve yet, by name.
+    pub(super) fn awaited(&self, cancelled: &dyn Fn() -> bool) -> Result<Vec<String>, BrokerError> {
+        control::ask(self.erlang()?, control::AWAITED, cancelled)
+    }
+
     /// Makes the objects of a file of definitions.
     ///
     /// # Errors
@@ -299,6 +323,23 @@ impl RabbitMq {
         self.process.follow_log()
     }
 
+    /// What the copy of the data cost that it began with; `None` where it began empty.
+    #[must_use]
+    pub(super) fn copied(&self) -> Option<String> {
+        self.copied.as_ref().map(Copied::told)
+    }
+
+    /// Ends the node in order, and moves its data to a folder that is not there yet.
+    ///
+    /// # Errors
+    /// Where it does not end in order, or the data cannot be moved.
+    pub fn keep_data(mut self, to: &Path, cancelled: &dyn Fn() -> bool) -> Result<(), BrokerError> {
+        self.process.end_in_order(cancelled)?;
+        let data = self.setup.directory.join(DATA);
+        fs::rename(data, to).map_err(BrokerError::io("create", to))?;
+        self.stop()
+    }
+
     /// Stops the node at once and removes all of it; nothing is flushed to data that is thrown away.
     ///
     /// # Errors
@@ -306,4 +347,18 @@ impl RabbitMq {
     pub fn stop(self) -> Result<(), BrokerError> {
         self.process.stop()
     }
+}
+
+/// Gives the node a copy of the data that it is to begin with.
+fn copy_data(
+    config: &Config,
+    workspace: &Workspace,
+    waiting: &mut Waiting<'_>,
+) -> Result<Option<Copied>, BrokerError> {
+    let Some(original) = config.data.as_ref().and_then(|data| data.original.as_ref()) else {
+        return Ok(None);
+    };
+    waiting.step("copying the prepared data");
+    let to = workspace.directory().join(DATA);
+    copy_folder(original, &to, NEEDED_SPACE, waiting.cancelled).map(Some)
 }

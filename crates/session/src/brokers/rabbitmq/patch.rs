@@ -29,8 +29,35 @@ pub(super) struct Patch {
     pub(super) arguments: String,
 }
 
+/// A compiled module of a patch.
+struct Module {
+    name: String,
+    code: Vec<u8>,
+}
+
 /// Copies the modules of a folder to where the node looks first.
 pub(super) fn apply(patch: &Path, node: &Path) -> Result<Patch, BrokerError> {
+    let modules = read(patch)?;
+    for Module { name, code } in &modules {
+        let copy = node.join("ebin").join(format!("{name}.beam"));
+        fs::write(&copy, code).map_err(BrokerError::io("write", &copy))?;
+    }
+    let names: Vec<&str> = modules.iter().map(|it| it.name.as_str()).collect();
+    let terms: String = names.iter().map(|name| format!("'{name}'.\n")).collect();
+    let list = node.join(NAMES);
+    fs::write(&list, terms).map_err(BrokerError::io("write", &list))?;
+    Ok(Patch {
+        told: told(&modules),
+        arguments: format!("-s code ensure_modules_loaded {}", names.join(" ")),
+    })
+}
+
+/// Which modules a folder holds, in a few words: `rabbit_exchange (9f2c1a)`.
+pub(super) fn described(patch: &Path) -> Result<String, BrokerError> {
+    Ok(told(&read(patch)?))
+}
+
+fn read(patch: &Path) -> Result<Vec<Module>, BrokerError> {
     let wrong = |cause: &str| {
         let help = "name a folder with the .beam files that are to come before the node's own";
         BrokerError::config(format!("broker.patch: {cause}"), patch.display(), help)
@@ -47,8 +74,7 @@ pub(super) fn apply(patch: &Path, node: &Path) -> Result<Patch, BrokerError> {
         MOST.. => return Err(wrong("it holds more modules than a broker has")),
         _ => {}
     }
-    let mut names = Vec::new();
-    let mut digest = Sha256::new();
+    let mut modules = Vec::new();
     for file in &files {
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@.".contains(c);
@@ -60,33 +86,36 @@ pub(super) fn apply(patch: &Path, node: &Path) -> Result<Patch, BrokerError> {
         if !BEGINNINGS.iter().any(|it| code.starts_with(it)) {
             return Err(wrong(&format!("{name}.beam is no compiled module")));
         }
-        let copy = node.join("ebin").join(format!("{name}.beam"));
-        fs::write(&copy, &code).map_err(BrokerError::io("write", &copy))?;
-        digest.update(&code);
-        names.push(name.into_owned());
-    }
-    let terms: String = names.iter().map(|name| format!("'{name}'.\n")).collect();
-    let list = node.join(NAMES);
-    fs::write(&list, terms).map_err(BrokerError::io("write", &list))?;
-    let letters = digest
-        .finalize()
-        .iter()
-        .take(3)
-        .fold(String::new(), |mut all, byte| {
-            let _ = write!(all, "{byte:02x}");
-            all
+        modules.push(Module {
+            name: name.into_owned(),
+            code,
         });
-    let told = match names.len() {
-        ..=MOST_NAMED => names.join(", "),
-        many => format!(
-            "{} and {} more",
-            names[..MOST_NAMED].join(", "),
-            many - MOST_NAMED
-        ),
-    };
-    Ok(Patch {
-        told: format!("{told} ({letters})"),
-        arguments: format!("-s code ensure_modules_loaded {}", names.join(" ")),
+    }
+    Ok(modules)
+}
+
+fn told(modules: &[Module]) -> String {
+    let named: Vec<&str> = modules
+        .iter()
+        .map(|it| it.name.as_str())
+        .take(MOST_NAMED)
+        .collect();
+    let named = named.join(", ");
+    let letters = letters(modules.iter().map(|it| it.code.as_slice()));
+    match modules.len() {
+        ..=MOST_NAMED => format!("{named} ({letters})"),
+        many => format!("{named} and {} more ({letters})", many - MOST_NAMED),
+    }
+}
+
+/// Six letters that tell these modules from others.
+pub(super) fn letters<'a>(modules: impl Iterator<Item = &'a [u8]>) -> String {
+    let mut digest = Sha256::new();
+    modules.for_each(|code| digest.update(code));
+    let digest = digest.finalize();
+    digest.iter().take(3).fold(String::new(), |mut all, byte| {
+        let _ = write!(all, "{byte:02x}");
+        all
     })
 }
 

@@ -41,6 +41,9 @@ const CREDIT_FLOW: &str = "{1600,800}";
 const DISK_FREE_LIMIT: u64 = 50_000_000;
 pub(super) const NEEDED_SPACE: u64 = 256_000_000;
 
+/// The folder with the node's data in its directory.
+pub(super) const DATA: &str = "data";
+
 /// Settings that bellows must know the values of.
 const OWN_SETTINGS: [&str; 5] = [
     "listeners.tcp",
@@ -58,6 +61,8 @@ const LOGIN_BY_CERTIFICATE: &str = "rabbitmq_auth_mechanism_ssl";
 pub(super) struct Setup {
     /// The node's unique name.
     pub(super) name: String,
+    /// Its Erlang name, where data is bound to one.
+    bound_name: Option<String>,
     /// Where all of its files are.
     pub(super) directory: PathBuf,
     /// The port for AMQP.
@@ -89,6 +94,7 @@ impl Setup {
         let alone = SocketAddrV4::new(Ipv4Addr::LOCALHOST, control_port);
         let mut setup = Self {
             name: workspace.name().to_owned(),
+            bound_name: config.data.as_ref().map(|data| data.node.clone()),
             directory: workspace.directory().to_owned(),
             port,
             secured: None,
@@ -101,6 +107,10 @@ impl Setup {
             patch: None,
         };
         setup.fill(config, installation, workspace, tls_port)?;
+        let scripts = match &installation.checkout {
+            Some(checkout) => checkout.furnish(&setup.directory)?,
+            None => installation.scripts.clone(),
+        };
         let arguments = setup.emulator_arguments(config, installation);
         let mut probes = vec![Probe {
             port,
@@ -113,7 +123,7 @@ impl Setup {
         }));
         let launch = Launch {
             product: PRODUCT,
-            program: installation.scripts.join("rabbitmq-server"),
+            program: scripts.join("rabbitmq-server"),
             arguments: Vec::new(),
             environment: setup.environment(config, installation, &arguments),
             process_name: "beam",
@@ -127,7 +137,8 @@ impl Setup {
 
     /// The Erlang node's name.
     pub(super) fn erlang_name(&self) -> String {
-        let alone = || format!("{}@localhost", self.name);
+        let own = || format!("{}@localhost", self.name);
+        let alone = || self.bound_name.clone().unwrap_or_else(own);
         self.membership
             .as_ref()
             .map_or_else(alone, Membership::name)
@@ -244,7 +255,12 @@ impl Setup {
         set("RABBITMQ_CONFIG_FILE", at("rabbitmq"));
         set("RABBITMQ_CONFIG_FILES", at("conf.d"));
         set("RABBITMQ_ADVANCED_CONFIG_FILE", at("advanced.config"));
-        set("RABBITMQ_MNESIA_BASE", at("data"));
+        let data = match &self.bound_name {
+            // Streams and quorum queues write down where their files are. By this name each node means its own directory.
+            Some(_) => Path::new("/proc/self/cwd").join(DATA).into_os_string(),
+            None => at(DATA),
+        };
+        set("RABBITMQ_MNESIA_BASE", data);
         set("RABBITMQ_LOG_BASE", at("log"));
         set("RABBITMQ_LOGS", "-".into());
         set("RABBITMQ_ENABLED_PLUGINS_FILE", at("enabled_plugins"));

@@ -1,0 +1,194 @@
+//! A checkout of RabbitMQ's sources as `make` leaves it: an application per folder of `deps`, each with its compiled
+//! modules in `ebin`, and the server's scripts among the sources.
+//!
+//! `plugins`, which `make dist` makes, is not looked at: after another `make` it is older than what was compiled.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::super::BrokerError;
+use super::super::answer::wait_for;
+use super::patch::letters;
+
+/// What only the sources have.
+const MARK: &str = "rabbitmq-components.mk";
+/// The folder of applications.
+const APPLICATIONS: &str = "deps";
+/// The scripts among the sources.
+const SCRIPTS: &str = "deps/rabbit/scripts";
+/// The scripts that a start needs.
+const NEEDED_SCRIPTS: [&str; 3] = ["rabbitmq-server", "rabbitmq-env", "rabbitmq-defaults"];
+/// Where these are in a node's own directory.
+const OWN_SCRIPTS: &str = "sbin";
+/// Time that `git` may take: a checkout may lie on a disk of the network.
+const GIT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A checkout of RabbitMQ's sources.
+#[derive(Clone, Debug)]
+pub(super) struct Checkout {
+    root: PathBuf,
+}
+
+impl Checkout {
+    /// The one at this place; `None` where something else is there.
+    pub(super) fn at(root: &Path) -> Option<Self> {
+        let root = root.canonicalize().ok()?;
+        let is_one = root.join(MARK).is_file() && root.join("deps/rabbit/src").is_dir();
+        is_one.then_some(Self { root })
+    }
+
+    /// Has `rabbitmq-server`.
+    pub(super) fn scripts(&self) -> PathBuf {
+        self.root.join(SCRIPTS)
+    }
+
+    /// Has a folder per application.
+    pub(super) fn applications(&self) -> PathBuf {
+        self.root.join(APPLICATIONS)
+    }
+
+    /// The version in the description of `rabbit`.
+    pub(super) fn version(&self) -> Result<String, BrokerError> {
+        let name = "rabbit";
+        let version = described_version(&self.applications().join(name), name);
+        version.ok_or_else(|| self.not_made("deps/rabbit/ebin has no rabbit.app"))
+    }
+
+    /// A checkout in which `make` was not run, or did not end.
+    pub(super) fn not_made(&self, why: impl std::fmt::Display) -> BrokerError {
+        let root = self.root.display();
+        BrokerError::config(
+            format!("{root} is a checkout of RabbitMQ that is not built"),
+            why,
+            format!(
+                "run `make` in {root}; `git clean -xfd` before it where an earlier one broke off"
+            ),
+        )
+    }
+
+    /// What tells it from others, in words: its commit, whether files were changed since, and letters that tell its modules
+    /// from those of another compilation.
+    pub(super) fn told(&self, module_directories: &[PathBuf]) -> String {
+        let commit = match self.commit() {
+            Ok(Some(commit)) => format!("at {commit}"),
+            Ok(None) => "of no known commit".to_owned(),
+            Err(why) => format!("of no known commit (git: {why})"),
+        };
+        let own = module_directories
+            .iter()
+            .filter(|it| it.starts_with(&self.root));
+        let code = own.flat_map(|directory| modules(directory));
+        let code: Vec<Vec<u8>> = code.collect();
+        let letters = letters(code.iter().map(Vec::as_slice));
+        format!("from a checkout {commit} (modules {letters})")
+    }
+
+    /// The commit, and ` with changes` where tracked files differ from it; `None` where it is no repository.
+    fn commit(&self) -> Result<Option<String>, String> {
+        if !self.root.join(".git").exists() {
+            return Ok(None);
+        }
+        let commit = self.git(&["rev-parse", "--short=10", "HEAD"])?;
+        let changed = self.git(&["status", "--porcelain", "--untracked-files=no"])?;
+        let changes = if changed.is_empty() {
+            ""
+        } else {
+            " with changes"
+        };
+        Ok(Some(format!("{commit}{changes}")))
+    }
+
+    fn git(&self, arguments: &[&str]) -> Result<String, String> {
+        let mut git = Command::new("git");
+        git.args(["-c", "core.fsmonitor=false", "-C"])
+            .arg(&self.root)
+            .args(arguments)
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .stdin(std::process::Stdio::null());
+        let output = wait_for(GIT_TIMEOUT, &|| false, move || git.output());
+        let output = match output {
+            Ok(output) => output.map_err(|error| error.to_string())?,
+            Err(_) => return Err(format!("no answer in {} s", GIT_TIMEOUT.as_secs())),
+        };
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        match output.status.success() {
+            true => Ok(text(&output.stdout)),
+            false => {
+                let said = text(&output.stderr);
+                Err(said.lines().next().unwrap_or("it failed").to_owned())
+            }
+        }
+    }
+
+    /// Gives a node its scripts, as they stand beside the applications in an installation: they look for these there, and
+    /// among the sources they would find what `make dist` left.
+    pub(super) fn furnish(&self, node: &Path) -> Result<PathBuf, BrokerError> {
+        let own = node.join(OWN_SCRIPTS);
+        fs::create_dir(&own).map_err(BrokerError::io("create", &own))?;
+        for name in NEEDED_SCRIPTS {
+            let (from, to) = (self.scripts().join(name), own.join(name));
+            fs::copy(&from, &to).map_err(BrokerError::io("copy", &from))?;
+        }
+        let plugins = node.join("plugins");
+        symlink(self.applications(), &plugins).map_err(BrokerError::io("create", &plugins))?;
+        Ok(own)
+    }
+}
+
+/// The version that an application's description names.
+pub(super) fn described_version(application: &Path, name: &str) -> Option<String> {
+    let file = application.join("ebin").join(format!("{name}.app"));
+    let text = fs::read_to_string(file).ok()?;
+    let (_, rest) = text.split_once("{vsn,")?;
+    let (version, _) = rest.trim_start().strip_prefix('"')?.split_once('"')?;
+    Some(version.to_owned())
+}
+
+/// The compiled modules of a directory, by name.
+fn modules(directory: &Path) -> Vec<Vec<u8>> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|it| it == "beam"))
+        .collect();
+    files.sort();
+    files
+        .iter()
+        .filter_map(|file| fs::read(file).ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkout_is_known_by_its_sources_and_refused_until_it_is_built() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        assert!(Checkout::at(root).is_none());
+        fs::write(root.join(MARK), "").unwrap();
+        fs::create_dir_all(root.join("deps/rabbit/src")).unwrap();
+        let checkout = Checkout::at(root).unwrap();
+        let problem = checkout.version().unwrap_err().problem();
+        assert!(problem.cause.contains("not built"), "{problem:?}");
+        assert!(problem.help.contains("run `make`"), "{problem:?}");
+        let ebin = root.join("deps/rabbit/ebin");
+        fs::create_dir(&ebin).unwrap();
+        let app = "{application, 'rabbit', [\n\t{vsn, \"4.3.0+rc.1\"},\n]}.";
+        fs::write(ebin.join("rabbit.app"), app).unwrap();
+        assert_eq!(checkout.version().unwrap(), "4.3.0+rc.1");
+        fs::write(ebin.join("rabbit.beam"), "FOR1 one").unwrap();
+        let directories = [ebin.clone()];
+        let told = checkout.told(&directories);
+        assert!(
+            told.starts_with("from a checkout of no known commit (modules "),
+            "{told}"
+        );
+        fs::write(ebin.join("rabbit.beam"), "FOR1 two").unwrap();
+        assert_ne!(checkout.told(&directories), told, "another compilation");
+    }
+}

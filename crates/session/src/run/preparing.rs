@@ -1,0 +1,229 @@
+//! Prepares the data of a broker once, and finds it again: what runs begin with a copy of.
+
+use std::path::Path;
+
+use linux::machine;
+use load::payload::FULL_LEN;
+use measure::{Clock, wall_clock_unix_ns};
+
+use super::{RunOptions, Start, filling};
+use crate::brokers::{self, NodeData};
+use crate::experiment::BrokerSpec;
+use crate::prepared::{self, DATA, PreparedData, PreparedFolder, PreparedLock};
+use crate::{Error, Experiment, Observer};
+
+/// Seconds in which the compact header's clock, which wraps after 78 hours, tells messages of before a run.
+const COMPACT_CLOCK_S: u64 = 72 * 3_600;
+
+/// Data that a run begins with a copy of.
+#[derive(Debug)]
+pub(super) struct PreparedInUse {
+    pub(super) data: NodeData,
+    /// Keeps others from removing it.
+    _lock: PreparedLock,
+}
+
+/// The data that an experiment's broker begins with: what was prepared before, or is now. `None` where it wants none.
+pub(super) fn prepare(
+    experiment: &Experiment,
+    options: &RunOptions,
+    control: &load::Control,
+    observer: &mut dyn Observer,
+) -> Result<Option<PreparedInUse>, Error> {
+    if !experiment.broker.is_prepared() {
+        return Ok(None);
+    }
+    let broker = experiment.preparing_broker();
+    let described = brokers::described_rabbitmq(broker)?;
+    let key = prepared::key_of(&experiment.filling(), broker, &described)?;
+    let folder = PreparedFolder::of(experiment.broker.data_dir.as_deref())?;
+    let usable = |folder: &PreparedFolder| {
+        let found = folder.find(&key)?;
+        is_usable(&found, experiment).then_some(found)
+    };
+    let shared = folder.lock(&key, true, control, observer)?;
+    if let Some(found) = usable(&folder) {
+        return Ok(Some(PreparedInUse::of(&folder, &found, shared)));
+    }
+    drop(shared);
+    let alone = folder.lock(&key, false, control, observer)?;
+    // Another bellows may have made it meanwhile.
+    if usable(&folder).is_none() {
+        let maker = Maker {
+            experiment,
+            broker,
+            described: &described,
+            folder: &folder,
+            key: &key,
+        };
+        maker.make(&options.bellows_exe, control, observer)?;
+    }
+    drop(alone);
+    let shared = folder.lock(&key, true, control, observer)?;
+    match folder.find(&key) {
+        Some(found) => Ok(Some(PreparedInUse::of(&folder, &found, shared))),
+        None => Err(Error::Failed(measure::Problem::new(
+            "the prepared data was removed before it could be used",
+            folder.data(&key).display(),
+            "run it again",
+        ))),
+    }
+}
+
+impl PreparedInUse {
+    fn of(folder: &PreparedFolder, found: &PreparedData, lock: PreparedLock) -> Self {
+        Self {
+            data: NodeData {
+                node: found.node.clone(),
+                original: Some(folder.data(&found.key)),
+                parent: None,
+                prepared_by: found.broker.clone(),
+            },
+            _lock: lock,
+        }
+    }
+}
+
+/// Whether messages of it cannot be taken for those of a run: the compact header knows no run, and tells them by their time
+/// alone.
+fn is_usable(found: &PreparedData, experiment: &Experiment) -> bool {
+    let sends = experiment.load.iter().any(|load| load.has_producers());
+    let age = (Clock.now().0 / 1_000_000_000).checked_sub(found.clock_s);
+    let is_of_boot = found.boot == machine::boot_id();
+    !(sends && found.has_compact_headers)
+        || (is_of_boot && age.is_some_and(|age| age < COMPACT_CLOCK_S))
+}
+
+/// What prepares data, and where it goes.
+struct Maker<'a> {
+    experiment: &'a Experiment,
+    broker: &'a BrokerSpec,
+    described: &'a str,
+    folder: &'a PreparedFolder,
+    key: &'a str,
+}
+
+impl Maker<'_> {
+    /// Starts a broker, fills it, ends it in order, and keeps its data. Half of it is never kept.
+    fn make(
+        &self,
+        bellows_exe: &Path,
+        control: &load::Control,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        observer.step(&format!(
+            "preparing the data of {}, once: later runs begin with copies",
+            self.described
+        ));
+        let filling = self.experiment.filling();
+        let filler = Experiment {
+            broker: BrokerSpec {
+                data: None,
+                data_dir: None,
+                definitions: self.experiment.broker.definitions.clone(),
+                policy: self.experiment.broker.policy.clone(),
+                ..self.broker.clone()
+            },
+            ..filling
+        };
+        let data = NodeData {
+            node: format!("bellows-{}@localhost", self.key),
+            original: None,
+            parent: Some(self.folder.dir().to_owned()),
+            prepared_by: String::new(),
+        };
+        let broker = brokers::start_with(&filler, Some(&data), bellows_exe, control, observer)?;
+        let endpoint = broker.endpoint().clone();
+        let seed = Start::now().seed;
+        let filled = filling::fill(self.experiment, &endpoint, seed, control, observer)?;
+        observer.step("ending the broker in order");
+        let part = self.folder.begin(self.key)?;
+        let kept = broker
+            .keep_data(&part.join(DATA), &|| control.is_stopping())
+            .map_err(Error::from)
+            .and_then(|()| self.describe(&data, filled, &part, &filler, seed));
+        let kept = kept.and_then(|data| {
+            self.folder.finish(&data)?;
+            Ok(data)
+        });
+        match kept {
+            Ok(data) => {
+                observer.step(&format!(
+                    "prepared data {} is kept in {}: {:.1} MB; `bellows runs data` lists and removes it",
+                    data.key,
+                    self.folder.dir().display(),
+                    data.bytes as f64 / 1e6
+                ));
+                Ok(())
+            }
+            Err(error) => {
+                // What cannot be removed now is not used, either.
+                let _ = self.folder.clear(self.key);
+                Err(error)
+            }
+        }
+    }
+
+    /// What is known of it, when all of it is on the disk.
+    fn describe(
+        &self,
+        data: &NodeData,
+        what: String,
+        part: &Path,
+        filler: &Experiment,
+        seed: u32,
+    ) -> Result<PreparedData, Error> {
+        let size = brokers::folder_size(&part.join(DATA), true)?;
+        let created = jiff::Timestamp::from_nanosecond(i128::from(wall_clock_unix_ns()));
+        let plan = match filler.load.is_empty() {
+            true => None,
+            false => Some(filler.plan(&load::Endpoint::new("localhost", 0), seed)?),
+        };
+        Ok(PreparedData {
+            key: self.key.to_owned(),
+            experiment: self.experiment.name.clone(),
+            broker: self.described.to_owned(),
+            created: format!("{:.0}", created.unwrap_or_default()),
+            node: data.node.clone(),
+            what,
+            files: size.files,
+            bytes: size.allocated,
+            boot: machine::boot_id(),
+            clock_s: Clock.now().0 / 1_000_000_000,
+            has_compact_headers: plan.is_some_and(|plan| plan.least_header() < FULL_LEN),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_messages_of_another_boot_are_not_mixed_with_those_of_a_run() {
+        let read = |text: &str| Experiment::from_toml(text, "test").unwrap();
+        let sends = read("[[load]]\ndestination = \"queue://a\"\n");
+        let receives = read("[[load]]\ndestination = \"queue://a\"\nproducers = 0\n");
+        let now = Clock.now().0 / 1_000_000_000;
+        let fresh = PreparedData {
+            boot: machine::boot_id(),
+            clock_s: now,
+            has_compact_headers: true,
+            ..PreparedData::default()
+        };
+        assert!(is_usable(&fresh, &sends));
+        let other_boot = PreparedData {
+            boot: "before".to_owned(),
+            ..fresh
+        };
+        assert!(!is_usable(&other_boot, &sends) && is_usable(&other_boot, &receives));
+        let long = PreparedData {
+            has_compact_headers: false,
+            ..other_boot
+        };
+        assert!(
+            is_usable(&long, &sends),
+            "the run's number is in each message"
+        );
+    }
+}
