@@ -75,6 +75,7 @@ const TOPICS: [Topic; 38] = [
     topic!("topologies", "topology.md"),
     topic!("perf-test-options", "perf-test.md"),
     topic!("artemis-perf", "artemis-perf.md"),
+    topic!("observer-effect", "observer-effect.md"),
     topic!("performance", "performance.md"),
     topic!("soak", "soak.md"),
     topic!("run-schema", "run.schema.json"),
