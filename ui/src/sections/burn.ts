@@ -386,7 +386,11 @@ function drawDifference(element: HTMLElement, difference: Difference, dark: bool
 function cost(run: RunView): HTMLElement | null {
   const [first, ...more] = run.cost_of_profiling;
   if (first === undefined) return null;
-  const list = h('ul', {}, more.map((sentence) => h('li', {}, sentence)));
+  const list = h(
+    'ul',
+    {},
+    more.map((sentence) => h('li', {}, sentence)),
+  );
   return h('details', { class: 'cost facts' }, h('summary', {}, first), list);
 }
 
