@@ -4,7 +4,7 @@ mod common;
 
 use std::path::Path;
 
-use archive::profile::{FORMATS, Profile};
+use archive::profile::Profile;
 use archive::{ObserverEffect, RunReader};
 use common::{RUNS, folder, run};
 use serde_json::Value;
@@ -61,7 +61,7 @@ fn samples_come_from_the_blocks_with_profiling_and_their_cost_is_told() {
     for pair in effect.blocks.chunks(2) {
         assert_ne!(pair[0].on, pair[1].on, "{pair:?}");
     }
-    let profile = Profile::open(&FORMATS, &of.dir, None).expect("a profile");
+    let profile = Profile::open(&of.dir).expect("a profile");
     for block in &effect.blocks {
         let (from, to) = ((block.start * 1e9) as u64, (block.end * 1e9) as u64);
         let taken = profile

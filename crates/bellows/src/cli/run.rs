@@ -99,6 +99,7 @@ impl Changes {
         self.event.apply(&mut experiment.profile);
         if self.no_profile {
             experiment.profile.events.clear();
+            experiment.profile.blocks = None;
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ mod named_process;
 mod nodes;
 mod observer_effect;
 mod own_pages;
+mod profiled_blocks;
 mod profiling;
 mod record;
 mod recording;

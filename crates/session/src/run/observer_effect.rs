@@ -9,8 +9,9 @@ use hdrhistogram::Histogram;
 use load::scenario::Operations;
 use measure::{LatencySummary, Metric, Nanos, Phase, Slice, Time, new_histogram};
 
+use profile::SamplingSwitch;
+
 use super::blocks::{BlockPlan, BlockUsage, GUARD, PlannedBlock, SwitchedBlock, Switching};
-use super::recording::Recording;
 use crate::usage::between;
 
 /// Slices end when a loop next looks at the clock: so much after a block's border they still belong to the block before it.
@@ -23,19 +24,27 @@ const PERCENTILE: f64 = 99.0;
 /// Blocks of the run with and without profiling, where such are wanted.
 #[derive(Default)]
 pub(crate) struct Blocks {
-    wanted: Option<Wanted>,
-    running: Option<Running>,
+    wanted: Option<WantedBlocks>,
+    running: Option<RunningBlocks>,
+}
+
+/// What is sampled.
+#[derive(Debug, Default)]
+pub(super) struct SwitchedProfiles {
+    pub(super) switches: Vec<SamplingSwitch>,
+    /// Something of it costs the broker though sampling is off.
+    pub(super) stays_in_the_way: bool,
 }
 
 /// Blocks that are wanted, before the load begins.
-struct Wanted {
+struct WantedBlocks {
     length: Nanos,
     seed: u64,
     usage: BlockUsage,
 }
 
 /// Blocks while the load goes on.
-struct Running {
+struct RunningBlocks {
     plan: BlockPlan,
     switching: Switching,
     counts: BlockCounts<Box<dyn Iterator<Item = PlannedBlock> + Send>>,
@@ -45,7 +54,7 @@ struct Running {
 impl Blocks {
     /// Blocks of this length, in the order that the seed draws.
     pub(super) fn wanted(length: Nanos, seed: u64, usage: BlockUsage) -> Self {
-        let wanted = Wanted {
+        let wanted = WantedBlocks {
             length,
             seed,
             usage,
@@ -72,70 +81,65 @@ impl Blocks {
         }
     }
 
-    fn add(&mut self, slice: &Slice, operations: Option<Operations>) {
-        if let Some(running) = &mut self.running {
-            running.counts.add(slice, operations);
-        }
-    }
-}
-
-impl Recording<'_> {
-    /// Plans the blocks of a load that begins at `started`, and goes through them, where they are wanted and something is
-    /// sampled.
-    pub(super) fn begin_blocks(&mut self, started: Time) {
-        let switches = self.profiling.switches();
-        let Some(wanted) = self.blocks.wanted.take().filter(|_| !switches.is_empty()) else {
+    /// Plans the blocks of a load whose measured phase begins at `start`, and goes through them, where they are wanted and
+    /// something is sampled.
+    pub(super) fn begin(&mut self, start: Time, measure: Option<Nanos>, sampled: SwitchedProfiles) {
+        let wanted = self.wanted.take();
+        let Some(wanted) = wanted.filter(|_| !sampled.switches.is_empty()) else {
             return;
         };
-        let phases = &self.context.phases;
         let plan = BlockPlan {
-            start: started + phases.warmup,
+            start,
             length: wanted.length,
-            measure: phases.measure,
+            measure,
             seed: wanted.seed,
         };
-        let stays_in_the_way = self.profiling.stays_in_the_way();
         let blocks: Box<dyn Iterator<Item = PlannedBlock> + Send> = Box::new(plan.blocks());
-        let switching = Switching::start(plan, switches, wanted.usage);
-        self.blocks.running = switching.map(|switching| Running {
+        let switching = Switching::start(plan, sampled.switches, wanted.usage);
+        self.running = switching.map(|switching| RunningBlocks {
             plan,
             switching,
             counts: BlockCounts::of(blocks),
-            stays_in_the_way,
+            stays_in_the_way: sampled.stays_in_the_way,
         });
     }
 
     /// Counts what a slice holds in its block.
-    pub(super) fn count_in_block(&mut self, slice: &Slice) {
-        let operations = self.first().and_then(|first| first.operations);
-        self.blocks.add(slice, operations);
+    pub(super) fn add(&mut self, slice: &Slice, operations: Option<Operations>) {
+        if let Some(running) = &mut self.running {
+            running.counts.add(slice, operations);
+        }
     }
 
-    /// What profiling cost; `None` where nobody wanted to know it, or nothing was sampled.
-    pub(super) fn observer_effect(&mut self) -> Option<ObserverEffect> {
-        let running = self.blocks.running.take()?;
+    /// What profiling cost a load of messages, or of these operations, with a target rate or without; `None` where there were
+    /// no blocks. Times count from `origin`.
+    pub(super) fn finish(
+        &mut self,
+        operations: Option<Operations>,
+        paced: bool,
+        origin: Time,
+    ) -> Option<ObserverEffect> {
+        let running = self.running.take()?;
         let switched = running.switching.finish();
         let counted = running.counts.finish();
-        let first = self.first();
-        let operations = first.and_then(|first| first.operations);
-        let measured = Measured {
+        let measured = MeasuredBlocks {
             pairs: pairs(&switched, &counted),
             planned: switched.len() / 2,
         };
-        let mut effect = measured.effect(first.is_some_and(|it| it.requested.is_some()));
+        let mut effect = measured.effect(paced);
         effect.unit = operations.map_or("messages", |of| of.many).to_owned();
         effect.block_s = running.plan.length.as_secs_f64();
         effect.stays_in_the_way = running.stays_in_the_way;
         if let Some(of) = operations {
             effect.latency = of.latency.name().to_owned();
         }
-        effect.blocks = (switched.iter())
-            .map(|it| ProfilingBlock {
-                start: self.seconds_since_origin(it.block.start),
-                end: self.seconds_since_origin(it.block.end),
-                on: it.block.on,
-            })
-            .collect();
+        let seconds = |at: Time| at.since(origin).as_secs_f64();
+        let blocks = switched.iter().map(|it| ProfilingBlock {
+            start: seconds(it.block.start),
+            end: seconds(it.block.end),
+            on: it.block.on,
+        });
+        effect.blocks = blocks.collect();
         Some(effect)
     }
 }
@@ -290,12 +294,12 @@ fn pairs(switched: &[SwitchedBlock], counted: &[BlockCount]) -> Vec<MeasuredPair
     pairs.collect()
 }
 
-struct Measured {
+struct MeasuredBlocks {
     pairs: Vec<MeasuredPair>,
     planned: usize,
 }
 
-impl Measured {
+impl MeasuredBlocks {
     /// The effect on each figure that all pairs tell.
     fn effect(&self, paced: bool) -> ObserverEffect {
         let all = || self.pairs.iter().flat_map(|pair| [pair.on, pair.off]);

@@ -46,12 +46,12 @@ fn reading(at: Time, broker_cpu: Nanos) -> Reading {
 
 /// A run whose rate falls by 10 % and whose broker takes a quarter more CPU per message where samples are taken; `noise` is a
 /// factor of both for each block.
-struct Played {
+struct PlayedBlocks {
     switched: Vec<SwitchedBlock>,
     counted: Vec<BlockCount>,
 }
 
-fn play(pairs: u64, noise: impl Fn(u64) -> f64) -> Played {
+fn play(pairs: u64, noise: impl Fn(u64) -> f64) -> PlayedBlocks {
     let blocks: Vec<PlannedBlock> = plan(pairs).blocks().collect();
     let mut counts = BlockCounts::of(blocks.clone().into_iter());
     let mut switched = Vec::new();
@@ -77,14 +77,14 @@ fn play(pairs: u64, noise: impl Fn(u64) -> f64) -> Played {
             is_in_time: true,
         });
     }
-    Played {
+    PlayedBlocks {
         switched,
         counted: counts.finish(),
     }
 }
 
-fn effect(played: &Played, paced: bool) -> ObserverEffect {
-    let measured = Measured {
+fn effect(played: &PlayedBlocks, paced: bool) -> ObserverEffect {
+    let measured = MeasuredBlocks {
         pairs: pairs(&played.switched, &played.counted),
         planned: played.switched.len() / 2,
     };
