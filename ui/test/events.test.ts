@@ -73,6 +73,7 @@ describe('events', () => {
       figures: { sent: { total: 1 }, received: { total: 0 }, scenarios: {}, programs: 0 },
       warnings: [],
       profiles: [],
+      sampling_off: [],
     } as unknown as RunView;
     const of = (event: object): string =>
       sampling(

@@ -221,6 +221,10 @@ describe('the line about the profile', () => {
   const run = {
     figures: { sent: { total: 1 }, received: { total: 0 }, scenarios: {}, programs: 0 },
     profiles: [],
+    sampling_off: [
+      { start: 20, end: 21 },
+      { start: 22, end: 24 },
+    ],
   };
   const told = (window: readonly [number, number], of: object = {}) => {
     const made = { ...run, warnings: [{ text: 'a note, and more' }] } as unknown as RunView;
@@ -237,6 +241,15 @@ describe('the line about the profile', () => {
       /^5 samples of CPU time of the broker in the window · by cpu-clock/,
     );
     expect(told([0, 9])).toContain(' · unknown share 0 %');
+  });
+
+  test('says for how much of the window sampling was switched off', () => {
+    expect(told([0, 20])).not.toContain('switched off');
+    const off = (part: string) =>
+      ` · sampling was switched off for ${part} of it, to see what it costs · `;
+    expect(told([20.5, 23])).toContain(off('1.5 s of 2.5 s'));
+    expect(told([22.25, 23.75])).toContain(`0 samples of CPU time of the broker in the window`);
+    expect(told([22.25, 23.75])).toContain(off('all'));
   });
 
   test('names no clock that is not known', () => {

@@ -19,6 +19,7 @@ mod list;
 mod lock;
 mod matrix;
 mod named_series;
+mod observer_effect;
 mod pairs;
 mod periods;
 pub mod profile;
@@ -59,6 +60,9 @@ pub use matrix::{ComparedCell, ComparedMatrix, MatrixCell, MatrixKey, PairedMatr
 pub use named_series::{
     MOST_SERIES, NamedPoint, NamedSeries, SeriesName, SeriesNames, SeriesUnit, SeriesValue,
     read_named_series,
+};
+pub use observer_effect::{
+    EffectFigure, ObserverEffect, ObserverRow, ObserverTable, ProfilingBlock,
 };
 pub use pairs::{ComparedSideName, PairedRun, PairedRuns};
 pub use periods::PeriodRange;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::class::Class;
 use crate::scenario::{CHURN, FailureCount, counts};
-use crate::{RequirementOutcome, Stall, Verdict, Warning};
+use crate::{ObserverEffect, RequirementOutcome, Stall, Verdict, Warning};
 
 /// The whole object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -61,6 +61,9 @@ pub struct RunSummary {
     pub nodes: Vec<NodeSummary>,
     /// One per profiled event.
     pub profiles: Vec<ProfileSummary>,
+    /// What profiling cost; absent where it was not switched on and off in blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observer_effect: Option<ObserverEffect>,
     /// What became of churn; absent where there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub churn: Option<ScenarioSummary>,

@@ -2,6 +2,7 @@
 //! Pure functions: numbers in, numbers out. The run is the unit of evidence; seconds of one run depend on each other and
 //! are never pooled.
 
+mod blocks;
 mod changes;
 mod difference;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod shares;
 mod spread;
 mod verdict;
 
+pub use blocks::{BlockEffect, BlockOrder, BlockPair, block_effect};
 pub use changes::{ChangePoint, ChangeSearch, MOST_VALUES, change_points, cut_strengths};
 pub use difference::{Difference, paired, pairs_needed, sign_flip, unpaired};
 pub use levels::{benjamini_hochberg, holm};

@@ -301,6 +301,12 @@ impl Event {
         format!("{names}, or a tracepoint such as sched:sched_process_fork")
     }
 
+    /// Whether a frequency says how many of them become samples.
+    #[must_use]
+    pub fn has_frequency(&self) -> bool {
+        self.pace == Pace::Frequency
+    }
+
     /// Samples per second and thread that are wanted at most; 0 where each event is one.
     pub(crate) fn frequency(&self, wanted: u32) -> u32 {
         match self.pace {

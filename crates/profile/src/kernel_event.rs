@@ -73,6 +73,11 @@ impl KernelEvent {
         matches!(self, Self::Software(_))
     }
 
+    /// Whether it is a place in the kernel's code.
+    pub(crate) const fn is_tracepoint(&self) -> bool {
+        matches!(self, Self::Tracepoint(_))
+    }
+
     /// Whether only the copier's program can take it.
     pub(crate) const fn needs_program(&self) -> bool {
         matches!(self, Self::Probes(_) | Self::Calls(_))

@@ -18,12 +18,14 @@ use crate::jvm::Jvm;
 use crate::kernel_event::KernelEvent;
 use crate::late_names::LateNames;
 use crate::options::Options;
+use crate::pauses::Pauses;
 use crate::source::SampleSource;
 use crate::source::blocked::{BlockedTimes, Wakings};
 use crate::source::in_order::SamplesInOrder;
 use crate::source::perf::{self, Capabilities, PerfEvents, permission};
 use crate::stack_copy::WakeUps;
 use crate::stack_table::StackTable;
+use crate::switch::SamplingSwitch;
 use crate::symbols::Symbols;
 use crate::target::Target;
 use crate::threads::Threads;
@@ -43,6 +45,7 @@ pub struct Sampler {
     pid: u32,
     /// What its files say of what is sampled.
     header: ProfileHeader,
+    stays_in_the_way: bool,
 }
 
 enum SamplerState {
@@ -115,6 +118,7 @@ impl Sampler {
         );
         let numbering = loaded.map(|it| it.numbering());
         let threads = Threads::new(pid, &target.status.name, opened.owners.values().copied());
+        let stays_in_the_way = !granted.copies && kernel_event.is_tracepoint();
         let subject = Subject {
             pid,
             field: kernel_event.field(),
@@ -166,10 +170,12 @@ impl Sampler {
                 ended: AtomicBool::new(false),
                 held_until_ns: AtomicU64::new(u64::MAX),
                 turn: Mutex::new(None),
+                pauses: Pauses::default(),
             }),
             state: SamplerState::Attached(Box::new(worker)),
             pid,
             header,
+            stays_in_the_way,
         })
     }
 
@@ -185,7 +191,7 @@ impl Sampler {
         worker.converter.look_at_memory();
         let from = Clock.now();
         let process_cpu = linux::cpu_time(self.pid);
-        let enabled = self.events.enable();
+        let enabled = self.signals.pauses.begin(&self.events);
         enabled.map_err(|e| system("switch an event on", e))?;
         let signals = Arc::clone(&self.signals);
         let thread = std::thread::Builder::new().name("profiler".into());
@@ -220,6 +226,23 @@ impl Sampler {
         before.fetch_min(at.0, Ordering::AcqRel);
     }
 
+    /// What switches it off for a while.
+    #[must_use]
+    pub fn switch(&self) -> SamplingSwitch {
+        SamplingSwitch {
+            events: Arc::clone(&self.events),
+            signals: Arc::clone(&self.signals),
+            pid: self.pid,
+        }
+    }
+
+    /// Whether a tracepoint stays open while sampling is switched off: whatever passes it takes the kernel's longer way all the
+    /// same.
+    #[must_use]
+    pub const fn stays_in_the_way(&self) -> bool {
+        self.stays_in_the_way
+    }
+
     /// Switches sampling off, writes what is still in the rings, and ends the stacks file.
     ///
     /// # Errors
@@ -236,8 +259,9 @@ impl Sampler {
     }
 
     fn end(&mut self) -> Result<Outcome, Error> {
-        self.events.disable();
-        if let Some(used) = linux::cpu_time(self.pid) {
+        let used = linux::cpu_time(self.pid);
+        self.signals.pauses.end(&self.events, used);
+        if let Some(used) = used {
             self.signals.process_cpu_ns.store(used.0, Ordering::Release);
         }
         self.signals.stop.store(true, Ordering::Release);

@@ -13,6 +13,7 @@ use rustix::event::Timespec;
 use rustix::time::ClockId;
 
 use crate::converter::{Converter, Outcome, Part};
+use crate::pauses::Pauses;
 use crate::record::Record;
 use crate::source::{Damaged, SampleSource};
 use crate::target::Target;
@@ -42,6 +43,8 @@ pub(crate) struct Signals {
     pub(crate) held_until_ns: AtomicU64,
     /// What is to happen at an instant to come.
     pub(crate) turn: Mutex<Option<Turn>>,
+    /// Times in which nothing is sampled.
+    pub(crate) pauses: Pauses,
 }
 
 impl Signals {
@@ -77,6 +80,8 @@ struct Begun {
     process_cpu: Option<Nanos>,
     lost: u64,
     counted: Option<u64>,
+    /// What the process had used in pauses.
+    paused_cpu: Nanos,
 }
 
 /// Samples on their way from a source into a profile.
@@ -102,6 +107,7 @@ impl Worker {
             process_cpu,
             lost: 0,
             counted: None,
+            paused_cpu: Nanos::ZERO,
         };
         let mut flushed = from;
         let mut timeout = FIRST_TIMEOUT;
@@ -120,15 +126,23 @@ impl Worker {
             timeout = Nanos(timeout.0.saturating_mul(2)).min(FETCH_TIMEOUT);
             let stop = signals.stop.load(Ordering::Acquire);
             let fetched = Clock.now();
+            let pauses = signals.pauses.take_begun();
             self.fetch();
-            if Clock.now().since(flushed) >= FLUSH_EVERY {
+            for at in pauses {
+                let converter = &mut self.converter;
+                self.source
+                    .pause(at, &mut |record| converter.record(record));
+            }
+            let is_paused = signals.pauses.is_paused();
+            // In a pause the sampler itself costs nothing, either.
+            if !is_paused && Clock.now().since(flushed) >= FLUSH_EVERY {
                 flushed = Clock.now();
                 self.converter.every_second();
             }
             let over = ended || stop;
             let is_due = turn_at.is_some_and(|at| at <= fetched && (over || self.is_ready(at)));
             if is_due && let Some(turn) = signals.take_turn() {
-                begun = self.turn(turn, &begun);
+                begun = self.turn(turn, &begun, signals);
             }
             if ended && !stop {
                 signals.ended.store(true, Ordering::Release);
@@ -146,23 +160,31 @@ impl Worker {
         }
         let process_cpu = Nanos(signals.process_cpu_ns.load(Ordering::Acquire));
         let process_cpu = Some(process_cpu).filter(|it| it.0 > 0);
-        let part = self.part(&begun, Clock.now(), process_cpu);
+        let paused_cpu = signals.pauses.cpu();
+        let part = self.part(&begun, Clock.now(), process_cpu, paused_cpu);
         self.converter.finish(part)
     }
 
     /// What is true at the beginning of a part.
-    fn begun(&self, at: Time, process_cpu: Option<Nanos>) -> Begun {
+    fn begun(&self, at: Time, process_cpu: Option<Nanos>, paused_cpu: Nanos) -> Begun {
         Begun {
             at,
             own_cpu: thread_cpu(),
             process_cpu,
             lost: self.source.lost(),
             counted: self.source.counted(),
+            paused_cpu,
         }
     }
 
     /// Ends what the converter counts of the part that began so, and says what was used in it.
-    fn part(&mut self, begun: &Begun, to: Time, process_cpu: Option<Nanos>) -> Part {
+    fn part(
+        &mut self,
+        begun: &Begun,
+        to: Time,
+        process_cpu: Option<Nanos>,
+        paused_cpu: Nanos,
+    ) -> Part {
         self.converter
             .lost_in_all(self.source.lost().saturating_sub(begun.lost));
         let counted = self.source.counted();
@@ -170,11 +192,14 @@ impl Worker {
             counted.map(|counted| counted.saturating_sub(begun.counted.unwrap_or(0))),
         );
         let used = process_cpu.zip(begun.process_cpu);
+        let in_pauses = paused_cpu.saturating_sub(begun.paused_cpu);
         Part {
             from: begun.at,
             to,
             own_cpu: thread_cpu().saturating_sub(begun.own_cpu),
-            process_cpu: used.map_or(Nanos(0), |(now, before)| now.saturating_sub(before)),
+            process_cpu: used.map_or(Nanos(0), |(now, before)| {
+                now.saturating_sub(before).saturating_sub(in_pauses)
+            }),
         }
     }
 
@@ -184,16 +209,17 @@ impl Worker {
     }
 
     /// Ends one part and begins the next.
-    fn turn(&mut self, turn: Turn, begun: &Begun) -> Begun {
+    fn turn(&mut self, turn: Turn, begun: &Begun, signals: &Signals) -> Begun {
         let process_cpu = linux::cpu_time(self.target.pid);
+        let paused_cpu = signals.pauses.cpu();
         let converter = &mut self.converter;
         self.source
             .cut(turn.at, &mut |record| converter.record(record));
-        let part = self.part(begun, turn.at, process_cpu);
+        let part = self.part(begun, turn.at, process_cpu, paused_cpu);
         let outcome = self.converter.turn(part, turn.sink);
         // Whoever asked may have ended.
         let _ = turn.done.send(outcome);
-        self.begun(turn.at, process_cpu)
+        self.begun(turn.at, process_cpu, paused_cpu)
     }
 
     /// Waits for records, for the time-out, or for a word from the sampler; says whether the process
@@ -205,7 +231,7 @@ impl Worker {
             tv_nsec: i64::try_from(timeout.0).unwrap_or(0),
         };
         let wake = signals.wake.as_fd();
-        match &self.target.pidfd {
+        let ended = match &self.target.pidfd {
             Some(process) => {
                 let readable = self.source.wait(&[wake, process.as_fd()], &timeout);
                 readable.get(1) == Some(&true)
@@ -214,7 +240,10 @@ impl Worker {
                 self.source.wait(&[wake], &timeout);
                 threads::ids(self.target.pid).is_empty()
             }
-        }
+        };
+        // Whatever woke it, it has heard.
+        let _ = rustix::io::read(wake, &mut [0; 8]);
+        ended
     }
 
     fn fetch(&mut self) {

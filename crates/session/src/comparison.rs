@@ -267,6 +267,7 @@ pub(crate) fn incomparable(a: &[&RunRecord], b: &[&RunRecord], planned: bool) ->
             ));
         }
         found.extend(made_otherwise(first, other));
+        found.extend(profiled_otherwise(first, other));
         if planned {
             continue;
         }
@@ -296,6 +297,24 @@ fn made_otherwise(a: &RunRecord, b: &RunRecord) -> Option<Problem> {
             "the runs were made by several bellows, whose own cost differs",
             format!("{a} and {b}"),
             "make both sides with one, or see the figures all the same with --force",
+        )
+    })
+}
+
+/// Why the profiles of two runs do not cost the same: one has it in blocks alone. Whatever else is planned, what differs would be
+/// taken for the broker's.
+fn profiled_otherwise(a: &RunRecord, b: &RunRecord) -> Option<Problem> {
+    let blocks = |record: &RunRecord| {
+        let length = record.experiment.pointer("/profile/blocks");
+        let length = length.and_then(Value::as_str);
+        length.map_or_else(|| "no blocks".to_owned(), |it| format!("blocks of {it}"))
+    };
+    let (a, b) = (blocks(a), blocks(b));
+    (a != b).then(|| {
+        Problem::new(
+            "the runs were profiled in other blocks (profile.blocks, --observer), and what profiling costs is in their figures",
+            format!("{a} and {b}"),
+            "make both sides alike, or see the figures all the same with --force",
         )
     })
 }

@@ -59,6 +59,30 @@ fn sides_differ_in_the_broker_and_are_of_one_each() {
 }
 
 #[test]
+fn runs_that_were_profiled_in_blocks_are_compared_with_such_alone() {
+    let side = |blocks: Option<&str>| {
+        [1.0, 1.001, 0.999].map(|it| {
+            let mut run = run("x", "3.10", 2, 1_000.0 * it);
+            if let Some(length) = blocks {
+                run.experiment["profile"] = json!({"blocks": length});
+            }
+            run
+        })
+    };
+    for planned in [false, true] {
+        let options = ComparisonOptions {
+            planned,
+            ..ComparisonOptions::default()
+        };
+        let refused = comparison(&side(None), &side(Some("1s")), options);
+        let told = refused.expect_err("other blocks").sentence();
+        assert!(told.contains("no blocks and blocks of 1s"), "{told}");
+        assert!(comparison(&side(Some("1s")), &side(Some("2s")), options).is_err());
+        comparison(&side(Some("1s")), &side(Some("1s")), options).expect("alike");
+    }
+}
+
+#[test]
 fn a_side_that_delivers_nothing_is_not_the_same() {
     let options = ComparisonOptions::default();
     let side = |rates: [f64; 3]| rates.map(|rate| run("x", "3.10", 2, rate));

@@ -284,6 +284,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("profile.frequency", "999"),
     ("profile.stacks", "\"frame-pointers\""),
     ("profile.min-block", "\"100us\""),
+    ("profile.blocks", "\"1s\""),
     (
         "load.command",
         "[\"artemis\", \"perf\", \"client\", \"--url\", \"tcp://{host}:{port}\", \"queue://q\"]",

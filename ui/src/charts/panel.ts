@@ -59,6 +59,8 @@ export interface Shared extends Times {
   /** What the axis shows: the run, or a window of it. */
   visible(): readonly [number, number];
   phases: PhaseSpan[];
+  /** Times that are shaded beside the phases that are not measured. */
+  shaded?: readonly { start: number; end: number }[];
   events: { t: number; label: string }[];
   stalls: Band[];
   window(): readonly [number, number];
@@ -290,10 +292,10 @@ export class Panel {
     const { ctx } = u;
     const bbox = clipped(u);
     ctx.fillStyle = p.shade;
-    for (const phase of this.shared.phases) {
-      if (phase.phase === 'measure') continue;
-      const a = u.valToPos(phase.start, 'x', true);
-      const b = u.valToPos(phase.end, 'x', true);
+    const phases = this.shared.phases.filter(({ phase }) => phase !== 'measure');
+    for (const { start, end } of [...phases, ...(this.shared.shaded ?? [])]) {
+      const a = u.valToPos(start, 'x', true);
+      const b = u.valToPos(end, 'x', true);
       ctx.fillRect(a, bbox.top, b - a, bbox.height);
     }
     ctx.restore();

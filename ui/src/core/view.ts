@@ -2024,9 +2024,30 @@ seed: string,
  */
 command: Array<string>,
 /**
+ * What profiling cost, a sentence each; empty where it was not switched on and off in blocks.
+ */
+cost_of_profiling: Array<string>,
+/**
+ * Blocks in which sampling was off, in the order of time.
+ */
+sampling_off: Array<SamplingOff>,
+/**
  * The profiles, one for each event, the usual one first; their columns travel beside this, one behind the other.
  */
 profiles: Array<ProfileHead>, };
+
+/**
+ * A time in which sampling was off, in seconds since the origin.
+ */
+export type SamplingOff = {
+/**
+ * When it began.
+ */
+start: number,
+/**
+ * When it ended.
+ */
+end: number, };
 
 /**
  * What became of the operations of a scenario. Counts are of those that were due in the measured

@@ -197,6 +197,7 @@ function eventView(
     'div',
     { class: 'event' },
     facts,
+    cost(run),
     known(profile),
     profile.timed ? strip.element : null,
     classes.element,
@@ -379,6 +380,18 @@ function drawDifference(element: HTMLElement, difference: Difference, dark: bool
     unseen > 0 &&
       h('span', {}, `${percent(unseen)} of the rest is in stacks that the window has not`),
   );
+}
+
+/** What profiling cost, the first sentence open and how that was found out behind it; nothing where it is not known. */
+function cost(run: RunView): HTMLElement | null {
+  const [first, ...more] = run.cost_of_profiling;
+  if (first === undefined) return null;
+  const list = h(
+    'ul',
+    {},
+    more.map((sentence) => h('li', {}, sentence)),
+  );
+  return h('details', { class: 'cost facts' }, h('summary', {}, first), list);
 }
 
 /** What is known of patterns in the stacks, each with its source; null where there is none. */

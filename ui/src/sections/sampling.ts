@@ -1,7 +1,7 @@
 // The line that says what a profile consists of, by which clock it was taken, and how far it can be trusted.
 
 import type { Profile } from '../core/data';
-import { grouped, percent, plural } from '../core/format';
+import { grouped, percent, plural, seconds } from '../core/format';
 import { amount, eventAndNode } from '../core/units';
 import type { RunView } from '../core/view';
 import { sampleAt } from '../flame/tree';
@@ -21,6 +21,7 @@ export function sampling(
   const covered = profile.covered === '' ? '' : `${profile.covered} · `;
   return [
     `${taken(profile, first, last)} ${what(run, profile, last - first)} in the ${name}${all}${isHeld(profile) ? ', and still held at the end' : ''}`,
+    off(run, from, to),
     clock(profile),
     `${all === '' ? '' : 'of the whole run: '}${covered}unknown share ${percent(profile.unknown_share)}`,
     `complete stacks ${percent(profile.complete_share)}`,
@@ -29,6 +30,15 @@ export function sampling(
     // What already stands among the warnings need not be read twice.
     ...profile.notes.filter((note) => !run.warnings.some((it) => it.text.includes(note))),
   ].filter((part) => part !== '');
+}
+
+/** How long sampling was switched off in a window; empty where it was on all the time. */
+function off(run: RunView, from: number, to: number): string {
+  const inside = run.sampling_off.map((it) => Math.min(to, it.end) - Math.max(from, it.start));
+  const sum = inside.reduce((all, it) => all + Math.max(0, it), 0);
+  if (sum <= 0) return '';
+  const part = to - from - sum < 1e-3 ? 'all' : `${seconds(sum)} of ${seconds(to - from)}`;
+  return `sampling was switched off for ${part} of it, to see what it costs`;
 }
 
 /** How much was sampled: numbers of samples of a clock, else what they weigh together. */

@@ -58,6 +58,7 @@ export function timeStrip(
     dt: new Array<number>(bins).fill(width),
     visible: () => run.span,
     phases: run.phases,
+    shaded: run.sampling_off,
     events: run.events,
     stalls: run.stalls,
     window: () => effectiveWindow(run, store),

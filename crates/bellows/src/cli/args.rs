@@ -60,6 +60,17 @@ pub(super) struct RequireArgs {
 }
 
 impl RequireArgs {
+    /// Refuses them beside what makes runs of its own.
+    pub(super) fn none_with(&self, what: &str) -> Result<(), Failure> {
+        if self.repeat == 1 && self.junit.is_none() && self.fail_if.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::usage(
+            format!("{what} are runs of their own, which are neither repeated nor judged"),
+            "leave out --repeat, --fail-if and --junit",
+        ))
+    }
+
     /// What is required, beside what the experiment itself requires.
     pub(super) fn resolve(&self) -> impl Iterator<Item = RequireSpec> {
         let required = self.fail_if.iter().cloned();
@@ -174,6 +185,11 @@ pub(super) struct EventArgs {
 }
 
 impl EventArgs {
+    /// Those that were named.
+    pub(super) fn named(&self) -> &[String] {
+        &self.events
+    }
+
     /// Whether any was named.
     pub(super) const fn is_given(&self) -> bool {
         !self.events.is_empty()

@@ -40,7 +40,7 @@ macro_rules! topic {
 }
 
 /// The documents by their topics. A topic is called like its file, but where a command has that name.
-const TOPICS: [Topic; 38] = [
+const TOPICS: [Topic; 39] = [
     topic!("getting-started", "getting-started.md"),
     topic!("from-perf-test", "from-perf-test.md"),
     topic!("from-artemis-perf", "from-artemis-perf.md"),
@@ -75,6 +75,7 @@ const TOPICS: [Topic; 38] = [
     topic!("topologies", "topology.md"),
     topic!("perf-test-options", "perf-test.md"),
     topic!("artemis-perf", "artemis-perf.md"),
+    topic!("observer-effect", "observer-effect.md"),
     topic!("performance", "performance.md"),
     topic!("soak", "soak.md"),
     topic!("run-schema", "run.schema.json"),

@@ -92,6 +92,7 @@ impl LimitArgs {
         let mut experiment = load(&self.experiment)?;
         // A profile costs the broker some of the rate that is looked for.
         experiment.profile.events.clear();
+        experiment.profile.blocks = None;
         self.changes.apply(&mut experiment)?;
         let slos = self.slos.iter().cloned();
         experiment

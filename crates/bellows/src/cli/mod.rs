@@ -26,6 +26,7 @@ mod history;
 mod limit;
 mod load;
 mod metrics;
+mod observer;
 mod option_names;
 mod paired;
 mod perf_test;

@@ -9,6 +9,7 @@ use session::{Error, Experiment};
 
 use super::args::{EventArgs, OutputArgs, RequireArgs};
 use super::command_line::Assignment;
+use super::observer::{self, Observed, ObserverArgs};
 use super::{complete, perform};
 use crate::failure::{Done, Failure};
 use crate::output;
@@ -19,6 +20,7 @@ Examples:
   bellows run stream-publish
   bellows run mine.toml --set load.0.rate=20000 --set phases.measure=30s
   bellows run stream-publish --event cpu --event mmap
+  bellows run classic-in-out --observer --event cpu,off-cpu --freq 99,999
   bellows run classic-in-out --broker-root /opt/rabbitmq_server-4.2.1 --json > run.json
 
 `bellows help experiments` says what an experiment is, and `bellows help keys` names every key.";
@@ -51,6 +53,8 @@ pub(crate) struct RunArgs {
     broker_root: Option<PathBuf>,
     #[command(flatten)]
     changes: Changes,
+    #[command(flatten)]
+    observer: ObserverArgs,
     #[command(flatten)]
     require: RequireArgs,
     #[command(flatten)]
@@ -95,6 +99,7 @@ impl Changes {
         self.event.apply(&mut experiment.profile);
         if self.no_profile {
             experiment.profile.events.clear();
+            experiment.profile.blocks = None;
         }
         Ok(())
     }
@@ -111,9 +116,18 @@ impl RunArgs {
             experiment.broker.root = Some(root);
         }
         self.changes.apply(&mut experiment)?;
-        let shape = perform::shape(&experiment);
-        perform::experiment(&experiment, &self.output, &self.require, true, shape)
-            .map(|run| run.done)
+        let named = self.changes.event.named();
+        match self.observer.apply(experiment, named)? {
+            Observed::Once(experiment) => {
+                let shape = perform::shape(&experiment);
+                let (output, require) = (&self.output, &self.require);
+                perform::experiment(&experiment, output, require, true, shape).map(|run| run.done)
+            }
+            Observed::Each(experiments) => {
+                self.require.none_with("--observer and several events")?;
+                observer::table(&experiments, &self.output)
+            }
+        }
     }
 }
 

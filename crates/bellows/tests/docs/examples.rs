@@ -43,7 +43,7 @@ pub(crate) const COMMANDS: [&str; 35] = [
 ];
 
 /// What stands in an example, and what is run instead: shorter, with a run and a process that exist.
-const INSTEAD: [(&str, &str); 39] = [
+const INSTEAD: [(&str, &str); 40] = [
     ("7k2q x3m4 --with 9d1f c8p0", "tag=before --with tag=after"),
     // The management API of a real RabbitMQ, which `topology.rs` has.
     ("topology apply queues.json", "topology generate --queues 3"),
@@ -74,6 +74,11 @@ const INSTEAD: [(&str, &str); 39] = [
     ("--message-count 100000", "--message-count 2000"),
     ("--broker-root /opt/rabbitmq_server-4.2.1", ""),
     ("phases.measure=30s", "phases.measure=2s"),
+    // Enough blocks, in one run.
+    (
+        "--observer --event cpu,off-cpu --freq 99,999",
+        "--observer --set phases.measure=3s --set profile.blocks=500ms",
+    ),
     ("--pid 4711", "--pid $broker"),
     ("--name beam.smp", "--pid $broker"),
     ("7k2q x3m4", "last"),

@@ -300,6 +300,14 @@ impl<S: SampleSource> SampleSource for BlockedTimes<S> {
         self.pairs.cut(at.0, take);
     }
 
+    fn pause(&mut self, at: Time, take: &mut dyn FnMut(&Record<'_>)) {
+        self.cut(at, take);
+        // Events were switched off one after another; what the last ones still told has no end.
+        drop(self.waiting.until(u64::MAX));
+        self.pairs.blocked.clear();
+        self.pairs.early.clear();
+    }
+
     fn end(&mut self, at: Time, take: &mut dyn FnMut(&Record<'_>)) -> Option<String> {
         self.take_until(u64::MAX, take);
         self.pairs.forget_dead(at.0, &(self.alive)());

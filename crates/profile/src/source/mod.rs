@@ -35,6 +35,10 @@ pub(crate) trait SampleSource: Send {
     /// after `at`.
     fn cut(&mut self, _at: Time, _take: &mut dyn FnMut(&Record<'_>)) {}
 
+    /// From `at` on nothing is sampled for a while: hands over what happened before, and forgets what still goes on, whose end
+    /// nobody sees. Call it when a fetch has begun after the events were switched off.
+    fn pause(&mut self, _at: Time, _take: &mut dyn FnMut(&Record<'_>)) {}
+
     /// Hands over what was held back, where sampling has ended at `at`; what was left out, in words.
     fn end(&mut self, _at: Time, _take: &mut dyn FnMut(&Record<'_>)) -> Option<String> {
         None

@@ -64,6 +64,7 @@ pub fn summary(
     }
     sections.push(scrapes::pages(&summary.scrapes, style));
     sections.push(profiles(summary, style));
+    sections.push(cost_of_profiling(summary, style));
     sections.push(warning_lines(
         &summary.warnings,
         |tier| tier == Tier::Note,
@@ -336,6 +337,18 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
         }
     }
     out
+}
+
+/// What profiling cost, a sentence each.
+fn cost_of_profiling(summary: &RunSummary, style: Style) -> Vec<String> {
+    let effect = summary.observer_effect.iter();
+    let sentences = effect.flat_map(text::observer_effect);
+    let lines = sentences.flat_map(|it| labelled("- ", "- ", &it, style.prose_columns()));
+    let mut lines: Vec<String> = lines.collect();
+    if !lines.is_empty() {
+        lines.insert(0, style.strong("what profiling cost"));
+    }
+    lines
 }
 
 /// Warnings under something else than a summary, one after the other, each line ending in a

@@ -26,8 +26,8 @@ use std::path::Path;
 use archive::file;
 use archive::profile::{EventKind, FORMATS, Profile, sampled_events};
 use archive::{
-    BrokerSummary, Event, Hardware, PhaseSpan, Repeats, RunReader, RunRecord, RunState,
-    SeriesPoint, Stalled, Topology, Verdict, Versions, Warning,
+    BrokerSummary, Event, Hardware, ObserverEffect, PhaseSpan, Repeats, RunReader, RunRecord,
+    RunState, SeriesPoint, Stalled, Topology, Verdict, Versions, Warning,
 };
 use measure::{MetricInfo, Phase, Problem};
 use serde::Serialize;
@@ -123,8 +123,22 @@ pub struct RunView {
     pub seed: String,
     /// The command that does it again.
     pub command: Vec<String>,
+    /// What profiling cost, a sentence each; empty where it was not switched on and off in blocks.
+    pub cost_of_profiling: Vec<String>,
+    /// Blocks in which sampling was off, in the order of time.
+    pub sampling_off: Vec<SamplingOff>,
     /// The profiles, one for each event, the usual one first; their columns travel beside this, one behind the other.
     pub profiles: Vec<ProfileHead>,
+}
+
+/// A time in which sampling was off, in seconds since the origin.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct SamplingOff {
+    /// When it began.
+    pub start: f64,
+    /// When it ended.
+    pub end: f64,
 }
 
 /// A time in which somebody stood still, in seconds since the origin.
@@ -288,6 +302,8 @@ impl RunView {
             hardware: record.hardware.clone(),
             seed: record.seed.to_string(),
             command: record.command.clone(),
+            cost_of_profiling: cost_of_profiling(record),
+            sampling_off: sampling_off(record),
             profiles: Vec::new(),
         };
         Ok((view, found.cells))
@@ -348,6 +364,30 @@ fn stalls(record: &RunRecord) -> Vec<StallBand> {
         })
     });
     bands.collect()
+}
+
+fn effect(record: &RunRecord) -> Option<&ObserverEffect> {
+    record.summary.as_ref()?.observer_effect.as_ref()
+}
+
+fn cost_of_profiling(record: &RunRecord) -> Vec<String> {
+    effect(record).map_or_else(Vec::new, crate::text::observer_effect)
+}
+
+/// The blocks without profiling; those that follow each other are one.
+fn sampling_off(record: &RunRecord) -> Vec<SamplingOff> {
+    let blocks = effect(record).map_or(&[][..], |effect| &effect.blocks);
+    let mut all: Vec<SamplingOff> = Vec::new();
+    for block in blocks.iter().filter(|block| !block.on) {
+        match all.last_mut().filter(|last| block.start - last.end < 1e-6) {
+            Some(last) => last.end = block.end,
+            None => all.push(SamplingOff {
+                start: block.start,
+                end: block.end,
+            }),
+        }
+    }
+    all
 }
 
 /// First and last moment of anything that is drawn.

@@ -336,6 +336,10 @@ pub struct ProfileSpec {
     pub stacks: String,
     /// Blocked times that are shorter are left out of `off-cpu`.
     pub min_block: Length,
+    /// Switches sampling on and off in blocks of this length, in random order, through the measured phase, so that the run tells
+    /// what its profile costs: `1s`. The profile then covers the blocks with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<Length>,
 }
 
 impl Default for ProfileSpec {
@@ -345,6 +349,7 @@ impl Default for ProfileSpec {
             frequency: 999,
             stacks: "whole".to_owned(),
             min_block: Length(profile::Options::default().min_block),
+            blocks: None,
         }
     }
 }

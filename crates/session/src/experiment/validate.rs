@@ -5,7 +5,7 @@ use std::fmt::Display;
 use archive::Repeats;
 use load::scenario::Scenario;
 use load::{Endpoint, QueueType};
-use measure::Problem;
+use measure::{Length, Nanos, Problem};
 
 use super::{
     BrokerKind, BrokerSpec, Experiment, ExperimentError, LoadSpec, ProbedAddresses, ProfileSpec,
@@ -21,6 +21,13 @@ pub(super) fn wrong(
     let key = key.into();
     Problem::new(format!("{{{key}}}{why}"), "", help).about(key)
 }
+
+/// Fewer pairs of blocks tell next to nothing.
+const LEAST_PAIRS: u64 = 3;
+/// Blocks have a guard of 200 ms.
+const SHORTEST_BLOCK: Nanos = Nanos::from_millis(500);
+/// Messages are counted in slices of this length.
+const BLOCK_STEP: Nanos = Nanos::from_millis(100);
 
 /// More destinations are a slip of the keyboard: each needs a connection per client.
 const MOST_DESTINATIONS: usize = 100_000;
@@ -38,6 +45,7 @@ impl Experiment {
             .and_then(|()| self.check_prepared())
             .and_then(|()| self.check_nodes_of_loads())
             .and_then(|()| self.profile.check())
+            .and_then(|()| self.check_blocks())
             .and_then(|()| self.check_requests())
             .and_then(|()| self.check_faults())
             .and_then(|()| self.check_churn())
@@ -61,6 +69,33 @@ impl Experiment {
         }
         let help = format!("give it a name of {most} bytes at most");
         Err(wrong("name", format!(" has {length} bytes"), help))
+    }
+
+    /// Blocks with profiling and without it need a profile, time for some of them, and nothing else that switches.
+    fn check_blocks(&self) -> Result<(), Problem> {
+        let Some(length) = self.profile.blocks else {
+            return Ok(());
+        };
+        self.profile.check_blocks(length)?;
+        let (of, measure) = (format!(" = {length}"), self.phases.measure);
+        let pairs = measure.0.0 / (2 * length.0.0);
+        if !measure.is_zero() && pairs < LEAST_PAIRS {
+            let why =
+                format!("{of} leaves {pairs} pairs of blocks in a measured phase of {measure}");
+            let help = format!(
+                "measure for at least {LEAST_PAIRS} pairs, better 15: phases.measure = \"30s\""
+            );
+            return Err(wrong("profile.blocks", why, help));
+        }
+        if !self.fault.is_empty() {
+            let why = format!("{of}: what a fault does would be taken for what profiling costs");
+            return Err(wrong(
+                "profile.blocks",
+                why,
+                "leave out the faults, or the blocks",
+            ));
+        }
+        Ok(())
     }
 
     fn refuse(&self, problem: Problem) -> Result<(), ExperimentError> {
@@ -256,6 +291,42 @@ impl Experiment {
 }
 
 impl ProfileSpec {
+    fn check_blocks(&self, length: Length) -> Result<(), Problem> {
+        let of = format!(" = {length}");
+        let refuse =
+            |why: &str, help: &str| Err(wrong("profile.blocks", format!("{of}{why}"), help));
+        if self.events.is_empty() {
+            return refuse(
+                ": nothing is sampled that could be switched off",
+                "name an event in profile.events",
+            );
+        }
+        if length.0 < SHORTEST_BLOCK {
+            return refuse(
+                " is too short: messages in flight pass in its first 200 ms",
+                "1s is usual",
+            );
+        }
+        if length.0.0 % BLOCK_STEP.0 != 0 {
+            return refuse(
+                " is no number of tenths of a second, in which messages are counted",
+                "1s is usual",
+            );
+        }
+        let named = self
+            .events
+            .iter()
+            .filter_map(|it| profile::Event::named(it));
+        if let Some(held) = named.into_iter().find(profile::Event::is_held) {
+            let why = format!(
+                ": what is given back while {} is off would be taken for held",
+                held.name
+            );
+            return refuse(&why, "take malloc or mmap, or leave out the blocks");
+        }
+        Ok(())
+    }
+
     /// Checks what can be checked without the kernel.
     pub(crate) fn check(&self) -> Result<(), Problem> {
         let is_unknown = |event: &&String| profile::Event::named(event).is_none();

@@ -51,6 +51,7 @@ impl Recording<'_> {
                 end: self.seconds_since_origin(span.end),
             })
             .collect();
+        let effect = self.observer_effect();
         let profiled = self.finish_profile(&outcome, &processes);
         let usage = self
             .measured_usage
@@ -70,6 +71,7 @@ impl Recording<'_> {
         self.record.problem.clone_from(&problem);
         let mut summary = self.summary(&outcome, &usage, &profiled);
         summary.error = problem;
+        summary.observer_effect = effect;
         summary.warnings = found;
         summary.stalls.clone_from(&verdict.facts.ended.stalls);
         summary.verdict = self.context.loaded().then_some(verdict);
@@ -204,6 +206,7 @@ impl Recording<'_> {
             profiles: (profiled.profiles.iter())
                 .map(|profile| profile.summary(TOP_FUNCTIONS))
                 .collect(),
+            observer_effect: None,
             verdict: None,
             error: None,
             warnings: Vec::new(),

@@ -1,6 +1,7 @@
 //! One experiment, from broker to archive.
 
 mod blocked;
+mod blocks;
 mod continuous;
 mod facts;
 mod faults;
@@ -8,8 +9,10 @@ mod filling;
 mod finish;
 mod named_process;
 mod nodes;
+mod observer_effect;
 mod own_pages;
 mod preparing;
+mod profiled_blocks;
 mod profiling;
 mod record;
 mod recording;
@@ -40,6 +43,7 @@ use crate::{Error, Experiment, Observer, calibration, hardware, redact};
 pub use continuous::{ContinuousOptions, PeriodEnd, Told, record_continuously};
 use faults::{Beside, Timeline};
 use finish::Ending;
+use observer_effect::Blocks;
 use own_pages::OwnPages;
 use profiling::{Profiling, Sampling};
 pub use record::{RecordOptions, Target, record};
@@ -268,18 +272,23 @@ fn apply_load(
     if ports.is_empty() {
         ports.push(endpoint.port);
     }
-    let usage = ProcUsage::new(processes.main)
-        .with_further(further.into_iter().flatten())
-        .connected_to(ports);
-    let usage = Box::new(match nodes.is_empty() {
-        true => usage,
-        false => usage.of_nodes(),
-    });
+    let usage = || {
+        let usage = ProcUsage::new(processes.main)
+            .with_further(further.iter().copied().flatten())
+            .connected_to(ports.iter().copied());
+        Box::new(match nodes.is_empty() {
+            true => usage,
+            false => usage.of_nodes(),
+        })
+    };
+    let length = experiment.profile.blocks;
+    let blocks = length.map(|length| Blocks::wanted(length.0, start.seed.into(), usage()));
     observer.step("connecting");
     let profiled = profiling.is_on();
     let reattach = (writer.as_ref().filter(|_| profiled))
         .map(|writer| Reattach::new(start, experiment.profile.options(), writer.dir()));
-    let mut recording = Recording::new(context, record, writer, profiling, usage, observer);
+    let mut recording = Recording::new(context, record, writer, profiling, usage(), observer);
+    recording.blocks = blocks.unwrap_or_default();
     recording.logs = broker.follow_logs();
     recording.scraping = Scraping::of(plans);
     if let Some(cost) = copied {

@@ -13,7 +13,7 @@ use archive::profile::{
 };
 use archive::{RunWriter, Warning, file};
 use measure::{Clock, Nanos, Problem, Time};
-use profile::{Options, Outcome, PROCESS_ENDED, Sampler};
+use profile::{Options, Outcome, PROCESS_ENDED, Sampler, SamplingSwitch};
 
 use crate::judge::{probed, profile_findings, profile_gaps, profile_incomplete};
 
@@ -244,13 +244,26 @@ impl Profiling {
         }
     }
 
+    /// What switches sampling off for a while, and on again.
+    pub(crate) fn switches(&self) -> Vec<SamplingSwitch> {
+        self.samplers().map(Sampler::switch).collect()
+    }
+
+    /// Whether something of it stays in the broker's way while sampling is switched off.
+    pub(crate) fn stays_in_the_way(&self) -> bool {
+        self.samplers().any(Sampler::stays_in_the_way)
+    }
+
+    fn samplers(&self) -> impl Iterator<Item = &Sampler> {
+        self.profiles.iter().filter_map(|it| match &it.part.source {
+            Source::Sampler(sampler) => Some(&**sampler),
+            Source::Turning(_) | Source::Stopping(_) | Source::Ended(_) => None,
+        })
+    }
+
     /// What memory the process takes and gives back from an instant on does not count in what it holds.
     pub(crate) fn hold_until(&self, at: Time) {
-        for profile in &self.profiles {
-            if let Source::Sampler(sampler) = &profile.part.source {
-                sampler.hold_until(at);
-            }
-        }
+        self.samplers().for_each(|it| it.hold_until(at));
     }
 
     /// Ends sampling, cuts the profiles to `window` (nanoseconds since the origin), gives their Erlang processes

@@ -13,6 +13,7 @@ use measure::{Clock, Counters, Interval, Metric, Nanos, Phase, Slice, Time};
 
 use super::Texts;
 use super::blocked::{Blocked, Telling};
+use super::observer_effect::Blocks;
 use super::profiling::{LEAD, Profiling};
 use super::scenarios::ScenarioContext;
 use super::scraping::{Scraped, Scraping};
@@ -130,6 +131,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) held_by_proxy: Option<Nanos>,
     /// Pages that are requested beside the load.
     pub(super) scraping: Scraping,
+    /// Blocks with profiling and without it.
+    pub(super) blocks: Blocks,
 }
 
 impl<'a> Recording<'a> {
@@ -186,6 +189,7 @@ impl<'a> Recording<'a> {
             behind_proxy: None,
             held_by_proxy: None,
             scraping: Scraping::default(),
+            blocks: Blocks::default(),
             context,
         }
     }
@@ -315,37 +319,6 @@ impl<'a> Recording<'a> {
         if due && self.profiling.is_waiting() {
             self.profiling.start();
         }
-    }
-
-    fn connected(&mut self, product: &str, version: &str) {
-        self.look_who_serves();
-        if let Some((pid, name)) = self.context.listener.proxy(product) {
-            self.behind(pid, name, product);
-        }
-        let broker = &mut self.context.broker;
-        if broker.kind.is_empty() && !product.is_empty() {
-            broker.kind = product.to_lowercase();
-            broker.version = Some(version.to_owned()).filter(|version| !version.is_empty());
-            self.record.versions.broker =
-                Some(format!("{product} {version}").trim_end().to_owned());
-        }
-    }
-
-    /// What listens on the port is not the broker: it is not watched in the broker's place.
-    fn behind(&mut self, pid: u32, proxy: String, product: &str) {
-        if self.proxy.is_some() {
-            return;
-        }
-        let mut text = format!("{proxy} passes connections on to {product}");
-        if self.context.listener.given.is_none() {
-            text += "; name the broker's own process (--pid, broker.pid) if it runs here";
-            self.usage.leave();
-            self.give_up_profile();
-            self.context.broker.pid = None;
-            self.context.shared_machine = false;
-        }
-        self.note(&text);
-        self.proxy = Some((pid, proxy));
     }
 
     /// Adds a measured interval to the sums.
@@ -492,6 +465,7 @@ impl load::Sink for Recording<'_> {
     }
 
     fn slice(&mut self, slice: &Slice) {
+        self.count_in_block(slice);
         let requested = self.requested_rate(slice);
         let t = self.seconds_since_origin(slice.start);
         if let Some(writer) = &mut self.writer {
@@ -531,6 +505,7 @@ impl load::Sink for Recording<'_> {
                 let scraped = self.scraping.start(at);
                 self.keep_scraped(scraped);
                 self.start_profile_when_due(at);
+                self.begin_blocks(at);
             }
             load::RunEvent::PhaseStarted { phase, at } => {
                 let phases = &self.context.phases;
@@ -544,6 +519,7 @@ impl load::Sink for Recording<'_> {
                 self.scraping.phase(phase, at);
                 if phase == Phase::Drain {
                     self.profiling.hold_until(at);
+                    self.blocks.stop();
                     if let Some(tell) = self.sending_ended.take() {
                         // Nobody listens where the run is over.
                         let _ = tell.send(());

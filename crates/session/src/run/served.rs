@@ -44,8 +44,41 @@ impl Recording<'_> {
         }
     }
 
+    /// The broker has said what it is.
+    pub(super) fn connected(&mut self, product: &str, version: &str) {
+        self.look_who_serves();
+        if let Some((pid, name)) = self.context.listener.proxy(product) {
+            self.behind(pid, name, product);
+        }
+        let broker = &mut self.context.broker;
+        if broker.kind.is_empty() && !product.is_empty() {
+            broker.kind = product.to_lowercase();
+            broker.version = Some(version.to_owned()).filter(|version| !version.is_empty());
+            self.record.versions.broker =
+                Some(format!("{product} {version}").trim_end().to_owned());
+        }
+    }
+
+    /// What listens on the port is not the broker: it is not watched in the broker's place.
+    fn behind(&mut self, pid: u32, proxy: String, product: &str) {
+        if self.proxy.is_some() {
+            return;
+        }
+        let mut text = format!("{proxy} passes connections on to {product}");
+        if self.context.listener.given.is_none() {
+            text += "; name the broker's own process (--pid, broker.pid) if it runs here";
+            self.usage.leave();
+            self.give_up_profile();
+            self.context.broker.pid = None;
+            self.context.shared_machine = false;
+        }
+        self.note(&text);
+        self.proxy = Some((pid, proxy));
+    }
+
     fn watch(&mut self, pid: u32) {
         self.usage.follow(pid);
+        self.blocks.watch(pid);
         self.context.shared_machine = true;
         let name = processes::stat(pid).map_or_else(String::new, |stat| stat.command);
         self.note(&format!("process {pid} ({name}) serves our connections"));
@@ -82,6 +115,7 @@ impl Recording<'_> {
 
     /// The profile would be that of another process than the broker.
     pub(super) fn give_up_profile(&mut self) {
+        self.blocks.stop();
         if self.profiling.abandon() {
             self.profiling = Profiling::unavailable(&format!(
                 "the process that listens on the broker's port is not the broker; {NAME_IT}"

@@ -5,6 +5,7 @@ mod open;
 pub(crate) mod permission;
 mod ring;
 mod sys;
+mod trigger;
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -14,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use self::ring::Next;
 use self::sys::RingMap;
+use self::trigger::Trigger;
 use super::{Damaged, SampleSource};
 use crate::record::{self, Record};
 use crate::stack_copy::WakeUps;
@@ -45,8 +47,9 @@ impl PerfEvents {
         self.triggers.iter().try_for_each(Trigger::enable)
     }
 
-    /// Switches all events off; what cannot be switched off ends with its descriptor.
+    /// Switches all events off; what would cost the process even so is closed, until they are switched on again.
     pub(crate) fn disable(&self) {
+        self.triggers.iter().for_each(Trigger::close);
         for event in &self.fds {
             let _ = sys::disable(event.as_fd());
         }
@@ -63,19 +66,6 @@ impl PerfEvents {
     fn counted(&self) -> Option<u64> {
         let counts = self.fds.iter().map(|event| sys::counted(event.as_fd()));
         counts.sum::<Result<u64, _>>().ok()
-    }
-}
-
-/// An event that makes a program run, whatever thread it happens in.
-#[derive(Debug)]
-struct Trigger {
-    event: OwnedFd,
-    program: OwnedFd,
-}
-
-impl Trigger {
-    fn enable(&self) -> io::Result<()> {
-        sys::set_program(self.event.as_fd(), self.program.as_fd())
     }
 }
 

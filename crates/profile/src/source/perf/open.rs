@@ -16,13 +16,13 @@ use perf_event_open_sys::bindings as b;
 use rustix::io::Errno;
 
 use super::sys::{self, RingMap};
-use super::{PerfEvents, PerfRings, Ring, Trigger, permission};
+use super::trigger::{Trigger, TriggerPlace};
+use super::{PerfEvents, PerfRings, Ring, permission};
 use crate::allocators::{Probe, Role};
 use crate::events::Weight;
 use crate::kernel_event::KernelEvent;
 use crate::options::Options;
 use crate::stack_copy::{StackCopier, WakeUps};
-use crate::tracepoint::Tracepoint;
 use crate::unwind::Unwinder;
 use crate::{Error, record};
 
@@ -329,24 +329,22 @@ impl Opener<'_> {
         let Some(copier) = &self.copier else {
             return Ok(Vec::new());
         };
-        let cpu = self.first_cpu();
-        let events = match &self.event {
+        let places = match &self.event {
             KernelEvent::Software(_) => Vec::new(),
-            KernelEvent::Tracepoint(it) => vec![self.tracepoint(*it)],
-            KernelEvent::Calls(calls) => calls.iter().map(|it| self.tracepoint(it.1)).collect(),
+            KernelEvent::Tracepoint(it) => vec![TriggerPlace::Tracepoint(*it)],
+            KernelEvent::Calls(calls) => {
+                let tracepoints = calls.iter().map(|it| TriggerPlace::Tracepoint(it.1));
+                tracepoints.collect()
+            }
             KernelEvent::Probes(probes) => {
-                let places = probes.places.iter();
-                let open = |it: &Probe| {
-                    let returns = it.role == Role::Returns;
-                    sys::open_probe(&it.path, it.offset, returns, self.pid, cpu)
-                };
-                let exec = probes.exec.map(|it| self.tracepoint(it));
-                places.map(open).chain(exec).collect()
+                let places = probes.places.iter().map(|it| self.probe(it));
+                let exec = probes.exec.map(TriggerPlace::Tracepoint);
+                places.chain(exec).collect()
             }
         };
         let programs = copier.programs();
-        let triggers = events.into_iter().zip(programs);
-        let triggers = triggers.map(|(event, program)| self.trigger(event, program));
+        let triggers = places.into_iter().zip(programs);
+        let triggers = triggers.map(|(place, program)| self.trigger(place, program));
         triggers.collect()
     }
 
@@ -365,30 +363,25 @@ impl Opener<'_> {
             self.output(&fd, cpu)?;
             self.fds.push(fd);
         }
-        let event = self.tracepoint(wake_ups.tracepoint());
-        triggers.push(self.trigger(event, wake_ups.at_waking())?);
+        let place = TriggerPlace::Tracepoint(wake_ups.tracepoint());
+        triggers.push(self.trigger(place, wake_ups.at_waking())?);
         Ok(numbers)
     }
 
-    /// Opens a tracepoint for a program that runs there in every thread.
-    fn tracepoint(&self, tracepoint: Tracepoint) -> io::Result<OwnedFd> {
-        let mut attr = b::perf_event_attr::default();
-        attr.size = size_of::<b::perf_event_attr>() as u32;
-        (attr.type_, attr.config) = KernelEvent::Tracepoint(tracepoint).attribute();
-        attr.set_disabled(1);
-        sys::open(&attr, None, self.first_cpu())
+    fn probe(&self, probe: &Probe) -> TriggerPlace {
+        TriggerPlace::Probe {
+            path: probe.path.clone(),
+            offset: probe.offset,
+            returns: probe.role == Role::Returns,
+            pid: self.pid,
+        }
     }
 
-    fn trigger(
-        &self,
-        event: io::Result<OwnedFd>,
-        program: BorrowedFd<'_>,
-    ) -> Result<Trigger, Failure> {
+    fn trigger(&self, place: TriggerPlace, program: BorrowedFd<'_>) -> Result<Trigger, Failure> {
         let program = program.try_clone_to_owned();
-        Ok(Trigger {
-            event: event.map_err(|error| self.refused(error))?,
-            program: program.map_err(|error| self.refused(error))?,
-        })
+        let program = program.map_err(|error| self.refused(error))?;
+        let trigger = Trigger::open(place, self.first_cpu(), program);
+        trigger.map_err(|error| self.refused(error))
     }
 
     fn first_cpu(&self) -> u32 {

@@ -1,0 +1,171 @@
+//! What profiling costs with several events and frequencies, as a table.
+
+use archive::{EffectFigure, ObserverRow, ObserverTable};
+
+use super::table::{Align, Table};
+use super::text::{Style, sanitise, wrap};
+use crate::numbers::{count, three_digits};
+use crate::text::{change_and_interval, effect_percent};
+
+/// What is not known.
+const NONE: &str = "-";
+
+/// The table, ending in a newline.
+#[must_use]
+pub fn observer_table(of: &ObserverTable, style: Style) -> String {
+    let title = format!("{}: what profiling cost", of.name);
+    let mut lines = vec![style.strong(&sanitise(&title))];
+    let effects = || {
+        of.rows
+            .iter()
+            .filter_map(|row| row.observer_effect.as_ref())
+    };
+    let paced = effects().any(|effect| effect.paced);
+    let mut shown = table(of, paced).lines(style.columns);
+    if let Some(heads) = shown.first_mut() {
+        *heads = style.faint(heads);
+    }
+    lines.extend(shown);
+    let pairs = effects().map(|effect| effect.pairs);
+    let (fewest, most) = (pairs.clone().min(), pairs.max());
+    let pairs = match (fewest, most) {
+        (Some(fewest), Some(most)) if fewest == most => format!("{most} pairs"),
+        (Some(fewest), Some(most)) => format!("{fewest} to {most} pairs"),
+        _ => "no pairs".to_owned(),
+    };
+    let note = format!(
+        "changes by profiling with their 95 % intervals, from {pairs} of blocks with it and without in each run; visible: the smallest \
+         change that would show in four of five such runs"
+    );
+    lines.extend(
+        wrap(&note, style.prose_columns())
+            .iter()
+            .map(|it| style.faint(it)),
+    );
+    lines.join("\n") + "\n"
+}
+
+fn table(of: &ObserverTable, paced: bool) -> Table {
+    use Align::{Left, Right};
+    let first = if paced { "p99 %" } else { "rate %" };
+    let mut table = Table::new(&[
+        ("event", Left),
+        ("Hz", Right),
+        ("stacks", Left),
+        (first, Right),
+        ("visible", Right),
+        ("broker CPU %", Right),
+        ("visible", Right),
+        ("us/msg", Right),
+    ]);
+    table.drop_in_order(&[4, 6, 7]);
+    for row in &of.rows {
+        table.row(cells(row, paced));
+    }
+    table
+}
+
+fn cells(row: &ObserverRow, paced: bool) -> Vec<String> {
+    let effect = row.observer_effect.as_ref();
+    let first = effect.and_then(|it| if paced { it.p99_ns } else { it.rate });
+    let cpu = effect.and_then(|it| it.broker_cpu_us);
+    let or_none = |figure: Option<EffectFigure>, text: fn(&EffectFigure) -> String| {
+        figure.map_or_else(|| NONE.to_owned(), |figure| text(&figure))
+    };
+    let change = |figure: &EffectFigure| change_and_interval(figure).replace(" %", "");
+    let visible = |figure: &EffectFigure| effect_percent(figure.visible);
+    let micros = |figure: &EffectFigure| {
+        let sign = if figure.change < 0.0 { "-" } else { "+" };
+        format!("{sign}{}", three_digits((figure.change * figure.off).abs()))
+    };
+    vec![
+        sanitise(&row.event).into_owned(),
+        row.frequency
+            .map_or_else(|| NONE.to_owned(), |hertz| count(hertz.into())),
+        sanitise(&row.stacks).into_owned(),
+        or_none(first, change),
+        or_none(first, visible),
+        or_none(cpu, change),
+        or_none(cpu, visible),
+        or_none(cpu, micros),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::ObserverEffect;
+
+    use super::*;
+
+    fn plain(columns: usize) -> Style {
+        Style {
+            terminal: false,
+            colour: false,
+            columns,
+            rows: 24,
+        }
+    }
+
+    #[test]
+    fn each_event_and_frequency_has_its_row() {
+        let figure = |off: f64, change: f64| EffectFigure {
+            off,
+            change,
+            low: change - 0.01,
+            high: change + 0.01,
+            visible: 0.014,
+            sign_flip_p: None,
+        };
+        let row = |event: &str, frequency, change: f64| ObserverRow {
+            event: event.into(),
+            frequency,
+            stacks: "whole".into(),
+            run_dir: String::new(),
+            observer_effect: Some(ObserverEffect {
+                pairs: 15,
+                rate: Some(figure(50_000.0, -change)),
+                broker_cpu_us: Some(figure(40.0, change)),
+                ..ObserverEffect::default()
+            }),
+        };
+        let of = ObserverTable {
+            schema: ObserverTable::SCHEMA.into(),
+            name: "in-out".into(),
+            rows: vec![
+                row("cpu", Some(9_999), 0.123),
+                row("off-cpu", None, 0.021),
+                ObserverRow {
+                    event: "mmap".into(),
+                    observer_effect: None,
+                    ..row("mmap", None, 0.0)
+                },
+            ],
+        };
+        let text = observer_table(&of, plain(100));
+        let lines: Vec<Vec<&str>> = text
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        let cpu = [
+            "cpu", "9,999", "whole", "-12", "[-13,", "-11]", "1.4", "+12", "[11,", "13]", "1.4",
+            "+4.92",
+        ];
+        assert_eq!(lines[2], cpu, "{text}");
+        assert_eq!(
+            lines[3][..5],
+            ["off-cpu", "-", "whole", "-2.1", "[-3.1,"],
+            "{text}"
+        );
+        assert_eq!(
+            lines[4],
+            ["mmap", "-", "whole", "-", "-", "-", "-", "-"],
+            "{text}"
+        );
+        assert!(text.contains("15 pairs"), "{text}");
+        assert!(
+            observer_table(&of, plain(60))
+                .lines()
+                .all(|line| line.chars().count() <= 60)
+        );
+    }
+}

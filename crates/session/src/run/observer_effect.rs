@@ -1,0 +1,368 @@
+//! What profiling cost: the counts of slices and the usage of processes in the blocks with and without it, set against each
+//! other by pairs.
+
+use std::iter::Peekable;
+
+use archive::{EffectFigure, ObserverEffect, ProfilingBlock};
+use compare::{BlockPair, block_effect};
+use hdrhistogram::Histogram;
+use load::scenario::Operations;
+use measure::{LatencySummary, Metric, Nanos, Phase, Slice, Time, new_histogram};
+
+use profile::SamplingSwitch;
+
+use super::blocks::{BlockPlan, BlockUsage, GUARD, PlannedBlock, SwitchedBlock, Switching};
+use crate::usage::between;
+
+/// Slices end when a loop next looks at the clock: so much after a block's border they still belong to the block before it.
+const SKEW: Nanos = Nanos::from_millis(20);
+/// Share of a block's counted part that its slices have to cover.
+const COVERED: f64 = 0.7;
+/// The percentile of latencies that is compared.
+const PERCENTILE: f64 = 99.0;
+
+/// Blocks of the run with and without profiling, where such are wanted.
+#[derive(Default)]
+pub(crate) struct Blocks {
+    wanted: Option<WantedBlocks>,
+    running: Option<RunningBlocks>,
+}
+
+/// What is sampled.
+#[derive(Debug, Default)]
+pub(super) struct SwitchedProfiles {
+    pub(super) switches: Vec<SamplingSwitch>,
+    /// Something of it costs the broker though sampling is off.
+    pub(super) stays_in_the_way: bool,
+}
+
+/// Blocks that are wanted, before the load begins.
+struct WantedBlocks {
+    length: Nanos,
+    seed: u64,
+    usage: BlockUsage,
+}
+
+/// Blocks while the load goes on.
+struct RunningBlocks {
+    plan: BlockPlan,
+    switching: Switching,
+    counts: BlockCounts<Box<dyn Iterator<Item = PlannedBlock> + Send>>,
+    stays_in_the_way: bool,
+}
+
+impl Blocks {
+    /// Blocks of this length, in the order that the seed draws.
+    pub(super) fn wanted(length: Nanos, seed: u64, usage: BlockUsage) -> Self {
+        let wanted = WantedBlocks {
+            length,
+            seed,
+            usage,
+        };
+        Self {
+            wanted: Some(wanted),
+            running: None,
+        }
+    }
+
+    /// The broker is another process than was thought.
+    pub(super) fn watch(&mut self, pid: u32) {
+        if let Some(wanted) = &mut self.wanted {
+            wanted.usage.leave();
+            wanted.usage.follow(pid);
+        }
+        self.stop();
+    }
+
+    /// Ends switching; what was counted stays.
+    pub(super) fn stop(&self) {
+        if let Some(running) = &self.running {
+            running.switching.stop();
+        }
+    }
+
+    /// Plans the blocks of a load whose measured phase begins at `start`, and goes through them, where they are wanted and
+    /// something is sampled.
+    pub(super) fn begin(&mut self, start: Time, measure: Option<Nanos>, sampled: SwitchedProfiles) {
+        let wanted = self.wanted.take();
+        let Some(wanted) = wanted.filter(|_| !sampled.switches.is_empty()) else {
+            return;
+        };
+        let plan = BlockPlan {
+            start,
+            length: wanted.length,
+            measure,
+            seed: wanted.seed,
+        };
+        let blocks: Box<dyn Iterator<Item = PlannedBlock> + Send> = Box::new(plan.blocks());
+        let switching = Switching::start(plan, sampled.switches, wanted.usage);
+        self.running = switching.map(|switching| RunningBlocks {
+            plan,
+            switching,
+            counts: BlockCounts::of(blocks),
+            stays_in_the_way: sampled.stays_in_the_way,
+        });
+    }
+
+    /// Counts what a slice holds in its block.
+    pub(super) fn add(&mut self, slice: &Slice, operations: Option<Operations>) {
+        if let Some(running) = &mut self.running {
+            running.counts.add(slice, operations);
+        }
+    }
+
+    /// What profiling cost a load of messages, or of these operations, with a target rate or without; `None` where there were
+    /// no blocks. Times count from `origin`.
+    pub(super) fn finish(
+        &mut self,
+        operations: Option<Operations>,
+        paced: bool,
+        origin: Time,
+    ) -> Option<ObserverEffect> {
+        let running = self.running.take()?;
+        let switched = running.switching.finish();
+        let counted = running.counts.finish();
+        let measured = MeasuredBlocks {
+            pairs: pairs(&switched, &counted),
+            planned: switched.len() / 2,
+        };
+        let mut effect = measured.effect(paced);
+        effect.unit = operations.map_or("messages", |of| of.many).to_owned();
+        effect.block_s = running.plan.length.as_secs_f64();
+        effect.stays_in_the_way = running.stays_in_the_way;
+        if let Some(of) = operations {
+            effect.latency = of.latency.name().to_owned();
+        }
+        let seconds = |at: Time| at.since(origin).as_secs_f64();
+        let blocks = switched.iter().map(|it| ProfilingBlock {
+            start: seconds(it.block.start),
+            end: seconds(it.block.end),
+            on: it.block.on,
+        });
+        effect.blocks = blocks.collect();
+        Some(effect)
+    }
+}
+
+/// What was counted in a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct BlockCount {
+    number: u64,
+    /// Length of its slices, by their own clock.
+    seconds: f64,
+    /// Messages sent or operations completed.
+    sent: u64,
+    received: u64,
+    /// 99th percentiles; `None` where too few latencies were measured.
+    ack_response: Option<u64>,
+    /// The same of deliveries or operations.
+    end_to_end: Option<u64>,
+}
+
+/// Adds slices up to blocks.
+struct BlockCounts<I: Iterator<Item = PlannedBlock>> {
+    blocks: Peekable<I>,
+    current: BlockCount,
+    ack_response: Histogram<u64>,
+    end_to_end: Histogram<u64>,
+    done: Vec<BlockCount>,
+}
+
+impl<I: Iterator<Item = PlannedBlock>> BlockCounts<I> {
+    fn of(blocks: I) -> Self {
+        Self {
+            blocks: blocks.peekable(),
+            current: BlockCount::default(),
+            ack_response: new_histogram(),
+            end_to_end: new_histogram(),
+            done: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, slice: &Slice, operations: Option<Operations>) {
+        if slice.phase != Phase::Measure {
+            return;
+        }
+        while let Some(block) = self.blocks.peek().copied() {
+            if slice.start + SKEW < block.end {
+                let is_inside =
+                    slice.start + SKEW >= block.counted_from && slice.end <= block.end + SKEW;
+                if is_inside {
+                    self.count(slice, operations);
+                }
+                return;
+            }
+            self.blocks.next();
+            self.close(block.number);
+        }
+    }
+
+    fn count(&mut self, slice: &Slice, operations: Option<Operations>) {
+        let (counters, current) = (&slice.counters, &mut self.current);
+        let completed = operations.map_or(0, |of| slice.counts.get(of.completed));
+        current.seconds += slice.length().as_secs_f64();
+        current.sent += counters.sent + completed;
+        current.received += counters.received;
+        let whole = operations.map_or(Metric::END_TO_END, |of| of.latency);
+        for (metric, latencies) in slice.latencies.filled() {
+            let sum = match metric {
+                it if it == whole => &mut self.end_to_end,
+                Metric::ACK_RESPONSE => &mut self.ack_response,
+                _ => continue,
+            };
+            for (latency, count) in latencies.iter() {
+                sum.saturating_record_n(latency.0, count);
+            }
+        }
+    }
+
+    fn close(&mut self, number: u64) {
+        let percentile = |histogram: &mut Histogram<u64>| {
+            let summary = LatencySummary::of(histogram);
+            histogram.reset();
+            summary.supports(PERCENTILE).then_some(summary.p99_ns)
+        };
+        let count = std::mem::take(&mut self.current);
+        self.done.push(BlockCount {
+            number,
+            ack_response: percentile(&mut self.ack_response),
+            end_to_end: percentile(&mut self.end_to_end),
+            ..count
+        });
+    }
+
+    /// What was counted in the blocks that are over.
+    fn finish(mut self) -> Vec<BlockCount> {
+        if let Some(last) = self.blocks.next() {
+            self.close(last.number);
+        }
+        self.done
+    }
+}
+
+/// What a block tells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct BlockFigures {
+    /// Of what is counted most.
+    sent_rate: f64,
+    received_rate: f64,
+    broker_cores: Option<f64>,
+    client_cores: Option<f64>,
+    ack_response: Option<u64>,
+    end_to_end: Option<u64>,
+}
+
+impl BlockFigures {
+    /// `None` where the block was cut short, or its readings are not those of its slices.
+    fn of(switched: &SwitchedBlock, count: &BlockCount) -> Option<Self> {
+        let block = switched.block;
+        let planned = block.end.since(block.counted_from).as_secs_f64();
+        let is_any = count.sent + count.received > 0;
+        let is_sound = switched.is_in_time && is_any && count.seconds >= planned * COVERED;
+        let usage = between(&switched.from, &switched.to);
+        is_sound.then(|| Self {
+            sent_rate: count.sent as f64 / count.seconds,
+            received_rate: count.received as f64 / count.seconds,
+            broker_cores: usage.broker.map(|it| it.cpu_cores),
+            client_cores: usage.client.map(|it| it.cpu_cores),
+            ack_response: count.ack_response,
+            end_to_end: count.end_to_end,
+        })
+    }
+}
+
+/// The two blocks of a pair.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct MeasuredPair {
+    on: BlockFigures,
+    off: BlockFigures,
+}
+
+/// The pairs of which both blocks tell something.
+fn pairs(switched: &[SwitchedBlock], counted: &[BlockCount]) -> Vec<MeasuredPair> {
+    let figures = |of: &SwitchedBlock| {
+        let count = counted.iter().find(|it| it.number == of.block.number)?;
+        BlockFigures::of(of, count)
+    };
+    let pairs = switched.chunks_exact(2).filter_map(|pair| {
+        let of = |on: bool| pair.iter().find(|it| it.block.on == on).and_then(figures);
+        Some(MeasuredPair {
+            on: of(true)?,
+            off: of(false)?,
+        })
+    });
+    pairs.collect()
+}
+
+struct MeasuredBlocks {
+    pairs: Vec<MeasuredPair>,
+    planned: usize,
+}
+
+impl MeasuredBlocks {
+    /// The effect on each figure that all pairs tell.
+    fn effect(&self, paced: bool) -> ObserverEffect {
+        let all = || self.pairs.iter().flat_map(|pair| [pair.on, pair.off]);
+        let sum = |of: fn(&BlockFigures) -> f64| all().map(|it| of(&it)).sum::<f64>();
+        // CPU is per message handled: the larger of what was sent and received, as in the summary.
+        let rate: fn(&BlockFigures) -> f64 =
+            match sum(|it| it.received_rate) > sum(|it| it.sent_rate) {
+                true => |it| it.received_rate,
+                false => |it| it.sent_rate,
+            };
+        let per_message = |cores: Option<f64>, of: &BlockFigures| {
+            Some(cores? * 1e6 / rate(of)).filter(|it| it.is_finite())
+        };
+        let end_to_end = self.figure(|it| it.end_to_end.map(|ns| ns as f64));
+        let ack_response = || self.figure(|it| it.ack_response.map(|ns| ns as f64));
+        let latency = match end_to_end {
+            Some(_) => Metric::END_TO_END.name(),
+            None => Metric::ACK_RESPONSE.name(),
+        };
+        ObserverEffect {
+            guard_s: GUARD.as_secs_f64(),
+            pairs: count(self.pairs.len()),
+            left_out: count(self.planned - self.pairs.len()),
+            paced,
+            rate: (!paced).then(|| self.figure(|it| Some(rate(it)))).flatten(),
+            broker_cpu_us: self.figure(|it| per_message(it.broker_cores, it)),
+            client_cpu_us: self.figure(|it| per_message(it.client_cores, it)),
+            p99_ns: end_to_end.or_else(ack_response),
+            latency: latency.to_owned(),
+            ..ObserverEffect::default()
+        }
+    }
+
+    fn figure(&self, of: impl Fn(&BlockFigures) -> Option<f64>) -> Option<EffectFigure> {
+        let values = self.pairs.iter().map(|pair| {
+            Some(BlockPair {
+                on: of(&pair.on)?,
+                off: of(&pair.off)?,
+            })
+        });
+        let values: Option<Vec<BlockPair>> = values.collect();
+        let effect = block_effect(&values?)?;
+        let (low, high) = effect.difference.interval(0.95);
+        let visible = effect.difference.visible(0.05);
+        let shares = [effect.difference.mean, low, high, visible].map(f64::exp_m1);
+        let [change, low, high, visible] = shares;
+        shares
+            .iter()
+            .all(|it| it.is_finite())
+            .then_some(EffectFigure {
+                off: effect.off,
+                change,
+                low,
+                high,
+                visible,
+                sign_flip_p: effect.sign_flip,
+            })
+    }
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,35 @@
+//! Blocks of a run with profiling and without it: when they begin, what is counted in them, what they told.
+
+use archive::ObserverEffect;
+use measure::{Slice, Time};
+
+use super::observer_effect::SwitchedProfiles;
+use super::recording::Recording;
+
+impl Recording<'_> {
+    /// Goes through the blocks of a load that begins at `started`, where such are wanted.
+    pub(super) fn begin_blocks(&mut self, started: Time) {
+        let phases = &self.context.phases;
+        let sampled = SwitchedProfiles {
+            switches: self.profiling.switches(),
+            stays_in_the_way: self.profiling.stays_in_the_way(),
+        };
+        self.blocks
+            .begin(started + phases.warmup, phases.measure, sampled);
+    }
+
+    /// Counts what a slice holds in its block.
+    pub(super) fn count_in_block(&mut self, slice: &Slice) {
+        let operations = self.first().and_then(|first| first.operations);
+        self.blocks.add(slice, operations);
+    }
+
+    /// What profiling cost; `None` where nobody wanted to know it, or nothing was sampled.
+    pub(super) fn observer_effect(&mut self) -> Option<ObserverEffect> {
+        let first = self.first();
+        let operations = first.and_then(|first| first.operations);
+        let paced = first.is_some_and(|first| first.requested.is_some());
+        let origin = self.context.origin;
+        self.blocks.finish(operations, paced, origin)
+    }
+}
