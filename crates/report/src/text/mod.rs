@@ -9,6 +9,7 @@ pub(crate) mod matrix;
 mod names;
 mod reasons;
 mod requirements;
+pub(crate) mod scale;
 mod stacks;
 mod verdict;
 mod warnings;
