@@ -22,6 +22,7 @@ describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
       await curve.locator('.missed-trial title').first().textContent(),
       /80.k msg\/s did not hold[\s\S]*p99 900 ms[\s\S]*missed end-to-end p99/,
     );
+    assert.match(await curve.locator('text.knee').textContent(), /^knee /);
     // Only the trial whose report is there leads to one.
     assert.equal(await curve.locator('a').count(), 1);
     assert.equal(await page.locator('#trials tbody tr').count(), 10);
@@ -53,6 +54,27 @@ describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
     const curve = await page.locator('#curve svg').boundingBox();
     assert.ok(curve.x >= 0 && curve.x + curve.width <= 390, JSON.stringify(curve));
     await done();
+  });
+
+  test('throughput against producers: runs, curve and bound, what is lost to what, on a phone, too', async () => {
+    for (const viewport of [
+      { width: 1280, height: 900 },
+      { width: 390, height: 800 },
+    ]) {
+      const { page, done } = await open('scale', '', { viewport });
+      assert.match(await page.locator('.headline').first().innerText(), /producers pass/);
+      assert.match(await page.locator('.lead').innerText(), /to contention[\s\S]*peaks at 15.3/);
+      const curve = page.locator('#curve svg');
+      assert.equal(await curve.locator('.trial').count(), 18);
+      assert.equal(await curve.locator('.unclear-trial').count(), 3);
+      assert.equal(await curve.locator('polyline').count(), 1);
+      assert.match(await curve.locator('text.knee').textContent(), /^peak 15.3$/);
+      assert.equal(await page.locator('#trials tbody tr').count(), 18);
+      assert.match(await page.locator('.remarks').innerText(), /in 3 of 18 runs the generator/);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(wide <= viewport.width, `${wide}`);
+      await done();
+    }
   });
 
   test('without scripts the answer and the trials are there', async () => {

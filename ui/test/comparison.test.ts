@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { tone } from '../src/comparison/figures';
 import { change, full, provenFirst, signedTime } from '../src/comparison/functions';
 import { endTicks, inRows, pageOf, tint } from '../src/comparison/matrix';
-import { bounds, mean, meanCurve } from '../src/comparison/overlay';
+import { bounds, interval, mean, meanCurve } from '../src/comparison/overlay';
 import { across, down, reportOf } from '../src/comparison/runs';
 import { changeScale, signed, tickName } from '../src/comparison/scale';
 import type {
@@ -161,6 +161,24 @@ describe('both sides on one axis', () => {
     expect(of?.ns.map(Math.round)).toEqual([100, 1000]);
     expect(of?.count).toBe(20);
     expect(meanCurve([])).toBeNull();
+  });
+
+  test('the interval of a mean curve is that of Student at each percentile, and three runs are the least', () => {
+    const curve = (...ns: number[]): Curve => ({
+      metric: 'm',
+      count: 1000,
+      nines: ns.map((_, i) => i),
+      ns,
+    });
+    // Logarithms 1, 2 and 3: the mean is 2, the deviation 1, t 4.303 with two degrees of freedom.
+    const runs = [1, 2, 3].map((it) => curve(Math.exp(it), 50));
+    const [low, high] = interval(runs)!;
+    const half = 4.303 / Math.sqrt(3);
+    expect(Math.log(low.ns[0]!)).toBeCloseTo(2 - half, 6);
+    expect(Math.log(high.ns[0]!)).toBeCloseTo(2 + half, 6);
+    expect([low.ns[1], high.ns[1]].map((it) => it!.toFixed(6))).toEqual(['50.000000', '50.000000']);
+    expect(interval(runs.slice(1))).toBeNull();
+    expect(interval([])).toBeNull();
   });
 
   test('bounds hold every run', () => {

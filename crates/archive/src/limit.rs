@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::replace::replace_json;
 use crate::writer::new_folder;
-use crate::{Error, LimitedBy, RequirementOutcome, bounded, file};
+use crate::{Error, LimitedBy, RequirementOutcome, ScaleRuns, bounded, file};
 
 /// Bytes of a `limit.json` that are read.
 const LARGEST: u64 = 16 << 20;
@@ -33,6 +33,9 @@ pub struct LimitTrials {
     pub found: Option<FoundLimit>,
     /// Rates that people want next.
     pub suggested: Vec<SuggestedRate>,
+    /// Runs with different numbers of clients, where these are varied: then no rate is searched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<ScaleRuns>,
 }
 
 /// A rate that people want next, and how it is run.
@@ -153,7 +156,12 @@ impl LimitTrials {
         if read.schema != Self::SCHEMA {
             return Err(damaged("it is no bellows.limit/1"));
         }
-        if read.trials.len() > Self::MOST_TRIALS as usize {
+        let runs = read
+            .scale
+            .as_ref()
+            .map_or(0, |it| it.runs.len().max(it.values.len()));
+        let most = Self::MOST_TRIALS as usize;
+        if read.trials.len() > most || runs > 20 * ScaleRuns::MOST_VALUES {
             return Err(damaged("it holds more trials than were ever made"));
         }
         Ok(read)

@@ -194,3 +194,67 @@ fn what_cannot_be_searched_is_refused_with_a_remedy() {
         "nothing is left of what is refused"
     );
 }
+
+#[test]
+fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    // A consumer takes 2,000 messages a second, whatever the machine does meanwhile: they scale in proportion.
+    let scale = |numbers: &str| {
+        let key = format!("load.0.consumers={numbers}");
+        let set = [
+            "--set",
+            "load.0.prefetch=1000",
+            "--set",
+            "load.0.max-pending=100",
+        ];
+        let line = [
+            "limit",
+            "known.toml",
+            "--scale",
+            &key,
+            "--confirm",
+            "1",
+            "--json",
+            "--quiet",
+        ];
+        [&line[..], &set[..]]
+            .concat()
+            .into_iter()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let ended = run(dir, &scale("1,2,3"));
+    ended.assert_error(2, &["4 to 50 different numbers"]);
+    let ended = run(dir, &scale("1,2,3,4"));
+    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+    let made = found(&ended);
+    let law = &made["scale"]["law"];
+    assert_eq!(made["scale"]["runs"].as_array().map(Vec::len), Some(4));
+    let alone = law["alone"]["value"].as_f64().expect("a throughput");
+    assert!((1_000.0..=4_000.0).contains(&alone), "{law:#}");
+    let page = common::page(&trials_folder(dir).expect("a folder").join("report.html"));
+    assert_eq!(page["scale"]["noun"], "consumers");
+
+    // Gone on with, only the further number is run.
+    let folder = trials_folder(dir).expect("a folder");
+    let resumed = [
+        scale("1,2,3,4,5"),
+        vec!["--resume".to_owned(), folder.display().to_string()],
+    ]
+    .concat();
+    let ended = run(dir, &resumed);
+    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+    assert_eq!(
+        found(&ended)["scale"]["runs"].as_array().map(Vec::len),
+        Some(5)
+    );
+    let ended = run(
+        dir,
+        &["report".as_ref(), folder.as_os_str(), "--redact".as_ref()],
+    );
+    ended.assert_ok();
+    let page = common::page(&folder.join("report-redacted.html"));
+    assert_eq!(page["name"], "experiment-1");
+}

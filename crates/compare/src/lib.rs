@@ -5,12 +5,14 @@
 mod blocks;
 mod changes;
 mod difference;
+mod knee;
 #[cfg(test)]
 mod level_tests;
 mod levels;
 mod limit;
 mod looks;
 mod order;
+mod scalability;
 mod shares;
 mod spread;
 mod verdict;
@@ -18,10 +20,12 @@ mod verdict;
 pub use blocks::{BlockEffect, BlockOrder, BlockPair, block_effect};
 pub use changes::{ChangePoint, ChangeSearch, MOST_VALUES, change_points, cut_strengths};
 pub use difference::{Difference, paired, pairs_needed, sign_flip, unpaired};
+pub use knee::{LEAST_RATES, knee};
 pub use levels::{benjamini_hochberg, holm};
 pub use limit::{LimitInterval, LimitSearch, LimitStep, TrialOutcome, limit_step, round_rate};
 pub use looks::level_of_each;
 pub use order::{Side, order, turns};
+pub use scalability::{Estimate, LEAST_CLIENT_COUNTS, Scalability, ScalePoint, scalability};
 pub use shares::{Amount, PartOf, ShareDifference, share_difference, smallest_change};
 pub use spread::{Spread, apart, spread};
 pub use verdict::{Rules, Verdict, verdict};

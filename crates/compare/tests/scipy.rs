@@ -1,5 +1,6 @@
 //! Spreads, intervals, tests and corrections are those of SciPy and statsmodels, changes of a level those of MongoDB's
-//! signal-processing-algorithms. `reference.py` and `changes.py` wrote the values.
+//! signal-processing-algorithms, laws of scalability those of SciPy's `curve_fit`. `reference.py`, `changes.py` and `scalability.py` wrote the
+//! values.
 
 use compare::{benjamini_hochberg, holm, paired, sign_flip, spread, unpaired};
 use serde_json::Value;
@@ -126,5 +127,40 @@ fn changes_of_a_level_are_those_of_mongodbs_e_divisive() {
         let found = compare::change_points(&values, search);
         let places: Vec<f64> = found.iter().map(|it| it.at as f64).collect();
         assert_eq!(places, numbers(&case["changes"]), "{case}");
+    }
+}
+
+#[test]
+fn laws_of_scalability_are_those_of_scipys_curve_fit() {
+    let text = include_str!("scalability.json");
+    let cases: Vec<Value> = serde_json::from_str(text).expect("cases");
+    assert!(cases.len() > 20);
+    for case in cases {
+        let (clients, throughput) = (numbers(&case["clients"]), numbers(&case["throughput"]));
+        let points: Vec<compare::ScalePoint> = clients
+            .iter()
+            .zip(&throughput)
+            .map(|(&clients, &throughput)| compare::ScalePoint {
+                clients,
+                throughput,
+            })
+            .collect();
+        let found = compare::scalability(&points).expect("a law");
+        let estimates = [found.alone, found.contention, found.coherence];
+        let (values, halves) = (numbers(&case["found"]), numbers(&case["half"]));
+        for ((ours, theirs), half) in estimates.iter().zip(values).zip(halves) {
+            // Both stop where a step changes nothing any more, not at the very same place.
+            let near = |ours: f64, theirs: f64| (ours - theirs).abs() <= 1e-4 * half;
+            assert!(
+                near(ours.value, theirs),
+                "{ours:?} is not {theirs} of {case}"
+            );
+            let (low, high) = ours.interval.expect("an interval");
+            assert!(near((high - low) / 2.0, half), "{ours:?} has not {half}");
+        }
+        assert!((found.r_squared - case["r_squared"].as_f64().expect("a share")).abs() < 1e-8);
+        let peak = found.peak().expect("a peak");
+        let theirs = case["peak"].as_f64().expect("a peak");
+        assert!((peak / theirs - 1.0).abs() < 1e-3, "{peak} is not {theirs}");
     }
 }

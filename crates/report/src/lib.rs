@@ -9,6 +9,7 @@ pub mod html;
 mod junit;
 mod numbers;
 pub mod perf_test;
+mod redact;
 pub mod text;
 pub mod view;
 

@@ -33,6 +33,7 @@ mod queue_page;
 pub mod redact;
 mod repeats;
 mod run;
+mod scale;
 mod scenarios;
 pub mod scrape;
 mod seconds;
@@ -64,5 +65,6 @@ pub use run::{
     ContinuousOptions, PeriodEnd, RecordOptions, RunOptions, RunOutcome, Target, Texts, Told,
     record, record_continuously, run, run_on,
 };
+pub use scale::{at_scale, next_scale, scale_law, scale_plan, scale_run};
 pub use scenarios::{MakeScenario, SCENARIOS};
 pub use seconds::Seconds;

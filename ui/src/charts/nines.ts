@@ -58,6 +58,8 @@ export interface NinesLine {
   width: number;
   /** One of many in the background: without a name. */
   behind?: boolean;
+  /** The lower and the upper end of its interval at each place. */
+  band?: readonly [Curve, Curve];
 }
 
 /** What all charts of a section share, so that they can be compared. */
@@ -182,7 +184,10 @@ export class NinesChart {
           },
         ],
         series: [{}, ...parts.map((part) => stroke(part, p))],
-        hooks: { ready: [(u) => this.label(u, lines, p, narrow)] },
+        hooks: {
+          drawClear: [(u) => paintBands(u, lines, p)],
+          ready: [(u) => this.label(u, lines, p, narrow)],
+        },
       },
       [xs, ...parts.map((part) => part.values)],
       this.plot,
@@ -249,6 +254,32 @@ export class NinesChart {
     });
     ends.append(...marks.map((m) => m.mark));
   }
+}
+
+/** Intervals as areas, below all lines. */
+function paintBands(u: uPlot, lines: readonly NinesLine[], p: Palette): void {
+  const { ctx } = u;
+  const { left, top, width, height } = u.bbox;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, top, width, height);
+  ctx.clip();
+  ctx.globalAlpha = 0.22;
+  for (const { band, color } of lines) {
+    if (!band) continue;
+    const [low, high] = band;
+    const place = (curve: Curve, i: number): [number, number] => [
+      u.valToPos(curve.nines[i]!, 'x', true),
+      u.valToPos(Math.max(curve.ns[i]!, 1e-3), 'y', true),
+    ];
+    ctx.beginPath();
+    for (let i = 0; i < high.nines.length; i++) ctx.lineTo(...place(high, i));
+    for (let i = low.nines.length - 1; i >= 0; i--) ctx.lineTo(...place(low, i));
+    ctx.closePath();
+    ctx.fillStyle = color(p);
+    ctx.fill();
+  }
+  ctx.restore();
 }
 
 function stroke(part: Part, p: Palette): uPlot.Series {

@@ -54,6 +54,35 @@ export function meanCurve(curves: readonly Curve[]): Curve | null {
   };
 }
 
+/** Runs below which an interval of a mean says nothing: with two, Student's t multiplies by 12.7. */
+const LEAST_RUNS = 3;
+/** The 97.5 % quantiles of Student's t for 1 to 30 degrees of freedom; beyond them a bound above all others. */
+const T: readonly number[] = [
+  12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145,
+  2.131, 2.12, 2.11, 2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048,
+  2.045, 2.042,
+];
+
+/**
+ * The ends of the 95 % interval of the geometric mean at each percentile: a run is one value, as in the table, compared as
+ * logarithms. Null with fewer than three runs, of which no interval is told.
+ */
+export function interval(curves: readonly Curve[]): readonly [Curve, Curve] | null {
+  const mean = meanCurve(curves);
+  if (!mean || curves.length < LEAST_RUNS) return null;
+  const runs = curves.length;
+  const t = T[runs - 2] ?? 2.042;
+  const factors = mean.ns.map((ns, i) => {
+    const off = curves.map((it) => Math.log(Math.max(1, it.ns[i]!)) - Math.log(Math.max(1, ns)));
+    const squares = off.reduce((sum, it) => sum + it * it, 0) / (runs - 1);
+    return Math.exp((t * Math.sqrt(squares)) / Math.sqrt(runs));
+  });
+  return [
+    { ...mean, ns: mean.ns.map((ns, i) => ns / factors[i]!) },
+    { ...mean, ns: mean.ns.map((ns, i) => ns * factors[i]!) },
+  ];
+}
+
 const UNITS: Partial<Record<QuantityUnit, { name: string; tick: (v: number) => string }>> = {
   per_second: { name: 'per second', tick: siTick },
   ns: { name: 'each second; log axis', tick: durationTick },
@@ -204,7 +233,10 @@ function lines(of: ComparedCurve): NinesLine[] {
   );
   const means = SIDES.flatMap((side) => {
     const curve = meanCurve(of[side]);
-    return curve ? [{ curve, name: side.toUpperCase(), color: sideColor(side), width: 2 }] : [];
+    if (!curve) return [];
+    const band = interval(of[side]);
+    const line = { curve, name: side.toUpperCase(), color: sideColor(side), width: 2 };
+    return [band ? { ...line, band } : line];
   });
   return [...runs, ...means];
 }
@@ -222,9 +254,12 @@ function curveTable(view: ComparisonView): HTMLElement {
     SIDES.flatMap((side) => {
       const curve = meanCurve(of[side]);
       if (!curve) return [];
+      const band = interval(of[side]);
       const at = NINES.map(([, nines]) => {
         const i = curve.nines.findIndex((it) => it >= nines - 1e-9);
-        return i < 0 ? '–' : duration(curve.ns[i]!);
+        if (i < 0) return '–';
+        const value = duration(curve.ns[i]!);
+        return band ? `${value} [${band.map((it) => duration(it.ns[i]!)).join(', ')}]` : value;
       });
       return [[nameOf(view, of), side.toUpperCase(), ...at]];
     }),
@@ -234,7 +269,11 @@ function curveTable(view: ComparisonView): HTMLElement {
     { label: 'side' },
     ...NINES.map(([label]) => ({ label, number: true })),
   ];
-  return h('div', { class: 'scroll' }, table('Geometric means of the runs', columns, rows));
+  return h(
+    'div',
+    { class: 'scroll' },
+    table('Geometric means of the runs, in brackets 95 % intervals', columns, rows),
+  );
 }
 
 function nameOf(view: ComparisonView, of: ComparedCurve): string {
@@ -252,6 +291,7 @@ export function bothCurves(view: ComparisonView): View | null {
       chart: new NinesChart(nameOf(view, of), 300, false),
     }));
   if (all.length === 0) return null;
+  const banded = view.curves.some((of) => SIDES.some((side) => interval(of[side]) !== null));
   const element = h(
     'section',
     { id: 'latency', 'aria-labelledby': 'latency-title' },
@@ -262,7 +302,7 @@ export function bothCurves(view: ComparisonView): View | null {
       h(
         'span',
         { class: 'hint' },
-        'strong: geometric mean of the runs at each percentile, faint: each run; both axes logarithmic; dashed: fewer than 10 samples of a run lie beyond',
+        `strong: geometric mean of the runs at each percentile${banded ? ', shaded: its 95 % interval over the runs' : '; fewer than 3 runs of a side tell no interval'}, faint: each run; both axes logarithmic; dashed: fewer than 10 samples of a run lie beyond`,
       ),
     ),
     h(

@@ -882,6 +882,19 @@ virtualised: boolean,
 settings: Array<[string, string]>, };
 
 /**
+ * Where latency begins to rise faster than the rate.
+ */
+export type KneeView = {
+/**
+ * Messages per second.
+ */
+rate: number,
+/**
+ * The 99th percentile there, nanoseconds.
+ */
+p99_ns: number, };
+
+/**
  * What is known of a pattern.
  */
 export type KnownView = {
@@ -1113,7 +1126,19 @@ suggested: Array<SuggestedRate>,
 /**
  * How it was searched, and what limits what it says.
  */
-notes: Array<string>, };
+notes: Array<string>,
+/**
+ * Where latency begins to rise faster than the rate.
+ */
+knee: KneeView | null,
+/**
+ * Where that is, or why it is not known; empty where no latency was measured.
+ */
+knee_text: string,
+/**
+ * Throughput against the number of clients, where that is what was varied.
+ */
+scale: ScaleView | null, };
 
 /**
  * Who or what kept the run from more messages.
@@ -2048,6 +2073,100 @@ start: number,
  * When it ended.
  */
 end: number, };
+ * A value and its 95 % interval, where there is one.
+ */
+export type ScaleEstimate = {
+/**
+ * The value.
+ */
+value: number,
+/**
+ * The interval; `None` where the value lies at its bound, or runs are too few.
+ */
+interval: [number, number] | null, };
+
+/**
+ * The fitted law as a person sees it.
+ */
+export type ScaleLawView = {
+/**
+ * Messages per second of one client alone.
+ */
+alone: ScaleEstimate,
+/**
+ * Contention.
+ */
+contention: ScaleEstimate,
+/**
+ * Coherence.
+ */
+coherence: ScaleEstimate,
+/**
+ * The number of clients with the highest throughput.
+ */
+peak: number | null,
+/**
+ * Numbers of clients at which the curve is drawn.
+ */
+clients: Array<number>,
+/**
+ * The throughput there.
+ */
+throughput: Array<number>, };
+
+/**
+ * A run as a person sees it.
+ */
+export type ScaleRunView = {
+/**
+ * The run's id.
+ */
+id: string,
+/**
+ * The number of clients.
+ */
+clients: number,
+/**
+ * Messages per second.
+ */
+throughput: number,
+/**
+ * CPU of the broker in cores.
+ */
+broker_cores: number | null,
+/**
+ * The generator was what limited the run.
+ */
+by_generator: boolean,
+/**
+ * The parts of the way from this page to the run's own; empty where there is none.
+ */
+report: Array<string>, };
+
+/**
+ * Runs with different numbers of clients, as a person sees them.
+ */
+export type ScaleView = {
+/**
+ * The key that is varied.
+ */
+key: string,
+/**
+ * What is varied, in a word: `producers`.
+ */
+noun: string,
+/**
+ * Every run, in the order of time.
+ */
+runs: Array<ScaleRunView>,
+/**
+ * The fitted law; `None` where there are too few numbers of clients.
+ */
+law: ScaleLawView | null,
+/**
+ * What the law says, a sentence each.
+ */
+explained: Array<string>, };
 
 /**
  * What became of the operations of a scenario. Counts are of those that were due in the measured

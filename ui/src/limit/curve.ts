@@ -6,8 +6,8 @@ import { duration, durationTick, siTick } from '../core/format';
 import type { LimitOutcome, LimitView, TrialView } from '../core/view';
 import type { View } from '../sections/timeline';
 import { logPlace, logTicksOf, medians, bounds as spread } from './scale';
+import { svg } from './svg';
 
-const SVG = 'http://www.w3.org/2000/svg';
 /** Heights and margins of the chart, pixels. */
 const HEIGHT = 380;
 const MARGIN = { left: 58, right: 14, top: 14, bottom: 42 } as const;
@@ -26,17 +26,6 @@ export const OUTCOMES: Record<LimitOutcome, string> = {
   missed: 'did not hold',
   unclear: 'says nothing of the broker',
 };
-
-function svg<K extends keyof SVGElementTagNameMap>(
-  name: K,
-  attributes: Record<string, string | number>,
-  ...children: (Node | string)[]
-): SVGElementTagNameMap[K] {
-  const element = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
-  element.append(...children);
-  return element;
-}
 
 /** What a trial says when it is pointed at. */
 function told(trial: TrialView, name: string): string {
@@ -124,6 +113,15 @@ function draw(view: LimitView, width: number): SVGElement {
     chart.append(
       svg('line', { class: 'bound', x1: MARGIN.left, x2: width - MARGIN.right, y1: at, y2: at }),
       svg('text', { class: 'bound', x: MARGIN.left + 6, y: at - 5 }, bound.that),
+    );
+  }
+  if (view.knee) {
+    const at = x(view.knee.rate);
+    const isRight = at > width * 0.7;
+    const place = { x: at + (isRight ? -6 : 6), 'text-anchor': isRight ? 'end' : 'start' };
+    chart.append(
+      svg('line', { class: 'knee', x1: at, x2: at, y1: MARGIN.top, y2: floor }),
+      svg('text', { class: 'knee', ...place, y: floor - 8 }, `knee ${siTick(view.knee.rate)}`),
     );
   }
   const names: [number, number, string, number][] = [];

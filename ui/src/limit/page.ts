@@ -5,19 +5,22 @@ import { nameOf } from '../comparison/runs';
 import { button, h, table } from '../core/dom';
 import { duration, percent, significant } from '../core/format';
 import type { LimitView, TrialView } from '../core/view';
+import { clientsCurve, clientsTable } from './clients';
 import { curve, OUTCOMES } from './curve';
 
 function masthead(view: LimitView): HTMLElement[] {
   const when = view.created.replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC');
   const { confirmed } = view.found;
+  const what = view.scale ? `throughput against ${view.scale.noun}` : 'highest rate that holds';
+  const state = h(
+    'span',
+    { class: `state outcome ${confirmed ? 'same' : 'undecided'}` },
+    confirmed ? 'confirmed' : 'not confirmed',
+  );
   return [
     h('h1', {}, view.name),
-    h('p', { class: 'when' }, ['highest rate that holds', when].filter(Boolean).join(' · ')),
-    h(
-      'span',
-      { class: `state outcome ${confirmed ? 'same' : 'undecided'}` },
-      confirmed ? 'confirmed' : 'not confirmed',
-    ),
+    h('p', { class: 'when' }, [what, when].filter(Boolean).join(' · ')),
+    ...(view.scale ? [] : [state]),
   ];
 }
 
@@ -98,7 +101,9 @@ function trials(view: LimitView): HTMLElement {
 
 /** The parts of the page. */
 export function limitSheet(view: LimitView): Sheet {
-  const chart = curve(view);
+  const { scale } = view;
+  const chart = scale ? clientsCurve(scale, view.headline) : curve(view);
+  const explained = scale ? scale.explained : [view.asked, view.knee_text].filter(Boolean);
   const main = h(
     'main',
     { class: 'comparison rates' },
@@ -106,11 +111,11 @@ export function limitSheet(view: LimitView): Sheet {
       'div',
       { class: 'lead' },
       h('p', { class: 'headline' }, view.headline),
-      h('p', { class: 'headline explained' }, view.asked),
+      explained.map((text) => h('p', { class: 'headline explained' }, text)),
     ),
     chart?.element ?? null,
     next(view),
-    trials(view),
+    scale ? clientsTable(scale, view.notes) : trials(view),
   );
   return {
     masthead: masthead(view),

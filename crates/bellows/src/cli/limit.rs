@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use archive::{
-    FolderKind, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, RunRecord, RunState,
+    FolderKind, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, RunRecord, RunState, ScaleRuns,
     SuggestedRate,
 };
 use clap::{Args, value_parser};
@@ -13,11 +13,12 @@ use report::console::{self, Shape};
 use session::experiment::{RequireSpec, Requirement};
 use session::{
     Error, Experiment, Observer, RunOptions, at_rate, first_rate, found_limit, limit_trial,
-    next_rate, rate_options, suggested_rates,
+    next_rate, rate_options, scale_law, scale_plan, suggested_rates,
 };
 
 use super::args::OutputArgs;
 use super::compare::percent;
+use super::limit_scale::{self, Scaling};
 use super::perform::{Watched, carry_out, shape};
 use super::run::{Changes, load};
 use super::{complete, find, metrics};
@@ -30,6 +31,7 @@ Examples:
   bellows limit stream-publish --set phases.measure=30s --precision 2%
   bellows limit mine.toml --slo 'confirm p99.9 < 50ms' --from 20k --most 200k --json
   bellows limit mine.toml --slo 'end-to-end p99 < 10ms' --resume 7k2q
+  bellows limit mine.toml --scale load.0.producers=1,2,4,8,16
 
 A rate holds where at least 99.5 % of it is sent and received, and every --slo is met. Rates are doubled until one does not \
 hold, then bisected; each end of the interval is tried several times, with a broker of its own where bellows starts it. \
@@ -49,6 +51,9 @@ pub(crate) struct LimitArgs {
     /// What a rate has to meet: 'end-to-end p99 < 10ms', 'lost = 0'. May be repeated; what the experiment requires counts, too
     #[arg(long = "slo", value_name = "CONDITION")]
     slos: Vec<Requirement>,
+    /// Vary a number of clients instead, unthrottled: load.0.producers=1,2,4,8. Fits the Universal Scalability Law to the throughputs
+    #[arg(long, value_name = "KEY=N,N,N,N", conflicts_with_all = ["slos", "from", "least", "most", "precision", "trials"])]
+    scale: Option<String>,
     /// First rate, in messages per second of all producers; the experiment's own where absent, else 10000
     #[arg(long, value_name = "RATE")]
     from: Option<Rate>,
@@ -61,7 +66,7 @@ pub(crate) struct LimitArgs {
     /// How far apart the two ends may be, as a part of the lower one
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = precision)]
     precision: f64,
-    /// Trials that each end has to agree in
+    /// Trials that each end has to agree in; with --scale, runs of each number of clients
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=20))]
     confirm: u32,
     /// Trials in all, at most
@@ -98,6 +103,22 @@ impl LimitArgs {
         experiment
             .require
             .extend(slos.map(|that| RequireSpec { that }));
+        if let Some(scale) = &self.scale {
+            let scale = scale_plan(scale, self.confirm).map_err(Failure::Usage)?;
+            let first = limit_scale::check(&experiment, &scale)?;
+            let fresh = LimitTrials {
+                scale: Some(scale),
+                ..self.fresh(&experiment, LimitPlan::default(), &first)
+            };
+            let (dir, trials) = self.begun(fresh)?;
+            let scaling = Scaling {
+                output: &self.output,
+                dir,
+                experiment,
+                trials,
+            };
+            return scaling.execute();
+        }
         let (dir, trials) = self.planned(&experiment)?;
         let mut search = Search {
             args: &self,
@@ -138,25 +159,32 @@ impl LimitArgs {
                 "give it one, such as --set phases.measure=30s",
             ));
         }
-        let fresh = LimitTrials {
+        let plan = LimitPlan {
+            first,
+            least,
+            most,
+            precision: self.precision,
+            confirmations: self.confirm,
+            most_trials: self.trials,
+        };
+        self.begun(self.fresh(experiment, plan, &at_first))
+    }
+
+    /// A search of which nothing has been made; its experiment is the one of the first run.
+    fn fresh(&self, experiment: &Experiment, plan: LimitPlan, first: &Experiment) -> LimitTrials {
+        let required = experiment.require.iter();
+        LimitTrials {
             schema: LimitTrials::SCHEMA.to_owned(),
             name: experiment.name.clone(),
-            slos: experiment
-                .require
-                .iter()
-                .map(|it| it.that.to_string())
-                .collect(),
-            plan: LimitPlan {
-                first,
-                least,
-                most,
-                precision: self.precision,
-                confirmations: self.confirm,
-                most_trials: self.trials,
-            },
-            experiment: at_first.to_json(),
+            slos: required.map(|it| it.that.to_string()).collect(),
+            plan,
+            experiment: first.to_json(),
             ..LimitTrials::default()
-        };
+        }
+    }
+
+    /// The folder of a search: a new one, or the one that is gone on with.
+    fn begun(&self, fresh: LimitTrials) -> Result<(PathBuf, LimitTrials), Failure> {
         let runs_dir = &self.output.runs.runs;
         match &self.resume {
             None => {
@@ -168,16 +196,31 @@ impl LimitArgs {
             Some(named) => {
                 let dir = find::stopped_folder(named, runs_dir, FolderKind::Limit)?;
                 let stopped = LimitTrials::read(&dir)?;
-                if stopped.experiment != fresh.experiment || stopped.plan.first != first {
+                let varied = |it: &LimitTrials| it.scale.as_ref().map(|it| it.key.clone());
+                if stopped.experiment != fresh.experiment
+                    || stopped.plan.first != fresh.plan.first
+                    || varied(&stopped) != varied(&fresh)
+                {
                     return Err(Failure::usage(
                         "the stopped search was of another experiment",
                         "give the same command line as then, with --resume; or begin anew without it",
                     )
                     .observed(dir.display()));
                 }
-                // More trials, or closer ends, are the same search gone on with.
-                let plan = fresh.plan;
-                Ok((dir, LimitTrials { plan, ..stopped }))
+                // More trials, closer ends or further numbers are the same search gone on with.
+                let runs = stopped.scale.clone().map(|it| it.runs);
+                let scale = fresh.scale.map(|planned| {
+                    let runs = runs.unwrap_or_default();
+                    let mut scale = ScaleRuns { runs, ..planned };
+                    scale.law = scale_law(&scale);
+                    scale
+                });
+                let trials = LimitTrials {
+                    plan: fresh.plan,
+                    scale,
+                    ..stopped
+                };
+                Ok((dir, trials))
             }
         }
     }

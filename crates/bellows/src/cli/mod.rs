@@ -24,6 +24,7 @@ mod header;
 mod help;
 mod history;
 mod limit;
+mod limit_scale;
 mod load;
 mod metrics;
 mod observer;

@@ -1,6 +1,6 @@
 //! `report`: the report of a run, or of runs in turns, as one HTML file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use archive::{FolderKind, RunReader};
 use clap::Args;
@@ -15,9 +15,16 @@ Examples:
   bellows report last
   bellows report 7k2q -o /tmp/before.html
   bellows report runs/2026-11-21T00-12-33Z-ab-mine-7k2q
+  bellows report last --redact -o for-others.html
 
 Of a folder of runs in turns (`bellows ab`) it is the page of their comparison, or of all cells of a matrix; of one of trials \
-(`bellows limit`) the page of what was found.";
+(`bellows limit`) the page of what was found.
+
+--redact puts `queue-1`, `host-2` and the like in the place of names of queues, exchanges, routing keys, virtual hosts, hosts, users, \
+nodes, addresses and paths. If one remains, no report is written.";
+
+/// Where a report for others stands in a run's folder.
+const REDACTED: &str = "report-redacted.html";
 
 /// What `bellows report` was given.
 #[derive(Debug, Args)]
@@ -26,6 +33,9 @@ pub(crate) struct ReportArgs {
     /// Run: path, id, part of its id that only it has, or `last`; or the folder of runs in turns, or of trials
     #[arg(value_name = "RUN", add = complete::runs())]
     run: String,
+    /// Blot out names, so that the report can be shown to others; writes report-redacted.html in the run's folder
+    #[arg(long)]
+    redact: bool,
     /// File to write instead of report.html in the run's folder
     #[arg(long, short = 'o', value_name = "FILE")]
     output: Option<PathBuf>,
@@ -46,6 +56,9 @@ impl ReportArgs {
                 [(one, _)] => Ok(one.clone()),
                 _ => Err(no_run),
             })?;
+        if self.redact {
+            return redacted(&dir, self.output);
+        }
         let kind = FolderKind::of(&dir);
         let path = match self.output {
             None => match kind {
@@ -66,4 +79,22 @@ impl ReportArgs {
         output::print(&format!("{}\n", path.display()))?;
         Ok(Done::Fine)
     }
+}
+
+/// Writes the report without names, and says which of them are words of every report.
+fn redacted(dir: &Path, output: Option<PathBuf>) -> Result<Done, Failure> {
+    let built_in = session::experiment::built_ins();
+    let public: Vec<&str> = built_in.iter().map(|it| it.name).collect();
+    let page = report::html::render_redacted(dir, &public)?;
+    let path = output.unwrap_or_else(|| dir.join(REDACTED));
+    archive::write_output(&path, page.html.as_bytes())
+        .map_err(|e| Failure::io("write", &path, &e))?;
+    if !page.ordinary.is_empty() {
+        output::line_aside(&format!(
+            "not blotted within sentences, since these are words of every report: {}",
+            page.ordinary.join(", ")
+        ));
+    }
+    output::print(&format!("{}\n", path.display()))?;
+    Ok(Done::Fine)
 }

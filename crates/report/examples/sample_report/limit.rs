@@ -4,8 +4,8 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use archive::{
-    FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, QuantityUnit, RequirementOutcome,
-    SuggestedRate,
+    FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, LimitedBy, QuantityUnit,
+    RequirementOutcome, ScaleEstimate, ScaleLaw, ScaleRun, ScaleRuns, SuggestedRate,
 };
 use measure::LatencySummary;
 
@@ -68,6 +68,57 @@ pub(crate) fn write(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
                 command: format!("bellows run {HOSTILE}.toml --set load.0.rate={rate}"),
             })
             .into(),
+    };
+    trials.write(&folder)?;
+    Ok(report::html::write_limit(&folder)?)
+}
+
+/// Writes the folder `DIR/scale` with its page: throughputs of numbers of producers.
+pub(crate) fn write_scale(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let folder = dir.join("scale");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    std::fs::create_dir_all(&folder)?;
+    let counts = [1, 2, 4, 8, 16, 24];
+    let throughput = |n: u32, round: u32| {
+        let count = f64::from(n);
+        let law = 9_000.0 * count / (1.0 + 0.06 * (count - 1.0) + 0.004 * count * (count - 1.0));
+        law * (1.0 + 0.02 * f64::from((n * 7 + round * 5) % 5) - 0.04)
+    };
+    let run = |round: u32, clients: u32| ScaleRun {
+        id: format!("run-{round}-{clients}"),
+        clients,
+        throughput: throughput(clients, round),
+        broker_cores: Some(0.2 * f64::from(clients.min(8))),
+        limited_by: match clients {
+            24 => LimitedBy::Generator,
+            _ => LimitedBy::Broker,
+        },
+    };
+    let estimate = |value: f64| ScaleEstimate {
+        value,
+        interval: Some((value * 0.8, value * 1.2)),
+    };
+    let rounds = (0..3).flat_map(|round| counts.map(|clients| run(round, clients)));
+    let trials = LimitTrials {
+        schema: LimitTrials::SCHEMA.to_owned(),
+        name: HOSTILE.to_owned(),
+        scale: Some(ScaleRuns {
+            key: "load.0.producers".to_owned(),
+            values: counts.into(),
+            repeats: 3,
+            runs: rounds.collect(),
+            law: Some(ScaleLaw {
+                alone: estimate(9_000.0),
+                contention: estimate(0.06),
+                coherence: estimate(0.004),
+                peak: Some((0.94_f64 / 0.004).sqrt()),
+                r_squared: 0.994,
+                worst_residual: 0.03,
+            }),
+        }),
+        ..LimitTrials::default()
     };
     trials.write(&folder)?;
     Ok(report::html::write_limit(&folder)?)

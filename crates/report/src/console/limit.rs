@@ -1,12 +1,13 @@
 //! A search for the highest rate that holds, on a terminal: what was found, every rate with its latencies, what to run next.
 
-use archive::{LimitOutcome, LimitTrial, LimitTrials};
+use archive::{LimitOutcome, LimitTrial, LimitTrials, ScaleRuns};
 use measure::LatencySummary;
 
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
 use crate::numbers::{duration, rate};
-use crate::text::limit::{asked, headline, notes, rates};
+use crate::text::limit::{asked, headline, knee_text, notes, rates};
+use crate::text::scale::{computed, mean, scale_explained};
 
 /// Columns of the bar that shows a latency.
 const BAR: usize = 16;
@@ -18,7 +19,14 @@ pub fn limit(of: &LimitTrials, style: Style) -> String {
         .iter()
         .map(|line| style.strong(line))
         .collect();
+    if let Some(scale) = &of.scale {
+        lines.extend(scaled(of, scale, style));
+        return lines.join("\n") + "\n";
+    }
     lines.extend(wrap(&sanitise(&asked(of)), style.columns));
+    if let Some(text) = knee_text(of) {
+        lines.extend(wrap(&sanitise(&text), style.columns));
+    }
     if !of.trials.is_empty() {
         lines.push(String::new());
         lines.extend(table(of).lines(style.columns));
@@ -41,6 +49,49 @@ pub fn limit(of: &LimitTrials, style: Style) -> String {
         lines.push(format!("  {}", sanitise(&next.command)));
     }
     lines.join("\n") + "\n"
+}
+
+/// Throughputs of numbers of clients, and what the law says of them.
+fn scaled(of: &LimitTrials, scale: &ScaleRuns, style: Style) -> Vec<String> {
+    let mut lines = Vec::new();
+    for text in scale_explained(scale) {
+        lines.extend(wrap(&sanitise(&text), style.columns));
+    }
+    let noun = sanitise(scale.noun()).into_owned();
+    let mut table = Table::new(&[
+        (&noun, Align::Right),
+        ("msg/s", Align::Right),
+        ("each", Align::Right),
+        ("fitted", Align::Right),
+        ("runs", Align::Left),
+    ]);
+    table.drop_in_order(&[4, 2]);
+    let law = scale.law.as_ref().map(computed);
+    for clients in &scale.values {
+        let Some(found) = mean(scale, *clients) else {
+            continue;
+        };
+        let own = scale.runs.iter().filter(|it| it.clients == *clients);
+        let own: Vec<String> = own.map(|it| rate(it.throughput)).collect();
+        let count = f64::from(*clients);
+        let fitted = law.map_or_else(|| "-".to_owned(), |it| rate(it.throughput(count)));
+        table.row(vec![
+            clients.to_string(),
+            rate(found),
+            rate(found / count),
+            fitted,
+            own.join(", "),
+        ]);
+    }
+    if !scale.runs.is_empty() {
+        lines.push(String::new());
+        lines.extend(table.lines(style.columns));
+        lines.push(String::new());
+        for note in notes(of) {
+            lines.extend(wrap(&sanitise(&note), style.columns));
+        }
+    }
+    lines
 }
 
 /// A row for each rate, with the medians of its trials.

@@ -7,7 +7,8 @@ use archive::{ComparedMatrix, PairedMatrix};
 use measure::Problem;
 
 use super::matrix::render_matrix;
-use super::page::{Document, escape, write};
+use super::page::{Document, escape, write, write_redacted};
+use crate::redact::Redaction;
 use crate::text::comparison::{signed, table_values};
 use crate::view::{ComparisonPage, ComparisonSource, ComparisonView, MatrixSource, NOT_YET};
 
@@ -49,6 +50,22 @@ pub fn render_pairs(dir: &Path, file: &Path) -> Result<String, Problem> {
     }
 }
 
+/// The page of a folder of runs in pairs, or of all cells of a matrix, without names.
+pub(super) fn redacted(dir: &Path, redaction: &mut Redaction) -> Result<String, Problem> {
+    if PairedMatrix::is_in(dir) {
+        let matrix = decided(dir)?;
+        let source = MatrixSource {
+            matrix: &matrix,
+            dir,
+            folder: None,
+        };
+        return super::matrix::redacted(&source, redaction);
+    }
+    let mut view = ComparisonPage::read(dir, dir)?.comparison;
+    redaction.note_comparison(&mut view, dir);
+    write_redacted(&parts(&view), redaction)
+}
+
 /// The page of runs in pairs that stand alone.
 fn alone(dir: &Path, folder: &Path) -> Result<String, Problem> {
     document(&ComparisonPage::read(dir, folder)?.comparison)
@@ -70,13 +87,17 @@ fn decided(dir: &Path) -> Result<ComparedMatrix, Problem> {
 }
 
 fn document(view: &ComparisonView) -> Result<String, Problem> {
-    write(&Document {
+    write(&parts(view))
+}
+
+fn parts(view: &ComparisonView) -> Document<'_, ComparisonView> {
+    Document {
         name: &view.name,
         kind: "comparison",
         summary: static_summary(view),
         view,
         columns: &[],
-    })
+    }
 }
 
 /// The sentence, the cautions and the figures as plain HTML.

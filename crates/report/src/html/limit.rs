@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use archive::LimitOutcome;
 use measure::Problem;
 
-use super::page::{Document, escape, write};
+use super::page::{Document, escape, write, write_redacted};
 use crate::numbers::{duration, rate};
-use crate::view::LimitView;
+use crate::redact::Redaction;
+use crate::view::{LimitView, ScaleView};
 
 /// Writes `report.html` into a folder of trials, at once or not at all, and returns its path.
 ///
@@ -27,18 +28,64 @@ pub fn render_limit(dir: &Path, file: &Path) -> Result<String, Problem> {
     document(&LimitView::read(dir, beside.unwrap_or(Path::new(".")))?)
 }
 
+/// The page of a folder of trials, without names.
+pub(super) fn redacted(dir: &Path, redaction: &mut Redaction) -> Result<String, Problem> {
+    let mut view = LimitView::read(dir, dir)?;
+    redaction.note_limit(&mut view, dir);
+    write_redacted(&parts(&view), redaction)
+}
+
 fn document(view: &LimitView) -> Result<String, Problem> {
-    write(&Document {
+    write(&parts(view))
+}
+
+fn parts(view: &LimitView) -> Document<'_, LimitView> {
+    Document {
         name: &view.name,
         kind: "limit",
         summary: static_summary(view),
         view,
         columns: &[],
-    })
+    }
 }
 
 /// The sentence and the trials as plain HTML.
 fn static_summary(view: &LimitView) -> String {
+    match &view.scale {
+        Some(scale) => summary_of_scale(view, scale),
+        None => summary_of_rates(view),
+    }
+}
+
+/// The same of runs with different numbers of clients.
+fn summary_of_scale(view: &LimitView, scale: &ScaleView) -> String {
+    let mut out = format!(
+        "<h1>{}</h1><p class=\"headline\">{}</p>",
+        escape(&view.name),
+        escape(&view.headline)
+    );
+    for text in &scale.explained {
+        let _ = write!(out, "<p>{}</p>", escape(text));
+    }
+    let _ = write!(
+        out,
+        "<noscript><p>The chart needs JavaScript; nothing is loaded from anywhere.</p></noscript><table><thead><tr><th>{}</th>\
+         <th>msg/s</th></tr></thead><tbody>",
+        escape(&scale.noun)
+    );
+    for run in &scale.runs {
+        let throughput = rate(run.throughput);
+        let _ = write!(
+            out,
+            "<tr><th>{}</th><td>{throughput}</td></tr>",
+            run.clients
+        );
+    }
+    out.push_str("</tbody></table>");
+    out
+}
+
+fn summary_of_rates(view: &LimitView) -> String {
     let mut out = format!(
         "<h1>{}</h1><p class=\"headline\">{}</p><p>{}</p><noscript><p>The chart needs JavaScript; nothing is loaded from \
          anywhere.</p></noscript><table><thead><tr><th>msg/s</th><th>held</th><th>{} p50</th><th>p99</th></tr></thead><tbody>",

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use measure::Problem;
 
-use super::page::{Document, escape, write};
+use super::page::{Document, escape, write, write_redacted};
+use crate::redact::Redaction;
 use crate::text::comparison::signed;
 use crate::view::{CellView, MatrixSource, MatrixView};
 
@@ -13,14 +14,27 @@ use crate::view::{CellView, MatrixSource, MatrixView};
 /// # Errors
 /// Where its data cannot be packed.
 pub fn render_matrix(of: &MatrixSource<'_>) -> Result<String, Problem> {
-    let view = MatrixView::read(of);
-    write(&Document {
+    write(&parts(&MatrixView::read(of)))
+}
+
+/// The page of a matrix, without names.
+pub(super) fn redacted(
+    of: &MatrixSource<'_>,
+    redaction: &mut Redaction,
+) -> Result<String, Problem> {
+    let mut view = MatrixView::read(of);
+    redaction.note_matrix(&mut view, of.dir);
+    write_redacted(&parts(&view), redaction)
+}
+
+fn parts(view: &MatrixView) -> Document<'_, MatrixView> {
+    Document {
         name: &view.name,
         kind: "matrix",
-        summary: static_summary(&view),
-        view: &view,
+        summary: static_summary(view),
+        view,
         columns: &[],
-    })
+    }
 }
 
 /// The sentence, the cautions and the effects as plain HTML.

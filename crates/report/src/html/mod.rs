@@ -13,13 +13,14 @@ mod forms_tests;
 
 use std::path::{Path, PathBuf};
 
-use archive::RunReader;
+use archive::{FolderKind, RunReader};
 use measure::Problem;
 
 pub use comparison::{render_comparison, render_pairs, write_comparison};
 pub use limit::{render_limit, write_limit};
 pub use matrix::render_matrix;
 
+use crate::redact::Redaction;
 use crate::view::RunPage;
 
 /// The report of a run as one HTML document. Works for runs that were cut off, and for those
@@ -30,6 +31,37 @@ use crate::view::RunPage;
 /// Where the run's histograms cannot be read.
 pub fn render(run: &RunReader) -> Result<String, Problem> {
     page::document(&RunPage::read(run)?)
+}
+
+/// A page without names, to be shown to others.
+#[derive(Clone, Debug)]
+pub struct RedactedPage {
+    /// The document.
+    pub html: String,
+    /// Names that cannot be told from words of every report, such as `test`: they are blotted where they stand as names, and not in
+    /// sentences.
+    pub ordinary: Vec<String>,
+}
+
+/// The page of a run, of runs in pairs or of trials, without the names of queues, exchanges, routing keys, virtual hosts, hosts, users,
+/// nodes and paths. Names in `public`, those of built-in experiments, stay.
+///
+/// # Errors
+/// Where the folder holds nothing of that kind, or a name would remain.
+pub fn render_redacted(dir: &Path, public: &[&str]) -> Result<RedactedPage, Problem> {
+    let mut redaction = Redaction::new(public);
+    let html = match FolderKind::of(dir) {
+        Some(FolderKind::Pairs) => comparison::redacted(dir, &mut redaction)?,
+        Some(FolderKind::Limit) => limit::redacted(dir, &mut redaction)?,
+        None => {
+            let mut page = RunPage::read(&RunReader::open(dir)?)?;
+            page::redacted(&mut page, dir, &mut redaction)?
+        }
+    };
+    Ok(RedactedPage {
+        html,
+        ordinary: redaction.ordinary(),
+    })
 }
 
 /// Writes `report.html` into a run's folder, at once or not at all, and returns its path.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,6 +12,7 @@ use measure::{LatencySummary, Problem};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
+use crate::redact::Redaction;
 use crate::view::{RunPage, RunView};
 
 const PROGRAM: &str = include_str!("../../assets/report.js");
@@ -38,6 +40,38 @@ pub(super) fn document(page: &RunPage) -> Result<String, Problem> {
         summary: static_summary(&page.run),
         view: &page.run,
         columns: &page.columns,
+    })
+}
+
+/// The whole document of a run, without names.
+pub(super) fn redacted(
+    page: &mut RunPage,
+    dir: &Path,
+    redaction: &mut Redaction,
+) -> Result<String, Problem> {
+    redaction.note_run(&mut page.run, dir);
+    let of = Document {
+        name: &page.run.name,
+        kind: "run",
+        summary: static_summary(&page.run),
+        view: &page.run,
+        columns: &page.columns,
+    };
+    write_redacted(&of, redaction)
+}
+
+/// Any whole document, without the names that were noted.
+pub(super) fn write_redacted<V: Serialize>(
+    of: &Document<'_, V>,
+    redaction: &mut Redaction,
+) -> Result<String, Problem> {
+    let view = redaction.data(of.view)?;
+    write(&Document {
+        name: &redaction.text(of.name),
+        kind: of.kind,
+        summary: redaction.html(&of.summary)?,
+        view: &view,
+        columns: of.columns,
     })
 }
 

@@ -1,11 +1,72 @@
 //! Sentences of a search for the highest rate that holds.
 
 use archive::{FoundLimit, LimitOutcome, LimitTrial, LimitTrials, LimitedBy};
+use compare::knee;
 
-use crate::numbers::{counted, percent, rate};
+use super::scale::{scale_headline, scale_notes};
+use crate::numbers::{counted, duration, percent, rate};
+
+/// Where latency begins to rise faster than the rate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Knee {
+    /// Messages per second.
+    pub(crate) rate: f64,
+    /// The 99th percentile there, nanoseconds.
+    pub(crate) p99_ns: u64,
+}
+
+/// The knee of the 99th percentile over the rates that were tried, by their medians; `None` where it has none.
+pub(crate) fn knee_of(of: &LimitTrials) -> Option<Knee> {
+    let points: Vec<(f64, f64)> = rates(of)
+        .into_iter()
+        .filter_map(|rate| Some((rate, median_p99(of, rate)? as f64)))
+        .collect();
+    let (rate, p99) = points.get(knee(&points)?)?;
+    Some(Knee {
+        rate: *rate,
+        p99_ns: *p99 as u64,
+    })
+}
+
+/// The median of the 99th percentiles of a rate's trials, of two the larger.
+fn median_p99(of: &LimitTrials, rate: f64) -> Option<u64> {
+    let trials = of.trials.iter().filter(|it| it.rate == rate);
+    let mut values: Vec<u64> = trials
+        .filter_map(|it| Some(it.latency.as_ref()?.p99_ns))
+        .collect();
+    values.sort_unstable();
+    values.get(values.len() / 2).copied()
+}
+
+/// Where the knee lies, or why there is none; `None` where no latency was measured.
+pub(crate) fn knee_text(of: &LimitTrials) -> Option<String> {
+    let name = of.trials.iter().rfind(|it| it.latency.is_some())?;
+    let measured = rates(of)
+        .into_iter()
+        .filter(|rate| median_p99(of, *rate).is_some())
+        .count();
+    let name = &name.latency_name;
+    Some(match knee_of(of) {
+        Some(knee) => format!(
+            "the knee lies at {} msg/s, {name} p99 {}: beyond it latency rises faster than the rate (Kneedle)",
+            rate(knee.rate),
+            duration(knee.p99_ns)
+        ),
+        None if measured < compare::LEAST_RATES => format!(
+            "no knee is told from fewer than {} rates with a latency",
+            compare::LEAST_RATES
+        ),
+        None => format!(
+            "no knee in the tried range: nowhere does the {name} p99 begin to rise faster than the rate"
+        ),
+    })
+}
 
 /// What was found, in a sentence.
 pub(crate) fn headline(of: &LimitTrials) -> String {
+    if let Some(scale) = &of.scale {
+        return scale_headline(scale);
+    }
     let found = of.found.unwrap_or_default();
     let trials = counted(of.trials.len() as u64, "trial");
     match found {
@@ -61,6 +122,9 @@ pub(crate) fn asked(of: &LimitTrials) -> String {
 
 /// How it was searched, and what limits what it says.
 pub(crate) fn notes(of: &LimitTrials) -> Vec<String> {
+    if let Some(scale) = &of.scale {
+        return scale_notes(scale);
+    }
     let plan = &of.plan;
     let mut notes = vec![format!(
         "{}, a run each; the ends lie at most {} apart, and {} agree at each",
@@ -127,6 +191,55 @@ mod tests {
             }),
             ..LimitTrials::default()
         })
+    }
+
+    fn tried(p99s: &[(f64, u64)]) -> LimitTrials {
+        let trial = |(rate, p99_ns): &(f64, u64)| LimitTrial {
+            rate: *rate,
+            latency_name: "end-to-end".to_owned(),
+            latency: Some(measure::LatencySummary {
+                count: 1_000,
+                p99_ns: *p99_ns,
+                ..measure::LatencySummary::default()
+            }),
+            ..LimitTrial::default()
+        };
+        LimitTrials {
+            trials: p99s.iter().map(trial).collect(),
+            ..LimitTrials::default()
+        }
+    }
+
+    #[test]
+    fn the_knee_is_told_and_so_is_that_there_is_none() {
+        let of = tried(&[
+            (10e3, 400_000),
+            (20e3, 500_000),
+            (40e3, 1_900_000),
+            (48e3, 5_000_000),
+            (52e3, 33_000_000),
+            (80e3, 900_000_000),
+            (48e3, 6_000_000),
+        ]);
+        let knee = knee_of(&of).unwrap();
+        assert_eq!((knee.rate, knee.p99_ns), (52e3, 33_000_000));
+        let text = knee_text(&of).unwrap();
+        assert!(
+            text.contains("52,000 msg/s, end-to-end p99 33.0 ms"),
+            "{text}"
+        );
+        let flat: Vec<(f64, u64)> = (1..9).map(|it| (f64::from(it), 1_000)).collect();
+        assert!(
+            knee_text(&tried(&flat))
+                .unwrap()
+                .contains("no knee in the tried range")
+        );
+        assert!(
+            knee_text(&tried(&flat[..3]))
+                .unwrap()
+                .contains("fewer than 5 rates")
+        );
+        assert_eq!(knee_text(&LimitTrials::default()), None);
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod names;
 mod observer_effect;
 mod reasons;
 mod requirements;
+pub(crate) mod scale;
 mod stacks;
 mod verdict;
 mod warnings;

@@ -9,6 +9,7 @@ use archive::{
 use measure::Problem;
 use serde::Serialize;
 
+use super::scale::{ScaleView, scale};
 use crate::text::limit as words;
 
 /// A search as a person sees it.
@@ -39,6 +40,22 @@ pub struct LimitView {
     pub suggested: Vec<SuggestedRate>,
     /// How it was searched, and what limits what it says.
     pub notes: Vec<String>,
+    /// Where latency begins to rise faster than the rate.
+    pub knee: Option<KneeView>,
+    /// Where that is, or why it is not known; empty where no latency was measured.
+    pub knee_text: String,
+    /// Throughput against the number of clients, where that is what was varied.
+    pub scale: Option<ScaleView>,
+}
+
+/// Where latency begins to rise faster than the rate.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct KneeView {
+    /// Messages per second.
+    pub rate: f64,
+    /// The 99th percentile there, nanoseconds.
+    pub p99_ns: u64,
 }
 
 /// A latency that must not be exceeded.
@@ -82,7 +99,9 @@ impl LimitView {
     /// Where the folder holds none.
     pub fn read(dir: &Path, beside: &Path) -> Result<Self, Problem> {
         let of = LimitTrials::read(dir).map_err(|error| error.problem())?;
-        let first = of.trials.first().map(|it| dir.join(&it.id));
+        let scaled = of.scale.iter().flat_map(|it| &it.runs).map(|it| &it.id);
+        let mut ids = of.trials.iter().map(|it| &it.id).chain(scaled);
+        let first = ids.next().map(|id| dir.join(id));
         let created = first.and_then(|run| RunReader::open(&run).ok());
         let trials = of.trials.iter().map(|it| trial(it, dir, beside)).collect();
         let named = of.trials.last().map(|it| it.latency_name.clone());
@@ -110,6 +129,12 @@ impl LimitView {
             bounds,
             trials,
             notes: words::notes(&of),
+            knee: words::knee_of(&of).map(|it| KneeView {
+                rate: it.rate,
+                p99_ns: it.p99_ns,
+            }),
+            knee_text: words::knee_text(&of).unwrap_or_default(),
+            scale: of.scale.as_ref().map(|it| scale(it, dir, beside)),
             suggested: of.suggested,
         })
     }

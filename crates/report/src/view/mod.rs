@@ -15,6 +15,7 @@ mod processes;
 mod profile;
 mod requirements;
 mod samples;
+mod scale;
 mod series;
 mod slices;
 #[cfg(test)]
@@ -42,12 +43,13 @@ pub use distributions::{Curve, LatencyGrid};
 pub use figures::Figures;
 pub use headline::Part;
 pub(crate) use headline::sentence;
-pub use limit::{LatencyBound, LimitView, TrialView};
+pub use limit::{KneeView, LatencyBound, LimitView, TrialView};
 pub use named::{NamedLine, NamedPanel};
 pub use processes::ProcessView;
 pub use profile::ProfileHead;
 pub(crate) use profile::encode;
 pub use requirements::{RequirementChart, RequirementLine, RequirementRow};
+pub use scale::{ScaleLawView, ScaleRunView, ScaleView};
 pub use series::{Percentiles, SeriesColumns, WaitShares};
 pub use slices::{SliceColumns, SliceGrid};
 

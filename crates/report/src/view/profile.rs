@@ -79,6 +79,17 @@ pub struct ProfileHead {
     pub weighted: bool,
 }
 
+impl ProfileHead {
+    /// Gives the groups of threads other names; they stand among those of functions.
+    pub(crate) fn retitle_threads(&mut self, mut title: impl FnMut(&str) -> String) {
+        for (name, &kind) in self.names.iter_mut().zip(&self.kind) {
+            if kind == THREAD {
+                *name = title(name);
+            }
+        }
+    }
+}
+
 /// What is known of a pattern.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]

@@ -1,0 +1,149 @@
+//! `limit --scale`: runs with different numbers of clients, and the law that their throughputs follow.
+
+use archive::{LimitTrials, RunState, ScaleRuns};
+use measure::counted;
+use report::console::{self, Shape};
+use session::{
+    Error, Experiment, Observer, RunOptions, at_scale, next_scale, scale_law, scale_run,
+};
+
+use std::path::PathBuf;
+
+use super::args::OutputArgs;
+use super::find;
+use super::perform::{Watched, carry_out, shape};
+use crate::failure::{Done, Failure};
+use crate::output;
+
+/// Runs with different numbers of clients, as far as they were made.
+pub(super) struct Scaling<'a> {
+    pub(super) output: &'a OutputArgs,
+    pub(super) dir: PathBuf,
+    pub(super) experiment: Experiment,
+    pub(super) trials: LimitTrials,
+}
+
+/// Refuses numbers of clients that the experiment cannot have, before anything is started.
+pub(super) fn check(experiment: &Experiment, scale: &ScaleRuns) -> Result<Experiment, Failure> {
+    let mut first = None;
+    for clients in &scale.values {
+        let scaled = at_scale(experiment, &scale.key, *clients).map_err(Error::from)?;
+        scaled.validate().map_err(Error::from)?;
+        if !scaled.ends_by_itself() {
+            return Err(Failure::usage(
+                "a run needs an end",
+                "give it one, such as --set phases.measure=30s",
+            ));
+        }
+        first.get_or_insert(scaled);
+    }
+    first.ok_or_else(|| Failure::usage("there are no numbers of clients", "give --scale some"))
+}
+
+impl Scaling<'_> {
+    /// Makes the runs and prints what they say.
+    pub(super) fn execute(mut self) -> Result<Done, Failure> {
+        let watched = Watched::start()?;
+        let broken = self.make_all(&watched).err();
+        let told = self.tell();
+        watched.check()?;
+        match (broken, told) {
+            // What was measured is shown before what ended it.
+            (Some(failure), Ok(_)) => Err(failure.already_printed()),
+            (Some(failure), Err(_)) => Err(failure),
+            (None, told) => told,
+        }
+    }
+
+    fn make_all(&mut self, watched: &Watched) -> Result<(), Failure> {
+        while let Some(clients) = self.trials.scale.as_ref().and_then(next_scale) {
+            match self.make_one(clients, watched) {
+                // Before it was ready: what was made before is kept all the same.
+                Err(Failure::Stopped(_)) => return Err(self.stopped()),
+                other => other?,
+            }
+            if watched.control().is_stopping() {
+                return Err(self.stopped());
+            }
+        }
+        Ok(())
+    }
+
+    fn make_one(&mut self, clients: u32, watched: &Watched) -> Result<(), Failure> {
+        let Some(scale) = self.trials.scale.as_mut() else {
+            return Ok(());
+        };
+        let scaled = at_scale(&self.experiment, &scale.key, clients).map_err(Error::from)?;
+        let all = scale.values.len() * scale.repeats as usize;
+        let about = format!(
+            "run {} of {all}, {clients} {}",
+            scale.runs.len() + 1,
+            scale.noun()
+        );
+        let shape = Shape {
+            title: format!("{}, {about}", self.trials.name),
+            ..shape(&scaled)
+        };
+        let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
+            session::run(&scaled, options, control, observer)
+        };
+        let carried = carry_out(
+            self.output,
+            Some(self.dir.clone()),
+            shape,
+            watched,
+            None,
+            work,
+        )?;
+        let record = carried.outcome.record;
+        match record.state {
+            RunState::Complete => {}
+            // It is made anew when somebody goes on.
+            RunState::Interrupted => return Ok(()),
+            _ => return Err(Failure::of_run(record)),
+        }
+        scale.runs.push(scale_run(clients, &record));
+        scale.law = scale_law(scale);
+        self.trials.write(&self.dir)?;
+        match (self.output.json, self.output.quiet) {
+            (false, _) => output::print(&console::repeated(&about, &record, output::style()))?,
+            (true, false) => {
+                output::aside(&console::repeated(&about, &record, output::style_aside()))
+            }
+            (true, true) => {}
+        }
+        carried.report.map(|_| ())
+    }
+
+    /// Prints what the runs say.
+    fn tell(&self) -> Result<Done, Failure> {
+        match self.output.json {
+            true => output::print_json(&self.trials)?,
+            false => output::print(&console::limit(&self.trials, output::style()))?,
+        }
+        let page = report::html::write_limit(&self.dir)?;
+        let kept = format!("page: {}", page.display());
+        match self.output.json {
+            true if self.output.quiet => {}
+            true => output::line_aside(&kept),
+            false => output::print(&format!("{kept}\n"))?,
+        }
+        let is_known = self
+            .trials
+            .scale
+            .as_ref()
+            .is_some_and(|it| it.law.is_some());
+        Ok(match (is_known, self.output.strict) {
+            (true, _) => Done::Fine,
+            (false, true) => Done::Invalid,
+            (false, false) => Done::Unknown,
+        })
+    }
+
+    /// How it goes on after a signal.
+    fn stopped(&self) -> Failure {
+        let made = self.trials.scale.as_ref().map_or(0, |it| it.runs.len());
+        let made = counted(made as u64, "run");
+        find::stopped(&format!("stopped after {made}"), &self.dir)
+    }
+}

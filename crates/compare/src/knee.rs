@@ -1,0 +1,125 @@
+//! Where a curve of latency against rate begins to rise faster than the rate: its knee, by Kneedle.
+//!
+//! V. Satopää, J. Albrecht, D. Irwin, B. Raghavan, "Finding a 'Kneedle' in a Haystack: Detecting Knee Points in System Behavior"
+//! (ICDCS Workshops 2011). Both axes are stretched to 0 to 1; the knee is where the curve lies farthest below the diagonal, if it comes
+//! back by more than the mean distance of two rates (the paper's sensitivity, 1). Noise is smoothed by the closest curve that nowhere falls.
+
+/// Rates below which a curve has no shape.
+pub const LEAST_RATES: usize = 5;
+/// The latency has to grow by this factor over all rates: what is stretched to 0 to 1 has a knee of noise otherwise.
+const LEAST_RISE: f64 = 2.0;
+/// The paper's sensitivity: how many mean distances of two rates the curve has to come back.
+const SENSITIVITY: f64 = 1.0;
+
+/// The place of the knee among the points (rate, latency), which are in the order of their rates; `None` where there is none.
+#[must_use]
+pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
+    let is_finite = points
+        .iter()
+        .all(|it| it.0.is_finite() && it.1.is_finite() && it.1 >= 0.0);
+    let is_rising = points
+        .windows(2)
+        .all(|it| matches!(it, [a, b] if a.0 < b.0));
+    if points.len() < LEAST_RATES || !is_finite || !is_rising {
+        return None;
+    }
+    let rates = points.iter().map(|it| it.0);
+    let smooth = never_falling(&points.iter().map(|it| it.1).collect::<Vec<_>>());
+    let (&low, &high) = (smooth.first()?, smooth.last()?);
+    if high < low * LEAST_RISE || high <= low {
+        return None;
+    }
+    let (first, last) = (points.first()?.0, points.last()?.0);
+    let below: Vec<f64> = rates
+        .zip(&smooth)
+        .map(|(rate, latency)| (rate - first) / (last - first) - (latency - low) / (high - low))
+        .collect();
+    let (at, most) = below
+        .iter()
+        .copied()
+        .enumerate()
+        .max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let mean_step = 1.0 / (points.len() - 1) as f64;
+    // It always comes back to the diagonal at the end.
+    (most > SENSITIVITY * mean_step && at > 0).then_some(at)
+}
+
+/// The values that lie closest to these and nowhere fall (pool adjacent violators).
+fn never_falling(values: &[f64]) -> Vec<f64> {
+    let mut pools: Vec<(f64, usize)> = Vec::new();
+    for &value in values {
+        let mut pool = (value, 1);
+        while let Some(&(mean, count)) = pools.last().filter(|it| it.0 > pool.0) {
+            pools.pop();
+            let all = count + pool.1;
+            pool = (
+                (mean * count as f64 + pool.0 * pool.1 as f64) / all as f64,
+                all,
+            );
+        }
+        pools.push(pool);
+    }
+    pools
+        .iter()
+        .flat_map(|&(mean, count)| std::iter::repeat_n(mean, count))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_knee_of_a_queue_lies_where_its_latency_runs_away() {
+        // M/M/1 with a capacity of 100: the latency is 1 / (100 - rate).
+        let points: Vec<(f64, f64)> = (1..20)
+            .map(|it| f64::from(it) * 5.0)
+            .map(|rate| (rate, 1.0 / (100.0 - rate)))
+            .collect();
+        let (rate, _) = points[knee(&points).unwrap()];
+        assert!((75.0..=85.0).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn the_paper_s_own_example_has_its_knee() {
+        // Figure 2 of the paper: y = -1/x + 5 for x in 0 to 1 has its knee at 0.22; turned over it is a convex curve.
+        let points: Vec<(f64, f64)> = (1..=10)
+            .map(|it| f64::from(it) / 10.0)
+            .map(|x| (-x, 1.0 / x))
+            .rev()
+            .map(|(x, y)| (x + 2.0, y))
+            .collect();
+        let (rate, _) = points[knee(&points).unwrap()];
+        assert!((2.0 - rate - 0.3).abs() < 0.11, "{rate}");
+    }
+
+    #[test]
+    fn straight_flat_and_short_curves_have_none() {
+        let line: Vec<(f64, f64)> = (1..20).map(|it| (f64::from(it), f64::from(it))).collect();
+        assert_eq!(knee(&line), None);
+        let flat: Vec<(f64, f64)> = (1..20)
+            .map(|it| (f64::from(it), 1.0 + f64::from(it % 3) * 0.1))
+            .collect();
+        assert_eq!(knee(&flat), None);
+        assert_eq!(
+            knee(&[(1.0, 1.0), (2.0, 1.0), (3.0, 1.0), (4.0, 50.0)]),
+            None
+        );
+        assert_eq!(knee(&[]), None);
+        let senseless: Vec<(f64, f64)> = (1..9).map(|it| (f64::from(it), f64::NAN)).collect();
+        assert_eq!(knee(&senseless), None);
+        // One high trial in the middle of calm ones is no knee of its own.
+        let mut noisy: Vec<(f64, f64)> = (1..=20)
+            .map(|it| f64::from(it) * 4.9)
+            .map(|rate| (rate, 1.0 / (100.0 - rate)))
+            .collect();
+        noisy[8].1 *= 1.5;
+        assert!(noisy[knee(&noisy).unwrap()].0 > 70.0);
+    }
+
+    #[test]
+    fn curves_that_fall_are_pooled() {
+        assert_eq!(never_falling(&[1.0, 3.0, 2.0, 4.0]), [1.0, 2.5, 2.5, 4.0]);
+        assert_eq!(never_falling(&[3.0, 2.0, 1.0]), [2.0, 2.0, 2.0]);
+    }
+}

@@ -1,0 +1,252 @@
+//! Where a page's names come from: the records and views that it is made from, field by field.
+
+use std::path::Path;
+
+use archive::{LimitTrials, PairedMatrix, PairedRuns, RunReader, Topology, read_named_series};
+
+use super::experiment::{note_arguments, note_command, note_experiment, note_value};
+use super::names::{NameKind, Names};
+use crate::view::{ComparisonView, LimitView, MatrixView, ProcessView, RunView};
+
+/// Registered processes of the broker and of Erlang are code.
+const CODE: [&str; 30] = [
+    "rabbit",
+    "ra_",
+    "ra ",
+    "osiris",
+    "mnesia",
+    "kernel",
+    "gen_",
+    "erl",
+    "erts",
+    "application",
+    "logger",
+    "net_",
+    "inet",
+    "file_server",
+    "code_server",
+    "ssl",
+    "tls",
+    "ranch",
+    "cowboy",
+    "worker_pool",
+    "delegate",
+    "gm",
+    "mirrored",
+    "background_gc",
+    "vm_memory",
+    "disk_monitor",
+    "syn",
+    "prometheus",
+    "khepri",
+    "user",
+];
+
+/// Notes the names in a run's view, and in its named series.
+pub(super) fn note_run(names: &mut Names, view: &RunView, dir: &Path) {
+    // A queue is often called as the experiment is: what it is first noted as, it stays.
+    note_topology(names, &view.topology);
+    note_experiment(names, &view.experiment);
+    names.add(NameKind::Experiment, &view.name);
+    note_command(names, &view.command);
+    view.tags.iter().for_each(|tag| note_tag(names, tag));
+    if let Some(remark) = &view.remark {
+        names.add(NameKind::Text, remark);
+    }
+    for page in &view.figures.scrapes {
+        names.add(NameKind::Label, &page.name);
+    }
+    for profile in &view.profiles {
+        profile
+            .processes
+            .iter()
+            .for_each(|it| note_process(names, it));
+    }
+    // What cannot be read is on no page either.
+    for series in read_named_series(dir).unwrap_or_default() {
+        // What bellows itself reads of machine and broker names disks and processors.
+        if ["machine", "broker"].contains(&series.name.source.as_str()) {
+            continue;
+        }
+        names.add(NameKind::Label, &series.name.source);
+        for (key, value) in &series.name.labels {
+            note_label(names, key, value);
+        }
+    }
+    note_machine(names);
+}
+
+/// What this machine is called: most reports are made where the run was.
+fn note_machine(names: &mut Names) {
+    let machine = rustix::system::uname();
+    if let Ok(name) = machine.nodename().to_str() {
+        names.add(NameKind::Host, name);
+        names.add(NameKind::Host, name.split('.').next().unwrap_or(name));
+    }
+}
+
+/// Tags that `bellows ab` and `limit` give say nothing of anybody.
+fn note_tag(names: &mut Names, tag: &str) {
+    let own = ["side-", "pair-", "cell-"];
+    if !own.iter().any(|it| tag.starts_with(it)) {
+        names.add(NameKind::Tag, tag);
+    }
+}
+
+fn note_topology(names: &mut Names, topology: &Topology) {
+    for queue in &topology.queues {
+        names.add(NameKind::Queue, &queue.name);
+        names.add(NameKind::VirtualHost, &queue.vhost);
+        note_arguments(names, &queue.arguments);
+    }
+    for exchange in &topology.exchanges {
+        names.add(NameKind::Exchange, &exchange.name);
+        names.add(NameKind::VirtualHost, &exchange.vhost);
+    }
+    for binding in &topology.bindings {
+        names.add(NameKind::Exchange, &binding.source);
+        names.add(NameKind::VirtualHost, &binding.vhost);
+        let kind = match binding.destination_type.as_str() {
+            "exchange" => NameKind::Exchange,
+            _ => NameKind::Queue,
+        };
+        names.add(kind, &binding.destination);
+        names.add(NameKind::RoutingKey, &binding.routing_key);
+        note_arguments(names, &binding.arguments);
+    }
+}
+
+fn note_process(names: &mut Names, process: &ProcessView) {
+    let vhost = process.vhost.as_deref().unwrap_or_default();
+    names.add(NameKind::VirtualHost, vhost);
+    names.add(
+        NameKind::Connection,
+        process.connection.as_deref().unwrap_or_default(),
+    );
+    if process.id.is_empty() {
+        return;
+    }
+    let of = format!(" in {vhost}");
+    let label = process
+        .label
+        .strip_suffix(of.as_str())
+        .unwrap_or(&process.label);
+    let name = label
+        .strip_prefix(process.role.as_str())
+        .unwrap_or(label)
+        .trim();
+    if name.is_empty() || name.starts_with('<') {
+        return;
+    }
+    let role = process.role.as_str();
+    let is = |words: &[&str]| words.iter().any(|word| role.contains(word));
+    let kind = match () {
+        () if is(&["queue", "stream"]) => NameKind::Queue,
+        () if is(&["exchange"]) => NameKind::Exchange,
+        () if is(&[
+            "connection",
+            "channel",
+            "reader",
+            "writer",
+            "heartbeat",
+            "session",
+            "link",
+        ]) =>
+        {
+            NameKind::Connection
+        }
+        () if CODE.iter().any(|it| name.starts_with(it)) || name == role => return,
+        () => NameKind::Process,
+    };
+    names.add(kind, name);
+}
+
+/// Notes the value of a label of a series, by what the label is called.
+fn note_label(names: &mut Names, key: &str, value: &str) {
+    if value.parse::<f64>().is_ok() {
+        return;
+    }
+    let kind = match key {
+        // What every machine's and every broker's pages tell apart.
+        "cpu" | "mode" | "state" | "usage" | "alloc" | "kind" | "type" | "thread" | "quantile"
+        | "le" | "queue_type" | "direction" | "dirty_io" | "op" => return,
+        "queue" => NameKind::Queue,
+        "exchange" => NameKind::Exchange,
+        "vhost" => NameKind::VirtualHost,
+        "node" | "rabbitmq_node" => NameKind::Node,
+        "instance" | "host" | "peer" => NameKind::Host,
+        "user" => NameKind::User,
+        "channel" | "connection" => NameKind::Connection,
+        _ => NameKind::Label,
+    };
+    names.add(kind, value);
+}
+
+/// Notes the names in a comparison, and in the runs that its folder holds.
+pub(super) fn note_comparison(names: &mut Names, view: &ComparisonView, dir: &Path) {
+    for difference in &view.differences {
+        for value in [&difference.a, &difference.b].into_iter().flatten() {
+            note_value(names, &difference.key, value);
+        }
+    }
+    note_pairs(names, dir);
+    let runs = [&view.a, &view.b].into_iter().flat_map(|side| &side.runs);
+    runs.for_each(|run| note_record(names, &dir.join(&run.id)));
+    names.add(NameKind::Experiment, &view.name);
+    note_machine(names);
+}
+
+/// Notes the names in the experiments of a folder of pairs.
+fn note_pairs(names: &mut Names, dir: &Path) {
+    let Ok(pairs) = PairedRuns::read(dir) else {
+        return;
+    };
+    names.add(NameKind::Experiment, &pairs.name);
+    note_experiment(names, &pairs.a);
+    note_experiment(names, &pairs.b);
+    if let Some(run) = pairs.runs.first() {
+        note_record(names, &dir.join(&run.id));
+    }
+}
+
+/// Notes the names in a matrix, and in all that its cells hold.
+pub(super) fn note_matrix(names: &mut Names, view: &MatrixView, dir: &Path) {
+    let matrix = PairedMatrix::read(dir).unwrap_or_default();
+    for cell in &matrix.cells {
+        for (key, value) in matrix.keys.iter().zip(&cell.values) {
+            note_value(names, &key.key, value);
+        }
+        note_pairs(names, &dir.join(&cell.folder));
+    }
+    names.add(NameKind::Experiment, &view.name);
+    note_machine(names);
+}
+
+/// Notes the names in a search for a limit, and in its trials.
+pub(super) fn note_limit(names: &mut Names, view: &LimitView, dir: &Path) {
+    for rate in &view.suggested {
+        let words: Vec<String> = rate.command.split_whitespace().map(str::to_owned).collect();
+        note_command(names, &words);
+    }
+    if let Ok(trials) = LimitTrials::read(dir) {
+        note_experiment(names, &trials.experiment);
+    }
+    let scaled = view.scale.iter().flat_map(|it| &it.runs).map(|it| &it.id);
+    for id in view.trials.iter().map(|it| &it.id).chain(scaled) {
+        note_record(names, &dir.join(id));
+    }
+    names.add(NameKind::Experiment, &view.name);
+    note_machine(names);
+}
+
+/// Notes the names in a run's record; one that is gone has none.
+fn note_record(names: &mut Names, run: &Path) {
+    let Ok(reader) = RunReader::open(run) else {
+        return;
+    };
+    let record = &reader.record;
+    note_topology(names, &record.topology);
+    note_experiment(names, &record.experiment);
+    names.add(NameKind::Experiment, &record.name);
+    note_command(names, &record.command);
+}

@@ -1,0 +1,251 @@
+//! Names in experiments and command lines: which of their keys hold names, which hold numbers and choices, and what is done with
+//! keys that nobody has thought of.
+
+use serde_json::Value;
+
+use super::names::{NameKind, Names};
+use super::text::decoded;
+
+/// What the text of a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    /// One of a few words, a number, or a condition.
+    Choice,
+    /// A name.
+    Name(NameKind),
+    /// An address, which its form tells.
+    Address,
+    /// Words, of which those that are no numbers are somebody's.
+    Words,
+}
+
+/// Keys that hold choices, or what bellows itself reads.
+const CHOICES: &str = "kind queue-type ack refuse who until auth allocation method page type stacks events plugins schedule rate every stream-offset \
+    nodes recover apply-to delivery that slo think-time for at delay warmup measure drain min-block start-delay start-after consumer-latency \
+    consumer-rate confirm-timeout timeout ttl poll message-size declare content-type content-encoding event precision from most least pairs seed \
+    fail-if repeat x-queue-type x-overflow x-queue-mode x-dead-letter-strategy x-queue-leader-locator x-queue-version x-stream-offset x-match protocol \
+    margin latency-margin level confirm trials select";
+/// Tables whose keys are somebody's own.
+const OWN_KEYS: [&str; 4] = ["headers", "parameters", "labels", "env"];
+/// Beginnings of keys in such tables that are the same everywhere.
+const PUBLIC_KEYS: [&str; 5] = ["RABBITMQ_", "ERL_", "JAVA_", "x-match", "x-delay"];
+
+/// What a key holds; a key that is not known holds words.
+fn held(key: &str) -> Held {
+    let key = key.trim_start_matches('-');
+    if CHOICES.split_whitespace().any(|it| it == key) {
+        return Held::Choice;
+    }
+    Held::Name(match key {
+        "destination" | "destinations" | "queue" | "queues" | "queue-pattern" | "pattern" | "u" => {
+            NameKind::Queue
+        }
+        "exchange"
+        | "x-dead-letter-exchange"
+        | "alternate-exchange"
+        | "dead-letter-exchange"
+        | "e" => NameKind::Exchange,
+        "routing-key" | "x-dead-letter-routing-key" | "dead-letter-routing-key" | "k" => {
+            NameKind::RoutingKey
+        }
+        "vhost" => NameKind::VirtualHost,
+        "user" | "management-user" | "client-id" | "user-id" | "clientID" | "username" => {
+            NameKind::User
+        }
+        "node" => NameKind::Node,
+        "sni" | "host" | "hostname" | "source-addresses" => NameKind::Host,
+        "root" | "definitions" | "patch" | "b-patch" | "ca" | "cert" | "key" | "cookie-file"
+        | "bearer-file" | "output" | "o" | "runs" | "file" => NameKind::Path,
+        "url" | "further-urls" | "management" | "uri" | "consumer-url" | "h" => {
+            return Held::Address;
+        }
+        "tag" => NameKind::Tag,
+        "description" | "note" | "advanced" | "password" => NameKind::Text,
+        _ => return Held::Words,
+    })
+}
+
+/// Notes the names in an experiment, or in a part of one.
+pub(super) fn note_experiment(names: &mut Names, experiment: &Value) {
+    note_table(names, "", experiment, false);
+}
+
+fn note_table(names: &mut Names, key: &str, value: &Value, own_keys: bool) {
+    match value {
+        Value::Object(fields) => {
+            for (inner, value) in fields {
+                if own_keys && !PUBLIC_KEYS.iter().any(|it| inner.starts_with(it)) {
+                    names.add(NameKind::Label, inner);
+                }
+                match inner.as_str() {
+                    "name" => note_name(names, key, value),
+                    _ => note_table(
+                        names,
+                        inner,
+                        value,
+                        own_keys || OWN_KEYS.contains(&inner.as_str()),
+                    ),
+                }
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                note_table(names, key, item, own_keys);
+            }
+        }
+        Value::String(text) => note_value(names, key, text),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// A name of the table that `key` names.
+fn note_name(names: &mut Names, key: &str, value: &Value) {
+    let kind = match key {
+        "exchange" => NameKind::Exchange,
+        "subscription" | "load" => NameKind::Queue,
+        "" => NameKind::Experiment,
+        _ => NameKind::Label,
+    };
+    if let Some(text) = value.as_str() {
+        names.add(kind, text);
+    }
+}
+
+/// Notes the names in the value of a key, which may be the path of one: `load.0.routing-key`.
+pub(super) fn note_value(names: &mut Names, key: &str, value: &str) {
+    let value = value.trim_matches(['"', '\'']);
+    let mut path = key.rsplit('.');
+    let last = path.next().unwrap_or_default();
+    if last == "name" {
+        let of = path
+            .find(|it| it.parse::<u32>().is_err())
+            .unwrap_or_default();
+        return note_name(names, of, &Value::String(value.to_owned()));
+    }
+    match held(last) {
+        Held::Choice => {}
+        Held::Name(kind) => note_known(names, kind, value),
+        Held::Address => note_address(names, value),
+        Held::Words => note_words(names, value),
+    }
+}
+
+fn note_known(names: &mut Names, kind: NameKind, value: &str) {
+    let is_address = value.contains("://");
+    match value.split_once("://") {
+        Some(("queue" | "topic", name)) => names.add(kind, name),
+        _ if is_address => {}
+        _ if value.contains(',') && kind == NameKind::Host => {
+            value.split(',').for_each(|it| names.add(kind, it))
+        }
+        _ => names.add(kind, value),
+    }
+}
+
+/// An address without a scheme: a path, or a host and a port. Others are found by their form.
+fn note_address(names: &mut Names, value: &str) {
+    if value.contains("://") || value.starts_with('/') {
+        return;
+    }
+    let host = value.split(['/', ':']).next().unwrap_or_default();
+    names.add(NameKind::Host, &decoded(host));
+}
+
+/// What is no number, no option and no address is somebody's.
+fn note_words(names: &mut Names, value: &str) {
+    if is_number(value) || value.contains("://") || value.contains('{') {
+        return;
+    }
+    if value.starts_with(['-', '+']) {
+        if let Some((option, value)) = value.split_once('=') {
+            note_value(names, option.trim_start_matches(['-', '+']), value);
+        }
+        return;
+    }
+    names.add(
+        if is_path(value) {
+            NameKind::Path
+        } else {
+            NameKind::Text
+        },
+        value,
+    );
+}
+
+fn is_path(value: &str) -> bool {
+    let endings = [
+        ".toml", ".json", ".pem", ".html", ".csv", ".md", ".xml", ".txt",
+    ];
+    value.contains('/') || endings.iter().any(|it| value.ends_with(it))
+}
+
+/// A number, also with a unit, or several of them.
+fn is_number(value: &str) -> bool {
+    let part = |it: &str| {
+        let rest = it.trim_start_matches(|c: char| c.is_ascii_digit() || ".+-".contains(c));
+        it.starts_with(|c: char| c.is_ascii_digit()) && rest.chars().count() <= 5
+    };
+    matches!(value, "" | "true" | "false" | "all" | "none" | "auto")
+        || value.split([',', '-', '@']).all(part)
+}
+
+/// Notes the names in a command line of bellows.
+pub(super) fn note_command(names: &mut Names, command: &[String]) {
+    let mut option = String::new();
+    for (place, argument) in command.iter().enumerate() {
+        if place == 0 {
+            if argument.contains('/') {
+                names.add(NameKind::Path, argument);
+            }
+            continue;
+        }
+        if argument.starts_with('-') && argument.len() > 1 {
+            let (name, value) = argument.split_once('=').unwrap_or((argument, ""));
+            name.clone_into(&mut option);
+            if !value.is_empty() {
+                note_argument(names, &option, value);
+                option.clear();
+            }
+            continue;
+        }
+        // The first word is the command itself.
+        if place > 1 || is_path(argument) {
+            note_argument(names, &option, argument);
+        }
+        option.clear();
+    }
+}
+
+fn note_argument(names: &mut Names, option: &str, value: &str) {
+    let of_key = ["--set", "--a-set", "--b-set", "--over", "--scale"].contains(&option);
+    match value.split_once('=').filter(|_| of_key) {
+        Some((key, values)) => {
+            note_value(names, key, values);
+            if values.contains(',') {
+                values.split(',').for_each(|it| note_value(names, key, it));
+            }
+        }
+        None if option.is_empty() => note_words_or_destination(names, value),
+        None => note_value(names, option, value),
+    }
+}
+
+fn note_words_or_destination(names: &mut Names, value: &str) {
+    match value.split_once("://") {
+        Some(("queue" | "topic", name)) => names.add(NameKind::Queue, name),
+        _ => note_words(names, value),
+    }
+}
+
+/// Notes the names in arguments of queues and bindings, `key=value` each.
+pub(super) fn note_arguments(names: &mut Names, arguments: &[String]) {
+    for argument in arguments {
+        let Some((key, value)) = argument.split_once('=') else {
+            continue;
+        };
+        if !key.starts_with("x-") {
+            names.add(NameKind::Label, key);
+        }
+        note_value(names, key, value);
+    }
+}

@@ -1,0 +1,250 @@
+//! Pages for others: names of queues, exchanges, routing keys, virtual hosts, hosts, users, nodes, addresses and paths are blotted
+//! out, each by a word of its own, the same everywhere, so that a page stays readable.
+//!
+//! Names are collected field by field from what a page is made of ([`collect`]), and by their form from what is only text
+//! ([`text`]). Every text of the page's data passes one place ([`shown`]). What was collected is then searched in the finished page;
+//! where a name remains, there is no page.
+
+mod collect;
+mod experiment;
+mod names;
+mod shown;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use measure::Problem;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::view::{ComparisonView, LimitView, MatrixView, RunView};
+use names::{Names, folded};
+use shown::{Shown, Texts};
+
+/// From this length on a name is searched within longer words of the finished page, too.
+const DISTINCTIVE: usize = 8;
+
+/// Takes names out of one page.
+#[derive(Debug)]
+pub(crate) struct Redaction {
+    names: Names,
+    /// Texts of code and of bellows itself, which stay.
+    left: HashSet<String>,
+    /// All of the finished page's texts.
+    finished: String,
+}
+
+impl Texts for Redaction {
+    fn shown(&mut self, text: &str) -> String {
+        text::redacted(&mut self.names, text)
+    }
+
+    fn shown_key(&mut self, key: &str) -> String {
+        match self.names.is_ordinary(key) {
+            true => key.to_owned(),
+            false => text::redacted(&mut self.names, key),
+        }
+    }
+
+    fn left(&mut self, text: &str) {
+        if !self.left.contains(text) {
+            self.left.insert(text.to_owned());
+        }
+    }
+}
+
+impl Redaction {
+    /// For a page on which these names are nobody's secret: those of built-in experiments.
+    pub(crate) fn new(public: &[&str]) -> Self {
+        Self {
+            names: Names::new(public),
+            left: HashSet::new(),
+            finished: String::new(),
+        }
+    }
+
+    /// Notes the names of a run's page, and takes those out that stand between code.
+    pub(crate) fn note_run(&mut self, view: &mut RunView, dir: &Path) {
+        collect::note_run(&mut self.names, view, dir);
+        for profile in &mut view.profiles {
+            profile.retitle_threads(|name| text::redacted(&mut self.names, name));
+            for module in &mut profile.modules {
+                *module = file_name(module);
+            }
+            for file in profile.lines.iter_mut().flat_map(|it| &mut it.files) {
+                *file = file_name(file);
+            }
+        }
+    }
+
+    /// Notes the names of a comparison's page.
+    pub(crate) fn note_comparison(&mut self, view: &mut ComparisonView, dir: &Path) {
+        collect::note_comparison(&mut self.names, view, dir);
+        // Other pages are not redacted.
+        for run in view.a.runs.iter_mut().chain(&mut view.b.runs) {
+            run.report.clear();
+        }
+        let functions = view.functions.iter_mut().flat_map(|it| &mut it.functions);
+        functions.for_each(|it| it.module = file_name(&it.module));
+    }
+
+    /// Notes the names of a matrix's page.
+    pub(crate) fn note_matrix(&mut self, view: &mut MatrixView, dir: &Path) {
+        collect::note_matrix(&mut self.names, view, dir);
+        view.cells.iter_mut().for_each(|it| it.page.clear());
+    }
+
+    /// Notes the names of the page of a search for a limit.
+    pub(crate) fn note_limit(&mut self, view: &mut LimitView, dir: &Path) {
+        collect::note_limit(&mut self.names, view, dir);
+        view.trials.iter_mut().for_each(|it| it.report.clear());
+        let scaled = view.scale.iter_mut().flat_map(|it| &mut it.runs);
+        scaled.for_each(|it| it.report.clear());
+    }
+
+    /// The data of a page without names.
+    ///
+    /// # Errors
+    /// Where it cannot be written as JSON.
+    pub(crate) fn data(&mut self, view: &impl Serialize) -> Result<Shown, Problem> {
+        let failed = |e: serde_json::Error| {
+            Problem::new("cannot redact the report", e, "run it without --redact")
+        };
+        // The first time names are found that only texts tell of, and may have been passed before.
+        shown::shown(view, self).map_err(failed)?;
+        let data = shown::shown(view, self).map_err(failed)?;
+        self.check_data(&data)?;
+        Ok(data)
+    }
+
+    /// A text without names.
+    pub(crate) fn text(&mut self, text: &str) -> String {
+        text::redacted(&mut self.names, text)
+    }
+
+    /// HTML of elements and texts without names.
+    ///
+    /// # Errors
+    /// Where a name remains.
+    pub(crate) fn html(&mut self, html: &str) -> Result<String, Problem> {
+        let mut out = String::with_capacity(html.len());
+        let mut rest = html;
+        while let Some(start) = rest.find('<') {
+            let (text, element) = rest.split_at(start);
+            out.push_str(&self.html_text(text));
+            let end = element.find('>').map_or(element.len(), |it| it + 1);
+            let (element, behind) = element.split_at(end);
+            out.push_str(element);
+            rest = behind;
+        }
+        out.push_str(&self.html_text(rest));
+        self.check(&[unescaped(&out)])?;
+        Ok(out)
+    }
+
+    fn html_text(&mut self, text: &str) -> String {
+        let shown = text::redacted(&mut self.names, &unescaped(text));
+        let pairs = [
+            ('&', "&amp;"),
+            ('<', "&lt;"),
+            ('>', "&gt;"),
+            ('"', "&quot;"),
+            ('\'', "&#39;"),
+        ];
+        let escaped = |c: char| pairs.iter().find(|it| it.0 == c).map(|it| it.1);
+        shown.chars().fold(String::new(), |mut out, c| {
+            match escaped(c) {
+                Some(entity) => out.push_str(entity),
+                None => out.push(c),
+            }
+            out
+        })
+    }
+
+    /// Names that cannot be told from words of every report, and stand in the finished one: they were blotted where they stand as names
+    /// alone.
+    pub(crate) fn ordinary(&self) -> Vec<String> {
+        let ordinary = self.names.all().filter(|it| it.is_ordinary);
+        let stands = ordinary.filter(|it| remains(&self.finished, &folded(&it.text)));
+        stands.map(|it| it.text.clone()).collect()
+    }
+
+    fn check_data(&mut self, data: &Shown) -> Result<(), Problem> {
+        let mut texts = Vec::new();
+        gather(data, &self.left, &mut texts);
+        self.check(&texts)
+    }
+
+    /// Searches every name, in another way than it was replaced.
+    ///
+    /// # Errors
+    /// Where one remains.
+    fn check(&mut self, texts: &[String]) -> Result<(), Problem> {
+        let all = folded(&texts.join("\n"));
+        self.finished.push_str(&all);
+        for name in self.names.all().filter(|it| !it.is_ordinary) {
+            let key = folded(&name.text);
+            if remains(&all, &key) {
+                return Err(Problem::new(
+                    "the redacted report would still hold a name",
+                    &name.text,
+                    "nothing was written; please report it, and without --redact show it to nobody",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a name stands in a text as a word, or anywhere if it is long enough to be told from others.
+fn remains(all: &str, key: &str) -> bool {
+    let word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    all.match_indices(key).any(|(at, _)| {
+        let left = all.get(..at).and_then(|it| it.chars().next_back());
+        let right = all.get(at + key.len()..).and_then(|it| it.chars().next());
+        key.chars().count() >= DISTINCTIVE || !word(left) && !word(right)
+    })
+}
+
+/// Every text and key of the data, but those that are code.
+fn gather(data: &Shown, left: &HashSet<String>, texts: &mut Vec<String>) {
+    let mut take = |text: &str| {
+        if !left.contains(text) {
+            texts.push(text.to_owned());
+        }
+    };
+    match data {
+        Shown::Plain(Value::String(text)) => take(text),
+        Shown::Plain(_) => {}
+        Shown::List(items) => items.iter().for_each(|it| gather(it, left, texts)),
+        Shown::Table(fields) => {
+            for (key, value) in fields {
+                if !left.contains(key) {
+                    texts.push(key.clone());
+                }
+                gather(value, left, texts);
+            }
+        }
+    }
+}
+
+/// The last part of a path; what is no path stays.
+fn file_name(path: &str) -> String {
+    match path.contains('/') {
+        true => path.rsplit('/').next().unwrap_or(path).to_owned(),
+        false => path.to_owned(),
+    }
+}
+
+/// The text that HTML stands for, as pages of bellows escape it.
+fn unescaped(html: &str) -> String {
+    let plain = html.replace("&lt;", "<").replace("&gt;", ">");
+    plain
+        .replace("&quot;", "\"")
+        .replace("&#39;", "'")
+        .replace("&amp;", "&")
+}

@@ -1,0 +1,369 @@
+//! The names that are blotted out, and what stands in their places.
+
+use std::collections::{HashMap, HashSet};
+
+/// What a name is a name of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum NameKind {
+    Queue,
+    Exchange,
+    RoutingKey,
+    VirtualHost,
+    Node,
+    Host,
+    User,
+    Connection,
+    Process,
+    Path,
+    Experiment,
+    Label,
+    Tag,
+    Text,
+}
+
+impl NameKind {
+    /// What its pseudonyms begin with.
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Exchange => "exchange",
+            Self::RoutingKey => "key",
+            Self::VirtualHost => "vhost",
+            Self::Node => "node",
+            Self::Host => "host",
+            Self::User => "user",
+            Self::Connection => "connection",
+            Self::Process => "process",
+            Self::Path => "path",
+            Self::Experiment => "experiment",
+            Self::Label => "label",
+            Self::Tag => "tag",
+            Self::Text => "text",
+        }
+    }
+}
+
+/// Names that a broker or bellows brings along, the same everywhere: they tell nothing of anybody.
+const BUILT_IN: [&str; 21] = [
+    "",
+    "lo",
+    "/",
+    "guest",
+    "bellows",
+    "localhost",
+    "amq.direct",
+    "amq.fanout",
+    "amq.headers",
+    "amq.match",
+    "amq.topic",
+    "amq.rabbitmq.trace",
+    "amq.rabbitmq.log",
+    "amq.rabbitmq.event",
+    "rabbitmq",
+    "artemis",
+    "embedded",
+    "quorum",
+    "classic",
+    "stream",
+    "#",
+];
+
+/// Names that are words of every report, one a line or several: they are blotted where they stand as names, and not in sentences.
+const ORDINARY: &str = include_str!("ordinary.txt");
+
+/// From this length on a name is blotted within longer words, too.
+const DISTINCTIVE: usize = 8;
+
+/// A name that was found.
+#[derive(Clone, Debug)]
+pub(super) struct Name {
+    /// As it was found first.
+    pub(super) text: String,
+    kind: NameKind,
+    pseudonym: Option<String>,
+    /// It is a word of every report, or too short to be told from one.
+    pub(super) is_ordinary: bool,
+}
+
+/// Where a name stands in a text, in characters.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    name: usize,
+    /// The first character behind it.
+    pub(super) end: usize,
+}
+
+/// All names, found by their characters; upper and lower case are alike, as in names of hosts.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    all: Vec<Name>,
+    by_text: HashMap<String, usize>,
+    /// A tree of characters: from a node and a character to the next node.
+    steps: HashMap<(usize, char), usize>,
+    /// By node: the name that ends there.
+    ends: Vec<Option<usize>>,
+    counted: HashMap<NameKind, usize>,
+    built_in: HashSet<String>,
+}
+
+impl Names {
+    /// Names, and those that are nobody's secret beside the usual ones.
+    pub(super) fn new(public: &[&str]) -> Self {
+        let built_in = BUILT_IN.iter().chain(public).map(|it| folded(it));
+        Self {
+            ends: vec![None],
+            built_in: built_in.collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Notes a name; one that is known keeps its kind.
+    pub(super) fn add(&mut self, kind: NameKind, text: &str) {
+        let text = text.trim();
+        let key = folded(text);
+        if self.is_public(&key) || self.by_text.contains_key(&key) {
+            return;
+        }
+        let at = self.all.len();
+        self.all.push(Name {
+            text: text.to_owned(),
+            kind,
+            pseudonym: None,
+            is_ordinary: is_ordinary(&key),
+        });
+        // In addresses names stand with percent signs, and in the names of metrics without dashes.
+        let mut spelled = vec![key.clone(), encoded(&key)];
+        if kind == NameKind::Label {
+            spelled.push(key.replace('-', "_"));
+        }
+        for spelled in spelled {
+            if !self.by_text.contains_key(&spelled) {
+                self.lead_to(at, &spelled);
+                self.by_text.insert(spelled, at);
+            }
+        }
+    }
+
+    /// Makes a spelling be found as a name.
+    fn lead_to(&mut self, name: usize, spelled: &str) {
+        let mut node = 0;
+        for c in spelled.chars() {
+            let next = self.ends.len();
+            node = *self.steps.entry((node, c)).or_insert(next);
+            if node == next {
+                self.ends.push(None);
+            }
+        }
+        if let Some(end) = self.ends.get_mut(node) {
+            *end = Some(name);
+        }
+    }
+
+    /// Whether a name, or one with a number behind it, tells nothing of anybody.
+    fn is_public(&self, key: &str) -> bool {
+        let base = key.trim_end_matches(|c: char| c.is_ascii_digit());
+        self.built_in.contains(key) || base == "bellows" || is_loopback(key)
+    }
+
+    /// What stands in the place of this whole text, which is a name.
+    pub(super) fn stand_in(&mut self, kind: NameKind, text: &str) -> String {
+        self.add(kind, text);
+        match self.by_text.get(&folded(text.trim())) {
+            Some(&at) => self.pseudonym(at),
+            None => text.to_owned(),
+        }
+    }
+
+    /// What stands in the place of this whole text, where it is known as a name.
+    pub(super) fn known(&mut self, text: &str) -> Option<String> {
+        let at = *self.by_text.get(&folded(text.trim()))?;
+        Some(self.pseudonym(at))
+    }
+
+    /// Whether this whole text is a name that cannot be told from a word of every report.
+    pub(super) fn is_ordinary(&self, text: &str) -> bool {
+        let at = self.by_text.get(&folded(text.trim()));
+        at.and_then(|&at| self.all.get(at))
+            .is_some_and(|it| it.is_ordinary)
+    }
+
+    fn pseudonym(&mut self, at: usize) -> String {
+        let Some((kind, given)) = self.all.get(at).map(|it| (it.kind, it.pseudonym.clone())) else {
+            return String::new();
+        };
+        if let Some(given) = given {
+            return given;
+        }
+        let free = loop {
+            let count = self.counted.entry(kind).or_default();
+            *count += 1;
+            let next = format!("{}-{count}", kind.word());
+            // A name may look like a pseudonym itself.
+            if !self.by_text.contains_key(&next) {
+                break next;
+            }
+        };
+        if let Some(name) = self.all.get_mut(at) {
+            name.pseudonym = Some(free.clone());
+        }
+        free
+    }
+
+    /// The longest name that stands at this place of a text.
+    pub(super) fn longest(&self, chars: &[char], from: usize) -> Option<Found> {
+        let mut node = 0usize;
+        let mut longest = None;
+        for (at, &c) in chars.iter().enumerate().skip(from) {
+            let Some(&next) = self.steps.get(&(node, fold(c))) else {
+                break;
+            };
+            node = next;
+            let ended = self.ends.get(node).copied().flatten();
+            if let Some(name) = ended.filter(|&name| self.stands(name, chars, from, at + 1)) {
+                longest = Some(Found { name, end: at + 1 });
+            }
+        }
+        longest
+    }
+
+    /// Whether what reads like a name is one there.
+    fn stands(&self, name: usize, chars: &[char], from: usize, end: usize) -> bool {
+        let Some(name) = self.all.get(name) else {
+            return false;
+        };
+        let word_at = |at: Option<usize>| is_word(at.and_then(|at| chars.get(at)).copied());
+        let begins = !is_word(before(chars, from)) || !word_at(Some(from));
+        let letter = |c: Option<char>| c.is_some_and(char::is_alphabetic);
+        let mut behind = end;
+        while chars.get(behind).is_some_and(char::is_ascii_digit) {
+            behind += 1;
+        }
+        let ends = !letter(chars.get(behind).copied()) || !word_at(end.checked_sub(1));
+        if name.is_ordinary {
+            let exact = begins && !is_word(chars.get(end).copied());
+            return exact && stands_as_name(chars, from, end);
+        }
+        begins && ends || end - from >= DISTINCTIVE
+    }
+
+    /// What stands in the place of what was found, and the first character behind it: numbers behind a name make a name of
+    /// their own, as those of several queues do.
+    pub(super) fn replace(&mut self, found: Found, chars: &[char]) -> (String, usize) {
+        let mut end = found.end;
+        let is_digit = |at: usize| chars.get(at).is_some_and(char::is_ascii_digit);
+        if !is_digit(end) {
+            return (self.pseudonym(found.name), end);
+        }
+        while is_digit(end) {
+            end += 1;
+        }
+        let Some(base) = self.all.get(found.name).cloned() else {
+            return (String::new(), end);
+        };
+        let digits: String = chars
+            .get(found.end..end)
+            .unwrap_or_default()
+            .iter()
+            .collect();
+        let numbered = format!("{}{digits}", base.text);
+        (self.stand_in(base.kind, &numbered), end)
+    }
+
+    /// All that were noted, and are not what stands in the place of another.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Name> {
+        let given: HashSet<&str> = self
+            .all
+            .iter()
+            .filter_map(|it| it.pseudonym.as_deref())
+            .collect();
+        self.all
+            .iter()
+            .filter(move |it| !given.contains(it.text.as_str()))
+    }
+}
+
+/// A character as names are compared by it.
+pub(super) fn fold(c: char) -> char {
+    c.to_lowercase().next().unwrap_or(c)
+}
+
+/// A text as names are compared by it.
+pub(super) fn folded(text: &str) -> String {
+    text.chars().map(fold).collect()
+}
+
+/// A text as addresses have it.
+fn encoded(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                out.push(char::from(byte));
+            }
+            other => out.push_str(&format!("%{other:02x}")),
+        }
+    }
+    out
+}
+
+pub(super) fn before(chars: &[char], at: usize) -> Option<char> {
+    at.checked_sub(1).and_then(|at| chars.get(at)).copied()
+}
+
+pub(super) fn is_word(c: Option<char>) -> bool {
+    c.is_some_and(char::is_alphanumeric)
+}
+
+/// An address or name of this very machine.
+pub(super) fn is_loopback(key: &str) -> bool {
+    key.starts_with("127.") && key.chars().all(|c| c.is_ascii_digit() || c == '.')
+        || ["::1", "::", "0.0.0.0", "localhost"].contains(&key)
+}
+
+/// Words that say what the name behind them is of.
+pub(super) const SAYS_KIND: [(&str, NameKind); 12] = [
+    ("queue", NameKind::Queue),
+    ("stream", NameKind::Queue),
+    ("topic", NameKind::Queue),
+    ("exchange", NameKind::Exchange),
+    ("vhost", NameKind::VirtualHost),
+    ("virtual host", NameKind::VirtualHost),
+    ("key", NameKind::RoutingKey),
+    ("user", NameKind::User),
+    ("host", NameKind::Host),
+    ("node", NameKind::Node),
+    ("connection", NameKind::Connection),
+    ("for name", NameKind::Queue),
+];
+
+/// Whether the neighbours of a place say that a name stands there.
+fn stands_as_name(chars: &[char], from: usize, end: usize) -> bool {
+    let (left, right) = (before(chars, from), chars.get(end).copied());
+    let marks = |c: Option<char>, of: &str| c.is_some_and(|c| of.contains(c));
+    if left.is_none() && right.is_none() || marks(left, "'\"`\u{201c}=:/@[{") {
+        return true;
+    }
+    if marks(left, " ") {
+        let start = from.saturating_sub(16);
+        let text: String = chars.get(start..from).unwrap_or_default().iter().collect();
+        let text = folded(text.trim_end());
+        return SAYS_KIND.iter().any(|(word, _)| text.ends_with(word));
+    }
+    false
+}
+
+/// Whether a name cannot be told from what every report says: a number, one or two characters, or a word of it.
+fn is_ordinary(key: &str) -> bool {
+    let numeric = key
+        .chars()
+        .all(|c| c.is_ascii_digit() || ".,:%+-".contains(c));
+    let quantity = key.starts_with(|c: char| c.is_ascii_digit())
+        && key
+            .trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')
+            .len()
+            <= 3;
+    key.chars().count() <= 2
+        || numeric
+        || quantity
+        || ORDINARY.split_whitespace().any(|it| it == key)
+}

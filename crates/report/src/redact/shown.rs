@@ -1,0 +1,413 @@
+//! Data as it is shown to others: a serializer that hands every text to somebody who takes the names out of it, and leaves the
+//! names of fields and variants, and code, as they are.
+
+use serde::ser::{
+    Error as _, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
+    SerializeTuple, SerializeTupleStruct, SerializeTupleVariant, Serializer,
+};
+use serde_json::Value;
+
+/// Fields whose texts are code or identifiers of bellows, by the type that has them.
+const VERBATIM: [(&str, &str); 21] = [
+    ("ProfileHead", "names"),
+    ("ProfileHead", "modules"),
+    ("ProfileHead", "event"),
+    ("ProfileHead", "kernel_event"),
+    ("ProfileHead", "unit"),
+    ("ProfileHead", "classes"),
+    ("ProfileHead", "known"),
+    ("FunctionChange", "function"),
+    ("FunctionChange", "module"),
+    ("BrokerSummary", "kind"),
+    ("BrokerSummary", "version"),
+    ("QueueRecord", "type"),
+    ("ExchangeRecord", "type"),
+    ("ScenarioSummary", "kind"),
+    ("ScenarioSummary", "unit"),
+    ("RunView", "versions"),
+    ("RunView", "hardware"),
+    ("RunView", "seed"),
+    ("RunView", "created"),
+    ("ComparisonView", "hardware"),
+    ("NamedPanel", "unit"),
+];
+/// Fields that say of an enum's value which it is.
+const TAGS: [&str; 3] = ["code", "kind", "chart"];
+
+/// Fields whose text names a metric, as keys of tables do.
+const METRICS: [(&str, &str); 3] = [
+    ("", "metric"),
+    ("MetricInfo", "key"),
+    ("ScenarioSummary", "headline"),
+];
+
+/// Who takes names out of texts.
+pub(super) trait Texts {
+    /// The text as it is shown.
+    fn shown(&mut self, text: &str) -> String;
+    /// The key of a table, or the name of a metric, as it is shown: most are words of bellows.
+    fn shown_key(&mut self, key: &str) -> String;
+    /// Told of each text that is left as it is.
+    fn left(&mut self, text: &str);
+}
+
+/// Data in which every text is as it is shown; fields keep their order.
+#[derive(Clone, Debug)]
+pub(crate) enum Shown {
+    /// Anything but a list or a table.
+    Plain(Value),
+    /// A list.
+    List(Vec<Shown>),
+    /// A table.
+    Table(Vec<(String, Shown)>),
+}
+
+impl Serialize for Shown {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Plain(value) => value.serialize(to),
+            Self::List(items) => to.collect_seq(items),
+            Self::Table(fields) => to.collect_map(fields.iter().map(|(key, value)| (key, value))),
+        }
+    }
+}
+
+/// The data as it is shown.
+///
+/// # Errors
+/// Where it cannot be written as JSON.
+pub(super) fn shown(
+    data: &(impl Serialize + ?Sized),
+    texts: &mut dyn Texts,
+) -> Result<Shown, serde_json::Error> {
+    data.serialize(Showing {
+        texts,
+        of: Of::Data,
+    })
+}
+
+/// What a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Data,
+    Key,
+    Code,
+}
+
+struct Showing<'t> {
+    texts: &'t mut dyn Texts,
+    of: Of,
+}
+
+impl<'t> Showing<'t> {
+    fn text(&mut self, text: &str) -> String {
+        match self.of {
+            Of::Data => self.texts.shown(text),
+            Of::Key => self.texts.shown_key(text),
+            Of::Code => {
+                self.texts.left(text);
+                text.to_owned()
+            }
+        }
+    }
+
+    fn items(self) -> Items<'t> {
+        Items {
+            showing: self,
+            items: Vec::new(),
+            variant: None,
+        }
+    }
+
+    fn fields(self, of: &'static str) -> Fields<'t> {
+        Fields {
+            showing: self,
+            of,
+            fields: Vec::new(),
+            key: None,
+            variant: None,
+        }
+    }
+}
+
+/// A list that is being shown.
+struct Items<'t> {
+    showing: Showing<'t>,
+    items: Vec<Shown>,
+    variant: Option<&'static str>,
+}
+
+/// A table that is being shown.
+struct Fields<'t> {
+    showing: Showing<'t>,
+    of: &'static str,
+    fields: Vec<(String, Shown)>,
+    key: Option<String>,
+    variant: Option<&'static str>,
+}
+
+type Failed = serde_json::Error;
+
+fn plain<T: Serialize + ?Sized>(value: &T) -> Result<Shown, Failed> {
+    serde_json::to_value(value).map(Shown::Plain)
+}
+
+/// What stands for a variant with something in it.
+fn tagged(variant: Option<&'static str>, inner: Shown) -> Shown {
+    match variant {
+        None => inner,
+        Some(variant) => Shown::Table(vec![(variant.to_owned(), inner)]),
+    }
+}
+
+macro_rules! numbers {
+    ($($name:ident: $kind:ty),*) => {
+        $(fn $name(self, value: $kind) -> Result<Shown, Failed> {
+            plain(&value)
+        })*
+    };
+}
+
+impl<'t> Serializer for Showing<'t> {
+    type Ok = Shown;
+    type Error = Failed;
+    type SerializeSeq = Items<'t>;
+    type SerializeTuple = Items<'t>;
+    type SerializeTupleStruct = Items<'t>;
+    type SerializeTupleVariant = Items<'t>;
+    type SerializeMap = Fields<'t>;
+    type SerializeStruct = Fields<'t>;
+    type SerializeStructVariant = Fields<'t>;
+
+    numbers!(serialize_bool: bool, serialize_i8: i8, serialize_i16: i16, serialize_i32: i32, serialize_i64: i64,
+        serialize_u8: u8, serialize_u16: u16, serialize_u32: u32, serialize_u64: u64, serialize_f32: f32,
+        serialize_f64: f64);
+
+    fn serialize_char(self, value: char) -> Result<Shown, Failed> {
+        self.serialize_str(value.encode_utf8(&mut [0; 4]))
+    }
+
+    fn serialize_str(mut self, value: &str) -> Result<Shown, Failed> {
+        Ok(Shown::Plain(Value::String(self.text(value))))
+    }
+
+    fn serialize_bytes(self, value: &[u8]) -> Result<Shown, Failed> {
+        plain(value)
+    }
+
+    fn serialize_none(self) -> Result<Shown, Failed> {
+        self.serialize_unit()
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<Shown, Failed> {
+        value.serialize(self)
+    }
+
+    fn serialize_unit(self) -> Result<Shown, Failed> {
+        Ok(Shown::Plain(Value::Null))
+    }
+
+    fn serialize_unit_struct(self, _name: &'static str) -> Result<Shown, Failed> {
+        self.serialize_unit()
+    }
+
+    fn serialize_unit_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+    ) -> Result<Shown, Failed> {
+        self.texts.left(variant);
+        Ok(Shown::Plain(Value::String(variant.to_owned())))
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _name: &'static str,
+        value: &T,
+    ) -> Result<Shown, Failed> {
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+        value: &T,
+    ) -> Result<Shown, Failed> {
+        Ok(tagged(Some(variant), value.serialize(self)?))
+    }
+
+    fn serialize_seq(self, _length: Option<usize>) -> Result<Items<'t>, Failed> {
+        Ok(self.items())
+    }
+
+    fn serialize_tuple(self, _length: usize) -> Result<Items<'t>, Failed> {
+        Ok(self.items())
+    }
+
+    fn serialize_tuple_struct(
+        self,
+        _name: &'static str,
+        _length: usize,
+    ) -> Result<Items<'t>, Failed> {
+        Ok(self.items())
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+        _length: usize,
+    ) -> Result<Items<'t>, Failed> {
+        Ok(Items {
+            variant: Some(variant),
+            ..self.items()
+        })
+    }
+
+    fn serialize_map(self, _length: Option<usize>) -> Result<Fields<'t>, Failed> {
+        Ok(self.fields(""))
+    }
+
+    fn serialize_struct(self, name: &'static str, _length: usize) -> Result<Fields<'t>, Failed> {
+        Ok(self.fields(name))
+    }
+
+    fn serialize_struct_variant(
+        self,
+        name: &'static str,
+        _index: u32,
+        variant: &'static str,
+        _length: usize,
+    ) -> Result<Fields<'t>, Failed> {
+        Ok(Fields {
+            variant: Some(variant),
+            ..self.fields(name)
+        })
+    }
+}
+
+impl Items<'_> {
+    fn push<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failed> {
+        self.items.push(value.serialize(Showing {
+            texts: self.showing.texts,
+            of: self.showing.of,
+        })?);
+        Ok(())
+    }
+
+    fn done(self) -> Result<Shown, Failed> {
+        Ok(tagged(self.variant, Shown::List(self.items)))
+    }
+}
+
+impl Fields<'_> {
+    fn push<T: Serialize + ?Sized>(
+        &mut self,
+        key: String,
+        value: &T,
+        of: Of,
+    ) -> Result<(), Failed> {
+        let of = match self.showing.of {
+            Of::Data => of,
+            inherited => inherited,
+        };
+        let texts = &mut *self.showing.texts;
+        let value = value.serialize(Showing { texts, of })?;
+        self.fields.push((key, value));
+        Ok(())
+    }
+
+    fn field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), Failed> {
+        self.showing.texts.left(key);
+        // What comes first and is called so says which value of an enum it is.
+        let is_code = VERBATIM.contains(&(self.of, key));
+        let is_tag = self.fields.is_empty() && TAGS.contains(&key);
+        let is_metric = METRICS.contains(&("", key)) || METRICS.contains(&(self.of, key));
+        let of = match (is_code || is_tag, is_metric) {
+            (true, _) => Of::Code,
+            (false, true) => Of::Key,
+            (false, false) => Of::Data,
+        };
+        self.push(key.to_owned(), value, of)
+    }
+
+    fn done(self) -> Result<Shown, Failed> {
+        Ok(tagged(self.variant, Shown::Table(self.fields)))
+    }
+}
+
+macro_rules! lists {
+    ($($kind:ident: $push:ident),*) => {
+        $(impl $kind for Items<'_> {
+            type Ok = Shown;
+            type Error = Failed;
+
+            fn $push<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failed> {
+                self.push(value)
+            }
+
+            fn end(self) -> Result<Shown, Failed> {
+                self.done()
+            }
+        })*
+    };
+}
+
+lists!(SerializeSeq: serialize_element, SerializeTuple: serialize_element, SerializeTupleStruct: serialize_field,
+    SerializeTupleVariant: serialize_field);
+
+macro_rules! tables {
+    ($($kind:ident),*) => {
+        $(impl $kind for Fields<'_> {
+            type Ok = Shown;
+            type Error = Failed;
+
+            fn serialize_field<T: Serialize + ?Sized>(
+                &mut self,
+                key: &'static str,
+                value: &T,
+            ) -> Result<(), Failed> {
+                self.field(key, value)
+            }
+
+            fn end(self) -> Result<Shown, Failed> {
+                self.done()
+            }
+        })*
+    };
+}
+
+tables!(SerializeStruct, SerializeStructVariant);
+
+impl SerializeMap for Fields<'_> {
+    type Ok = Shown;
+    type Error = Failed;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Failed> {
+        let of = match self.showing.of {
+            Of::Data => Of::Key,
+            inherited => inherited,
+        };
+        let texts = &mut *self.showing.texts;
+        let shown = key.serialize(Showing { texts, of })?;
+        self.key = Some(match shown {
+            Shown::Plain(Value::String(text)) => text,
+            Shown::Plain(other) => other.to_string(),
+            Shown::List(_) | Shown::Table(_) => return Err(Failed::custom("a key is no text")),
+        });
+        Ok(())
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failed> {
+        let key = self.key.take().unwrap_or_default();
+        self.push(key, value, Of::Data)
+    }
+
+    fn end(self) -> Result<Shown, Failed> {
+        self.done()
+    }
+}

@@ -1,0 +1,130 @@
+//! What becomes of single texts.
+
+use super::names::{NameKind, Names};
+use super::text::redacted;
+
+fn shown(noted: &[(NameKind, &str)], text: &str) -> String {
+    let mut names = Names::new(&["demo"]);
+    for (kind, name) in noted {
+        names.add(*kind, name);
+    }
+    redacted(&mut names, text)
+}
+
+#[test]
+fn names_are_replaced_whole_the_longest_first_and_the_same_everywhere() {
+    let noted = [
+        (NameKind::Queue, "orders"),
+        (NameKind::Queue, "orders.eu"),
+        (NameKind::VirtualHost, "shop"),
+    ];
+    assert_eq!(
+        shown(
+            &noted,
+            "queue orders.eu and orders in shop, ORDERS, bookshop, reorders"
+        ),
+        "queue queue-1 and queue-2 in vhost-1, queue-2, bookshop, reorders"
+    );
+    // Eight characters and more are found within words, too.
+    let noted = [(NameKind::Queue, "secret-orders")];
+    assert_eq!(shown(&noted, "xsecret-ordersx"), "xqueue-1x");
+    // Numbered queues are different queues.
+    assert_eq!(
+        shown(
+            &noted,
+            "secret-orders secret-orders2 secret-orders12 secret-orders2"
+        ),
+        "queue-1 queue-2 queue-3 queue-2"
+    );
+}
+
+#[test]
+fn what_looks_like_a_pseudonym_has_one_of_its_own() {
+    let noted = [(NameKind::Queue, "queue-1"), (NameKind::Queue, "payments")];
+    assert_eq!(shown(&noted, "payments, queue-1"), "queue-2, queue-3");
+}
+
+#[test]
+fn addresses_paths_and_nodes_are_known_by_their_form() {
+    for (text, expected) in [
+        (
+            "amqp://alice:x@db.corp:5672/shop down",
+            "amqp://user-1@host-1:5672/vhost-1 down",
+        ),
+        (
+            "amqp://guest@localhost:5672/",
+            "amqp://guest@localhost:5672/",
+        ),
+        (
+            "http://db.corp:15672/api/queues/shop?name=o",
+            "http://host-1:15672/api/queues/path-1?text-1",
+        ),
+        ("GET /metrics/per-object", "GET /metrics/per-object"),
+        (
+            "from 10.1.2.3:4 to 127.0.0.1:5672, [fe80::1]:7",
+            "from host-1:4 to 127.0.0.1:5672, [host-2]:7",
+        ),
+        (
+            "RabbitMQ 3.10.8 on Erlang/OTP 25.3.2.8",
+            "RabbitMQ 3.10.8 on Erlang/OTP 25.3.2.8",
+        ),
+        ("node rabbit@prod-db.corp. It left", "node node-1. It left"),
+        ("rabbitmq@/opt/ours and cpu@1", "rabbitmq@path-1 and cpu@1"),
+        (
+            "cannot read /home/alice/x.toml: gone",
+            "cannot read path-1: gone",
+        ),
+        (
+            "54,800 /s into / of it, 12 msg/s",
+            "54,800 /s into / of it, 12 msg/s",
+        ),
+        (
+            "no queue 'o/p q' in vhost 'it'",
+            "no queue 'queue-1' in vhost 'vhost-1'",
+        ),
+        (
+            "sum(rabbitmq_queue_messages{queue=\"o\"})",
+            "sum(rabbitmq_queue_messages{queue=\"label-1\"})",
+        ),
+        (
+            "rabbit_channel:handle_method/3 took 12:34:56",
+            "rabbit_channel:handle_method/3 took 12:34:56",
+        ),
+        ("tcp://{host}:{port}", "tcp://{host}:{port}"),
+        (
+            "queue://orders topic://amq.topic",
+            "queue://queue-1 topic://amq.topic",
+        ),
+    ] {
+        assert_eq!(shown(&[], text), expected, "{text}");
+    }
+}
+
+#[test]
+fn names_that_are_words_of_every_report_are_replaced_where_they_stand_as_names() {
+    let noted = [(NameKind::Queue, "test"), (NameKind::Queue, "a")];
+    assert_eq!(
+        shown(&noted, "a test of queue test, of 'a' and queue://test"),
+        "a test of queue queue-1, of 'queue-2' and queue://queue-1"
+    );
+    assert_eq!(shown(&noted, "test"), "queue-1");
+    // What is the same everywhere stays.
+    let public = [
+        (NameKind::VirtualHost, "/"),
+        (NameKind::User, "guest"),
+        (NameKind::Experiment, "demo"),
+    ];
+    assert_eq!(shown(&public, "guest in / of demo"), "guest in / of demo");
+}
+
+#[test]
+fn names_in_addresses_are_found_behind_percent_signs() {
+    let noted = [(NameKind::Queue, "my orders"), (NameKind::Queue, "ä/b")];
+    assert_eq!(
+        shown(
+            &noted,
+            "http://localhost:1/api/queues/%2F/my%20orders my%20orders %C3%A4%2Fb"
+        ),
+        "http://localhost:1/api/queues/%2F/queue-1 queue-1 queue-2"
+    );
+}

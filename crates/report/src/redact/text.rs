@@ -1,0 +1,390 @@
+//! Texts with names in them: what is known is replaced, and so is what by its form can only be an address, a path or a node.
+
+use std::net::Ipv6Addr;
+
+use super::names::{NameKind, Names, SAYS_KIND, before, folded, is_loopback, is_word};
+
+/// Where programs are documented in public; the sources of known patterns are there.
+const PUBLIC_SITES: [&str; 8] = [
+    "github.com/rabbitmq",
+    "github.com/prometheus-erl",
+    "www.rabbitmq.com",
+    "www.erlang.org",
+    "erlang.org",
+    "www.erlang-solutions.com/blog",
+    "docs.kernel.org",
+    "activemq.apache.org",
+];
+/// Parts of paths that every broker's pages have.
+const PUBLIC_PARTS: [&str; 26] = [
+    "api",
+    "bindings",
+    "channels",
+    "connections",
+    "consumers",
+    "definitions",
+    "detailed",
+    "exchanges",
+    "health",
+    "healthchecks",
+    "checks",
+    "memory-breakdown",
+    "metrics",
+    "nodes",
+    "overview",
+    "per-object",
+    "permissions",
+    "policies",
+    "proc",
+    "queues",
+    "stats",
+    "sys",
+    "users",
+    "vhosts",
+    "whoami",
+    "%2F",
+];
+/// Longest name within quotes.
+const LONGEST_QUOTED: usize = 512;
+
+/// The text without names.
+pub(super) fn redacted(names: &mut Names, text: &str) -> String {
+    let whole = names.known(text);
+    whole.unwrap_or_else(|| {
+        let scan = Scan {
+            chars: text.chars().collect(),
+            names,
+        };
+        scan.run()
+    })
+}
+
+/// A place in a text, and what stands there in place of what was there.
+struct Piece {
+    end: usize,
+    text: String,
+}
+
+struct Scan<'a> {
+    chars: Vec<char>,
+    names: &'a mut Names,
+}
+
+impl Scan<'_> {
+    fn run(mut self) -> String {
+        let mut out = String::with_capacity(self.chars.len());
+        let mut at = 0;
+        while let Some(&c) = self.chars.get(at) {
+            match self.piece(at) {
+                Some(piece) => {
+                    out.push_str(&piece.text);
+                    at = piece.end;
+                }
+                None => {
+                    out.push(c);
+                    at += 1;
+                }
+            }
+        }
+        out
+    }
+
+    /// What is replaced at a place: of a name that is known and what a form shows, the longer.
+    fn piece(&mut self, at: usize) -> Option<Piece> {
+        let found = self.names.longest(&self.chars, at);
+        let least = found.map_or(at, |it| it.end);
+        let formed = self
+            .url(at)
+            .or_else(|| self.quoted(at))
+            .or_else(|| self.node(at))
+            .or_else(|| self.address(at))
+            .or_else(|| self.path(at));
+        if let Some(mut piece) = formed.filter(|it| it.end > least) {
+            // A form ends at a character that a name may have: the name's rest is none of the text.
+            for inside in at..piece.end {
+                let known = self.names.longest(&self.chars, inside);
+                piece.end = known.map_or(piece.end, |it| piece.end.max(it.end));
+            }
+            return Some(piece);
+        }
+        let (text, end) = self.names.replace(found?, &self.chars);
+        Some(Piece { end, text })
+    }
+
+    fn slice(&self, from: usize, end: usize) -> String {
+        let chars = self.chars.get(from..end).unwrap_or_default();
+        chars.iter().collect()
+    }
+
+    /// The first place from `at` on whose character is none of these.
+    fn run_of(&self, at: usize, of: impl Fn(char) -> bool) -> usize {
+        let rest = self.chars.iter().skip(at);
+        at + rest.take_while(|&&c| of(c)).count()
+    }
+
+    fn begins(&self, at: usize) -> bool {
+        !is_word(before(&self.chars, at))
+    }
+
+    /// `scheme://user:password@host:port/path?query`.
+    fn url(&mut self, at: usize) -> Option<Piece> {
+        if !self.begins(at) || !self.chars.get(at)?.is_ascii_alphabetic() {
+            return None;
+        }
+        let scheme_end = self.run_of(at, |c| c.is_ascii_alphanumeric() || "+.-".contains(c));
+        let marks = self.slice(scheme_end, scheme_end + 3);
+        if marks != "://" {
+            return None;
+        }
+        let scheme = self.slice(at, scheme_end);
+        let from = scheme_end + 3;
+        if let ("queue" | "topic", Some(known)) =
+            (scheme.as_str(), self.names.longest(&self.chars, from))
+        {
+            let (text, end) = self.names.replace(known, &self.chars);
+            let text = format!("{scheme}://{text}");
+            return Some(Piece { end, text });
+        }
+        let mut end = self.run_of(from, |c| {
+            !c.is_whitespace() && !"'\"`<>(),;\u{201d}|".contains(c)
+        });
+        while end > from
+            && before(&self.chars, end).is_some_and(|c| ".:]".contains(c))
+            && !self.slice(from, end).starts_with('[')
+        {
+            end -= 1;
+        }
+        let rest = self.slice(from, end);
+        let text = match scheme.as_str() {
+            "queue" | "topic" => {
+                format!("{scheme}://{}", self.name_or_number(NameKind::Queue, &rest))
+            }
+            _ => self.shown_url(&scheme, &rest),
+        };
+        Some(Piece { end, text })
+    }
+
+    fn shown_url(&mut self, scheme: &str, rest: &str) -> String {
+        if PUBLIC_SITES.iter().any(|site| rest.starts_with(site)) {
+            return format!("{scheme}://{rest}");
+        }
+        let cut = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(cut);
+        let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let mut out = format!("{scheme}://");
+        if !user.is_empty() {
+            let name = user.split(':').next().unwrap_or(user);
+            out.push_str(&self.name_or_number(NameKind::User, &decoded(name)));
+            out.push('@');
+        }
+        out.push_str(&self.host(host));
+        out.push_str(&match scheme {
+            // A path of such an address names a virtual host.
+            "amqp" | "amqps" => self.virtual_host(path),
+            _ => self.page(path),
+        });
+        out
+    }
+
+    /// A host with its port, which stays.
+    fn host(&mut self, host: &str) -> String {
+        let after_bracket = host.rfind(']').map_or(0, |it| it + 1);
+        let port = host.get(after_bracket..).and_then(|it| it.find(':'));
+        let (name, port) = host.split_at(port.map_or(host.len(), |it| it + after_bracket));
+        let bare = name.trim_matches(['[', ']']);
+        match bare.contains('{') {
+            true => format!("{name}{port}"),
+            false => format!("{}{port}", self.name_or_number(NameKind::Host, bare)),
+        }
+    }
+
+    fn virtual_host(&mut self, path: &str) -> String {
+        let name = decoded(
+            path.trim_start_matches('/')
+                .split('?')
+                .next()
+                .unwrap_or_default(),
+        );
+        match name.as_str() {
+            "" | "/" => path.split('?').next().unwrap_or_default().to_owned(),
+            name => format!("/{}", self.names.stand_in(NameKind::VirtualHost, name)),
+        }
+    }
+
+    /// A page of a server: what every broker's pages are called stays.
+    fn page(&mut self, path: &str) -> String {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let parts: Vec<String> = path
+            .split('/')
+            .map(|part| match part {
+                "" => String::new(),
+                part if PUBLIC_PARTS.contains(&part) => part.to_owned(),
+                part => self.names.stand_in(NameKind::Path, &decoded(part)),
+            })
+            .collect();
+        let query = match query {
+            "" => String::new(),
+            query => format!("?{}", self.names.stand_in(NameKind::Text, query)),
+        };
+        format!("{}{query}", parts.join("/"))
+    }
+
+    fn name_or_number(&mut self, kind: NameKind, name: &str) -> String {
+        match is_loopback(&folded(name)) {
+            true => name.to_owned(),
+            false => self.names.stand_in(kind, name),
+        }
+    }
+
+    /// What a broker puts into quotes behind a word that says what it is: `no queue 'orders' in vhost 'shop'`, and values of
+    /// labels: `{queue="orders"}`.
+    fn quoted(&mut self, at: usize) -> Option<Piece> {
+        let quote = *self.chars.get(at)?;
+        if !"'\"`".contains(quote) {
+            return None;
+        }
+        let start = at.saturating_sub(16);
+        let text = self.slice(start, at);
+        let left = folded(text.trim_end());
+        let is_label =
+            quote == '"' && (left.ends_with('=') || left.ends_with("=~") || left.ends_with("!~"));
+        let says = SAYS_KIND.iter().find(|(word, _)| left.ends_with(word));
+        let kind = match is_label {
+            true => NameKind::Label,
+            false => says?.1,
+        };
+        let behind = self.chars.get(at + 1..)?;
+        let length = behind
+            .iter()
+            .take(LONGEST_QUOTED)
+            .position(|&c| c == quote)?;
+        if length == 0 {
+            return None;
+        }
+        let end = at + 1 + length;
+        let inside = self.slice(at + 1, end);
+        let name = match self.names.known(&inside) {
+            Some(known) => known,
+            None => self.name_or_number(kind, &inside),
+        };
+        Some(Piece {
+            end: end + 1,
+            text: format!("{quote}{name}{quote}"),
+        })
+    }
+
+    /// `rabbit@host`; `cpu@1` is none.
+    fn node(&mut self, at: usize) -> Option<Piece> {
+        if !self.begins(at) || matches!(before(&self.chars, at), Some('_' | '-')) {
+            return None;
+        }
+        let is_name = |c: char| c.is_alphanumeric() || "_-".contains(c);
+        let sign = self.run_of(at, is_name);
+        if sign == at || *self.chars.get(sign)? != '@' {
+            return None;
+        }
+        let first = *self.chars.get(sign + 1)?;
+        let mut end = self.run_of(sign + 1, |c| is_name(c) || c == '.');
+        while end > sign && before(&self.chars, end) == Some('.') {
+            end -= 1;
+        }
+        let host = self.slice(sign + 1, end);
+        let is_host = first.is_alphabetic() || host.contains('.');
+        is_host.then(|| Piece {
+            text: self.names.stand_in(NameKind::Node, &self.slice(at, end)),
+            end,
+        })
+    }
+
+    /// An address of IPv4 or IPv6; versions of Erlang have four numbers, too.
+    fn address(&mut self, at: usize) -> Option<Piece> {
+        let c = *self.chars.get(at)?;
+        let left = before(&self.chars, at);
+        if !self.begins(at)
+            || matches!(left, Some('.' | ':' | '_'))
+            || !(c.is_ascii_hexdigit() || c == ':')
+        {
+            return None;
+        }
+        let of_six = self.run_of(at, |c| c.is_ascii_hexdigit() || ":.".contains(c));
+        let text = self.slice(at, of_six);
+        let is_six =
+            text.matches(':').count() > 1 && text.trim_end_matches('.').parse::<Ipv6Addr>().is_ok();
+        let of_four = self.run_of(at, |c| c.is_ascii_digit() || c == '.');
+        let four = self.slice(at, of_four);
+        let end = match is_six {
+            true => at + text.trim_end_matches('.').chars().count(),
+            false => at + four.trim_end_matches('.').chars().count(),
+        };
+        let address = self.slice(at, end);
+        let is_four = address.parse::<std::net::Ipv4Addr>().is_ok() && !self.is_version(at);
+        let is_own = is_loopback(&address);
+        (is_six || is_four).then(|| Piece {
+            text: match is_own {
+                true => address.clone(),
+                false => self.names.stand_in(NameKind::Host, &address),
+            },
+            end,
+        })
+    }
+
+    fn is_version(&self, at: usize) -> bool {
+        let left = folded(self.slice(at.saturating_sub(12), at).trim_end());
+        [
+            "otp", "otp/", "version", "erts", "erts-", "rabbitmq", "-", "linux", "artemis", "java",
+        ]
+        .iter()
+        .any(|it| left.ends_with(it))
+    }
+
+    /// A path of a file: `/home/me/x`, `~/x`, `./x`, `../x`; or one of a server's page.
+    fn path(&mut self, at: usize) -> Option<Piece> {
+        let left = before(&self.chars, at);
+        if left.is_some_and(|c| !c.is_whitespace() && !"'\"`=(@,[<{\u{201c}:".contains(c)) {
+            return None;
+        }
+        let begins = ["/", "~/", "./", "../"];
+        let head = self.slice(at, at + 3);
+        let begin = begins.iter().find(|it| head.starts_with(**it))?;
+        let from = at + begin.len();
+        let mut end = self.run_of(from, |c| {
+            !c.is_whitespace() && !"'\"`<>(),;[]{}\u{201d}|".contains(c)
+        });
+        while end > from && before(&self.chars, end).is_some_and(|c| ".:".contains(c)) {
+            end -= 1;
+        }
+        let text = self.slice(at, end);
+        let first = self.slice(from, end);
+        let first = first.split(['/', '?']).next().unwrap_or_default();
+        // `1,000 /s` is a rate, and `/` alone the usual virtual host.
+        let is_unit = *begin == "/"
+            && !first.contains('.')
+            && first.chars().count() <= 3
+            && !text.get(1..).unwrap_or_default().contains('/');
+        if is_unit || first.is_empty() {
+            return None;
+        }
+        let is_page = *begin == "/" && PUBLIC_PARTS.contains(&first);
+        let text = match is_page {
+            true => self.page(&text),
+            false => self.names.stand_in(NameKind::Path, &text),
+        };
+        Some(Piece { end, text })
+    }
+}
+
+/// The text behind percent signs of an address.
+pub(super) fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, others)) = rest.split_first() {
+        let hex = others.get(..2).filter(|_| first == b'%');
+        let byte = hex
+            .and_then(|it| std::str::from_utf8(it).ok())
+            .and_then(|it| u8::from_str_radix(it, 16).ok());
+        bytes.push(byte.unwrap_or(first));
+        let taken = if byte.is_some() { 2 } else { 0 };
+        rest = others.get(taken..).unwrap_or_default();
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,234 @@
+//! Sentences of throughputs of different numbers of clients, and of the law that they follow.
+
+use archive::{LimitedBy, ScaleEstimate, ScaleLaw, ScaleRuns};
+use compare::{Estimate, Scalability};
+
+use crate::numbers::{counted, percent, rate, three_digits};
+
+/// What the law leaves unexplained, or a mean lies off the curve, before the law is called a poor fit.
+const LEAST_EXPLAINED: f64 = 0.9;
+const MOST_OFF: f64 = 0.1;
+
+/// The law as it is computed with.
+pub(crate) fn computed(law: &ScaleLaw) -> Scalability {
+    let estimate = |it: ScaleEstimate| Estimate {
+        value: it.value,
+        interval: it.interval,
+    };
+    Scalability {
+        alone: estimate(law.alone),
+        contention: estimate(law.contention),
+        coherence: estimate(law.coherence),
+        r_squared: law.r_squared,
+        worst_residual: law.worst_residual,
+    }
+}
+
+/// The mean throughput of so many clients; `None` where no run had them.
+pub(crate) fn mean(of: &ScaleRuns, clients: u32) -> Option<f64> {
+    let all: Vec<f64> = of
+        .runs
+        .iter()
+        .filter(|it| it.clients == clients)
+        .map(|it| it.throughput)
+        .collect();
+    (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+}
+
+/// What was found, in a sentence.
+pub(crate) fn scale_headline(of: &ScaleRuns) -> String {
+    let noun = of.noun();
+    let known = of
+        .values
+        .iter()
+        .filter_map(|it| Some((*it, mean(of, *it)?)));
+    let known: Vec<(u32, f64)> = known.collect();
+    let (Some(first), Some(best)) = (
+        known.first(),
+        known.iter().max_by(|a, b| a.1.total_cmp(&b.1)),
+    ) else {
+        return "no run has ended, so that nothing is known".to_owned();
+    };
+    if best.0 == first.0 {
+        return format!(
+            "{} {noun} pass {} msg/s, and more of them pass no more",
+            best.0,
+            rate(best.1)
+        );
+    }
+    let times = three_digits(best.1 / first.1.max(f64::MIN_POSITIVE));
+    format!(
+        "{} {noun} pass {} msg/s, {times} times what {} {}",
+        best.0,
+        rate(best.1),
+        first.0,
+        if first.0 == 1 { "passes" } else { "pass" }
+    )
+}
+
+/// What the law says of it, a sentence each.
+pub(crate) fn scale_explained(of: &ScaleRuns) -> Vec<String> {
+    let noun = of.noun();
+    let Some(law) = &of.law else {
+        return vec![format!(
+            "no law can be fitted yet: that takes runs with 4 different numbers of {noun}"
+        )];
+    };
+    let found = computed(law);
+    let most = of.values.last().copied().unwrap_or(1);
+    let [lost, contention, coherence] = found.lost(f64::from(most));
+    let mut out = vec![format!(
+        "of what {most} {noun} would pass if none hindered another, {} is lost: {} to contention (waiting for what is shared), {} to \
+         coherence (each keeping in step with each other)",
+        percent(lost),
+        percent(contention),
+        percent(coherence)
+    )];
+    out.push(match law.peak {
+        None => format!("by the fitted law more {noun} never pass less: no coherence is seen"),
+        Some(peak) if peak > f64::from(most) => format!(
+            "by the fitted law the throughput peaks at {} {noun}, beyond all that were tried: an extrapolation",
+            three_digits(peak)
+        ),
+        Some(peak) => format!(
+            "by the fitted law the throughput peaks at {} {noun}, and falls beyond",
+            three_digits(peak)
+        ),
+    });
+    out
+}
+
+/// How it was found, and what limits what it says.
+pub(crate) fn scale_notes(of: &ScaleRuns) -> Vec<String> {
+    let mut notes = vec![format!(
+        "{} of {}, unthrottled, {} of each number in turns",
+        counted(of.runs.len() as u64, "run"),
+        of.key,
+        of.repeats
+    )];
+    if let Some(law) = &of.law {
+        let estimate = |it: &ScaleEstimate, shown: fn(f64) -> String| match it.interval {
+            Some((low, high)) => format!(
+                "{} [{}, {}]",
+                shown(it.value),
+                shown(low.max(0.0)),
+                shown(high)
+            ),
+            None => shown(it.value),
+        };
+        notes.push(format!(
+            "Universal Scalability Law (Gunther), X(N) = \u{3bb}N / (1 + \u{3c3}(N-1) + \u{3ba}N(N-1)): \u{3bb} {} msg/s, \u{3c3} {}, \u{3ba} {}, R\u{b2} {:.3}; \
+             in brackets 95 % intervals",
+            estimate(&law.alone, rate),
+            estimate(&law.contention, small),
+            estimate(&law.coherence, small),
+            law.r_squared
+        ));
+        if law.r_squared < LEAST_EXPLAINED || law.worst_residual > MOST_OFF {
+            notes.push(format!(
+                "the law fits poorly (R\u{b2} {:.2}, a mean lies {} off the curve): something else than contention and coherence decides, \
+                 so that \u{3c3} and \u{3ba} explain little",
+                law.r_squared,
+                percent(law.worst_residual)
+            ));
+        }
+    }
+    let limited = of
+        .runs
+        .iter()
+        .filter(|it| it.limited_by == LimitedBy::Generator);
+    let limited = limited.count();
+    if limited > 0 {
+        notes.push(format!(
+            "in {limited} of {} the generator was the limit: the curve says as much of bellows and its machine as of the broker",
+            counted(of.runs.len() as u64, "run")
+        ));
+    }
+    notes
+}
+
+/// A small number: three digits, without a long row of zeros.
+fn small(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        size if size >= 0.001 => format!("{value:.4}"),
+        _ => format!("{value:.2e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::ScaleRun;
+
+    use super::*;
+
+    fn runs(points: &[(u32, f64)], law: Option<ScaleLaw>) -> ScaleRuns {
+        let run = |(clients, throughput): &(u32, f64)| ScaleRun {
+            clients: *clients,
+            throughput: *throughput,
+            ..ScaleRun::default()
+        };
+        ScaleRuns {
+            key: "load.0.producers".to_owned(),
+            values: points.iter().map(|it| it.0).collect(),
+            repeats: 1,
+            runs: points.iter().map(run).collect(),
+            law,
+        }
+    }
+
+    #[test]
+    fn sentences_say_what_is_lost_to_what_and_what_is_not_known() {
+        let points = [(1, 1_000.0), (2, 1_800.0), (4, 3_000.0), (8, 4_000.0)];
+        let law = ScaleLaw {
+            alone: ScaleEstimate {
+                value: 1_000.0,
+                interval: Some((950.0, 1_050.0)),
+            },
+            contention: ScaleEstimate {
+                value: 0.1,
+                interval: None,
+            },
+            coherence: ScaleEstimate {
+                value: 0.005,
+                interval: None,
+            },
+            peak: Some(13.4),
+            r_squared: 0.99,
+            worst_residual: 0.02,
+        };
+        let of = runs(&points, Some(law));
+        assert_eq!(
+            scale_headline(&of),
+            "8 producers pass 4,000 msg/s, 4.00 times what 1 passes"
+        );
+        let explained = scale_explained(&of);
+        // 1 + 0.1 * 7 + 0.005 * 56 = 1.98.
+        assert!(
+            explained[0].contains("49.5 % is lost: 35.4 % to contention"),
+            "{explained:?}"
+        );
+        assert!(
+            explained[1].contains("peaks at 13.4 producers, beyond all"),
+            "{explained:?}"
+        );
+        assert_eq!(scale_notes(&of).len(), 2);
+        let poor = ScaleLaw {
+            r_squared: 0.5,
+            peak: None,
+            ..law
+        };
+        let mut of = runs(&points, Some(poor));
+        of.runs[0].limited_by = LimitedBy::Generator;
+        assert!(scale_explained(&of)[1].contains("never pass less"));
+        let notes = scale_notes(&of);
+        assert!(
+            notes[2].contains("fits poorly") && notes[3].contains("in 1 of 4 runs"),
+            "{notes:?}"
+        );
+        assert!(scale_explained(&runs(&points[..2], None))[0].contains("no law"));
+        assert!(scale_headline(&runs(&[], None)).contains("nothing is known"));
+        let falling = runs(&[(1, 50.0), (2, 40.0)], None);
+        assert!(scale_headline(&falling).contains("pass no more"));
+    }
+}

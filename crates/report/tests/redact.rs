@@ -1,0 +1,267 @@
+//! Reports without names: of whatever names, none remains.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+
+use archive::{
+    BindingRecord, Event, ExchangeRecord, Labels, QueueRecord, RunRecord, RunState, RunSummary,
+    RunWriter, Tag, Tier, Topology, Warning, WarningCode,
+};
+use base64::Engine as _;
+use measure::Problem;
+use report::html;
+use serde_json::json;
+use testkit::Random;
+
+/// All that a page says: its data, and what stands in it beside its program.
+fn said(page: &str) -> (String, String) {
+    let start = page.find("<!--").expect("data") + 4;
+    let end = start + page[start..].find("-->").expect("an end");
+    let packed = base64::engine::general_purpose::STANDARD
+        .decode(&page[start..end])
+        .expect("base64");
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(&*packed)
+        .read_to_end(&mut bytes)
+        .expect("gzip");
+    let length = u32::from_le_bytes(bytes[..4].try_into().expect("a length")) as usize;
+    let json = String::from_utf8(bytes[4..4 + length].to_vec()).expect("text");
+    let title = page.find("<title>").expect("a title");
+    let style = page.find("<style>").expect("a style");
+    let app = page.find("<div id=\"app\">").expect("a summary");
+    let summary = format!("{}{}", &page[title..style], &page[app..start]);
+    (json, summary)
+}
+
+/// What a run is made of that has these names everywhere.
+struct Named {
+    queue: String,
+    exchange: String,
+    key: String,
+    vhost: String,
+    host: String,
+    user: String,
+}
+
+impl Named {
+    fn all(&self) -> [&str; 6] {
+        [
+            &self.queue,
+            &self.exchange,
+            &self.key,
+            &self.vhost,
+            &self.host,
+            &self.user,
+        ]
+    }
+
+    fn record(&self) -> RunRecord {
+        let Self {
+            queue,
+            exchange,
+            key,
+            vhost,
+            host,
+            user,
+        } = self;
+        let sentence =
+            format!("{queue} of {exchange} by {key} in {vhost}, {user} on rabbit@{host}");
+        let url = format!("amqp://{user}@{host}:5672/");
+        RunRecord {
+            schema: RunRecord::SCHEMA.to_owned(),
+            id: format!("2026-11-21T00-12-33Z-{queue}-7k2q"),
+            name: queue.clone(),
+            created: "2026-11-21T00:12:33Z".to_owned(),
+            command: ["bellows", "run", "mine.toml", "--set"]
+                .map(str::to_owned)
+                .into_iter()
+                .chain([format!("load.0.routing-key={key}"), url.clone()])
+                .collect(),
+            experiment: json!({
+                "name": queue,
+                "broker": {"kind": "attach", "url": url, "user": user, "node": format!("rabbit@{host}")},
+                "load": [{"destination": format!("queue://{queue}"), "routing-key": key, "exchange": {"name": exchange},
+                          "headers": {queue.as_str(): key}}],
+                "probe": [{"url": format!("http://{host}:15672/api/queues/{vhost}"), "name": "queues"}],
+            }),
+            events: vec![Event {
+                t: 1.0,
+                label: format!("no queue '{queue}' in vhost '{vhost}'; {sentence}"),
+            }],
+            topology: Topology {
+                queues: vec![QueueRecord {
+                    name: queue.clone(),
+                    vhost: vhost.clone(),
+                    arguments: vec![format!("x-dead-letter-exchange={exchange}")],
+                    ..QueueRecord::default()
+                }],
+                exchanges: vec![ExchangeRecord {
+                    name: exchange.clone(),
+                    vhost: vhost.clone(),
+                    ..ExchangeRecord::default()
+                }],
+                bindings: vec![BindingRecord {
+                    source: exchange.clone(),
+                    destination: queue.clone(),
+                    routing_key: key.clone(),
+                    vhost: vhost.clone(),
+                    ..BindingRecord::default()
+                }],
+                ..Topology::default()
+            },
+            state: RunState::Failed,
+            problem: Some(Problem::new("cannot connect", &sentence, &sentence)),
+            summary: Some(RunSummary {
+                warnings: vec![Warning {
+                    text: sentence.clone(),
+                    ..Warning::new(WarningCode::Stalled, Tier::Note).with("queue", queue.as_str())
+                }],
+                schema: RunSummary::SCHEMA.to_owned(),
+                ..RunSummary::default()
+            }),
+            ..RunRecord::default()
+        }
+    }
+
+    fn write(&self, dir: &Path) -> std::path::PathBuf {
+        let run = RunWriter::create(dir, "x", 0).expect("a folder");
+        fs::write(run.dir().join(archive::file::SERIES), "").expect("writable");
+        let record = serde_json::to_vec(&self.record()).expect("JSON");
+        fs::write(run.dir().join(archive::file::RECORD), record).expect("writable");
+        run.dir().to_path_buf()
+    }
+}
+
+/// A name that no sentence of a report has in it.
+fn name(random: &mut Random) -> String {
+    let special = [
+        '-',
+        '.',
+        '_',
+        ' ',
+        '/',
+        '%',
+        '&',
+        '<',
+        '"',
+        '\'',
+        '\\',
+        '#',
+        'ä',
+        'Ж',
+        '中',
+        '\u{1f407}',
+        '*',
+        '(',
+        '+',
+        '$',
+    ];
+    let length = 3 + random.below(20);
+    let mut name = "q7".to_owned();
+    for _ in 0..length {
+        name.push(match random.below(3) {
+            0 => random.of(&special),
+            1 => char::from(b'a' + random.below(26) as u8),
+            _ => char::from(b'0' + random.below(10) as u8),
+        });
+    }
+    name.push('z');
+    name
+}
+
+fn host(random: &mut Random) -> String {
+    let letters: String = (0..6)
+        .map(|_| char::from(b'a' + random.below(26) as u8))
+        .collect();
+    format!("zq{letters}.corp")
+}
+
+#[test]
+fn whatever_names_a_run_has_none_remains() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let named = Named {
+            queue: name(&mut random),
+            exchange: name(&mut random),
+            key: name(&mut random),
+            vhost: name(&mut random),
+            host: host(&mut random),
+            user: name(&mut random),
+        };
+        let run = named.write(dir.path());
+        let page =
+            html::render_redacted(&run, &[]).unwrap_or_else(|e| panic!("seed {seed}: {e:?}"));
+        let (json, summary) = said(&page.html);
+        let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        let mut texts = vec![summary];
+        texts_of(&json, &mut texts);
+        for name in named.all() {
+            for text in &texts {
+                let text = text.to_lowercase();
+                assert!(
+                    !text.contains(&name.to_lowercase()),
+                    "seed {seed}: {name:?} in {text:?}"
+                );
+            }
+        }
+        // Joins stay right.
+        let topology = &json["topology"];
+        let queue = topology["queues"][0]["name"].as_str().expect("a name");
+        assert!(queue.starts_with("queue-"), "{queue}");
+        assert_eq!(topology["bindings"][0]["destination"], queue);
+        assert_eq!(
+            topology["bindings"][0]["source"],
+            topology["exchanges"][0]["name"]
+        );
+        assert_eq!(
+            json["experiment"]["load"][0]["destination"],
+            format!("queue://{queue}")
+        );
+        fs::remove_dir_all(&run).expect("removed");
+    }
+}
+
+fn texts_of(value: &serde_json::Value, texts: &mut Vec<String>) {
+    match value {
+        serde_json::Value::String(text) => texts.push(text.clone()),
+        serde_json::Value::Array(items) => items.iter().for_each(|it| texts_of(it, texts)),
+        serde_json::Value::Object(fields) => {
+            for (key, value) in fields {
+                texts.push(key.clone());
+                texts_of(value, texts);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn notes_and_tags_are_blotted_and_ordinary_names_are_told() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let named = Named {
+        queue: "test".to_owned(),
+        exchange: "amq.direct".to_owned(),
+        key: "payroll-eu".to_owned(),
+        vhost: "/".to_owned(),
+        host: "localhost".to_owned(),
+        user: "guest".to_owned(),
+    };
+    let run = named.write(dir.path());
+    let mut labels = Labels {
+        note: Some("for the merger with Initech".to_owned()),
+        ..Labels::default()
+    };
+    labels.tags.insert("initech".parse::<Tag>().expect("a tag"));
+    labels.write(&run).expect("written");
+    let page = html::render_redacted(&run, &[]).expect("a page");
+    assert_eq!(page.ordinary, ["test", "queues"]);
+    let (json, summary) = said(&page.html);
+    let all = format!("{json}{summary}").to_lowercase();
+    for gone in ["initech", "payroll", "merger"] {
+        assert!(!all.contains(gone), "{gone}");
+    }
+    // What is the same everywhere stays.
+    assert!(json.contains("amq.direct") && json.contains("guest") && json.contains("localhost"));
+}

@@ -1,0 +1,196 @@
+// Throughput against the number of clients: every run as a dot, the fitted law as a curve, and the line of those whom nothing hinders.
+
+import { nameOf, reportOf } from '../comparison/runs';
+import { h, table, widthOf } from '../core/dom';
+import { significant, siTick } from '../core/format';
+import type { ScaleRunView, ScaleView } from '../core/view';
+import type { View } from '../sections/timeline';
+import { svg } from './svg';
+
+/** Heights and margins of the chart, pixels. */
+const HEIGHT = 380;
+const MARGIN = { left: 58, right: 14, top: 14, bottom: 42 } as const;
+
+/** Round values from 0 up to `high`, about as many as `most`. */
+function ticks(high: number, most: number, whole: boolean): number[] {
+  const rough = high / Math.max(2, most);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((it) => it * power).find((it) => it >= rough) ?? rough;
+  const each = whole ? Math.max(1, step) : step;
+  const out: number[] = [];
+  for (let value = 0; value <= high; value += each) out.push(value);
+  return out;
+}
+
+function told(run: ScaleRunView, noun: string): string {
+  const limited = run.by_generator ? '\nthe generator was the limit' : '';
+  return `${run.clients} ${noun}: ${significant(run.throughput)} msg/s${limited}`;
+}
+
+function dot(run: ScaleRunView, x: number, y: number, noun: string): SVGElement {
+  const title = told(run, noun);
+  const group = svg(
+    'g',
+    { class: `trial ${run.by_generator ? 'unclear' : 'held'}-trial` },
+    svg('title', {}, title),
+    svg('circle', { cx: x, cy: y, r: 9, class: 'area' }),
+    svg('circle', { cx: x, cy: y, r: 4.5 }),
+  );
+  const href = reportOf({ id: run.id, report: run.report, cautious: false });
+  return href ? svg('a', { href, 'aria-label': title }, group) : group;
+}
+
+function draw(view: ScaleView, width: number, label: string): SVGElement {
+  const { law, noun } = view;
+  const right = Math.max(...view.runs.map((it) => it.clients)) * 1.04;
+  const seen = [...view.runs.map((it) => it.throughput), ...(law?.throughput ?? [])];
+  const top = Math.max(1, ...seen) * 1.18;
+  const inner = {
+    width: width - MARGIN.left - MARGIN.right,
+    height: HEIGHT - MARGIN.top - MARGIN.bottom,
+  };
+  const floor = MARGIN.top + inner.height;
+  const x = (clients: number): number => MARGIN.left + (inner.width * clients) / right;
+  const y = (rate: number): number => MARGIN.top + inner.height * (1 - rate / top);
+  const chart = svg('svg', {
+    class: 'curve',
+    width,
+    height: HEIGHT,
+    viewBox: `0 0 ${width} ${HEIGHT}`,
+    role: 'img',
+    'aria-label': `throughput against ${noun}: ${label}`,
+  });
+  for (const rate of ticks(top, Math.floor(inner.height / 44), false)) {
+    chart.append(
+      svg('line', {
+        class: 'grid',
+        x1: MARGIN.left,
+        x2: width - MARGIN.right,
+        y1: y(rate),
+        y2: y(rate),
+      }),
+      svg('text', { class: 'tick y', x: MARGIN.left - 8, y: y(rate) + 4 }, siTick(rate)),
+    );
+  }
+  for (const clients of ticks(right, Math.floor(inner.width / 56), true)) {
+    chart.append(
+      svg('line', { class: 'grid', x1: x(clients), x2: x(clients), y1: MARGIN.top, y2: floor }),
+      svg('text', { class: 'tick x', x: x(clients), y: floor + 17 }, String(clients)),
+    );
+  }
+  chart.append(
+    svg('text', { class: 'axis', x: MARGIN.left + inner.width / 2, y: HEIGHT - 6 }, noun),
+  );
+  if (law) {
+    // As far as it fits into the chart: where nobody hinders anybody, the throughput soon leaves it.
+    const end = Math.min(right, top / law.alone.value);
+    const name = svg(
+      'text',
+      { class: 'bound', x: x(end) + 6, y: y(end * law.alone.value) + 14 },
+      'none hinders another',
+    );
+    if (x(end) > width * 0.6) {
+      name.setAttribute('x', String(x(end) - 8));
+      name.setAttribute('text-anchor', 'end');
+    }
+    chart.append(
+      svg('line', {
+        class: 'bound',
+        x1: x(0),
+        y1: y(0),
+        x2: x(end),
+        y2: y(end * law.alone.value),
+      }),
+      name,
+    );
+    const points = law.clients
+      .map((it, i) => `${x(it).toFixed(1)},${y(law.throughput[i] ?? 0).toFixed(1)}`)
+      .join(' ');
+    chart.append(svg('polyline', { class: 'line p1', points }));
+    if (law.peak !== null && law.peak <= right) {
+      const at = x(law.peak);
+      const end = at > width * 0.7;
+      chart.append(
+        svg('line', { class: 'knee', x1: at, x2: at, y1: MARGIN.top, y2: floor }),
+        svg(
+          'text',
+          {
+            class: 'knee',
+            x: at + (end ? -6 : 6),
+            y: floor - 8,
+            'text-anchor': end ? 'end' : 'start',
+          },
+          `peak ${significant(law.peak)}`,
+        ),
+      );
+    }
+  }
+  for (const run of view.runs) chart.append(dot(run, x(run.clients), y(run.throughput), noun));
+  return chart;
+}
+
+/** The chart; null where no run has ended. */
+export function clientsCurve(view: ScaleView, headline: string): View | null {
+  if (view.runs.length === 0) return null;
+  const place = h('div', { class: 'curve-of-rates' });
+  const keys = [h('span', { class: 'key held-trial' }, '●', ' a run')];
+  if (view.runs.some((it) => it.by_generator)) {
+    keys.push(h('span', { class: 'key unclear-trial' }, '●', ' limited by the generator'));
+  }
+  const element = h(
+    'section',
+    { id: 'curve', 'aria-labelledby': 'curve-title' },
+    h(
+      'header',
+      {},
+      h('h2', { id: 'curve-title' }, `Throughput against ${view.noun}`),
+      h(
+        'span',
+        { class: 'hint' },
+        'dots: runs; line: the Universal Scalability Law as fitted; dashed: its throughput without contention and coherence',
+      ),
+    ),
+    place,
+    h('p', { class: 'keys' }, keys),
+  );
+  const drawn = (): SVGElement => draw(view, Math.max(280, widthOf(place)), headline);
+  return { element, draw: () => place.replaceChildren(drawn()) };
+}
+
+/** Every run. */
+export function clientsTable(view: ScaleView, notes: readonly string[]): HTMLElement {
+  const columns = [
+    { label: '', number: true },
+    { label: view.noun, number: true },
+    { label: 'msg/s', number: true },
+    { label: 'each, msg/s', number: true },
+    { label: 'broker, cores', number: true },
+    { label: 'limited by the generator' },
+    { label: 'run' },
+  ];
+  const rows = view.runs.map((run, i) => [
+    String(i + 1),
+    String(run.clients),
+    significant(run.throughput),
+    significant(run.throughput / run.clients),
+    run.broker_cores === null ? '–' : significant(run.broker_cores),
+    run.by_generator ? 'yes' : '',
+    nameOf({ id: run.id, report: run.report, cautious: false }),
+  ]);
+  return h(
+    'section',
+    { id: 'trials', 'aria-labelledby': 'trials-title' },
+    h(
+      'header',
+      {},
+      h('h2', { id: 'trials-title' }, 'Every run'),
+      h('span', { class: 'hint' }, 'in the order of time'),
+    ),
+    h('div', { class: 'scroll' }, table('Runs', columns, rows)),
+    h(
+      'ul',
+      { class: 'hint remarks' },
+      notes.map((text) => h('li', {}, text)),
+    ),
+  );
+}
