@@ -12,6 +12,9 @@ mod looks;
 mod order;
 mod shares;
 mod spread;
+mod tree;
+#[cfg(test)]
+mod tree_tests;
 mod verdict;
 
 pub use changes::{ChangePoint, ChangeSearch, MOST_VALUES, change_points, cut_strengths};
@@ -22,4 +25,5 @@ pub use looks::level_of_each;
 pub use order::{Side, order, turns};
 pub use shares::{Amount, PartOf, ShareDifference, share_difference, smallest_change};
 pub use spread::{Spread, apart, spread};
+pub use tree::{TreeAnswer, TreeQuestion, decide_tree};
 pub use verdict::{Rules, Verdict, verdict};
