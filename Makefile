@@ -58,6 +58,7 @@ prove: setup ## BELLOWS_SEEDS (1,000) random loads from BELLOWS_FIRST_SEED (0) o
 	BELLOWS_SEEDS=$${BELLOWS_LOOKS:-200} cargo test -p bellows --test erlang_kills -- --nocapture
 	BELLOWS_WITHIN=1.1 cargo test -p erlang --test numbers -- --nocapture eprof
 	cargo test --workspace --test formats -- --include-ignored
+	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test --workspace --test slower_function -- --nocapture
 	cargo test -p bellows --test rabbitmq_4 -- --include-ignored --nocapture --test-threads 1
 	BELLOWS_PAIRS=$${BELLOWS_PAIRS:-8} cargo test -p bellows --test ab_known -- --include-ignored --nocapture --test-threads 1
 	scripts/walk

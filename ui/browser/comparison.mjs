@@ -85,6 +85,44 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     await done();
   });
 
+  test('call paths: a click zooms, a search finds, Escape goes back, and names stay text', async () => {
+    const { page, done } = await open();
+    const section = page.locator('#cost-graph');
+    await section.scrollIntoViewIfNeeded();
+    const graph = section.locator('.flame-view');
+    const hint = section.locator('p.hint');
+    assert.match(await hint.innerText(), /Frames below 0\.1 %/);
+    assert.match(
+      await section.locator('.kinds').innerText(),
+      /dearer in B[\s\S]*full colour: 600 ns/,
+    );
+    // The colours are on the canvas: blue for what is cheaper, orange for what is dearer, and grey.
+    const colors = await graph.locator('canvas').evaluate((canvas) => {
+      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+      const found = { orange: 0, blue: 0, grey: 0 };
+      for (let i = 0; i < data.length; i += 4) {
+        const [r, g, b] = [data[i], data[i + 1], data[i + 2]];
+        if (r > b + 25 && r > g) found.orange++;
+        else if (b > r + 25) found.blue++;
+        else if (r === 205 && g === 204 && b === 202) found.grey++;
+      }
+      return found;
+    });
+    for (const [name, count] of Object.entries(colors)) assert.ok(count > 500, `${name}: ${count}`);
+    await graph.hover({ position: { x: 30, y: 45 } });
+    assert.match(await page.locator('.tip').innerText(), /A [\d.]+ us, B [\d.]+ us/);
+    await graph.click({ position: { x: 30, y: 45 } });
+    assert.match(page.url(), /zoom=/);
+    assert.match(await hint.innerText(), /A [\d.]+ us, B [\d.]+ us, .*shows from/);
+    await page.keyboard.press('Escape');
+    assert.doesNotMatch(page.url(), /zoom=/);
+    await page.keyboard.press('/');
+    await page.keyboard.type('route/2');
+    assert.match(await section.locator('output').innerText(), /% of the cost, 1 function/);
+    assert.equal(await page.locator('#app script').count(), 0);
+    await done();
+  });
+
   test('both sides stand on one axis, over time and by percentile', async () => {
     const { page, done } = await open();
     assert.ok((await page.locator('#time .panel').count()) >= 3);

@@ -190,7 +190,8 @@ function applyTheme(theme: Theme): void {
 
 /** The parts of the page that the document holds the data of. */
 async function sheetOf(kind: string | undefined, packed: Inflater, store: Store): Promise<Sheet> {
-  if (kind === 'comparison') return comparisonSheet(await unpackView<ComparisonView>(packed));
+  if (kind === 'comparison')
+    return comparisonSheet(await unpackView<ComparisonView>(packed), store);
   if (kind === 'limit') return limitSheet(await unpackView<LimitView>(packed));
   if (kind === 'matrix') return matrixSheet(await unpackView<MatrixView>(packed));
   return runSheet(await unpack(packed), store);

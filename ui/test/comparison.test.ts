@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { tone } from '../src/comparison/figures';
+import { costTree, told } from '../src/comparison/flame';
 import { change, full, provenFirst, signedTime } from '../src/comparison/functions';
 import { endTicks, inRows, pageOf, tint } from '../src/comparison/matrix';
 import { bounds, interval, mean, meanCurve } from '../src/comparison/overlay';
@@ -7,7 +8,9 @@ import { across, down, reportOf } from '../src/comparison/runs';
 import { changeScale, signed, tickName } from '../src/comparison/scale';
 import type {
   CellView,
+  ComparedFrame,
   ComparedPanel,
+  ComparedStacks,
   CostChange,
   Curve,
   FigureRow,
@@ -36,6 +39,52 @@ function figure(of: Partial<FigureRow>): FigureRow {
     ...of,
   };
 }
+
+describe('call paths of both sides', () => {
+  const frame = (of: Partial<ComparedFrame>): ComparedFrame => ({
+    name: 0,
+    a: 0,
+    b: 0,
+    interval: [0, 0],
+    asked: true,
+    proven: false,
+    visible: 0,
+    ...of,
+  });
+  const stacks: ComparedStacks = {
+    schema: '',
+    broker: { a: 1000, b: 1100, interval: [0, 0], p: 1, proven: false, visible: 0 },
+    names: [
+      { function: 'scheduler', module: '' },
+      { function: 'route', module: '[jit]' },
+    ],
+    frames: [
+      frame({ a: 900, b: 1000 }),
+      frame({ parent: 0, name: 1, a: 100, b: 200, proven: true }),
+      frame({ parent: 0, name: 1, a: 50, b: 0 }),
+    ],
+    level: 0.05,
+    least_share: 0.001,
+  };
+
+  test('widths are the mean of both sides, and what is not proven gives no full colour', () => {
+    const { tree, weights, named, full } = costTree(stacks);
+    expect([...weights.total]).toEqual([950, 150, 25]);
+    expect([...weights.self]).toEqual([775, 150, 25]);
+    expect(weights.sum).toBe(950);
+    expect([...tree.parent]).toEqual([-1, 0, 0]);
+    expect(named.names).toEqual(['scheduler', 'route']);
+    expect(full).toBe(100);
+  });
+
+  test('a frame says its cost, what is proven, and what could have been seen', () => {
+    const of = frame({ a: 1200, b: 1800, interval: [590, 610], proven: true, visible: 50 });
+    expect(told(of)).toBe(
+      'A 1.20 us, B 1.80 us, +600 ns [+590 ns, +610 ns], proven, shows from 50 ns',
+    );
+    expect(told({ ...of, proven: false, asked: false })).toContain('nor anything below');
+  });
+});
 
 describe('the axis of changes', () => {
   test('small changes are linear, and everything lies inside in its order', () => {
@@ -129,6 +178,7 @@ describe('functions', () => {
     module: '',
     own,
     total,
+    cut: 0,
   });
 
   test('what is proven comes first, and the order stays', () => {

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::replace::replace_json;
-use crate::{Error, QuantityUnit, bounded, file};
+use crate::{ComparedStacks, CostChange, Error, QuantityUnit, bounded, file};
 
 /// Bytes of a `comparison.json` that are read.
 const LARGEST: u64 = 64 << 20;
@@ -42,6 +42,9 @@ pub struct Comparison {
     /// Which functions' costs changed; `None` where that cannot be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub functions: Option<ComparedFunctions>,
+    /// What call paths cost; `None` where that cannot be told. They have a file of their own.
+    #[serde(skip)]
+    pub stacks: Option<ComparedStacks>,
     /// Why it cannot be told which functions' costs changed, in one sentence; `None` where it can, or nothing was sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_functions: Option<String>,
@@ -66,6 +69,23 @@ pub struct ComparedFunctions {
     pub functions: Vec<FunctionChange>,
     /// By how much the own costs of all others changed together: with the own changes of `functions` it is the broker's.
     pub others: f64,
+    /// The functions that explain the broker's change, at most three, most of it first. No part of a change stands in two of them.
+    #[serde(default)]
+    pub explained: Vec<ExplainedChange>,
+}
+
+/// A function that explains a part of a change.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct ExplainedChange {
+    /// Its name.
+    pub function: String,
+    /// The library, program, or `[jit]` and `[kernel]`, that it is of.
+    pub module: String,
+    /// By how much it, and what it calls, cost more (less where negative), without what functions before it explain.
+    pub change: f64,
+    /// Whether that is the function's own cost alone: its stacks are mostly cut, so that what it calls is not known.
+    pub own: bool,
 }
 
 /// What a function costs.
@@ -80,64 +100,9 @@ pub struct FunctionChange {
     pub own: CostChange,
     /// With it anywhere on the stack.
     pub total: CostChange,
-}
-
-/// A cost per message on both sides, nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
-pub struct CostChange {
-    /// Mean of A's runs.
-    pub a: f64,
-    /// Mean of B's runs.
-    pub b: f64,
-    /// 95 % interval of B less A.
-    pub interval: (f64, f64),
-    /// Two-sided probability of a change at least as large where there is none, corrected for the other functions.
-    pub p: f64,
-    /// Whether it is none of chance.
-    pub proven: bool,
-    /// The smallest change that so many runs show in four of five experiments.
-    pub visible: f64,
-}
-
-impl CostChange {
-    /// B less A.
-    #[must_use]
-    pub fn change(&self) -> f64 {
-        self.b - self.a
-    }
-}
-
-impl ComparedFunctions {
-    /// The functions that explain the broker's change, at most three, most of it first: proven, in its direction, and rather those that
-    /// changed as a whole than those that merely stand above them on the stack. What most of the time is below explains nothing.
-    #[must_use]
-    pub fn headline(&self) -> Vec<&FunctionChange> {
-        /// Share of the broker's CPU from which on a function is the frame of everything.
-        const MOST_SHARE: f64 = 0.5;
-        /// Share of the broker's change below which a function explains none of it.
-        const LEAST_PART: f64 = 0.05;
-        let whole = self.broker.change();
-        let is_part = |it: &FunctionChange| {
-            let total = &it.total;
-            let part = total.change() / whole;
-            total.a < self.broker.a * MOST_SHARE
-                && (total.b < self.broker.b * MOST_SHARE || total.a < total.b * 0.1)
-                && part >= LEAST_PART
-        };
-        let weight = |it: &FunctionChange| {
-            let change = it.total.change().abs();
-            change * change / it.total.a.max(it.total.b).max(f64::MIN_POSITIVE)
-        };
-        let mut explain: Vec<&FunctionChange> = self
-            .functions
-            .iter()
-            .filter(|it| it.total.proven && is_part(it))
-            .collect();
-        explain.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
-        explain.truncate(3);
-        explain
-    }
+    /// Share of its cost, on both sides together, whose stacks end before their thread's start (0 to 1).
+    #[serde(default)]
+    pub cut: f64,
 }
 
 /// The runs of a side.
@@ -238,7 +203,7 @@ impl Comparison {
             path: path.clone(),
             cause,
         };
-        let read: Self = bounded::read_json(&path, LARGEST)?;
+        let mut read: Self = bounded::read_json(&path, LARGEST)?;
         let is_whole = |figure: &ComparedFigure| {
             figure.a.len() == read.a.runs.len() && figure.b.len() == read.b.runs.len()
         };
@@ -249,14 +214,16 @@ impl Comparison {
                 Self::SCHEMA
             )));
         }
+        read.stacks = ComparedStacks::read(dir)?;
         Ok(read)
     }
 
-    /// Writes the file into a folder of runs in pairs, at once or not at all.
+    /// Writes the file, and that of the stacks, into a folder of runs in pairs, at once or not at all.
     ///
     /// # Errors
     /// Where it cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
+        ComparedStacks::write(self.stacks.as_ref(), dir)?;
         replace_json(dir.join(file::COMPARISON), self)
     }
 
@@ -297,6 +264,7 @@ impl ComparedFigure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{ComparedFrame, ComparedName};
 
     #[test]
     fn what_is_written_is_read_and_a_value_for_each_run_is_expected() {
@@ -316,10 +284,34 @@ mod tests {
                 b: vec![1.5, 2.5],
                 ..ComparedFigure::default()
             }],
+            stacks: Some(ComparedStacks {
+                schema: ComparedStacks::SCHEMA.to_owned(),
+                names: vec![ComparedName::default()],
+                frames: vec![ComparedFrame::default()],
+                ..ComparedStacks::default()
+            }),
             ..Comparison::default()
         };
         of.write(dir.path()).unwrap();
         assert_eq!(Comparison::read(dir.path()).unwrap(), of);
+        // Those of a comparison before are none of one that has none.
+        of.stacks = None;
+        of.write(dir.path()).unwrap();
+        assert_eq!(Comparison::read(dir.path()).unwrap(), of);
+        // A frame that stands before its caller is none.
+        of.stacks = Some(ComparedStacks {
+            schema: ComparedStacks::SCHEMA.to_owned(),
+            names: vec![ComparedName::default()],
+            frames: vec![ComparedFrame {
+                parent: Some(0),
+                ..ComparedFrame::default()
+            }],
+            ..ComparedStacks::default()
+        });
+        of.write(dir.path()).unwrap();
+        let told = Comparison::read(dir.path()).expect_err("a frame that calls itself");
+        assert!(told.to_string().contains("callers before"), "{told}");
+        of.stacks = None;
         of.figures[0].b.push(3.0);
         of.write(dir.path()).unwrap();
         let told = Comparison::read(dir.path()).expect_err("three values of two runs");

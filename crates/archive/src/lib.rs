@@ -5,7 +5,9 @@
 
 mod bounded;
 mod class;
+mod compared_stacks;
 mod comparison;
+mod cost_change;
 mod data_folder;
 mod error;
 mod facts;
@@ -42,10 +44,12 @@ mod warning;
 mod writer;
 
 pub use class::Class;
+pub use compared_stacks::{ComparedFrame, ComparedName, ComparedStacks};
 pub use comparison::{
     ComparedFamily, ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, Comparison,
-    CostChange, Decision, FunctionChange, LeftOut,
+    Decision, ExplainedChange, FunctionChange, LeftOut,
 };
+pub use cost_change::CostChange;
 pub use data_folder::{data_folder, default_runs_dir};
 pub use error::Error;
 pub use facts::{
@@ -106,6 +110,8 @@ pub mod file {
     pub const MATRIX: &str = "matrix.json";
     /// What runs of two sides say of the difference: see [`crate::Comparison`].
     pub const COMPARISON: &str = "comparison.json";
+    /// What call paths cost on both sides: see [`crate::ComparedStacks`].
+    pub const COMPARED_STACKS: &str = "comparison-stacks.json";
     /// At which rates an experiment was tried: see [`crate::LimitTrials`].
     pub const LIMIT: &str = "limit.json";
     /// One line per second: see [`crate::SeriesPoint`].

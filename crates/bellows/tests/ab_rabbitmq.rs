@@ -78,6 +78,29 @@ fn a_module_that_got_slower_is_found_and_named() {
         change(&found["functions"]["broker"]),
     );
     assert!(part > whole * 0.5, "{part} of {whole}");
+    // It is named first, and what it newly calls is not; nor are its callers.
+    let explained = found["functions"]["explained"].as_array();
+    let explained = explained.expect("what explains the change");
+    assert_eq!(
+        explained[0]["function"], "$rabbit_exchange:route/2",
+        "{explained:#?}"
+    );
+    // Its frame has the colour of what is dearer.
+    let svg = std::fs::read_to_string(dir.join("route.svg")).expect("a picture");
+    let frames: Vec<&str> = svg.split("<title>").collect();
+    let orange = frames
+        .iter()
+        .filter(|it| it.starts_with("$rabbit_exchange:route/2 ("));
+    let fills: Vec<&str> = orange
+        .filter(|it| it.contains(", proven"))
+        .filter_map(|it| it.split("fill=\"").nth(1)?.split('"').next())
+        .collect();
+    assert!(!fills.is_empty(), "no proven frame of route/2");
+    for fill in fills {
+        let numbers = fill.trim_start_matches("rgb(").trim_end_matches(')');
+        let rgb: Vec<u32> = numbers.split(',').map(|it| it.parse().unwrap()).collect();
+        assert!(rgb[0] > rgb[2] + 20, "dearer is orange, not {fill}");
+    }
     // The column of own costs adds up to the broker's change.
     let told: f64 = functions.iter().map(|it| change(&it["own"])).sum();
     let others = found["functions"]["others"].as_f64().unwrap();

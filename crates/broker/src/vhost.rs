@@ -126,7 +126,8 @@ impl VirtualHost {
         }
     }
 
-    /// Finds the queues of a message, by `cache` if they are the last ones.
+    /// Finds the queues of a message, by `cache` if they are the last ones. Never inlined, so that profiles of any build name it.
+    #[inline(never)]
     pub(crate) fn route(
         &mut self,
         exchange: &str,
@@ -134,6 +135,9 @@ impl VirtualHost {
         properties: &[u8],
         cache: &mut RouteCache,
     ) -> Result<(), Refusal> {
+        if let Some(faults) = &mut self.faults {
+            faults.slow_route();
+        }
         if cache.version == self.version
             && same(&cache.routing_key, routing_key)
             && same(&cache.exchange, exchange)

@@ -15,6 +15,9 @@ mod order;
 mod scalability;
 mod shares;
 mod spread;
+mod tree;
+#[cfg(test)]
+mod tree_tests;
 mod verdict;
 
 pub use blocks::{BlockEffect, BlockOrder, BlockPair, block_effect};
@@ -28,4 +31,5 @@ pub use order::{Side, order, turns};
 pub use scalability::{Estimate, LEAST_CLIENT_COUNTS, Scalability, ScalePoint, scalability};
 pub use shares::{Amount, PartOf, ShareDifference, share_difference, smallest_change};
 pub use spread::{Spread, apart, spread};
+pub use tree::{TreeAnswer, TreeQuestion, decide_tree};
 pub use verdict::{Rules, Verdict, verdict};

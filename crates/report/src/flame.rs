@@ -5,10 +5,13 @@
 //! its caller before any text is made, and what lies deeper than anybody reads into one frame that
 //! says so.
 
+mod comparison;
 mod difference;
 #[cfg(test)]
 mod difference_tests;
+mod marked;
 
+pub use comparison::comparison_svg;
 pub use difference::{DifferenceOptions, difference_svg};
 
 use std::path::Path;

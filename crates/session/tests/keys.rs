@@ -313,6 +313,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("fault.at", "\"5s\""),
     ("fault.for", "\"2s\""),
     ("fault.delay", "\"1ms\""),
+    ("fault.share", "0.02"),
     ("fault.seed", "7"),
     ("fault.count", "20"),
     ("churn.rate", "200"),

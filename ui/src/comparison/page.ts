@@ -1,10 +1,12 @@
 // The page of a comparison: its parts in the order of the reader's questions.
 
 import { h } from '../core/dom';
+import type { Store } from '../core/state';
 import type { ComparisonView } from '../core/view';
 import type { View } from '../sections/timeline';
 import { belief, details, lead, masthead, sides } from './about';
 import { changes } from './figures';
+import { costGraph } from './flame';
 import { functionCosts } from './functions';
 import { bothCurves, overTime } from './overlay';
 import { everyRun } from './runs';
@@ -21,7 +23,7 @@ export interface Sheet {
 }
 
 /** The parts of a comparison's page. */
-export function comparisonSheet(view: ComparisonView): Sheet {
+export function comparisonSheet(view: ComparisonView, store: Store): Sheet {
   const views: View[] = [];
   const use = (part: View | null): HTMLElement | null => {
     if (part) views.push(part);
@@ -36,6 +38,7 @@ export function comparisonSheet(view: ComparisonView): Sheet {
     belief(view),
     everyRun(view),
     functionCosts(view),
+    use(costGraph(view, store)),
     use(overTime(view)),
     use(bothCurves(view)),
     details(view),
@@ -45,6 +48,6 @@ export function comparisonSheet(view: ComparisonView): Sheet {
     main,
     views,
     version: view.bellows,
-    hint: 'a dot leads to the run’s own report, where that lies beside this page',
+    hint: 'a dot leads to the run’s own report, where that lies beside this page · / search · Escape back',
   };
 }

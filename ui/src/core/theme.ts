@@ -153,10 +153,15 @@ export function differenceColor(
 ): string {
   // It is written as 0.00 points.
   if (Math.abs(difference) < 0.00005) return sameColor(dark);
+  return changeColor(difference, proven, full, dark);
+}
+
+/** The same of a change of anything: grey where it is not proven. */
+export function changeColor(change: number, proven: boolean, full: number, dark: boolean): string {
   if (!proven || !(full > 0)) return unprovenColor(dark);
   // The faintest can be told from white.
-  const strength = 20 + 80 * Math.min(1, Math.abs(difference) / full);
-  return mixed(difference > 0 ? MORE : LESS, sameColor(dark), strength / 100);
+  const strength = 20 + 80 * Math.min(1, Math.abs(change) / full);
+  return mixed(change > 0 ? MORE : LESS, sameColor(dark), strength / 100);
 }
 
 /** Two `#rrggbb` colours in one, so much of the first: a canvas reads this ten times as fast as `color-mix`. */

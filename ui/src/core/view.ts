@@ -226,6 +226,43 @@ a: Array<Curve>,
 b: Array<Curve>, };
 
 /**
+ * A frame below its callers: what it costs with all that it calls.
+ */
+export type ComparedFrame = {
+/**
+ * The caller, an index that is smaller than its own.
+ */
+parent?: number,
+/**
+ * Index into [`ComparedStacks::names`].
+ */
+name: number,
+/**
+ * Mean of A's runs.
+ */
+a: number,
+/**
+ * Mean of B's runs.
+ */
+b: number,
+/**
+ * 95 % interval of B less A.
+ */
+interval: [number, number],
+/**
+ * Whether something changed in it or below it. Only then what it calls was asked about.
+ */
+asked: boolean,
+/**
+ * Whether the change of the whole of it is none of chance.
+ */
+proven: boolean,
+/**
+ * The smallest change of it that so many runs show in four of five experiments.
+ */
+visible: number, };
+
+/**
  * What functions of the broker cost per message on both sides, in nanoseconds of CPU time.
  */
 export type ComparedFunctions = {
@@ -240,7 +277,24 @@ functions: Array<FunctionChange>,
 /**
  * By how much the own costs of all others changed together: with the own changes of `functions` it is the broker's.
  */
-others: number, };
+others: number,
+/**
+ * The functions that explain the broker's change, at most three, most of it first. No part of a change stands in two of them.
+ */
+explained: Array<ExplainedChange>, };
+
+/**
+ * What a frame is called.
+ */
+export type ComparedName = {
+/**
+ * The function, or the group of threads.
+ */
+function: string,
+/**
+ * The library, program, or `[jit]` and `[kernel]`, that it is of; empty of a group of threads.
+ */
+module: string, };
 
 /**
  * A quantity over the measured phase, of every run.
@@ -270,6 +324,35 @@ a: Array<Array<number | null>>,
  * The same of B.
  */
 b: Array<Array<number | null>>, };
+
+/**
+ * Call paths of two sides as one tree, in nanoseconds of CPU time per message.
+ */
+export type ComparedStacks = {
+/**
+ * Always [`ComparedStacks::SCHEMA`].
+ */
+schema: string,
+/**
+ * The whole broker.
+ */
+broker: CostChange,
+/**
+ * Functions and groups of threads, each once.
+ */
+names: Array<ComparedName>,
+/**
+ * Frames, callers first.
+ */
+frames: Array<ComparedFrame>,
+/**
+ * The level at which all frames together were decided.
+ */
+level: number,
+/**
+ * Frames below this share of both sides' CPU were left out; their callers keep what they cost.
+ */
+least_share: number, };
 
 /**
  * What comes of all figures together.
@@ -344,6 +427,10 @@ figures: Array<FigureRow>,
  * Which functions' costs changed.
  */
 functions: ComparedFunctions | null,
+/**
+ * What call paths cost, and which changes are proven.
+ */
+stacks: ComparedStacks | null,
 /**
  * How it is decided, a sentence each.
  */
@@ -635,6 +722,27 @@ a: string | null,
 b: string | null, };
 
 /**
+ * A function that explains a part of a change.
+ */
+export type ExplainedChange = {
+/**
+ * Its name.
+ */
+function: string,
+/**
+ * The library, program, or `[jit]` and `[kernel]`, that it is of.
+ */
+module: string,
+/**
+ * By how much it, and what it calls, cost more (less where negative), without what functions before it explain.
+ */
+change: number,
+/**
+ * Whether that is the function's own cost alone: its stacks are mostly cut, so that what it calls is not known.
+ */
+own: boolean, };
+
+/**
  * Operations that failed for one reason.
  */
 export type FailureCount = {
@@ -842,7 +950,11 @@ own: CostChange,
 /**
  * With it anywhere on the stack.
  */
-total: CostChange, };
+total: CostChange,
+/**
+ * Share of its cost, on both sides together, whose stacks end before their thread's start (0 to 1).
+ */
+cut: number, };
 
 /**
  * The machine, as the kernel describes it.

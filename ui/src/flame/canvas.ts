@@ -1,13 +1,13 @@
 // Draws a tree of stacks on a canvas: only the rows in view, only what is wide enough to see.
 
 import { xml } from '../charts/export';
-import type { Profile } from '../core/data';
 import { KINDS } from '../core/data';
 import { h } from '../core/dom';
 import { percent, points, shortened, visible } from '../core/format';
 import { differenceColor, frameColor, type Palette, shadeKey } from '../core/theme';
 import { tip } from '../core/tip';
 import { exactAmount } from '../core/units';
+import type { ProfileHead } from '../core/view';
 import type { Change, Difference } from './difference';
 import { type Box, boxAt, type Compare, type Layout, layout, neighbour } from './layout';
 import { remarkOn } from './remarks';
@@ -19,6 +19,26 @@ const LEAST = 0.4;
 const TALLEST = 560;
 /** Fewer letters of a shortened name say nothing. */
 const LEAST_LETTERS = 5;
+
+/** What a canvas has to know of a profile. */
+export type Named = Pick<
+  ProfileHead,
+  | 'names'
+  | 'kind'
+  | 'module'
+  | 'modules'
+  | 'event'
+  | 'event_kind'
+  | 'kernel_event'
+  | 'unit'
+  | 'period_ns'
+>;
+
+/** Colours of nodes that are none of their code or of a difference of shares, and what is said of each. */
+export interface Colored {
+  color(node: number, dark: boolean): string;
+  told(node: number): string;
+}
 
 export interface Scene {
   tree: Tree;
@@ -35,6 +55,7 @@ export interface Scene {
   sum: number;
   /** What the boxes are coloured by in place of the kind of code. */
   difference?: Difference | null;
+  colored?: Colored;
   /** Whether nodes stand where the time puts them. */
   timed?: boolean;
   /** What a node is called in place of its frame's name, and what else is to be said of it. */
@@ -59,7 +80,7 @@ export class FlameCanvas {
   private scrolled = 0;
 
   constructor(
-    private readonly profile: Profile,
+    private readonly profile: Named,
     label: string,
     /** A box was clicked, or Enter was pressed on it. */
     private readonly open: (node: number) => void,
@@ -147,6 +168,7 @@ export class FlameCanvas {
   /** Self and total of a node as text. */
   tooltip(node: number): string {
     const s = this.scene!;
+    if (s.colored) return s.colored.told(node);
     const total = s.weights.total[node]!;
     const self = s.weights.self[node]!;
     const shares = `${percent(total / s.sum)} total, ${percent(self / s.sum)} self`;
@@ -185,7 +207,8 @@ export class FlameCanvas {
   }
 
   private color(node: number, frame: number): string {
-    const difference = this.scene!.difference;
+    const { colored, difference } = this.scene!;
+    if (colored) return colored.color(node, this.palette!.dark);
     if (!difference) return this.colors[frame]!;
     const { here, rest, proven } = difference.of(node);
     return differenceColor(here - rest, proven, difference.full, this.palette!.dark);
@@ -217,7 +240,7 @@ export class FlameCanvas {
     ctx.fillStyle = this.fill(box);
     ctx.fillRect(x, y, Math.max(0.5, w - gap), ROW - 1);
     const scene = this.scene!;
-    if (scene.difference && w > 3) {
+    if ((scene.difference || scene.colored) && w > 3) {
       // White boxes have no edge on white paper.
       ctx.strokeStyle = p.faint;
       ctx.lineWidth = 0.5;

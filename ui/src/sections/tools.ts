@@ -15,8 +15,11 @@ import { clampWindow, effectiveWindow, wholeName } from './timeline';
 /** What a search found: per frame, its share of all samples, and how many functions. */
 export type Result = { hits: Uint8Array; share: number; frames: number } | null;
 
-/** The regular expression, and what it found. */
-export function searchBox(store: Store): {
+/** The regular expression, and what it found; shares are of samples, or of what else is drawn. */
+export function searchBox(
+  store: Store,
+  of = 'samples',
+): {
   element: HTMLElement;
   show(result: Result): void;
 } {
@@ -42,7 +45,7 @@ export function searchBox(store: Store): {
         output,
         bad && 'not a regular expression',
         result && h('b', {}, percent(result.share)),
-        result && ` of samples, ${counted(result.frames, 'function')}`,
+        result && ` of ${of}, ${counted(result.frames, 'function')}`,
       );
     },
   };

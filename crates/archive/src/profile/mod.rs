@@ -29,6 +29,7 @@ mod perf_script;
 mod pprof;
 mod processes;
 mod roles;
+mod shares;
 mod speedscope;
 mod squares;
 mod stacks;
@@ -56,6 +57,7 @@ pub use model::{EventKind, Profile, ProfileHeader, Sample, StackNode, USUAL_EVEN
 pub use open::{ProfileError, sampled_events, unpacked};
 pub use perf_script::{Collapse, CollapseOptions, Inlined};
 pub use processes::ErlangProcess;
+pub use shares::{ShareDetail, ShareName, ShareNode, ShareTree};
 pub use squares::Squares;
 pub use stacks::{Footer, StacksWriter};
 pub use table::FunctionCount;

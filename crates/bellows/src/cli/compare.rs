@@ -23,6 +23,7 @@ Examples:
   bellows compare tag=before --with tag=after --margin 2% --json
   bellows compare tag=before --with tag=after --paired
   bellows compare baseline/ --with new/ -o comparison.html --junit comparison.xml
+  bellows compare 7k2q --flame what-changed.svg
   bellows compare 7k2q --margin 2%        runs in turns, of `bellows ab`: all that they decided, once more
 
 A folder that is no run stands for all runs in it. A is what is compared with, --with names what is compared. Exit codes: 0 the same or better, 3 worse, 4 cannot tell. \
@@ -143,6 +144,7 @@ impl CompareArgs {
             return Err(Failure::usage("there is nothing to compare with", help).observed(named));
         };
         let folder = PairedFolder::read(&dir)?;
+        self.files.check(!folder.matrix.keys.is_empty())?;
         self.files.begin(&folder.matrix.name)?;
         let before = ComparedMatrix::read(&dir).ok();
         let before = before.as_ref().and_then(|it| it.comparisons().next());

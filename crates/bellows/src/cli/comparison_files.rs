@@ -26,9 +26,22 @@ pub(super) struct ComparisonFiles {
     /// Write the figures of every run as Go's text of benchmarks: `benchstat -col side FILE` compares them
     #[arg(long, value_name = "FILE")]
     go_bench: Option<PathBuf>,
+    /// Draw the differential flame graph (.svg): CPU per message of every call path, coloured where a change is proven
+    #[arg(long, value_name = "FILE")]
+    flame: Option<PathBuf>,
 }
 
 impl ComparisonFiles {
+    /// A file that has room for one comparison is none for a matrix.
+    pub(super) fn check(&self, is_matrix: bool) -> Result<(), Failure> {
+        let Some(path) = self.flame.as_ref().filter(|_| is_matrix) else {
+            return Ok(());
+        };
+        let cause = "--flame draws one comparison, and a matrix has one for each cell";
+        let help = "the page of each cell has its own, and `bellows compare FOLDER/CELL --flame FILE` draws it";
+        Err(Failure::usage(cause, help).observed(path.display()))
+    }
+
     /// Writes that nothing is known yet, so that a job which is stopped leaves no older result.
     pub(super) fn begin(&self, name: &str) -> Result<(), Failure> {
         self.formats()
@@ -43,6 +56,9 @@ impl ComparisonFiles {
     ) -> Result<(), Failure> {
         for (format, path) in self.formats() {
             write(format, path, &of.name, Some(of))?;
+        }
+        if let Some(path) = &self.flame {
+            draw(path, of)?;
         }
         let Some(path) = &self.output else {
             return Ok(());
@@ -75,4 +91,22 @@ fn write(
     let write = |text: String| archive::write_output(path, text.as_bytes());
     let written = format.write(name, of).and_then(write);
     written.map_err(|e| Failure::io("write", path, &e))
+}
+
+/// Draws what call paths cost on both sides.
+fn draw(path: &Path, of: &ComparedMatrix) -> Result<(), Failure> {
+    let one = of.alone();
+    let Some(stacks) = one.and_then(|it| it.stacks.as_ref()) else {
+        let why = one.and_then(|it| it.no_functions.clone());
+        return Err(Failure::failed(
+            "there is no flame graph to draw",
+            "every run of both sides needs a CPU profile: leave out --no-profile, and see `bellows doctor`",
+        )
+        .observed(why.unwrap_or_else(|| "the runs were not sampled".to_owned())));
+    };
+    let picture = report::flame::comparison_svg(stacks, &format!("{}: B beside A", of.name))?;
+    let written = archive::write_output(path, &picture);
+    written.map_err(|e| Failure::io("write", path, &e))?;
+    output::line_aside(&format!("flame graph: {}", path.display()));
+    Ok(())
 }

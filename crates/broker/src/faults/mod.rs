@@ -13,6 +13,7 @@
 mod log;
 mod rules;
 mod script;
+mod slow;
 mod spec;
 #[cfg(test)]
 mod tests;

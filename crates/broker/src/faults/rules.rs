@@ -7,6 +7,7 @@ use measure::{Nanos, Time};
 
 use super::log::{FaultLog, Injected, Injections, Span};
 use super::script::{Amount, Fault, FaultKind, Origin, Who};
+use super::slow::Slowdown;
 use crate::slots::Key;
 
 /// How long a delivery is held back at most.
@@ -121,6 +122,9 @@ pub(crate) struct Faults {
     publishes: Vec<usize>,
     confirms: Vec<usize>,
     logins: Vec<usize>,
+    routes: Vec<usize>,
+    /// What makes routing slower, from the first time on.
+    slowdown: Option<Slowdown>,
     blocking: usize,
     stall: Option<(usize, Time)>,
     connection_faults: Vec<ConnectionFault>,
@@ -159,6 +163,8 @@ impl Faults {
             publishes: Vec::new(),
             confirms: Vec::new(),
             logins: Vec::new(),
+            routes: Vec::new(),
+            slowdown: None,
             blocking: 0,
             stall: None,
             connection_faults: Vec::new(),
@@ -264,6 +270,7 @@ impl Faults {
             FaultKind::SlowAck(_) => self.confirms.push(at),
             FaultKind::Nack => self.publishes.push(at),
             FaultKind::RefuseLogin => self.logins.push(at),
+            FaultKind::SlowRoute { .. } => self.routes.push(at),
             FaultKind::Block => self.blocking += 1,
             FaultKind::Lose
             | FaultKind::Duplicate { .. }
@@ -279,6 +286,7 @@ impl Faults {
             &mut self.publishes,
             &mut self.confirms,
             &mut self.logins,
+            &mut self.routes,
         ] {
             list.retain(|rule| *rule != at);
         }
@@ -342,6 +350,21 @@ impl Faults {
             self.count(rule, 1);
             true
         })
+    }
+
+    /// A message is routed: where a fault says so, that takes longer.
+    pub(crate) fn slow_route(&mut self) {
+        let Some(rule) = first_hit(&mut self.rules, &self.routes) else {
+            return;
+        };
+        self.count(rule, 1);
+        if let Some(FaultKind::SlowRoute { millionths }) =
+            self.rules.get(rule).map(|rule| rule.fault.kind)
+        {
+            self.slowdown
+                .get_or_insert_with(Slowdown::new)
+                .slow(millionths);
+        }
     }
 
     /// Whether this message is refused.

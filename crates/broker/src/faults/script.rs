@@ -85,6 +85,11 @@ pub enum FaultKind {
     },
     /// Logins are refused.
     RefuseLogin,
+    /// Finding the queues of a message takes more CPU: so many millionths of what a message takes of the broker's.
+    SlowRoute {
+        /// Millionths, so that kinds can be compared.
+        millionths: u32,
+    },
 }
 
 /// What a fault hits, which decides when it is on and which keys it has.
@@ -100,7 +105,7 @@ pub enum Reach {
 
 impl FaultKind {
     /// Every kind, as it is where a script gives no key of its own.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Stall,
         Self::SlowAck(Nanos::ZERO),
         Self::Drop { in_order: true },
@@ -114,6 +119,7 @@ impl FaultKind {
         Self::Reorder { by: 1 },
         Self::Corrupt { byte: None },
         Self::Nack,
+        Self::SlowRoute { millionths: 0 },
     ];
 
     /// What it hits.
@@ -130,6 +136,7 @@ impl FaultKind {
             | Self::Reorder { .. }
             | Self::Corrupt { .. }
             | Self::Nack
+            | Self::SlowRoute { .. }
             | Self::RefuseLogin => Reach::Messages,
         }
     }
@@ -142,6 +149,7 @@ impl FaultKind {
             Self::Duplicate { .. } => Some("redelivered"),
             Self::Reorder { .. } => Some("by"),
             Self::Corrupt { .. } | Self::Cut { .. } => Some("byte"),
+            Self::SlowRoute { .. } => Some("share"),
             _ => None,
         }
     }
@@ -163,6 +171,7 @@ impl FaultKind {
             Self::Block => "block",
             Self::Cut { .. } => "cut",
             Self::RefuseLogin => "refuse-login",
+            Self::SlowRoute { .. } => "slow-route",
         }
     }
 }

@@ -33,6 +33,9 @@ pub struct FaultSpec<K> {
     /// `slow-ack`: how long after its message a confirm leaves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Length>,
+    /// `slow-route`: how much more CPU a message takes, as a share of what one takes: 0.02 is 2 %.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
     /// `duplicate`: whether the second delivery has the redelivered flag. No where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redelivered: Option<bool>,
@@ -65,7 +68,8 @@ impl<K> FaultSpec<K> {
             .misplaced(place, name, kind)
             .or_else(|| self.missing(place, name, kind))
             .or_else(|| self.wrong_number(place, kind))
-            .or_else(|| self.wrong_chance(place));
+            .or_else(|| self.wrong_chance(place))
+            .or_else(|| self.wrong_share(place));
         if let Some(problem) = problem {
             return Err(problem);
         }
@@ -101,6 +105,9 @@ impl<K> FaultSpec<K> {
             },
             FaultKind::Corrupt { .. } => FaultKind::Corrupt { byte: self.byte },
             FaultKind::Cut { .. } => FaultKind::Cut { after: self.byte },
+            FaultKind::SlowRoute { .. } => FaultKind::SlowRoute {
+                millionths: (self.share.unwrap_or(0.0) * 1e6).round() as u32,
+            },
             other => other,
         }
     }
@@ -117,6 +124,7 @@ impl<K> FaultSpec<K> {
             ("seed", self.seed.is_some(), of_messages),
             ("count", self.count.is_some(), reach != Reach::Broker),
             ("delay", self.delay.is_some(), own("delay")),
+            ("share", self.share.is_some(), own("share")),
             (
                 "redelivered",
                 self.redelivered.is_some(),
@@ -135,18 +143,19 @@ impl<K> FaultSpec<K> {
     /// A key without which this kind of fault is undefined.
     fn missing(&self, place: &str, name: &str, kind: FaultKind) -> Option<Problem> {
         let reach = kind.reach();
+        let own = |key| kind.own_key() == Some(key);
         let needed = [
-            ("at", "\"5s\"", self.at, reach != Reach::Messages),
-            ("for", "\"2s\"", self.length, reach == Reach::Broker),
+            ("at", "\"5s\"", self.at.is_some(), reach != Reach::Messages),
             (
-                "delay",
-                "\"1ms\"",
-                self.delay,
-                kind.own_key() == Some("delay"),
+                "for",
+                "\"2s\"",
+                self.length.is_some(),
+                reach == Reach::Broker,
             ),
+            ("delay", "\"1ms\"", self.delay.is_some(), own("delay")),
+            ("share", "0.02", self.share.is_some(), own("share")),
         ];
-        let is_missing =
-            |(.., given, needed): &(_, _, Option<Length>, bool)| given.is_none() && *needed;
+        let is_missing = |(.., given, needed): &(_, _, bool, bool)| !given && *needed;
         let (key, example, ..) = needed.into_iter().find(is_missing)?;
         let cause = format!("{place}.{key} is missing, and kind = {name:?} needs it");
         let help = format!("write {key} = {example}");
@@ -168,6 +177,13 @@ impl<K> FaultSpec<K> {
         let (key, _) = zero.into_iter().find(|(_, is_zero)| *is_zero)?;
         let key = format!("{place}.{key}");
         Some(Problem::new(format!("{key} = 0 hits nothing"), "", "take 1 or more").about(key))
+    }
+
+    fn wrong_share(&self, place: &str) -> Option<Problem> {
+        let share = self.share.filter(|it| !(0.000_001..=100.0).contains(it))?;
+        let key = format!("{place}.share");
+        let cause = format!("{key} = {share} is no share of a message's CPU");
+        Some(Problem::new(cause, "", "0.02 makes a message 2 % dearer").about(key))
     }
 
     fn wrong_chance(&self, place: &str) -> Option<Problem> {

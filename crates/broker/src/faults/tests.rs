@@ -357,3 +357,12 @@ fn a_stall_of_many_heartbeats_costs_no_client_its_connection() {
     assert_eq!(gone, 0);
     assert_eq!(w.seen(c), []);
 }
+
+#[test]
+fn slow_routing_hits_messages_and_changes_nothing_else() {
+    let slow = FaultKind::SlowRoute { millionths: 20_000 };
+    let (got, hit) = ten(&[every(slow, 2)]);
+    let bodies: Vec<String> = got.into_iter().map(|it| it.2).collect();
+    let sent: Vec<String> = (0..10).map(|number| number.to_string()).collect();
+    assert_eq!((bodies, hit), (sent, vec![5]));
+}

@@ -172,6 +172,7 @@ fn functions() -> ComparedFunctions {
         module: "[jit]".to_owned(),
         own,
         total,
+        cut: 0.0,
     };
     let mut functions = vec![
         named(
@@ -194,5 +195,61 @@ fn functions() -> ComparedFunctions {
         broker: cost(21_400.0, 20_900.0, true),
         functions,
         others: 12.0,
+        explained: vec![ExplainedChange {
+            function: format!("{HOSTILE}:route/2"),
+            module: "[jit]".to_owned(),
+            change: -600.0,
+            own: false,
+        }],
+    }
+}
+
+/// Call paths: one got cheaper, one dearer, and many are as they were.
+fn stacks() -> ComparedStacks {
+    let name = |function: String, module: &str| ComparedName {
+        function,
+        module: module.to_owned(),
+    };
+    let mut names = vec![
+        name("1_scheduler".to_owned(), ""),
+        name("$rabbit_channel:handle_method/3".to_owned(), "[jit]"),
+        name(format!("{HOSTILE}:route/2"), "[jit]"),
+        name("lists:foldl/3".to_owned(), "[jit]"),
+    ];
+    let frame = |parent, name, a: f64, b: f64, proven| ComparedFrame {
+        parent,
+        name,
+        a,
+        b,
+        interval: (b - a - 40.0, b - a + 40.0),
+        asked: true,
+        proven,
+        visible: 50.0,
+    };
+    let mut frames = vec![
+        frame(None, 0, 21_000.0, 20_500.0, true),
+        frame(Some(0), 1, 9_000.0, 8_500.0, true),
+        frame(Some(1), 2, 1_900.0, 1_300.0, true),
+        frame(Some(1), 3, 400.0, 500.0, true),
+    ];
+    for number in 0..60_u32 {
+        names.push(name(format!("rabbit_module_{number}:call/1"), "[jit]"));
+        let parent = if number % 5 == 0 {
+            0
+        } else {
+            frames.len() as u32 - 1
+        };
+        let cost = 900.0 / f64::from(1 + number % 5);
+        let mut of = frame(Some(parent), 4 + number, cost, cost + 7.0, false);
+        of.asked = number < 5;
+        frames.push(of);
+    }
+    ComparedStacks {
+        schema: ComparedStacks::SCHEMA.to_owned(),
+        broker: functions().broker,
+        names,
+        frames,
+        level: 0.05,
+        least_share: 0.001,
     }
 }

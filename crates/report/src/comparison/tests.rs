@@ -2,7 +2,7 @@
 
 use archive::{
     ComparedCell, ComparedFigure, ComparedFunctions, ComparedMatrix, ComparedRun, ComparedSide,
-    Comparison, CostChange, Decision, FunctionChange, MatrixKey, QuantityUnit,
+    Comparison, CostChange, Decision, ExplainedChange, FunctionChange, MatrixKey, QuantityUnit,
 };
 
 use super::ComparisonFormat;
@@ -63,8 +63,14 @@ fn compared() -> Comparison {
                 module: "m".into(),
                 own: cost(100.0, 700.0),
                 total: cost(100.0, 700.0),
+                cut: 0.0,
             }],
             others: 0.0,
+            explained: vec![ExplainedChange {
+                function: "evil|<img src=x>@someone:f/1".into(),
+                change: 600.0,
+                ..ExplainedChange::default()
+            }],
         }),
         ..Comparison::default()
     }

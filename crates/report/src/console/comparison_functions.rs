@@ -69,6 +69,8 @@ fn cells(name: &str, own: &CostChange, total: Option<&CostChange>) -> Vec<String
 
 #[cfg(test)]
 mod tests {
+    use archive::ExplainedChange;
+
     use super::*;
     use crate::text::comparison::explanation;
 
@@ -87,6 +89,15 @@ mod tests {
             module: "m".into(),
             own,
             total,
+            cut: 0.0,
+        }
+    }
+
+    fn explained(function: &str, change: f64) -> ExplainedChange {
+        ExplainedChange {
+            function: function.into(),
+            change,
+            ..ExplainedChange::default()
         }
     }
 
@@ -103,10 +114,11 @@ mod tests {
                 function("noise", cost(50.0, 55.0, false), cost(50.0, 55.0, false)),
             ],
             others: 5.0,
+            explained: vec![explained("$route\u{1b}[2J", 590.0)],
         };
         assert_eq!(
             explanation(&of).as_deref(),
-            Some("B needs 610 ns more CPU a message: 590 ns in route\u{1b}[2J and below")
+            Some("590 ns of the 610 ns added a message are in route\u{1b}[2J and below")
         );
         let shown = lines(&of, Style::PLAIN).join("\n");
         for part in [
@@ -128,6 +140,37 @@ mod tests {
             broker: cost(2_000.0, 2_610.0, false),
             ..of
         };
-        assert_eq!(explanation(&unproven), None);
+        assert_eq!(
+            explanation(&unproven).as_deref(),
+            Some(
+                "no change of the CPU a message as a whole is proven, but B needs 590 ns more in route\u{1b}[2J and below"
+            )
+        );
+        assert_eq!(explanation(&ComparedFunctions::default()), None);
+    }
+
+    #[test]
+    fn what_is_more_than_the_whole_is_told_with_its_direction() {
+        let told = |broker: CostChange, explained: Vec<ExplainedChange>| {
+            explanation(&ComparedFunctions {
+                broker,
+                explained,
+                ..ComparedFunctions::default()
+            })
+        };
+        let saved = cost(2_830.0, 2_000.0, true);
+        let two = vec![explained("a", -610.0), explained("b", -120.0)];
+        assert_eq!(
+            told(saved, two).as_deref(),
+            Some("610 ns of the 830 ns saved a message are in a and below, 120 ns in b and below")
+        );
+        let own = ExplainedChange {
+            own: true,
+            ..explained("memcpy", -900.0)
+        };
+        assert_eq!(
+            told(saved, vec![own]).as_deref(),
+            Some("B needs 830 ns less CPU a message: 900 ns less in memcpy itself")
+        );
     }
 }

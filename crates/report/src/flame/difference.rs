@@ -1,39 +1,16 @@
 //! Differential flame graphs: the widths of one profile, the colours of how another differs.
-//!
-//! `inferno` colours by name and makes its own tooltips, so each frame gets a name of its own: a mark behind it, of
-//! characters that no name has, which is taken out of the finished picture.
-
-use std::fmt::Write as _;
 
 use archive::profile::{Detail, Profile};
 use compare::{Amount, ShareDifference};
-use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap, StrokeColor};
-use inferno::flamegraph::{
-    Direction, FuncFrameAttrsMap, Options, TextTruncateDirection, from_lines,
-};
 use measure::Problem;
 
-use super::{FlameOptions, MOST_FRAMES, drawable, drawn_names, no_samples, without_recursion};
+use super::marked::{DrawnFrame, LAST, LESS, MORE, Marked, SAME, UNPROVEN, Widths, mark, shade};
+use super::{FlameOptions, MOST_FRAMES, drawn_names, without_recursion};
 use crate::difference::{DifferenceSide, DifferenceTree};
 use crate::numbers::{percent_digits, weight};
 
-/// The first of the characters that marks are made of, of Unicode's private use.
-const FIRST_MARK: u32 = 0xe000;
-/// How many of them there are: digits of a number.
-const MARKS: usize = 0x1900 - 1;
-/// Sorts behind all names, and is none of the digits.
-const LAST: char = '\u{f8ff}';
-/// Units that 100 % is as wide as.
-const UNITS: f64 = 1e9;
 /// A change that is written as 0.00 points.
 const NOTHING: f64 = 0.00005;
-
-/// More, less, not proven, and no change (Okabe and Ito's orange and sky blue, which people tell apart who see red and
-/// green alike; black text can be read on both).
-const MORE: [u8; 3] = [0xe6, 0x9f, 0x00];
-const LESS: [u8; 3] = [0x56, 0xb4, 0xe9];
-const UNPROVEN: [u8; 3] = [0xcd, 0xcc, 0xca];
-const SAME: [u8; 3] = [0xff, 0xff, 0xff];
 
 /// How the difference of two profiles is drawn.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,18 +48,8 @@ pub fn difference_svg(
 ) -> Result<Vec<u8>, Problem> {
     let tree = tree(a.profile, b.profile);
     let picture = Picture::new(&tree, options);
-    let mut attributes = String::new();
-    let mut palette = PaletteMap::default();
-    palette.insert("", colour(SAME));
-    for frame in &picture.frames {
-        // Writing to a string cannot fail.
-        let _ = writeln!(attributes, "{}\ttitle={}", frame.name, frame.tooltip);
-        palette.insert(&frame.name, colour(frame.colour));
-    }
     let amount =
         |side: &DifferenceSide<'_>| weight(side.profile.total_weight(), &side.profile.header.unit);
-    let mut drawing = Options::default();
-    drawing.title = drawable(&options.title);
     let widths = if options.widths_of_a { "A" } else { "B" };
     let forced = options.forced.iter().map(|why| format!("forced: {why}, "));
     let sides = format!(
@@ -93,21 +60,26 @@ pub fn difference_svg(
         b.name,
         amount(b)
     );
-    drawing.subtitle = Some(drawable(&sides));
-    drawing.direction = Direction::Inverted;
-    drawing.bgcolors = Some(BackgroundColor::Flat(Color::new(0xf1, 0xf0, 0xee)));
-    drawing.stroke_color = StrokeColor::Color(Color::new(0xa9, 0xa8, 0xa5));
-    drawing.palette_map = Some(&mut palette);
-    drawing.text_truncate_direction = TextTruncateDirection::Right;
-    drawing.min_width = 0.0;
-    drawing.func_frameattrs =
-        FuncFrameAttrsMap::from_reader(attributes.as_bytes()).map_err(|_| no_samples())?;
-    let mut out = Vec::new();
-    let lines = picture.lines.iter().map(String::as_str);
-    from_lines(&mut drawing, lines, &mut out).map_err(|_| no_samples())?;
-    let all = format!("all (A {}, B {})", amount(a), amount(b));
-    let all = quick_xml::escape::escape(drawable(&all)).into_owned();
-    Ok(finished(&String::from_utf8_lossy(&out), &all, &picture).into_bytes())
+    let points = picture.full * 100.0;
+    let scale = match picture.full > 0.0 {
+        true => format!("full colour: {points:.2} points, the largest change"),
+        false => "no change is proven".to_owned(),
+    };
+    Marked {
+        title: &options.title,
+        subtitle: &sides,
+        frames: &picture.frames,
+        lines: &picture.lines,
+        all: &format!("all (A {}, B {})", amount(a), amount(b)),
+        legend: &[
+            (Some(LESS), "less in B"),
+            (Some(MORE), "more in B"),
+            (Some(SAME), "the same"),
+            (Some(UNPROVEN), "not proven: chance gives as much"),
+            (None, &scale),
+        ],
+    }
+    .svg()
 }
 
 /// The stacks of both.
@@ -136,14 +108,6 @@ fn tree(a: &Profile, b: &Profile) -> DifferenceTree {
         }
     }
     tree
-}
-
-/// A frame as it is drawn.
-struct DrawnFrame {
-    /// Its name with a mark behind it.
-    name: String,
-    tooltip: String,
-    colour: [u8; 3],
 }
 
 /// What is drawn.
@@ -217,7 +181,7 @@ impl Picture {
         self.frames.push(DrawnFrame {
             name: marked.clone(),
             tooltip: format!("{name} ({why}{}{proven})", shares(of)),
-            colour: shade(of, self.full),
+            colour: coloured(of, self.full),
         });
         marked
     }
@@ -231,33 +195,14 @@ impl Picture {
         drawn: &[bool],
         shares: &[f64],
     ) {
-        let units = |at: usize| (shares.get(at).copied().unwrap_or(0.0) * UNITS).round() as u64;
-        let is_drawn = |at: usize| drawn.get(at) == Some(&true);
-        let mut own: Vec<u64> = (0..tree.nodes.len()).map(units).collect();
-        for (at, node) in tree
-            .nodes
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| is_drawn(*at))
-        {
-            if let Some(caller) = node.parent.and_then(|it| own.get_mut(it)) {
-                *caller = caller.saturating_sub(units(at));
-            }
-        }
-        for (at, own) in own.into_iter().enumerate() {
-            if own == 0 || !is_drawn(at) {
-                continue;
-            }
-            let mut path = Vec::new();
-            let mut next = Some(at);
-            while let Some((this, node)) = next.and_then(|it| Some((it, tree.nodes.get(it)?))) {
-                path.push(names.get(this).map_or("", String::as_str));
-                next = node.parent;
-            }
-            path.extend((!root.is_empty()).then_some(root));
-            path.reverse();
-            self.lines.push(format!("{} {own}", path.join(";")));
-        }
+        let widths = Widths {
+            root,
+            names,
+            drawn,
+            shares,
+        };
+        let lines = widths.lines(|at| tree.nodes.get(at).and_then(|node| node.parent));
+        self.lines.extend(lines);
     }
 
     /// Draws what has no width in the profile that gives the widths, below one frame of its own, with its callers.
@@ -318,87 +263,10 @@ fn shares(of: &ShareDifference) -> String {
 }
 
 /// The colour of a change, beside the largest.
-fn shade(of: &ShareDifference, full: f64) -> [u8; 3] {
-    let change = of.change();
-    if change.abs() < NOTHING {
-        return SAME;
+fn coloured(of: &ShareDifference, full: f64) -> [u8; 3] {
+    match of.change() {
+        change if change.abs() < NOTHING => SAME,
+        change if of.proven && full > 0.0 => shade(change, full),
+        _ => UNPROVEN,
     }
-    if !of.proven || full <= 0.0 {
-        return UNPROVEN;
-    }
-    let to = if change > 0.0 { MORE } else { LESS };
-    // The faintest can be told from white.
-    let strength = 0.2 + 0.8 * (change.abs() / full).min(1.0);
-    let mut shade = SAME;
-    for (channel, to) in shade.iter_mut().zip(to) {
-        let from = f64::from(*channel);
-        *channel = (from + (f64::from(to) - from) * strength).round() as u8;
-    }
-    shade
-}
-
-const fn colour([r, g, b]: [u8; 3]) -> Color {
-    Color::new(r, g, b)
-}
-
-/// A number as characters that no name has.
-fn mark(number: usize) -> String {
-    let digit = |value: usize| char::from_u32(FIRST_MARK + (value % MARKS) as u32);
-    let mut mark: String = digit(number).into_iter().collect();
-    let mut rest = number / MARKS;
-    while rest > 0 {
-        mark.extend(digit(rest));
-        rest /= MARKS;
-    }
-    mark
-}
-
-fn is_mark(c: char) -> bool {
-    (FIRST_MARK..=u32::from(LAST)).contains(&u32::from(c))
-}
-
-/// The picture without marks, with a legend and another tooltip for the frame of all.
-fn finished(svg: &str, all: &str, picture: &Picture) -> String {
-    let svg: String = svg.chars().filter(|c| !is_mark(*c)).collect();
-    let (before, rest) = svg.split_once("<title>all (").unwrap_or((&svg, ""));
-    let (_, after) = rest.split_once("</title>").unwrap_or(("", rest));
-    let mut svg = format!("{before}<title>{all}</title>{after}");
-    let height = before.split_once(" height=\"").and_then(|(_, rest)| {
-        let (height, _) = rest.split_once('"')?;
-        height.parse::<f64>().ok()
-    });
-    if let Some(end) = svg.rfind("</svg>") {
-        svg.insert_str(end, &legend(height.unwrap_or(0.0) - 17.0, picture.full));
-    }
-    svg
-}
-
-/// What the colours mean, at the bottom.
-fn legend(y: f64, full: f64) -> String {
-    let points = full * 100.0;
-    let scale = match full > 0.0 {
-        true => format!("full colour: {points:.2} points, the largest change"),
-        false => "no change is proven".to_owned(),
-    };
-    let rows = [
-        (Some(LESS), "less in B"),
-        (Some(MORE), "more in B"),
-        (Some(SAME), "the same"),
-        (Some(UNPROVEN), "not proven: chance gives as much"),
-        (None, scale.as_str()),
-    ];
-    let (mut text, mut x) = ("<g id=\"legend\">".to_owned(), 10.0);
-    for (colour, what) in rows {
-        if let Some([r, g, b]) = colour {
-            let top = y - 10.0;
-            let _ = write!(
-                text,
-                "<rect x=\"{x}\" y=\"{top}\" width=\"12\" height=\"12\" fill=\"rgb({r},{g},{b})\" stroke=\"#777\"/>"
-            );
-            x += 17.0;
-        }
-        let _ = write!(text, "<text x=\"{x}\" y=\"{y}\">{what}</text>");
-        x += 7.3 * what.len() as f64 + 18.0;
-    }
-    text + "</g>"
 }

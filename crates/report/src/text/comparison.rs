@@ -2,7 +2,8 @@
 //! makes them harmless.
 
 use archive::{
-    ComparedFigure, ComparedFunctions, ComparedSide, Comparison, Decision, QuantityUnit,
+    ComparedFigure, ComparedFrame, ComparedFunctions, ComparedSide, Comparison, Decision,
+    ExplainedChange, QuantityUnit,
 };
 
 use crate::numbers::{counted, figure, three_digits};
@@ -240,26 +241,87 @@ pub(crate) fn signed(share: f64) -> String {
     format!("{sign}{}", points(share.abs()))
 }
 
-/// Which functions explain the change of the broker's CPU, in a sentence; `None` where that did not change, or none does.
+/// Which functions explain the change of the broker's CPU, in a sentence; `None` where none does.
 pub(crate) fn explanation(of: &ComparedFunctions) -> Option<String> {
     let whole = of.broker.change();
-    let explain = of.headline();
-    if !of.broker.proven || explain.is_empty() {
+    let parts = &of.explained;
+    let sum: f64 = parts.iter().map(|it| it.change).sum();
+    if parts.is_empty() {
         return None;
     }
-    let parts: Vec<String> = explain
-        .iter()
-        .map(|it| {
-            let change = time(it.total.change().abs());
-            format!("{change} in {} and below", it.function)
-        })
-        .collect();
-    let word = if whole < 0.0 { "less" } else { "more" };
-    Some(format!(
-        "B needs {} {word} CPU a message: {}",
+    let one_way = parts.iter().all(|it| it.change * whole > 0.0);
+    if !of.broker.proven {
+        let parts = parts.iter().map(|it| part(it, true));
+        return Some(format!(
+            "no change of the CPU a message as a whole is proven, but B needs {}",
+            listed(parts)
+        ));
+    }
+    // Where other functions changed the other way, the parts are more than the whole.
+    if !one_way || sum.abs() > whole.abs() * 1.005 {
+        let parts = parts.iter().map(|it| part(it, true));
+        return Some(format!(
+            "B needs {} CPU a message: {}",
+            more_or_less(whole),
+            listed(parts)
+        ));
+    }
+    let word = if whole < 0.0 { "saved" } else { "added" };
+    let (first, others) = parts.split_first()?;
+    let told = format!(
+        "{} of the {} {word} a message are {}",
+        time(first.change.abs()),
         time(whole.abs()),
-        parts.join(", ")
-    ))
+        place(first)
+    );
+    let others = others.iter().map(|it| part(it, false));
+    Some(listed(std::iter::once(told).chain(others)))
+}
+
+/// `600 ns in route and below`, or `600 ns more in route and below`.
+fn part(of: &ExplainedChange, signed: bool) -> String {
+    let size = match signed {
+        true => more_or_less(of.change),
+        false => time(of.change.abs()),
+    };
+    format!("{size} {}", place(of))
+}
+
+fn more_or_less(change: f64) -> String {
+    let word = if change < 0.0 { "less" } else { "more" };
+    format!("{} {word}", time(change.abs()))
+}
+
+/// Where a change is; the JIT's mark of Erlang code is no part of a name.
+fn place(of: &ExplainedChange) -> String {
+    let function = of.function.strip_prefix('$').unwrap_or(&of.function);
+    match of.own {
+        true => format!("in {function} itself"),
+        false => format!("in {function} and below"),
+    }
+}
+
+fn listed(parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// What a frame of the differential flame graph costs on both sides, and what is proven of it.
+pub(crate) fn frame_told(of: &ComparedFrame) -> String {
+    let (low, high) = of.interval;
+    let proven = match (of.proven, of.asked) {
+        (true, _) => "proven",
+        (false, true) => "not proven",
+        (false, false) => "not proven, nor anything below",
+    };
+    format!(
+        "A {}, B {}, {} [{}, {}], {proven}, shows from {}",
+        time(of.a),
+        time(of.b),
+        signed_time(of.change()),
+        signed_time(low),
+        signed_time(high),
+        time(of.visible)
+    )
 }
 
 pub(crate) fn time(ns: f64) -> String {

@@ -290,6 +290,7 @@ mod tests {
             "kind = \"corrupt\"\nevery = 10\nbyte = 0",
             "kind = \"cut\"\nat = \"1s\"\nbyte = 5",
             "kind = \"refuse-login\"\nat = \"1s\"\ncount = 5",
+            "kind = \"slow-route\"\nshare = 0.02",
         ] {
             assert_eq!(embedded(fine), "");
         }
@@ -297,6 +298,10 @@ mod tests {
             ("kind = \"stall\"\nat = \"1s\"", "fault.0.for is missing"),
             ("kind = \"drop\"", "fault.0.at is missing"),
             ("kind = \"slow-ack\"", "delay = \"1ms\""),
+            ("kind = \"slow-route\"", "share = 0.02"),
+            ("kind = \"slow-route\"\nshare = 0.0", "is no share"),
+            ("kind = \"slow-route\"\nshare = nan", "is no share"),
+            ("kind = \"lose\"\nshare = 0.1", "has no effect"),
             (
                 "kind = \"lose\"\nby = 1",
                 "fault.0.by has no effect on kind = \"lose\"",

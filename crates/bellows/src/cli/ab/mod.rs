@@ -23,7 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   bellows ab stream-publish --b rabbitmq@/opt/rabbitmq-patched
   bellows ab mine.toml --b-set 'broker.advanced=\"[{rabbit, [{credit_flow_default_credit, {0, 0}}]}].\"'
-  bellows ab mine.toml --b-patch ebin/
+  bellows ab mine.toml --b-patch ebin/ --flame what-changed.svg
   bellows ab mine.toml --b-set load.0.queue-type=quorum --pairs 12 --until-decided
   bellows ab mine.toml --aa
   bellows ab mine.toml --b-patch ebin/ --over load.0.queue-type=classic,quorum
@@ -99,6 +99,7 @@ impl AbArgs {
         let mut both = load(&self.experiment)?;
         self.changes.apply(&mut both)?;
         let keys = over::keys(&self.over, &self.set_by_sides())?;
+        self.files.check(!keys.is_empty())?;
         let matrix = PairedMatrix::new(
             &both.name,
             self.seed.unwrap_or_else(measure::wall_clock_unix_ns),

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use archive::{
-    ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, Comparison, Hardware, LeftOut,
-    PairedRuns, RunReader,
+    ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, ComparedStacks, Comparison,
+    Hardware, LeftOut, PairedRuns, RunReader,
 };
 use measure::{MetricInfo, Problem};
 use serde::Serialize;
@@ -77,6 +77,8 @@ pub struct ComparisonView {
     pub figures: Vec<FigureRow>,
     /// Which functions' costs changed.
     pub functions: Option<ComparedFunctions>,
+    /// What call paths cost, and which changes are proven.
+    pub stacks: Option<ComparedStacks>,
     /// How it is decided, a sentence each.
     pub notes: Vec<String>,
     /// What the panels draw of every run over time.
@@ -205,6 +207,7 @@ impl ComparisonView {
             warnings: warnings::of(&a.readers, &b.readers),
             figures: comparison.figures.iter().map(FigureRow::from).collect(),
             functions: comparison.functions.clone(),
+            stacks: comparison.stacks.clone(),
             notes: words::notes(comparison),
             panels: drawn.panels,
             metrics: drawn.curves.iter().map(|it| it.metric.info()).collect(),

@@ -1,0 +1,29 @@
+//! What something costs on two sides, and what is proven of the change.
+
+use serde::{Deserialize, Serialize};
+
+/// A cost per message on both sides, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct CostChange {
+    /// Mean of A's runs.
+    pub a: f64,
+    /// Mean of B's runs.
+    pub b: f64,
+    /// 95 % interval of B less A.
+    pub interval: (f64, f64),
+    /// Two-sided probability of a change at least as large where there is none, corrected for the other functions.
+    pub p: f64,
+    /// Whether it is none of chance.
+    pub proven: bool,
+    /// The smallest change that so many runs show in four of five experiments.
+    pub visible: f64,
+}
+
+impl CostChange {
+    /// B less A.
+    #[must_use]
+    pub fn change(&self) -> f64 {
+        self.b - self.a
+    }
+}

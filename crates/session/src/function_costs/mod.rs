@@ -1,0 +1,151 @@
+//! What each function costs per message on two sides, and which of the changes are proven.
+
+mod costs;
+mod explained;
+mod significance;
+mod stacks;
+
+use std::collections::HashMap;
+
+use archive::profile::incomparable_summaries;
+use archive::{ComparedFunctions, ComparedStacks, Comparison, FunctionChange};
+
+use costs::Function;
+pub use costs::FunctionCosts;
+use significance::{Test, Tested};
+
+/// Share of the CPU of either side from which on a function is a question of its own: what is less is lost in the sampling.
+const LEAST_SHARE: f64 = 0.002;
+/// Functions that are asked about at most, the dearest first.
+const MOST_FUNCTIONS: usize = 300;
+
+/// Adds to a comparison which functions' costs changed. The costs are of its runs, in their order; `None` stands for a run that has
+/// none, and then nothing is told.
+pub fn compare_functions(
+    comparison: &mut Comparison,
+    a: &[Option<FunctionCosts>],
+    b: &[Option<FunctionCosts>],
+) {
+    let (Some(a), Some(b)) = (whole(a), whole(b)) else {
+        let none = a.iter().chain(b).all(Option::is_none);
+        comparison.no_functions =
+            (!none).then(|| "not every run has a CPU profile of one process".to_owned());
+        return;
+    };
+    let Some((&first, others)) = a.split_first() else {
+        return;
+    };
+    let problem = others.iter().chain(&b).find_map(|&other| {
+        incomparable_summaries(&first.summary, &other.summary)
+            .into_iter()
+            .next()
+    });
+    if let Some(problem) = problem {
+        comparison.no_functions = Some(problem.sentence());
+        return;
+    }
+    let test = Test {
+        paired: comparison.paired,
+        // Beside other cells each has a part of the level that all of them share.
+        level: comparison.level / f64::from(comparison.family.map_or(1, |it| it.cells)),
+    };
+    let Some(mut functions) = functions(&a, &b, test) else {
+        return;
+    };
+    let stacks = stacks::compare_stacks(&a, &b, functions.broker, test);
+    functions.explained = explained::explained(
+        &functions.functions,
+        &functions.broker,
+        stacks.as_ref().unwrap_or(&ComparedStacks::default()),
+    );
+    comparison.functions = Some(functions);
+    comparison.stacks = stacks;
+}
+
+/// The costs of a side, where every run of it has some.
+fn whole(side: &[Option<FunctionCosts>]) -> Option<Vec<&FunctionCosts>> {
+    side.iter().map(Option::as_ref).collect()
+}
+
+/// What functions cost on both sides, and which changes are proven.
+fn functions(a: &[&FunctionCosts], b: &[&FunctionCosts], test: Test) -> Option<ComparedFunctions> {
+    let costs = |of: &dyn Fn(&FunctionCosts) -> f64| {
+        let values = |side: &[&FunctionCosts]| side.iter().map(|run| of(run)).collect::<Vec<f64>>();
+        test.change(&values(a), &values(b))
+    };
+    let mut broker = costs(&|run| run.broker)?;
+    test.decide(&mut [&mut broker]);
+    let mut found: Vec<(FunctionChange, [Tested; 2])> = asked_about(a, b)
+        .into_iter()
+        .filter_map(|function| {
+            let own = costs(&|run| run.costs(function).own)?;
+            let total = costs(&|run| run.costs(function).total)?;
+            let (name, module) = function.clone();
+            let change = FunctionChange {
+                function: name,
+                module,
+                cut: cut(a, b, function),
+                ..FunctionChange::default()
+            };
+            Some((change, [own, total]))
+        })
+        .collect();
+    for which in 0..2 {
+        let mut all: Vec<&mut Tested> = found
+            .iter_mut()
+            .filter_map(|(_, tested)| tested.get_mut(which))
+            .collect();
+        test.decide(&mut all);
+    }
+    let mut functions: Vec<FunctionChange> = found
+        .into_iter()
+        .map(|(change, [own, total])| FunctionChange {
+            own: own.cost,
+            total: total.cost,
+            ..change
+        })
+        .collect();
+    let told: f64 = functions.iter().map(|it| it.own.change()).sum();
+    functions.sort_by(|a, b| {
+        let key = |it: &FunctionChange| (it.own.proven, it.own.change().abs());
+        let ((proven_a, change_a), (proven_b, change_b)) = (key(a), key(b));
+        (proven_b.cmp(&proven_a)).then(change_b.total_cmp(&change_a))
+    });
+    Some(ComparedFunctions {
+        broker: broker.cost,
+        others: broker.cost.change() - told,
+        functions,
+        explained: Vec::new(),
+    })
+}
+
+/// Share of a function's cost whose stacks are cut, on both sides together.
+fn cut(a: &[&FunctionCosts], b: &[&FunctionCosts], function: &Function) -> f64 {
+    let costs = a.iter().chain(b).map(|run| run.costs(function));
+    let (cut, total) = costs.fold((0.0, 0.0), |(cut, total), it| {
+        (cut + it.cut, total + it.total)
+    });
+    if total > 0.0 { cut / total } else { 0.0 }
+}
+
+/// The functions that are dear enough on either side, the dearest first. What is asked does not depend on what changed.
+fn asked_about<'c>(a: &[&'c FunctionCosts], b: &[&'c FunctionCosts]) -> Vec<&'c Function> {
+    let runs = || a.iter().chain(b).copied();
+    let all: f64 = runs().map(|run| run.broker).sum();
+    let mut sums: HashMap<&Function, f64> = HashMap::new();
+    for run in runs() {
+        for (function, costs) in &run.functions {
+            *sums.entry(function).or_default() += costs.total;
+        }
+    }
+    let dear = sums
+        .into_iter()
+        .filter(|(_, sum)| *sum >= all * LEAST_SHARE);
+    let mut dear: Vec<(&Function, f64)> = dear.collect();
+    dear.sort_by(|(name_a, a), (name_b, b)| b.total_cmp(a).then_with(|| name_a.cmp(name_b)));
+    dear.truncate(MOST_FUNCTIONS);
+    dear.into_iter().map(|(function, _)| function).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! Costs of functions and call paths, from runs that are made up.
+
+use archive::profile::{FrameKind, Profile, ShareName, ShareNode, ShareTree};
+use archive::{ProfileSummary, RunRecord, RunSummary};
+
+use super::costs::Costs;
+use super::*;
+
+/// A run that needs so much CPU a message, of which functions have these shares, `root` below all of them.
+fn run(broker: f64, shares: &[(&str, f64)]) -> FunctionCosts {
+    let mut functions: HashMap<Function, Costs> = shares
+        .iter()
+        .map(|(name, share)| {
+            let own = share * broker;
+            let costs = Costs {
+                own,
+                total: own,
+                cut: 0.0,
+            };
+            (((*name).to_owned(), String::new()), costs)
+        })
+        .collect();
+    let root = Costs {
+        own: 0.0,
+        total: broker,
+        cut: 0.0,
+    };
+    functions.insert(("root".to_owned(), String::new()), root);
+    FunctionCosts {
+        broker,
+        functions,
+        stacks: below_root(shares),
+        summary: ProfileSummary::default(),
+    }
+}
+
+/// Call paths of functions that are called by a root.
+fn below_root(shares: &[(&str, f64)]) -> ShareTree {
+    let name = |function: &str| ShareName {
+        function: function.to_owned(),
+        module: String::new(),
+        kind: Some(FrameKind::Native),
+    };
+    let root = ShareNode {
+        parent: None,
+        name: 0,
+        share: 1.0,
+    };
+    let callees = (1..).zip(shares).map(|(at, (_, share))| ShareNode {
+        parent: Some(0),
+        name: at,
+        share: *share,
+    });
+    let names = shares.iter().map(|it| name(it.0));
+    ShareTree {
+        names: std::iter::once(name("root")).chain(names).collect(),
+        nodes: std::iter::once(root).chain(callees).collect(),
+    }
+}
+
+/// Six runs with noise of half a per cent, `turned` the other way round.
+fn side(cost: f64, shares: &[(&str, f64)], turned: bool) -> Vec<Option<FunctionCosts>> {
+    let mut noise = [0.995, 1.004, 1.001, 0.998, 1.005, 0.997];
+    if turned {
+        noise.reverse();
+    }
+    noise.map(|by| Some(run(cost * by, shares))).to_vec()
+}
+
+fn compared(a: &[Option<FunctionCosts>], b: &[Option<FunctionCosts>], paired: bool) -> Comparison {
+    let mut comparison = Comparison {
+        paired,
+        level: 0.05,
+        ..Comparison::default()
+    };
+    compare_functions(&mut comparison, a, b);
+    comparison
+}
+
+#[test]
+fn a_function_that_got_dearer_is_named_and_those_whose_share_fell_are_not() {
+    // The one costs 300 ns more; the other's share falls from 90 to 69 %, and its cost stays.
+    let a = side(1000.0, &[("one", 0.1), ("other", 0.9)], false);
+    let of_b = [("one", 400.0 / 1300.0), ("other", 900.0 / 1300.0)];
+    let b = side(1300.0, &of_b, true);
+    for paired in [true, false] {
+        let found = compared(&a, &b, paired);
+        let stacks = found.stacks.expect("stacks");
+        let is_proven = |name: &str| {
+            let of = |it: &&archive::ComparedFrame| stacks.name(it).unwrap().function == name;
+            let frame = stacks.frames.iter().find(of).expect("a frame");
+            (frame.proven, frame.parent)
+        };
+        // The root needs 30 % more, too, which is far more than its noise.
+        assert_eq!(is_proven("root"), (true, None));
+        assert_eq!(is_proven("one"), (true, Some(0)));
+        assert_eq!(is_proven("other"), (false, Some(0)));
+        let found = found.functions.expect("functions");
+        let proven = found.functions.iter().filter(|it| it.own.proven);
+        let proven: Vec<&str> = proven.map(|it| it.function.as_str()).collect();
+        assert_eq!(proven, ["one"], "{found:#?}");
+        let named = found.explained.iter();
+        let named: Vec<&str> = named.map(|it| it.function.as_str()).collect();
+        assert_eq!(named, ["one"], "the root explains nothing");
+        assert!((found.explained[0].change - 300.0).abs() < 2.0);
+        let told: f64 = found.functions.iter().map(|it| it.own.change()).sum();
+        let all = told + found.others;
+        assert!((all - found.broker.change()).abs() < 1e-9);
+        assert!((found.broker.change() - 300.0).abs() < 1.0);
+    }
+}
+
+#[test]
+fn one_run_without_a_profile_is_told_and_none_at_all_is_not() {
+    let a = side(1000.0, &[("one", 1.0)], false);
+    let mut b = a.clone();
+    if let Some(run) = b.get_mut(2) {
+        *run = None;
+    }
+    let found = compared(&a, &b, true);
+    assert!(found.functions.is_none() && found.no_functions.is_some());
+    let nothing = compared(&[None, None], &[None, None], true);
+    assert_eq!((nothing.functions, nothing.no_functions), (None, None));
+}
+
+#[test]
+fn profiles_of_other_frequencies_are_not_compared() {
+    let mut a = side(1000.0, &[("one", 1.0)], false);
+    let mut b = a.clone();
+    for run in a.iter_mut().flatten() {
+        run.summary.frequency = 4_999;
+    }
+    for run in b.iter_mut().flatten() {
+        run.summary.frequency = 999;
+    }
+    let found = compared(&a, &b, true);
+    let why = found.no_functions.expect("a reason");
+    assert!(why.contains("4,999 Hz and 999 Hz"), "{why}");
+}
+
+#[test]
+fn a_run_without_cpu_a_message_has_no_costs() {
+    let record = RunRecord {
+        summary: Some(RunSummary::default()),
+        ..RunRecord::default()
+    };
+    assert!(FunctionCosts::of(&record, &Profile::default()).is_none());
+}
