@@ -95,7 +95,7 @@ fn samples_come_from_the_blocks_with_profiling_and_their_cost_is_told() {
     for part in [
         "what profiling cost",
         "the rate was as requested",
-        "pairs of 0.5 s blocks",
+        "pairs of 0.50 s blocks",
     ] {
         assert!(said.contains(part), "{part} is not in {said}");
     }

@@ -98,7 +98,7 @@ impl PauseState {
     fn go_on(&mut self, process_cpu: Option<Nanos>) {
         let before = self.paused.take().flatten();
         if let Some((before, now)) = before.zip(process_cpu) {
-            self.cpu = self.cpu + now.saturating_sub(before);
+            self.cpu += now.saturating_sub(before);
         }
     }
 }

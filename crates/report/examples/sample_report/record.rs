@@ -333,6 +333,7 @@ fn summary(state: &State, run: &Run) -> RunSummary {
             client: Some(21.4),
         },
         profiles: Vec::new(),
+        observer_effect: None,
         warnings: warnings(state),
     }
 }

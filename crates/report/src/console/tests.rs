@@ -158,6 +158,7 @@ fn run_summary(warnings: usize) -> RunSummary {
                 .collect(),
             ..ProfileSummary::default()
         }],
+        observer_effect: None,
         warnings: (0..warnings)
             .map(|i| Warning {
                 text: format!(

@@ -219,7 +219,7 @@ mod tests {
         };
         let said = observer_effect(&paced).join("\n");
         for part in [
-            "no change of the broker's CPU per message can be told from none (-0.10 % [-2.1, 1.9]); from 2.8 % on",
+            "no change of the broker's CPU per message can be told from none (-0.1 % [-2.1, 1.9]); from 2.8 % on",
             "the rate was as requested",
             "end-to-end p99 was 20 % [13, 27] lower with profiling, 4.2",
             "2 left out",

@@ -307,7 +307,7 @@ impl ProfileSpec {
                 "1s is usual",
             );
         }
-        if length.0.0 % BLOCK_STEP.0 != 0 {
+        if !length.0.0.is_multiple_of(BLOCK_STEP.0) {
             return refuse(
                 " is no number of tenths of a second, in which messages are counted",
                 "1s is usual",
