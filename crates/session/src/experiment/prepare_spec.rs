@@ -13,6 +13,8 @@ use super::{BrokerKind, BrokerSpec, Experiment, LoadSpec, PhasesSpec};
 const IN_FLIGHT: u32 = 2_000;
 /// The longest wait for the last confirms.
 const LAST_CONFIRMS: Length = Length::seconds(30);
+/// Longer than queues are declared for.
+const NEVER: Length = Length::seconds(86_400);
 /// Queues that one connection fills, where there are many.
 const QUEUES_OF_CONNECTION: usize = 500;
 /// Queues that have a connection each.
@@ -197,12 +199,19 @@ fn producer(load: &LoadSpec) -> LoadSpec {
         // A backlog stays until it is consumed, and what reaches no queue is none.
         ttl: None,
         mandatory: true,
-        consumers: Consumers {
-            per_destination: 0,
-            ..Consumers::default()
-        },
+        consumers: idle_consumer(load.fill == 0),
         handling,
         ..load.clone()
+    }
+}
+
+/// A plan needs somebody: where queues are only declared, that is one consumer which never subscribes.
+fn idle_consumer(is_needed: bool) -> Consumers {
+    Consumers {
+        per_destination: 0,
+        total: is_needed.then_some(1),
+        start_after: NEVER,
+        ..Consumers::default()
     }
 }
 
@@ -304,10 +313,6 @@ mod tests {
                 "prepare.0.consumers",
             ),
             (format!("{queue}delete = true\n{LOAD}"), "prepare.0.delete"),
-            (
-                format!("{queue}message-size = 5\nfill = 1\n{LOAD}"),
-                "prepare.0",
-            ),
             (
                 format!("[broker]\ndata-dir = \"/x\"\n{LOAD}"),
                 "broker.data-dir",

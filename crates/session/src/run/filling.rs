@@ -37,6 +37,7 @@ pub(super) fn fill(
     };
     if wanted == 0 {
         plan.phases.measure = Some(AT_ONCE);
+        plan.phases.drain = AT_ONCE;
     }
     observer.step(&text);
     let made = format!("{}: {}", queues(&plan), measure::counted(wanted, "message"));
