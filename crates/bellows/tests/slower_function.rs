@@ -21,7 +21,7 @@ struct Size {
 fn size() -> Size {
     match std::env::var_os("BELLOWS_SEEDS") {
         None => Size {
-            pairs: 6,
+            pairs: 8,
             measure: "1500ms",
             share: 0.02,
         },
