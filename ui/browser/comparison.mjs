@@ -108,7 +108,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
       }
       return found;
     });
-    for (const [name, count] of Object.entries(colors)) assert.ok(count > 500, `${name}: ${count}`);
+    for (const [name, count] of Object.entries(colors)) assert.ok(count > 200, `${name}: ${count}`);
     await graph.hover({ position: { x: 30, y: 45 } });
     assert.match(await page.locator('.tip').innerText(), /A [\d.]+ us, B [\d.]+ us/);
     await graph.click({ position: { x: 30, y: 45 } });

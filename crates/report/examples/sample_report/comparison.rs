@@ -4,8 +4,9 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use archive::{
-    ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, ComparedSideName, Comparison,
-    CostChange, Decision, FunctionChange, LeftOut, PairedRun, PairedRuns, QuantityUnit,
+    ComparedFigure, ComparedFrame, ComparedFunctions, ComparedName, ComparedRun, ComparedSide,
+    ComparedSideName, ComparedStacks, Comparison, CostChange, Decision, ExplainedChange,
+    FunctionChange, LeftOut, PairedRun, PairedRuns, QuantityUnit,
 };
 use serde_json::json;
 
@@ -121,6 +122,7 @@ fn decided(pairs: &PairedRuns) -> Comparison {
             ),
         ],
         functions: Some(functions()),
+        stacks: Some(stacks()),
         ..Comparison::default()
     }
 }
