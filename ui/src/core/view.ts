@@ -2206,11 +2206,11 @@ export type ScaleLawView = {
  */
 alone: ScaleEstimate,
 /**
- * Contention.
+ * The share of the work that waits for what is shared.
  */
 contention: ScaleEstimate,
 /**
- * Coherence.
+ * What each pair of clients costs to agree.
  */
 coherence: ScaleEstimate,
 /**

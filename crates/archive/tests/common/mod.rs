@@ -75,6 +75,7 @@ fn summary(id: &str) -> RunSummary {
         programs: Vec::new(),
         scrapes: Vec::new(),
         ledger: None,
+        observer_effect: None,
         requirements: Vec::new(),
         latency: Summaries::default(),
         cpu_us_per_message: PerMessage::default(),

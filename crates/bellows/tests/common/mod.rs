@@ -290,7 +290,9 @@ pub(crate) fn page(path: &Path) -> serde_json::Value {
 pub(crate) fn page_parts(path: &Path) -> (serde_json::Value, Vec<u8>) {
     use base64::Engine as _;
     let text = std::fs::read_to_string(path).expect("a report");
-    let (_, rest) = text.split_once("<div id=\"data\" data-page=").expect("data");
+    let (_, rest) = text
+        .split_once("<div id=\"data\" data-page=")
+        .expect("data");
     let (_, rest) = rest.split_once(" hidden><!--").expect("data");
     let (packed, _) = rest.split_once("-->").expect("its end");
     let packed = base64::engine::general_purpose::STANDARD

@@ -126,7 +126,7 @@ impl Scan<'_> {
         !is_word(before(&self.chars, at))
     }
 
-    /// `scheme://user:password@host:port/path?query`.
+    /// An address with a scheme: `amqp://user:password@host:port/path?query`.
     fn url(&mut self, at: usize) -> Option<Piece> {
         if !self.begins(at) || !self.chars.get(at)?.is_ascii_alphabetic() {
             return None;

@@ -50,9 +50,9 @@ pub struct ScaleRunView {
 pub struct ScaleLawView {
     /// Messages per second of one client alone.
     pub alone: ScaleEstimate,
-    /// Contention.
+    /// The share of the work that waits for what is shared.
     pub contention: ScaleEstimate,
-    /// Coherence.
+    /// What each pair of clients costs to agree.
     pub coherence: ScaleEstimate,
     /// The number of clients with the highest throughput.
     pub peak: Option<f64>,
