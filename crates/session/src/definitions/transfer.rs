@@ -250,14 +250,10 @@ fn paths(
         if section == "exchanges" && (name.is_empty() || name.starts_with("amq.")) {
             continue;
         }
-        // Also where they are escaped: the server decodes a path before it takes these out.
-        if [name, vhost].iter().any(|part| matches!(*part, "." | "..")) {
-            let cause = format!(
-                "the management API cannot delete objects that are named . or ..: one of {section}"
-            );
-            let help = "nothing was deleted; delete it in another way (rabbitmqctl delete_queue), and take it out of the file";
-            return Err(Problem::new(cause, brief(object), help));
-        }
+        check_path(section, name, vhost).map_err(|cause| {
+            let help = "nothing was deleted; delete it in another way (rabbitmqctl delete_queue, or rabbitmqctl eval), and take it out of the file";
+            Problem::new(cause, brief(object), help)
+        })?;
         paths.push(format!(
             "/api/{section}/{}/{}",
             escaped(vhost),
@@ -265,6 +261,23 @@ fn paths(
         ));
     }
     Ok(paths)
+}
+
+/// Whether the API deletes the very object that has this name; else why not.
+fn check_path(section: &str, name: &str, vhost: &str) -> Result<(), String> {
+    // Also where they are escaped: the server decodes a path before it takes these out.
+    if [name, vhost].iter().any(|part| matches!(*part, "." | "..")) {
+        return Err(format!(
+            "the management API cannot delete objects that are named . or ..: one of {section}"
+        ));
+    }
+    // Without them it may be the name of another, which would be deleted in its place. Policies are not deleted by AMQP.
+    if section != "policies" && name.contains(['\r', '\n']) {
+        return Err(format!(
+            "RabbitMQ takes line breaks out of the names of what it deletes: one of {section} has such a name"
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -307,6 +320,21 @@ mod tests {
             let problem = paths(&definitions, "queues", None).unwrap_err();
             assert!(problem.value.contains(name), "{problem:?}");
         }
+        for (section, name) in [
+            ("queues", "n\nl"),
+            ("queues", "nl\r"),
+            ("exchanges", "\r\n"),
+        ] {
+            let text =
+                json!({section: [{"name": "nl", "vhost": "/"}, {"name": name, "vhost": "/"}]});
+            let definitions = Definitions::parse(text.to_string().as_bytes(), "x").unwrap();
+            let problem = paths(&definitions, section, None).unwrap_err();
+            assert!(problem.cause.contains("line breaks"), "{problem:?}");
+        }
+        let text = br#"{"policies": [{"name": "a\nb", "vhost": "/"}]}"#;
+        let definitions = Definitions::parse(text, "x").unwrap();
+        let policies = paths(&definitions, "policies", None).unwrap();
+        assert_eq!(policies, ["/api/policies/%2F/a%0Ab"]);
         let text = br#"{"queues": [{"name": "...", "vhost": ".a"}]}"#;
         let definitions = Definitions::parse(text, "x").unwrap();
         let queues = paths(&definitions, "queues", None).unwrap();
