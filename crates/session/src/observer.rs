@@ -20,8 +20,8 @@ pub trait Observer {
     fn point(&mut self, _point: &SeriesPoint, _cumulative: &Interval) {}
     /// The same interval with its whole histograms, before [`Self::point`].
     fn interval(&mut self, _interval: &Interval) {}
-    /// What named series were at `t` seconds after the run's origin, or over the `dt` seconds from then on.
-    fn values(&mut self, _t: f64, _dt: f64, _values: &[(SeriesName, f64)]) {}
+    /// What named series are now: all that each source among them has.
+    fn values(&mut self, _values: &[(SeriesName, f64)]) {}
     /// A broker that was started for the run logged this line.
     fn logged(&mut self, _line: &str) {}
     /// Something happened, such as a blocked connection.

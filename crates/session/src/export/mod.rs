@@ -209,9 +209,9 @@ impl Observer for Exported<'_> {
         self.next.interval(interval);
     }
 
-    fn values(&mut self, t: f64, dt: f64, values: &[(SeriesName, f64)]) {
+    fn values(&mut self, values: &[(SeriesName, f64)]) {
         self.exporter.snapshot.change(|it| it.tell(values));
-        self.next.values(t, dt, values);
+        self.next.values(values);
     }
 
     fn logged(&mut self, line: &str) {

@@ -230,18 +230,23 @@ impl<'a> Recording<'a> {
 
     /// Keeps what came of scrapes.
     fn keep_scraped(&mut self, scraped: Scraped) {
+        for told in &scraped.told {
+            self.observer.values(told);
+        }
         for row in scraped.rows {
             let t = self.seconds_since_origin(row.since);
-            self.keep_values(t, row.length.as_secs_f64(), row.values);
+            if let Some(writer) = &mut self.writer {
+                writer.append_values(t, row.length.as_secs_f64(), row.values);
+            }
         }
         for note in scraped.notes {
             self.note(&note);
         }
     }
 
-    /// Keeps values of named series, and tells them.
+    /// Keeps values of named series, and tells them: all that their sources have.
     pub(super) fn keep_values(&mut self, t: f64, dt: f64, values: Vec<(SeriesName, f64)>) {
-        self.observer.values(t, dt, &values);
+        self.observer.values(&values);
         if let Some(writer) = &mut self.writer {
             writer.append_values(t, dt, values);
         }

@@ -29,6 +29,8 @@ pub(super) struct Scraping {
 #[derive(Debug, Default)]
 pub(super) struct Scraped {
     pub(super) rows: Vec<ScrapedRow>,
+    /// All values of each page, in the order of the requests: gauges and rates are of different times, and so in different rows.
+    pub(super) told: Vec<Vec<(SeriesName, f64)>>,
     /// Sentences that belong to the moment.
     pub(super) notes: Vec<String>,
     /// What the run lacks of pages, at its end.
@@ -132,9 +134,11 @@ impl Scraping {
             return;
         };
         let mut rows: Vec<ScrapedRow> = Vec::new();
+        let mut told = Vec::new();
         for series in scrape.series(plan) {
             let (since, length) = (series.since, series.until.since(series.since));
             let value = (series.name, series.value);
+            told.push(value.clone());
             let mut known = rows.iter_mut();
             match known.find(|row| (row.since, row.length) == (since, length)) {
                 Some(row) => row.values.push(value),
@@ -146,6 +150,7 @@ impl Scraping {
             }
         }
         scraped.rows.append(&mut rows);
+        scraped.told.push(told);
     }
 
     /// Counts the requests of which it is known by now whether they were due in the measured phase; all of them at the end.
@@ -175,8 +180,10 @@ impl Scraping {
 
 #[cfg(test)]
 mod tests {
+    use archive::SeriesUnit;
+
     use super::*;
-    use crate::scrape::PageCost;
+    use crate::scrape::{PageCost, SelectedRate, SelectedValue};
 
     /// One page every second, from 0 on.
     fn scraping() -> Scraping {
@@ -241,6 +248,31 @@ mod tests {
             summary.finish(second(0), second(2), second(5));
             let counted = (summary.completed, summary.not_sent);
             assert_eq!(counted, (3, 0), "{measure_after} {drain_after}");
+        }
+    }
+
+    /// Its values are of different times, and so in two rows; whoever is told of one alone takes it for all that there is.
+    #[test]
+    fn gauges_and_rates_of_a_page_are_told_together() {
+        let mut page = page(second(3));
+        let value = |name: &str, rate| SelectedValue {
+            name: SeriesName::new("page", name, SeriesUnit::Count),
+            value: 7.0,
+            rate,
+            is_counter: rate.is_some(),
+        };
+        let rate = SelectedRate {
+            since: second(2),
+            per_second: 10.0,
+            unit: SeriesUnit::PerSecond,
+        };
+        page.result = Ok(vec![value("jobs", Some(rate)), value("depth", None)]);
+        let scraped = scraping().all_of(vec![page.clone(), page]);
+        assert_eq!((scraped.rows.len(), scraped.told.len()), (4, 2));
+        for told in &scraped.told {
+            let names: Vec<&str> = told.iter().map(|(series, _)| &*series.name).collect();
+            let costs = ["scrape time", "size of the page", "series of the page"];
+            assert_eq!(names, [&costs[..], &["jobs", "depth"]].concat());
         }
     }
 
