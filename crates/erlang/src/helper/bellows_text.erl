@@ -7,10 +7,15 @@
 -define(PARTS, 200).
 -define(ELEMENTS, 24).
 -define(BYTES, 96).
--define(LONGEST_NAME, 64).
+%% Bytes of each end of a key that are searched for the name of a secret.
+-define(NAME, 256).
+%% Elements between a name and its secret at most.
+-define(BETWEEN, 4).
+%% Elements of a key that is a path: ["management", "ssl", "password"].
+-define(PATH, 8).
 %% Names of secrets, or parts of them.
--define(SECRETS, "passw|passphrase|passcode|secret|token|cookie|credential|authorization|private_key|privatekey"
-                 "|api_key|apikey|sasl|jwt").
+-define(SECRETS, "passw|passphrase|passcode|secret|token|cookie|credential|authorization|private[-_ ]?key"
+                 "|api[-_ ]?key|sasl|jwt").
 
 %% A term in at most about Limit bytes.
 term(Term, Limit) ->
@@ -21,14 +26,18 @@ term(Term, Limit) ->
 arguments(Module, Function, Arguments, Limit) ->
     Secret = secret_arguments(Module, Function),
     Texts = fun Texts(_, _, []) -> [];
-                Texts(Index, AfterName, [Argument | Rest]) ->
-                    Text = case AfterName orelse is_among(Index, Secret) of
+                Texts(Index, Hidden, [Argument | Rest]) ->
+                    Text = case Hidden > 0 orelse is_among(Index, Secret) of
                                true -> <<?MASK>>;
                                false -> term(Argument, Limit)
                            end,
-                    [Text | Texts(Index + 1, is_secret(Argument), Rest)]
+                    After = case is_secret(Argument) of
+                                true -> belonging(Rest);
+                                false -> 0
+                            end,
+                    [Text | Texts(Index + 1, max(Hidden - 1, After), Rest)]
             end,
-    Texts(1, false, Arguments).
+    Texts(1, 0, Arguments).
 
 %% What a function returned.
 result(Module, Function, Value, Limit) ->
@@ -95,22 +104,52 @@ secret_fields({basic, _, _}) -> [3];
 secret_fields({bearer, _}) -> [2];
 secret_fields(Record) when element(1, Record) =:= amqp_params_network, tuple_size(Record) > 3 -> [3];
 secret_fields(Record) when element(1, Record) =:= amqp_params_direct, tuple_size(Record) > 3 -> [3];
+%% What a process shall call, or was called with when it ended.
+secret_fields({Module, Function, Arguments}) when is_atom(Module), is_atom(Function), is_list(Arguments) ->
+    case is_secret(Module) orelse is_secret(Function) orelse secret_arguments(Module, Function) =/= [] of
+        true -> [3];
+        false -> []
+    end;
 secret_fields(Tuple) when tuple_size(Tuple) > 1 ->
     case is_secret(element(1, Tuple)) of
-        true -> lists:seq(2, tuple_size(Tuple));
-        false -> [Index || Index <- lists:seq(3, min(?ELEMENTS, tuple_size(Tuple))), is_secret(element(Index - 1, Tuple))]
+        true -> lists:seq(2, min(?ELEMENTS, tuple_size(Tuple)));
+        false ->
+            Names = [Index || Index <- lists:seq(2, min(?ELEMENTS, tuple_size(Tuple)) - 1), is_secret(element(Index, Tuple))],
+            lists:append([[Name + 1 | [Name + 2 || is_atom(element(Name + 1, Tuple))]] || Name <- Names])
     end;
 secret_fields(_) -> [].
 
 %% Whether what belongs to this key is a secret.
 is_secret(Key) when is_atom(Key) -> is_secret_name(atom_to_binary(Key, utf8));
-is_secret(Key) when is_binary(Key), byte_size(Key) =< ?LONGEST_NAME -> is_secret_name(Key);
+is_secret(Key) when is_binary(Key), byte_size(Key) =< ?NAME -> is_secret_name(Key);
+is_secret(Key) when is_binary(Key) ->
+    is_secret_name(binary:part(Key, 0, ?NAME)) orelse is_secret_name(binary:part(Key, byte_size(Key), -?NAME));
 is_secret([Character | _] = Key) when is_integer(Character) ->
-    case characters(Key, ?LONGEST_NAME, []) of
-        {Name, false} -> is_secret_name(unicode:characters_to_binary(Name));
-        _ -> false
-    end;
+    is_secret_name(unicode:characters_to_binary(leading(Key, ?NAME)));
+is_secret([Part | _] = Path) when is_atom(Part); is_binary(Part); is_list(Part) -> is_secret_path(Path, ?PATH);
 is_secret(_) -> false.
+
+%% Whether a part of a key is the name of a secret.
+is_secret_path([Part | Path], Left) when Left > 0 ->
+    IsName = is_atom(Part) orelse is_binary(Part) orelse is_list(Part) andalso Part =/= [] andalso is_integer(hd(Part)),
+    IsName andalso is_secret(Part) orelse is_secret_path(Path, Left - 1);
+is_secret_path(Last, Left) -> Left > 0 andalso is_binary(Last) andalso is_secret(Last).
+
+%% How many elements behind the name of a secret belong to it: also what says of which kind it is, as in AMQP's tables, and
+%% what stands between them in a text that is written in parts.
+belonging(List) -> belonging(List, ?BETWEEN).
+
+belonging([Next | Rest], Left) when Left > 0 ->
+    case is_between(Next) of
+        true -> 1 + belonging(Rest, Left - 1);
+        false when is_atom(Next) -> 2;
+        false -> 1
+    end;
+belonging(_, _) -> 1.
+
+is_between(Text) when is_binary(Text), byte_size(Text) < 8 -> re:run(Text, pattern(between), [{capture, none}]) =:= match;
+is_between([Character | _] = Text) when is_integer(Character) -> is_between(unicode:characters_to_binary(leading(Text, 8)));
+is_between(_) -> false.
 
 is_secret_name(Name) -> re:run(Name, pattern(name), [{capture, none}]) =:= match.
 
@@ -127,6 +166,12 @@ write(Float, _, Parts) when is_float(Float) -> {io_lib:format("~p", [Float]), Pa
 write(Binary, _, Parts) when is_binary(Binary) -> {binary(Binary), Parts - 1};
 write(Bits, _, Parts) when is_bitstring(Bits) ->
     {["<", integer_to_list(bit_size(Bits)), " bits>"], Parts - 1};
+%% A frame of a stack: arguments of functions that handle secrets are there, too.
+write({Module, Function, [_ | _] = Arguments, []}, Depth, Parts) when is_atom(Module), is_atom(Function) ->
+    write({Module, Function, arity(Arguments, 0), []}, Depth, Parts);
+write({Module, Function, [_ | _] = Arguments, [{Key, _} | _] = Location}, Depth, Parts)
+  when is_atom(Module), is_atom(Function), Key =:= file orelse Key =:= line orelse Key =:= error_info ->
+    write({Module, Function, arity(Arguments, 0), Location}, Depth, Parts);
 write(Tuple, Depth, Parts) when is_tuple(Tuple) ->
     Shown = min(tuple_size(Tuple), ?ELEMENTS),
     Secret = secret_fields(Tuple),
@@ -160,21 +205,30 @@ list([Head | Tail], Depth, Parts, Elements, Texts) ->
     {Text, Left} = write(Head, Depth, Parts),
     case Tail of
         [] -> {[$[, joined([Text | Texts]), $]], Left};
-        [_ | Rest] when Elements > 1 ->
+        [_ | _] ->
             case is_secret(Head) of
-                true -> list_after(Rest, Depth, Left, Elements - 2, [?MASK, Text | Texts]);
+                true -> list_after(Tail, belonging(Tail), Depth, Left, Elements - 1, [Text | Texts]);
                 false -> list(Tail, Depth, Left, Elements - 1, [Text | Texts])
             end;
-        [_ | _] -> list(Tail, Depth, Left, Elements - 1, [Text | Texts]);
         _ ->
-            {Last, Rest} = write(Tail, Depth, Left),
+            {Last, Rest} = case is_secret(Head) of
+                               true -> {?MASK, Left};
+                               false -> write(Tail, Depth, Left)
+                           end,
             {[$[, joined([Text | Texts]), $|, Last, $]], Rest}
     end.
 
-%% The rest of a list behind the name of a secret and the secret.
-list_after([_ | _] = List, Depth, Parts, Elements, Texts) -> list(List, Depth, Parts, Elements, Texts);
-list_after([], _, Parts, _, Texts) -> {[$[, joined(Texts), $]], Parts};
-list_after(_, _, Parts, _, Texts) -> {[$[, joined(Texts), "|...]"], Parts}.
+%% The rest of a list behind the name of a secret, whose first elements, so many, are the secret; all, where they are characters.
+list_after([Character | _], _, _, Parts, _, Texts) when is_integer(Character) -> {[$[, joined([?MASK | Texts]), ",...]"], Parts};
+list_after([_ | Rest], Hidden, Depth, Parts, Elements, Texts) when Hidden > 0, Elements > 0 ->
+    list_after(Rest, Hidden - 1, Depth, Parts, Elements - 1, [?MASK | Texts]);
+list_after([_ | _] = List, _, Depth, Parts, Elements, Texts) -> list(List, Depth, Parts, Elements, Texts);
+list_after([], _, _, Parts, _, Texts) -> {[$[, joined(Texts), $]], Parts};
+list_after(_, _, _, Parts, _, Texts) -> {[$[, joined(Texts), "|...]"], Parts}.
+
+%% How many arguments a function has, of a list that may be of anything.
+arity([_ | Arguments], Arity) when Arity < 255 -> arity(Arguments, Arity + 1);
+arity(_, Arity) -> Arity.
 
 map(none, _, Parts, _, Texts) -> {["#{", joined(Texts), $}], Parts};
 map(_, _, Parts, Elements, Texts) when Parts =< 0; Elements =:= 0 -> {["#{", joined(Texts), ",...}"], Parts};
@@ -219,18 +273,18 @@ is_secret_bytes(Bytes) ->
 
 %% A list of bytes or characters that is no text of its own, and holds a secret as such.
 is_secret_list(List) ->
-    case characters(List, ?BYTES, []) of
-        no -> false;
-        {Text, IsCut} -> is_secret_bytes(unicode:characters_to_binary(Text)) orelse masked(Text, IsCut) =/= Text
+    case leading(List, ?BYTES) of
+        [] -> false;
+        Text -> is_secret_bytes(unicode:characters_to_binary(Text)) orelse masked(Text, true) =/= Text
     end.
 
-%% {Characters, whether there are more} of a list that has nothing else at its beginning.
-characters([C | Rest], Left, Taken)
+%% The characters at the beginning of a list.
+leading(List, Most) -> leading(List, Most, []).
+
+leading([C | Rest], Left, Taken)
   when Left > 0, is_integer(C), C >= 0, C < 16#D800; Left > 0, is_integer(C), C > 16#DFFF, C =< 16#10FFFF ->
-    characters(Rest, Left - 1, [C | Taken]);
-characters([], _, Taken) -> {lists:reverse(Taken), false};
-characters(_, 0, Taken) -> {lists:reverse(Taken), true};
-characters(_, _, _) -> no.
+    leading(Rest, Left - 1, [C | Taken]);
+leading(_, _, Taken) -> lists:reverse(Taken).
 
 %% The characters of a text whose end may be cut off; `no` where it is none.
 characters(Binary) ->
@@ -260,20 +314,24 @@ masked(Text, IsCut) ->
 pattern(Name) ->
     case get({?MODULE, Name}) of
         undefined ->
-            {ok, Pattern} = re:compile(source(Name), [caseless | [unicode || Name =/= bytes, Name =/= name]]),
+            {ok, Pattern} = re:compile(source(Name), [caseless, dotall | [unicode || not lists:member(Name, [bytes, name, between])]]),
             put({?MODULE, Name}, Pattern),
             Pattern;
         Pattern -> Pattern
     end.
 
-source(name) -> ?SECRETS "|^pwd$|^pass$";
+source(name) -> ?SECRETS "|(?<![a-z])(?:pwd|pass)(?:$|[^a-z])";
+source(between) -> "^[\\s:=>\"'<{\\[(]+$";
 source(address) -> "(://[^/\\s:@]*:)[^/\\s]*@";
 source(cut_address) -> "(://[^/\\s:@]*:)[^/\\s@]*$";
 source(scheme) -> "\\b(basic|bearer|digest|negotiate) +[\\w+/=.~-]{4,}";
+%% What is quoted ends at the same quotes, with as many backslashes, and something that ends a value; what begins like a list or an
+%% object, or is quoted in another way, ends with the text, and everything else with the line: it may hold any character.
 source(named) ->
-    "((?:" ?SECRETS "|\\bpwd|\\bpass\\b)[\\w-]*[\"']? *(?:=>|[:=]) *)"
-    "(?:\"(?:[^\"\\\\]|\\\\.)*(?:\"|$)|'[^']*(?:'|$)|[^\\s\"'&,;}\\])]+)";
-source(bytes) -> "passw|plain\\x00|\\x00[^\\x00-\\x1f]+\\x00[^\\x00-\\x1f]+".
+    "((?:" ?SECRETS "|(?<![a-z])pwd|(?<![a-z])pass(?![a-z]))[\\w.%\\[\\]-]*"
+    "(?:\\\\*[\"'])?(?:>>)?\\s*(?:=>|[:=]|,(?=\\s*(?:<<|\\\\*[\"'\\[{#])))\\s*)"
+    "(?:(\\\\*)([\"']).*?(?<!\\\\)\\2\\3(?=[ \\t]*(?:[,}\\])\\r\\n]|$))|\\\\*[\"'\\[{(<#].*|[^\\r\\n]+)";
+source(bytes) -> ?SECRETS "|plain\\x00|\\x00[^\\x00-\\x1f]+\\x00[^\\x00-\\x1f]+".
 
 quoted(Text) ->
     lists:map(fun ($") -> "\\\"";
