@@ -346,3 +346,80 @@ fn addresses_that_make_no_sense_are_refused_and_a_server_that_is_silent_delays_n
     );
     assert!(ended.stderr.contains("were not sent"), "{}", ended.stderr);
 }
+
+/// A page with a gauge and a counter that grows by ten from one request to the next.
+fn page_of_both() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for (number, mut stream) in listener.incoming().flatten().enumerate() {
+            let _ = stream.read(&mut [0; 4096]);
+            let jobs = number * 10;
+            let page = format!("# TYPE jobs counter\njobs {jobs}\n# TYPE depth gauge\ndepth 7\n");
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\
+                 Connection: close\r\n\r\n{page}",
+                page.len()
+            );
+        }
+    });
+    format!("http://{address}/metrics")
+}
+
+#[test]
+fn a_scrapes_gauges_stay_beside_its_rates() {
+    let dir = folder();
+    let text = format!(
+        "name = \"both\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
+         [phases]\nwarmup = \"100ms\"\nmeasure = \"5s\"\ndrain = \"2s\"\n[[load]]\nrate = 100\n\
+         [[scrape]]\nurl = \"{}\"\nname = \"page\"\nevery = \"500ms\"\nselect = [\"jobs\", \"depth\"]\n",
+        page_of_both()
+    );
+    fs::write(dir.path().join("both.toml"), text).expect("a file");
+    let (to, told) = refusing("200 OK");
+    let to = to.replace("/v1/metrics", "/write?db=load");
+    let said = dir.path().join("said");
+    let mut command = bellows(
+        dir.path(),
+        &["run", "both.toml", "--metrics", "0", "--metrics-to", &to],
+    );
+    command.stdout(Stdio::null());
+    command.stderr(fs::File::create(&said).expect("a file"));
+    let mut started = command.spawn().expect("bellows");
+    let port = || {
+        let said = fs::read_to_string(&said).expect("a file");
+        let line = said
+            .lines()
+            .find_map(|line| line.strip_prefix("metrics: http://"))?;
+        line.strip_suffix("/metrics")?
+            .rsplit_once(':')?
+            .1
+            .parse()
+            .ok()
+    };
+    wait_for("the page", || port().is_some());
+    let all = [
+        "bellows_page_jobs",
+        "bellows_page_depth",
+        "bellows_page_scrape_time",
+    ];
+    let lacks = |page: &str| all.iter().any(|name| !page.contains(name));
+    let port = port().expect("a port");
+    wait_for("a rate", || {
+        ask(port, "GET", "/metrics").is_some_and(|page| page.contains(all[0]))
+    });
+    for _ in 0..10 {
+        let page = ask(port, "GET", "/metrics").expect("a page");
+        assert!(!lacks(&page), "{page}");
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert!(started.wait().expect("an end").success());
+    let sent: Vec<String> = told.try_iter().collect();
+    let rates = sent.iter().filter(|lines| lines.contains(all[0]));
+    let lacking: Vec<_> = rates.clone().filter(|lines| lacks(lines)).collect();
+    assert!(
+        rates.count() > 1 && lacking.is_empty(),
+        "{lacking:?} of {sent:?}"
+    );
+}

@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -112,9 +113,21 @@ fn queues_are_made_imported_exported_and_deleted_again() {
         std::slice::from_ref(&user)
     );
 
+    // RabbitMQ takes the line break out of a name that is to be deleted: another queue would go.
+    fs::write(
+        dir.path().join("lines.json"),
+        r#"{"queues": [{"name": "kept\n0", "vhost": "/", "durable": true, "auto_delete": false, "arguments": {}}]}"#,
+    )
+    .expect("a file");
+    topology(&["apply", "lines.json"]).assert_ok();
+    topology(&["delete", "lines.json"]).assert_error(1, &["line breaks", "kept\\n0"]);
+    topology(&["export", "-o", "lines_left.json"]).assert_ok();
+    let left = names(dir.path(), "lines_left.json", "queues");
+    assert_eq!(left, ["kept\n0", "kept0"]);
+
     // One virtual host's, and what is wrong with objects or login.
     topology(&["export", "--vhost", "/", "-o", "one.json"]).assert_ok();
-    assert_eq!(names(dir.path(), "one.json", "queues"), ["kept0"]);
+    assert_eq!(names(dir.path(), "one.json", "queues"), left);
     for args in [
         ["export", "-o", "x.json"].as_slice(),
         &["apply", "one.json"],
@@ -189,6 +202,32 @@ fn what_is_no_definitions_or_no_api_is_refused() {
     apply("one.json", "127.0.0.1").assert_error(1, &["no address of a management API"]);
     apply("one.json", "http://u:geheim@127.0.0.1:1").assert_error(1, &["no address"]);
     apply("one.json", "http://127.0.0.1:1").assert_error(1, &["cannot import queues", "refused"]);
+    // A node that takes the request and is busy.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let busy = format!("http://{}", silent.local_addr().expect("an address"));
+    for (args, help) in [
+        (
+            ["apply", "one.json"].as_slice(),
+            "what was imported stays; run it again, or allow more with --timeout",
+        ),
+        (
+            &["delete", "one.json"],
+            "what was deleted is gone; run it again, or allow more",
+        ),
+        (&["export"], "the node is busy: allow more with --timeout"),
+    ] {
+        let args = [
+            &["topology"],
+            args,
+            &["--management", &busy, "--timeout", "300ms"],
+        ]
+        .concat();
+        let ended = run(dir.path(), &args);
+        ended.assert_error(1, &["no whole answer within the time-out"]);
+        assert!(ended.stderr.contains(help), "{ended:#?}");
+    }
+    let short = run(dir.path(), &["topology", "export", "--timeout", "0"]);
+    short.assert_error(2, &["--timeout 0s is too short"]);
     let broker = common::Broker::start(dir.path());
     let other = format!("http://{}", broker.address());
     apply("one.json", &other).assert_error(1, &["cannot import queues"]);

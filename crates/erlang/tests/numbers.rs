@@ -11,6 +11,7 @@ use erlang::calls::{Calls, CallsOptions, Counter};
 use erlang::term::as_text;
 use erlang::trace::{Trace, TraceEvent, TraceOptions};
 use erlang::{Budget, Ended, Helper, Node, ProcessFilter};
+use testkit::Random;
 
 /// Tries until two measurements of the same work agree on a busy machine.
 const TRIES: u32 = 40;
@@ -466,98 +467,81 @@ fn secrets_are_masked_in_every_shape_that_was_seen() {
     helper.close().expect("closed");
 }
 
-/// Numbers that are the same each time.
-struct Random(u64);
+/// Text of these characters, up to so many.
+fn text(random: &mut Random, characters: &[&str], most: u64) -> String {
+    (0..random.below(most + 1))
+        .map(|_| random.of(characters))
+        .collect()
+}
 
-impl Random {
-    fn below(&mut self, most: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % most
-    }
+/// The name of a secret, with something around it.
+fn name(random: &mut Random, most: u64) -> String {
+    const NAMES: [&str; 13] = [
+        "password",
+        "passwd",
+        "passphrase",
+        "Secret",
+        "token",
+        "COOKIE",
+        "credential",
+        "Authorization",
+        "private_key",
+        "private-key",
+        "api_key",
+        "x-api-key",
+        "sasl",
+    ];
+    let around = ["a", "-", "_", "x", "b"];
+    let (before, after) = (text(random, &around, most), text(random, &around, 6));
+    format!("{before}{}{after}", random.of(&NAMES))
+}
 
-    fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {
-        all[self.below(all.len())]
-    }
-
-    /// Text of these characters, up to so many.
-    fn text(&mut self, characters: &[&str], most: usize) -> String {
-        (0..self.below(most + 1))
-            .map(|_| self.of(characters))
-            .collect()
-    }
-
-    /// The name of a secret, with something around it.
-    fn name(&mut self, most: usize) -> String {
-        const NAMES: [&str; 13] = [
-            "password",
-            "passwd",
-            "passphrase",
-            "Secret",
-            "token",
-            "COOKIE",
-            "credential",
-            "Authorization",
-            "private_key",
-            "private-key",
-            "api_key",
-            "x-api-key",
-            "sasl",
-        ];
-        let around = ["a", "-", "_", "x", "b"];
-        let (before, after) = (self.text(&around, most), self.text(&around, 6));
-        format!("{before}{}{after}", self.of(&NAMES))
-    }
-
-    /// A text in which the secret follows a name.
-    fn line(&mut self) -> String {
-        let (name, blank) = (self.name(12), self.of(&["", " ", "\\t", "  "]));
-        let other = self.text(&["a", "1", ";", ",", " ", ")", "}", "&", "%"], 8);
-        match self.below(7) {
-            0 => format!("{name}={other}S3CRET"),
-            1 => format!("{name}:{blank}{other}S3CRET"),
-            2 => format!("GET / HTTP/1.1\\r\\n{name}:{blank}Scheme {other}S3CRET\\r\\nHost: h"),
-            3 => format!("{{\\\"{name}\\\":{blank}\\\"{other}S3CRET\\\", \\\"b\\\": 1}}"),
-            4 => {
-                format!("{{\\\"{name}\\\"{blank}: [{blank}{{\\\"v\\\": \\\"{other}S3CRET\\\"}}]}}")
-            }
-            5 => format!(
-                "{{\\\"a\\\": \\\"{{\\\\\\\"{name}\\\\\\\":{blank}\\\\\\\"{other}S3CRET\\\\\\\"}}\\\"}}"
-            ),
-            _ => format!("{name} = '{other}S3CRET'"),
+/// A text in which the secret follows a name.
+fn line(random: &mut Random) -> String {
+    let (name, blank) = (name(random, 12), random.of(&["", " ", "\\t", "  "]));
+    let other = text(random, &["a", "1", ";", ",", " ", ")", "}", "&", "%"], 8);
+    match random.below(7) {
+        0 => format!("{name}={other}S3CRET"),
+        1 => format!("{name}:{blank}{other}S3CRET"),
+        2 => format!("GET / HTTP/1.1\\r\\n{name}:{blank}Scheme {other}S3CRET\\r\\nHost: h"),
+        3 => format!("{{\\\"{name}\\\":{blank}\\\"{other}S3CRET\\\", \\\"b\\\": 1}}"),
+        4 => {
+            format!("{{\\\"{name}\\\"{blank}: [{blank}{{\\\"v\\\": \\\"{other}S3CRET\\\"}}]}}")
         }
+        5 => format!(
+            "{{\\\"a\\\": \\\"{{\\\\\\\"{name}\\\\\\\":{blank}\\\\\\\"{other}S3CRET\\\\\\\"}}\\\"}}"
+        ),
+        _ => format!("{name} = '{other}S3CRET'"),
     }
+}
 
-    /// A term in which the secret belongs to a name.
-    fn term(&mut self) -> String {
-        let name = self.name(80);
-        let key = match self.below(3) {
-            0 => format!("'{name}'"),
-            1 => format!("<<\"{name}\">>"),
-            _ => format!("\"{name}\""),
-        };
-        let secret = match self.below(3) {
-            0 => "'S3CRET'",
-            1 => "<<\"S3CRET\">>",
-            _ => "\"S3CRET\"",
-        };
-        let kind = self.of(&["longstr", "binary", "string"]);
-        match self.below(12) {
-            0 => format!("{{{key}, {secret}}}"),
-            1 => format!("{{set, {key}, {secret}, x}}"),
-            2 => format!("{{set, {key}, {kind}, {secret}}}"),
-            3 => format!("[x, {key}, {secret}, y]"),
-            4 => format!("[{key} | {secret}]"),
-            5 => format!("[{key}, {kind}, {secret}]"),
-            6 => format!("#{{{key} => {secret}, b => 1}}"),
-            7 => format!("#{{{key} => #{{v => [{secret}]}}}}"),
-            8 => format!("{{ok, [{{{key}, [{{{secret}}}]}}]}}"),
-            9 => format!("{{'EXIT', {{undef, [{{m, f, [x, {secret}], []}}]}}}}"),
-            10 => format!("[{{[\"a\", {key}], {secret}}}]"),
-            _ => format!("[<<\"u&{name}=\">>, {secret}, <<\"&b=1\">>]"),
-        }
+/// A term in which the secret belongs to a name.
+fn term(random: &mut Random) -> String {
+    let name = name(random, 80);
+    let key = match random.below(3) {
+        0 => format!("'{name}'"),
+        1 => format!("<<\"{name}\">>"),
+        _ => format!("\"{name}\""),
+    };
+    let secret = match random.below(3) {
+        0 => "'S3CRET'",
+        1 => "<<\"S3CRET\">>",
+        _ => "\"S3CRET\"",
+    };
+    let kind = random.of(&["longstr", "binary", "string"]);
+    match random.below(12) {
+        0 => format!("{{{key}, {secret}}}"),
+        1 => format!("{{set, {key}, {secret}, x}}"),
+        2 => format!("{{set, {key}, {kind}, {secret}}}"),
+        3 => format!("[x, {key}, {secret}, y]"),
+        4 => format!("[{key} | {secret}]"),
+        5 => format!("[{key}, {kind}, {secret}]"),
+        6 => format!("#{{{key} => {secret}, b => 1}}"),
+        7 => format!("#{{{key} => #{{v => [{secret}]}}}}"),
+        8 => format!("{{ok, [{{{key}, [{{{secret}}}]}}]}}"),
+        9 => format!("{{'EXIT', {{undef, [{{m, f, [x, {secret}], []}}]}}}}"),
+        10 => format!("[{{[\"a\", {key}], {secret}}}]"),
+        _ => format!("[<<\"u&{name}=\">>, {secret}, <<\"&b=1\">>]"),
     }
 }
 
@@ -568,12 +552,12 @@ fn secrets_are_masked_in_random_shapes() {
     let beam = Beam::start(home.path());
     let node = beam.connect();
     let helper = Helper::load(&node).expect("loaded");
-    let mut random = Random(0x5eed);
+    let mut random = Random::new(0x5eed);
     for _ in 0..600 {
         let value = match random.below(4) {
-            0 => format!("\"{}\"", random.line()),
-            1 => format!("[<<\"{}\">>]", random.line()),
-            _ => random.term(),
+            0 => format!("\"{}\"", line(&mut random)),
+            1 => format!("[<<\"{}\">>]", line(&mut random)),
+            _ => term(&mut random),
         };
         let called = format!("{}:text_term({value}, 300).", Helper::module());
         let text = as_text(&eval(&node, &called)).expect("a text");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use measure::{Problem, count, counted, whole_number};
+use measure::{Length, Nanos, Problem, count, counted, whole_number};
 use report::console::Steps;
 use session::definitions::{Definitions, GenerateOptions, MOST_QUEUES, Stage};
 use session::experiment::Hidden;
@@ -38,7 +38,8 @@ else in BELLOWS_PASSWORD.
 Examples:
   bellows topology apply queues.json
   bellows topology apply queues.json --management http://broker:15672 --user admin
-  bellows topology apply queues.json --vhost test";
+  bellows topology apply queues.json --vhost test
+  bellows topology apply queues.json --timeout 10m";
 
 const EXPORT_EXAMPLES: &str = "\
 The file holds the hashes of passwords: treat it as a secret. The password is in BELLOWS_MANAGEMENT_PASSWORD,
@@ -49,6 +50,12 @@ Examples:
   bellows topology export --vhost test -o test.json
   bellows topology export --management https://broker:15671 --ca ca.pem --user admin -o all.json";
 
+const BUSY_IMPORT: &str =
+    "the node is busy: what was imported stays; run it again, or allow more with --timeout";
+const BUSY_DELETION: &str =
+    "the node is busy: what was deleted is gone; run it again, or allow more with --timeout";
+const BUSY_EXPORT: &str = "the node is busy: allow more with --timeout";
+
 const DELETE_EXAMPLES: &str = "\
 Messages and bindings of the queues are deleted with them, without a question. The password is in BELLOWS_MANAGEMENT_PASSWORD,
 else in BELLOWS_PASSWORD.
@@ -57,6 +64,7 @@ Examples:
   bellows topology delete queues.json
   bellows topology delete queues.json --management http://broker:15672 --user admin";
 
+const SHORTEST_TIMEOUT: Length = Length(Nanos::from_millis(10));
 /// Bindings of a queue.
 const MOST_BINDINGS: u32 = 1_000;
 /// In a pipe, progress is a line in so much time.
@@ -145,6 +153,9 @@ struct ManagementArgs {
     /// File of certificates of authorities, for https://
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
+    /// The longest that a request may take, in seconds (or 500ms, 10m)
+    #[arg(long, value_name = "DURATION", default_value = "120")]
+    timeout: Length,
     /// Only this virtual host
     #[arg(long, value_name = "NAME")]
     vhost: Option<String>,
@@ -186,13 +197,13 @@ impl TopologyArgs {
         match self.action {
             Action::Generate(args) => args.execute(),
             Action::Export(args) => {
-                let api = args.management.connect()?;
+                let api = args.management.connect(BUSY_EXPORT)?;
                 let found = api.export(args.management.vhost.as_deref())?;
                 // It holds the hashes of passwords.
                 write(&found, args.output.as_deref(), archive::write_secret)
             }
-            Action::Apply(args) => args.execute("imported", Management::import),
-            Action::Delete(args) => args.execute("deleted", Management::delete),
+            Action::Apply(args) => args.execute(&IMPORT),
+            Action::Delete(args) => args.execute(&DELETION),
         }
     }
 }
@@ -233,7 +244,8 @@ fn write(
 }
 
 impl ManagementArgs {
-    fn connect(&self) -> Result<Management, Failure> {
+    /// The API, with what is said where an answer takes longer than `--timeout`.
+    fn connect(&self, busy: &'static str) -> Result<Management, Failure> {
         Ok(Management::new(&ManagementOptions {
             url: self.management.0.clone(),
             user: self.user.clone(),
@@ -241,7 +253,20 @@ impl ManagementArgs {
             ca: self.ca.clone(),
             insecure: false,
             remedy: REMEDY,
+            timeout: self.timeout()?,
+            busy,
         })?)
+    }
+
+    fn timeout(&self) -> Result<Duration, Failure> {
+        let Length(Nanos(ns)) = self.timeout;
+        match self.timeout < SHORTEST_TIMEOUT {
+            true => Err(Failure::usage(
+                format!("--timeout {} is too short", self.timeout),
+                format!("give at least {SHORTEST_TIMEOUT}"),
+            )),
+            false => Ok(Duration::from_nanos(ns)),
+        }
     }
 
     /// From the environment, else the usual one of the usual user, else from a person.
@@ -262,19 +287,40 @@ impl ManagementArgs {
 }
 
 /// What changes a broker by definitions, and says how far it came.
-type Change = fn(
+type Apply = fn(
     &Management,
     &Definitions,
     Option<&str>,
     &mut dyn FnMut(Stage) -> bool,
 ) -> Result<Stage, session::Error>;
 
+/// A change of a broker by definitions.
+struct Change {
+    /// What its objects are then.
+    done: &'static str,
+    apply: Apply,
+    /// What is said where an answer takes too long.
+    busy: &'static str,
+}
+
+const IMPORT: Change = Change {
+    done: "imported",
+    apply: Management::import,
+    busy: BUSY_IMPORT,
+};
+const DELETION: Change = Change {
+    done: "deleted",
+    apply: Management::delete,
+    busy: BUSY_DELETION,
+};
+
 impl ApplyArgs {
-    fn execute(self, done: &str, change: Change) -> Result<Done, Failure> {
+    fn execute(self, change: &Change) -> Result<Done, Failure> {
+        let done = change.done;
         let text = fs::read(&self.file).map_err(|e| Failure::io("read", &self.file, &e))?;
         let definitions =
             Definitions::parse(&text, &self.file.display().to_string()).map_err(Failure::Failed)?;
-        let api = self.management.connect()?;
+        let api = self.management.connect(change.busy)?;
         let control = load::Control::new();
         let at_once = signals::stop_load(&control)?;
         let steps = match self.quiet {
@@ -291,7 +337,7 @@ impl ApplyArgs {
             !control.is_stopping()
         };
         let vhost = self.management.vhost.as_deref();
-        let changed = change(&api, &definitions, vhost, &mut progress);
+        let changed = (change.apply)(&api, &definitions, vhost, &mut progress);
         steps.clear();
         at_once.check()?;
         let stage = changed?;

@@ -9,15 +9,18 @@ use std::time::{Duration, Instant};
 
 use measure::Problem;
 use ureq::http::{Method, StatusCode, Uri};
-use ureq::{Agent, Body};
+use ureq::{Agent, Body, Timeout};
 
 use crate::Error;
 use crate::hidden::Hidden;
 use crate::http::{told, trust};
 
-/// The longest that a request may take where nobody says less.
-const TIMEOUT: Duration = Duration::from_secs(120);
+/// The longest that a request may take where nobody says otherwise.
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// What helps where nobody answers.
+const UNREACHED: &str =
+    "check that the plugin rabbitmq_management is enabled, and host and port (15672 is usual)";
 /// Bytes that are read of an answer that says what is wrong: as a list of numbers, a text takes four times its length.
 const MOST_SAID: u64 = 16 << 10;
 /// Requests at the same time that a connection is kept for.
@@ -38,6 +41,10 @@ pub struct ManagementOptions {
     pub insecure: bool,
     /// What is said where the login is refused.
     pub remedy: LoginRemedy,
+    /// The longest that a request may take: [`TIMEOUT`] is usual.
+    pub timeout: Duration,
+    /// What is said where that is not enough.
+    pub busy: &'static str,
 }
 
 /// How a user mends a login that the API refuses.
@@ -56,6 +63,8 @@ pub struct Management {
     base: String,
     authorization: Hidden,
     remedy: LoginRemedy,
+    timeout: Duration,
+    busy: &'static str,
 }
 
 /// Why the API gave no usable answer.
@@ -110,8 +119,9 @@ impl Management {
         use base64::Engine as _;
         check_url(&options.url, options.remedy.login)?;
         let agent = Agent::config_builder()
-            .timeout_global(Some(TIMEOUT))
-            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .timeout_global(Some(options.timeout))
+            // Shorter than the whole: nobody who cannot be reached is busy.
+            .timeout_connect(Some(CONNECT_TIMEOUT.min(options.timeout / 2)))
             .http_status_as_error(false)
             // A redirection would send the password to somebody else.
             .max_redirects(0)
@@ -128,6 +138,8 @@ impl Management {
             base: options.url.trim().trim_end_matches('/').to_owned(),
             authorization: Hidden::new(format!("Basic {pair}")),
             remedy: options.remedy,
+            timeout: options.timeout,
+            busy: options.busy,
         })
     }
 
@@ -145,7 +157,7 @@ impl Management {
         what: &str,
         most: u64,
     ) -> Result<Vec<u8>, RequestError> {
-        let deadline = Instant::now() + TIMEOUT;
+        let deadline = Instant::now() + self.timeout;
         let mut answer = self.send(method, path, body, what, deadline)?;
         let mut read = Vec::new();
         let result = answer.as_reader().take(most).read_to_end(&mut read);
@@ -179,11 +191,7 @@ impl Management {
             .build();
         let answer = self.agent.run(request).map_err(|e| RequestError {
             timed_out: Instant::now() >= deadline,
-            ..self.problem(
-                what,
-                &told(&e),
-                "check that the plugin rabbitmq_management is enabled, and host and port (15672 is usual)",
-            )
+            ..self.problem(what, &told(&e), self.remedy_of_failure(&e))
         })?;
         let status = answer.status();
         let mut body = answer.into_body();
@@ -224,9 +232,11 @@ impl Management {
         error: &std::io::Error,
         deadline: Instant,
     ) -> RequestError {
+        let timed_out = Instant::now() >= deadline;
+        let help = if timed_out { self.busy } else { "try again" };
         RequestError {
-            timed_out: Instant::now() >= deadline,
-            ..self.problem(what, &crate::redact::text(&error.to_string()), "try again")
+            timed_out,
+            ..self.problem(what, &crate::redact::text(&error.to_string()), help)
         }
     }
 
@@ -237,6 +247,15 @@ impl Management {
             problem: Problem::new(format!("cannot {what} at {url}"), why, help),
             timed_out: false,
             not_found: false,
+        }
+    }
+
+    /// What helps where there was no answer: whoever took the request is there, and only slow.
+    const fn remedy_of_failure(&self, error: &ureq::Error) -> &'static str {
+        match error {
+            ureq::Error::Timeout(Timeout::Connect | Timeout::Resolve) => UNREACHED,
+            ureq::Error::Timeout(_) => self.busy,
+            _ => UNREACHED,
         }
     }
 

@@ -11,7 +11,7 @@ use crate::brokers::BrokerError;
 use crate::brokers::answer::{NoAnswer, wait_for};
 use crate::brokers::rabbitmq::control;
 use crate::experiment::{BrokerSpec, Hidden};
-use crate::management::{LoginRemedy, Management, ManagementOptions};
+use crate::management::{LoginRemedy, Management, ManagementOptions, TIMEOUT};
 
 /// Holds the password of the user of the management API alone.
 const OWN_PASSWORD: &str = "BELLOWS_MANAGEMENT_PASSWORD";
@@ -60,6 +60,8 @@ impl ManagementLogin {
                 ca: spec.ca.clone(),
                 insecure: spec.insecure,
                 remedy: REMEDY,
+                timeout: TIMEOUT,
+                busy: "the node is busy: try again when it is less so",
             },
             own,
         }))

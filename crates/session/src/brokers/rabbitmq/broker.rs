@@ -22,7 +22,7 @@ use super::{
     ready::wait_for_queues,
 };
 use crate::experiment::{BrokerKind, BrokerSpec, Hidden};
-use crate::management::{LoginRemedy, ManagementOptions};
+use crate::management::{LoginRemedy, ManagementOptions, TIMEOUT};
 use crate::{Error, guardian, oauth2};
 
 pub(in crate::brokers) const REGISTRATION: Registration = Registration {
@@ -308,6 +308,8 @@ fn enable_management(config: &mut Config) -> Result<ManagementOptions, Error> {
             login: "leave the node its user",
             tag: "administrator",
         },
+        timeout: TIMEOUT,
+        busy: "the node is busy: prepare less at once, or leave it more cores",
     })
 }
 
