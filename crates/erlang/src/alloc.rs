@@ -225,7 +225,12 @@ pub fn microstates(
                 None => states(&reply).ok_or_else(unexpected),
             }
         }
-        none => Err(no_answer(helper, none, "accounting what threads do", longest)),
+        none => Err(no_answer(
+            helper,
+            none,
+            "accounting what threads do",
+            longest,
+        )),
     }
 }
 

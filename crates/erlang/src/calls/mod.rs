@@ -317,17 +317,7 @@ fn name(module: &Term, function: &Term, arity: &Term) -> Option<String> {
 }
 
 fn calls(reply: &Term) -> Option<Calls> {
-    let [
-        _,
-        functions,
-        processes,
-        blocks,
-        ended,
-        tree,
-        bursts,
-        anew,
-    ] = as_tuple(reply)?
-    else {
+    let [_, functions, processes, blocks, ended, tree, bursts, anew] = as_tuple(reply)? else {
         return None;
     };
     Some(Calls {

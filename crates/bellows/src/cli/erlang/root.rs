@@ -181,9 +181,7 @@ fn show(
 /// What is said where no call was seen to end.
 fn none_ended(path: &Path, root: &FunctionPattern) -> String {
     match path.begun {
-        0 => format!(
-            "{root} was not called meanwhile; calls that began before are not seen\n"
-        ),
+        0 => format!("{root} was not called meanwhile; calls that began before are not seen\n"),
         begun => format!(
             "{root} was called {}; none of the calls returned (they go on in a tail call, or were still running: --for gives them more time)\n",
             counted(begun, "time")
@@ -292,7 +290,10 @@ mod tests {
     #[test]
     fn the_next_command_line_has_the_larger_limit_once() {
         let line = "bellows erlang calls n@h --rate 500 --root x:y/1 --rate=7 --role";
-        let words = line.split(' ').map(str::to_owned).chain(["my role".to_owned()]);
+        let words = line
+            .split(' ')
+            .map(str::to_owned)
+            .chain(["my role".to_owned()]);
         assert_eq!(
             again(words, &["--rate".to_owned(), "2000".to_owned()]),
             "bellows erlang calls n@h --root x:y/1 --role 'my role' --rate 2000"
