@@ -421,8 +421,8 @@ fn calls_that_do_not_return_are_told() {
     let file = home.path().join("ends.erl");
     std::fs::write(
         &file,
-        "-module(ends).\n-export([dies/0, throws/0, loops/0]).\n\
-         dies() -> timer:sleep(5), exit(bye).\nthrows() -> timer:sleep(5), throw(bye).\n\
+        "-module(ends).\n-export([dies/0, throws/0, tries/0, loops/0]).\n\
+         dies() -> timer:sleep(5), exit(bye).\nthrows() -> timer:sleep(5), throw(bye).\ntries() -> catch throws(), tries().\n\
          loops() -> timer:sleep(5), loops().\n",
     )
     .expect("a source");
@@ -430,7 +430,7 @@ fn calls_that_do_not_return_are_told() {
         "{{ok, ends, Code}} = compile:file(\"{}\", [binary]), {{module, ends}} = code:load_binary(ends, \"ends.erl\", Code), \
          spawn(fun Loop() -> {{_, M}} = spawn_monitor(fun () -> ends:dies(), ok end), \
                              receive {{'DOWN', M, _, _, _}} -> ok end, Loop() end), \
-         spawn(fun Loop() -> catch ends:throws(), Loop() end), spawn(fun ends:loops/0), ok.",
+         spawn(fun ends:tries/0), spawn(fun ends:loops/0), ok.",
         file.display()
     );
     eval(&node, &load);

@@ -183,7 +183,7 @@ fn none_ended(path: &Path, root: &FunctionPattern) -> String {
     match path.begun {
         0 => format!("{root} was not called meanwhile; calls that began before are not seen\n"),
         begun => format!(
-            "{root} was called {}; none of the calls returned (they go on in a tail call, or were still running: --for gives them more time)\n",
+            "{root} was called {}; none of the calls returned (ended by an exception or a tail call, or still running: --for gives them more time)\n",
             counted(begun, "time")
         ),
     }
