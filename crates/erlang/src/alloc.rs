@@ -8,12 +8,12 @@ use measure::Problem;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::fields::{MEMORY_KINDS, number, numbers, text_of, unexpected, unsigned};
+use crate::fields::{MEMORY_KINDS, no_answer, number, numbers, text_of, unexpected, unsigned};
 use crate::helper::{Answer, Helper};
 use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, int};
 
-/// Longest that the node may take beside a window.
-const TIMEOUT: Duration = Duration::from_secs(30);
+/// What the node may take at least beside a window.
+const LEAST: Duration = Duration::from_secs(30);
 
 /// Carriers of one kind, and the blocks in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -107,7 +107,7 @@ pub struct NodeMemory {
     pub machine: MachineMemory,
     /// The node's process on its machine.
     pub os_pid: String,
-    /// How long the node worked on the answer, in microseconds.
+    /// How long the node took for the answer, waits for a scheduler included, in microseconds.
     pub node_us: u64,
 }
 
@@ -196,7 +196,8 @@ pub struct Microstates {
 /// # Errors
 /// The node cannot be asked, or answers something else.
 pub fn node_memory(helper: &Helper) -> Result<NodeMemory, Error> {
-    let answer = helper.call_within(TIMEOUT, "bellows_alloc", "read", vec![])?;
+    let longest = helper.node().timeout().max(LEAST);
+    let answer = helper.call_within(longest, "bellows_alloc", "read", vec![])?;
     memory(&answer).ok_or_else(|| unexpected(helper, "bellows_alloc:read/0"))
 }
 
@@ -213,20 +214,23 @@ pub fn microstates(
 ) -> Result<Microstates, Error> {
     let ms = i64::try_from(window.as_millis()).unwrap_or(i64::MAX);
     let worker = helper.run("bellows_alloc", "account", int(ms))?;
-    let answer = helper.ask_until(&worker, atom("states"), window + TIMEOUT, stop);
-    helper.stop(worker)?;
+    let longest = window + helper.node().timeout().max(LEAST);
+    let answer = helper.ask_until(&worker, atom("states"), longest, stop)?;
     let unexpected = || unexpected(helper, "bellows_alloc:account/2");
-    match answer? {
-        Answer::Reply(reply) => match busy_for(&reply) {
-            Some(since) => Err(busy(helper, since)),
-            None => states(&reply).ok_or_else(unexpected),
-        },
-        Answer::Failed(reason) => Err(Error::Exception {
-            node: helper.node().name().clone(),
-            call: "accounting what threads do".to_owned(),
-            reason,
-        }),
-        _ => Err(unexpected()),
+    match answer {
+        Answer::Reply(reply) => {
+            helper.stop(worker)?;
+            match busy_for(&reply) {
+                Some(since) => Err(busy(helper, since)),
+                None => states(&reply).ok_or_else(unexpected),
+            }
+        }
+        none => Err(no_answer(
+            helper,
+            none,
+            "accounting what threads do",
+            longest,
+        )),
     }
 }
 

@@ -91,6 +91,13 @@ pub enum Error {
         /// How long it was waited for.
         after: Duration,
     },
+    /// The node has not said that what was done there is undone.
+    Undoing {
+        /// The node.
+        node: NodeName,
+        /// How long it was waited for.
+        after: Duration,
+    },
     /// The function that was called has failed.
     Exception {
         /// The node.
@@ -133,6 +140,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// The same where it was waited that something is undone.
+    pub(crate) fn undoing(self) -> Self {
+        match self {
+            Self::Timeout { node, after, .. } | Self::Unsettled { node, after, .. } => {
+                Self::Undoing { node, after }
+            }
+            other => other,
+        }
+    }
+
     /// The failure as a user meets it.
     #[must_use]
     pub fn problem(&self) -> Problem {
@@ -192,6 +209,13 @@ impl Error {
                 format!("{node} did not answer in time: {what}"),
                 format_args!("{after:?}, which no option changes"),
                 "look whether the node is overloaded, and run it again then",
+            ),
+            Self::Undoing { node, after } => Problem::new(
+                format!("{node} has not said that all is undone there"),
+                format_args!("no answer in {after:?}: it is busy"),
+                format!(
+                    "it undoes everything by itself, also when nobody waits; `bellows erlang info {node}` tells what is left"
+                ),
             ),
             Self::Exception { node, call, reason } => Problem::new(
                 format!("{call} failed on {node}"),

@@ -1,9 +1,10 @@
 //! Fields of maps that helper modules answer with.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::error::Error;
-use crate::helper::Helper;
+use crate::helper::{Answer, Helper};
 use crate::term::{Term, as_int, as_text, get};
 
 /// What `erlang:memory/0` tells, in bytes.
@@ -38,6 +39,25 @@ pub(crate) fn numbers(term: &Term, keys: &[&str]) -> BTreeMap<String, u64> {
 /// A count that cannot be negative.
 pub(crate) fn unsigned(value: i128) -> u64 {
     u64::try_from(value.max(0)).unwrap_or(u64::MAX)
+}
+
+/// The failure where something of this name, for which we waited so long, gave no answer.
+pub(crate) fn no_answer(helper: &Helper, answer: Answer, what: &str, after: Duration) -> Error {
+    let node = helper.node().name().clone();
+    let failed = |reason| Error::Exception {
+        node: node.clone(),
+        call: what.to_owned(),
+        reason,
+    };
+    match answer {
+        Answer::Failed(reason) => failed(reason),
+        Answer::Ended => failed("it was ended on the node".to_owned()),
+        Answer::Silent | Answer::Reply(_) => Error::Timeout {
+            node: node.clone(),
+            what: what.to_owned(),
+            after,
+        },
+    }
 }
 
 /// The failure of an answer in another form than ours.

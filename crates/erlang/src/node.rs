@@ -68,6 +68,12 @@ impl Node {
         self.release
     }
 
+    /// How long a call may take where nothing else is said.
+    #[must_use]
+    pub const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// Calls a function, as `rpc:call` does, and waits for its result.
     ///
     /// # Errors

@@ -102,7 +102,7 @@ pub struct QueueCounts {
     pub silent_nodes: Vec<String>,
     /// Whether queues write their numbers into the node's tables (`none` where RabbitMQ collects no statistics).
     pub collects: String,
-    /// How long the node worked on the answer, in microseconds.
+    /// How long the node took for the answer, waits for a scheduler included, in microseconds.
     pub node_us: u64,
     /// How long the answer took from request to the last row, in microseconds.
     pub answer_us: u64,

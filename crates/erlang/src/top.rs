@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::fields::{MEMORY_KINDS, number, numbers, text_of, unexpected};
+use crate::fields::{MEMORY_KINDS, no_answer, number, numbers, text_of, unexpected};
 use crate::helper::{Answer, Helper};
 use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, get, int, tuple};
 
-/// Longest that the node may take beside the window.
-const TIMEOUT: Duration = Duration::from_secs(30);
+/// What the node may take at least beside the window.
+const LEAST: Duration = Duration::from_secs(30);
 
 /// What processes are put in order by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +137,7 @@ pub struct TopWindow {
     pub tables: Vec<TableSize>,
     /// How long the node runs, in milliseconds.
     pub uptime_ms: u64,
-    /// How long the node worked on the answer, in microseconds.
+    /// How long the node took for the answer, waits for a scheduler included, in microseconds.
     pub node_us: u64,
     /// How long the answer took beside the window, in microseconds.
     pub answer_us: u64,
@@ -158,20 +158,16 @@ pub fn top(
     let sort = atom(request.sort.name());
     let argument = tuple([int(ms), sort, int(request.limit.into()), flow]);
     let worker = helper.run("bellows_top", "start", argument)?;
-    let answer = helper.ask_until(&worker, atom("window"), request.window + TIMEOUT, stop)?;
-    helper.stop(worker)?;
+    let longest = request.window + helper.node().timeout().max(LEAST);
+    let answer = helper.ask_until(&worker, atom("window"), longest, stop)?;
     let window = match answer {
-        Answer::Reply(answer) => window(&answer),
-        Answer::Failed(reason) => {
-            return Err(Error::Exception {
-                node: helper.node().name().clone(),
-                call: "the window".to_owned(),
-                reason,
-            });
+        Answer::Reply(answer) => {
+            helper.stop(worker)?;
+            window(&answer).ok_or_else(|| unexpected(helper, "bellows_top:start/2"))?
         }
-        Answer::Silent | Answer::Ended => None,
+        // A node that does not answer is not asked for more: the helper's end undoes what is left.
+        none => return Err(no_answer(helper, none, "the window of `top`", longest)),
     };
-    let window = window.ok_or_else(|| unexpected(helper, "bellows_top:start/2"))?;
     let whole = began.elapsed().as_micros() as u64;
     Ok(TopWindow {
         answer_us: whole.saturating_sub((window.seconds * 1e6) as u64),

@@ -74,6 +74,8 @@ pub enum TraceEvent {
     Call(Call),
     /// A call that was told has returned.
     Return(Return),
+    /// A module was loaded anew, which ended its trace; it goes on, and calls in between, up to a second, are missed.
+    LoadedAnew(String),
 }
 
 /// A trace that runs on the node.
@@ -210,6 +212,7 @@ fn event(term: &Term) -> Option<TraceEvent> {
                 .map(as_text)
                 .collect::<Option<_>>()?,
         })),
+        [_, module] => Some(TraceEvent::LoadedAnew(as_text(module)?)),
         [_, count, _, nanos, kind, value] => Some(TraceEvent::Return(Return {
             number: number(count)?,
             duration: Duration::from_nanos(number(nanos)?),

@@ -401,3 +401,37 @@ fn a_node_does_not_look_for_a_client_that_was_killed() {
     assert!(logged.contains("this is the log"), "{logged}");
     assert!(!logged.contains("Cannot get connection id"), "{logged}");
 }
+
+#[test]
+fn several_that_come_and_go_at_once_write_nothing_into_the_log() {
+    let home = tempfile::tempdir().expect("a folder");
+    let file = home.path().join("ear.erl");
+    std::fs::write(
+        &file,
+        "-module(ear).\n-export([log/2]).\nlog(Event, _) -> persistent_term:put({heard, make_ref()}, Event).\n",
+    )
+    .expect("a source");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    let load = format!(
+        "{{ok, ear, Code}} = compile:file(\"{}\", [binary]), {{module, ear}} = code:load_binary(ear, \"ear.erl\", Code), \
+         ok = logger:add_handler(ear, ear, #{{}}), ok.",
+        file.display()
+    );
+    eval(&node, &load);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..3 {
+                    let helper = Helper::load(&beam.connect()).expect("loaded");
+                    helper.close().expect("closed");
+                }
+            });
+        }
+    });
+    assert_eq!(left_behind(&node), None);
+    let heard =
+        "lists:flatten(io_lib:format(\"~p\", [[E || {{heard, _}, E} <- persistent_term:get()]])).";
+    let heard = erlang::term::as_text(&eval(&node, heard));
+    assert_eq!(heard.as_deref(), Some("[]"));
+}

@@ -412,3 +412,43 @@ fn functions_that_are_called_too_often_are_left_out() {
     assert_eq!(path.tree.own()["shop:count/2"].calls, 5 * 3_001);
     helper.close().expect("closed");
 }
+
+#[test]
+fn calls_that_do_not_return_are_told() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    let file = home.path().join("ends.erl");
+    std::fs::write(
+        &file,
+        "-module(ends).\n-export([dies/0, throws/0, tries/0, loops/0]).\n\
+         dies() -> timer:sleep(5), exit(bye).\nthrows() -> timer:sleep(5), throw(bye).\ntries() -> catch throws(), tries().\n\
+         loops() -> timer:sleep(5), loops().\n",
+    )
+    .expect("a source");
+    let load = format!(
+        "{{ok, ends, Code}} = compile:file(\"{}\", [binary]), {{module, ends}} = code:load_binary(ends, \"ends.erl\", Code), \
+         spawn(fun Loop() -> {{_, M}} = spawn_monitor(fun () -> ends:dies(), ok end), \
+                             receive {{'DOWN', M, _, _, _}} -> ok end, Loop() end), \
+         spawn(fun ends:tries/0), spawn(fun ends:loops/0), ok.",
+        file.display()
+    );
+    eval(&node, &load);
+    let helper = Helper::load(&node).expect("loaded");
+    let of = |root: &str| {
+        let mut options = options(2);
+        options.root = root.parse().expect("a pattern");
+        follow(&helper, &options, |_| false).expect("followed")
+    };
+    // An exception is an end, also that of the process.
+    for root in ["ends:dies/0", "ends:throws/0"] {
+        let path = of(root);
+        let seen = (path.untraced.len(), path.calls.len());
+        assert!(seen.0 > 5 && seen.1 > 5, "{root}: {path:?}");
+        let least = path.durations().first().copied();
+        assert!(least >= Some(Duration::from_millis(5)), "{root}: {path:?}");
+    }
+    let path = of("ends:loops/0");
+    assert!(path.untraced.is_empty() && path.begun > 20, "{path:?}");
+    helper.close().expect("closed");
+}

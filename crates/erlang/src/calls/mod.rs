@@ -6,7 +6,7 @@ pub(crate) mod root;
 mod tree;
 
 pub use path::{Comparison, Difference, EntryCall, Path, PerCall};
-pub use root::{RootOptions, RootProgress, follow};
+pub use root::{Following, RootOptions, RootProgress, follow};
 pub use tree::{Accumulated, CallTree, NodeCost, TreeNode};
 
 use std::time::Duration;
@@ -65,6 +65,8 @@ pub struct Calls {
     pub tree: CallTree,
     /// How the tree came about.
     pub bursts: Bursts,
+    /// Modules that were loaded anew meanwhile: their counters began once more, or went away.
+    pub loaded_anew: Vec<String>,
 }
 
 /// What a function cost.
@@ -179,11 +181,17 @@ impl<'a> Counting<'a> {
     ///
     /// # Errors
     /// The node's side has failed, or the node cannot be asked.
-    pub fn wait(self, stop: &dyn Fn() -> bool) -> Result<Calls, Error> {
+    pub fn wait(&self, stop: &dyn Fn() -> bool) -> Result<Calls, Error> {
         let reply = self.ask("result", self.duration * 3 + BEYOND, stop)?;
-        let found = calls(&reply).ok_or_else(|| self.refused(&reply));
-        self.helper.stop(self.worker)?;
-        found
+        calls(&reply).ok_or_else(|| self.refused(&reply))
+    }
+
+    /// Removes what is left of it from the node, which closing the helper does, too.
+    ///
+    /// # Errors
+    /// The node cannot be asked.
+    pub fn end(self) -> Result<(), Error> {
+        self.helper.stop(self.worker)
     }
 
     fn ask(&self, what: &str, longest: Duration, stop: &dyn Fn() -> bool) -> Result<Term, Error> {
@@ -227,7 +235,10 @@ impl Calls {
         options: &CallsOptions,
         stop: &dyn Fn() -> bool,
     ) -> Result<Self, Error> {
-        Counting::begin(helper, options)?.wait(stop)
+        let counting = Counting::begin(helper, options)?;
+        let calls = counting.wait(stop)?;
+        counting.end()?;
+        Ok(calls)
     }
 
     /// What it cost; `None` where no block went without counters, or the node did nothing.
@@ -306,7 +317,7 @@ fn name(module: &Term, function: &Term, arity: &Term) -> Option<String> {
 }
 
 fn calls(reply: &Term) -> Option<Calls> {
-    let [_, functions, processes, blocks, ended, tree, bursts] = as_tuple(reply)? else {
+    let [_, functions, processes, blocks, ended, tree, bursts, anew] = as_tuple(reply)? else {
         return None;
     };
     Some(Calls {
@@ -341,6 +352,7 @@ fn calls(reply: &Term) -> Option<Calls> {
             },
             _ => return None,
         },
+        loaded_anew: as_list(anew)?.iter().map(as_text).collect::<Option<_>>()?,
     })
 }
 

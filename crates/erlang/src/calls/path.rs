@@ -23,8 +23,12 @@ pub struct Path {
     pub calls: Vec<EntryCall>,
     /// How long calls took while only the entry was traced.
     pub untraced: Vec<Duration>,
-    /// Calls that did not return while they were traced: their process has ended.
+    /// Calls that began.
+    pub begun: u64,
+    /// Calls of these that were not seen to end: they go on in a tail call, or were not traced from the beginning.
     pub unfinished: u64,
+    /// Modules of the entry that were loaded anew meanwhile, so that calls are missing.
+    pub loaded_anew: Vec<String>,
     /// What was traced below the entry.
     pub modules: Vec<String>,
     /// Functions of it that were called too often to go on with them.
@@ -184,7 +188,10 @@ pub(crate) fn read(term: &Term) -> Option<Path> {
         tree,
         calls,
         untraced: nanos(untraced),
+        begun: number(get(term, "begun")?)?,
         unfinished: number(get(term, "lost")?)?,
+        // A call that we make ourselves has none.
+        loaded_anew: texts("loaded_anew").unwrap_or_default(),
         modules: texts("modules")?,
         left_out: texts("left_out")?,
         messages: number(get(term, "messages")?)?,
@@ -312,6 +319,7 @@ mod tests {
             (atom("plain"), binary(7_u64.to_be_bytes().to_vec())),
             (atom("modules"), list([text("m")])),
             (atom("left_out"), list([])),
+            (atom("begun"), int(22)),
             (atom("lost"), int(1)),
             (atom("messages"), int(99)),
             (atom("ended"), atom("time")),
@@ -321,7 +329,7 @@ mod tests {
     #[test]
     fn slow_calls_are_set_against_the_rest() {
         let path = read(&told(50_000)).unwrap();
-        assert_eq!((path.calls.len(), path.unfinished), (20, 1));
+        assert_eq!((path.calls.len(), path.begun, path.unfinished), (20, 22, 1));
         assert_eq!(path.untraced, [Duration::from_nanos(7)]);
         assert_eq!(path.tree.nodes()[2].function, "[queue orders]");
         assert_eq!(

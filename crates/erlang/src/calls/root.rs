@@ -49,19 +49,68 @@ pub struct RootProgress {
     pub messages: u64,
 }
 
-/// Follows calls until one of the limits ends it, or `look` says that it is enough.
+/// Follows calls until one of the limits ends it, or `look` says that it is enough, and removes what is left of it from
+/// the node.
 ///
 /// # Errors
 /// The node's side refuses or has failed, or the node cannot be asked.
 pub fn follow(
     helper: &Helper,
     options: &RootOptions,
-    mut look: impl FnMut(RootProgress) -> bool,
+    look: impl FnMut(RootProgress) -> bool,
 ) -> Result<Path, Error> {
-    let worker = helper.run("bellows_root", "start", options.term())?;
+    let following = Following::begin(helper, options)?;
+    let path = following.wait(look);
+    following.end()?;
+    path
+}
+
+/// Calls that the node follows.
+#[derive(Debug)]
+pub struct Following<'a> {
+    helper: &'a Helper,
+    worker: Worker,
+}
+
+impl<'a> Following<'a> {
+    /// Begins. What the node's side refuses, [`Following::wait`] tells.
+    ///
+    /// # Errors
+    /// The node cannot be asked.
+    pub fn begin(helper: &'a Helper, options: &RootOptions) -> Result<Self, Error> {
+        let worker = helper.run("bellows_root", "start", options.term())?;
+        Ok(Self { helper, worker })
+    }
+
+    /// Waits until one of the limits ends it, or `look` says that it is enough.
+    ///
+    /// # Errors
+    /// The node's side refuses or has failed, or the node cannot be asked.
+    pub fn wait(&self, look: impl FnMut(RootProgress) -> bool) -> Result<Path, Error> {
+        const WHAT: &str = "the trace of calls";
+        let reply = last_reply(self.helper, &self.worker, WHAT, look)?;
+        done(self.helper, &reply, WHAT, path::read)
+    }
+
+    /// Removes what is left of it from the node, which closing the helper does, too.
+    ///
+    /// # Errors
+    /// The node cannot be asked.
+    pub fn end(self) -> Result<(), Error> {
+        self.helper.stop(self.worker)
+    }
+}
+
+/// What the worker answers once it runs no more.
+fn last_reply(
+    helper: &Helper,
+    worker: &Worker,
+    what: &str,
+    mut look: impl FnMut(RootProgress) -> bool,
+) -> Result<Term, Error> {
     let mut request = "next";
-    let reply = loop {
-        let reply = answer(helper, &worker, request, "the trace of calls")?;
+    loop {
+        let reply = answer(helper, worker, request, what)?;
         match as_tuple(&reply) {
             Some([running, phase, untraced, calls, messages])
                 if as_atom(running) == Some("running") =>
@@ -78,11 +127,9 @@ pub fn follow(
                     std::thread::sleep(EVERY);
                 }
             }
-            _ => break reply,
+            _ => return Ok(reply),
         }
-    };
-    helper.stop(worker)?;
-    done(helper, &reply, "the trace of calls", path::read)
+    }
 }
 
 /// What a worker answers.

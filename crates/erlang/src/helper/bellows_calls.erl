@@ -51,15 +51,18 @@ count(Owner, #{counter := Counter, patterns := Patterns, processes := Processes,
     Pause = max(?PAUSE_LEAST, Block div ?PAUSE_PART),
     flags(Session, Processes, true, [call]),
     {Rested, Quiet} = measured(fun () -> rest(Pause) end),
+    Versions = bellows_version:of_modules([Module || {Module, _, _} <- Patterns]),
     {Counted, Costs, Ended} = blocks(Blocks, Session, Counter, Patterns, Block, Pause, Guard, #{}, [{off, Quiet}], Rested),
+    Anew = [name(Module) || Module <- lists:usort(lost(Counted) ++ bellows_version:changed(Versions))],
+    Functions = counted(Counted),
     flags(Session, Processes, false, [call]),
     unlink(Tracer),
     bellows_session:close(Session),
     {Tree, Bursts} = case {Ended, maps:get(bursts, Options)} of
-                         {time, N} when N > 0 -> bursts(Owner, Patterns, busiest(Counted, N), Limits, Baseline);
+                         {time, N} when N > 0 -> bursts(Owner, Patterns, busiest(Functions, N), Limits, Baseline);
                          _ -> {[], {0, 0, 0, none}}
                      end,
-    {calls, functions(Counted), processes(Counted), lists:reverse(Costs), Ended, Tree, Bursts}.
+    {calls, functions(Functions), processes(Functions), lists:reverse(Costs), Ended, Tree, Bursts, Anew}.
 
 open(Owner, Tracer) ->
     case bellows_session:open(Owner, Tracer) of
@@ -79,9 +82,12 @@ blocks(_, _, _, _, _, _, _, Counted, Costs, stop) -> {Counted, Costs, {asked, 0,
 blocks(0, _, _, _, _, _, _, Counted, Costs, _) -> {Counted, Costs, time};
 blocks(Left, Session, Counter, Patterns, Block, Pause, Guard, Counted, Costs, ok) ->
     [bellows_session:functions(Session, Pattern, true, [Counter]) || Pattern <- Patterns],
+    Witnesses = bellows_version:witnesses(Session, Patterns, Counter),
     {{Ended, Checked}, On} = measured(fun () -> watch(now_ms() + Block, Guard) end),
     [bellows_session:functions(Session, Pattern, pause, [Counter]) || Pattern <- Patterns],
-    Sum = lists:foldl(fun (Pattern, Sums) -> read(Session, Counter, Pattern, Sums) end, Counted, Patterns),
+    Known = lists:foldl(fun ({Module, _, _}, Sums) -> Sums#{{lost, Module} => true} end, Counted,
+                        bellows_version:fallen(Session, Witnesses, Counter)),
+    Sum = lists:foldl(fun (Pattern, Sums) -> read(Session, Counter, Pattern, Sums) end, Known, Patterns),
     [bellows_session:functions(Session, Pattern, false, [Counter]) || Pattern <- Patterns],
     case Ended of
         time ->
@@ -108,20 +114,23 @@ watch(Until, Guard) ->
 rest(Ms) -> receive {ask, _, stop} -> stop after Ms -> ok end.
 
 %% Adds what the counters say, by function and process.
-read(Session, Counter, {Module, Function, Arity}, Counted) ->
-    Functions = [{F, A} || {F, A} <- Module:module_info(functions),
-                           Function =:= '_' orelse Function =:= F, Arity =:= '_' orelse Arity =:= A],
-    lists:foldl(fun ({F, A}, Sums) ->
-        case bellows_session:counters(Session, {Module, F, A}, Counter) of
+read(Session, Counter, Pattern, Counted) ->
+    lists:foldl(fun (Function, Sums) ->
+        case bellows_session:counters(Session, Function, Counter) of
             List when is_list(List) ->
                 lists:foldl(fun ({Pid, Calls, Seconds, Micros}, Into) ->
-                                    add({Module, F, A}, Pid, Calls, Seconds * 1000000 + Micros, Into);
+                                    add(Function, Pid, Calls, Seconds * 1000000 + Micros, Into);
                                 ({Pid, Calls, Words}, Into) ->
-                                    add({Module, F, A}, Pid, Calls, Words, Into)
+                                    add(Function, Pid, Calls, Words, Into)
                             end, Sums, List);
             _ -> Sums
         end
-    end, Counted, Functions).
+    end, Counted, bellows_session:matching(Pattern)).
+
+%% Modules whose counters went away in a block, and the sums of functions.
+lost(Counted) -> [Module || {lost, Module} <- maps:keys(Counted)].
+
+counted(Counted) -> maps:filter(fun (Key, _) -> tuple_size(Key) =:= 3 end, Counted).
 
 add(_, _, 0, _, Sums) -> Sums;
 %% What this process does itself is none of the node's.

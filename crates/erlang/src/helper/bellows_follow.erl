@@ -2,11 +2,11 @@
 %% calls it, while a sampler finds the modules that run below it. Then these modules are traced, too, in the processes
 %% on the entry's path (see bellows_path). Whoever uses this looks at the budgets meanwhile.
 -module(bellows_follow).
--export([open/3, plain/3, detailed/5, thinner/2, modules/1, told/1, allowed/1, result/1, close/1, collections/3]).
+-export([open/3, plain/3, detailed/5, thinner/2, modules/1, told/1, allowed/1, fallen/1, result/1, close/1, collections/3]).
 
 -define(TRACER_WORDS, 33554432).
 -define(ALWAYS, [call, silent, arity, monotonic_timestamp]).
--define(FLAGS, [return_to, running | ?ALWAYS]).
+-define(FLAGS, [return_to, running, exiting | ?ALWAYS]).
 -define(ANSWER, 30000).
 -define(LEAST_ALLOWED, 300).
 
@@ -34,7 +34,7 @@ plain(Processes, Follow, Chosen) ->
     #{session := Session, entry := Entry} = Follow,
     phase(plain, Chosen, infinity, Follow),
     flag(Processes, Follow),
-    [bellows_session:functions(Session, Pattern, entry([return_to]), [local]) || Pattern <- Entry],
+    [bellows_session:functions(Session, Pattern, entry([return_to, exiting]), [local]) || Pattern <- Entry],
     Follow#{patterns := Entry}.
 
 %% The modules on the path are traced, too, in the same or other processes. Allowed: calls below one of the entry, beyond
@@ -46,7 +46,7 @@ detailed(Modules, Processes, Follow, Chosen, Allowed) ->
     phase(detailed, Chosen, Allowed, Follow),
     %% Later patterns take the place of earlier ones.
     Patterns = [{Pattern, [{'_', [], [{message, {caller}}]}]} || Pattern <- calling() ++ Modules]
-        ++ serving() ++ replying() ++ asking() ++ [{Pattern, entry([return_to, running])} || Pattern <- Entry],
+        ++ serving() ++ replying() ++ asking() ++ [{Pattern, entry([return_to, running, exiting])} || Pattern <- Entry],
     [bellows_session:functions(Session, Pattern, Match, [local]) || {Pattern, Match} <- Patterns],
     flag(Processes, Follow),
     Follow#{patterns := [Pattern || {Pattern, _} <- Patterns], chosen => Chosen, allowed => Allowed}.
@@ -88,6 +88,10 @@ allowed([]) -> ?LEAST_ALLOWED;
 allowed(Nanos) ->
     Sorted = lists:sort(Nanos),
     max(?LEAST_ALLOWED, lists:nth((length(Sorted) * 19 + 19) div 20, Sorted) div 2000).
+
+%% Entries whose pattern went away, as their module was loaded anew.
+fallen(#{session := Session, entry := Entry}) ->
+    bellows_version:fallen(Session, [{Pattern, Pattern} || Pattern <- Entry], traced).
 
 %% What the tracer has made of all, with names for the processes that served: it ends with that.
 result(#{tracer := Tracer, sampler := Sampler} = Follow) ->
@@ -143,7 +147,7 @@ calling() ->
     [{Module, call, Arity} || Module <- [gen_server, gen_server2, gen_statem], Arity <- [2, 3], has(Module, call, Arity)].
 
 asking() ->
-    Flags = [call, return_to, running, arity, monotonic_timestamp],
+    Flags = [call, return_to, running, exiting, arity, monotonic_timestamp],
     [{{gen, do_call, 4},
       [{['$1', '_', '_', '_'], [{is_pid, '$1'}, {'=:=', {node, '$1'}, {node}}],
         [{trace, '$1', [silent], Flags}, {message, {{bellows, asks, '$1', {caller}}}}]},

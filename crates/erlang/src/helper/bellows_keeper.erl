@@ -13,6 +13,8 @@
 %% A keeper that nobody joined goes after this time, in milliseconds.
 -define(UNJOINED, 5000).
 -define(CALL, 30000).
+%% The same where it undoes something: a busy node with many processes takes long.
+-define(UNDO, 120000).
 
 %% Starts the keeper, for the process that loaded these modules; {error, taken} where one runs already.
 start() ->
@@ -36,7 +38,7 @@ leave(Owner) ->
     Monitor = monitor(process, Owner),
     Owner ! leave,
     receive {'DOWN', Monitor, process, Owner, _} -> ok
-    after ?CALL -> error(timeout)
+    after ?UNDO -> error(timeout)
     end,
     case whereis(?MODULE) of
         undefined -> last;
@@ -51,7 +53,7 @@ leave(Owner) ->
 run(Owner, Module, Function, Argument) -> call(Owner, {run, Module, Function, Argument}).
 
 %% Ends a worker, and undoes what it did.
-stop(Owner, Worker) -> call(Owner, {stop, Worker}).
+stop(Owner, Worker) -> call(Owner, {stop, Worker}, ?UNDO).
 
 %% Why a worker has ended: `ended`, or {failed, Text}.
 why(Owner, Worker) -> call(Owner, {why, Worker}).
@@ -209,13 +211,15 @@ failure(Class, Reason, Stack) ->
              || {Module, Function, Arguments, _} <- lists:sublist(Stack, 5)],
     bellows_text:term({Class, Reason, Calls}, 600).
 
-call(To, Request) when node(To) =:= node() ->
+call(To, Request) -> call(To, Request, ?CALL).
+
+call(To, Request, Longest) when node(To) =:= node() ->
     Monitor = monitor(process, To),
     To ! {call, {self(), Monitor}, Request},
     receive
         {Monitor, Reply} -> demonitor(Monitor, [flush]), Reply;
         {'DOWN', Monitor, process, To, _} -> gone
-    after ?CALL -> demonitor(Monitor, [flush]), error(timeout)
+    after Longest -> demonitor(Monitor, [flush]), error(timeout)
     end.
 
 reply({Pid, Monitor}, Reply) -> Pid ! {Monitor, Reply}.

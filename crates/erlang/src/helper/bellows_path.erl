@@ -21,7 +21,7 @@
 -define(CALLERS, 20).
 -define(PIDS, 10000).
 -define(NO_COLLECTIONS, {0, 0, 0, none, 0}).
--define(FLAGS, [return_to, running]).
+-define(FLAGS, [return_to, running, exiting]).
 -define(ALWAYS, [call, arity, monotonic_timestamp]).
 
 %% A process: what it does on a path, requests to it that it has not begun, whether it is to be silenced, and when it last
@@ -108,10 +108,11 @@ begin_phase(Phase, Chosen, Allowed, State) ->
     [erase(Key) || {Key, _} <- get(), is_pid(Key) orelse element(1, Key) =:= call orelse element(1, Key) =:= broken],
     State#{phase := Phase, chosen := Chosen, allowed := Allowed, calls := [], done := 0, detail := 0}.
 
-result(Seen, #{calls := Calls, plain := Plain} = State) ->
+result(Seen, #{calls := Calls, plain := Plain, number := Begun} = State) ->
     Nodes = bellows_stack:nodes(),
     (maps:with([done, lost], State))#{
         messages => Seen,
+        begun => Begun,
         nodes => Nodes,
         calls => lists:reverse(Calls),
         plain => << <<Nanos:64>> || Nanos <- lists:reverse(Plain) >>
@@ -153,7 +154,8 @@ put_job(Pid, Process, Job) -> put(Pid, Process#process{job = Job}).
 special(entry, Pid, Function, _, Caller, At, #process{job = none} = Process, State) ->
     case get({silenced, Pid}) of
         %% It was silenced while it began: its return does not come.
-        Since when is_integer(Since), At =< Since -> State#{lost := maps:get(lost, State) + 1};
+        Since when is_integer(Since), At =< Since ->
+            State#{lost := maps:get(lost, State) + 1, number := maps:get(number, State) + 1};
         _ -> begin_call(Pid, Function, Caller, At, Process, State)
     end;
 special(asks, Pid, Function, Server, Caller, At, #process{job = #job{} = Job} = Process, State) ->
@@ -257,13 +259,14 @@ in_second(At, #{rate := Rate} = State) ->
 returned(Pid, Function, At, #process{job = #job{} = Job} = Process, State) ->
     #job{kind = Kind, stack = Stack, above = Above} = Answered = answered(At, Job),
     case bellows_stack:returned(Function, At, Stack) of
-        base when Kind =:= entry -> end_call(Pid, returned, At, Process, Answered, State);
+        base when Kind =:= entry -> end_call(Pid, At, Process, Answered, State);
         %% It goes on to serve, and replies later.
         base -> put_job(Pid, Process, Answered#job{stack = bellows_stack:to_base(At, Stack), above = Above}), State;
         Next -> put_job(Pid, Process, Answered#job{stack = Next}), State
     end.
 
-end_call(Pid, Outcome, At, Process, #job{stack = Stack, call = Number, began = Began}, State) ->
+%% A call has ended: it returned, or an exception ended it, perhaps with its process.
+end_call(Pid, At, Process, #job{stack = Stack, call = Number, began = Began}, State) ->
     put(Pid, Process#process{job = none}),
     sampled({idle, Pid}, State),
     lingers(Pid),
@@ -272,7 +275,7 @@ end_call(Pid, Outcome, At, Process, #job{stack = Stack, call = Number, began = B
     Nanos = erlang:convert_time_unit(At - Began, native, nanosecond),
     Whole = case erase({broken, Number}) of
                 true -> broken;
-                undefined -> Outcome
+                undefined -> whole
             end,
     counted(Pid, Whole, Began, Nanos, Costs, State).
 
@@ -282,9 +285,9 @@ call_costs(Number) ->
         Costs -> Costs
     end.
 
-counted(_, returned, _, Nanos, _, #{phase := plain, plain := Plain, plain_count := Count} = State) when Count < ?PLAIN ->
+counted(_, whole, _, Nanos, _, #{phase := plain, plain := Plain, plain_count := Count} = State) when Count < ?PLAIN ->
     State#{plain := [Nanos | Plain], plain_count := Count + 1};
-counted(Pid, returned, Began, Nanos, Costs, #{phase := detailed, allowed := Allowed} = State) ->
+counted(Pid, whole, Began, Nanos, Costs, #{phase := detailed, allowed := Allowed} = State) ->
     case too_many(Costs, Allowed) of
         [] -> kept(Pid, Began, Nanos, Costs, State);
         Many -> flood(Many, State), State#{allowed := infinity}
@@ -393,7 +396,7 @@ scheduled(Pid, Mode, At, State) ->
 exited(Pid, At, State) ->
     case erase(Pid) of
         #process{job = #job{kind = entry} = Job} = Process ->
-            Next = end_call(Pid, ended, At, Process, answered(At, Job), State),
+            Next = end_call(Pid, At, Process, answered(At, Job), State),
             erase(Pid),
             Next;
         #process{job = #job{} = Job} ->

@@ -101,8 +101,9 @@ kind(Pid) ->
 chosen({_, Pids}) -> maps:from_keys(Pids, true).
 
 finish(Ended, #{follow := Follow, modules := Modules} = State, Askers) ->
+    Anew = [atom_to_binary(Module, utf8) || {Module, _, _} <- bellows_follow:fallen(Follow)],
     Path = bellows_follow:result(Follow),
-    Result = Path#{ended => Ended, modules => [bellows_time:name(Pattern) || Pattern <- Modules],
+    Result = Path#{ended => Ended, loaded_anew => Anew, modules => [bellows_time:name(Pattern) || Pattern <- Modules],
                    left_out => [bellows_time:name(Function) || Function <- lists:usort(maps:get(left_out, State))]},
     [bellows_keeper:answer(Alias, {done, Result}) || Alias <- Askers],
     hand_out(Result).

@@ -1,7 +1,7 @@
 %% A trace session: on OTP 27 and later one of its own beside those of others; before that the node has only one, which
 %% is ours where nobody else traces and no other bellows has claimed it.
 -module(bellows_session).
--export([open/2, functions/4, processes/4, counters/3, close/1, undo/3, destroy/1, others/0]).
+-export([open/2, functions/4, again/4, matching/1, processes/4, counters/3, close/1, undo/3, destroy/1, others/0]).
 
 -define(CLAIM, bellows_tracing).
 
@@ -39,6 +39,10 @@ functions({only, Owner, Tracer}, Pattern, Match, Flags) ->
     (is_list(Match) orelse Match =:= true) andalso claim_functions(Owner, Tracer, Pattern, Flags),
     erlang:trace_pattern(Pattern, Match, Flags).
 
+%% Sets a pattern of ours once more, where its module was loaded anew.
+again({own, _} = Session, Pattern, Match, Flags) -> functions(Session, Pattern, Match, Flags);
+again({only, _, _}, Pattern, Match, Flags) -> erlang:trace_pattern(Pattern, Match, Flags).
+
 %% Throws where somebody else counts one of the functions that are ours from now on.
 claim_functions(Owner, Tracer, Pattern, Flags) ->
     Ours = case get({?MODULE, functions}) of undefined -> #{}; Known -> Known end,
@@ -49,6 +53,7 @@ claim_functions(Owner, Tracer, Pattern, Flags) ->
     end,
     ok = bellows_keeper:undo_with(Owner, {?MODULE, undo, [Pattern, Flags, Tracer]}).
 
+%% The functions of a pattern, also where the module has gone.
 matching({Module, Function, Arity}) ->
     [{Module, F, A} || {F, A} <- functions_of(Module), Function =:= '_' orelse Function =:= F,
                        Arity =:= '_' orelse Arity =:= A].
@@ -146,7 +151,7 @@ patterns(Functions, Keys) ->
                   Module, Function, Arity, tools()])
     end.
 
-functions_of(Module) -> try Module:module_info(functions) catch _:_ -> [] end.
+functions_of(Module) -> try erlang:get_module_info(Module, functions) catch _:_ -> [] end.
 
 info(Function, Key) -> try erlang:trace_info(Function, Key) catch error:badarg -> {Key, false} end.
 

@@ -13,6 +13,8 @@
 %% After the last call that counts, returns are awaited so long (ms).
 -define(RETURNS, 2000).
 -define(TRACER_WORDS, 16777216).
+%% How often we look whether the patterns still stand (ms).
+-define(STAND, 1000).
 
 %% Options: patterns [{Module, Function | '_', Arity | '_'}], match <<>> or text, processes all | {pids, [Text]} |
 %% {role, Text}, limit, rate, returns, arguments, limits (see bellows_guard).
@@ -99,6 +101,8 @@ trace(Owner, #{limits := Limits} = Options) ->
         {error, Reason} -> fail(Reason);
         {ok, Session} ->
             control(#{owner => Owner, session => Session, tracer => Tracer, patterns => maps:get(patterns, Options),
+                      match => maps:get(match, Options), standing => standing(Session, maps:get(patterns, Options)),
+                      look => now_ms() + ?STAND,
                       guard => bellows_guard:new(Limits, Baseline, Tracer), due => now_ms(), state => running,
                       events => queue:new(), unread => 0, asker => none, failing => 0})
     end.
@@ -140,10 +144,30 @@ tick(#{state := running, guard := Guard} = State) ->
     Now = now_ms(),
     Next = State#{due := Now + bellows_guard:every()},
     case bellows_guard:check(Guard, Now) of
-        {ok, Checked} -> control(Next#{guard := Checked});
+        {ok, Checked} -> control(stands(Now, Next#{guard := Checked}));
         Tripped -> control(stop(bellows_guard:describe(Tripped), Next))
     end;
 tick(State) -> control(State#{due := now_ms() + 60000}).
+
+standing(Session, Patterns) -> bellows_version:witnesses(Session, Patterns, traced).
+
+%% Patterns that went away with their module's code are set again, and that is told.
+stands(Now, #{look := Look, session := Session, standing := Standing, match := Match} = State) when Now >= Look ->
+    Next = State#{look := Now + ?STAND},
+    case bellows_version:fallen(Session, Standing, traced) of
+        [] -> Next;
+        Fallen ->
+            [bellows_session:again(Session, Pattern, Match, [local]) || Pattern <- Fallen],
+            Set = standing(Session, Fallen),
+            %% One that fits nothing now may do so later.
+            Left = [case lists:keyfind(Pattern, 1, Set) of false -> Stood; Stands -> Stands end || {Pattern, _} = Stood <- Standing,
+                    lists:member(Pattern, Fallen)],
+            Modules = lists:usort([Module || {{Module, _, _}, _} <- Set]),
+            lists:foldl(fun (Module, Into) -> keep({loaded_anew, atom_to_binary(Module, utf8)}, 100, Into) end,
+                        Next#{standing := [Kept || {Pattern, _} = Kept <- Standing, not lists:member(Pattern, Fallen)] ++ Left},
+                        Modules)
+    end;
+stands(_, State) -> State.
 
 keep(Event, Bytes, #{events := Events, unread := Unread} = State) ->
     Next = give(State#{events := queue:in({Event, Bytes}, Events), unread := Unread + Bytes}),
@@ -155,7 +179,7 @@ keep(Event, Bytes, #{events := Events, unread := Unread} = State) ->
 %% No call counts any more: those that came are awaited to return.
 quiet(#{session := Session, patterns := Patterns} = State) ->
     [bellows_session:functions(Session, Pattern, false, [local]) || Pattern <- Patterns],
-    State.
+    State#{standing := []}.
 
 stop(Reason, #{state := running, session := Session, tracer := Tracer, patterns := Patterns} = State) ->
     %% Without a tracer no message is made any more, also before the flags are gone.

@@ -3,7 +3,9 @@
 %% starts the keeper, joins it for Client, and removes the module when the keeper has gone. It runs none of its code while
 %% it does so, needs nobody's connection, and does it also where Client has gone before it joined.
 %%
-%% atomic_load never ends processes that run earlier code: where there is such code, someone is just removing it.
+%% Who loads or removes the code holds a name meanwhile, which all that do so share: what one has just loaded another would
+%% take for earlier code, or delete. atomic_load never ends processes that run earlier code: where there is such code,
+%% someone is just removing it.
 Asker = self(),
 Reference = make_ref(),
 Pause = 20,
@@ -27,39 +29,65 @@ Await = fun Await(0) -> ok;
                 end
         end,
 
-%% Who has the keeper's name is the one who may remove the module: nobody can start a keeper meanwhile.
+%% Whether the name is ours now, within a time.
+Hold = fun Hold(0) -> false;
+           Hold(Left) ->
+               case catch register(bellows_loading, self()) of
+                   true -> true;
+                   _ -> timer:sleep(Pause), Hold(Left - 1)
+               end
+       end,
+LetGo = fun () -> unregister(bellows_loading) end,
+
+%% While the name is ours nobody starts a keeper. Where there is one, its own loader removes the module.
 Remove = fun (Reason) ->
-             case catch register(Helper, self()) of
-                 true ->
-                     %% Of a keeper that was killed the owners undo what is to be undone.
-                     Reason =:= normal orelse Await(300),
-                     code:purge(Helper),
-                     code:delete(Helper),
-                     code:purge(Helper);
-                 _ -> taken_by_another
-             end
+             Hold(1500) andalso
+                 begin
+                     case whereis(Helper) of
+                         undefined ->
+                             %% Of a keeper that was killed the owners undo what is to be undone.
+                             Reason =:= normal orelse Await(300),
+                             code:purge(Helper),
+                             code:delete(Helper),
+                             %% The code is old from here on, so that nobody can load before it is purged.
+                             LetGo(),
+                             code:purge(Helper);
+                         _ -> LetGo()
+                     end
+                 end
          end,
+
+%% {keeper, Pid} that runs from now on, or what is said to the one who asked.
+Start = fun () ->
+            case whereis(Helper) of
+                undefined ->
+                    case code:atomic_load([{Helper, File, Code}]) of
+                        ok -> case Helper:keeper_start() of {ok, Pid} -> {keeper, Pid}; _ -> again end;
+                        {error, Reasons} ->
+                            case lists:all(fun ({_, Why}) -> Why =:= not_purged end, Reasons) of
+                                true -> again;
+                                false -> {error, Reasons}
+                            end
+                    end;
+                %% Another was faster: the next one who asks joins its keeper.
+                _ -> gone
+            end
+        end,
 
 Load = fun Load(0) -> Asker ! {Reference, {error, busy}};
            Load(Left) ->
-               Again = fun () -> timer:sleep(Pause), Load(Left - 1) end,
-               case code:atomic_load([{Helper, File, Code}]) of
-                   ok ->
-                       case Helper:keeper_start() of
-                           {ok, Pid} ->
+               case Hold(Left) of
+                   false -> Load(0);
+                   true ->
+                       Started = Start(),
+                       LetGo(),
+                       case Started of
+                           {keeper, Pid} ->
                                Monitor = monitor(process, Pid),
                                Asker ! {Reference, Helper:keeper_join(Client, Lease)},
                                receive {'DOWN', Monitor, process, Pid, Reason} -> Remove(Reason) end;
-                           {error, taken} ->
-                               case Helper:keeper_join(Client, Lease) of
-                                   gone -> Again();
-                                   Joined -> Asker ! {Reference, Joined}
-                               end
-                       end;
-                   {error, Reasons} ->
-                       case lists:all(fun ({_, Why}) -> Why =:= not_purged end, Reasons) of
-                           true -> Again();
-                           false -> Asker ! {Reference, {error, Reasons}}
+                           again -> timer:sleep(Pause), Load(Left - 1);
+                           Said -> Asker ! {Reference, Said}
                        end
                end
        end,

@@ -29,6 +29,8 @@ const RENEW_EVERY: Duration = Duration::from_millis(2500);
 /// Longest that loading, and removing, may take where others load and remove at the same time.
 const SETTLE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(20);
+/// What a busy node may take at least to undo what was done: it looks at each of its processes.
+const UNDO: Duration = Duration::from_secs(60);
 /// How soon a wish to stop is passed on to a worker.
 const STOP_WITHIN: Duration = Duration::from_millis(50);
 
@@ -225,14 +227,16 @@ impl Helper {
     /// Ends a worker, and waits until what it did is undone.
     pub fn stop(&self, worker: Worker) -> Result<(), Error> {
         let arguments = vec![self.shared.owner.clone(), worker.pid];
-        self.call("bellows_keeper", "stop", arguments).map(drop)
+        let longest = self.shared.longest();
+        self.call_within(longest, "bellows_keeper", "stop", arguments)
+            .map_or_else(|error| Err(error.undoing()), |_| Ok(()))
     }
 
     /// Undoes what was done for this connection, and waits until the module is gone, unless another bellows uses
     /// it.
     pub fn close(mut self) -> Result<(), Error> {
         self.end_renewal();
-        self.shared.leave()
+        self.shared.leave(self.shared.longest())
     }
 
     fn end_renewal(&mut self) {
@@ -250,7 +254,7 @@ impl Drop for Helper {
         if self.renewal.is_some() {
             self.end_renewal();
             // The node does the same by itself when the connection or the lease ends.
-            let _ = self.shared.leave();
+            let _ = self.shared.leave(self.node().timeout());
         }
     }
 }
@@ -275,13 +279,20 @@ impl Shared {
         }
     }
 
-    fn leave(&self) -> Result<(), Error> {
+    /// Longest wait until something is undone.
+    fn longest(&self) -> Duration {
+        self.node.timeout().max(UNDO)
+    }
+
+    fn leave(&self, longest: Duration) -> Result<(), Error> {
         // The process that answers may be gone with the module before it does.
         let leave = function_name("bellows_keeper", "leave");
         let owner = vec![self.owner.clone()];
-        let left = self.node.call(MODULE.0, &leave, owner);
-        if matches!(&left, Ok(who) if as_atom(who) == Some("others")) {
-            return Ok(());
+        let left = self.node.call_within(longest, MODULE.0, &leave, owner);
+        match left.map_err(Error::undoing) {
+            Ok(who) if as_atom(&who) == Some("others") => return Ok(()),
+            Err(late @ Error::Undoing { .. }) => return Err(late),
+            _ => {}
         }
         let until = Instant::now() + SETTLE;
         loop {

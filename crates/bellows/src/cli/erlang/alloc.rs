@@ -96,7 +96,7 @@ fn shown(reading: &AllocReading) -> String {
         out += &states(threads);
     }
     out + &format!(
-        "\nthe node worked {} on the answer\n",
+        "\nthe node took {} for the answer\n",
         Nanos(reading.memory.node_us * 1_000)
     )
 }

@@ -1,7 +1,7 @@
 //! `erlang calls` and `erlang memory`: what functions cost, in time or in words.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use clap::{Args, value_parser};
 use erlang::calls::{Accumulated, Calls, CallsOptions, Counter, Counting, ObserverCost};
 use erlang::{Ended, FunctionPattern, Helper};
 use measure::{Nanos, count, counted};
-use report::console::{GridColumn, grid, sentence};
+use report::console::{GridColumn, grid, sanitise, sentence};
 use serde::Serialize;
 
 use super::counting::{CountArgs, print_neighbours};
@@ -88,65 +88,65 @@ impl CallsArgs {
                 .root
                 .execute(&self.count, &self.functions, output, self.waits);
         }
-        let calls = self
-            .count
-            .count(&self.functions, Counter::Time, self.bursts)?;
-        if let Some((path, format)) = output {
-            let stacks = Stacks {
-                tree: &calls.tree,
-                waits: self.waits,
-                title: "Calls",
-                subtitle: format!(
-                    "{} of short traces",
-                    counted(calls.bursts.messages, "message")
-                ),
-                none: "trace longer with --for, more processes with --bursts, or functions that are called more often",
-            };
-            stacks.write(path, format)?;
-        }
-        match self.count.json {
-            true => output::print_json(&rows(&calls, Counter::Time))?,
-            false => self.count.print(&calls, Counter::Time, self.bursts)?,
-        }
-        Ok(done(&calls))
+        let what = Wanted {
+            counter: Counter::Time,
+            bursts: self.bursts,
+        };
+        self.count.count(&self.functions, what, |calls| {
+            // What was counted is printed by then, also where there is nothing to draw.
+            output.map_or(Ok(()), |(path, format)| self.draw(calls, path, format))
+        })
+    }
+
+    fn draw(&self, calls: &Calls, path: &Path, format: Output) -> Result<(), Failure> {
+        let stacks = Stacks {
+            tree: &calls.tree,
+            waits: self.waits,
+            title: "Calls",
+            subtitle: format!(
+                "{} of short traces",
+                counted(calls.bursts.messages, "message")
+            ),
+            none: "trace longer with --for, more processes with --bursts, or functions that are called more often",
+        };
+        stacks.write(path, format)
     }
 }
 
 impl MemoryArgs {
     /// Counts and prints.
     pub(super) fn execute(self) -> Result<Done, Failure> {
-        let calls = self.count.count(&self.functions, Counter::Words, 0)?;
-        match self.count.json {
-            true => output::print_json(&rows(&calls, Counter::Words))?,
-            false => self.count.print(&calls, Counter::Words, 0)?,
-        }
-        Ok(done(&calls))
+        let what = Wanted {
+            counter: Counter::Words,
+            bursts: 0,
+        };
+        self.count.count(&self.functions, what, |_| Ok(()))
     }
 }
 
-/// One that withdrew, or was ended by hand, has told less than it was asked for.
-fn done(calls: &Calls) -> Done {
-    if let Ended::Tripped { .. } | Ended::Asked = calls.ended {
-        output::line_aside(&calls.ended.describe());
-    }
-    Done::Fine
+/// What is counted beside calls, and how many processes are traced shortly.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    counter: Counter,
+    bursts: u16,
 }
 
 impl CountArgs {
+    /// Counts and prints; `then` is for what comes after that, before the node has undone everything.
     fn count(
         &self,
         functions: &[FunctionPattern],
-        counter: Counter,
-        bursts: u16,
-    ) -> Result<Calls, Failure> {
+        what: Wanted,
+        then: impl FnOnce(&Calls) -> Result<(), Failure>,
+    ) -> Result<Done, Failure> {
         let lasting = self.budget.lasting();
         let options = CallsOptions {
-            counter,
+            counter: what.counter,
             functions: functions.to_vec(),
             processes: self.processes.filter(),
             duration: lasting,
             blocks: BLOCKS,
-            bursts,
+            bursts: what.bursts,
             budget: self.budget.budget(lasting * 2 + Duration::from_secs(10)),
         };
         let stopped = signals::stop_flag()?;
@@ -160,22 +160,34 @@ impl CountArgs {
             self.budget.duration
         ));
         // Pauses take a quarter of the time more, short traces up to 0.2 s each.
-        let whole = lasting * 5 / 4 + Duration::from_millis(200) * u32::from(bursts);
+        let whole = lasting * 5 / 4 + Duration::from_millis(200) * u32::from(what.bursts);
         let progress = Progress::of_time(whole, "counts");
         let calls = counting.wait(&|| stopped.load(Ordering::Relaxed));
         drop(progress);
         let calls = calls.map_err(failed)?;
-        helper.close().map_err(failed)?;
-        Ok(calls)
+        let shown = self.show(&calls, what).and_then(|()| then(&calls));
+        let closed = helper.close();
+        shown?;
+        closed.map_err(failed)?;
+        Ok(Done::Fine)
+    }
+
+    fn show(&self, calls: &Calls, what: Wanted) -> Result<(), Failure> {
+        match self.json {
+            true => output::print_json(&rows(calls, what.counter))?,
+            false => self.print(calls, what.counter, what.bursts)?,
+        }
+        // One that withdrew, or was ended by hand, has told less than it was asked for.
+        if let Ended::Tripped { .. } | Ended::Asked = calls.ended {
+            output::line_aside(&calls.ended.describe());
+        }
+        Ok(())
     }
 
     fn print(&self, calls: &Calls, counter: Counter, bursts: u16) -> Result<(), Failure> {
         let style = output::style();
         if calls.functions.is_empty() {
-            output::print(match calls.blocks.iter().any(|block| block.counted) {
-                true => "none of these functions was called\n",
-                false => "it was ended before the counters ran\n",
-            })?;
+            output::print(none_called(calls))?;
         } else {
             let sums = calls.tree.accumulated();
             let own: u64 = calls.functions.iter().map(|it| it.own).sum();
@@ -206,6 +218,15 @@ impl CountArgs {
             }
         }
         output::print(&format!("\n{}\n", provenance(calls, counter)))
+    }
+}
+
+/// What is said where no call was counted.
+fn none_called(calls: &Calls) -> &'static str {
+    match calls.blocks.iter().any(|block| block.counted) {
+        true if !calls.loaded_anew.is_empty() => "no call of these functions was counted\n",
+        true => "none of these functions was called\n",
+        false => "it was ended before the counters ran\n",
     }
 }
 
@@ -304,14 +325,24 @@ fn amount(own: u64, counter: Counter) -> String {
 fn provenance(calls: &Calls, counter: Counter) -> String {
     let on = calls.blocks.iter().filter(|it| it.counted);
     let seconds: f64 = on.map(|it| it.duration.as_secs_f64()).sum();
+    let how = match calls.loaded_anew.is_empty() {
+        true => "Exact",
+        false => "Counted, though not all",
+    };
     let mut text = match counter {
         Counter::Time => format!(
-            "Exact, over {seconds:.1} s: calls and own time (BIFs and functions that are not counted included; waits not)."
+            "{how}, over {seconds:.1} s: calls and own time (BIFs and functions that are not counted included; waits not)."
         ),
         Counter::Words => {
-            format!("Exact, over {seconds:.1} s: calls and words allocated on the heap.")
+            format!("{how}, over {seconds:.1} s: calls and words allocated on the heap.")
         }
     };
+    for module in &calls.loaded_anew {
+        text += &format!(
+            "\n{} was loaded anew in the window: counts are not whole (the node takes a module's counters away with its code). Count again.",
+            sanitise(module)
+        );
+    }
     if calls.bursts.processes > 0 {
         text += &format!(
             "\nSampled, from {} of {} for {} in all: accumulated time and waits per call, callers and callees; the tracing makes these times longer.",
@@ -333,21 +364,35 @@ fn provenance(calls: &Calls, counter: Counter) -> String {
 }
 
 fn observer(cost: &ObserverCost) -> String {
-    format!(
-        "\nCost of counting: schedulers {:.1} % busy with it, {:.1} % without; {} and {} reductions/s ({:+.1} %; blocks without differ by {:.1} %).",
+    let effect = cost.reductions_with / cost.reductions_without - 1.0;
+    let busy = format!(
+        "schedulers {:.1} % busy with it, {:.1} % without",
         cost.busy_with * 100.0,
         cost.busy_without * 100.0,
+    );
+    let reductions = format!(
+        "{} and {} reductions/s",
         count(cost.reductions_with as u64),
         count(cost.reductions_without as u64),
-        (cost.reductions_with / cost.reductions_without - 1.0) * 100.0,
-        cost.spread * 100.0,
-    )
+    );
+    let spread = cost.spread * 100.0;
+    match cost.spread > effect.abs() {
+        true => format!(
+            "\nCost of counting: it cannot be told, as blocks without differ among themselves by more ({spread:.1} % in reductions) than from those with it; {busy}; {reductions}."
+        ),
+        false => format!(
+            "\nCost of counting: {busy}; {reductions} ({:+.1} %; blocks without differ by {spread:.1} %).",
+            effect * 100.0,
+        ),
+    }
 }
 
 /// All of it, for `--json`.
 #[derive(Debug, Serialize)]
 struct CallsRows<'a> {
     ended: String,
+    /// Modules that were loaded anew meanwhile, so that their counts are not whole.
+    loaded_anew: &'a [String],
     /// What `own` counts.
     unit: &'static str,
     counted_seconds: f64,
@@ -432,6 +477,7 @@ fn rows(calls: &Calls, counter: Counter) -> CallsRows<'_> {
     let on = calls.blocks.iter().filter(|it| it.counted);
     CallsRows {
         ended: calls.ended.describe(),
+        loaded_anew: &calls.loaded_anew,
         unit: match counter {
             Counter::Time => "microseconds",
             Counter::Words => "words",

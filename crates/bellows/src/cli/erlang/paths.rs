@@ -250,7 +250,11 @@ pub(super) struct PathRows<'a> {
     modules: &'a [String],
     left_out: &'a [String],
     messages: u64,
+    /// Calls of the entry that began.
+    calls_begun: u64,
     unfinished_calls: u64,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    loaded_anew: &'a [String],
     durations: Option<Spread>,
     functions: Vec<FunctionRow<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -290,7 +294,9 @@ pub(super) fn rows<'a>(path: &'a Path, compared: Option<&'a Comparison>) -> Path
         modules: &path.modules,
         left_out: &path.left_out,
         messages: path.messages,
+        calls_begun: path.begun,
         unfinished_calls: path.unfinished,
+        loaded_anew: &path.loaded_anew,
         durations: Spread::of(&path.durations()),
         functions: functions(path),
         slow: compared.map(|compared| SlowRows {

@@ -155,7 +155,7 @@ impl QueuesArgs {
         at_once.check()?;
         let cost = page.cost();
         output::line_aside(&format!(
-            "{}; the node was read {}, and worked {} on it",
+            "{}; the node was read {}, and took {} for it",
             counted(cost.requests, "request"),
             counted(cost.reads, "time"),
             Nanos(cost.node_us * 1_000),
@@ -237,7 +237,7 @@ fn cells(row: &QueueCount) -> Vec<String> {
 /// What is to be said of the numbers.
 fn notes(counts: &QueueCounts) -> Vec<String> {
     let mut notes = vec![format!(
-        "read in {}, of which the node worked {}",
+        "read in {}, of which the node took {}",
         Nanos(counts.answer_us * 1_000),
         Nanos(counts.node_us * 1_000)
     )];

@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::{Args, value_parser};
-use erlang::calls::{Path, RootOptions, RootProgress, follow};
+use erlang::calls::{Following, Path, RootOptions, RootProgress};
 use erlang::{Ended, FunctionPattern, Helper};
-use measure::counted;
+use measure::{Length, Nanos, counted};
+use report::console::sanitise;
 use serde::Serialize;
 
 use super::counting::{CountArgs, print_neighbours};
@@ -69,39 +70,32 @@ impl RootArgs {
         let Some(root) = &self.root else {
             return Ok(Done::Fine);
         };
-        let path = self.follow(root, count, functions)?;
-        let compared = path.comparison();
-        match count.json {
-            true => output::print_json(&RootRows {
-                root: root.to_string(),
-                untraced: Spread::of(&path.untraced),
-                path: paths::rows(&path, compared.as_ref()),
-            })?,
-            false => print(&path, root, count.number)?,
-        }
-        if !matches!(path.ended, Ended::Time) {
-            output::line_aside(&path.ended.describe());
-        }
-        // What is known is printed by then, also where there is nothing to draw.
-        if let Some((file, format)) = output {
+        self.follow(root, count, functions, |path| {
+            let larger = Larger::of(path, count);
+            show(path, root, count, &larger)?;
+            // What is known is printed by then, also where there is nothing to draw.
+            let Some((file, format)) = output else {
+                return Ok(());
+            };
             let stacks = Stacks {
                 tree: &path.tree,
                 waits,
                 title: &root.to_string(),
                 subtitle: counted(path.calls.len() as u64, "call"),
-                none: more(&path),
+                none: &larger.advice(),
             };
-            stacks.write(file, format)?;
-        }
-        Ok(Done::Fine)
+            stacks.write(file, format)
+        })
     }
 
+    /// Follows calls; `show` prints them, before the node has undone everything.
     fn follow(
         &self,
         root: &FunctionPattern,
         count: &CountArgs,
         functions: &[FunctionPattern],
-    ) -> Result<Path, Failure> {
+        show: impl FnOnce(&Path) -> Result<(), Failure>,
+    ) -> Result<Done, Failure> {
         let lasting = count.budget.lasting();
         let options = RootOptions {
             root: root.clone(),
@@ -124,7 +118,8 @@ impl RootArgs {
         );
         let lasting = lasting + Duration::from_millis(200);
         let mut progress = None;
-        let path = follow(&helper, &options, |at| {
+        let following = Following::begin(&helper, &options).map_err(failed)?;
+        let path = following.wait(|at| {
             // It was not refused.
             let progress = progress.get_or_insert_with(|| {
                 output::line_aside(&begins);
@@ -135,8 +130,11 @@ impl RootArgs {
         });
         drop(progress);
         let path = path.map_err(failed)?;
-        helper.close().map_err(failed)?;
-        Ok(path)
+        let shown = show(&path);
+        let closed = helper.close();
+        shown?;
+        closed.map_err(failed)?;
+        Ok(Done::Fine)
     }
 }
 
@@ -152,7 +150,51 @@ fn told(at: RootProgress) -> String {
     }
 }
 
-fn print(path: &Path, root: &FunctionPattern, number: usize) -> Result<(), Failure> {
+/// Prints what is known, and what ended it.
+fn show(
+    path: &Path,
+    root: &FunctionPattern,
+    count: &CountArgs,
+    larger: &Larger,
+) -> Result<(), Failure> {
+    let compared = path.comparison();
+    match count.json {
+        true => output::print_json(&RootRows {
+            root: root.to_string(),
+            untraced: Spread::of(&path.untraced),
+            path: paths::rows(path, compared.as_ref()),
+        })?,
+        false => print(path, root, count.number, larger)?,
+    }
+    if !matches!(path.ended, Ended::Time) {
+        output::line_aside(&path.ended.describe());
+    }
+    for module in &path.loaded_anew {
+        output::line_aside(&format!(
+            "{} was loaded anew meanwhile, which ends its trace: calls are missing, run it again",
+            sanitise(module)
+        ));
+    }
+    Ok(())
+}
+
+/// What is said where no call was seen to end.
+fn none_ended(path: &Path, root: &FunctionPattern) -> String {
+    match path.begun {
+        0 => format!("{root} was not called meanwhile; calls that began before are not seen\n"),
+        begun => format!(
+            "{root} was called {}; none of the calls returned (ended by an exception or a tail call, or still running: --for gives them more time)\n",
+            counted(begun, "time")
+        ),
+    }
+}
+
+fn print(
+    path: &Path,
+    root: &FunctionPattern,
+    number: usize,
+    larger: &Larger,
+) -> Result<(), Failure> {
     let kinds = [
         ("only this function traced", path.untraced.clone()),
         ("followed", path.durations()),
@@ -162,13 +204,13 @@ fn print(path: &Path, root: &FunctionPattern, number: usize) -> Result<(), Failu
         .filter_map(|(what, durations)| Some((*what, Spread::of(durations)?)))
         .collect();
     if spreads.is_empty() {
-        return output::print(&format!("{root} was not called\n"));
+        return output::print(&none_ended(path, root));
     }
     paths::print_spreads("calls", &spreads)?;
     if path.calls.is_empty() {
         return output::print(&format!(
             "\nNo call was followed to its end: {}.\n",
-            more(path)
+            larger.advice()
         ));
     }
     let rows = paths::functions(path);
@@ -181,17 +223,82 @@ fn print(path: &Path, root: &FunctionPattern, number: usize) -> Result<(), Failu
     output::print(&format!("\n{}\n", paths::provenance(path)))
 }
 
-/// What lets more calls be followed to their end.
-const fn more(path: &Path) -> &'static str {
-    match path.ended {
-        Ended::Time => "give more time with --for",
-        _ => "allow more, as the line about its end says, or name modules, so that less is traced",
+/// The option that lets more calls be followed to their end, with a value to try.
+#[derive(Debug)]
+struct Larger(Option<[String; 2]>);
+
+impl Larger {
+    /// That of the limit that ended it.
+    fn of(path: &Path, count: &CountArgs) -> Self {
+        let Ended::Tripped { limit, allowed, .. } = &path.ended else {
+            let longer = Length(Nanos(count.budget.duration.0.0.saturating_mul(4)));
+            return Self(Some(["--for".to_owned(), longer.to_string()]));
+        };
+        let (option, unit, most) = match limit.as_str() {
+            "rate" => ("--rate", 1, 100_000),
+            "messages" => ("--max-messages", 1, 100_000_000),
+            "backlog" => ("--max-backlog", 1, 1_000_000),
+            "node_memory" => ("--max-memory", 1 << 20, 1_000_000),
+            "run_queue" => ("--max-run-queue", 1, 1_000_000),
+            _ => return Self(None),
+        };
+        let value = (allowed / unit).saturating_mul(4).min(most);
+        Self(Some([option.to_owned(), value.to_string()]))
+    }
+
+    /// What to do, with a command line that can be copied.
+    fn advice(&self) -> String {
+        match &self.0 {
+            Some(larger) => format!(
+                "allow more, or name modules, so that less is traced:\n  {}",
+                again(std::env::args(), larger)
+            ),
+            None => "name modules, so that less is traced".to_owned(),
+        }
+    }
+}
+
+/// This command line with another value of an option.
+fn again(words: impl Iterator<Item = String>, [option, value]: &[String; 2]) -> String {
+    let mut kept = Vec::new();
+    let mut is_value = false;
+    for word in words {
+        let is_option = word == *option;
+        let has_both = word.starts_with(&format!("{option}="));
+        if !(is_value || is_option || has_both) {
+            kept.push(quoted(&word));
+        }
+        is_value = is_option;
+    }
+    kept.extend([option.clone(), value.clone()]);
+    sanitise(&kept.join(" ")).into_owned()
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_./:@=,+%".contains(it);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::entry;
+    use super::{again, entry};
+
+    #[test]
+    fn the_next_command_line_has_the_larger_limit_once() {
+        let line = "bellows erlang calls n@h --rate 500 --root x:y/1 --rate=7 --role";
+        let words = line
+            .split(' ')
+            .map(str::to_owned)
+            .chain(["my role".to_owned()]);
+        assert_eq!(
+            again(words, &["--rate".to_owned(), "2000".to_owned()]),
+            "bellows erlang calls n@h --root x:y/1 --role 'my role' --rate 2000"
+        );
+    }
 
     #[test]
     fn a_root_is_one_function() {

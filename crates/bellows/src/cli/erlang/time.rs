@@ -121,6 +121,11 @@ impl TimeArgs {
             ));
         }
         let timing = self.measure()?;
+        match self.json {
+            true => output::print_json(&self.rows(&timing))?,
+            false => self.print(&timing)?,
+        }
+        // What is known is printed by then, also where there is nothing to draw.
         if let (Some(file), Some(format), Some(path)) = (&self.output, format, &timing.path) {
             let stacks = Stacks {
                 tree: &path.tree,
@@ -130,10 +135,6 @@ impl TimeArgs {
                 none: "the call is too short to have any; give functions that take longer",
             };
             stacks.write(file, format)?;
-        }
-        match self.json {
-            true => output::print_json(&self.rows(&timing))?,
-            false => self.print(&timing)?,
         }
         self.ended(&timing)
     }

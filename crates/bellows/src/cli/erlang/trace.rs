@@ -1,6 +1,6 @@
 //! `erlang trace`: which calls come in, who makes them, with what, and how long they take.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
@@ -102,6 +102,8 @@ struct ReturnRow {
 struct TraceRows {
     calls: Vec<CallRow>,
     ended: String,
+    /// Modules that were loaded anew meanwhile, so that calls are missing.
+    loaded_anew: BTreeSet<String>,
 }
 
 impl TraceArgs {
@@ -142,9 +144,9 @@ impl TraceArgs {
         }
         drop(progress);
         let ended = trace.ended().cloned().unwrap_or(Ended::Asked);
-        trace.close().map_err(failed)?;
-        helper.close().map_err(failed)?;
+        // A busy node takes its time to undo what was done: what was seen is shown by then.
         printer.end(&ended)?;
+        helper.close().map_err(failed)?;
         Ok(Done::Fine)
     }
 
@@ -175,6 +177,7 @@ struct Printer<'a> {
     rows: Vec<CallRow>,
     /// Functions of calls whose return has not come.
     open: HashMap<u64, String>,
+    loaded_anew: BTreeSet<String>,
 }
 
 impl<'a> Printer<'a> {
@@ -183,6 +186,7 @@ impl<'a> Printer<'a> {
             args,
             rows: Vec::new(),
             open: HashMap::new(),
+            loaded_anew: BTreeSet::new(),
         }
     }
 
@@ -193,9 +197,21 @@ impl<'a> Printer<'a> {
                 (TraceEvent::Return(of), true) => self.keep(of),
                 (TraceEvent::Call(call), false) => self.print_call(call)?,
                 (TraceEvent::Return(of), false) => self.print_return(&of)?,
+                (TraceEvent::LoadedAnew(module), _) => self.tell_anew(module),
             }
         }
         Ok(())
+    }
+
+    /// Says once of each module that calls are missing.
+    fn tell_anew(&mut self, module: String) {
+        if !self.loaded_anew.contains(&module) {
+            output::line_aside(&format!(
+                "{} was loaded anew, which ends its trace: it is traced again, and calls of up to a second each time are missing",
+                sanitise(&module)
+            ));
+            self.loaded_anew.insert(module);
+        }
     }
 
     fn keep(&mut self, of: Return) {
@@ -267,6 +283,7 @@ impl<'a> Printer<'a> {
         output::print_json(&TraceRows {
             calls: self.rows,
             ended,
+            loaded_anew: self.loaded_anew,
         })
     }
 }

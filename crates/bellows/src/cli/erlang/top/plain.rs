@@ -90,7 +90,7 @@ pub(super) fn summary(window: &TopWindow, node: &str) -> Vec<String> {
     let rate = |key: &str| window.rates.get(key).copied().unwrap_or(0.0) as u64;
     let mut lines = vec![
         format!(
-            "{node}, window of {:.1} s; the node took {} beside it, and worked {}",
+            "{node}, window of {:.1} s; the answer took {} beside it, the node itself {}",
             window.seconds,
             Nanos(window.answer_us * 1_000),
             Nanos(window.node_us * 1_000)
