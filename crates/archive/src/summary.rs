@@ -154,10 +154,22 @@ pub struct ScrapedPage {
     pub response: LatencySummary,
     /// Bytes that arrived for all requests, compressed where the server compresses.
     pub received_bytes: u64,
-    /// Bytes of the last page, not compressed.
+    /// Those of a page, the median; 0 where an earlier version wrote none.
+    #[serde(default)]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub arrived_bytes: u64,
+    /// Bytes of a page, not compressed: the median of those that were due in the measured phase.
     pub page_bytes: u64,
-    /// Series of the last page.
+    /// Those of the largest; 0 where an earlier version wrote none.
+    #[serde(default)]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub page_bytes_max: u64,
+    /// Series of a page: the median.
     pub series: u64,
+    /// Those of the page with the most; 0 where an earlier version wrote none.
+    #[serde(default)]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub series_max: u64,
 }
 
 /// What became of the operations of a scenario. Counts are of those that were due in the measured
