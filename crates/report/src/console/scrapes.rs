@@ -165,6 +165,7 @@ pub(super) fn pages(pages: &[ScrapedPage], style: Style) -> Vec<String> {
         // An earlier version wrote the size of the last page alone.
         let is_known = page.page_bytes_max > 0;
         notes.extend(largest(page.page_bytes, page.page_bytes_max).filter(|_| is_known));
+        notes.extend(broker_cpu(page));
         table.note(notes.join("; "));
     }
     table.shorten_first(style.columns, LEAST_NAME, shortened);
@@ -181,6 +182,32 @@ pub(super) fn pages(pages: &[ScrapedPage], style: Style) -> Vec<String> {
         lines.push(style.faint(FOOTNOTE));
     }
     lines
+}
+
+/// What a page costs the broker's CPU, where the broker serves it.
+fn broker_cpu(page: &ScrapedPage) -> Option<String> {
+    let Some(cpu) = page.broker_cpu else {
+        let text =
+            "what a page costs the broker's CPU cannot be told: too few pages, or one at any time";
+        return (page.is_of_broker && page.completed > 0).then(|| text.to_owned());
+    };
+    let (low, high) = cpu.interval;
+    let spread = format!("[{}, {}]", seconds(low), seconds(high));
+    Some(match low > 0.0 {
+        true => format!(
+            "a page costs the broker {} of CPU {spread}",
+            seconds(cpu.seconds)
+        ),
+        false => {
+            format!("what a page costs the broker's CPU cannot be told from nothing: {spread}")
+        }
+    })
+}
+
+/// Seconds that may be less than nothing.
+fn seconds(seconds: f64) -> String {
+    let sign = if seconds < 0.0 { "-" } else { "" };
+    format!("{sign}{}", duration((seconds.abs() * 1e9) as u64))
 }
 
 /// What is to be said of the largest page, where pages were not all alike.

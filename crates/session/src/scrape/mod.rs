@@ -32,6 +32,7 @@ pub use selection::{SelectedRate, SelectedValue};
 pub use selector::Selector;
 pub use summary::{ScrapeSummary, SeriesSummary};
 pub use url::ScrapeUrl;
+pub(crate) use watch::pid_of;
 pub use watch::scrape;
 
 /// Series that are selected of a page where nothing else is said.

@@ -238,6 +238,7 @@ impl ScrapeSummary {
             page_bytes_max: self.page_bytes_max,
             series: self.series,
             series_max: self.series_max,
+            ..ScrapedPage::default()
         }
     }
 

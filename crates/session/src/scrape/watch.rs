@@ -119,7 +119,7 @@ impl Server {
 }
 
 /// The one process of this machine that listens where a page is.
-fn pid_of(plan: &ScrapePlan) -> Option<u32> {
+pub(crate) fn pid_of(plan: &ScrapePlan) -> Option<u32> {
     let uri: Uri = plan.url.as_str().parse().ok()?;
     let host = uri.host()?.trim_matches(['[', ']']);
     let port = uri
