@@ -31,6 +31,7 @@ mod record;
 mod remove;
 mod repeats;
 mod replace;
+mod requests;
 mod requirement;
 mod scale;
 mod scenario;
@@ -88,8 +89,8 @@ pub use series::{ProcessUsage, SeriesPoint};
 pub use slice::{SliceLatency, SliceLog, SlicePoint};
 pub use stall::{Stall, Stalled};
 pub use summary::{
-    BrokerSummary, ClassShare, FaultOutcome, FunctionShare, NodeSummary, PatternShare, PerMessage,
-    ProfileSummary, ProgramSummary, RequestedSummary, RequestedWindow, Rss, RunSummary,
+    BrokerSummary, ClassShare, FaultOutcome, FunctionShare, NodeSummary, PageCpu, PatternShare,
+    PerMessage, ProfileSummary, ProgramSummary, RequestedSummary, RequestedWindow, Rss, RunSummary,
     ScenarioSummary, ScrapedPage, Throughput, WorkShare,
 };
 pub use verdict::{Awaited, Busy, Cause, Lateness, LimitedBy, Reason, Verdict};

@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use measure::{LatencySummary, Recorder, Refused, Summaries};
 
+use crate::requests::{Requested, requested};
+use crate::scenario::REQUESTS;
 use crate::{ProcessUsage, QuantityUnit, RunSummary, ScenarioSummary, SeriesPoint};
 
 /// A figure of a summary: a statistic of a latency, or one of a table's.
@@ -18,6 +20,8 @@ enum Which {
     Latency(String, Statistic),
     /// One of [`FIGURES`], by its index.
     Figure(usize),
+    /// Requests that failed, of a probe or of a scraped page, by what it is called.
+    Failed(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -96,8 +100,11 @@ const NO_MESSAGE: &str = "the ledger followed no message";
 const NOT_EXACT: &str = "the ledger's counts are not exact";
 const NO_OPERATIONS: &str = "there was no churn";
 const NO_REQUESTS: &str = "there was no probe";
-/// What the operations of a probe are called.
-const REQUESTS: &str = "requests";
+const NO_SUCH_REQUESTS: &str = "there was no probe or page of this name";
+const OF_WHOLE_RUN: &str = "it is known of the whole run only";
+const TOO_FEW: &str = "fewer than ten samples lie beyond this percentile";
+/// Behind what a probe or a page is called.
+const FAILED: &str = " failed";
 
 /// A count of the ledger.
 fn ledger(summary: &RunSummary, count: fn(&measure::ledger::LedgerSummary) -> u64) -> Observed {
@@ -248,6 +255,13 @@ impl Quantity {
                 let statistic = |wanted| Self(Which::Latency(of.name().to_owned(), wanted));
                 [50.0, 99.0].map(|percentile| statistic(Statistic::Percentile(percentile)))
             });
+        let pages = requested(summary).into_iter().filter(|it| it.is_page);
+        let pages = pages.flat_map(|page| {
+            [50.0, 99.0].map(|percentile| {
+                let statistic = Statistic::Percentile(percentile);
+                Self(Which::Latency(page.metric.clone(), statistic))
+            })
+        });
         let cost = [
             "broker cpu",
             "bellows cpu",
@@ -255,15 +269,19 @@ impl Quantity {
             "bellows memory",
         ];
         let account = ["lost", "outstanding", "duplicated", "reordered", "stalls"];
-        let all = rates.chain(operations).filter_map(named).chain(latencies);
+        let all = rates
+            .chain(operations)
+            .filter_map(named)
+            .chain(latencies)
+            .chain(pages);
         let all = all.chain(cost.into_iter().chain(account).filter_map(named));
         all.filter(|quantity| quantity.of(summary).is_ok_and(|value| value > 0.0))
             .collect()
     }
 
     /// The figures of a run that are decided where two sides are compared: few, because each further question makes all
-    /// answers harder. A rate, where none was requested; the middle and the tail of latencies as users feel them; what the
-    /// broker spends.
+    /// answers harder. A rate, where none was requested; the middle and the tail of latencies as users feel them, and of the time
+    /// of scraped pages; what the broker spends; requests that failed, where some did.
     #[must_use]
     pub fn decided(summary: &RunSummary) -> Vec<Self> {
         const NOT_OF_USERS: [&str; 3] = ["send ack", "transfer", "send delay"];
@@ -276,6 +294,8 @@ impl Quantity {
             " connect",
             " secure",
         ];
+        // The same of a probe without a name; of what else is called "connect", it is the whole.
+        const OF_ONE: [&str; 4] = ["from send", "wait", "first byte", "body"];
         let mut all = Self::headline(summary);
         let has = |name: &str| all.iter().any(|it| it.name() == name);
         // The rate at which messages come out stands for those before it.
@@ -286,13 +306,44 @@ impl Quantity {
         let are_paced = scenarios.any(|(_, of)| of.requested.is_some());
         all.retain(|it| match (it.latency(), it.name().as_str()) {
             (Some(of), _) => {
-                !NOT_OF_USERS.contains(&of.as_str()) && !PARTS.iter().any(|it| of.ends_with(it))
+                let is_part = PARTS.iter().any(|it| of.ends_with(it));
+                !NOT_OF_USERS.contains(&of.as_str()) && !is_part && !OF_ONE.contains(&of.as_str())
             }
             (None, "broker cpu" | "broker memory") => true,
             (None, "cycles rate") => !are_paced,
             (None, name) => Some(name) == rate,
         });
+        for of in requested(summary) {
+            all.extend(Self::tail(&of));
+            let failed = (of.failed > 0).then(|| Self(Which::Failed(of.name)));
+            all.extend(failed);
+        }
         all
+    }
+
+    /// The longest of requests that are too few for their 99th percentile, as those of pages mostly are.
+    fn tail(of: &Requested<'_>) -> Option<Self> {
+        let found = of.response.filter(|it| it.count > 0)?;
+        let metric = of.metric.clone();
+        (!found.supports(99.0)).then(|| Self(Which::Latency(metric, Statistic::Max)))
+    }
+
+    /// Whether it is the longest of what `other` is the 99th percentile of. A run that has too few for a percentile has a longest, so
+    /// that of sides in which some have too few that alone can be compared.
+    #[must_use]
+    pub fn is_max_for(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Which::Latency(a, Statistic::Max), Which::Latency(b, Statistic::Percentile(_))) => {
+                plain_name(a) == plain_name(b) && other.name().ends_with(" p99")
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it counts what went wrong: none of it is a value as good as any.
+    #[must_use]
+    pub const fn counts_failures(&self) -> bool {
+        matches!(self.0, Which::Failed(_))
     }
 
     /// Whether more of it is better: of rates it is.
@@ -310,6 +361,7 @@ impl Quantity {
                 .map_or("", |figure| figure.name)
                 .to_owned(),
             Which::Latency(metric, statistic) => format!("{metric} {statistic}"),
+            Which::Failed(of) => format!("{of}{FAILED}"),
         }
     }
 
@@ -318,6 +370,7 @@ impl Quantity {
     pub fn unit(&self) -> QuantityUnit {
         match &self.0 {
             Which::Latency(..) => QuantityUnit::Ns,
+            Which::Failed(_) => QuantityUnit::Count,
             Which::Figure(index) => FIGURES
                 .get(*index)
                 .map_or_else(Default::default, |f| f.unit),
@@ -329,7 +382,7 @@ impl Quantity {
     pub fn latency(&self) -> Option<String> {
         match &self.0 {
             Which::Latency(metric, _) => Some(plain_name(metric)),
-            Which::Figure(_) => None,
+            Which::Figure(_) | Which::Failed(_) => None,
         }
     }
 
@@ -348,9 +401,22 @@ impl Quantity {
     pub fn in_run(&self, summary: &RunSummary, recorded: &Recorder) -> Result<f64, &'static str> {
         match &self.0 {
             Which::Latency(metric, statistic) => {
+                let wanted = plain_name(metric);
+                let all = requested(summary);
+                let mut pages = all.iter().filter(|it| it.is_page);
+                let page = pages.find(|it| plain_name(&it.metric) == wanted);
+                if let Some(response) = page.and_then(|it| it.response) {
+                    return of_page(response, *statistic);
+                }
                 let scenarios = summary.scenarios().map(|(_, of)| &of.latency);
                 let all = std::iter::once(&summary.latency).chain(scenarios);
-                latency(all, recorded, &plain_name(metric), *statistic)
+                latency(all, recorded, &wanted, *statistic)
+            }
+            Which::Failed(of) => {
+                let all = requested(summary);
+                let mut all = all.iter();
+                let found = all.find(|it| plain_name(&it.name) == plain_name(of));
+                found.map(|it| it.failed as f64).ok_or(NO_SUCH_REQUESTS)
             }
             Which::Figure(index) => FIGURES
                 .get(*index)
@@ -371,9 +437,10 @@ impl Quantity {
                 let all = std::iter::once(&point.latency).chain(scenarios);
                 latency(all, recorded, &plain_name(metric), *statistic)
             }
+            Which::Failed(_) => Err(OF_WHOLE_RUN),
             Which::Figure(index) => {
                 let in_second = FIGURES.get(*index).and_then(|figure| figure.in_second);
-                in_second.map_or(Err("it is known of the whole run only"), |of| of(point))
+                in_second.map_or(Err(OF_WHOLE_RUN), |of| of(point))
             }
         }
     }
@@ -386,6 +453,9 @@ impl FromStr for Quantity {
         let name = plain_name(text);
         if let Some(index) = FIGURES.iter().position(|figure| figure.name == name) {
             return Ok(Self(Which::Figure(index)));
+        }
+        if let Some(of) = name.strip_suffix(FAILED) {
+            return Ok(Self(Which::Failed(of.to_owned())));
         }
         let latency = name.rsplit_once(' ').and_then(|(metric, last)| {
             let statistic = Statistic::read(last)?;
@@ -412,6 +482,25 @@ pub fn plain_name(name: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
+/// A statistic of the time of a page, of which a summary is all that is kept.
+fn of_page(response: &LatencySummary, statistic: Statistic) -> Observed {
+    if response.count == 0 {
+        return Err("no page came");
+    }
+    let value = match statistic {
+        Statistic::Mean => response.mean_ns,
+        Statistic::Max => response.max_ns,
+        Statistic::Percentile(wanted) if !response.supports(wanted) => return Err(TOO_FEW),
+        Statistic::Percentile(wanted) => {
+            let known = LatencySummary::PERCENTILES.iter();
+            let mut known = known.zip(response.percentile_values());
+            let found = known.find(|((percentile, _), _)| *percentile == wanted);
+            found.ok_or("the summary has no such percentile")?.1
+        }
+    };
+    Ok(value as f64)
+}
+
 fn latency<'a>(
     all: impl Iterator<Item = &'a Summaries>,
     recorded: &Recorder,
@@ -428,7 +517,7 @@ fn latency<'a>(
         Statistic::Max => found.max_ns,
         Statistic::Percentile(wanted) => {
             if !found.supports(wanted) {
-                return Err("fewer than ten samples lie beyond this percentile");
+                return Err(TOO_FEW);
             }
             let known = LatencySummary::PERCENTILES
                 .iter()

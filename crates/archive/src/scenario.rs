@@ -9,6 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 const MESSAGES: &str = "messages";
 /// The scenario whose key is older than [`crate::SeriesPoint::scenarios`].
 pub(crate) const CHURN: &str = "churn";
+/// What the operations of a probe are called.
+pub(crate) const REQUESTS: &str = "requests";
 
 /// What one interval saw of a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use measure::{LatencySummary, Metric, Problem, Summaries};
 use serde::{Deserialize, Serialize};
 
 use crate::class::Class;
-use crate::scenario::{CHURN, FailureCount, counts};
+use crate::scenario::{CHURN, FailureCount, REQUESTS, counts};
 use crate::{ObserverEffect, RequirementOutcome, Stall, Verdict, Warning};
 
 /// The whole object.
@@ -90,6 +90,17 @@ impl RunSummary {
     /// Name and version of the format.
     pub const SCHEMA: &'static str = "bellows.run/1";
 
+    /// Who was loaded: probes alone load any server.
+    #[must_use]
+    pub fn loaded(&self) -> &'static str {
+        let has_other = self.has_messages() || !self.programs.is_empty();
+        let mut units = self.scenarios().map(|(_, of)| of.unit.as_str()).peekable();
+        match !has_other && units.peek().is_some() && units.all(|unit| unit == REQUESTS) {
+            true => "server",
+            false => "broker",
+        }
+    }
+
     /// What a stall delays: messages, or the operations of a run without them.
     #[must_use]
     pub fn items(&self) -> &str {
@@ -154,10 +165,40 @@ pub struct ScrapedPage {
     pub response: LatencySummary,
     /// Bytes that arrived for all requests, compressed where the server compresses.
     pub received_bytes: u64,
-    /// Bytes of the last page, not compressed.
+    /// Those of a page, the median; 0 where an earlier version wrote none.
+    #[serde(default)]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub arrived_bytes: u64,
+    /// Bytes of a page, not compressed: the median of those that were due in the measured phase.
     pub page_bytes: u64,
-    /// Series of the last page.
+    /// Those of the largest; 0 where an earlier version wrote none.
+    #[serde(default)]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub page_bytes_max: u64,
+    /// Series of a page: the median.
     pub series: u64,
+    /// Those of the page with the most; 0 where an earlier version wrote none.
+    #[serde(default)]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub series_max: u64,
+    /// The broker of the run serves it, and no other page that is scraped.
+    #[serde(default)]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub is_of_broker: bool,
+    /// What a page costs that broker; absent where it cannot be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub broker_cpu: Option<PageCpu>,
+}
+
+/// CPU time that a page costs the broker, beyond what it uses for the load meanwhile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct PageCpu {
+    /// Of a page, as estimated.
+    pub seconds: f64,
+    /// The interval that holds it with a confidence of 95 %.
+    pub interval: (f64, f64),
 }
 
 /// What became of the operations of a scenario. Counts are of those that were due in the measured

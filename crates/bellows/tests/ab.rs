@@ -270,3 +270,46 @@ fn a_job_that_fails_leaves_no_older_result() {
         "{left}"
     );
 }
+
+/// The address of a server of a page that takes so long. It serves until the test ends.
+fn page_after(pause: Duration) -> String {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let heads = BufReader::new(&stream).lines().map_while(Result::ok);
+                for _ in heads.filter(|line| line.is_empty()) {
+                    thread::sleep(pause);
+                    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\na 1\n";
+                    if (&stream).write_all(answer.as_bytes()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    format!("http://{address}/metrics")
+}
+
+#[test]
+fn the_time_of_scraped_pages_is_compared() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let [fast, slow] = [5, 60].map(|ms| page_after(Duration::from_millis(ms)));
+    let mut text = std::fs::read_to_string(dir.join("turns.toml")).expect("an experiment");
+    text += &format!("[[scrape]]\nname = \"per-object\"\nurl = \"{fast}\"\nevery = \"100ms\"\n");
+    std::fs::write(dir.join("turns.toml"), text).expect("an experiment");
+    let slow = format!("scrape.0.url={slow}");
+    let sides = ["ab", "turns.toml", "--pairs", "5", "--seed", "3", "--json"];
+    let ended = run(dir, &[&sides[..], &["--b-set", &slow]].concat());
+    let found = compared(&ended);
+    let p50 = figure(&found, "per-object page p50");
+    assert_eq!(p50["decision"], "changed", "{p50:#}");
+    assert!(p50["change"].as_f64() > Some(2.0), "{p50:#}");
+    assert_eq!(ended.code(), Some(3), "worse: {}", ended.stderr);
+    // Six pages are too few for a percentile.
+    assert_eq!(figure(&found, "per-object page max")["unit"], "ns");
+}

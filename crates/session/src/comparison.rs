@@ -383,12 +383,16 @@ fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undeci
             }
         }
     }
+    let replaced = |it: &Quantity| quantities.iter().any(|max| max.is_max_for(it));
+    let kept: Vec<bool> = quantities.iter().map(|it| !replaced(it)).collect();
+    let quantities = quantities.into_iter().zip(kept);
+    let quantities = quantities.filter_map(|(it, is_kept)| is_kept.then_some(it));
     let of = |quantity: &Quantity, side: &Side<'_>| -> Vec<Option<f64>> {
         let values = side.summaries().map(|summary| quantity.of(summary).ok());
         let positive = |it: &f64| it.is_finite() && *it > 0.0;
         values.map(|value| value.filter(positive)).collect()
     };
-    let decided = quantities.into_iter().filter_map(|quantity| {
+    let decided = quantities.filter_map(|quantity| {
         let (of_a, of_b) = (of(&quantity, a), of(&quantity, b));
         let whole = |values: &[Option<f64>]| values.iter().copied().collect::<Option<Vec<f64>>>();
         match (whole(&of_a), whole(&of_b)) {
@@ -400,7 +404,7 @@ fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undeci
 }
 
 /// A figure that is nothing in some runs: a broker that delivers no message has no rate and no latency. Logarithms of nothing do not exist, so that no
-/// test applies; a rate that all runs of one side have and no run of the other has changed all the same.
+/// test applies; a rate, or failures, that all runs of one side have and no run of the other, has changed all the same.
 fn without(quantity: &Quantity, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided {
     let missing = |of: &[Option<f64>]| of.iter().filter(|it| it.is_none()).count();
     let (of_a, of_b) = (missing(a), missing(b));
@@ -412,9 +416,10 @@ fn without(quantity: &Quantity, a: &[Option<f64>], b: &[Option<f64>]) -> Undecid
         }
     };
     let is_rate = quantity.more_is_better();
+    let can_change = is_rate || quantity.counts_failures();
     let change = match (of_a == a.len(), of_b == b.len()) {
-        (false, true) if is_rate && of_a == 0 => Some(-1.0),
-        (true, false) if is_rate && of_b == 0 => Some(1.0),
+        (false, true) if can_change && of_a == 0 => Some(-1.0),
+        (true, false) if can_change && of_b == 0 => Some(1.0),
         _ => None,
     };
     let values = |of: &[Option<f64>]| of.iter().map(|it| it.unwrap_or(0.0)).collect();

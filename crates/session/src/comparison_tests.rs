@@ -153,3 +153,84 @@ fn several_bellows_are_refused_and_reasons_are_named_once() {
     let forced = comparison(&side("0.1"), &side("0.2"), forced).expect("forced");
     assert_eq!(forced.forced.len(), 1, "{:?}", forced.forced);
 }
+
+/// Runs that scraped a page, which took so long, as many times, with so many failures.
+fn scraping(ms: [u64; 3], pages: u64, failed: u64) -> Vec<RunRecord> {
+    let response = |ms: u64| measure::LatencySummary {
+        count: pages,
+        p50_ns: ms * 1_000_000,
+        p99_ns: ms * 2_000_000,
+        max_ns: ms * 3_000_000,
+        ..Default::default()
+    };
+    let runs = ms.into_iter().map(|ms| {
+        let mut run = run("x", "3.10", 2, 0.0);
+        let summary = run.summary.get_or_insert_default();
+        summary.scrapes = vec![archive::ScrapedPage {
+            name: "per-object".into(),
+            completed: pages,
+            failed,
+            response: response(ms),
+            ..Default::default()
+        }];
+        run
+    });
+    runs.collect()
+}
+
+#[test]
+fn the_time_of_pages_is_compared_by_their_names() {
+    let options = ComparisonOptions::default();
+    let decided = |a: &[RunRecord], b: &[RunRecord]| {
+        let found = comparison(a, b, options).expect("comparable");
+        let figures = found.figures.iter();
+        let told = figures.map(|it| (it.name.clone(), it.decision, it.is_worse()));
+        told.collect::<Vec<_>>()
+    };
+    let named = |name: &str, is_worse| (name.to_owned(), Decision::Changed, is_worse);
+    let slow = [2_000, 2_010, 1_990];
+    let fast = [1_000, 1_005, 995];
+    assert_eq!(
+        decided(&scraping(fast, 12, 0), &scraping(slow, 12, 0)),
+        [
+            named("per-object page p50", true),
+            named("per-object page max", true)
+        ]
+    );
+    assert_eq!(
+        decided(&scraping(slow, 2_000, 0), &scraping(fast, 2_000, 0)),
+        [
+            named("per-object page p50", false),
+            named("per-object page p99", false)
+        ]
+    );
+    // A percentile that some runs lack is compared in none.
+    assert_eq!(
+        decided(&scraping(fast, 2_000, 0), &scraping(slow, 900, 0)),
+        [
+            named("per-object page p50", true),
+            named("per-object page max", true)
+        ]
+    );
+}
+
+#[test]
+fn failures_that_one_side_alone_has_are_a_change() {
+    let options = ComparisonOptions::default();
+    let times = [1_000, 1_005, 995];
+    let (well, failing) = (scraping(times, 12, 0), scraping(times, 12, 3));
+    for (a, b, is_worse) in [(&well, &failing, true), (&failing, &well, false)] {
+        let found = comparison(a, b, options).expect("comparable");
+        let figure = found.figures.iter().find(|it| it.name.ends_with("failed"));
+        let figure = figure.expect("failures");
+        assert_eq!(figure.name, "per-object page failed");
+        assert_eq!(figure.decision, Decision::Changed);
+        assert_eq!(figure.is_worse(), is_worse);
+    }
+    let found = comparison(&well, &well, options).expect("comparable");
+    assert!(found.figures.iter().all(|it| !it.name.ends_with("failed")));
+    let name = "per-object page failed";
+    let read: Quantity = name.parse().expect("a name reads back");
+    let summary = failing[0].summary.as_ref().expect("a summary");
+    assert_eq!((read.name().as_str(), read.of(summary)), (name, Ok(3.0)));
+}

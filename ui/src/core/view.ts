@@ -2356,11 +2356,11 @@ response: LatencySummary,
  */
 received_bytes: number,
 /**
- * Bytes of the last page, not compressed.
+ * Bytes of a page, not compressed: the median of those that were due in the measured phase.
  */
 page_bytes: number,
 /**
- * Series of the last page.
+ * Series of a page: the median.
  */
 series: number, };
 

@@ -27,7 +27,7 @@ export function scrapeTiles(run: RunView): Tile[] {
     const [value, unit] = time.split(' ') as [string, string?];
     const size =
       page.completed > 0
-        ? `${counted(page.completed, 'page')}, ${bytes(page.page_bytes)} each`
+        ? `${counted(page.completed, 'page')}, ${bytes(page.page_bytes)} each (median)`
         : 'no page';
     const under = [size, missed(page)].filter(Boolean).join(', ');
     const exact = `${visible(page.url)}: from when each was due until it had been read, p99 ${duration(response.p99_ns)}, max ${duration(response.max_ns)}; ${bytes(page.received_bytes)} received`;
@@ -78,7 +78,10 @@ export function scrapeTable(run: RunView): HTMLElement | null {
               page.response.count > 0 ? duration(page.response.max_ns) : '–',
               exactDuration(page.response.max_ns),
             ),
-            number(bytes(page.page_bytes), `${grouped(page.series)} series`),
+            number(
+              bytes(page.page_bytes),
+              `${grouped(page.series)} series; the median of all pages`,
+            ),
             number(
               bytes(page.received_bytes),
               'for all requests, compressed where the server compresses',

@@ -46,7 +46,8 @@ pub(crate) struct ScrapeArgs {
         requires = "length"
     )]
     every: Length,
-    /// How long, in seconds (or 500ms, 20m); one request each if absent
+    /// How long, in seconds (or 500ms, 20m); one request each if absent. A request that is open at the end is waited for, up to
+    /// --timeout
     #[arg(
         long = "for",
         visible_alias = "duration",
@@ -97,8 +98,10 @@ impl ScrapeArgs {
         let control = load::Control::new();
         let at_once = signals::stop_load(&control)?;
         let length = self.length.map(|length| length.0);
+        let mut said = Said::of(&plans);
         let summaries = session::scrape::scrape(&plans, length, &control, |plan, scrape| {
-            if !self.quiet {
+            let is_news = said.is_news(scrape);
+            if is_news && !self.quiet {
                 output::line_aside(&told(plan, scrape));
             }
         });
@@ -115,7 +118,10 @@ impl ScrapeArgs {
                 output::style(),
             ))?;
         }
-        Ok(Done::Fine)
+        match never_came(&summaries) {
+            None => Ok(Done::Fine),
+            Some(problem) => Err(Failure::BrokeOff(problem)),
+        }
     }
 
     fn plans(&self) -> Result<Vec<ScrapePlan>, Failure> {
@@ -175,6 +181,44 @@ impl ScrapeArgs {
     }
 }
 
+/// Which pages came so far. Of one that never does, the end says why.
+struct Said(Vec<bool>);
+
+impl Said {
+    fn of(plans: &[ScrapePlan]) -> Self {
+        Self(vec![false; plans.len()])
+    }
+
+    /// Whether this scrape is told when it ends.
+    fn is_news(&mut self, scrape: &Scrape) -> bool {
+        let Some(came) = self.0.get_mut(scrape.plan) else {
+            return false;
+        };
+        *came |= scrape.result.is_ok();
+        *came
+    }
+}
+
+/// Why pages never came, once for all of them.
+fn never_came(summaries: &[ScrapeSummary]) -> Option<Problem> {
+    let mut missing = summaries.iter().filter(|it| it.completed == 0);
+    let first = missing.next()?;
+    let problem = first.problem.clone().unwrap_or_else(|| {
+        let cause = format!("{} was not requested", first.url);
+        Problem::new(cause, "stopped before", "scrape for longer")
+    });
+    Some(match missing.count() {
+        0 => problem,
+        more => Problem {
+            value: format!(
+                "{}; and {more} more without a page, see above",
+                problem.value
+            ),
+            ..problem
+        },
+    })
+}
+
 /// One scrape in a line.
 fn told(plan: &ScrapePlan, scrape: &Scrape) -> String {
     match &scrape.result {
@@ -192,7 +236,9 @@ fn told(plan: &ScrapePlan, scrape: &Scrape) -> String {
 }
 
 fn rows(summaries: &[ScrapeSummary]) -> Vec<ScrapeRow> {
-    let row = |summary: &ScrapeSummary| ScrapeRow {
+    // That one is told at the end.
+    let first = summaries.iter().position(|it| it.completed == 0);
+    let row = |(place, summary): (usize, &ScrapeSummary)| ScrapeRow {
         name: summary.name.clone(),
         completed: summary.completed,
         failed: summary.failed,
@@ -200,20 +246,21 @@ fn rows(summaries: &[ScrapeSummary]) -> Vec<ScrapeRow> {
         response: summary.response.clone(),
         bytes: summary.bytes,
         page_bytes: summary.page_bytes,
+        page_bytes_max: summary.page_bytes_max,
         series: summary.series,
         parse_rate: match summary.parse_ns {
             0 => 0.0,
             ns => summary.parsed_bytes as f64 / ns as f64 * 1e9,
         },
         server_cpu_ns: summary.server_cpu_ns,
-        notes: notes(summary),
+        notes: notes(summary, first == Some(place)),
     };
-    summaries.iter().map(row).collect()
+    summaries.iter().enumerate().map(row).collect()
 }
 
-fn notes(summary: &ScrapeSummary) -> Vec<String> {
+fn notes(summary: &ScrapeSummary, is_told: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Some(problem) = &summary.problem {
+    if let Some(problem) = summary.problem.as_ref().filter(|_| !is_told) {
         notes.push(format!("last failure: {}", problem.sentence()));
     }
     if summary.unanswered > 0 {

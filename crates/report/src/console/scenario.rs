@@ -254,7 +254,12 @@ pub(super) fn account(
         None => counts,
     }];
     let cpu = &scenario.cpu_ms_each;
-    let cost: Vec<String> = [("broker", cpu.broker), ("bellows", cpu.client)]
+    // A probe alone loads any server.
+    let loaded = match scenario.unit.as_str() {
+        "requests" => "server",
+        _ => "broker",
+    };
+    let cost: Vec<String> = [(loaded, cpu.broker), ("bellows", cpu.client)]
         .into_iter()
         .filter_map(|(who, ms)| {
             let one = scenario.unit.trim_end_matches('s');

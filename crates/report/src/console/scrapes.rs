@@ -13,7 +13,8 @@ const MOST_SHOWN: usize = 50;
 const LEAST_NAME: usize = 12;
 /// What the times are.
 const TIMES: &str = "times from when a request was due until its page had been read";
-const ARRIVED: &str = "arrived: all pages together, compressed where the server compresses";
+const SIZES: &str = "page size, series and arrived: of a page, the median; arrived: compressed where the server compresses";
+const IN_ALL: &str = "page size and arrived: of a page, the median; arrived: compressed where the server compresses, in all: of all requests";
 
 /// The scrapes of a page.
 #[derive(Clone, Debug)]
@@ -28,11 +29,13 @@ pub struct ScrapeRow {
     pub not_sent: u64,
     /// From when a request was due until its page had been read.
     pub response: LatencySummary,
-    /// Bytes of the last page as they arrived.
+    /// Bytes of a page as they arrived, the median.
     pub bytes: u64,
-    /// Bytes of the last page.
+    /// Bytes of a page, the median.
     pub page_bytes: u64,
-    /// Series of the last page.
+    /// Those of the largest.
+    pub page_bytes_max: u64,
+    /// Series of a page, the median.
     pub series: u64,
     /// Bytes that were parsed per second of parsing; 0 where nothing was.
     pub parse_rate: f64,
@@ -79,10 +82,10 @@ pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> St
     let mut say = |text: &str| {
         out.push_str(&(wrap(&sanitise(text), style.prose_columns()).join("\n") + "\n"));
     };
-    say(TIMES);
+    say(&format!("{TIMES}; {SIZES}"));
     if rows
         .iter()
-        .any(|row| row.completed > 0 && !row.response.supports(99.0))
+        .any(|row| row.response.count > 0 && !row.response.supports(99.0))
     {
         say(FOOTNOTE);
     }
@@ -93,6 +96,9 @@ pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> St
                 row.name,
                 count(row.not_sent)
             ));
+        }
+        if let Some(largest) = largest(row.page_bytes, row.page_bytes_max) {
+            say(&format!("{}: {largest}", row.name));
         }
         row.notes.iter().for_each(|note| say(note));
     }
@@ -117,6 +123,7 @@ pub(super) fn pages(pages: &[ScrapedPage], style: Style) -> Vec<String> {
         ("max", Align::Right),
         ("page size", Align::Right),
         ("arrived", Align::Right),
+        ("in all", Align::Right),
     ];
     let mut table = Table::new(&heads);
     let mut weak = false;
@@ -137,6 +144,11 @@ pub(super) fn pages(pages: &[ScrapedPage], style: Style) -> Vec<String> {
                 _ => duration(page.response.max_ns),
             },
             bytes(page.page_bytes),
+            // An earlier version wrote none.
+            match page.arrived_bytes {
+                0 => "-".to_owned(),
+                size => bytes(size),
+            },
             bytes(page.received_bytes),
         ]);
         let missed = [
@@ -147,10 +159,14 @@ pub(super) fn pages(pages: &[ScrapedPage], style: Style) -> Vec<String> {
             ),
         ];
         let missed = missed.iter().filter(|(number, _)| *number > 0);
-        let missed: Vec<String> = missed
+        let mut notes: Vec<String> = missed
             .map(|(number, what)| format!("{} {what}", count(*number)))
             .collect();
-        table.note(missed.join("; "));
+        // An earlier version wrote the size of the last page alone.
+        let is_known = page.page_bytes_max > 0;
+        notes.extend(largest(page.page_bytes, page.page_bytes_max).filter(|_| is_known));
+        notes.extend(broker_cpu(page));
+        table.note(notes.join("; "));
     }
     table.shorten_first(style.columns, LEAST_NAME, shortened);
     let mut lines = table.lines(style.columns);
@@ -158,7 +174,7 @@ pub(super) fn pages(pages: &[ScrapedPage], style: Style) -> Vec<String> {
         *heads = style.faint(heads);
     }
     lines.extend(
-        wrap(&format!("{TIMES}; {ARRIVED}"), style.prose_columns())
+        wrap(&format!("{TIMES}; {IN_ALL}"), style.prose_columns())
             .iter()
             .map(|line| style.faint(line)),
     );
@@ -166,6 +182,38 @@ pub(super) fn pages(pages: &[ScrapedPage], style: Style) -> Vec<String> {
         lines.push(style.faint(FOOTNOTE));
     }
     lines
+}
+
+/// What a page costs the broker's CPU, where the broker serves it.
+fn broker_cpu(page: &ScrapedPage) -> Option<String> {
+    let Some(cpu) = page.broker_cpu else {
+        let text =
+            "what a page costs the broker's CPU cannot be told: too few pages, or one at any time";
+        return (page.is_of_broker && page.completed > 0).then(|| text.to_owned());
+    };
+    let (low, high) = cpu.interval;
+    let spread = format!("[{}, {}]", seconds(low), seconds(high));
+    Some(match low > 0.0 {
+        true => format!(
+            "a page costs the broker {} of CPU {spread}",
+            seconds(cpu.seconds)
+        ),
+        false => {
+            format!("what a page costs the broker's CPU cannot be told from nothing: {spread}")
+        }
+    })
+}
+
+/// Seconds that may be less than nothing.
+fn seconds(seconds: f64) -> String {
+    let sign = if seconds < 0.0 { "-" } else { "" };
+    format!("{sign}{}", duration((seconds.abs() * 1e9) as u64))
+}
+
+/// What is to be said of the largest page, where pages were not all alike.
+fn largest(median: u64, max: u64) -> Option<String> {
+    let (median, max) = (bytes(median), bytes(max));
+    (median != max).then(|| format!("the largest page had {max}, the median {median}"))
 }
 
 /// The end of a page's name, which tells it from others of the same server.
@@ -182,9 +230,15 @@ fn shortened(name: &str, room: usize) -> String {
 }
 
 fn cells(row: &ScrapeRow) -> Vec<String> {
-    let time = |ns: u64, percentile: f64| match row.completed {
+    // What came of a request is one thing; how long it waited counts also where no page came.
+    let waited = row.response.count > 0;
+    let time = |ns: u64, percentile: f64| match waited {
+        false => "-".to_owned(),
+        true => marked(ns, row.response.supports(percentile)),
+    };
+    let of_page = |text: String| match row.completed {
         0 => "-".to_owned(),
-        _ => marked(ns, row.response.supports(percentile)),
+        _ => text,
     };
     vec![
         sanitise(&row.name).into_owned(),
@@ -192,13 +246,13 @@ fn cells(row: &ScrapeRow) -> Vec<String> {
         count(row.failed),
         time(row.response.p50_ns, 50.0),
         time(row.response.p99_ns, 99.0),
-        match row.completed {
-            0 => "-".to_owned(),
-            _ => duration(row.response.max_ns),
+        match waited {
+            false => "-".to_owned(),
+            true => duration(row.response.max_ns),
         },
-        bytes(row.bytes),
-        bytes(row.page_bytes),
-        count(row.series),
+        of_page(bytes(row.bytes)),
+        of_page(bytes(row.page_bytes)),
+        of_page(count(row.series)),
         match row.parse_rate {
             0.0 => "-".to_owned(),
             speed => format!("{}/s", bytes(speed as u64)),

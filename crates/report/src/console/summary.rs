@@ -287,7 +287,7 @@ fn programs(summary: &RunSummary, columns: usize) -> Vec<String> {
 /// The largest memory of both sides.
 fn memory(summary: &RunSummary) -> Option<String> {
     let mb = [
-        ("broker", summary.rss_mb.broker),
+        (summary.loaded(), summary.rss_mb.broker),
         ("bellows", summary.rss_mb.client),
     ];
     let known = mb.into_iter().filter_map(|(who, mb)| {

@@ -533,7 +533,10 @@ fn latencies(f: &RunSummary) -> Vec<String> {
 /// Whose CPU was measured; a profile without load may be of any process.
 fn who(f: &RunSummary) -> &'static str {
     if f.has_messages() || f.scenarios().next().is_some() || !f.programs.is_empty() {
-        "the broker"
+        match f.loaded() {
+            "server" => "the server",
+            _ => "the broker",
+        }
     } else {
         "the process"
     }

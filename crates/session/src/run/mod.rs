@@ -11,6 +11,7 @@ mod named_process;
 mod nodes;
 mod observer_effect;
 mod own_pages;
+mod page_cpu;
 mod preparing;
 mod profiled_blocks;
 mod profiling;
@@ -290,7 +291,7 @@ fn apply_load(
     let mut recording = Recording::new(context, record, writer, profiling, usage(), observer);
     recording.blocks = blocks.unwrap_or_default();
     recording.logs = broker.follow_logs();
-    recording.scraping = Scraping::of(plans);
+    recording.scraping = Scraping::of(plans).served_by(recording.context.broker.pid);
     if let Some(cost) = copied {
         recording.note(&format!(
             "the broker began with a copy of prepared data: {cost}"

@@ -335,6 +335,7 @@ impl<'a> Recording<'a> {
         self.measured_length += interval.length();
         let begin = self.measured_usage.map_or(before, |(begin, _)| begin);
         self.measured_usage = Some((begin, self.last_usage));
+        self.scraping.used(&before, &self.last_usage);
         let rss = |usage: Option<archive::ProcessUsage>| usage.map_or(0, |usage| usage.rss_bytes);
         self.peak_rss.0 = self.peak_rss.0.max(rss(point.broker));
         self.peak_rss.1 = self.peak_rss.1.max(rss(point.client));

@@ -3,7 +3,9 @@
 use archive::{ScrapedPage, SeriesName, Warning};
 use measure::{Clock, Nanos, Phase, Time};
 
-use crate::scrape::{Scrape, ScrapePlan, ScrapeSummary, Scraper};
+use super::page_cpu::{Flight, UsedCpu, page_cpu};
+use crate::scrape::{Scrape, ScrapePlan, ScrapeSummary, Scraper, pid_of};
+use crate::usage::Reading;
 
 /// How long after a request was due a phase that began before it may still be heard of.
 const HEARD_OF: Nanos = Nanos::from_millis(10_000);
@@ -23,6 +25,12 @@ pub(super) struct Scraping {
     /// Requests of which it is not known yet whether they were due in it: who hears of a phase hears of it later than a page that
     /// was due at its beginning.
     undecided: Vec<Scrape>,
+    /// The page that the broker of the run serves, where it is one: of several it cannot be told what each costs.
+    of_broker: Option<usize>,
+    /// When its pages were requested and had been read, in the measured phase.
+    flights: Vec<Flight>,
+    /// What the broker used in that phase.
+    used: Vec<UsedCpu>,
 }
 
 /// What came of scrapes since the last time.
@@ -55,7 +63,34 @@ impl Scraping {
             begin: Time(0),
             measured: (None, None),
             undecided: Vec::new(),
+            of_broker: None,
+            flights: Vec::new(),
+            used: Vec::new(),
         }
+    }
+
+    /// The broker of the run is this process.
+    pub(super) fn served_by(mut self, broker: Option<u32>) -> Self {
+        let served = self.plans.iter().enumerate();
+        let mut served =
+            served.filter(|(_, plan)| broker.is_some_and(|pid| pid_of(plan) == Some(pid)));
+        self.of_broker = match (served.next(), served.next()) {
+            (Some((plan, _)), None) => Some(plan),
+            _ => None,
+        };
+        self
+    }
+
+    /// What was used up to the begin and to the end of an interval of the measured phase.
+    pub(super) fn used(&mut self, before: &Reading, after: &Reading) {
+        let (Some(_), Some(from), Some(to)) = (self.of_broker, before.broker, after.broker) else {
+            return;
+        };
+        self.used.push(UsedCpu {
+            from: before.at,
+            to: after.at,
+            cpu: to.cpu.saturating_sub(from.cpu),
+        });
     }
 
     /// A phase began.
@@ -111,6 +146,11 @@ impl Scraping {
             scraped.notes.push(summary.sentence());
             scraped.warnings.extend(summary.warnings());
             self.pages.push(summary.page());
+        }
+        let page = self.of_broker.and_then(|plan| self.pages.get_mut(plan));
+        if let Some(page) = page {
+            page.is_of_broker = true;
+            page.broker_cpu = page_cpu(&self.used, &self.flights);
         }
         scraped
     }
@@ -168,6 +208,13 @@ impl Scraping {
                 continue;
             };
             summary.add(scrape);
+            if self.of_broker == Some(scrape.plan) {
+                // One that brought no page has cost something as well.
+                self.flights.push(Flight {
+                    sent: scrape.sent,
+                    done: scrape.done,
+                });
+            }
             let failure = scrape.result.as_ref().err();
             let is_first = summary.failed == 1;
             if let Some(problem) = failure.filter(|_| is_first && !scrape.is_unanswered) {

@@ -7,6 +7,7 @@
 mod client;
 mod selection;
 mod selector;
+mod sizes;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ pub use selection::{SelectedRate, SelectedValue};
 pub use selector::Selector;
 pub use summary::{ScrapeSummary, SeriesSummary};
 pub use url::ScrapeUrl;
+pub(crate) use watch::pid_of;
 pub use watch::scrape;
 
 /// Series that are selected of a page where nothing else is said.
@@ -241,10 +243,15 @@ impl Scraper {
         self.threads.iter().all(JoinHandle::is_finished)
     }
 
+    /// Makes no more requests; those that are in flight go on.
+    pub fn send_no_more(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
     /// Makes no more requests, waits a moment for those that are in flight, and tells what came of them. One that hangs is
     /// told as unanswered, and left to its time-out.
     pub fn stop(mut self) -> Vec<Scrape> {
-        self.stop.store(true, Ordering::Relaxed);
+        self.send_no_more();
         let deadline = Instant::now() + GRACE;
         let mut last = self.take();
         while !self.is_finished() && Instant::now() < deadline {

@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use measure::{LatencySummary, Nanos, Problem, Time, count, counted, new_histogram};
 use serde::Serialize;
 
+use super::sizes::Sizes;
 use super::{Scrape, ScrapePlan};
 
 /// All scrapes of one page.
@@ -32,14 +33,18 @@ pub struct ScrapeSummary {
     pub service: LatencySummary,
     /// From when it was sent until the head of the answer had arrived.
     pub first_byte: LatencySummary,
-    /// Bytes that arrived, of the last page.
+    /// Bytes that arrived for a page, compressed where the server compresses: the median.
     pub bytes: u64,
     /// Bytes that arrived, of all requests.
     pub received_bytes: u64,
-    /// Bytes of the last page, not compressed.
+    /// Bytes of a page, not compressed: the median.
     pub page_bytes: u64,
-    /// Series of the last page.
+    /// Those of the largest.
+    pub page_bytes_max: u64,
+    /// Series of a page: the median.
     pub series: u64,
+    /// Those of the page with the most.
+    pub series_max: u64,
     /// Lines of all pages that were skipped because they are wrong.
     pub wrong_lines: u64,
     /// The first of them, in words.
@@ -64,6 +69,8 @@ pub struct ScrapeSummary {
     pub selected: Vec<SeriesSummary>,
     #[serde(skip)]
     histograms: Histograms,
+    #[serde(skip)]
+    sizes: PageSizes,
     #[serde(skip)]
     every: Nanos,
     #[serde(skip)]
@@ -106,6 +113,14 @@ impl Default for Histograms {
     }
 }
 
+/// How large the pages were that came.
+#[derive(Clone, Debug, Default)]
+struct PageSizes {
+    arrived: Sizes,
+    bytes: Sizes,
+    series: Sizes,
+}
+
 impl ScrapeSummary {
     /// Nothing has been requested so far.
     #[must_use]
@@ -123,7 +138,9 @@ impl ScrapeSummary {
             bytes: 0,
             received_bytes: 0,
             page_bytes: 0,
+            page_bytes_max: 0,
             series: 0,
+            series_max: 0,
             wrong_lines: 0,
             first_wrong: None,
             duplicates: 0,
@@ -134,6 +151,7 @@ impl ScrapeSummary {
             problem: None,
             selected: Vec::new(),
             histograms: Histograms::default(),
+            sizes: PageSizes::default(),
             every: plan.every,
             timeout: plan.timeout,
         }
@@ -166,9 +184,9 @@ impl ScrapeSummary {
             }
             Ok(values) => {
                 self.completed += 1;
-                self.bytes = cost.bytes;
-                self.page_bytes = cost.page_bytes;
-                self.series = cost.series;
+                self.sizes.arrived.add(cost.bytes);
+                self.sizes.bytes.add(cost.page_bytes);
+                self.sizes.series.add(cost.series);
                 self.unmatched.clone_from(&cost.unmatched);
                 let first_byte = scrape
                     .answered
@@ -215,8 +233,12 @@ impl ScrapeSummary {
             not_sent: self.not_sent,
             response: self.response.clone(),
             received_bytes: self.received_bytes,
+            arrived_bytes: self.bytes,
             page_bytes: self.page_bytes,
+            page_bytes_max: self.page_bytes_max,
             series: self.series,
+            series_max: self.series_max,
+            ..ScrapedPage::default()
         }
     }
 
@@ -262,6 +284,13 @@ impl ScrapeSummary {
                 count(self.series),
                 count(self.page_bytes)
             );
+            if self.page_bytes_max > self.page_bytes {
+                text += &format!(
+                    " (the median; at most {} in {})",
+                    count(self.series_max),
+                    count(self.page_bytes_max)
+                );
+            }
         }
         let parts = [
             (self.failed, "failed"),
@@ -282,6 +311,10 @@ impl ScrapeSummary {
         self.response = LatencySummary::of(response);
         self.service = LatencySummary::of(service);
         self.first_byte = LatencySummary::of(first_byte);
+        let sizes = &self.sizes;
+        self.bytes = sizes.arrived.median();
+        (self.page_bytes, self.page_bytes_max) = (sizes.bytes.median(), sizes.bytes.max());
+        (self.series, self.series_max) = (sizes.series.median(), sizes.series.max());
         let due_before = |at: Time| at.since(first).0.div_ceil(self.every.0.max(1));
         let due = due_before(end).saturating_sub(due_before(begin));
         self.not_sent = due.saturating_sub(self.requests());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use linux::{ProcessTree, sockets};
 use load::Control;
-use measure::{Clock, Nanos, Time};
+use measure::{Clock, Nanos};
 use ureq::http::Uri;
 
 use super::{Scrape, ScrapePlan, ScrapeSummary, Scraper};
@@ -17,50 +17,68 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The first requests are due so long after the start, when all threads wait for it.
 const LEAD: Nanos = Nanos::from_millis(50);
 
-/// Scrapes pages for a time, or once, and tells each scrape. It ends early where the first scrape of a page fails: then
-/// there is nothing to measure.
+/// Scrapes pages for a time, or once, and tells each scrape. Requests that are in flight at the end are waited for, up to their
+/// time-out. It ends early where no page has come of the first request of any: then there is nothing to measure.
 ///
 /// # Errors
-/// Why the first scrape of a page failed; what [`Scraper::start`] says.
+/// What [`Scraper::start`] says. A page that never came is told in its summary.
 pub fn scrape(
     plans: &[ScrapePlan],
     length: Option<Nanos>,
     control: &Control,
-    mut tell: impl FnMut(&ScrapePlan, &Scrape),
+    tell: impl FnMut(&ScrapePlan, &Scrape),
 ) -> Result<Vec<ScrapeSummary>, Error> {
-    let mut summaries: Vec<ScrapeSummary> = plans.iter().map(ScrapeSummary::new).collect();
     let mut servers: Vec<Server> = plans.iter().map(Server::of).collect();
     let begin = Clock.now() + LEAD;
     // One request each, where no time is given.
     let end = begin + length.unwrap_or(Nanos(1));
     let mut scraper = Scraper::start(plans, begin, Some(end))?;
-    let mut add = |scrapes: Vec<Scrape>| {
-        for scrape in &scrapes {
-            let (Some(summary), Some(plan)) =
-                (summaries.get_mut(scrape.plan), plans.get(scrape.plan))
-            else {
-                continue;
-            };
-            tell(plan, scrape);
-            summary.add(scrape);
-            if let Some(problem) = summary.problem.clone().filter(|_| summary.completed == 0) {
-                return Err(Error::Failed(problem));
-            }
-        }
-        Ok(())
+    let mut watched = Watched {
+        plans,
+        summaries: plans.iter().map(ScrapeSummary::new).collect(),
+        tell,
     };
-    let is_over = |now: Time| length.is_some() && now >= end;
-    while !control.is_stopping() && !scraper.is_finished() && !is_over(Clock.now()) {
+    while !control.is_stopping() && !scraper.is_finished() && !watched.is_hopeless() {
         thread::sleep(POLL_INTERVAL);
-        add(scraper.take())?;
+        if Clock.now() >= end {
+            // Else those that are late by then would be sent as well.
+            scraper.send_no_more();
+        }
+        watched.add(&scraper.take());
     }
-    add(scraper.stop())?;
+    watched.add(&scraper.stop());
     let end = end.min(Clock.now()).max(begin);
+    let mut summaries = watched.summaries;
     for summary in &mut summaries {
         summary.finish(begin, begin, end);
     }
     share_cpu(&mut summaries, &mut servers);
     Ok(summaries)
+}
+
+/// What has come so far.
+struct Watched<'a, F> {
+    plans: &'a [ScrapePlan],
+    summaries: Vec<ScrapeSummary>,
+    tell: F,
+}
+
+impl<F: FnMut(&ScrapePlan, &Scrape)> Watched<'_, F> {
+    fn add(&mut self, scrapes: &[Scrape]) {
+        for scrape in scrapes {
+            let summary = self.summaries.get_mut(scrape.plan);
+            if let (Some(summary), Some(plan)) = (summary, self.plans.get(scrape.plan)) {
+                (self.tell)(plan, scrape);
+                summary.add(scrape);
+            }
+        }
+    }
+
+    /// Whether each page was requested, and none came.
+    fn is_hopeless(&self) -> bool {
+        let mut all = self.summaries.iter();
+        all.all(|summary| summary.completed == 0 && summary.requests() > 0)
+    }
 }
 
 /// What each server has used, by its requests: pages of one server share it.
@@ -101,7 +119,7 @@ impl Server {
 }
 
 /// The one process of this machine that listens where a page is.
-fn pid_of(plan: &ScrapePlan) -> Option<u32> {
+pub(crate) fn pid_of(plan: &ScrapePlan) -> Option<u32> {
     let uri: Uri = plan.url.as_str().parse().ok()?;
     let host = uri.host()?.trim_matches(['[', ']']);
     let port = uri

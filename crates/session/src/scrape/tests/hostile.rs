@@ -182,32 +182,67 @@ fn what_a_server_repeats_of_a_request_shows_no_secret() {
 }
 
 #[test]
-fn a_request_without_an_answer_at_the_end_counts() {
-    let (pause, after) = (Duration::from_millis(50), 2);
+fn a_request_that_is_open_at_the_end_is_waited_for_up_to_its_time_out() {
+    let pause = Duration::from_millis(50);
     let server = Server::start(move |number| match number {
-        number if number < after => Answer::page("a 1\n"),
+        0 | 1 => Answer::page("a 1\n"),
         _ => Answer::endless(b"\n", pause),
     });
-    let mut plan = plan(&server, &["a"]);
-    plan.every = Nanos::from_millis(100);
-    plan.timeout = Nanos::from_millis(60_000);
+    let mut hanging = plan(&server, &["a"]);
+    hanging.every = Nanos::from_millis(100);
+    hanging.timeout = Nanos::from_millis(1_500);
     let control = load::Control::new();
     let length = Some(Nanos::from_millis(1_000));
-    let all = crate::scrape::scrape(&[plan], length, &control, |_, _| {}).unwrap();
+    let all = crate::scrape::scrape(&[hanging], length, &control, |_, _| {}).unwrap();
     let summary = &all[0];
-    assert_eq!((summary.completed, summary.failed), (2, 0));
+    assert_eq!((summary.completed, summary.failed), (2, 1), "{summary:?}");
     assert_eq!(
         (summary.unanswered, summary.not_sent),
-        (1, 7),
+        (0, 7),
         "{summary:?}"
     );
     assert_eq!(summary.response.count, 3);
-    assert!(summary.response.max_ns > 700_000_000, "{summary:?}");
+    assert!(summary.response.max_ns >= 1_490_000_000, "{summary:?}");
 
-    let server = Server::start(move |_| Answer::endless(b"\n", pause));
-    let mut plan = super::plan(&server, &["a"]);
-    plan.timeout = Nanos::from_millis(60_000);
+    // A page that comes late is a page.
+    let slow = Server::start(|_| {
+        std::thread::sleep(Duration::from_millis(900));
+        Answer::page("a 1\n")
+    });
     let length = Some(Nanos::from_millis(100));
-    let error = crate::scrape::scrape(&[plan], length, &control, |_, _| {}).unwrap_err();
-    assert!(error.to_string().contains("had not answered"), "{error}");
+    let all = crate::scrape::scrape(&[plan(&slow, &["a"])], length, &control, |_, _| {}).unwrap();
+    assert_eq!((all[0].completed, all[0].unanswered), (1, 0), "{all:?}");
+}
+
+#[test]
+fn a_page_that_never_comes_takes_no_other_with_it() {
+    let pause = Duration::from_millis(50);
+    let servers = [
+        Server::start(|_| Answer::page("a 1\n")),
+        Server::start(move |_| Answer::endless(b"\n", pause)),
+        Server::start(|_| Answer::status("403 Forbidden")),
+    ];
+    let plans = servers.iter().map(|server| {
+        let mut plan = plan(server, &["a"]);
+        plan.timeout = Nanos::from_millis(300);
+        plan
+    });
+    let plans: Vec<_> = plans.collect();
+    let control = load::Control::new();
+    let all = crate::scrape::scrape(&plans, None, &control, |_, _| {}).unwrap();
+    let [came, hung, refused] = all.as_slice() else {
+        panic!("{all:?}");
+    };
+    assert_eq!((came.completed, came.failed), (1, 0));
+    assert_eq!((hung.completed, hung.failed), (0, 1));
+    let waited = (hung.response.count, hung.response.max_ns >= 290_000_000);
+    assert_eq!(waited, (1, true), "with the time that it waited: {hung:?}");
+    assert_eq!((refused.completed, refused.failed), (0, 1));
+    assert_eq!(refused.response.count, 0, "a refusal is no response");
+    // Where none comes, there is nothing to wait for.
+    let length = Some(Nanos::from_millis(60_000));
+    let begin = Instant::now();
+    let all = crate::scrape::scrape(&plans[1..], length, &control, |_, _| {}).unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(20));
+    assert!(all.iter().all(|it| it.completed == 0), "{all:?}");
 }

@@ -165,3 +165,19 @@ fn an_address_with_a_password_is_refused() {
         assert!(!refused.what.contains("guest"));
     }
 }
+
+#[test]
+fn a_size_is_the_median_of_all_pages_and_not_the_last_ones() {
+    let server = Server::start(|number| match number {
+        0..=3 => Answer::page("a 1\nb 2\nc 3\n"),
+        _ => Answer::page("a 1\n"),
+    });
+    let plan = plan(&server, &[]);
+    let mut summary = super::ScrapeSummary::new(&plan);
+    let all = scrapes(std::slice::from_ref(&plan), 5);
+    all.iter().take(5).for_each(|scrape| summary.add(scrape));
+    summary.finish(all[0].due, all[0].due, all[4].due);
+    assert_eq!((summary.page_bytes, summary.page_bytes_max), (12, 12));
+    assert_eq!((summary.series, summary.series_max), (3, 3));
+    assert_eq!((summary.bytes, summary.received_bytes), (12, 4 * 12 + 4));
+}

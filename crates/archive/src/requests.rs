@@ -1,0 +1,57 @@
+//! What a run requested beside its messages, by name: probes, and pages of metrics.
+
+use measure::LatencySummary;
+
+use crate::RunSummary;
+use crate::scenario::REQUESTS;
+
+/// What scenarios of probes are called, with the name of theirs behind it.
+const PROBE: &str = "probe_";
+/// What the latency of a whole request of a probe is called.
+const RESPONSE: &str = "response";
+
+/// Requests of one probe, or for one page.
+pub(crate) struct Requested<'a> {
+    /// What failures are told by.
+    pub(crate) name: String,
+    /// What its time is called.
+    pub(crate) metric: String,
+    /// That time.
+    pub(crate) response: Option<&'a LatencySummary>,
+    /// Requests that failed, or had no answer at the end.
+    pub(crate) failed: u64,
+    /// They were for a page of metrics.
+    pub(crate) is_page: bool,
+}
+
+/// All of a run: first probes, then pages.
+pub(crate) fn requested(summary: &RunSummary) -> Vec<Requested<'_>> {
+    let probes = summary.scenarios().filter(|(_, of)| of.unit == REQUESTS);
+    let probes = probes.map(|(scenario, of)| {
+        let found = of.latency.filled().find(|(metric, _)| {
+            let name = metric.name();
+            name == RESPONSE || name.rsplit_once(' ').is_some_and(|it| it.1 == RESPONSE)
+        });
+        Requested {
+            name: match scenario.strip_prefix(PROBE) {
+                Some(own) => own.replace('_', "-"),
+                None => scenario.to_owned(),
+            },
+            metric: found.map_or_else(String::new, |(metric, _)| metric.name().to_owned()),
+            response: found.map(|(_, response)| response),
+            failed: of.failures.iter().map(|failure| failure.count).sum(),
+            is_page: false,
+        }
+    });
+    let pages = summary.scrapes.iter().map(|page| {
+        let name = format!("{} page", page.name);
+        Requested {
+            metric: name.clone(),
+            name,
+            response: Some(&page.response),
+            failed: page.failed + page.unanswered,
+            is_page: true,
+        }
+    });
+    probes.chain(pages).collect()
+}
