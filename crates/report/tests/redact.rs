@@ -114,7 +114,7 @@ impl Named {
             problem: Some(Problem::new("cannot connect", &sentence, &sentence)),
             summary: Some(RunSummary {
                 warnings: vec![Warning {
-                    text: sentence.clone(),
+                    text: sentence,
                     ..Warning::new(WarningCode::Stalled, Tier::Note).with("queue", queue.as_str())
                 }],
                 schema: RunSummary::SCHEMA.to_owned(),

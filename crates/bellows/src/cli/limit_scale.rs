@@ -108,7 +108,7 @@ impl Scaling<'_> {
         match (self.output.json, self.output.quiet) {
             (false, _) => output::print(&console::repeated(&about, &record, output::style()))?,
             (true, false) => {
-                output::aside(&console::repeated(&about, &record, output::style_aside()))
+                output::aside(&console::repeated(&about, &record, output::style_aside()));
             }
             (true, true) => {}
         }

@@ -69,6 +69,7 @@ pub(crate) fn write(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
                 command: format!("bellows run {HOSTILE}.toml --set load.0.rate={rate}"),
             })
             .into(),
+        scale: None,
     };
     trials.write(&folder)?;
     Ok(report::html::write_limit(&folder)?)

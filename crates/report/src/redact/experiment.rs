@@ -136,7 +136,7 @@ fn note_known(names: &mut Names, kind: NameKind, value: &str) {
         Some(("queue" | "topic", name)) => names.add(kind, name),
         _ if is_address => {}
         _ if value.contains(',') && kind == NameKind::Host => {
-            value.split(',').for_each(|it| names.add(kind, it))
+            value.split(',').for_each(|it| names.add(kind, it));
         }
         _ => names.add(kind, value),
     }

@@ -205,7 +205,7 @@ mod tests {
         let explained = scale_explained(&of);
         // 1 + 0.1 * 7 + 0.005 * 56 = 1.98.
         assert!(
-            explained[0].contains("49.5 % is lost: 35.4 % to contention"),
+            explained[0].contains("49 % is lost: 35 % to contention"),
             "{explained:?}"
         );
         assert!(
