@@ -63,12 +63,7 @@ const TABLES: &[Table] = &[
         "[[require]]\nthat = \"lost = 0\"\n",
         "/require/0",
     ),
-    table(
-        "[churn]",
-        "ChurnSpec",
-        "[churn]\nkind = \"queues\"\n",
-        "/churn",
-    ),
+    table("[churn]", "ChurnSpec", "[churn]\nkind='queues'\n", "/churn"),
     table(
         "[[probe]]",
         "ProbeSpec",

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use self::ring::Next;
 use self::sys::RingMap;
-use self::trigger::Trigger;
+use self::trigger::OpenTrigger;
 use super::{Damaged, SampleSource};
 use crate::record::{self, Record};
 use crate::stack_copy::WakeUps;
@@ -27,7 +27,7 @@ pub(crate) use open::{Capabilities, open};
 pub(crate) struct PerfEvents {
     fds: Vec<OwnedFd>,
     /// What makes programs run for all threads at once.
-    triggers: Vec<Trigger>,
+    triggers: Vec<OpenTrigger>,
     /// Its map lets go of its events when it goes.
     _wake_ups: Option<Arc<WakeUps>>,
     /// Whether the events count the records that did not fit into a ring.
@@ -44,12 +44,12 @@ impl PerfEvents {
             events.try_for_each(|event| sys::enable(event.as_fd()))?;
         }
         // From here on they run; what they write to is switched on already.
-        self.triggers.iter().try_for_each(Trigger::enable)
+        self.triggers.iter().try_for_each(OpenTrigger::enable)
     }
 
     /// Switches all events off; what would cost the process even so is closed, until they are switched on again.
     pub(crate) fn disable(&self) {
-        self.triggers.iter().for_each(Trigger::close);
+        self.triggers.iter().for_each(OpenTrigger::close);
         for event in &self.fds {
             let _ = sys::disable(event.as_fd());
         }

@@ -16,7 +16,7 @@ use perf_event_open_sys::bindings as b;
 use rustix::io::Errno;
 
 use super::sys::{self, RingMap};
-use super::trigger::{Trigger, TriggerPlace};
+use super::trigger::{OpenTrigger, TriggerPlace};
 use super::{PerfEvents, PerfRings, Ring, permission};
 use crate::allocators::{Probe, Role};
 use crate::events::Weight;
@@ -325,7 +325,7 @@ impl Opener<'_> {
     }
 
     /// Opens the tracepoint, or the probes, that the copier's programs shall run at, where that is the event.
-    fn triggers(&self) -> Result<Vec<Trigger>, Failure> {
+    fn triggers(&self) -> Result<Vec<OpenTrigger>, Failure> {
         let Some(copier) = &self.copier else {
             return Ok(Vec::new());
         };
@@ -349,7 +349,7 @@ impl Opener<'_> {
     }
 
     /// Opens what tells wake-ups; the numbers of the events that have them as samples.
-    fn wakings(&mut self, triggers: &mut Vec<Trigger>) -> Result<HashSet<u64>, Failure> {
+    fn wakings(&mut self, triggers: &mut Vec<OpenTrigger>) -> Result<HashSet<u64>, Failure> {
         let Some(wake_ups) = self.wake_ups else {
             return Ok(HashSet::new());
         };
@@ -377,10 +377,14 @@ impl Opener<'_> {
         }
     }
 
-    fn trigger(&self, place: TriggerPlace, program: BorrowedFd<'_>) -> Result<Trigger, Failure> {
+    fn trigger(
+        &self,
+        place: TriggerPlace,
+        program: BorrowedFd<'_>,
+    ) -> Result<OpenTrigger, Failure> {
         let program = program.try_clone_to_owned();
         let program = program.map_err(|error| self.refused(error))?;
-        let trigger = Trigger::open(place, self.first_cpu(), program);
+        let trigger = OpenTrigger::open(place, self.first_cpu(), program);
         trigger.map_err(|error| self.refused(error))
     }
 

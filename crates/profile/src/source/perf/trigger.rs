@@ -51,7 +51,7 @@ impl TriggerPlace {
 
 /// An event that makes a program run.
 #[derive(Debug)]
-pub(super) struct Trigger {
+pub(super) struct OpenTrigger {
     place: TriggerPlace,
     cpu: u32,
     program: OwnedFd,
@@ -59,7 +59,7 @@ pub(super) struct Trigger {
     event: Mutex<Option<OwnedFd>>,
 }
 
-impl Trigger {
+impl OpenTrigger {
     /// Opens the event. The program runs when it is enabled.
     pub(super) fn open(place: TriggerPlace, cpu: u32, program: OwnedFd) -> io::Result<Self> {
         let event = place.open(cpu)?;
