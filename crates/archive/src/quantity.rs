@@ -315,7 +315,7 @@ impl Quantity {
         });
         for of in requested(summary) {
             all.extend(Self::tail(&of));
-            let failed = (of.failed > 0).then(|| Self(Which::Failed(of.name)));
+            let failed = (of.failed > 0).then_some(Self(Which::Failed(of.name)));
             all.extend(failed);
         }
         all
@@ -325,7 +325,7 @@ impl Quantity {
     fn tail(of: &Requested<'_>) -> Option<Self> {
         let found = of.response.filter(|it| it.count > 0)?;
         let metric = of.metric.clone();
-        (!found.supports(99.0)).then(|| Self(Which::Latency(metric, Statistic::Max)))
+        (!found.supports(99.0)).then_some(Self(Which::Latency(metric, Statistic::Max)))
     }
 
     /// Whether it is the longest of what `other` is the 99th percentile of. A run that has too few for a percentile has a longest, so

@@ -54,7 +54,6 @@ pub(crate) fn write(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
             most_trials: 60,
         },
         experiment: serde_json::Value::Null,
-        scale: None,
         trials: numbered.map(|(number, of)| trial(number, of)).collect(),
         found: Some(FoundLimit {
             low: Some(47_600.0),

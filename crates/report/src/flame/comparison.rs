@@ -21,7 +21,7 @@ const NO_NAME: &str = "[unknown]";
 /// Where it has no stacks, or none of them costs anything.
 pub fn comparison_svg(of: &ComparedStacks, title: &str) -> Result<Vec<u8>, Problem> {
     let all = of.broker.a + of.broker.b;
-    if of.frames.is_empty() || !(all > 0.0) {
+    if of.frames.is_empty() || all.is_nan() || all <= 0.0 {
         return Err(no_samples());
     }
     let full = full(of);
