@@ -209,7 +209,7 @@ fn print(
     paths::print_spreads("calls", &spreads)?;
     if path.calls.is_empty() {
         return output::print(&format!(
-            "\nNo call was followed to its end: {}.\n",
+            "\nNo call was followed to its end: {}\n",
             larger.advice()
         ));
     }
