@@ -141,7 +141,7 @@ mod tests {
         Time(ms * 1_000_000)
     }
 
-    /// A page every five seconds that takes `takes` and costs `cost`, in a minute or two of seconds with 0.8 s of other CPU time and
+    /// A page every so often that takes `takes` and costs `cost`, in two minutes of seconds with 0.8 s of other CPU time and
     /// noise of ± 0.1 s.
     fn scene(every: u64, takes: u64, cost: f64) -> (Vec<UsedCpu>, Vec<Flight>) {
         let pages = (1..).map(|page| page * every + 300);
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn what_cannot_be_told_is_not() {
         // One page behind the other.
-        let (used, flights) = scene(5_000, 4_900, 1.0);
+        let (used, flights) = scene(5_000, 5_000, 1.0);
         assert_eq!(page_cpu(&used, &flights), None);
         // A page in each second.
         let (used, flights) = scene(1_000, 100, 0.1);
