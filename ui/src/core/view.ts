@@ -2185,6 +2185,8 @@ start: number,
  * When it ended.
  */
 end: number, };
+
+/**
  * A value and its 95 % interval, where there is one.
  */
 export type ScaleEstimate = {
