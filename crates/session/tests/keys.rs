@@ -1,7 +1,5 @@
 //! `docs/keys.md` lists every key of an experiment, made from the types that read it: name and meaning from the
-//! sources, default from what an empty table becomes, and an example that is read here.
-//!
-//! `make keys` writes it again.
+//! sources, default from what an empty table becomes, and an example that is read here. `make keys` writes it again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -63,7 +61,12 @@ const TABLES: &[Table] = &[
         "[[require]]\nthat = \"lost = 0\"\n",
         "/require/0",
     ),
-    table("[churn]", "ChurnSpec", "[churn]\nkind='queues'\n", "/churn"),
+    table(
+        "[churn]",
+        "ChurnSpec",
+        "[churn]\nkind = \"queues\"\n",
+        "/churn",
+    ),
     table(
         "[[probe]]",
         "ProbeSpec",
