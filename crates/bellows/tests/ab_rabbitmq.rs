@@ -49,6 +49,10 @@ fn a_module_that_got_slower_is_found_and_named() {
         "phases.warmup=500ms",
         "--set",
         "phases.measure=2s",
+        "--set",
+        "profile.frequency=4999",
+        "--flame",
+        "route.svg",
         "--json",
     ];
     let ended = start(bellows(dir, &args)).end_of_long();

@@ -7,8 +7,8 @@ use std::path::Path;
 use common::{bellows, folder, run, start};
 use serde_json::Value;
 
-/// The function that the fault makes slower.
-const FUNCTION: &str = "VirtualHost::route";
+/// The function that the fault makes slower, and what the fault runs there: that is new work, so either may be named.
+const FUNCTIONS: [&str; 2] = ["VirtualHost::route", "slow::burn"];
 
 /// How many pairs, how long each run is, and by what share of the broker's CPU B is slower.
 struct Size {
@@ -56,7 +56,9 @@ fn a_function_that_got_slower_by_two_per_cent_of_the_cpu_is_found_and_named() {
         share,
     } = size();
     experiment(dir, measure);
-    let slower = format!("fault=[{{ kind = \"slow-route\", share = {share} }}]");
+    let slower = |share: f64| format!("fault=[{{ kind = \"slow-route\", share = {share} }}]");
+    // A broker with faults hands messages over otherwise than one without: both sides have one, A's so small that it is none.
+    let (hardly, slower) = (slower(0.0001), slower(share));
     let pairs = pairs.to_string();
     let args = [
         "ab",
@@ -65,6 +67,8 @@ fn a_function_that_got_slower_by_two_per_cent_of_the_cpu_is_found_and_named() {
         &pairs,
         "--seed",
         "5",
+        "--a-set",
+        &hardly,
         "--b-set",
         &slower,
         "--flame",
@@ -80,7 +84,8 @@ fn a_function_that_got_slower_by_two_per_cent_of_the_cpu_is_found_and_named() {
         .first()
         .unwrap_or_else(|| panic!("nothing is named: {found:#}"));
     let name = first["function"].as_str().expect("a name");
-    assert!(name.contains(FUNCTION), "{name} of {named:#?}");
+    let is_slower = |name: &str| FUNCTIONS.iter().any(|it| name.contains(it));
+    assert!(is_slower(name), "{name} of {named:#?}");
     // What was asked for is what is told, as far as so few samples say.
     let whole = functions["broker"]["a"].as_f64().expect("the broker's");
     let part = first["change"].as_f64().expect("a change") / whole;
@@ -89,7 +94,8 @@ fn a_function_that_got_slower_by_two_per_cent_of_the_cpu_is_found_and_named() {
     // The picture marks it, and is small.
     let svg = std::fs::read_to_string(dir.join("slower.svg")).expect("the picture");
     assert!(svg.len() < 3_000_000, "{}", svg.len());
-    assert!(marked(&svg, FUNCTION), "{FUNCTION} has no colour");
+    let is_marked = FUNCTIONS.iter().any(|it| marked(&svg, it));
+    assert!(is_marked, "{FUNCTIONS:?} have no colour");
 
     // The folder decides the same again, and its page has the call paths.
     let again = run(dir, &["compare", &folder_of(dir), "--json"]);
