@@ -72,6 +72,10 @@ pub struct ComparedFunctions {
     /// The functions that explain the broker's change, at most three, most of it first. No part of a change stands in two of them.
     #[serde(default)]
     pub explained: Vec<ExplainedChange>,
+    /// Files of which both sides ran other builds, with functions that have no name of their own: those are one row for each file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "typescript", ts(as = "Option<Vec<String>>", optional))]
+    pub other_builds: Vec<String>,
 }
 
 /// A function that explains a part of a change.

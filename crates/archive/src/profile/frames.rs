@@ -130,7 +130,19 @@ impl Frame {
     /// Whether the function's own name is not known, only that of its neighbour.
     #[must_use]
     pub fn is_near(&self) -> bool {
-        self.name.starts_with(NEAR)
+        Self::is_name_near(&self.name)
+    }
+
+    /// Whether a function is called after its neighbour.
+    #[must_use]
+    pub fn is_name_near(name: &str) -> bool {
+        name.starts_with(NEAR)
+    }
+
+    /// The name of all functions of a module together that have no name of their own.
+    #[must_use]
+    pub fn without_symbol(module: &str) -> String {
+        format!("[no symbol in {module}]")
     }
 
     /// The function that a name from a JIT map belongs to. The BEAM gives the code in front of a

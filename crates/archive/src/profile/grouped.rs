@@ -79,6 +79,17 @@ impl Profile {
         })
     }
 
+    /// The same as of [`Self::by_function`] with modules, with one function in place of all those of a module that have no name of their
+    /// own: what they are called after their neighbours is another name in each build.
+    #[must_use]
+    pub fn by_named_function(&self) -> Self {
+        let mut grouped = self.by_function(true);
+        for frame in grouped.frames.iter_mut().filter(|frame| frame.is_near()) {
+            frame.name = Frame::without_symbol(&frame.module);
+        }
+        grouped.with_frames(|frame| (frame.name.as_str().into(), &frame.module))
+    }
+
     /// Whether the module of any function is known: folded text has none.
     #[must_use]
     pub fn knows_modules(&self) -> bool {

@@ -163,6 +163,7 @@ pub(crate) fn notes(of: &Comparison) -> Vec<String> {
         notes.push(needed(of));
     }
     notes.extend(looks(of));
+    notes.extend(of.functions.as_ref().and_then(other_builds));
     if let Some(why) = &of.no_functions {
         notes.push(format!("Functions are not compared: {why}."));
     }
@@ -174,6 +175,19 @@ pub(crate) fn notes(of: &Comparison) -> Vec<String> {
         );
     }
     notes
+}
+
+/// Why functions of a file are one row.
+fn other_builds(of: &ComparedFunctions) -> Option<String> {
+    let (last, others) = of.other_builds.split_last()?;
+    let files = match others.is_empty() {
+        true => last.clone(),
+        false => format!("{} and {last}", others.join(", ")),
+    };
+    Some(format!(
+        "A and B run different builds of {files}, stripped of symbols. Functions without a name there cannot be told from each other in \
+         two builds, so all of a file are one row, [no symbol in FILE]; symbols (Debian's packages -dbgsym) name them."
+    ))
 }
 
 const fn units(of: &Comparison) -> &'static str {

@@ -17,11 +17,34 @@ const DETAIL: ShareDetail = ShareDetail {
 pub struct FunctionCosts {
     /// Of the whole broker, nanoseconds per message.
     pub(super) broker: f64,
+    /// With functions that have no name of their own called after their neighbours, which are the same in all runs of one build.
+    pub(super) of_build: Costed,
+    /// With such functions of a file as one, for builds that differ.
+    pub(super) of_names: Costed,
+    pub(super) summary: ProfileSummary,
+}
+
+/// What is set against other runs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Costed {
     /// By name and module.
     pub(super) functions: HashMap<Function, Costs>,
     /// Call paths, by their shares of the broker's.
     pub(super) stacks: ShareTree,
-    pub(super) summary: ProfileSummary,
+}
+
+impl Costed {
+    /// That of a profile, of which all samples together cost so much.
+    fn of(profile: &Profile, broker: f64) -> Self {
+        Self {
+            functions: functions(profile, broker),
+            stacks: profile.share_tree(DETAIL),
+        }
+    }
+
+    pub(super) fn costs(&self, function: &Function) -> Costs {
+        self.functions.get(function).copied().unwrap_or_default()
+    }
 }
 
 /// Name and module.
@@ -46,11 +69,10 @@ impl FunctionCosts {
         if profile.samples.is_empty() || profile.header.event != USUAL_EVENT {
             return None;
         }
-        let alike = profile.by_function(true);
         Some(Self {
             broker,
-            functions: functions(&alike, broker),
-            stacks: alike.share_tree(DETAIL),
+            of_build: Costed::of(&profile.by_function(true), broker),
+            of_names: Costed::of(&profile.by_named_function(), broker),
             summary: profile.summary(0),
         })
     }
@@ -77,10 +99,6 @@ impl FunctionCosts {
             (Some(profile), None) => Self::of(record, profile),
             _ => None,
         }
-    }
-
-    pub(super) fn costs(&self, function: &Function) -> Costs {
-        self.functions.get(function).copied().unwrap_or_default()
     }
 }
 

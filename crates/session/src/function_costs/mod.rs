@@ -1,5 +1,6 @@
 //! What each function costs per message on two sides, and which of the changes are proven.
 
+mod builds;
 mod costs;
 mod explained;
 mod significance;
@@ -10,6 +11,7 @@ use std::collections::HashMap;
 use archive::profile::incomparable_summaries;
 use archive::{ComparedFunctions, ComparedStacks, Comparison, FunctionChange};
 
+use builds::{Names, RunCosts};
 use costs::Function;
 pub use costs::FunctionCosts;
 use significance::{Test, Tested};
@@ -49,9 +51,12 @@ pub fn compare_functions(
         // Beside other cells each has a part of the level that all of them share.
         level: comparison.level / f64::from(comparison.family.map_or(1, |it| it.cells)),
     };
+    let names = Names::of(&a, &b);
+    let (a, b) = (names.runs(&a), names.runs(&b));
     let Some(mut functions) = functions(&a, &b, test) else {
         return;
     };
+    functions.other_builds = names.other_builds;
     let stacks = stacks::compare_stacks(&a, &b, functions.broker, test);
     functions.explained = explained::explained(
         &functions.functions,
@@ -68,9 +73,9 @@ fn whole(side: &[Option<FunctionCosts>]) -> Option<Vec<&FunctionCosts>> {
 }
 
 /// What functions cost on both sides, and which changes are proven.
-fn functions(a: &[&FunctionCosts], b: &[&FunctionCosts], test: Test) -> Option<ComparedFunctions> {
-    let costs = |of: &dyn Fn(&FunctionCosts) -> f64| {
-        let values = |side: &[&FunctionCosts]| side.iter().map(|run| of(run)).collect::<Vec<f64>>();
+fn functions(a: &[RunCosts], b: &[RunCosts], test: Test) -> Option<ComparedFunctions> {
+    let costs = |of: &dyn Fn(&RunCosts) -> f64| {
+        let values = |side: &[RunCosts]| side.iter().map(of).collect::<Vec<f64>>();
         test.change(&values(a), &values(b))
     };
     let mut broker = costs(&|run| run.broker)?;
@@ -78,8 +83,8 @@ fn functions(a: &[&FunctionCosts], b: &[&FunctionCosts], test: Test) -> Option<C
     let mut found: Vec<(FunctionChange, [Tested; 2])> = asked_about(a, b)
         .into_iter()
         .filter_map(|function| {
-            let own = costs(&|run| run.costs(function).own)?;
-            let total = costs(&|run| run.costs(function).total)?;
+            let own = costs(&|run| run.of.costs(function).own)?;
+            let total = costs(&|run| run.of.costs(function).total)?;
             let (name, module) = function.clone();
             let change = FunctionChange {
                 function: name,
@@ -115,13 +120,13 @@ fn functions(a: &[&FunctionCosts], b: &[&FunctionCosts], test: Test) -> Option<C
         broker: broker.cost,
         others: broker.cost.change() - told,
         functions,
-        explained: Vec::new(),
+        ..ComparedFunctions::default()
     })
 }
 
 /// Share of a function's cost whose stacks are cut, on both sides together.
-fn cut(a: &[&FunctionCosts], b: &[&FunctionCosts], function: &Function) -> f64 {
-    let costs = a.iter().chain(b).map(|run| run.costs(function));
+fn cut(a: &[RunCosts], b: &[RunCosts], function: &Function) -> f64 {
+    let costs = a.iter().chain(b).map(|run| run.of.costs(function));
     let (cut, total) = costs.fold((0.0, 0.0), |(cut, total), it| {
         (cut + it.cut, total + it.total)
     });
@@ -129,12 +134,12 @@ fn cut(a: &[&FunctionCosts], b: &[&FunctionCosts], function: &Function) -> f64 {
 }
 
 /// The functions that are dear enough on either side, the dearest first. What is asked does not depend on what changed.
-fn asked_about<'c>(a: &[&'c FunctionCosts], b: &[&'c FunctionCosts]) -> Vec<&'c Function> {
+fn asked_about<'c>(a: &[RunCosts<'c>], b: &[RunCosts<'c>]) -> Vec<&'c Function> {
     let runs = || a.iter().chain(b).copied();
     let all: f64 = runs().map(|run| run.broker).sum();
     let mut sums: HashMap<&Function, f64> = HashMap::new();
     for run in runs() {
-        for (function, costs) in &run.functions {
+        for (function, costs) in &run.of.functions {
             *sums.entry(function).or_default() += costs.total;
         }
     }

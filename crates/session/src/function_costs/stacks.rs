@@ -6,7 +6,7 @@ use archive::profile::{ShareName, ShareTree};
 use archive::{ComparedFrame, ComparedName, ComparedStacks, CostChange};
 use compare::{TreeQuestion, decide_tree};
 
-use super::costs::FunctionCosts;
+use super::builds::RunCosts;
 use super::significance::{Test, Tested};
 
 /// Share of both sides' CPU from which on a frame is asked about and drawn. What is asked does not depend on what changed.
@@ -16,14 +16,14 @@ const MOST_FRAMES: usize = 3_000;
 
 /// What the call paths of two sides cost, and which changes are proven. `None` where there is none.
 pub(super) fn compare_stacks(
-    a: &[&FunctionCosts],
-    b: &[&FunctionCosts],
+    a: &[RunCosts],
+    b: &[RunCosts],
     broker: CostChange,
     test: Test,
 ) -> Option<ComparedStacks> {
     let mut merged = Merged::default();
     for run in a.iter().chain(b) {
-        merged.add(&run.stacks, run.broker);
+        merged.add(&run.of.stacks, run.broker);
     }
     let brokers: f64 = a.iter().chain(b).map(|run| run.broker).sum();
     merged.keep_dear(brokers * LEAST_SHARE);

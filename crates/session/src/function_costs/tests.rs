@@ -1,9 +1,9 @@
 //! Costs of functions and call paths, from runs that are made up.
 
-use archive::profile::{FrameKind, Profile, ShareName, ShareNode, ShareTree};
+use archive::profile::{Frame, FrameKind, Profile, ShareName, ShareNode, ShareTree};
 use archive::{ProfileSummary, RunRecord, RunSummary};
 
-use super::costs::Costs;
+use super::costs::{Costed, Costs};
 use super::*;
 
 /// A run that needs so much CPU a message, of which functions have these shares, `root` below all of them.
@@ -28,8 +28,14 @@ fn run(broker: f64, shares: &[(&str, f64)]) -> FunctionCosts {
     functions.insert(("root".to_owned(), String::new()), root);
     FunctionCosts {
         broker,
-        functions,
-        stacks: below_root(shares),
+        of_build: Costed {
+            functions: functions.clone(),
+            stacks: below_root(shares),
+        },
+        of_names: Costed {
+            functions,
+            stacks: below_root(shares),
+        },
         summary: ProfileSummary::default(),
     }
 }
@@ -145,4 +151,70 @@ fn a_run_without_cpu_a_message_has_no_costs() {
         ..RunRecord::default()
     };
     assert!(FunctionCosts::of(&record, &Profile::default()).is_none());
+}
+
+/// A run whose profile has these stacks, folded, as one of RabbitMQ's has.
+fn sampled(stacks: &[(&str, u64)]) -> FunctionCosts {
+    let mut builder = archive::profile::Builder::default();
+    for (stack, samples) in stacks {
+        let mut node = None;
+        for name in stack.split(';') {
+            let frame = builder.frame(&Frame::new(name, "beam.smp", FrameKind::Runtime));
+            node = Some(builder.node(node, frame));
+        }
+        let thread = builder.thread("1_scheduler");
+        builder.sample(archive::profile::Sample {
+            t: 0,
+            weight: *samples,
+            stack: node.expect("a stack"),
+            thread,
+            cpu: 0,
+            complete: true,
+            unwinding: archive::profile::Unwinding::Unknown,
+            process: None,
+            wait: None,
+        });
+    }
+    let mut profile = builder.profile;
+    profile.header.event = "cpu".to_owned();
+    let mut summary = RunSummary::default();
+    summary.cpu_us_per_message.broker = Some(1.0);
+    let record = RunRecord {
+        summary: Some(summary),
+        ..RunRecord::default()
+    };
+    FunctionCosts::of(&record, &profile).expect("costs")
+}
+
+/// Functions without a name of their own are called after a neighbour, which is another one in each build: they are no functions of
+/// one side alone.
+#[test]
+fn functions_without_names_are_one_where_the_builds_differ() {
+    let of = |gc: &str, hash: &str, route: u64| {
+        let paths = [
+            (format!("loop;{gc};{hash}"), 300),
+            (format!("loop;{hash}"), 200),
+            ("loop;route".to_owned(), route),
+        ];
+        let paths: Vec<(&str, u64)> = paths.iter().map(|(path, n)| (path.as_str(), *n)).collect();
+        vec![Some(sampled(&paths)); 6]
+    };
+    let old = of("[near erts_gc+0x30]", "[near make_hash-0x10]", 500);
+    let new = of("[near erts_init-0x70]", "[near driver+0x90]", 500);
+    let found = compared(&old, &new, true).functions.expect("functions");
+    assert_eq!(found.other_builds, ["beam.smp"]);
+    assert!(found.explained.is_empty(), "{found:#?}");
+    let unnamed = |it: &&FunctionChange| it.function == "[no symbol in beam.smp]";
+    let unnamed = found.functions.iter().find(unnamed).expect("the row");
+    // Both functions are on 300 samples, and these count once.
+    assert_eq!((unnamed.own.a, unnamed.total.a), (500.0, 500.0));
+    assert_eq!(unnamed.own.change(), 0.0);
+    let near = |it: &FunctionChange| it.function.starts_with("[near");
+    assert!(!found.functions.iter().any(near));
+
+    // Of one build they are functions like others.
+    let slower = of("[near erts_gc+0x30]", "[near make_hash-0x10]", 700);
+    let found = compared(&old, &slower, true).functions.expect("functions");
+    assert!(found.other_builds.is_empty());
+    assert!(found.functions.iter().any(near));
 }

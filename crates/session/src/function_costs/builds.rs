@@ -1,0 +1,72 @@
+//! Whether both sides ran the same builds, so that functions without a name of their own are called alike.
+
+use std::collections::{HashMap, HashSet};
+
+use archive::profile::Frame;
+
+use super::costs::{Costed, FunctionCosts};
+
+/// Share of what a file's unnamed functions cost that both sides have names for in common, from which on it is the same build: of
+/// one build all do, but for those that were sampled once.
+const SAME_BUILD: f64 = 0.5;
+
+/// By which names functions are told apart.
+pub(super) struct Names {
+    /// Files that have functions without a name of their own and are another build on the other side.
+    pub(super) other_builds: Vec<String>,
+}
+
+/// A run's costs by the names that both sides have.
+#[derive(Clone, Copy)]
+pub(super) struct RunCosts<'c> {
+    pub(super) broker: f64,
+    pub(super) of: &'c Costed,
+}
+
+impl Names {
+    pub(super) fn of(a: &[&FunctionCosts], b: &[&FunctionCosts]) -> Self {
+        let (a, b) = (near(a), near(b));
+        let known: HashSet<_> = a.keys().filter(|it| b.contains_key(*it)).copied().collect();
+        let mut files: HashMap<&str, Costs> = HashMap::new();
+        for (name, cost) in a.iter().chain(&b) {
+            let file = files.entry(name.1).or_default();
+            file.all += cost;
+            file.common += if known.contains(name) { *cost } else { 0.0 };
+        }
+        let other = files
+            .iter()
+            .filter(|(_, it)| it.common < it.all * SAME_BUILD);
+        let mut other_builds: Vec<String> = other.map(|(file, _)| (*file).to_owned()).collect();
+        other_builds.sort();
+        Self { other_builds }
+    }
+
+    /// The costs of a side's runs.
+    pub(super) fn runs<'c>(&self, side: &[&'c FunctionCosts]) -> Vec<RunCosts<'c>> {
+        let of = |run: &&'c FunctionCosts| RunCosts {
+            broker: run.broker,
+            of: match self.other_builds.is_empty() {
+                true => &run.of_build,
+                false => &run.of_names,
+            },
+        };
+        side.iter().map(of).collect()
+    }
+}
+
+/// What a file's unnamed functions cost, all of them and those that both sides have.
+#[derive(Default)]
+struct Costs {
+    all: f64,
+    common: f64,
+}
+
+/// What the functions without a name of their own cost in all runs, by name and file.
+fn near<'c>(side: &[&'c FunctionCosts]) -> HashMap<(&'c str, &'c str), f64> {
+    let mut near = HashMap::new();
+    let functions = side.iter().flat_map(|run| &run.of_build.functions);
+    for ((name, file), costs) in functions.filter(|(it, _)| Frame::is_name_near(&it.0)) {
+        *near.entry((name.as_str(), file.as_str())).or_default() += costs.own;
+    }
+    near
+}
