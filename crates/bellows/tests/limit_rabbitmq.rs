@@ -36,7 +36,10 @@ fn numbers_of_producers_of_a_real_broker_are_fitted_and_told() {
         .unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr));
     let scale = &found["scale"];
     let runs = scale["runs"].as_array().expect("runs");
-    let mut made: Vec<u64> = runs.iter().filter_map(|it| it["clients"].as_u64()).collect();
+    let mut made: Vec<u64> = runs
+        .iter()
+        .filter_map(|it| it["clients"].as_u64())
+        .collect();
     made.sort_unstable();
     assert_eq!(made, NUMBERS);
     for run in runs {
@@ -66,7 +69,10 @@ fn numbers_of_producers_of_a_real_broker_are_fitted_and_told() {
         .collect();
     let told = told.join(" ");
     assert_eq!(told.contains("peaks at"), peak, "{told}");
-    assert!(peak || told.contains("no peak") || told.contains("never pass less"), "{told}");
+    assert!(
+        peak || told.contains("no peak") || told.contains("never pass less"),
+        "{told}"
+    );
     assert_eq!(page["scale"]["law"]["peak"].is_number(), peak);
     let ended = run(
         dir,

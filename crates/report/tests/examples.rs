@@ -34,7 +34,9 @@ fn faults(page: &str) -> Vec<String> {
     // The program is no HTML; what it may ask for, the policy says.
     let (before, behind) = page.split_once("<script>").unwrap_or((page, ""));
     let behind = behind.split_once("</script>").map_or("", |it| it.1);
-    let elements = [before, behind].into_iter().flat_map(|it| it.split('<').skip(1));
+    let elements = [before, behind]
+        .into_iter()
+        .flat_map(|it| it.split('<').skip(1));
     for element in elements.map(|it| it.split('>').next().unwrap_or_default()) {
         let name = element.split(' ').next().unwrap_or_default();
         // Links are for those who click them.
@@ -45,16 +47,23 @@ fn faults(page: &str) -> Vec<String> {
         }
     }
     let policy = page.split("Content-Security-Policy\" content=\"").nth(1);
-    let policy = policy.and_then(|it| it.split('"').next()).unwrap_or_default();
+    let policy = policy
+        .and_then(|it| it.split('"').next())
+        .unwrap_or_default();
     if !policy.starts_with("default-src 'none';") {
         found.push(format!("its policy lets something in: {policy:?}"));
     }
-    for (kind, begin, end) in [("script", "<script>", "</script>"), ("style", "<style>", "</style>")] {
+    for (kind, begin, end) in [
+        ("script", "<script>", "</script>"),
+        ("style", "<style>", "</style>"),
+    ] {
         let inside = page.split(begin).nth(1).and_then(|it| it.split(end).next());
         let hash = Sha256::digest(inside.unwrap_or_default().as_bytes());
         let hash = base64::engine::general_purpose::STANDARD.encode(hash);
         if !policy.contains(&format!("{kind}-src 'sha256-{hash}'")) {
-            found.push(format!("its {kind} is not the one that its policy lets run"));
+            found.push(format!(
+                "its {kind} is not the one that its policy lets run"
+            ));
         }
     }
     if let Err(why) = data(page) {
@@ -65,7 +74,10 @@ fn faults(page: &str) -> Vec<String> {
 
 /// The data of a page, as its program reads it.
 fn data(page: &str) -> Result<serde_json::Value, String> {
-    let packed = page.split("<!--").nth(1).and_then(|it| it.split("-->").next());
+    let packed = page
+        .split("<!--")
+        .nth(1)
+        .and_then(|it| it.split("-->").next());
     let packed = packed.ok_or("there is none")?;
     let packed = base64::engine::general_purpose::STANDARD
         .decode(packed)
@@ -128,7 +140,11 @@ fn what_a_page_must_not_have_is_found() {
     let page = page();
     assert_eq!(faults(&page), Vec::<String>::new());
     for (from, to, says) in [
-        ("<title>", "<link rel=\"icon\" href=\"https://a.example/\"><title>", "asks"),
+        (
+            "<title>",
+            "<link rel=\"icon\" href=\"https://a.example/\"><title>",
+            "asks",
+        ),
         ("<title>", "<img src=\"a.png\"><title>", "asks"),
         ("default-src 'none'", "default-src *", "policy"),
         ("<style>", "<style>@import 'https://a.example/';", "style"),

@@ -221,11 +221,15 @@ mod tests {
             });
         }
         let law = scale_law(&of).unwrap();
-        assert!(law.peak.is_some_and(|it| (it - 9.75).abs() < 0.1), "{law:?}");
+        assert!(
+            law.peak.is_some_and(|it| (it - 9.75).abs() < 0.1),
+            "{law:?}"
+        );
         assert_eq!(law.no_peak, None);
         let limit = |of: &mut ScaleRuns, clients: u32, most: usize| {
             let own = of.runs.iter_mut().filter(|it| it.clients == clients);
-            own.take(most).for_each(|it| it.limited_by = LimitedBy::Generator);
+            own.take(most)
+                .for_each(|it| it.limited_by = LimitedBy::Generator);
         };
         // One of two runs is not most of them.
         limit(&mut of, 4, 1);
@@ -233,7 +237,10 @@ mod tests {
         limit(&mut of, 8, 2);
         limit(&mut of, 16, 2);
         let law = scale_law(&of).unwrap();
-        assert_eq!((law.peak, law.no_peak), (None, Some(ScaleDoubt::Generator(8))));
+        assert_eq!(
+            (law.peak, law.no_peak),
+            (None, Some(ScaleDoubt::Generator(8)))
+        );
     }
 
     #[test]

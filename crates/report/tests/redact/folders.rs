@@ -102,7 +102,11 @@ impl Telling {
         let mut runs = Vec::new();
         for pair in 0..2 {
             for side in [ComparedSideName::A, ComparedSideName::B] {
-                let id = format!("2026-{}-{}-{pair}", self.named.queue.replace('/', "_"), side.tag());
+                let id = format!(
+                    "2026-{}-{}-{pair}",
+                    self.named.queue.replace('/', "_"),
+                    side.tag()
+                );
                 self.write_run(folder, &id);
                 runs.push(PairedRun {
                     pair,
@@ -264,7 +268,10 @@ impl Telling {
 /// Each way in which a name is written: as it is, behind percent signs of an address and of a form, in JSON, in HTML.
 fn written(name: &str) -> Vec<String> {
     let json = serde_json::to_string(name).expect("JSON");
-    let html = name.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
+    let html = name
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('"', "&quot;");
     let mut all = vec![
         name.to_owned(),
         percent(name),
@@ -388,7 +395,10 @@ fn a_run_beside_which_pages_were_requested_has_no_names() {
         let mut run = RunWriter::create(dir.path(), "x", seed).expect("a folder");
         let folder = run.dir().to_path_buf();
         let series = SeriesName::new(&telling.probe, "rabbitmq_queue_messages", SeriesUnit::Count);
-        let series = series.with("queue", queue).with("vhost", vhost).with("user", user);
+        let series = series
+            .with("queue", queue)
+            .with("vhost", vhost)
+            .with("user", user);
         for second in 0..3 {
             let value = (series.clone(), f64::from(second) + 5.0);
             run.append_values(f64::from(second), 1.0, [value]);
@@ -409,6 +419,11 @@ fn a_run_beside_which_pages_were_requested_has_no_names() {
         let data = telling.redacted(&folder, seed);
         let page = &data["figures"]["scrapes"][0];
         assert_eq!(page["completed"], 3, "{page}");
-        assert!(page["url"].as_str().is_some_and(|it| it.contains("/api/queues/")), "{page}");
+        assert!(
+            page["url"]
+                .as_str()
+                .is_some_and(|it| it.contains("/api/queues/")),
+            "{page}"
+        );
     }
 }
