@@ -18,7 +18,7 @@ use testkit::Random;
 use super::{Named, host, name, said, texts_of};
 
 /// Rounds of each test.
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 15;
 /// Code, which stays.
 const FUNCTION: &str = "rabbit_channel:handle_method/3";
 
@@ -183,6 +183,7 @@ impl Telling {
                     module: format!("{}/beam.smp", self.definitions),
                     own: cost,
                     total: cost,
+                    cut: 0.0,
                 }],
                 ..ComparedFunctions::default()
             }),
@@ -247,6 +248,18 @@ impl Telling {
         trials.write(folder).expect("written");
     }
 
+    /// The page with names has them: there is something to take out.
+    fn assert_told(&self, page: &str) {
+        let mut texts = Vec::new();
+        texts_of(
+            &serde_json::from_str(&said(page).0).expect("JSON"),
+            &mut texts,
+        );
+        for name in [&self.named.queue, &self.named.key, &self.definitions] {
+            assert!(texts.iter().any(|it| it.contains(name)), "{name:?}");
+        }
+    }
+
     /// The page without names, as data; none is in it, nor in the rest of the file.
     fn redacted(&self, folder: &Path, seed: u64) -> Value {
         let page = html::render_redacted(folder, &[]);
@@ -305,6 +318,8 @@ fn a_comparison_with_functions_and_flame_graph_has_no_names() {
         let telling = Telling::new(seed);
         let folder = dir.path().join(seed.to_string());
         telling.write_pairs(&folder);
+        let plain = html::render_pairs(&folder, &folder.join("report.html"));
+        telling.assert_told(&plain.expect("a page"));
         let data = telling.redacted(&folder, seed);
         // Code stays, in the table as in the flame graph.
         assert_eq!(data["functions"]["functions"][0]["function"], FUNCTION);
@@ -347,6 +362,8 @@ fn a_matrix_and_each_of_its_cells_have_no_names() {
             telling.redacted(cell, seed);
         }
         fs::create_dir_all(last).expect("a folder");
+        let plain = html::render_pairs(&folder, &folder.join("report.html"));
+        telling.assert_told(&plain.expect("a page"));
         let data = telling.redacted(&folder, seed);
         assert_eq!(data["cells"].as_array().map(Vec::len), Some(4));
         // Rows and columns are still told apart, and the same value is the same word.
@@ -367,6 +384,8 @@ fn a_limit_and_numbers_of_clients_have_no_names() {
         let telling = Telling::new(seed);
         let limit = dir.path().join(format!("{seed}-limit"));
         telling.write_limit(&limit, None);
+        let plain = html::render_limit(&limit, &limit.join("report.html"));
+        telling.assert_told(&plain.expect("a page"));
         let data = telling.redacted(&limit, seed);
         assert_eq!(data["trials"][0]["rate"], 1_000.0);
         let command = data["suggested"][0]["command"].as_str().expect("a command");
