@@ -55,7 +55,10 @@ export function samples(states) {
   });
 
   /** Opens a report; `done` says what went wrong on the page and what it asked for. */
-  async function open(state, fragment = '', options = {}) {
+  const open = (state, fragment = '', options = {}) => openFile(file(state), fragment, options);
+
+  /** The same of a file that lies elsewhere. */
+  async function openFile(path, fragment = '', options = {}) {
     const context = await browser.newContext({
       viewport: { width: 1280, height: 900 },
       acceptDownloads: true,
@@ -74,7 +77,7 @@ export function samples(states) {
     page.on('request', (r) => {
       if (!/^(file|blob|data):/.test(r.url())) trouble.push(`request: ${r.url()}`);
     });
-    await page.goto(pathToFileURL(file(state)).href + fragment);
+    await page.goto(pathToFileURL(path).href + fragment);
     await page.waitForSelector('html[data-complete]');
     const done = async () => {
       await context.close();
@@ -91,5 +94,5 @@ export function samples(states) {
     return { page, done: () => context.close() };
   }
 
-  return { file, open, plain };
+  return { file, open, openFile, plain };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { tone } from '../src/comparison/figures';
+import { tone, wouldTell } from '../src/comparison/figures';
 import { costTree, told } from '../src/comparison/flame';
 import { change, full, provenFirst, signedTime } from '../src/comparison/functions';
 import { endTicks, inRows, pageOf, tint } from '../src/comparison/matrix';
@@ -126,6 +126,8 @@ describe('the axis of changes', () => {
 
   test('changes are named', () => {
     expect([0.0123, -0.3, 170].map(signed)).toEqual(['+1.23 %', '-30.0 %', '+17,000 %']);
+    // Two runs tell an interval that reaches nearly everything: that is said, and not by how much.
+    expect([-0.99999, 18_600_000].map(signed)).toEqual(['< -99.9 %', '> +100,000 %']);
     expect([0, 0.3, -0.9, 9].map(tickName)).toEqual(['0', '+30 %', '-90 %', 'x10']);
   });
 });
@@ -286,4 +288,11 @@ describe('cells of a matrix', () => {
     expect(pageOf({ ...cell(), page: ['cell 1', 'report.html'] })).toBe('cell%201/report.html');
     expect(pageOf(cell())).toBeNull();
   });
+});
+
+test('what cannot be told says in the line above how much would tell it, and nothing where all is told', () => {
+  const open = figure({ decision: 'undecided', needed: 41 });
+  expect(wouldTell([figure({}), open], true)).toContain('so many pairs');
+  expect(wouldTell([open], false)).toContain('so many runs');
+  expect(wouldTell([figure({}), figure({ decision: 'undecided' })], true)).toBe('');
 });

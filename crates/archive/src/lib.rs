@@ -82,7 +82,7 @@ pub use remove::Removable;
 pub use repeats::{RepeatedFigure, RepeatedRun, Repeats, RepeatsSummary};
 pub use replace::{Replacement, replace_file, write_output, write_secret};
 pub use requirement::{QuantityUnit, RequirementOutcome};
-pub use scale::{ScaleEstimate, ScaleLaw, ScaleRun, ScaleRuns};
+pub use scale::{ScaleDoubt, ScaleEstimate, ScaleLaw, ScaleRun, ScaleRuns};
 pub use scenario::{FailureCount, ScenarioPoint};
 pub use select::{Retention, RunFilter, RunOrder, prunable, sort_runs};
 pub use series::{ProcessUsage, SeriesPoint};

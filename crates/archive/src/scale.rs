@@ -54,12 +54,31 @@ pub struct ScaleLaw {
     pub contention: ScaleEstimate,
     /// Coherence, κ: what each pair of clients costs to agree.
     pub coherence: ScaleEstimate,
-    /// The number of clients with the highest throughput; `None` where more always have more.
+    /// The number of clients with the highest throughput; `None` where the runs tell none.
     pub peak: Option<f64>,
+    /// Why they tell none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_peak: Option<ScaleDoubt>,
     /// Share of the variance that the law explains.
     pub r_squared: f64,
     /// The largest distance of a mean from the curve, as a share of the curve.
     pub worst_residual: f64,
+}
+
+/// Why runs with different numbers of clients tell no number with the highest throughput.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScaleDoubt {
+    /// From this number of clients on the generator limited most runs: the curve is not the broker's.
+    Generator(u32),
+    /// The law lies off the throughputs.
+    PoorFit,
+    /// Coherence is at its bound, 0: by the law more clients never have less.
+    NeverFalls,
+    /// The interval of coherence holds 0, or is not known.
+    NotProven,
+    /// The peak lies far beyond the clients that were tried.
+    FarBeyond,
 }
 
 /// A value and its 95 % interval, where there is one.

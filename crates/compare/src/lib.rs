@@ -28,8 +28,10 @@ pub use levels::{benjamini_hochberg, holm};
 pub use limit::{LimitInterval, LimitSearch, LimitStep, TrialOutcome, limit_step, round_rate};
 pub use looks::level_of_each;
 pub use order::{Side, order, turns};
-pub use scalability::{Estimate, LEAST_CLIENT_COUNTS, Scalability, ScalePoint, scalability};
+pub use scalability::{
+    Estimate, LEAST_CLIENT_COUNTS, NoPeak, Scalability, ScalePoint, scalability,
+};
 pub use shares::{Amount, PartOf, ShareDifference, share_difference, smallest_change};
 pub use spread::{Spread, apart, spread};
 pub use tree::{TreeAnswer, TreeQuestion, decide_tree};
-pub use verdict::{Rules, Verdict, verdict};
+pub use verdict::{LEAST_PAIRS, Rules, Verdict, verdict};

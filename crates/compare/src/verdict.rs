@@ -4,8 +4,8 @@ use crate::difference::{Difference, pairs_needed};
 
 /// The level of the sign-flip test that guards the verdict: it assumes nothing of the distribution, and is coarse with few pairs.
 const GUARD: f64 = 0.10;
-/// The fewest pairs that the guard can call different.
-const GUARDED_FROM: usize = 5;
+/// The fewest pairs that can be called different: with fewer, every flip of signs is likelier than the guard's level.
+pub const LEAST_PAIRS: usize = 5;
 
 /// What is decided of a figure's difference between two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub fn verdict(difference: &Difference, p: f64, guard: Option<f64>, rules: Rules
             let deviation = difference.error * (difference.count as f64).sqrt();
             // As many as there are do not tell, and the guard asks for some.
             let least = difference.count + 1;
-            let least = guard.map_or(least, |_| least.max(GUARDED_FROM));
+            let least = guard.map_or(least, |_| least.max(LEAST_PAIRS));
             let needed = pairs_needed(deviation, margin, level);
             Verdict::CannotTell {
                 pairs: needed.map(|it| it.max(u32::try_from(least).unwrap_or(u32::MAX))),

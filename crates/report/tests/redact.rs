@@ -1,5 +1,8 @@
 //! Reports without names: of whatever names, none remains.
 
+#[path = "redact/folders.rs"]
+mod folders;
+
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;

@@ -240,7 +240,7 @@ fn left_out(of: &PairedRuns, run: &PairedRun, counted: &[(usize, usize)]) -> Opt
     }
     let else_why = match run.disturbed {
         true => "the machine was disturbed",
-        false => "its pair was made anew",
+        false => "the pair was made anew",
     };
     Some(run.spoiled.clone().unwrap_or_else(|| else_why.to_owned()))
 }

@@ -1,7 +1,7 @@
 //! Throughput against the number of clients: which number is run next, what a run says of it, and the law that all follow.
 
-use archive::{RunRecord, ScaleEstimate, ScaleLaw, ScaleRun, ScaleRuns};
-use compare::{Estimate, LEAST_CLIENT_COUNTS, ScalePoint, scalability};
+use archive::{LimitedBy, RunRecord, ScaleDoubt, ScaleEstimate, ScaleLaw, ScaleRun, ScaleRuns};
+use compare::{Estimate, LEAST_CLIENT_COUNTS, NoPeak, Scalability, ScalePoint, scalability};
 use measure::Problem;
 
 use crate::Experiment;
@@ -142,13 +142,40 @@ pub fn scale_law(of: &ScaleRuns) -> Option<ScaleLaw> {
         value: it.value,
         interval: it.interval,
     };
+    let peak = told_peak(of, &found);
     Some(ScaleLaw {
         alone: estimate(found.alone),
         contention: estimate(found.contention),
         coherence: estimate(found.coherence),
-        peak: found.peak(),
+        peak: peak.ok(),
+        no_peak: peak.err(),
         r_squared: found.r_squared,
         worst_residual: found.worst_residual,
+    })
+}
+
+/// The number of clients with the highest throughput of the broker; else why that is not told.
+fn told_peak(of: &ScaleRuns, found: &Scalability) -> Result<f64, ScaleDoubt> {
+    if let Some(from) = generator_from(of) {
+        return Err(ScaleDoubt::Generator(from));
+    }
+    let most = of.runs.iter().map(|it| it.clients).max().unwrap_or(1);
+    found.told_peak(most.into()).map_err(|why| match why {
+        NoPeak::PoorFit => ScaleDoubt::PoorFit,
+        NoPeak::NeverFalls => ScaleDoubt::NeverFalls,
+        NoPeak::NotProven => ScaleDoubt::NotProven,
+        NoPeak::FarBeyond => ScaleDoubt::FarBeyond,
+    })
+}
+
+/// The smallest number of clients of whose runs the generator limited more than half.
+fn generator_from(of: &ScaleRuns) -> Option<u32> {
+    of.values.iter().copied().find(|value| {
+        let own = of.runs.iter().filter(|it| it.clients == *value);
+        let limited = own
+            .clone()
+            .filter(|it| it.limited_by == LimitedBy::Generator);
+        2 * limited.count() > own.count()
     })
 }
 
@@ -176,6 +203,43 @@ mod tests {
         assert!(
             (law.alone.value - 100.0).abs() < 1e-6 && law.peak.is_none(),
             "{law:?}"
+        );
+        assert_eq!(law.no_peak, Some(ScaleDoubt::NeverFalls));
+    }
+
+    #[test]
+    fn the_curve_of_a_generator_has_no_peak_of_the_broker() {
+        let mut of = scale_plan("load.0.producers=1,2,4,8,16", 2).unwrap();
+        // X(N) = 1000 N / (1 + 0.05 (N-1) + 0.01 N (N-1)): the peak is at 9.7.
+        for clients in [1, 2, 4, 8, 16, 16, 8, 4, 2, 1] {
+            let n = f64::from(clients);
+            let below = 1.0 + 0.05 * (n - 1.0) + 0.01 * n * (n - 1.0);
+            of.runs.push(ScaleRun {
+                clients,
+                throughput: 1_000.0 * n / below + f64::from(clients % 3),
+                ..ScaleRun::default()
+            });
+        }
+        let law = scale_law(&of).unwrap();
+        assert!(
+            law.peak.is_some_and(|it| (it - 9.75).abs() < 0.1),
+            "{law:?}"
+        );
+        assert_eq!(law.no_peak, None);
+        let limit = |of: &mut ScaleRuns, clients: u32, most: usize| {
+            let own = of.runs.iter_mut().filter(|it| it.clients == clients);
+            own.take(most)
+                .for_each(|it| it.limited_by = LimitedBy::Generator);
+        };
+        // One of two runs is not most of them.
+        limit(&mut of, 4, 1);
+        assert_eq!(scale_law(&of).unwrap().no_peak, None);
+        limit(&mut of, 8, 2);
+        limit(&mut of, 16, 2);
+        let law = scale_law(&of).unwrap();
+        assert_eq!(
+            (law.peak, law.no_peak),
+            (None, Some(ScaleDoubt::Generator(8)))
         );
     }
 

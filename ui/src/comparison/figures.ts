@@ -77,6 +77,12 @@ function line(row: FigureRow, scale: ChangeScale): HTMLElement {
   );
 }
 
+/** What "cannot tell: N would" means, for the line above a table; nothing where it is said of no figure. */
+export function wouldTell(rows: readonly FigureRow[], paired: boolean): string {
+  const is = rows.some((row) => row.decision === 'undecided' && row.needed !== null);
+  return is ? `; “N would”: so many ${paired ? 'pairs' : 'runs'} show a change of the margin` : '';
+}
+
 /** The section. */
 export function changes(view: ComparisonView): HTMLElement {
   const scale = changeScale(view.figures);
@@ -95,7 +101,8 @@ export function changes(view: ComparisonView): HTMLElement {
         'span',
         { class: 'hint' },
         `${counted(view.figures.length, 'figure')}, decided together; bar: 95 % interval; band: the margin within which nothing matters` +
-          (scale.log ? '; the axis is logarithmic beyond 1 %' : ''),
+          (scale.log ? '; the axis is logarithmic beyond 1 %' : '') +
+          wouldTell(view.figures, view.paired),
       ),
     ),
     view.figures.length === 0

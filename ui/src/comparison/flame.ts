@@ -1,17 +1,17 @@
 // What every call path costs on both sides: a flame graph as wide as the mean of both, coloured where a change is proven.
 
-import { png, svg } from '../charts/export';
 import { KINDS } from '../core/data';
-import { button, choice, fill, h, save, widthOf } from '../core/dom';
+import { choice, fill, h, widthOf } from '../core/dom';
 import { duration } from '../core/format';
 import type { Store } from '../core/state';
 import { changeColor, LESS, MORE, palette, unprovenColor } from '../core/theme';
 import type { ComparedFrame, ComparedStacks, ComparisonView } from '../core/view';
 import { FlameCanvas, type Named, type Scene } from '../flame/canvas';
 import { byWeight } from '../flame/layout';
+import { swatches } from '../flame/legend';
 import { link, markedWeight, search, type Tree, type Weights } from '../flame/tree';
 import type { View } from '../sections/timeline';
-import { searchBox } from '../sections/tools';
+import { pictures, searchBox, UPRIGHT, wholeGraph } from '../sections/tools';
 import { signedTime } from './functions';
 
 /** Call paths as the canvas draws them. */
@@ -78,11 +78,7 @@ function legend(element: HTMLElement, full: number, dark: boolean): void {
   ] as const;
   fill(
     element,
-    colors.map(([color, text]) => {
-      const swatch = h('i', { class: 'swatch edged' });
-      swatch.style.background = color;
-      return h('span', {}, swatch, text);
-    }),
+    swatches(colors),
     h('span', {}, full > 0 ? `full colour: ${duration(full)}` : 'no change is proven'),
   );
 }
@@ -175,39 +171,24 @@ function toolbar(
   store: Store,
   draw: (top: number) => { body: string[]; width: number; height: number },
 ): HTMLElement {
-  const picture = (): { text: string; width: number; height: number } => {
-    const { body, width, height } = draw(8);
-    return { text: svg(width, height + 16, palette(), body), width, height: height + 16 };
-  };
   const shape = choice(
     'shape',
-    [
-      ['icicle', 'icicle', 'Root at the top'],
-      ['flame', 'flame', 'Root at the bottom'],
-    ],
+    UPRIGHT,
     store.state.shape === 'flame' ? 'flame' : 'icicle',
     (value) => store.set({ shape: value }),
   );
-  const back = button('whole graph', () => store.set({ zoom: null }, true), { class: 'quiet' });
+  const back = wholeGraph(store);
   const sync = (): void => {
     shape.set(store.state.shape === 'flame' ? 'flame' : 'icicle');
     back.disabled = store.state.zoom === null;
   };
   store.listen(sync);
   sync();
-  const name = `${view.name}-difference`;
-  const savePng = (): void => {
-    const { text, width, height } = picture();
-    void png(text, width, height).then((blob) => save(`${name}.png`, blob));
-  };
   return h(
     'div',
     { class: 'tools' },
     shape.element,
     back,
-    button('SVG', () => save(`${name}.svg`, picture().text, 'image/svg+xml'), {
-      title: 'Save the graph as SVG',
-    }),
-    button('PNG', savePng, { title: 'Save the graph as PNG' }),
+    pictures(`${view.name}-difference`, draw),
   );
 }

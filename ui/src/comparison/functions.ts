@@ -157,7 +157,7 @@ export function functionCosts(view: ComparisonView): HTMLElement | null {
             head('A', 'num side'),
             head('B', 'num side'),
             head('change'),
-            head('less, more', 'drawn'),
+            head('less · more', 'drawn'),
             head('with callees', 'num below'),
             head('shows from', 'num seen'),
           ),

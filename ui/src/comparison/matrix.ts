@@ -5,7 +5,7 @@ import { counted } from '../core/format';
 import type { CellView, FigureRow, MatrixView } from '../core/view';
 import { valued } from '../sections/repeats';
 import { belief, masthead, remarks, sides } from './about';
-import { axis, cell, forest, interval, tone } from './figures';
+import { axis, cell, forest, interval, tone, wouldTell } from './figures';
 import type { Sheet } from './page';
 import { type ChangeScale, changeScale, isTested, signed } from './scale';
 
@@ -214,7 +214,10 @@ function effects(view: MatrixView): HTMLElement {
       h(
         'span',
         { class: 'hint' },
-        `${counted(view.cells.length, 'cell')}, decided together; orange: proven and worse, blue: proven and better, grey: neither; bar: 95 % interval; band: the margin within which nothing matters`,
+        `${counted(view.cells.length, 'cell')}, decided together; orange: proven and worse, blue: proven and better, grey: neither; bar: 95 % interval; band: the margin within which nothing matters${wouldTell(
+          view.cells.flatMap((of) => of.figures),
+          true,
+        )}`,
       ),
     ),
     main.map((name) => panel(view, name)),

@@ -18,8 +18,13 @@ export interface ChangeScale {
   ticks: { at: number; label: string }[];
 }
 
+/** Changes beyond these are not told more exactly: an interval of two runs soon reaches from a millionth to a million times as much. */
+const TOLD = [-0.9995, 1000] as const;
+
 /** A change in per cent with its sign: `+1.20 %`, `-30.0 %`. */
 export function signed(change: number): string {
+  if (change < TOLD[0]) return '< -99.9 %';
+  if (change > TOLD[1]) return '> +100,000 %';
   const size = Math.abs(change * 100);
   const text =
     size >= 999.5 ? significant(size) : size.toFixed(size < 9.995 ? 2 : size < 99.95 ? 1 : 0);

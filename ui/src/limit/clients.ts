@@ -1,15 +1,12 @@
 // Throughput against the number of clients: every run as a dot, the fitted law as a curve, and the line of those whom nothing hinders.
 
-import { nameOf, reportOf } from '../comparison/runs';
+import { nameOf } from '../comparison/runs';
 import { h, table, widthOf } from '../core/dom';
 import { significant, siTick } from '../core/format';
 import type { ScaleRunView, ScaleView } from '../core/view';
 import type { View } from '../sections/timeline';
+import { frame, grid, mark, upright } from './frame';
 import { svg } from './svg';
-
-/** Heights and margins of the chart, pixels. */
-const HEIGHT = 380;
-const MARGIN = { left: 58, right: 14, top: 14, bottom: 42 } as const;
 
 /** Round values from 0 up to `high`, about as many as `most`. */
 function ticks(high: number, most: number, whole: boolean): number[] {
@@ -28,16 +25,7 @@ function told(run: ScaleRunView, noun: string): string {
 }
 
 function dot(run: ScaleRunView, x: number, y: number, noun: string): SVGElement {
-  const title = told(run, noun);
-  const group = svg(
-    'g',
-    { class: `trial ${run.by_generator ? 'unclear' : 'held'}-trial` },
-    svg('title', {}, title),
-    svg('circle', { cx: x, cy: y, r: 9, class: 'area' }),
-    svg('circle', { cx: x, cy: y, r: 4.5 }),
-  );
-  const href = reportOf({ id: run.id, report: run.report, cautious: false });
-  return href ? svg('a', { href, 'aria-label': title }, group) : group;
+  return mark(run, run.by_generator ? 'unclear' : 'held', told(run, noun), [x, y]);
 }
 
 function draw(view: ScaleView, width: number, label: string): SVGElement {
@@ -45,41 +33,16 @@ function draw(view: ScaleView, width: number, label: string): SVGElement {
   const right = Math.max(...view.runs.map((it) => it.clients)) * 1.04;
   const seen = [...view.runs.map((it) => it.throughput), ...(law?.throughput ?? [])];
   const top = Math.max(1, ...seen) * 1.18;
-  const inner = {
-    width: width - MARGIN.left - MARGIN.right,
-    height: HEIGHT - MARGIN.top - MARGIN.bottom,
-  };
-  const floor = MARGIN.top + inner.height;
-  const x = (clients: number): number => MARGIN.left + (inner.width * clients) / right;
-  const y = (rate: number): number => MARGIN.top + inner.height * (1 - rate / top);
-  const chart = svg('svg', {
-    class: 'curve',
-    width,
-    height: HEIGHT,
-    viewBox: `0 0 ${width} ${HEIGHT}`,
-    role: 'img',
-    'aria-label': `throughput against ${noun}: ${label}`,
-  });
-  for (const rate of ticks(top, Math.floor(inner.height / 44), false)) {
-    chart.append(
-      svg('line', {
-        class: 'grid',
-        x1: MARGIN.left,
-        x2: width - MARGIN.right,
-        y1: y(rate),
-        y2: y(rate),
-      }),
-      svg('text', { class: 'tick y', x: MARGIN.left - 8, y: y(rate) + 4 }, siTick(rate)),
-    );
-  }
-  for (const clients of ticks(right, Math.floor(inner.width / 56), true)) {
-    chart.append(
-      svg('line', { class: 'grid', x1: x(clients), x2: x(clients), y1: MARGIN.top, y2: floor }),
-      svg('text', { class: 'tick x', x: x(clients), y: floor + 17 }, String(clients)),
-    );
-  }
-  chart.append(
-    svg('text', { class: 'axis', x: MARGIN.left + inner.width / 2, y: HEIGHT - 6 }, noun),
+  const of = frame(width, `throughput against ${noun}: ${label}`);
+  const { chart, floor } = of;
+  const inner = { width: of.right - of.left, height: floor - of.top };
+  const x = (clients: number): number => of.left + (inner.width * clients) / right;
+  const y = (rate: number): number => of.top + inner.height * (1 - rate / top);
+  grid(
+    of,
+    { values: ticks(top, Math.floor(inner.height / 44), false), at: y, name: siTick },
+    { values: ticks(right, Math.floor(inner.width / 56), true), at: x, name: String },
+    noun,
   );
   if (law) {
     // As far as it fits into the chart: where nobody hinders anybody, the throughput soon leaves it.
@@ -107,23 +70,8 @@ function draw(view: ScaleView, width: number, label: string): SVGElement {
       .map((it, i) => `${x(it).toFixed(1)},${y(law.throughput[i] ?? 0).toFixed(1)}`)
       .join(' ');
     chart.append(svg('polyline', { class: 'line p1', points }));
-    if (law.peak !== null && law.peak <= right) {
-      const at = x(law.peak);
-      const end = at > width * 0.7;
-      chart.append(
-        svg('line', { class: 'knee', x1: at, x2: at, y1: MARGIN.top, y2: floor }),
-        svg(
-          'text',
-          {
-            class: 'knee',
-            x: at + (end ? -6 : 6),
-            y: floor - 8,
-            'text-anchor': end ? 'end' : 'start',
-          },
-          `peak ${significant(law.peak)}`,
-        ),
-      );
-    }
+    if (law.peak !== null && law.peak <= right)
+      upright(of, x(law.peak), `peak ${significant(law.peak)}`);
   }
   for (const run of view.runs) chart.append(dot(run, x(run.clients), y(run.throughput), noun));
   return chart;

@@ -1,16 +1,12 @@
 // Latency against rate: every trial as a dot, the medians as lines, the interval and what must not be exceeded.
 
-import { reportOf } from '../comparison/runs';
 import { h, widthOf } from '../core/dom';
 import { duration, durationTick, siTick } from '../core/format';
 import type { LimitOutcome, LimitView, TrialView } from '../core/view';
 import type { View } from '../sections/timeline';
+import { frame, grid, mark, upright } from './frame';
 import { logPlace, logTicksOf, medians, bounds as spread } from './scale';
 import { svg } from './svg';
-
-/** Heights and margins of the chart, pixels. */
-const HEIGHT = 380;
-const MARGIN = { left: 58, right: 14, top: 14, bottom: 42 } as const;
 
 /** The percentiles that are drawn, by their place in a trial's latencies. */
 const PERCENTILES = [
@@ -36,22 +32,11 @@ function told(trial: TrialView, name: string): string {
   return `${siTick(trial.rate)} msg/s ${OUTCOMES[trial.outcome]}\n${name} ${latency}${why}`;
 }
 
-function mark(trial: TrialView, x: number, y: number, title: string): SVGElement {
-  const shape =
-    trial.outcome === 'held'
-      ? svg('circle', { cx: x, cy: y, r: 4.5 })
-      : svg('path', { d: `M${x - 4.5},${y - 4.5}l9,9m0,-9l-9,9` });
-  // A cross alone is hard to hit.
-  const area = svg('circle', { cx: x, cy: y, r: 9, class: 'area' });
-  const group = svg(
-    'g',
-    { class: `trial ${trial.outcome}-trial` },
-    svg('title', {}, title),
-    area,
-    shape,
-  );
-  const href = reportOf({ id: trial.id, report: trial.report, cautious: false });
-  return href ? svg('a', { href, 'aria-label': title }, group) : group;
+/** A dot where the rate held, else a cross. */
+function markOf(trial: TrialView, x: number, y: number, name: string): SVGElement {
+  const cross = svg('path', { d: `M${x - 4.5},${y - 4.5}l9,9m0,-9l-9,9` });
+  const shape = trial.outcome === 'held' ? undefined : cross;
+  return mark(trial, trial.outcome, told(trial, name), [x, y], shape);
 }
 
 function draw(view: LimitView, width: number): SVGElement {
@@ -63,67 +48,35 @@ function draw(view: LimitView, width: number): SVGElement {
   const limits = view.bounds.map((it) => it.ns);
   const [left, right] = spread([...rates, ...ends], 1.12);
   const [bottom, top] = spread([...latencies, ...limits], 1.5);
-  const inner = {
-    width: width - MARGIN.left - MARGIN.right,
-    height: HEIGHT - MARGIN.top - MARGIN.bottom,
-  };
-  const x = (rate: number): number => MARGIN.left + inner.width * logPlace(rate, left, right);
-  const y = (ns: number): number => MARGIN.top + inner.height * (1 - logPlace(ns, bottom, top));
-  const chart = svg('svg', {
-    class: 'curve',
-    width,
-    height: HEIGHT,
-    viewBox: `0 0 ${width} ${HEIGHT}`,
-    role: 'img',
-    'aria-label': `${view.latency_name} latency against rate: ${view.headline}`,
-  });
-  const floor = MARGIN.top + inner.height;
+  const label = `${view.latency_name} latency against rate: ${view.headline}`;
+  const of = frame(width, label);
+  const { chart, floor } = of;
+  const inner = { width: of.right - of.left, height: floor - of.top };
+  const x = (rate: number): number => of.left + inner.width * logPlace(rate, left, right);
+  const y = (ns: number): number => of.top + inner.height * (1 - logPlace(ns, bottom, top));
   if (low !== null || high !== null) {
     const [from, to] = [x(low ?? left), x(high ?? right)];
-    const rect = { x: from, y: MARGIN.top, width: Math.max(1, to - from), height: inner.height };
+    const rect = { x: from, y: of.top, width: Math.max(1, to - from), height: inner.height };
     chart.append(svg('rect', { class: 'interval', ...rect }, svg('title', {}, view.headline)));
   }
-  for (const ns of logTicksOf(bottom, top, Math.floor(inner.height / 34))) {
-    chart.append(
-      svg('line', {
-        class: 'grid',
-        x1: MARGIN.left,
-        x2: width - MARGIN.right,
-        y1: y(ns),
-        y2: y(ns),
-      }),
-      svg('text', { class: 'tick y', x: MARGIN.left - 8, y: y(ns) + 4 }, durationTick(ns)),
-    );
-  }
-  for (const rate of logTicksOf(left, right, Math.floor(inner.width / 56))) {
-    chart.append(
-      svg('line', { class: 'grid', x1: x(rate), x2: x(rate), y1: MARGIN.top, y2: floor }),
-      svg('text', { class: 'tick x', x: x(rate), y: floor + 17 }, siTick(rate)),
-    );
-  }
-  chart.append(
-    svg(
-      'text',
-      { class: 'axis', x: MARGIN.left + inner.width / 2, y: HEIGHT - 6 },
-      'requested, msg/s',
-    ),
+  grid(
+    of,
+    {
+      values: logTicksOf(bottom, top, Math.floor(inner.height / 34)),
+      at: y,
+      name: durationTick,
+    },
+    { values: logTicksOf(left, right, Math.floor(inner.width / 56)), at: x, name: siTick },
+    'requested, msg/s',
   );
   for (const bound of view.bounds) {
     const at = y(bound.ns);
     chart.append(
-      svg('line', { class: 'bound', x1: MARGIN.left, x2: width - MARGIN.right, y1: at, y2: at }),
-      svg('text', { class: 'bound', x: MARGIN.left + 6, y: at - 5 }, bound.that),
+      svg('line', { class: 'bound', x1: of.left, x2: of.right, y1: at, y2: at }),
+      svg('text', { class: 'bound', x: of.left + 6, y: at - 5 }, bound.that),
     );
   }
-  if (view.knee) {
-    const at = x(view.knee.rate);
-    const isRight = at > width * 0.7;
-    const place = { x: at + (isRight ? -6 : 6), 'text-anchor': isRight ? 'end' : 'start' };
-    chart.append(
-      svg('line', { class: 'knee', x1: at, x2: at, y1: MARGIN.top, y2: floor }),
-      svg('text', { class: 'knee', ...place, y: floor - 8 }, `knee ${siTick(view.knee.rate)}`),
-    );
-  }
+  if (view.knee) upright(of, x(view.knee.rate), `knee ${siTick(view.knee.rate)}`);
   const names: [number, number, string, number][] = [];
   for (const [at, name] of PERCENTILES) {
     const line = medians(measured, at);
@@ -139,8 +92,7 @@ function draw(view: LimitView, width: number): SVGElement {
     chart.append(svg('text', { class: `name p${at}`, x: left - 4, y: below }, name));
   }
   for (const trial of measured) {
-    const title = told(trial, view.latency_name);
-    chart.append(mark(trial, x(trial.rate), y(trial.latency![DOTTED]), title));
+    chart.append(markOf(trial, x(trial.rate), y(trial.latency![DOTTED]), view.latency_name));
   }
   return chart;
 }

@@ -20,6 +20,7 @@ import { Analysis } from '../flame/analysis';
 import { FlameCanvas, type Scene } from '../flame/canvas';
 import { type Chronology, MOST_IN_ORDER } from '../flame/chronology';
 import type { Difference } from '../flame/difference';
+import { swatches } from '../flame/legend';
 import { remarkOn } from '../flame/remarks';
 import { callersAndCallees, comparison } from './callers';
 import { ClassBar } from './classes';
@@ -367,11 +368,7 @@ function drawDifference(element: HTMLElement, difference: Difference, dark: bool
   ] as const;
   fill(
     element,
-    colors.map(([color, text]) => {
-      const swatch = h('i', { class: 'swatch edged' });
-      swatch.style.background = color;
-      return h('span', {}, swatch, text);
-    }),
+    swatches(colors),
     h(
       'span',
       {},

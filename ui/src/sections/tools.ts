@@ -51,6 +51,38 @@ export function searchBox(
   };
 }
 
+/** Buttons that save what is drawn as a picture. */
+export function pictures(
+  name: string,
+  draw: (top: number) => Part & { width: number },
+): HTMLElement[] {
+  const picture = (): { text: string; width: number; height: number } => {
+    const { body, width, height } = draw(8);
+    return { text: svg(width, height + 16, palette(), body), width, height: height + 16 };
+  };
+  const savePng = (): void => {
+    const { text, width, height } = picture();
+    void png(text, width, height).then((blob) => save(`${name}.png`, blob));
+  };
+  return [
+    button('SVG', () => save(`${name}.svg`, picture().text, 'image/svg+xml'), {
+      title: 'Save the graph as SVG',
+    }),
+    button('PNG', savePng, { title: 'Save the graph as PNG' }),
+  ];
+}
+
+/** The ways that a graph stands; the first one unless another was chosen. */
+export const UPRIGHT = [
+  ['icicle', 'icicle', 'Root at the top'],
+  ['flame', 'flame', 'Root at the bottom'],
+] as const;
+
+/** Back from a zoom. */
+export function wholeGraph(store: Store): HTMLButtonElement {
+  return button('whole graph', () => store.set({ zoom: null }, true), { class: 'quiet' });
+}
+
 /** The buttons above the graph. */
 export function toolbar(
   run: RunView,
@@ -59,17 +91,9 @@ export function toolbar(
   draw: (top: number) => Part & { width: number },
 ): HTMLElement {
   const { profile } = analysis;
-  const picture = (): { text: string; width: number; height: number } => {
-    const { body, width, height } = draw(8);
-    return { text: svg(width, height + 16, palette(), body), width, height: height + 16 };
-  };
   const shape = choice(
     'shape',
-    [
-      ['icicle', 'icicle', 'Root at the top'],
-      ['flame', 'flame', 'Root at the bottom'],
-      ['callers', 'callers & callees', 'Around the function selected in the table'],
-    ],
+    [...UPRIGHT, ['callers', 'callers & callees', 'Around the function selected in the table']],
     store.state.shape,
     (v) => store.set({ shape: v }),
   );
@@ -96,7 +120,7 @@ export function toolbar(
     const on = !store.state.difference;
     store.set({ difference: on, sort: on ? 'change' : 'self' });
   });
-  const back = button('whole graph', () => store.set({ zoom: null }, true), { class: 'quiet' });
+  const back = wholeGraph(store);
   const sync = (): void => {
     shape.set(store.state.shape);
     order.set(store.state.order);
@@ -120,17 +144,7 @@ export function toolbar(
     collapse,
     profile.timed ? difference : null,
     back,
-    button('SVG', () => save(`${name}.svg`, picture().text, 'image/svg+xml'), {
-      title: 'Save the graph as SVG',
-    }),
-    button(
-      'PNG',
-      () => {
-        const { text, width, height } = picture();
-        void png(text, width, height).then((blob) => save(`${name}.png`, blob));
-      },
-      { title: 'Save the graph as PNG' },
-    ),
+    pictures(name, draw),
     button(
       'folded',
       () => save(`${name}.folded`, folded(profile, analysis.tree, analysis.weights)),

@@ -76,9 +76,9 @@ impl Scaling<'_> {
         let scaled = at_scale(&self.experiment, &scale.key, clients).map_err(Error::from)?;
         let all = scale.values.len() * scale.repeats as usize;
         let about = format!(
-            "run {} of {all}, {clients} {}",
+            "run {} of {all}, {}",
             scale.runs.len() + 1,
-            scale.noun()
+            counted(clients.into(), scale.noun().trim_end_matches('s'))
         );
         let shape = Shape {
             title: format!("{}, {about}", self.trials.name),

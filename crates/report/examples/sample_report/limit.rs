@@ -115,6 +115,7 @@ pub(crate) fn write_scale(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
                 contention: estimate(0.06),
                 coherence: estimate(0.004),
                 peak: Some((0.94_f64 / 0.004).sqrt()),
+                no_peak: None,
                 r_squared: 0.994,
                 worst_residual: 0.03,
             }),

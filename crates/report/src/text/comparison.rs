@@ -5,8 +5,9 @@ use archive::{
     ComparedFigure, ComparedFrame, ComparedFunctions, ComparedSide, Comparison, Decision,
     ExplainedChange, QuantityUnit,
 };
+use compare::LEAST_PAIRS;
 
-use crate::numbers::{counted, figure, three_digits};
+use crate::numbers::{count, counted, figure, three_digits};
 
 /// What changed, in a sentence.
 pub(crate) fn headline(of: &Comparison) -> String {
@@ -37,12 +38,22 @@ pub(crate) fn headline(of: &Comparison) -> String {
     match (changed.as_slice(), open) {
         _ if of.figures.is_empty() => "cannot tell: the runs have no figure in common".to_owned(),
         ([], 0) => "the same within the margins".to_owned(),
-        ([], open) if open == of.figures.len() => "cannot tell whether anything changed".to_owned(),
+        ([], open) if open == of.figures.len() => {
+            format!("cannot tell whether anything changed{}", too_few(of))
+        }
         ([], open) => format!(
             "nothing changed as far as that can be told; of {} it cannot",
             counted(open as u64, "figure")
         ),
         (changed, _) => format!("changed: B has {}", changed.join(", ")),
+    }
+}
+
+/// That so few pairs can prove no change, whatever they say.
+pub(crate) fn too_few(of: &Comparison) -> String {
+    match of.paired && of.a.runs.len() < LEAST_PAIRS {
+        true => format!(": fewer than {LEAST_PAIRS} pairs cannot prove a change"),
+        false => String::new(),
     }
 }
 
@@ -128,7 +139,7 @@ pub(crate) fn decision(of: &ComparedFigure) -> String {
         Decision::Negligible => format!("changed by less than {}", points(of.margin)),
         Decision::Same => format!("same within {}", points(of.margin)),
         Decision::Undecided => match of.needed {
-            Some(needed) => format!("cannot tell: {needed} would"),
+            Some(needed) => format!("cannot tell: {} would", count(needed.into())),
             None => "cannot tell".to_owned(),
         },
     }
@@ -208,8 +219,13 @@ pub(crate) fn together(of: &Comparison) -> String {
     };
     format!(
         "A and B are geometric means of runs. {figures} are decided together at a level of {}.",
-        points(of.level)
+        level(of.level)
     )
+}
+
+/// A level as it was chosen: `5 %`, not `5.00 %`.
+fn level(share: f64) -> String {
+    format!("{} %", (share * 1e7).round() / 1e5)
 }
 
 /// What "cannot tell: N would" means.
@@ -249,10 +265,18 @@ pub(crate) fn points(share: f64) -> String {
     format!("{} %", three_digits(share * 100.0))
 }
 
-/// The same with its sign.
+/// Changes beyond these are not told more exactly: an interval of two runs soon reaches from a millionth to a million times as much.
+const TOLD: [f64; 2] = [-0.9995, 1_000.0];
+
+/// The same with its sign; what lies beyond a thousandth and a thousand times as much is told as that.
 pub(crate) fn signed(share: f64) -> String {
-    let sign = if share < 0.0 { "-" } else { "+" };
-    format!("{sign}{}", points(share.abs()))
+    let [lowest, highest] = TOLD;
+    match share {
+        share if share < lowest => "< -99.9 %".to_owned(),
+        share if share > highest => "> +100,000 %".to_owned(),
+        share if share < 0.0 => format!("-{}", points(-share)),
+        share => format!("+{}", points(share)),
+    }
 }
 
 /// Which functions explain the change of the broker's CPU, in a sentence; `None` where none does.

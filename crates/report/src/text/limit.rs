@@ -115,8 +115,8 @@ pub(crate) fn headline(of: &LimitTrials) -> String {
 pub(crate) fn asked(of: &LimitTrials) -> String {
     let kept = "at least 99.5 % sent and received";
     match of.slos.is_empty() {
-        true => format!("a rate holds with {kept}"),
-        false => format!("a rate holds with {}, and {kept}", of.slos.join(", ")),
+        true => format!("to hold, a rate needs {kept}"),
+        false => format!("to hold, a rate needs {}, and {kept}", of.slos.join(", ")),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use archive::{ComparedCell, ComparedFigure, ComparedMatrix, ComparedSide, Comparison};
 
-use super::comparison::{looks, needed, signed, together, told};
+use super::comparison::{counted_runs, looks, needed, signed, together, told, too_few};
 use crate::numbers::counted;
 
 /// Cells that a sentence names, at most.
@@ -34,7 +34,8 @@ pub(crate) fn headline(of: &ComparedMatrix) -> String {
     match (parts.is_empty(), open) {
         (true, 0) => return format!("the same within the margins in all {cells}"),
         (true, open) if open == of.cells.len() => {
-            return format!("cannot tell of any of {cells} whether something changed");
+            let few = of.comparisons().map(too_few).next().unwrap_or_default();
+            return format!("cannot tell of any of {cells} whether something changed{few}");
         }
         (true, open) => {
             return format!(
@@ -118,8 +119,17 @@ pub(crate) fn outcome(cell: &ComparedCell) -> &'static str {
     }
 }
 
-/// Both sides with the runs of all cells, a sentence each.
+/// Both sides with the runs of all cells and why others do not count, a sentence each.
 pub(crate) fn sides(of: &ComparedMatrix) -> [String; 2] {
+    sides_by(of, told)
+}
+
+/// Both sides with the runs of all cells, for a page that counts those that do not count itself.
+pub(crate) fn counted_sides(of: &ComparedMatrix) -> [String; 2] {
+    sides_by(of, counted_runs)
+}
+
+fn sides_by(of: &ComparedMatrix, told: fn(&ComparedSide) -> String) -> [String; 2] {
     let side = |choose: fn(&Comparison) -> &ComparedSide| {
         let mut all = ComparedSide::default();
         let mut what: Vec<&str> = Vec::new();

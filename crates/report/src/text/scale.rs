@@ -1,13 +1,9 @@
 //! Sentences of throughputs of different numbers of clients, and of the law that they follow.
 
-use archive::{LimitedBy, ScaleEstimate, ScaleLaw, ScaleRuns};
+use archive::{LimitedBy, ScaleDoubt, ScaleEstimate, ScaleLaw, ScaleRuns};
 use compare::{Estimate, Scalability};
 
 use crate::numbers::{counted, percent, rate, three_digits};
-
-/// What the law leaves unexplained, or a mean lies off the curve, before the law is called a poor fit.
-const LEAST_EXPLAINED: f64 = 0.9;
-const MOST_OFF: f64 = 0.1;
 
 /// The law as it is computed with.
 pub(crate) fn computed(law: &ScaleLaw) -> Scalability {
@@ -51,8 +47,9 @@ pub(crate) fn scale_headline(of: &ScaleRuns) -> String {
     };
     if best.0 == first.0 {
         return format!(
-            "{} {noun} pass {} msg/s, and more of them pass no more",
-            best.0,
+            "{} {} {} msg/s, and more of them pass no more",
+            counted(best.0.into(), noun.trim_end_matches('s')),
+            if best.0 == 1 { "passes" } else { "pass" },
             rate(best.1)
         );
     }
@@ -76,6 +73,10 @@ pub(crate) fn scale_explained(of: &ScaleRuns) -> Vec<String> {
     };
     let found = computed(law);
     let most = of.values.last().copied().unwrap_or(1);
+    // What a curve that lies off the runs would be made of, nobody needs to know.
+    if law.no_peak == Some(ScaleDoubt::PoorFit) {
+        return vec![doubt(ScaleDoubt::PoorFit, noun, most)];
+    }
     let [lost, contention, coherence] = found.lost(f64::from(most));
     let mut out = vec![format!(
         "of what {most} {noun} would pass if none hindered another, {} is lost: {} to contention (waiting for what is shared), {} to \
@@ -85,7 +86,7 @@ pub(crate) fn scale_explained(of: &ScaleRuns) -> Vec<String> {
         percent(coherence)
     )];
     out.push(match law.peak {
-        None => format!("by the fitted law more {noun} never pass less: no coherence is seen"),
+        None => doubt(law.no_peak.unwrap_or(ScaleDoubt::NeverFalls), noun, most),
         Some(peak) if peak > f64::from(most) => format!(
             "by the fitted law the throughput peaks at {} {noun}, beyond all that were tried: an extrapolation",
             three_digits(peak)
@@ -96,6 +97,30 @@ pub(crate) fn scale_explained(of: &ScaleRuns) -> Vec<String> {
         ),
     });
     out
+}
+
+/// Why no peak is told, in a sentence.
+fn doubt(why: ScaleDoubt, noun: &str, most: u32) -> String {
+    match why {
+        ScaleDoubt::Generator(from) => format!(
+            "no peak of the broker is told: from {from} {noun} on the generator limited most runs, so that the curve is that of \
+             bellows and this machine; give it cores of its own"
+        ),
+        ScaleDoubt::PoorFit => format!(
+            "no peak is told: the throughputs do not follow the law, so that something else than contention and coherence decides \
+             what more {noun} pass"
+        ),
+        ScaleDoubt::NeverFalls => {
+            format!("by the fitted law more {noun} never pass less: no coherence is seen")
+        }
+        ScaleDoubt::NotProven => format!(
+            "no peak is told: whether more {noun} ever pass less is not proven (the interval of \u{3ba} reaches 0, or is not known); \
+             longer runs, more of each (--confirm) or more than {most} {noun} would tell"
+        ),
+        ScaleDoubt::FarBeyond => {
+            format!("no peak is told: it would lie beyond twice the {most} {noun} that were tried")
+        }
+    }
 }
 
 /// How it was found, and what limits what it says.
@@ -124,7 +149,7 @@ pub(crate) fn scale_notes(of: &ScaleRuns) -> Vec<String> {
             estimate(&law.coherence, small),
             law.r_squared
         ));
-        if law.r_squared < LEAST_EXPLAINED || law.worst_residual > MOST_OFF {
+        if computed(law).is_poor() {
             notes.push(format!(
                 "the law fits poorly (R\u{b2} {:.2}, a mean lies {} off the curve): something else than contention and coherence decides, \
                  so that \u{3c3} and \u{3ba} explain little",
@@ -194,6 +219,7 @@ mod tests {
                 interval: None,
             },
             peak: Some(13.4),
+            no_peak: None,
             r_squared: 0.99,
             worst_residual: 0.02,
         };
@@ -213,14 +239,38 @@ mod tests {
             "{explained:?}"
         );
         assert_eq!(scale_notes(&of).len(), 2);
+        for (why, says) in [
+            (None, "never pass less"),
+            (Some(ScaleDoubt::NeverFalls), "never pass less"),
+            (
+                Some(ScaleDoubt::Generator(4)),
+                "from 4 producers on the generator",
+            ),
+            (Some(ScaleDoubt::NotProven), "is not proven"),
+            (Some(ScaleDoubt::FarBeyond), "twice the 8 producers"),
+        ] {
+            let no_peak = ScaleLaw {
+                peak: None,
+                no_peak: why,
+                ..law
+            };
+            let explained = scale_explained(&runs(&points, Some(no_peak)));
+            assert!(explained[1].contains(says), "{explained:?}");
+            assert!(!explained[1].contains("peaks at"), "{explained:?}");
+        }
         let poor = ScaleLaw {
             r_squared: 0.5,
             peak: None,
+            no_peak: Some(ScaleDoubt::PoorFit),
             ..law
         };
         let mut of = runs(&points, Some(poor));
         of.runs[0].limited_by = LimitedBy::Generator;
-        assert!(scale_explained(&of)[1].contains("never pass less"));
+        let explained = scale_explained(&of);
+        assert!(
+            explained.len() == 1 && explained[0].contains("do not follow the law"),
+            "{explained:?}"
+        );
         let notes = scale_notes(&of);
         assert!(
             notes[2].contains("fits poorly") && notes[3].contains("in 1 of 4 runs"),
@@ -229,6 +279,9 @@ mod tests {
         assert!(scale_explained(&runs(&points[..2], None))[0].contains("no law"));
         assert!(scale_headline(&runs(&[], None)).contains("nothing is known"));
         let falling = runs(&[(1, 50.0), (2, 40.0)], None);
-        assert!(scale_headline(&falling).contains("pass no more"));
+        assert_eq!(
+            scale_headline(&falling),
+            "1 producer passes 50 msg/s, and more of them pass no more"
+        );
     }
 }

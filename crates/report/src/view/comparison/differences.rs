@@ -70,6 +70,10 @@ fn collect(
     let shown = |value: &Value| match value {
         Value::Null => None,
         Value::String(text) => Some(cut(text)),
+        // 10000.0 is how a rate of 10000 is archived.
+        Value::Number(number) if number.is_f64() => {
+            Some(number.as_f64().unwrap_or_default().to_string())
+        }
         other => Some(cut(&other.to_string())),
     };
     found.push(ExperimentDifference {
@@ -95,9 +99,9 @@ mod tests {
     #[test]
     fn each_key_that_differs_is_named_once() {
         let a = json!({"name": "x", "note": "a", "broker": {"kind": "rabbitmq", "schedulers": 2},
-            "load": [{"message-size": 12}, {"rate": 1}]});
+            "load": [{"message-size": 12, "rate": 10_000.0}, {"rate": 0.5}]});
         let b = json!({"name": "x", "note": "b", "broker": {"kind": "rabbitmq", "schedulers": 1, "config": {"k": "v"}},
-            "load": [{"message-size": 2000}]});
+            "load": [{"message-size": 2000, "rate": 4_000.0}]});
         let found = between(&a, &b);
         let told: Vec<(&str, Option<&str>, Option<&str>)> = found
             .iter()
@@ -109,7 +113,8 @@ mod tests {
                 ("broker.schedulers", Some("2"), Some("1")),
                 ("broker.config.k", None, Some("v")),
                 ("load.0.message-size", Some("12"), Some("2000")),
-                ("load.1.rate", Some("1"), None),
+                ("load.0.rate", Some("10000"), Some("4000")),
+                ("load.1.rate", Some("0.5"), None),
             ]
         );
         assert!(between(&a, &a).is_empty());

@@ -112,7 +112,7 @@ impl MatrixView {
             _ if matrix.is_undecided() => ComparisonOutcome::Undecided,
             _ => ComparisonOutcome::Same,
         };
-        let [told_a, told_b] = matrix_words::sides(matrix);
+        let [told_a, told_b] = matrix_words::counted_sides(matrix);
         Self {
             format: 1,
             name: matrix.name.clone(),
