@@ -87,15 +87,25 @@ pub(crate) fn scale_explained(of: &ScaleRuns) -> Vec<String> {
     out.push(match law.peak {
         None => format!("by the fitted law more {noun} never pass less: no coherence is seen"),
         Some(peak) if peak > f64::from(most) => format!(
-            "by the fitted law the throughput peaks at {} {noun}, beyond all that were tried: an extrapolation",
-            three_digits(peak)
+            "by the fitted law the throughput peaks at {} {noun}, beyond all that were tried: an extrapolation{}",
+            three_digits(peak),
+            unproven(law)
         ),
         Some(peak) => format!(
-            "by the fitted law the throughput peaks at {} {noun}, and falls beyond",
-            three_digits(peak)
+            "by the fitted law the throughput peaks at {} {noun}, and falls beyond{}",
+            three_digits(peak),
+            unproven(law)
         ),
     });
     out
+}
+
+/// That there may be no peak: where the interval of the coherence includes 0, the runs do not tell whether more clients ever pass less.
+fn unproven(law: &ScaleLaw) -> &'static str {
+    match law.coherence.interval {
+        Some((low, _)) if low <= 0.0 => "; if at all, since \u{3ba} may be 0",
+        _ => "",
+    }
 }
 
 /// How it was found, and what limits what it says.
@@ -132,6 +142,13 @@ pub(crate) fn scale_notes(of: &ScaleRuns) -> Vec<String> {
                 percent(law.worst_residual)
             ));
         }
+    }
+    let silent = of.runs.iter().filter(|it| it.throughput <= 0.0).count();
+    if silent > 0 {
+        notes.push(format!(
+            "in {silent} of {} no message passed: these are left out of the fit, which knows no such throughput",
+            counted(of.runs.len() as u64, "run")
+        ));
     }
     let limited = of
         .runs
@@ -225,6 +242,20 @@ mod tests {
         assert!(
             notes[2].contains("fits poorly") && notes[3].contains("in 1 of 4 runs"),
             "{notes:?}"
+        );
+        // Runs that passed nothing, and a peak that may be none, are told.
+        of.runs[3].throughput = 0.0;
+        let notes = scale_notes(&of);
+        assert!(
+            notes[3].starts_with("in 1 of 4 runs no message passed"),
+            "{notes:?}"
+        );
+        let mut unsure = law;
+        unsure.coherence.interval = Some((-0.001, 0.011));
+        let explained = scale_explained(&runs(&points, Some(unsure)));
+        assert!(
+            explained[1].ends_with("extrapolation; if at all, since \u{3ba} may be 0"),
+            "{explained:?}"
         );
         assert!(scale_explained(&runs(&points[..2], None))[0].contains("no law"));
         assert!(scale_headline(&runs(&[], None)).contains("nothing is known"));
