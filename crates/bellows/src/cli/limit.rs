@@ -224,6 +224,7 @@ impl LimitArgs {
                 });
                 let trials = LimitTrials {
                     plan: fresh.plan,
+                    experiment: fresh.experiment,
                     scale,
                     ..stopped
                 };

@@ -62,7 +62,7 @@ impl Turns {
     fn of(plan: Plan) -> Self {
         let pairs = plan.folder.matrix.pairs;
         let before = ComparedMatrix::read(&plan.folder.dir).ok();
-        let before = before.iter().flat_map(ComparedMatrix::comparisons).next();
+        let before = before.as_ref().and_then(|it| it.comparisons().next());
         let before = before.map_or(&[][..], |it| it.looks.as_slice());
         let looks = looks_again(pairs, plan.until_decided, before);
         Self {
