@@ -211,7 +211,7 @@ fn cells_and_figures_that_letters_do_not_tell_apart_are_no_benchmark_twice() {
     };
     let mut matrix = ComparedMatrix {
         name: "x".to_owned(),
-        keys: vec![archive::MatrixKey {
+        keys: vec![MatrixKey {
             key: "load.0.routing-key".to_owned(),
             values: vec!["a b".into(), "a-b".into(), "a.b".into()],
         }],
