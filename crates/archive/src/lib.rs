@@ -61,7 +61,7 @@ pub use history::{History, HistoryChange, HistoryFigure, HistoryLevel, HistoryRu
 pub use labels::{Labels, Tag};
 pub use limit::{FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, SuggestedRate};
 pub use list::{FolderKind, RunEntry, folders_of_runs, list_runs};
-pub use lock::RunLock;
+pub use lock::{FolderLock, RunLock};
 pub use matrix::{ComparedCell, ComparedMatrix, MatrixCell, MatrixKey, PairedMatrix, short_names};
 pub use named_series::{
     MOST_SERIES, NamedPoint, NamedSeries, SeriesName, SeriesNames, SeriesUnit, SeriesValue,
@@ -95,7 +95,7 @@ pub use summary::{
 };
 pub use verdict::{Awaited, Busy, Cause, Lateness, LimitedBy, Reason, Verdict};
 pub use warning::{Tier, Warning, WarningCode};
-pub use writer::RunWriter;
+pub use writer::{RunWriter, sanitised};
 
 /// Names of the files of a run folder.
 pub mod file {

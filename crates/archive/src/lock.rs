@@ -23,7 +23,40 @@ impl RunLock {
     }
 }
 
+/// Keeps the folder of several runs for the one command that adds runs to it, as long as it lasts; a process that is killed gives it back.
+#[derive(Debug)]
+pub struct FolderLock {
+    _folder: Option<File>,
+}
+
+impl FolderLock {
+    /// Takes it; `None` where another process has it. Where the folder cannot be locked, nobody is kept away.
+    #[must_use]
+    pub fn take(dir: &Path) -> Option<Self> {
+        let folder = File::open(dir).ok();
+        match folder.as_ref().map(File::try_lock) {
+            Some(Err(TryLockError::WouldBlock)) => None,
+            _ => Some(Self { _folder: folder }),
+        }
+    }
+}
+
 /// Whether a process is writing to a run folder.
 pub(crate) fn is_active(dir: &Path) -> bool {
     File::open(dir).is_ok_and(|folder| matches!(folder.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_kept_for_one_command_and_given_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = FolderLock::take(dir.path());
+        assert!(first.is_some() && FolderLock::take(dir.path()).is_none());
+        drop(first);
+        assert!(FolderLock::take(dir.path()).is_some());
+        assert!(FolderLock::take(&dir.path().join("gone")).is_some());
+    }
 }

@@ -211,8 +211,9 @@ fn folder_time(unix_ns: u64) -> String {
         .to_string()
 }
 
-/// Keeps letters, digits, `.` and `_` of ASCII; everything else becomes a single `-`.
-pub(crate) fn sanitised(name: &str) -> String {
+/// A name as those of folders and runs have it: letters, digits, `.` and `_` of ASCII are kept, everything else becomes a single `-`.
+#[must_use]
+pub fn sanitised(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars() {
         if c.is_ascii_alphanumeric() || matches!(c, '.' | '_') {

@@ -123,8 +123,6 @@ fn runs_that_were_killed_are_gone_on_with_and_none_is_lost() {
         }
         thread::sleep(Duration::from_millis(50));
     };
-    child.kill().expect("killed");
-    child.wait().expect("ended");
     let pairs_dir = pairs_folder(dir).expect("a folder");
     let name = pairs_dir
         .file_name()
@@ -132,6 +130,15 @@ fn runs_that_were_killed_are_gone_on_with_and_none_is_lost() {
         .to_string_lossy()
         .into_owned();
     let suffix = name.rsplit('-').next().expect("a suffix");
+    // While it goes on, nobody else adds runs, which would disturb those of both.
+    let second = run(dir, &[&all[..], &["--resume", suffix]].concat());
+    second.assert_error(1, &["another bellows"]);
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    let before = match made(&pairs_dir) {
+        later if later.len() > before.len() => later,
+        _ => before,
+    };
 
     let other = ["ab", "turns.toml", "--resume", suffix];
     run(dir, &[&other[..], &SLOW].concat()).assert_error(2, &["other sides"]);
@@ -162,6 +169,45 @@ fn runs_that_were_killed_are_gone_on_with_and_none_is_lost() {
         "{}",
         ended.stdout
     );
+}
+
+#[test]
+fn looks_that_were_fixed_keep_their_level_whoever_goes_on() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let short = [
+        "--set",
+        "phases.warmup=50ms",
+        "--set",
+        "phases.measure=150ms",
+    ];
+    let line = ["ab", "turns.toml", "--aa", "--pairs", "7", "--quiet"];
+    // Whatever is measured lies within such margins.
+    let wide = [
+        "--margin",
+        "100%",
+        "--latency-margin",
+        "100%",
+        "--until-decided",
+    ];
+    let first = run(dir, &[&line[..], &short, &wide].concat());
+    assert!(matches!(first.code(), Some(0 | 3 | 4)), "{first:#?}");
+    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let decided = || -> Value {
+        let text = std::fs::read(pairs_dir.join("comparison.json")).expect("comparison.json");
+        serde_json::from_slice(&text).expect("JSON")
+    };
+    let level = decided()["level"].as_f64().expect("a level");
+    assert_eq!(decided()["looks"], serde_json::json!([5, 7]));
+    assert!(level < 0.04, "{level}");
+    // Gone on with to all pairs: a look was taken, and each had a stricter level.
+    let folder = pairs_dir.to_str().expect("a name");
+    let rest = run(dir, &[&line[..], &short, &["--resume", folder]].concat());
+    assert!(matches!(rest.code(), Some(0 | 3 | 4)), "{rest:#?}");
+    assert!(made(&pairs_dir).len() >= 14, "all pairs are made");
+    assert_eq!(decided()["looks"], serde_json::json!([5, 7]));
+    assert_eq!(decided()["level"].as_f64(), Some(level));
 }
 
 #[test]

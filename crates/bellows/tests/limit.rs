@@ -50,9 +50,10 @@ fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
     let dir = folder();
     let dir = dir.path();
     experiment(dir);
+    let set = ["--set", "load.0.message-size=300"];
     let ended = run(
         dir,
-        &[&SEARCH[..], &["--slo", "lost = 0", "--json"]].concat(),
+        &[&SEARCH[..], &["--slo", "lost = 0", "--json"], &set].concat(),
     );
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
     let limit = found(&ended);
@@ -76,6 +77,10 @@ fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
     let rate = calm["rate"].as_f64().expect("a rate");
     assert!((rate - low / 3.0).abs() < low * 0.01, "{calm}");
     let command = calm["command"].as_str().expect("a command line");
+    assert!(
+        command.contains("--set load.0.message-size=300 "),
+        "what was tried: {command}"
+    );
     let arguments: Vec<&str> = command.split(' ').skip(1).collect();
     let ended = run(dir, &[&arguments[..], &["--json", "--quiet"]].concat());
     assert_eq!(ended.code(), Some(0), "{command}: {}", ended.stderr);
@@ -112,6 +117,9 @@ fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
     let search = common::start(bellows(dir, &[&SEARCH[..], &["--json"]].concat()));
     let made = || trials_folder(dir).map_or(0, |folder| trials(&folder).len());
     common::wait_for("a second trial", || made() >= 2);
+    let folder = trials_folder(dir).expect("a folder").display().to_string();
+    let second = run(dir, &[&SEARCH[..], &["--resume", &folder]].concat());
+    second.assert_error(1, &["another bellows"]);
     search.signal("INT");
     let stopped = search.end();
     assert_eq!(stopped.code(), Some(130), "{}", stopped.stderr);
@@ -227,7 +235,7 @@ fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
     };
     let ended = run(dir, &scale("1,2,3"));
     ended.assert_error(2, &["4 to 50 different numbers"]);
-    let ended = run(dir, &scale("1,2,3,4"));
+    let ended = run(dir, &scale("2,3,4,5"));
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
     let made = found(&ended);
     let law = &made["scale"]["law"];
@@ -237,7 +245,7 @@ fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
     let page = common::page(&trials_folder(dir).expect("a folder").join("report.html"));
     assert_eq!(page["scale"]["noun"], "consumers");
 
-    // Gone on with, only the further number is run.
+    // Gone on with, only the further number is run, also where it is smaller than all others.
     let folder = trials_folder(dir).expect("a folder");
     let resumed = [
         scale("1,2,3,4,5"),

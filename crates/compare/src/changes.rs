@@ -18,7 +18,7 @@ pub struct ChangeSearch {
     pub level: f64,
     /// Values that each part has at least.
     pub least: usize,
-    /// Random orders that each cut is held against.
+    /// Random orders that each cut is held against: with fewer than `1 / level` no cut can ever be a change.
     pub orders: usize,
     /// What determines them.
     pub seed: u64,
@@ -66,6 +66,10 @@ pub fn change_points(values: &[f64], search: ChangeSearch) -> Vec<ChangePoint> {
             let chance = best_cut(&distances, &shuffled, &parts, least);
             // Sums in another order differ in the last digits.
             as_good += usize::from(chance.is_some_and(|it| it.1 >= strength * (1.0 - 1e-9)));
+            if as_good as f64 > search.level * (search.orders + 1) as f64 {
+                // None of the further orders could make it a change.
+                break;
+            }
         }
         let p = as_good as f64 / (search.orders + 1) as f64;
         if p > search.level {

@@ -4,6 +4,8 @@ use statrs::distribution::{ContinuousCDF as _, Normal, StudentsT};
 
 /// Degrees of freedom from which on Student's t is as good as normal, to nine digits at the usual levels.
 const AS_NORMAL: f64 = 1e7;
+/// Runs of each side that [`runs_to_separate`] looks at: the probability is 10^-16 then.
+const MOST_SEPARATED: u32 = 30;
 /// Pairs up to which every flip of signs is tried.
 const MOST_FLIPPED: usize = 20;
 
@@ -109,6 +111,21 @@ pub fn sign_flip(differences: &[f64]) -> Option<f64> {
     Some(as_far as f64 / all as f64)
 }
 
+/// The probability that runs of two sides which are all alike divide so that what some of them have (a failure, say) is in every run of one
+/// side and in none of the other: Fisher's exact test of such a table, at most twice its one tail.
+#[must_use]
+pub fn separated(a: usize, b: usize) -> f64 {
+    // One in as many ways as there are to choose the runs of A.
+    let ways = (1..=a).fold(1.0, |ways, n| ways * (b + n) as f64 / n as f64);
+    (2.0 / ways).min(1.0)
+}
+
+/// The runs of each side that so can show a difference at a level, the least.
+#[must_use]
+pub fn runs_to_separate(level: f64) -> Option<u32> {
+    (2..=MOST_SEPARATED).find(|runs| separated(*runs as usize, *runs as usize) <= level)
+}
+
 /// How many pairs would show a difference of `size` in four of five experiments, at a level (0.05), where differences of pairs
 /// have this standard deviation. `None` beyond a million.
 #[must_use]
@@ -191,6 +208,27 @@ mod tests {
         assert_eq!(sign_flip(&[0.25; 4]), Some(2.0 / 16.0));
         let equal = unpaired(&[3.0; 3], &[3.0; 4]).unwrap();
         assert_eq!((equal.p, equal.count), (1.0, 3));
+    }
+
+    #[test]
+    fn few_runs_are_divided_by_chance_often() {
+        // SciPy: fisher_exact([[3, 0], [0, 3]]) is 0.1, of 5 it is 0.00794, of 8 it is 0.000155.
+        for (runs, p) in [
+            (1, 1.0),
+            (2, 1.0 / 3.0),
+            (3, 0.1),
+            (5, 0.007_937),
+            (8, 0.000_155_4),
+        ] {
+            assert!((separated(runs, runs) - p).abs() < 1e-6, "{runs}");
+        }
+        assert!((separated(2, 3) - 0.2).abs() < 1e-12 && separated(3, 2) == separated(2, 3));
+        assert_eq!((separated(0, 0), separated(0, 5)), (1.0, 1.0));
+        assert_eq!(runs_to_separate(0.05), Some(4));
+        assert_eq!(runs_to_separate(0.005), Some(6));
+        assert_eq!(runs_to_separate(0.0), None);
+        assert_eq!(runs_to_separate(f64::NAN), None);
+        assert!(separated(1_000, 1_000) >= 0.0);
     }
 
     #[test]

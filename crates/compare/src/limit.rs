@@ -35,6 +35,14 @@ pub struct LimitSearch {
     pub most_trials: usize,
 }
 
+impl LimitSearch {
+    /// A rate to three digits within what may be tried: its ends have as many digits as they have, and rounded ones would lie beyond
+    /// them, or be tried again and again without ever being reached.
+    fn rounded(&self, rate: f64) -> f64 {
+        round_rate(rate).max(self.least).min(self.most)
+    }
+}
+
 /// What is to be done next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LimitStep {
@@ -152,16 +160,15 @@ fn again(search: &LimitSearch, tried: &[Tried]) -> Option<f64> {
 
 fn next_rate(search: &LimitSearch, tried: &[Tried], found: &LimitInterval) -> Option<f64> {
     let (Some(lowest), Some(highest)) = (tried.first(), tried.last()) else {
-        return Some(round_rate(search.first.clamp(search.least, search.most)));
+        return Some(search.rounded(search.first));
     };
     let Some(low) = found.low else {
-        return (lowest.rate > search.least)
-            .then(|| round_rate((lowest.rate / 2.0).max(search.least)));
+        return (lowest.rate > search.least).then(|| search.rounded(lowest.rate / 2.0));
     };
     let end = found.high.or(found.unclear);
     let Some(end) = end else {
         return match highest.rate < search.most {
-            true => Some(round_rate((highest.rate * 2.0).min(search.most))),
+            true => Some(search.rounded(highest.rate * 2.0)),
             false => confirmed(search, tried, low, None),
         };
     };
@@ -175,7 +182,7 @@ fn next_rate(search: &LimitSearch, tried: &[Tried], found: &LimitInterval) -> Op
     let wide = between
         .into_iter()
         .find(|(from, to)| !is_close(search, *from, *to));
-    wide.map(|(from, to)| round_rate((from * to).sqrt()))
+    wide.map(|(from, to)| search.rounded((from * to).sqrt()))
         .filter(|rate| tried.iter().all(|it| it.rate != *rate))
         .or_else(|| confirmed(search, tried, low, found.high))
 }

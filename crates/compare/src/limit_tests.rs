@@ -158,3 +158,27 @@ fn whatever_trials_say_the_search_ends_with_an_interval_that_is_none_the_wrong_w
         }
     }
 }
+
+#[test]
+fn rates_with_more_digits_at_the_ends_of_what_may_be_tried_are_tried_themselves_and_not_for_ever() {
+    for seed in 0..2_000 {
+        let mut draws = Draws(seed);
+        let least = 1.0 + 2_000.0 * draws.next();
+        let most = least * (1.0 + 40.0 * draws.next());
+        let search_here = LimitSearch {
+            first: least + (most - least) * draws.next(),
+            least,
+            most,
+            ..SEARCH
+        };
+        // Beyond both ends, too.
+        let limit = least / 2.0 + (most * 1.5 - least / 2.0) * draws.next();
+        let (found, trials) = search(&search_here, |rate, _| held(rate <= limit));
+        assert!(trials.len() <= 30, "{seed}: {trials:?}");
+        match (found.low, found.high) {
+            (Some(low), Some(high)) => assert!(low <= limit && limit < high, "{seed}: {found:?}"),
+            (Some(low), None) => assert_eq!(low, most, "{seed}: all that may be tried holds"),
+            (None, high) => assert_eq!(high, Some(least), "{seed}: nothing does"),
+        }
+    }
+}

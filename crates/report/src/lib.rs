@@ -12,6 +12,7 @@ pub mod perf_test;
 mod redact;
 pub mod text;
 pub mod view;
+mod visible;
 
 pub use comparison::ComparisonFormat;
 pub use junit::junit;

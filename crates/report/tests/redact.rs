@@ -8,8 +8,9 @@ use std::io::Read as _;
 use std::path::Path;
 
 use archive::{
-    BindingRecord, Event, ExchangeRecord, Labels, QueueRecord, RunRecord, RunState, RunSummary,
-    RunWriter, Tag, Tier, Topology, Warning, WarningCode,
+    BindingRecord, ComparedRun, ComparedSide, ComparedSideName, Comparison, Event, ExchangeRecord,
+    Labels, MatrixKey, PairedMatrix, PairedRun, PairedRuns, QueueRecord, RunRecord, RunState,
+    RunSummary, RunWriter, Tag, Tier, Topology, Warning, WarningCode,
 };
 use base64::Engine as _;
 use measure::Problem;
@@ -73,7 +74,8 @@ impl Named {
         let url = format!("amqp://{user}@{host}:5672/");
         RunRecord {
             schema: RunRecord::SCHEMA.to_owned(),
-            id: format!("2026-11-21T00-12-33Z-{queue}-7k2q"),
+            // As folders of runs are called.
+            id: format!("2026-11-21T00-12-33Z-{}-7k2q", archive::sanitised(queue)),
             name: queue.clone(),
             created: "2026-11-21T00:12:33Z".to_owned(),
             command: ["bellows", "run", "mine.toml", "--set"]
@@ -159,6 +161,12 @@ fn name(random: &mut Random) -> String {
         '(',
         '+',
         '$',
+        // What nobody sees, and pages show as symbols and numbers.
+        '\t',
+        '\u{7}',
+        '\u{7f}',
+        '\u{200b}',
+        '\u{202e}',
     ];
     let length = 3 + random.below(20);
     let mut name = "q7".to_owned();
@@ -171,6 +179,19 @@ fn name(random: &mut Random) -> String {
     }
     name.push('z');
     name
+}
+
+/// What nobody sees as pages show it.
+fn shown_by_pages(name: &str) -> String {
+    let shown = |c: char| match c {
+        '\0'..='\u{1f}' => {
+            char::from_u32(0x2400 + u32::from(c)).map_or_else(String::new, String::from)
+        }
+        '\u{7f}' => "\u{2421}".to_owned(),
+        '\u{200b}' | '\u{202e}' => format!("\u{27e8}U+{:04X}\u{27e9}", u32::from(c)),
+        other => other.to_string(),
+    };
+    name.chars().map(shown).collect()
 }
 
 fn host(random: &mut Random) -> String {
@@ -200,7 +221,9 @@ fn whatever_names_a_run_has_none_remains() {
         let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
         let mut texts = vec![summary];
         texts_of(&json, &mut texts);
-        for name in named.all() {
+        let spelled = named.all().map(|it| [it.to_owned(), shown_by_pages(it)]);
+        let in_ids = [named.queue.clone(), archive::sanitised(&named.queue)];
+        for name in spelled.iter().flatten().chain(&in_ids) {
             for text in &texts {
                 let text = text.to_lowercase();
                 assert!(
@@ -267,4 +290,99 @@ fn notes_and_tags_are_blotted_and_ordinary_names_are_told() {
     }
     // What is the same everywhere stays.
     assert!(json.contains("amq.direct") && json.contains("guest") && json.contains("localhost"));
+}
+
+/// A run of which a caution names a queue that is its own.
+fn run_of_matrix(cell: &Path, queue: &str) -> String {
+    let run = RunWriter::create(cell, "x", 0).expect("a folder");
+    fs::write(run.dir().join(archive::file::SERIES), "").expect("writable");
+    let id = run
+        .dir()
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
+    let record = RunRecord {
+        schema: RunRecord::SCHEMA.to_owned(),
+        id: id.clone(),
+        created: "2026-11-21T00:12:33Z".to_owned(),
+        topology: Topology {
+            queues: vec![QueueRecord {
+                name: queue.to_owned(),
+                vhost: "/".to_owned(),
+                ..QueueRecord::default()
+            }],
+            ..Topology::default()
+        },
+        state: RunState::Complete,
+        summary: Some(RunSummary {
+            schema: RunSummary::SCHEMA.to_owned(),
+            warnings: vec![Warning {
+                text: format!("most of it waits in {queue}, and that is slow"),
+                ..Warning::new(WarningCode::Stalled, Tier::Caution)
+            }],
+            ..RunSummary::default()
+        }),
+        ..RunRecord::default()
+    };
+    let record = serde_json::to_vec(&record).expect("JSON");
+    fs::write(run.dir().join(archive::file::RECORD), record).expect("writable");
+    id
+}
+
+#[test]
+fn names_that_only_side_b_of_a_matrix_has_are_blotted() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let keys = vec![MatrixKey {
+        key: "load.0.rate".to_owned(),
+        values: vec!["1".to_owned(), "2".to_owned()],
+    }];
+    let matrix = PairedMatrix::new("x", 7, 2, keys);
+    for cell in matrix.folders(dir.path()) {
+        fs::create_dir_all(&cell).expect("a folder");
+        let sides = [ComparedSideName::A, ComparedSideName::B];
+        let ids = ["plain-old-queue", "brand-new-queue"].map(|queue| run_of_matrix(&cell, queue));
+        let run = |(side, id): (ComparedSideName, &String)| PairedRun {
+            pair: 0,
+            side,
+            id: id.clone(),
+            spoiled: None,
+            disturbed: false,
+        };
+        let pairs = PairedRuns {
+            schema: PairedRuns::SCHEMA.to_owned(),
+            name: "x".to_owned(),
+            pairs: 2,
+            runs: sides.into_iter().zip(&ids).map(run).collect(),
+            ..PairedRuns::default()
+        };
+        pairs.write(&cell).expect("written");
+        let side = |id: &String| ComparedSide {
+            runs: vec![ComparedRun {
+                id: id.clone(),
+                cautious: true,
+            }],
+            ..ComparedSide::default()
+        };
+        let compared = Comparison {
+            schema: Comparison::SCHEMA.to_owned(),
+            a: side(&ids[0]),
+            b: side(&ids[1]),
+            ..Comparison::default()
+        };
+        compared.write(&cell).expect("written");
+    }
+    matrix.write(dir.path()).expect("written");
+    let page = html::render_redacted(dir.path(), &[]).expect("a page");
+    let (json, summary) = said(&page.html);
+    assert!(
+        json.contains("most of it waits in queue-"),
+        "the caution is on the page: {json}"
+    );
+    for name in ["plain-old-queue", "brand-new-queue"] {
+        assert!(
+            !json.contains(name) && !summary.contains(name),
+            "{name}: {json}"
+        );
+    }
 }

@@ -6,7 +6,10 @@ use archive::{
     ComparedFamily, ComparedFigure, ComparedRun, ComparedSide, Comparison, Decision, LeftOut,
     Quantity, QuantityUnit, RunRecord, RunState, RunSummary, Tier, WarningCode,
 };
-use compare::{Difference, Rules, Verdict, holm, paired, sign_flip, unpaired, verdict};
+use compare::{
+    Difference, Rules, Verdict, holm, paired, runs_to_separate, separated, sign_flip, unpaired,
+    verdict,
+};
 use measure::Problem;
 use serde_json::{Value, json};
 
@@ -370,7 +373,25 @@ fn differing(a: &Value, b: &Value, path: &str) -> Option<(String, String)> {
 struct Undecided {
     figure: ComparedFigure,
     /// `None` where none applies.
-    test: Option<(Difference, Option<f64>)>,
+    test: Option<FigureTest>,
+}
+
+/// What a figure is decided by.
+#[derive(Clone, Copy)]
+enum FigureTest {
+    /// The difference of means, and the exact test that guards it.
+    Means(Difference, Option<f64>),
+    /// Every run of one side has it, and none of the other: the probability of that, and the change that it is.
+    Separated { p: f64, change: f64 },
+}
+
+impl FigureTest {
+    const fn p(&self) -> f64 {
+        match self {
+            Self::Means(difference, _) => difference.p,
+            Self::Separated { p, .. } => *p,
+        }
+    }
 }
 
 /// Every figure that a run has.
@@ -404,7 +425,8 @@ fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undeci
 }
 
 /// A figure that is nothing in some runs: a broker that delivers no message has no rate and no latency. Logarithms of nothing do not exist, so that no
-/// test applies; a rate, or failures, that all runs of one side have and no run of the other, has changed all the same.
+/// test of means applies; a rate that all runs of one side have and no run of the other has changed all the same. Failures come and go by chance: that
+/// they are in all runs of one side alone is a question beside the others.
 fn without(quantity: &Quantity, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided {
     let missing = |of: &[Option<f64>]| of.iter().filter(|it| it.is_none()).count();
     let (of_a, of_b) = (missing(a), missing(b));
@@ -416,12 +438,14 @@ fn without(quantity: &Quantity, a: &[Option<f64>], b: &[Option<f64>]) -> Undecid
         }
     };
     let is_rate = quantity.more_is_better();
-    let can_change = is_rate || quantity.counts_failures();
-    let change = match (of_a == a.len(), of_b == b.len()) {
-        (false, true) if can_change && of_a == 0 => Some(-1.0),
-        (true, false) if can_change && of_b == 0 => Some(1.0),
+    let apart = match (of_a == a.len(), of_b == b.len()) {
+        (false, true) if of_a == 0 => Some(-1.0),
+        (true, false) if of_b == 0 => Some(1.0),
         _ => None,
     };
+    let p = apart.map_or(1.0, |_| separated(a.len(), b.len()));
+    let change = apart.filter(|_| is_rate);
+    let test = apart.filter(|_| quantity.counts_failures());
     let values = |of: &[Option<f64>]| of.iter().map(|it| it.unwrap_or(0.0)).collect();
     let change_or_none = change.unwrap_or(0.0);
     Undecided {
@@ -439,9 +463,11 @@ fn without(quantity: &Quantity, a: &[Option<f64>], b: &[Option<f64>]) -> Undecid
                 Some(_) => Decision::Changed,
                 None => Decision::Undecided,
             },
+            p,
+            corrected_p: p,
             ..ComparedFigure::default()
         },
-        test: None,
+        test: test.map(|change| FigureTest::Separated { p, change }),
     }
 }
 
@@ -484,7 +510,7 @@ fn undecided(
             decision: Decision::Undecided,
             needed: None,
         },
-        test: Some((difference, guard)),
+        test: Some(FigureTest::Means(difference, guard)),
     })
 }
 
@@ -496,24 +522,38 @@ fn share(difference: f64) -> f64 {
 
 /// Decides figures at one level.
 fn decide<'f>(figures: impl Iterator<Item = &'f mut Undecided>, options: ComparisonOptions) {
-    let tested = figures.filter_map(|it| {
-        let (difference, guard) = it.test?;
-        Some((&mut it.figure, difference, guard))
-    });
+    let tested = figures.filter_map(|it| Some((&mut it.figure, it.test?)));
     let tested: Vec<_> = tested.collect();
-    let p: Vec<f64> = tested.iter().map(|it| it.1.p).collect();
-    for ((figure, difference, guard), corrected) in tested.into_iter().zip(holm(&p)) {
-        let rules = Rules {
-            level: options.level,
-            margin: figure.margin.ln_1p(),
-        };
+    let p: Vec<f64> = tested.iter().map(|it| it.1.p()).collect();
+    for ((figure, test), corrected) in tested.into_iter().zip(holm(&p)) {
         figure.corrected_p = corrected;
-        (figure.decision, figure.needed) = match verdict(&difference, corrected, guard, rules) {
-            Verdict::Changed => (Decision::Changed, None),
-            Verdict::Negligible => (Decision::Negligible, None),
-            Verdict::Same => (Decision::Same, None),
-            Verdict::CannotTell { pairs } => (Decision::Undecided, pairs),
-        };
+        match test {
+            FigureTest::Means(difference, guard) => {
+                let rules = Rules {
+                    level: options.level,
+                    margin: figure.margin.ln_1p(),
+                };
+                let found = verdict(&difference, corrected, guard, rules);
+                (figure.decision, figure.needed) = told(found);
+            }
+            FigureTest::Separated { change, .. } if corrected <= options.level => {
+                figure.decision = Decision::Changed;
+                figure.change = change;
+                figure.interval = (change, change);
+            }
+            FigureTest::Separated { .. } => {
+                figure.needed = runs_to_separate(options.level / p.len() as f64);
+            }
+        }
+    }
+}
+
+const fn told(of: Verdict) -> (Decision, Option<u32>) {
+    match of {
+        Verdict::Changed => (Decision::Changed, None),
+        Verdict::Negligible => (Decision::Negligible, None),
+        Verdict::Same => (Decision::Same, None),
+        Verdict::CannotTell { pairs } => (Decision::Undecided, pairs),
     }
 }
 

@@ -154,6 +154,31 @@ fn several_bellows_are_refused_and_reasons_are_named_once() {
     assert_eq!(forced.forced.len(), 1, "{:?}", forced.forced);
 }
 
+#[test]
+fn failures_that_come_and_go_are_called_a_change_no_oftener_than_the_level_says() {
+    let options = ComparisonOptions::default();
+    let mut random = testkit::Random::new(7);
+    for runs in [2, 3, 4, 5] {
+        let mut called = 0;
+        for _ in 0..1_000 {
+            let mut side = || -> Vec<RunRecord> {
+                let failed = (0..runs).map(|_| u64::from(random.below(2) == 0));
+                // Nothing else differs by a digit.
+                failed
+                    .flat_map(|failed| scraping([1_000; 3], 12, failed).into_iter().next())
+                    .collect()
+            };
+            let found = comparison(&side(), &side(), options).expect("comparable");
+            let mut failures = found
+                .figures
+                .iter()
+                .filter(|it| it.name.ends_with("failed"));
+            called += usize::from(failures.any(|it| it.decision == Decision::Changed));
+        }
+        assert!(called <= 60, "{runs} runs: {called} of 1000");
+    }
+}
+
 /// Runs that scraped a page, which took so long, as many times, with so many failures.
 fn scraping(ms: [u64; 3], pages: u64, failed: u64) -> Vec<RunRecord> {
     let response = |ms: u64| measure::LatencySummary {
@@ -219,6 +244,23 @@ fn failures_that_one_side_alone_has_are_a_change() {
     let options = ComparisonOptions::default();
     let times = [1_000, 1_005, 995];
     let (well, failing) = (scraping(times, 12, 0), scraping(times, 12, 3));
+    let of_three = comparison(&well, &failing, options).expect("comparable");
+    let figure = of_three
+        .figures
+        .iter()
+        .find(|it| it.name.ends_with("failed"));
+    let figure = figure.expect("failures");
+    // Of six runs three fail, whichever side they are of: by chance all of one side in one of ten.
+    assert_eq!(
+        (figure.decision, figure.needed),
+        (Decision::Undecided, Some(5))
+    );
+    assert!(
+        (figure.p - 0.1).abs() < 1e-9 && of_three.is_undecided(),
+        "{figure:?}"
+    );
+    let twice = |runs: Vec<RunRecord>| [runs.clone(), runs].concat();
+    let (well, failing) = (twice(well), twice(failing));
     for (a, b, is_worse) in [(&well, &failing, true), (&failing, &well, false)] {
         let found = comparison(a, b, options).expect("comparable");
         let figure = found.figures.iter().find(|it| it.name.ends_with("failed"));

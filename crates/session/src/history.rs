@@ -11,6 +11,11 @@ use crate::comparison::{incomparable, left_out, version};
 /// Runs below which nothing can have changed: each level needs three.
 const LEAST_RUNS: usize = 6;
 
+/// Random orders of the values that each cut is held against.
+const LEAST_ORDERS: usize = 999;
+/// The same at the strictest levels; only a cut that may be a change needs them all.
+const MOST_ORDERS: usize = 50_000;
+
 /// The history of the runs of one name, in whatever order they come. The newest decides which runs count: those of its machine,
 /// its load and its bellows. At most the last [`MOST_VALUES`] do.
 #[must_use]
@@ -36,10 +41,12 @@ pub fn history(name: &str, records: &[RunRecord], level: f64) -> History {
         .and_then(|it| it.summary.as_ref())
         .map(Quantity::decided)
         .unwrap_or_default();
+    // All figures together have the level.
+    let level_of_each = level / quantities.len().max(1) as f64;
     let search = ChangeSearch {
-        // All figures together have the level.
-        level: level / quantities.len().max(1) as f64,
-        orders: 999,
+        level: level_of_each,
+        // So many that a change can be found at that level at all.
+        orders: ((1.0 / level_of_each).ceil() as usize).clamp(LEAST_ORDERS, MOST_ORDERS),
         ..ChangeSearch::default()
     };
     let figures = quantities.iter().map(|it| figure(it, &counted, search));

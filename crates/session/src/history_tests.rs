@@ -112,3 +112,18 @@ fn a_run_without_a_value_stands_in_no_level_and_shifts_none() {
     assert_eq!(change.between, ("run-007".to_owned(), "run-009".to_owned()));
     assert_eq!(figure.levels[0].to, 9);
 }
+
+#[test]
+fn a_plain_change_is_found_at_the_strictest_level_too() {
+    let rate = |day| around(if day < 20 { 1_000.0 } else { 500.0 }, day);
+    let runs: Vec<RunRecord> = (0..40)
+        .map(|day| record(day, 2, "4.0", rate(day)))
+        .collect();
+    for level in [0.05, 0.001, 0.000_1] {
+        let found = history("x", &runs, level);
+        let change = found.figures[0].changes.first();
+        let change =
+            change.unwrap_or_else(|| panic!("half of the rate is gone, at a level of {level}"));
+        assert!(change.run == 20 && change.p <= level, "{level}: {change:?}");
+    }
+}

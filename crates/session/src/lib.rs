@@ -53,8 +53,8 @@ pub use limit::{
 pub use observer::{NoObserver, Observer};
 pub use page_server::{Page, serve_page, serve_pages};
 pub use pairs::{
-    CellRuns, NextRun, compare_cells, counted_pairs, is_decided, looks, next_run_of, paired_run,
-    spare_pairs,
+    CellRuns, NextRun, compare_cells, counted_pairs, is_decided, looks_again, next_run_of,
+    paired_run, spare_pairs,
 };
 pub use prepared::{PreparedData, PreparedFolder};
 pub use profile::{Event, Stacks};

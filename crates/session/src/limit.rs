@@ -2,7 +2,7 @@
 
 use archive::{
     Cause, FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, LimitedBy,
-    RequirementOutcome, RunRecord, RunSummary, Verdict, WarningCode,
+    RequirementOutcome, RunRecord, RunSummary, Tier, Verdict, Warning, WarningCode,
 };
 use compare::{LimitSearch, LimitStep, TrialOutcome, limit_step, round_rate};
 use measure::{LatencySummary, Problem, Rate};
@@ -186,10 +186,10 @@ pub fn limit_trial(rate: f64, record: &RunRecord) -> LimitTrial {
     let verdict = summary.verdict.clone().unwrap_or_default();
     let limited_by = verdict.limited_by;
     let mut warnings = summary.warnings.iter();
-    let steal = warnings.any(|it| it.code == WarningCode::CpuSteal);
+    let is_other = warnings.any(|it| it.code == WarningCode::CpuSteal || is_not_as_planned(it));
     let why = shortcomings(summary, limited_by);
     LimitTrial {
-        outcome: outcome(&why, &verdict, steal),
+        outcome: outcome(&why, &verdict, is_other),
         why,
         sent: summary.sent.rate,
         received: summary.received.rate,
@@ -202,13 +202,33 @@ pub fn limit_trial(rate: f64, record: &RunRecord) -> LimitTrial {
     }
 }
 
-/// What missed although the generator was what limited the run, or others had the machine, says nothing of the broker.
-fn outcome(why: &[String], verdict: &Verdict, steal: bool) -> LimitOutcome {
+/// Whether a warning says that the run was another one than the experiment describes.
+fn is_not_as_planned(warning: &Warning) -> bool {
+    warning.code == WarningCode::FaultsMissed && warning.tier == Tier::Invalid
+}
+
+/// What a warning says that leaves no rate of a run to be called one that holds.
+fn broken(warning: &Warning) -> Option<&'static str> {
+    let is_invalid = warning.tier == Tier::Invalid;
+    match warning.code {
+        WarningCode::MessagesLost if is_invalid => {
+            Some("messages were lost, duplicated or damaged")
+        }
+        WarningCode::BrokerGone if is_invalid => Some("connections were lost for good"),
+        WarningCode::NodeGone if is_invalid => Some("a node was gone at the end"),
+        _ if is_not_as_planned(warning) => Some("faults were not made as planned"),
+        _ => None,
+    }
+}
+
+/// What missed although the generator was what limited the run, others had the machine, or it was `another` run than was planned, says
+/// nothing of the broker.
+fn outcome(why: &[String], verdict: &Verdict, another: bool) -> LimitOutcome {
     let is_others = verdict.cause == Some(Cause::OthersFillMachine);
     match verdict.limited_by {
         _ if why.is_empty() => LimitOutcome::Held,
         LimitedBy::Generator => LimitOutcome::Unclear,
-        _ if is_others || steal => LimitOutcome::Unclear,
+        _ if is_others || another => LimitOutcome::Unclear,
         _ => LimitOutcome::Missed,
     }
 }
@@ -230,6 +250,8 @@ fn shortcomings(summary: &RunSummary, limited_by: LimitedBy) -> Vec<String> {
             percent(received)
         ));
     }
+    let broken = summary.warnings.iter().filter_map(broken);
+    why.extend(broken.map(str::to_owned));
     let missed = |it: &&RequirementOutcome| it.met != Some(true);
     for slo in summary.requirements.iter().filter(missed) {
         why.push(match (&slo.why, slo.met) {

@@ -110,6 +110,41 @@ fn a_rate_holds_where_it_is_sent_received_and_all_that_is_asked_for_is_met() {
 }
 
 #[test]
+fn a_rate_does_not_hold_where_the_run_must_not_be_believed() {
+    let of = |code, tier| judged(|it| it.warnings.push(Warning::new(code, tier)));
+    for code in [
+        WarningCode::MessagesLost,
+        WarningCode::BrokerGone,
+        WarningCode::NodeGone,
+    ] {
+        let (outcome, why) = of(code, Tier::Invalid);
+        assert_eq!((outcome, why.len()), (LimitOutcome::Missed, 1), "{code:?}");
+    }
+    // Also where what was lost is far less than what a growing backlog is told by.
+    assert!(of(WarningCode::MessagesLost, Tier::Invalid).1[0].contains("lost"));
+    for code in [WarningCode::DebugBuild, WarningCode::CertificateNotChecked] {
+        assert_eq!(of(code, Tier::Invalid).0, LimitOutcome::Held, "{code:?}");
+    }
+    assert_eq!(
+        of(WarningCode::FaultsMissed, Tier::Caution).0,
+        LimitOutcome::Held
+    );
+    let mut missed = summary();
+    missed
+        .warnings
+        .push(Warning::new(WarningCode::FaultsMissed, Tier::Invalid));
+    let record = RunRecord {
+        summary: Some(missed),
+        ..RunRecord::default()
+    };
+    assert_eq!(
+        limit_trial(5.0, &record).outcome,
+        LimitOutcome::Unclear,
+        "it was another run"
+    );
+}
+
+#[test]
 fn a_generator_that_is_the_limit_makes_a_miss_unclear_and_no_more() {
     let slow = judged(|it| {
         achieved(it, 0.5);

@@ -105,8 +105,7 @@ pub fn paired_run(next: NextRun, record: &RunRecord) -> PairedRun {
 }
 
 /// The numbers of pairs at which an experiment of so many may end, the last of them included.
-#[must_use]
-pub fn looks(pairs: u32) -> Vec<u32> {
+fn looks(pairs: u32) -> Vec<u32> {
     let mut looks: Vec<u32> = [pairs / 2, pairs * 3 / 4]
         .into_iter()
         .filter(|it| (LEAST_PAIRS..pairs).contains(it))
@@ -114,6 +113,17 @@ pub fn looks(pairs: u32) -> Vec<u32> {
     looks.push(pairs);
     looks.dedup();
     looks
+}
+
+/// The numbers of pairs at which an experiment that is gone on with may end or might have ended: looks that were fixed for what was made
+/// `before`, and may have been taken, keep their stricter level, also where nobody wants to look again.
+#[must_use]
+pub fn looks_again(pairs: u32, until_decided: bool, before: &[u32]) -> Vec<u32> {
+    match until_decided {
+        true => looks(pairs),
+        false if before.last() == Some(&pairs) => before.to_vec(),
+        false => vec![pairs],
+    }
 }
 
 /// The cell of a matrix that has its turn, and its run; `None` where all runs are made. Pairs of all cells are made in rounds, one of
@@ -333,6 +343,11 @@ mod tests {
         assert_eq!(looks(20), [10, 15, 20]);
         assert_eq!(looks(5), [5]);
         assert_eq!(looks(2), [2]);
+        // Looks that were fixed once stay, whoever goes on.
+        assert_eq!(looks_again(8, false, &[]), [8]);
+        assert_eq!(looks_again(8, true, &[8]), [6, 8]);
+        assert_eq!(looks_again(8, false, &[6, 8]), [6, 8]);
+        assert_eq!(looks_again(8, false, &[4, 6]), [8], "of another plan");
     }
 }
 

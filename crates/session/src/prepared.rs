@@ -10,6 +10,7 @@
 use std::fmt::Write as _;
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::experiment::{BrokerSpec, Experiment};
-use crate::{Error, Observer};
+use crate::{Error, Observer, brokers};
 
 /// Changes when data that an earlier bellows prepared must not be used any more.
 const FORMAT: u32 = 1;
@@ -55,6 +56,9 @@ pub struct PreparedData {
     pub files: u64,
     /// Bytes on the disk.
     pub bytes: u64,
+    /// Bytes that its files hold, wherever they lie; 0 where an earlier bellows did not count them.
+    #[serde(default)]
+    pub length: u64,
     /// The boot in which it was filled: the clock in its messages is that boot's.
     #[serde(default)]
     pub(crate) boot: String,
@@ -123,6 +127,8 @@ impl PreparedFolder {
     pub fn remove(&self, key: &str) -> Result<(), Problem> {
         let lock = self.open_lock(key)?;
         match lock.try_lock() {
+            // Another bellows removed it just now, and whoever makes it anew has another file.
+            Ok(()) if !self.is_current(key, &lock) => return Ok(()),
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(Problem::new(
@@ -175,6 +181,8 @@ impl PreparedFolder {
                 false => file.try_lock(),
             };
             match taken {
+                // Whoever removed the data took the file away: nobody else would see this lock.
+                Ok(()) if !self.is_current(key, &file) => continue,
                 Ok(()) => return Ok(PreparedLock { _file: file }),
                 Err(TryLockError::Error(error)) => {
                     return Err(Problem::io("lock", &self.lock_file(key), &error).into());
@@ -233,6 +241,28 @@ impl PreparedFolder {
 
     fn lock_file(&self, key: &str) -> PathBuf {
         self.dir.join(format!("{key}.lock"))
+    }
+
+    /// Whether a file is the one that others lock.
+    fn is_current(&self, key: &str, file: &File) -> bool {
+        let of = |it: fs::Metadata| (it.dev(), it.ino());
+        let there = fs::metadata(self.lock_file(key)).map(of).ok();
+        there.is_some() && file.metadata().map(of).ok() == there
+    }
+
+    /// Why data is not all that was kept: a copy of the folder that was cut off, or files that somebody removed. `None` where it is whole.
+    pub(crate) fn damage(&self, data: &PreparedData) -> Option<String> {
+        let folder = self.data(&data.key);
+        let size = match brokers::folder_size(&folder, false) {
+            Ok(size) => size,
+            Err(error) => return Some(error.to_string()),
+        };
+        if size.files != data.files {
+            let counted = measure::counted(data.files, "file");
+            return Some(format!("{} of {counted} are there", size.files));
+        }
+        let is_cut = data.length != 0 && size.bytes != data.length;
+        is_cut.then(|| format!("{} of {} bytes are there", size.bytes, data.length))
     }
 
     fn open_lock(&self, key: &str) -> Result<File, Problem> {
@@ -342,6 +372,80 @@ mod tests {
         drop(used);
         folder.remove(KEY).unwrap();
         assert_eq!(fs::read_dir(folder.dir()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_lock_of_data_that_was_removed_keeps_nobody_away_and_is_not_taken() {
+        let (_dir, folder) = folder();
+        // What somebody opened who waits, while another bellows removes the data.
+        let waiting = folder.open_lock(KEY).unwrap();
+        assert!(folder.is_current(KEY, &waiting));
+        folder.remove(KEY).unwrap();
+        assert!(!folder.is_current(KEY, &waiting));
+        waiting.lock().unwrap();
+        let alone = lock(&folder, false);
+        assert!(
+            !folder.is_current(KEY, &waiting),
+            "the lock is another file's"
+        );
+        drop(alone);
+        // Two who take and one who removes: never do two hold it.
+        let holders = std::sync::atomic::AtomicU32::new(0);
+        let relaxed = std::sync::atomic::Ordering::SeqCst;
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..40 {
+                        let _alone = lock(&folder, false);
+                        assert_eq!(holders.fetch_add(1, relaxed), 0);
+                        thread::yield_now();
+                        holders.fetch_sub(1, relaxed);
+                    }
+                });
+            }
+            scope.spawn(|| {
+                for _ in 0..2_000 {
+                    // Refused while somebody has it.
+                    let _ = folder.remove(KEY);
+                }
+            });
+        });
+    }
+
+    #[test]
+    fn data_of_which_a_part_is_gone_is_told_from_what_was_kept() {
+        let (_dir, folder) = folder();
+        let data = folder.data(KEY);
+        fs::create_dir_all(data.join("msg_stores")).unwrap();
+        fs::write(data.join("msg_stores/0.rdq"), [7; 5_000]).unwrap();
+        fs::write(data.join("schema.DAT"), [1; 10]).unwrap();
+        let kept = PreparedData {
+            key: KEY.to_owned(),
+            files: 2,
+            length: 5_010,
+            ..PreparedData::default()
+        };
+        assert_eq!(folder.damage(&kept), None);
+        // Holes and compression take other room on another disk.
+        let elsewhere = PreparedData {
+            bytes: 1,
+            ..kept.clone()
+        };
+        assert_eq!(folder.damage(&elsewhere), None);
+        fs::write(data.join("msg_stores/0.rdq"), [7; 4_096]).unwrap();
+        assert_eq!(
+            folder.damage(&kept).unwrap(),
+            "4106 of 5010 bytes are there"
+        );
+        let of_before = PreparedData {
+            length: 0,
+            ..kept.clone()
+        };
+        assert_eq!(folder.damage(&of_before), None, "nobody counted them");
+        fs::remove_file(data.join("schema.DAT")).unwrap();
+        assert_eq!(folder.damage(&of_before).unwrap(), "1 of 2 files are there");
+        fs::remove_dir_all(&data).unwrap();
+        assert!(folder.damage(&kept).is_some());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use archive::profile::{FORMATS, Profile};
-use archive::{FolderKind, RunEntry};
+use archive::{FolderKind, FolderLock, RunEntry};
 use measure::{Problem, counted};
 
 use crate::failure::Failure;
@@ -140,6 +140,18 @@ pub(super) fn stopped_folder(
                 .join(", "),
         )),
     }
+}
+
+/// Keeps a folder of several runs for this command: two that add runs to it would measure each other, and the account of one would be
+/// written over by the other.
+pub(super) fn kept(dir: &Path) -> Result<FolderLock, Failure> {
+    FolderLock::take(dir).ok_or_else(|| {
+        Failure::failed(
+            "another bellows adds runs to this folder just now",
+            "wait until it has ended, or stop it; then go on with --resume",
+        )
+        .observed(dir.display())
+    })
 }
 
 /// How runs that a signal ended are gone on with.

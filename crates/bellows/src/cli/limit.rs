@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use archive::{
-    FolderKind, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, RunRecord, RunState, ScaleRuns,
-    SuggestedRate,
+    FolderKind, FolderLock, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, RunRecord, RunState,
+    ScaleRuns, SuggestedRate,
 };
 use clap::{Args, value_parser};
 use measure::{Rate, counted};
@@ -37,6 +37,9 @@ A rate holds where at least 99.5 % of it is sent and received, and every --slo i
 hold, then bisected; each end of the interval is tried several times, with a broker of its own where bellows starts it. \
 Nothing is profiled unless --event says so. Ctrl-C ends it; the same command line with --resume goes on. \
 Exit codes: 0 found, 4 one end is open, 5 the same under --strict.";
+
+/// The folder of a search, what is known of it, and that nobody else adds trials to it.
+type Begun = (PathBuf, LimitTrials, FolderLock);
 
 /// Trials where nobody says how many.
 const MOST_TRIALS: u32 = 60;
@@ -110,7 +113,7 @@ impl LimitArgs {
                 scale: Some(scale),
                 ..self.fresh(&experiment, LimitPlan::default(), &first)
             };
-            let (dir, trials) = self.begun(fresh)?;
+            let (dir, trials, _lock) = self.begun(&experiment, fresh)?;
             let scaling = Scaling {
                 output: &self.output,
                 dir,
@@ -119,7 +122,7 @@ impl LimitArgs {
             };
             return scaling.execute();
         }
-        let (dir, trials) = self.planned(&experiment)?;
+        let (dir, trials, _lock) = self.planned(&experiment)?;
         let mut search = Search {
             args: &self,
             dir,
@@ -140,7 +143,7 @@ impl LimitArgs {
     }
 
     /// The folder and the plan: a new one, or the one that is gone on with.
-    fn planned(&self, experiment: &Experiment) -> Result<(PathBuf, LimitTrials), Failure> {
+    fn planned(&self, experiment: &Experiment) -> Result<Begun, Failure> {
         let own = first_rate(experiment).map_err(Failure::Usage)?;
         let first = self.from.map_or(own, Rate::get);
         let (least, most) = (self.least.get(), self.most.get());
@@ -167,7 +170,7 @@ impl LimitArgs {
             confirmations: self.confirm,
             most_trials: self.trials,
         };
-        self.begun(self.fresh(experiment, plan, &at_first))
+        self.begun(experiment, self.fresh(experiment, plan, &at_first))
     }
 
     /// A search of which nothing has been made; its experiment is the one of the first run.
@@ -184,20 +187,24 @@ impl LimitArgs {
     }
 
     /// The folder of a search: a new one, or the one that is gone on with.
-    fn begun(&self, fresh: LimitTrials) -> Result<(PathBuf, LimitTrials), Failure> {
+    fn begun(&self, experiment: &Experiment, fresh: LimitTrials) -> Result<Begun, Failure> {
         let runs_dir = &self.output.runs.runs;
         match &self.resume {
             None => {
                 let now = measure::wall_clock_unix_ns();
                 let dir = LimitTrials::create_folder(runs_dir, &fresh.name, now)?;
+                let lock = find::kept(&dir)?;
                 fresh.write(&dir)?;
-                Ok((dir, fresh))
+                Ok((dir, fresh, lock))
             }
             Some(named) => {
                 let dir = find::stopped_folder(named, runs_dir, FolderKind::Limit)?;
+                // Before it is read: what another command has just added is seen.
+                let lock = find::kept(&dir)?;
                 let stopped = LimitTrials::read(&dir)?;
                 let varied = |it: &LimitTrials| it.scale.as_ref().map(|it| it.key.clone());
-                if stopped.experiment != fresh.experiment
+                let now = limit_scale::as_then(experiment, &stopped, &fresh)?;
+                if stopped.experiment != now
                     || stopped.plan.first != fresh.plan.first
                     || varied(&stopped) != varied(&fresh)
                 {
@@ -217,12 +224,22 @@ impl LimitArgs {
                 });
                 let trials = LimitTrials {
                     plan: fresh.plan,
+                    experiment: fresh.experiment,
                     scale,
                     ..stopped
                 };
-                Ok((dir, trials))
+                Ok((dir, trials, lock))
             }
         }
+    }
+}
+
+/// A word as a shell reads it back.
+fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:@%+,".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
 
@@ -296,9 +313,14 @@ impl Search<'_> {
         carried.report.map(|_| ())
     }
 
-    fn keep(&mut self) -> Result<(), Failure> {
+    /// Finds what the trials say.
+    fn decide(&mut self) {
         self.trials.found = Some(found_limit(&self.trials));
         self.trials.suggested = self.suggested();
+    }
+
+    fn keep(&mut self) -> Result<(), Failure> {
+        self.decide();
         Ok(self.trials.write(&self.dir)?)
     }
 
@@ -329,13 +351,15 @@ impl Search<'_> {
 
     /// Prints what the trials say, and keeps it.
     fn tell(&mut self) -> Result<Done, Failure> {
-        self.keep()?;
+        self.decide();
         let found = self.trials.found.unwrap_or_default();
         let output = &self.args.output;
         match output.json {
             true => output::print_json(&self.trials)?,
             false => output::print(&console::limit(&self.trials, output::style()))?,
         }
+        // What was measured for hours is shown, whatever becomes of the files.
+        self.keep()?;
         let page = report::html::write_limit(&self.dir)?;
         let kept = format!("page: {}", page.display());
         match output.json {
@@ -354,12 +378,17 @@ impl Search<'_> {
     fn suggested(&self) -> Vec<SuggestedRate> {
         let found = self.trials.found.as_ref().and_then(suggested_rates);
         let of = |(name, rate): (&str, f64)| {
-            let options = rate_options(&self.experiment, rate);
-            let options: String = options.iter().map(|it| format!(" --set {it}")).collect();
+            // What was changed for the trials is changed for the run, too.
+            let changed = self.args.changes.shown();
+            let options = changed.chain(rate_options(&self.experiment, rate));
+            let options: String = options
+                .map(|it| format!(" --set {}", shell_word(&it)))
+                .collect();
+            let experiment = shell_word(&self.args.experiment);
             SuggestedRate {
                 name: name.to_owned(),
                 rate,
-                command: format!("bellows run {}{options}", self.args.experiment),
+                command: format!("bellows run {experiment}{options}"),
             }
         };
         found.into_iter().flatten().map(of).collect()

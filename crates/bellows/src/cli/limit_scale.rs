@@ -40,6 +40,23 @@ pub(super) fn check(experiment: &Experiment, scale: &ScaleRuns) -> Result<Experi
     first.ok_or_else(|| Failure::usage("there are no numbers of clients", "give --scale some"))
 }
 
+/// The experiment as a folder that is gone on with holds it: with the least number of clients that it had then. Further numbers may be
+/// smaller.
+pub(super) fn as_then(
+    experiment: &Experiment,
+    stopped: &LimitTrials,
+    fresh: &LimitTrials,
+) -> Result<serde_json::Value, Failure> {
+    let least = |of: &LimitTrials| of.scale.as_ref()?.values.first().copied();
+    match (&fresh.scale, least(stopped)) {
+        (Some(scale), Some(least)) => {
+            let then = at_scale(experiment, &scale.key, least).map_err(Error::from)?;
+            Ok(then.to_json())
+        }
+        _ => Ok(fresh.experiment.clone()),
+    }
+}
+
 impl Scaling<'_> {
     /// Makes the runs and prints what they say.
     pub(super) fn execute(mut self) -> Result<Done, Failure> {

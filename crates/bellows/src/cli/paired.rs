@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use archive::{
-    ComparedCell, ComparedMatrix, Comparison, PairedMatrix, PairedRuns, RunEntry, RunRecord,
+    ComparedCell, ComparedMatrix, Comparison, FolderLock, PairedMatrix, PairedRuns, RunEntry,
+    RunRecord,
 };
 use measure::Problem;
 use report::console;
@@ -13,6 +14,7 @@ use report::view::{ComparisonSource, MatrixSource};
 use session::{CellRuns, ComparisonOptions, FunctionCosts, compare_cells, compare_functions};
 
 use super::comparison_files::ComparisonFiles;
+use super::find;
 use crate::failure::{Done, Failure};
 use crate::output;
 
@@ -25,6 +27,8 @@ pub(super) struct PairedFolder {
     pub(super) matrix: PairedMatrix,
     /// The runs of each cell.
     pub(super) cells: Vec<PairedCell>,
+    /// Nobody else adds runs to it; `None` where this command adds none.
+    _lock: Option<FolderLock>,
 }
 
 /// A comparison, and the runs that were made for it.
@@ -66,9 +70,20 @@ impl PairedFolder {
             matrix.write(&dir)?;
         }
         Ok(Self {
+            _lock: Some(find::kept(&dir)?),
             dir,
             matrix,
             cells: made,
+        })
+    }
+
+    /// Reads a folder with all its runs, to add further ones.
+    pub(super) fn go_on(dir: &Path) -> Result<Self, Failure> {
+        // Before it is read: what another command has just added is seen.
+        let lock = find::kept(dir)?;
+        Ok(Self {
+            _lock: Some(lock),
+            ..Self::read(dir)?
         })
     }
 
@@ -80,6 +95,7 @@ impl PairedFolder {
             cells: cells.collect::<Result<_, _>>()?,
             dir: dir.to_owned(),
             matrix,
+            _lock: None,
         })
     }
 

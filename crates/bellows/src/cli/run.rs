@@ -91,6 +91,12 @@ pub(super) struct Changes {
 }
 
 impl Changes {
+    /// The changes of values as they may be shown: `KEY=VALUE`, without secrets.
+    pub(super) fn shown(&self) -> impl Iterator<Item = String> {
+        let all = self.set_before.iter().chain(&self.set);
+        all.map(|it| session::redact::assignment(&it.0))
+    }
+
     /// Makes them.
     pub(super) fn apply(&self, experiment: &mut Experiment) -> Result<(), Failure> {
         for assignment in self.set_before.iter().chain(&self.set) {

@@ -7,6 +7,7 @@
 //! BenchmarkStreamPublish 1 118000 ack-response-p50-ns 54800 received-rate/s
 //! ```
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use archive::{
@@ -24,32 +25,79 @@ pub(super) fn text(name: &str, of: Option<&ComparedMatrix>) -> String {
     for (side, told) in ["A", "B"].iter().zip(words::sides(of)) {
         let _ = writeln!(out, "# {side}: {}", sanitise(&told));
     }
-    let mut named: Vec<String> = Vec::new();
-    for figure in of.comparisons().flat_map(|it| &it.figures) {
-        let unit = unit(figure);
-        if !named.contains(&unit) {
-            let better = match figure.more_is_better {
-                true => "higher",
-                false => "lower",
-            };
-            let _ = writeln!(out, "Unit {unit} better={better}");
-            named.push(unit);
-        }
+    let units = Units::of(of);
+    for (unit, more_is_better) in &units.all {
+        let better = match more_is_better {
+            true => "higher",
+            false => "lower",
+        };
+        let _ = writeln!(out, "Unit {unit} better={better}");
     }
+    let names = cell_names(name, of);
     for side in [ComparedSideName::A, ComparedSideName::B] {
         let _ = writeln!(out, "\nside: {}", side.tag());
-        for cell in &of.cells {
-            let name = benchmark(name) + &parameters(of, cell);
+        for (cell, name) in of.cells.iter().zip(&names) {
             if let Some(comparison) = &cell.comparison {
-                runs(&mut out, &name, comparison, side);
+                runs(&mut out, name, comparison, side, &units);
             }
         }
     }
     out
 }
 
+/// What each cell is called: cells that letters alone do not tell apart have their number, or benchstat would take them for one.
+fn cell_names(name: &str, of: &ComparedMatrix) -> Vec<String> {
+    let name = benchmark(name);
+    let cells = of.cells.iter();
+    let plain: Vec<String> = cells.map(|cell| parameters(of, cell)).collect();
+    let told = (1..).zip(&plain).map(|(number, own)| {
+        let is_alone = plain.iter().filter(|it| *it == own).count() < 2;
+        match is_alone {
+            true => format!("{name}{own}"),
+            false => format!("{name}{own}/cell={number}"),
+        }
+    });
+    told.collect()
+}
+
+/// The units of all figures, each of its own: a line in which one stands twice is none.
+#[derive(Default)]
+struct Units<'f> {
+    /// In the order of the figures, with whether more is better.
+    all: Vec<(String, bool)>,
+    by_figure: HashMap<&'f str, String>,
+}
+
+impl<'f> Units<'f> {
+    fn of(of: &'f ComparedMatrix) -> Self {
+        let mut units = Self::default();
+        for figure in of.comparisons().flat_map(|it| &it.figures) {
+            if units.by_figure.contains_key(figure.name.as_str()) {
+                continue;
+            }
+            let plain = unit(figure);
+            let mut own = plain.clone();
+            for number in 2.. {
+                if units.all.iter().all(|it| it.0 != own) {
+                    break;
+                }
+                own = format!("{number}-{plain}");
+            }
+            units.all.push((own.clone(), figure.more_is_better));
+            units.by_figure.insert(&figure.name, own);
+        }
+        units
+    }
+
+    fn get(&self, figure: &ComparedFigure) -> &str {
+        self.by_figure
+            .get(figure.name.as_str())
+            .map_or("", String::as_str)
+    }
+}
+
 /// A line for each run of a side.
-fn runs(out: &mut String, name: &str, of: &Comparison, side: ComparedSideName) {
+fn runs(out: &mut String, name: &str, of: &Comparison, side: ComparedSideName, units: &Units<'_>) {
     let is_a = side == ComparedSideName::A;
     let runs = if is_a { &of.a.runs } else { &of.b.runs };
     for run in 0..runs.len() {
@@ -58,7 +106,7 @@ fn runs(out: &mut String, name: &str, of: &Comparison, side: ComparedSideName) {
             let values = if is_a { &figure.a } else { &figure.b };
             // A figure that is nothing in a run has no value in it.
             if let Some(value) = values.get(run).filter(|it| **it > 0.0) {
-                let _ = write!(line, " {value} {}", unit(figure));
+                let _ = write!(line, " {value} {}", units.get(figure));
             }
         }
         // A line without any value is none of the format's.

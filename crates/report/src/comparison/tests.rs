@@ -201,3 +201,43 @@ fn go_benchmarks_have_a_line_for_each_run() {
         .expect("memory");
     assert!(odd.contains("\nBenchmarkComparison 1 "), "{odd}");
 }
+
+#[test]
+fn cells_and_figures_that_letters_do_not_tell_apart_are_no_benchmark_twice() {
+    let cell = |value: &str| ComparedCell {
+        values: vec![value.to_owned()],
+        comparison: Some(compared()),
+        ..ComparedCell::default()
+    };
+    let mut matrix = ComparedMatrix {
+        name: "x".to_owned(),
+        keys: vec![MatrixKey {
+            key: "load.0.routing-key".to_owned(),
+            values: vec!["a b".into(), "a-b".into(), "a.b".into()],
+        }],
+        cells: ["a b", "a-b", "a.b"].map(cell).into(),
+        ..ComparedMatrix::default()
+    };
+    for cell in &mut matrix.cells {
+        let figures = &mut cell.comparison.as_mut().expect("one").figures;
+        let mut alike = figures[0].clone();
+        alike.name = alike.name.replace(' ', "_");
+        figures.push(alike);
+    }
+    let text = ComparisonFormat::GoBench
+        .write("x", Some(&matrix))
+        .expect("memory");
+    for name in ["a_b/cell=1", "a_b/cell=2", "a.b"] {
+        let lines = text
+            .matches(&format!("\nBenchmarkX/routing-key={name} 1 "))
+            .count();
+        assert_eq!(lines, 4, "{name}: {text}");
+    }
+    for line in text.lines().filter(|it| it.starts_with("Benchmark")) {
+        let mut units: Vec<&str> = line.split(' ').skip(3).step_by(2).collect();
+        let all = units.len();
+        units.sort_unstable();
+        units.dedup();
+        assert_eq!(units.len(), all, "{line}");
+    }
+}

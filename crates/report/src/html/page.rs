@@ -180,18 +180,7 @@ pub(super) fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            '\0'..='\u{1f}' => {
-                out.extend(char::from_u32(0x2400 + u32::from(c)));
-            }
-            '\u{7f}' => out.push('\u{2421}'),
-            '\u{80}'..='\u{9f}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{2069}'
-            | '\u{feff}' => {
-                let _ = write!(out, "\u{27e8}U+{:04X}\u{27e9}", u32::from(c));
-            }
-            other => out.push(other),
+            other => crate::visible::push(&mut out, other),
         }
     }
     out

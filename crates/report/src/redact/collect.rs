@@ -190,8 +190,6 @@ pub(super) fn note_comparison(names: &mut Names, view: &ComparisonView, dir: &Pa
         }
     }
     note_pairs(names, dir);
-    let runs = [&view.a, &view.b].into_iter().flat_map(|side| &side.runs);
-    runs.for_each(|run| note_record(names, &dir.join(&run.id)));
     names.add(NameKind::Experiment, &view.name);
     note_machine(names);
 }
@@ -204,7 +202,8 @@ fn note_pairs(names: &mut Names, dir: &Path) {
     names.add(NameKind::Experiment, &pairs.name);
     note_experiment(names, &pairs.a);
     note_experiment(names, &pairs.b);
-    if let Some(run) = pairs.runs.first() {
+    // Not the first alone: the sides may have other queues, and so may their runs.
+    for run in &pairs.runs {
         note_record(names, &dir.join(&run.id));
     }
 }

@@ -186,9 +186,8 @@ impl Redaction {
     fn check(&mut self, texts: &[String]) -> Result<(), Problem> {
         let all = folded(&texts.join("\n"));
         self.finished.push_str(&all);
-        for name in self.names.all().filter(|it| !it.is_ordinary) {
-            let key = folded(&name.text);
-            if remains(&all, &key) {
+        for (spelled, name) in self.names.spellings() {
+            if remains(&all, spelled) {
                 return Err(Problem::new(
                     "the redacted report would still hold a name",
                     &name.text,

@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::visible::visible;
+
 /// What a name is a name of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum NameKind {
@@ -121,26 +123,45 @@ impl Names {
     pub(super) fn add(&mut self, kind: NameKind, text: &str) {
         let text = text.trim();
         let key = folded(text);
-        if self.is_public(&key) || self.by_text.contains_key(&key) {
+        if self.is_public(&key) {
             return;
         }
+        let at = match self.by_text.get(&key) {
+            Some(&at) => at,
+            None => self.add_new(kind, text, &key),
+        };
+        // Whatever else is called so: runs and their folders are called as the experiment is.
+        let spelled = archive::sanitised(&key);
+        let is_telling = !is_ordinary(&spelled) && !self.is_public(&spelled);
+        if kind == NameKind::Experiment && is_telling {
+            self.spell(at, spelled);
+        }
+    }
+
+    fn add_new(&mut self, kind: NameKind, text: &str, key: &str) -> usize {
         let at = self.all.len();
         self.all.push(Name {
             text: text.to_owned(),
             kind,
             pseudonym: None,
-            is_ordinary: is_ordinary(&key),
+            is_ordinary: is_ordinary(key),
         });
-        // In addresses names stand with percent signs, and in the names of metrics without dashes.
-        let mut spelled = vec![key.clone(), encoded(&key)];
+        self.spell(at, key.to_owned());
+        // In addresses names stand with percent signs, on pages with symbols for what nobody sees, and in the names of metrics without
+        // dashes.
+        self.spell(at, encoded(key));
+        self.spell(at, folded(&visible(text)));
         if kind == NameKind::Label {
-            spelled.push(key.replace('-', "_"));
+            self.spell(at, key.replace('-', "_"));
         }
-        for spelled in spelled {
-            if !self.by_text.contains_key(&spelled) {
-                self.lead_to(at, &spelled);
-                self.by_text.insert(spelled, at);
-            }
+        at
+    }
+
+    /// Makes a name be found by another spelling, where that is no name itself.
+    fn spell(&mut self, name: usize, spelled: String) {
+        if !self.by_text.contains_key(&spelled) {
+            self.lead_to(name, &spelled);
+            self.by_text.insert(spelled, name);
         }
     }
 
@@ -267,6 +288,19 @@ impl Names {
             .collect();
         let numbered = format!("{}{digits}", base.text);
         (self.stand_in(base.kind, &numbered), end)
+    }
+
+    /// How names are spelled that must not be in a page, and the name of each: all but words of every report.
+    pub(super) fn spellings(&self) -> impl Iterator<Item = (&str, &Name)> {
+        let given: HashSet<&str> = (self.all.iter())
+            .filter_map(|it| it.pseudonym.as_deref())
+            .collect();
+        let spelled = self.by_text.iter();
+        let spelled =
+            spelled.filter_map(|(spelled, &at)| Some((spelled.as_str(), self.all.get(at)?)));
+        spelled.filter(move |(spelled, it)| {
+            !it.is_ordinary && !given.contains(it.text.as_str()) && !given.contains(spelled)
+        })
     }
 
     /// All that were noted, and are not what stands in the place of another.

@@ -155,12 +155,13 @@ fn without(of: &ComparedFigure) -> String {
         side("B", of.without.1, of.b.len()),
     ];
     let sides: Vec<String> = sides.into_iter().flatten().collect();
-    let decided = match of.decision {
-        Decision::Changed if of.is_worse() => "changed, worse",
-        Decision::Changed => "changed, better",
-        _ => "cannot tell",
-    };
-    format!("{decided}: {}", sides.join(", "))
+    let sides = sides.join(", ");
+    match (of.decision, of.needed) {
+        (Decision::Changed, _) if of.is_worse() => format!("changed, worse: {sides}"),
+        (Decision::Changed, _) => format!("changed, better: {sides}"),
+        (_, Some(needed)) => format!("cannot tell, {needed} would: {sides}"),
+        (_, None) => format!("cannot tell: {sides}"),
+    }
 }
 
 /// How it is decided, a sentence each.

@@ -158,6 +158,13 @@ pub(crate) fn scale_notes(of: &ScaleRuns) -> Vec<String> {
             ));
         }
     }
+    let silent = of.runs.iter().filter(|it| it.throughput <= 0.0).count();
+    if silent > 0 {
+        notes.push(format!(
+            "in {silent} of {} no message passed: these are left out of the fit, which knows no such throughput",
+            counted(of.runs.len() as u64, "run")
+        ));
+    }
     let limited = of
         .runs
         .iter()
@@ -274,6 +281,13 @@ mod tests {
         let notes = scale_notes(&of);
         assert!(
             notes[2].contains("fits poorly") && notes[3].contains("in 1 of 4 runs"),
+            "{notes:?}"
+        );
+        // Runs that passed nothing are told.
+        of.runs[3].throughput = 0.0;
+        let notes = scale_notes(&of);
+        assert!(
+            notes[3].starts_with("in 1 of 4 runs no message passed"),
             "{notes:?}"
         );
         assert!(scale_explained(&runs(&points[..2], None))[0].contains("no law"));

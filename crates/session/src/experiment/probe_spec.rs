@@ -375,10 +375,15 @@ impl Experiment {
         for (i, probe) in self.probe.iter().enumerate() {
             let key = |key: &str| format!("probe.{i}.{key}");
             let before = self.probe.iter().take(i);
-            if before.into_iter().any(|it| it.name == probe.name) {
+            // Figures go by names in which these are alike: of two such, the second one's would be the first one's.
+            let name = archive::plain_name(&probe.name);
+            if before
+                .into_iter()
+                .any(|it| archive::plain_name(&it.name) == name)
+            {
                 return Err(wrong(
                     key("name"),
-                    ": another probe has the same, and results go by it",
+                    ": another probe has the same but for capitals, spaces, - and _, and results go by it",
                     "give each probe a name of its own",
                 ));
             }

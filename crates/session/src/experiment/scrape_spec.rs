@@ -93,8 +93,17 @@ impl ScrapeSpec {
             ));
         }
         let name = self.name.clone().unwrap_or_else(|| url.short().to_owned());
-        if taken.iter().any(|other| other.name == name) {
-            let why = format!(" is {name:?} for two pages");
+        // Figures go by names in which capitals, spaces, - and _ are alike: of two such, the second one's would be the first one's.
+        let plain = archive::plain_name(&name);
+        if let Some(other) = (taken.iter()).find(|other| archive::plain_name(&other.name) == plain)
+        {
+            let why = match other.name == name {
+                true => format!(" is {name:?} for two pages"),
+                false => format!(
+                    " is {name:?} for one page and {:?} for another, which results do not tell apart",
+                    other.name
+                ),
+            };
             return Err(wrong(key("name"), why, "give each page a name of its own"));
         }
         Ok(ScrapePlan {

@@ -439,3 +439,28 @@ fn a_name_is_as_long_as_the_archive_takes_it() {
     let said = refused(1_001).unwrap();
     assert!(said.contains("name has 1001 bytes"), "{said}");
 }
+
+/// Figures go by names in which capitals, spaces, `-` and `_` are alike: of two such, one would be compared with the other's values.
+#[test]
+fn probes_and_pages_that_results_do_not_tell_apart_are_refused() {
+    let refused = |tables: &str| {
+        let text = format!("name = \"x\"\n[[load]]\ndestination = \"queue://q\"\n{tables}");
+        let experiment = Experiment::from_toml(&text, "x.toml").unwrap();
+        experiment.validate().err().map(|error| error.to_string())
+    };
+    let both = |kind: &str, one: &str, other: &str| {
+        let table = |name: &str| {
+            format!(
+                "[[{kind}]]\nname = \"{name}\"\nurl = \"http://localhost:1/x\"\nevery = \"1s\"\n"
+            )
+        };
+        refused(&(table(one) + &table(other)))
+    };
+    for (one, other) in [("per-object", "per-object"), ("per-object", "per_object")] {
+        assert!(both("probe", one, other).is_some(), "{one} {other}");
+        assert!(both("scrape", one, other).is_some(), "{one} {other}");
+    }
+    let said = both("scrape", "per-object", "Per Object").unwrap();
+    assert!(said.contains("do not tell apart"), "{said}");
+    assert_eq!(both("scrape", "per-object", "perobject"), None);
+}

@@ -37,18 +37,22 @@ pub(super) fn prepare(
     let described = brokers::described_rabbitmq(broker)?;
     let key = prepared::key_of(&experiment.filling(), broker, &described)?;
     let folder = PreparedFolder::of(experiment.broker.data_dir.as_deref())?;
-    let usable = |folder: &PreparedFolder| {
+    let usable = |observer: &mut dyn Observer| {
         let found = folder.find(&key)?;
+        if let Some(why) = folder.damage(&found) {
+            observer.step(&format!("prepared data {key} is not whole: {why}"));
+            return None;
+        }
         is_usable(&found, experiment).then_some(found)
     };
     let shared = folder.lock(&key, true, control, observer)?;
-    if let Some(found) = usable(&folder) {
+    if let Some(found) = usable(observer) {
         return Ok(Some(PreparedInUse::of(&folder, &found, shared)));
     }
     drop(shared);
     let alone = folder.lock(&key, false, control, observer)?;
     // Another bellows may have made it meanwhile.
-    if usable(&folder).is_none() {
+    if usable(observer).is_none() {
         let maker = Maker {
             experiment,
             broker,
@@ -188,6 +192,7 @@ impl Maker<'_> {
             what,
             files: size.files,
             bytes: size.allocated,
+            length: size.bytes,
             boot: machine::boot_id(),
             clock_s: Clock.now().0 / 1_000_000_000,
             has_compact_headers: plan.is_some_and(|plan| plan.least_header() < FULL_LEN),

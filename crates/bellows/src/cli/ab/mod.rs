@@ -201,7 +201,7 @@ impl AbArgs {
             return PairedFolder::create(runs_dir, matrix, fresh);
         };
         let dir = find::stopped_folder(named, runs_dir, FolderKind::Pairs)?;
-        let stopped = PairedFolder::read(&dir)?;
+        let stopped = PairedFolder::go_on(&dir)?;
         let pairs = stopped.matrix.pairs;
         if self.pairs.is_some_and(|asked| asked != pairs) {
             return Err(Failure::usage(

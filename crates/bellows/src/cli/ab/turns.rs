@@ -6,8 +6,8 @@ use archive::{ComparedMatrix, ComparedSideName, RunRecord, RunState, Tag};
 use measure::counted;
 use report::console::{self, Shape};
 use session::{
-    FunctionCosts, NextRun, Observer, RunOptions, counted_pairs, is_decided, looks, next_run_of,
-    paired_run,
+    FunctionCosts, NextRun, Observer, RunOptions, counted_pairs, is_decided, looks_again,
+    next_run_of, paired_run,
 };
 
 use super::super::args::OutputArgs;
@@ -61,10 +61,10 @@ struct Turns {
 impl Turns {
     fn of(plan: Plan) -> Self {
         let pairs = plan.folder.matrix.pairs;
-        let looks = match plan.until_decided {
-            true => looks(pairs),
-            false => vec![pairs],
-        };
+        let before = ComparedMatrix::read(&plan.folder.dir).ok();
+        let before = before.as_ref().and_then(|it| it.comparisons().next());
+        let before = before.map_or(&[][..], |it| it.looks.as_slice());
+        let looks = looks_again(pairs, plan.until_decided, before);
         Self {
             plan,
             looks,
@@ -204,7 +204,7 @@ impl Turns {
     /// Whether this is a look that was fixed beforehand, and leaves nothing open.
     fn is_decided(&self) -> bool {
         let cells = self.plan.folder.cell_runs();
-        is_decided(&cells, &self.looks, self.plan.margins.options())
+        self.plan.until_decided && is_decided(&cells, &self.looks, self.plan.margins.options())
     }
 
     /// Prints what the runs say, and keeps it.
@@ -212,8 +212,9 @@ impl Turns {
         let (folder, output) = (&self.plan.folder, &self.plan.output);
         let options = self.plan.margins.options();
         let compared = folder.compare(&self.looks, options)?;
-        folder.keep(&compared)?;
+        // What was measured for hours is shown, whatever becomes of the files.
         paired::print(&compared, output.json)?;
+        folder.keep(&compared)?;
         folder.write_files(&self.plan.files, &compared)?;
         let page = report::html::write_comparison(&folder.dir)?;
         let kept = format!("page: {}", page.display());

@@ -23,6 +23,15 @@ const SCRIPTS: &str = "deps/rabbit/scripts";
 const NEEDED_SCRIPTS: [&str; 3] = ["rabbitmq-server", "rabbitmq-env", "rabbitmq-defaults"];
 /// Where these are in a node's own directory.
 const OWN_SCRIPTS: &str = "sbin";
+/// Variables that name a repository to git, whatever folder it is asked about.
+const OF_A_REPOSITORY: [&str; 6] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_NAMESPACE",
+];
 /// Time that `git` may take: a checkout may lie on a disk of the network.
 const GIT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -101,13 +110,22 @@ impl Checkout {
         Ok(Some(format!("{commit}{changes}")))
     }
 
-    fn git(&self, arguments: &[&str]) -> Result<String, String> {
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut git = Command::new("git");
         git.args(["-c", "core.fsmonitor=false", "-C"])
             .arg(&self.root)
             .args(arguments)
             .env("GIT_OPTIONAL_LOCKS", "0")
             .stdin(std::process::Stdio::null());
+        // A hook or a job of another repository sets these, and git would tell that one's commit.
+        for variable in OF_A_REPOSITORY {
+            git.env_remove(variable);
+        }
+        git
+    }
+
+    fn git(&self, arguments: &[&str]) -> Result<String, String> {
+        let mut git = self.command(arguments);
         let output = wait_for(GIT_TIMEOUT, &|| false, move || git.output());
         let output = match output {
             Ok(output) => output.map_err(|error| error.to_string())?,
@@ -118,7 +136,7 @@ impl Checkout {
             true => Ok(text(&output.stdout)),
             false => {
                 let said = text(&output.stderr);
-                Err(said.lines().next().unwrap_or("it failed").to_owned())
+                Err(without_paths(said.lines().next().unwrap_or("it failed")))
             }
         }
     }
@@ -136,6 +154,16 @@ impl Checkout {
         symlink(self.applications(), &plugins).map_err(BrokerError::io("create", &plugins))?;
         Ok(own)
     }
+}
+
+/// A sentence without its words that name a place: what tells a checkout from others stands in every report, and places name their
+/// owners.
+fn without_paths(text: &str) -> String {
+    let words = text.split(' ').map(|word| match word.contains('/') {
+        true => "…",
+        false => word,
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// The version that an application's description names.
@@ -190,5 +218,32 @@ mod tests {
         );
         fs::write(ebin.join("rabbit.beam"), "FOR1 two").unwrap();
         assert_ne!(checkout.told(&directories), told, "another compilation");
+    }
+
+    #[test]
+    fn a_checkout_is_asked_for_its_own_commit_and_names_no_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let checkout = Checkout {
+            root: folder.path().to_owned(),
+        };
+        // A worktree that was moved away from its repository.
+        fs::write(
+            folder.path().join(".git"),
+            "gitdir: /home/alice/rabbit/.git/worktrees/x",
+        )
+        .unwrap();
+        let told = checkout.told(&[]);
+        assert!(
+            told.contains("of no known commit (git: fatal: not a git repository: …)"),
+            "{told}"
+        );
+        // In a hook of another repository these are set.
+        let git = checkout.command(&["status"]);
+        let unset = |name: &str| git.get_envs().any(|it| it.0 == name && it.1.is_none());
+        assert!(
+            ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"]
+                .into_iter()
+                .all(unset)
+        );
     }
 }
