@@ -5,7 +5,7 @@ import { change, full, provenFirst, signedTime } from '../src/comparison/functio
 import { endTicks, inRows, pageOf, tint } from '../src/comparison/matrix';
 import { bounds, interval, mean, meanCurve } from '../src/comparison/overlay';
 import { across, down, reportOf } from '../src/comparison/runs';
-import { changeScale, signed, tickName } from '../src/comparison/scale';
+import { changeScale, isTested, signed, tickName } from '../src/comparison/scale';
 import type {
   CellView,
   ComparedFrame,
@@ -39,6 +39,15 @@ function figure(of: Partial<FigureRow>): FigureRow {
     ...of,
   };
 }
+
+describe('a side of one run', () => {
+  test('is not tested, and does not stretch the axis', () => {
+    const alone = figure({ change: 9, interval: [9, 9], within_one_run: { a: [1, 2], b: null } });
+    expect(isTested(alone)).toBe(false);
+    expect(isTested(figure({}))).toBe(true);
+    expect(changeScale([alone, figure({ change: 0.01 })])).toMatchObject({ log: false });
+  });
+});
 
 describe('call paths of both sides', () => {
   const frame = (of: Partial<ComparedFrame>): ComparedFrame => ({

@@ -39,6 +39,9 @@ pub struct Comparison {
     pub figures: Vec<ComparedFigure>,
     /// Why the sides should not be compared, where that was forced.
     pub forced: Vec<String>,
+    /// What was left out of histogram logs, and in which unit they were read, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
     /// Which functions' costs changed; `None` where that cannot be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub functions: Option<ComparedFunctions>,
@@ -118,6 +121,36 @@ pub struct ComparedSide {
     pub runs: Vec<ComparedRun>,
     /// Its runs that do not count, and why.
     pub left_out: Vec<LeftOut>,
+    /// Whether its runs are histogram logs, one each, of which nothing else is known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub logs: bool,
+    /// From what intervals within its only run are found; `None` where it has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within_one_run: Option<RunBlocks>,
+}
+
+/// How the only run of a side is cut for intervals within it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct RunBlocks {
+    /// Seconds that were measured.
+    pub seconds: f64,
+    /// Mean length of the blocks that are drawn, in seconds.
+    pub block_s: f64,
+    /// Why it gives no interval; `None` where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why_not: Option<String>,
+}
+
+/// How well runs that stand alone know a quantile: 95 % intervals by the stationary bootstrap over blocks of seconds. They say nothing of how far
+/// runs differ, so that nothing is decided by them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct WithinOneRun {
+    /// Of the only run of A; `None` where A has several, or the figure is no quantile.
+    pub a: Option<(f64, f64)>,
+    /// The same of B.
+    pub b: Option<(f64, f64)>,
 }
 
 /// A run that counts.
@@ -160,7 +193,7 @@ pub struct ComparedFigure {
     pub means: (f64, f64),
     /// By how much of A's value B's is larger, as a share; negative where it is smaller.
     pub change: f64,
-    /// 95 % interval of the change.
+    /// 95 % interval of the change; where no test applies, the change twice.
     pub interval: (f64, f64),
     /// Two-sided probability of a change at least as large where there is none.
     pub p: f64,
@@ -175,6 +208,9 @@ pub struct ComparedFigure {
     /// Pairs, or runs of each side, that would tell a change as large as the margin; where it cannot be told, and that can be
     /// counted.
     pub needed: Option<u32>,
+    /// Where a side has one run alone: no test applies, and this is how well the run knows the figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within_one_run: Option<WithinOneRun>,
 }
 
 /// What is decided of a figure.
@@ -252,6 +288,12 @@ impl Comparison {
 }
 
 impl ComparedFigure {
+    /// Whether a test applies: every run has a value, and neither side has one run alone.
+    #[must_use]
+    pub fn is_tested(&self) -> bool {
+        self.without == (0, 0) && self.within_one_run.is_none()
+    }
+
     /// Whether it changed for the worse.
     #[must_use]
     pub fn is_worse(&self) -> bool {

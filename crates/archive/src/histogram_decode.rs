@@ -1,11 +1,13 @@
 //! One histogram of a log, as anybody may have written it: what its header says is checked before it is believed.
 //!
 //! ```text
-//! deflated   cookie 0x1c849314 (u32) | length (u32) | zlib: plain
-//! plain      cookie 0x1c849313 (u32) | payload length (u32) | offset (u32) | digits (u32)
-//!            | lowest (u64) | highest (u64) | ratio (f64) | payload
+//! deflated   cookie V0 0x1c849309, V1 0x1c849302, V2 0x1c849304, each | 0x10 (u32) | length (u32) | zlib: plain
+//! V2         cookie 0x1c849313 (u32) | payload length (u32) | offset (u32) | digits (u32)
+//!            | lowest (u64) | highest (u64) | ratio (f64) | counts as zig-zag LEB128, runs of zeros as one negative number
+//! V1         cookie 0x1c849301 | bytes of a count * 16 | the same fields | counts of 2, 4 or 8 bytes
+//! V0         cookie 0x1c849308 | bytes of a count * 16 | digits (u32) | lowest (u64) | highest (u64) | total (u64) | counts
 //! ```
-//! (`EncodableHistogram` of the Java HdrHistogram, encoding V2; all numbers are big-endian.)
+//! (`EncodableHistogram` and `AbstractHistogram` of the Java HdrHistogram; all numbers are big-endian.)
 
 use std::io::Read as _;
 
@@ -13,9 +15,17 @@ use flate2::bufread::ZlibDecoder;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
-const DEFLATED: u32 = 0x1c84_9314;
+/// What a cookie says beside the encoding: bytes of a count, or a bit that V2 always has.
+const BESIDE: u32 = 0xf0;
+const DEFLATED: [u32; 3] = [0x1c84_9309, 0x1c84_9302, 0x1c84_9304];
+const V0: u32 = 0x1c84_9308;
+const V1: u32 = 0x1c84_9301;
+const V2: u32 = 0x1c84_9303;
 const PLAIN: u32 = 0x1c84_9313;
+/// Histograms of floating-point numbers (`DoubleHistogram`), plain and deflated.
+const OF_DOUBLES: [u32; 2] = [0x0c72_124e, 0x0c72_124f];
 const HEADER: usize = 40;
+const HEADER_V0: usize = 32;
 /// The product's own shape has 33,792 counters, Java's widest with three digits 55,296.
 const MOST_COUNTERS: u64 = 1 << 17;
 /// A counter takes at most nine bytes.
@@ -24,9 +34,12 @@ const LONGEST: u64 = HEADER as u64 + 9 * MOST_COUNTERS;
 /// No interval has as many values.
 const MOST_VALUES: u64 = 1 << 53;
 
+const UNBELIEVED: &str =
+    "histogram: its header promises what is not there, or more than is believed";
+
 /// Decodes a histogram. The error says what is wrong with it.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Histogram<u64>, String> {
-    if word(bytes, 0) != Some(DEFLATED) {
+    if !word(bytes, 0).is_some_and(|cookie| DEFLATED.contains(&(cookie & !BESIDE))) {
         return decode_plain(bytes);
     }
     let mut plain = Vec::new();
@@ -38,11 +51,19 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Histogram<u64>, String> {
 }
 
 fn decode_plain(bytes: &[u8]) -> Result<Histogram<u64>, String> {
-    check(bytes)
-        .ok_or("histogram: its header promises what is not there, or more than is believed")?;
-    let decoded: Histogram<u64> = Deserializer::new()
-        .deserialize(&mut &*bytes)
-        .map_err(|e| format!("histogram: {e}"))?;
+    let cookie = word(bytes, 0).ok_or("histogram: it is too short for one")?;
+    let decoded = match cookie & !BESIDE {
+        V0 | V1 => decode_old(bytes, cookie)?,
+        V2 => {
+            check(bytes).ok_or(UNBELIEVED)?;
+            let decoded = Deserializer::new().deserialize(&mut &*bytes);
+            decoded.map_err(|e| format!("histogram: {e}"))?
+        }
+        _ if OF_DOUBLES.contains(&cookie) => {
+            return Err("histogram: it is one of floating-point numbers (DoubleHistogram)".into());
+        }
+        _ => return Err(format!("histogram: {cookie:#010x} begins no encoding")),
+    };
     // Sums of such counts are exact in a `f64`, too.
     match decoded.len() {
         ..MOST_VALUES => Ok(decoded),
@@ -50,6 +71,66 @@ fn decode_plain(bytes: &[u8]) -> Result<Histogram<u64>, String> {
             "histogram: {more} values in one interval cannot be"
         )),
     }
+}
+
+/// Decodes V0 and V1, whose counts have a fixed size.
+fn decode_old(bytes: &[u8], cookie: u32) -> Result<Histogram<u64>, String> {
+    let (at, header) = match cookie & !BESIDE {
+        V0 => (4, HEADER_V0),
+        _ => (12, HEADER),
+    };
+    let bounds = || {
+        let digits = u8::try_from(word(bytes, at)?).ok()?;
+        let (lowest, highest) = (long(bytes, at + 4)?, long(bytes, at + 12)?);
+        let is_shifted = header == HEADER && word(bytes, 8)? != 0;
+        let counters = counters(digits.into(), lowest, highest)?;
+        (counters <= MOST_COUNTERS && !is_shifted).then_some((digits, lowest, highest))
+    };
+    let (digits, lowest, highest) = bounds().ok_or(UNBELIEVED)?;
+    let mut payload = bytes.get(header..).ok_or(UNBELIEVED)?;
+    if header == HEADER {
+        let promised = word(bytes, 4).map_or(0, |it| it as usize);
+        payload = payload.get(..promised).ok_or(UNBELIEVED)?;
+    }
+    let size = (((cookie & BESIDE) >> 4) & 0xe) as usize;
+    if !matches!(size, 2 | 4 | 8) {
+        return Err(format!("histogram: a count of {size} bytes is none"));
+    }
+    let mut decoded = Histogram::<u64>::new_with_bounds(lowest, highest, digits)
+        .map_err(|e| format!("histogram: {e}"))?;
+    for (index, count) in payload.chunks_exact(size).enumerate() {
+        let count = count
+            .iter()
+            .fold(0, |sum, byte| (sum << 8) | u64::from(*byte));
+        if count == 0 {
+            continue;
+        }
+        if count > MOST_VALUES {
+            return Err(format!("histogram: a count of {count} cannot be"));
+        }
+        let value = value_at(index as u64, digits.into(), lowest);
+        let recorded = value.is_some_and(|value| decoded.record_n(value, count).is_ok());
+        if !recorded {
+            return Err("histogram: it has more counts than its bounds have room for".into());
+        }
+    }
+    Ok(decoded)
+}
+
+/// The lowest value that a counter stands for, as `HdrHistogram` computes it.
+fn value_at(index: u64, digits: u32, lowest: u64) -> Option<u64> {
+    let half = in_bucket(digits) / 2;
+    let (bucket, within) = match index / half {
+        0 => (0, index),
+        bucket => (bucket - 1, index % half + half),
+    };
+    let shift = u32::try_from(bucket).ok()? + lowest.ilog2();
+    (shift < within.leading_zeros()).then(|| within << shift)
+}
+
+/// Counters of the first bucket.
+const fn in_bucket(digits: u32) -> u64 {
+    (2 * 10u64.pow(digits)).next_power_of_two()
 }
 
 /// Whether lengths and bounds are those of a histogram that such a log can hold.
@@ -66,11 +147,11 @@ fn check(bytes: &[u8]) -> Option<()> {
 }
 
 /// How many counters a histogram of these bounds has, as `HdrHistogram` computes it.
-fn counters(digits: u32, lowest: u64, highest: u64) -> Option<u64> {
+pub(crate) fn counters(digits: u32, lowest: u64, highest: u64) -> Option<u64> {
     if digits > 5 || lowest == 0 || highest < lowest.checked_mul(2)? {
         return None;
     }
-    let in_bucket = (2 * 10u64.pow(digits)).next_power_of_two();
+    let in_bucket = in_bucket(digits);
     let mut beyond = in_bucket.checked_mul(1 << lowest.ilog2())?;
     let mut buckets = 1;
     while beyond <= highest {
@@ -96,6 +177,45 @@ fn long(bytes: &[u8], at: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Java's reader of both is asked in `bellows/tests/logs.rs`.
+    #[test]
+    fn counts_of_old_encodings_stand_where_the_library_puts_them() {
+        for (digits, lowest) in [(1u8, 1u64), (2, 1), (3, 1), (3, 1_000)] {
+            let mut made =
+                Histogram::<u64>::new_with_bounds(lowest, 3_600_000_000_000, digits).unwrap();
+            let mut value = lowest;
+            while value < 3_000_000_000_000 {
+                made.record_n(value, 1 + value % 7).unwrap();
+                value += value / 3 + 1;
+            }
+            let counts: Vec<u64> = made.iter_all().map(|it| it.count_at_value()).collect();
+            for (size, v0) in [(2, false), (4, false), (8, false), (2, true), (8, true)] {
+                let mut bytes = Vec::new();
+                let cookie = (if v0 { V0 } else { V1 }) | (size << 4);
+                bytes.extend(cookie.to_be_bytes());
+                if !v0 {
+                    bytes.extend((counts.len() as u32 * size).to_be_bytes());
+                    bytes.extend(0u32.to_be_bytes());
+                }
+                bytes.extend(u32::from(digits).to_be_bytes());
+                bytes.extend(made.low().to_be_bytes());
+                bytes.extend(made.high().to_be_bytes());
+                // The ratio of V1, the total of V0.
+                bytes.extend(1f64.to_be_bytes());
+                for count in &counts {
+                    bytes.extend(&count.to_be_bytes()[8 - size as usize..]);
+                }
+                assert_eq!(decode(&bytes).as_ref(), Ok(&made), "{digits} {size} {v0}");
+                bytes.truncate(bytes.len() - 1);
+                assert!(v0 || decode(&bytes).is_err(), "a payload that is cut off");
+                bytes.truncate(20);
+                assert!(decode(&bytes).is_err());
+            }
+        }
+        let doubles = decode(&0x0c72_124e_u32.to_be_bytes()).unwrap_err();
+        assert!(doubles.contains("floating-point"), "{doubles}");
+    }
 
     #[test]
     fn counters_are_counted_as_the_library_does() {

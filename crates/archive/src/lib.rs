@@ -15,6 +15,8 @@ mod histogram_decode;
 mod histogram_log;
 mod history;
 mod labels;
+mod latency_log;
+mod latency_slices;
 mod limit;
 mod line_file;
 mod list;
@@ -48,7 +50,7 @@ pub use class::Class;
 pub use compared_stacks::{ComparedFrame, ComparedName, ComparedStacks};
 pub use comparison::{
     ComparedFamily, ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, Comparison,
-    Decision, ExplainedChange, FunctionChange, LeftOut,
+    Decision, ExplainedChange, FunctionChange, LeftOut, RunBlocks, WithinOneRun,
 };
 pub use cost_change::CostChange;
 pub use data_folder::{data_folder, default_runs_dir};
@@ -59,6 +61,8 @@ pub use facts::{
 pub use histogram_log::{HistogramLog, HistogramRecord, encode_histogram};
 pub use history::{History, HistoryChange, HistoryFigure, HistoryLevel, HistoryRun};
 pub use labels::{Labels, Tag};
+pub use latency_log::{LatencyLog, LogTag, LogUnit, UnitSource};
+pub use latency_slices::LatencySlices;
 pub use limit::{FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, SuggestedRate};
 pub use list::{FolderKind, RunEntry, folders_of_runs, list_runs};
 pub use lock::{FolderLock, RunLock};

@@ -1,16 +1,17 @@
 //! Reading a run folder, whole or cut off.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use measure::{Phase, Recorder};
+use measure::{Metric, Phase, Recorder};
 
 use crate::error::where_present;
 use crate::profile::{FORMATS, Profile, ProfileError};
 use crate::{
-    Error, HistogramLog, RunRecord, RunState, RunSummary, SeriesPoint, SliceLog, bounded,
-    bounded::Line, file,
+    Error, HistogramLog, LatencySlices, RunRecord, RunState, RunSummary, SeriesPoint, SliceLog,
+    bounded, bounded::Line, file,
 };
 
 /// Bytes that a `run.json` may have: one with ten thousand queues has two million.
@@ -101,6 +102,21 @@ impl RunReader {
                 })?;
         }
         Ok(sum)
+    }
+
+    /// The same of the measured phase in slices of a second or more.
+    ///
+    /// # Errors
+    /// Where `latency.hlog` exists and cannot be read.
+    pub fn latency_slices(&self) -> Result<BTreeMap<Metric, LatencySlices>, Error> {
+        let mut all: BTreeMap<Metric, LatencySlices> = BTreeMap::new();
+        for record in self.histograms()? {
+            if record.due == Phase::Measure {
+                let of = all.entry(record.metric).or_default();
+                of.add(record.t, record.dt, &record.histogram);
+            }
+        }
+        Ok(all)
     }
 
     /// The run's profile, by line where lines are known, as far as it was written; `None` where there is none.

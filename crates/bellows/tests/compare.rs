@@ -112,8 +112,23 @@ fn what_cannot_be_compared_says_why() {
         .flatten()
         .map(|it| it.file_name().to_string_lossy().into_owned())
         .collect();
-    let one = run(dir, &["compare", &ids[0], "--with", &ids[1], &ids[2]]);
-    one.assert_error(1, &["too few runs", "1 of 1 run"]);
+    // One run of a side decides nothing, and is too short for intervals within it.
+    let sides = ["compare", &ids[0], "--with", &ids[1], &ids[2]];
+    let one = run(dir, &sides);
+    assert_eq!(one.code(), Some(4), "{one:#?}");
+    for part in [
+        "cannot tell: one run of A",
+        "A is one run, and tells no interval within it: it is too short",
+    ] {
+        assert!(one.stdout.contains(part), "{part}: {}", one.stdout);
+    }
+    let json = compared(&run(dir, &[&sides[..], &["--json"]].concat()));
+    for of in json["figures"].as_array().expect("figures") {
+        assert_eq!(of["decision"], "undecided", "{of:#}");
+    }
+    // Pairs are for tests.
+    let paired = run(dir, &["compare", &ids[0], "--with", &ids[1], "--paired"]);
+    paired.assert_error(1, &["too few runs", "1 of 1 run"]);
 }
 
 #[test]

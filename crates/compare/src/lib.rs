@@ -19,6 +19,7 @@ mod tree;
 #[cfg(test)]
 mod tree_tests;
 mod verdict;
+mod within;
 
 pub use blocks::{BlockEffect, BlockOrder, BlockPair, block_effect};
 pub use changes::{ChangePoint, ChangeSearch, MOST_VALUES, change_points, cut_strengths};
@@ -37,3 +38,4 @@ pub use shares::{Amount, PartOf, ShareDifference, share_difference, smallest_cha
 pub use spread::{Spread, apart, spread};
 pub use tree::{TreeAnswer, TreeQuestion, decide_tree};
 pub use verdict::{LEAST_PAIRS, Rules, Verdict, verdict};
+pub use within::{LEAST_BLOCKS, NoInterval, ValueCounts, within_one_run};

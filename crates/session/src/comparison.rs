@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use archive::{
     ComparedFamily, ComparedFigure, ComparedRun, ComparedSide, Comparison, Decision, LeftOut,
-    Quantity, QuantityUnit, RunRecord, RunState, RunSummary, Tier, WarningCode,
+    Quantity, QuantityUnit, RunBlocks, RunRecord, RunState, RunSummary, Tier, WarningCode,
+    WithinOneRun,
 };
 use compare::{
     Difference, Rules, Verdict, holm, paired, runs_to_separate, separated, sign_flip, unpaired,
@@ -123,8 +124,14 @@ pub(crate) fn gather(
     if let Some(first) = forced.first().filter(|_| !options.force) {
         return Err(first.clone());
     }
-    enough("A", &of_a)?;
-    enough("B", &of_b)?;
+    // A run alone tells how well it knows itself, but pairs are for tests.
+    let least = if options.paired || options.planned {
+        2
+    } else {
+        1
+    };
+    enough("A", &of_a, least)?;
+    enough("B", &of_b, least)?;
     if options.paired && of_a.records.len() != of_b.records.len() {
         return Err(Problem::new(
             "pairs need as many runs on both sides",
@@ -212,6 +219,8 @@ impl<'a> Side<'a> {
                 })
                 .collect(),
             left_out: self.left_out,
+            within_one_run: (self.records.len() == 1).then(RunBlocks::default),
+            logs: false,
         }
     }
 }
@@ -237,8 +246,8 @@ pub(crate) fn has(record: &RunRecord, tier: Tier) -> bool {
     tiers.any(|it| it == tier)
 }
 
-fn enough(name: &str, side: &Side<'_>) -> Result<(), Problem> {
-    if side.records.len() >= 2 {
+fn enough(name: &str, side: &Side<'_>, least: usize) -> Result<(), Problem> {
+    if side.records.len() >= least {
         return Ok(());
     }
     let counted = |runs: usize| measure::counted(runs as u64, "run");
@@ -370,8 +379,8 @@ fn differing(a: &Value, b: &Value, path: &str) -> Option<(String, String)> {
 }
 
 /// A figure, and what is needed to decide it.
-struct Undecided {
-    figure: ComparedFigure,
+pub(crate) struct Undecided {
+    pub(crate) figure: ComparedFigure,
     /// `None` where none applies.
     test: Option<FigureTest>,
 }
@@ -410,51 +419,122 @@ fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undeci
     let quantities = quantities.filter_map(|(it, is_kept)| is_kept.then_some(it));
     let of = |quantity: &Quantity, side: &Side<'_>| -> Vec<Option<f64>> {
         let values = side.summaries().map(|summary| quantity.of(summary).ok());
-        let positive = |it: &f64| it.is_finite() && *it > 0.0;
-        values.map(|value| value.filter(positive)).collect()
+        values.collect()
     };
     let decided = quantities.filter_map(|quantity| {
         let (of_a, of_b) = (of(&quantity, a), of(&quantity, b));
-        let whole = |values: &[Option<f64>]| values.iter().copied().collect::<Option<Vec<f64>>>();
-        match (whole(&of_a), whole(&of_b)) {
-            (Some(a), Some(b)) => undecided(&quantity, a, b, options),
-            _ => Some(without(&quantity, &of_a, &of_b)),
-        }
+        undecided(&FigureKind::of(&quantity, options), of_a, of_b, options)
     });
     decided.collect()
+}
+
+/// What a figure is, whatever its values.
+pub(crate) struct FigureKind {
+    pub(crate) name: String,
+    pub(crate) unit: QuantityUnit,
+    pub(crate) more_is_better: bool,
+    /// Whether to have none of it is a value as good as any: of rates and of failures it is.
+    pub(crate) can_be_nothing: bool,
+    /// Changes within this share do not matter.
+    pub(crate) margin: f64,
+}
+
+impl FigureKind {
+    fn of(quantity: &Quantity, options: ComparisonOptions) -> Self {
+        let is_latency = quantity.latency().is_some();
+        Self {
+            name: quantity.name(),
+            unit: quantity.unit(),
+            more_is_better: quantity.more_is_better(),
+            can_be_nothing: quantity.more_is_better() || quantity.counts_failures(),
+            margin: match quantity.unit() {
+                QuantityUnit::Ns if is_latency => options.latency_margin,
+                _ => options.margin,
+            },
+        }
+    }
+
+    fn figure(&self, a: Vec<f64>, b: Vec<f64>) -> ComparedFigure {
+        ComparedFigure {
+            name: self.name.clone(),
+            unit: self.unit,
+            more_is_better: self.more_is_better,
+            a,
+            b,
+            ..ComparedFigure::default()
+        }
+    }
+}
+
+/// A figure by its value in each run, before it is decided; a run that has none of it has no value.
+pub(crate) fn undecided(
+    kind: &FigureKind,
+    a: Vec<Option<f64>>,
+    b: Vec<Option<f64>>,
+    options: ComparisonOptions,
+) -> Option<Undecided> {
+    let positive = |it: &f64| it.is_finite() && *it > 0.0;
+    let positive = |values: Vec<Option<f64>>| -> Vec<Option<f64>> {
+        values.into_iter().map(|it| it.filter(positive)).collect()
+    };
+    let (a, b) = (positive(a), positive(b));
+    let whole = |values: &[Option<f64>]| values.iter().copied().collect::<Option<Vec<f64>>>();
+    match (whole(&a), whole(&b)) {
+        (Some(a), Some(b)) if a.len().min(b.len()) == 1 => Some(untested(kind, a, b)),
+        (Some(a), Some(b)) => tested(kind, a, b, options),
+        _ => Some(without(kind, &a, &b)),
+    }
+}
+
+/// A figure of which a side has one run alone: how far runs differ is not known, so that no test applies.
+fn untested(kind: &FigureKind, a: Vec<f64>, b: Vec<f64>) -> Undecided {
+    let means = (mean(&a), mean(&b));
+    let change = (means.1 / means.0 - 1.0).min(MOST_CHANGE);
+    Undecided {
+        figure: ComparedFigure {
+            means,
+            change,
+            interval: (change, change),
+            p: 1.0,
+            corrected_p: 1.0,
+            margin: kind.margin,
+            within_one_run: Some(WithinOneRun::default()),
+            ..kind.figure(a, b)
+        },
+        test: None,
+    }
+}
+
+/// The geometric mean.
+fn mean(of: &[f64]) -> f64 {
+    (of.iter().map(|it| it.ln()).sum::<f64>() / of.len() as f64).exp()
 }
 
 /// A figure that is nothing in some runs: a broker that delivers no message has no rate and no latency. Logarithms of nothing do not exist, so that no
 /// test of means applies; a rate that all runs of one side have and no run of the other has changed all the same. Failures come and go by chance: that
 /// they are in all runs of one side alone is a question beside the others.
-fn without(quantity: &Quantity, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided {
+fn without(kind: &FigureKind, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided {
     let missing = |of: &[Option<f64>]| of.iter().filter(|it| it.is_none()).count();
     let (of_a, of_b) = (missing(a), missing(b));
     let mean = |of: &[Option<f64>]| {
-        let known: Vec<f64> = of.iter().flatten().map(|it| it.ln()).collect();
-        match known.is_empty() {
-            true => 0.0,
-            false => (known.iter().sum::<f64>() / known.len() as f64).exp(),
-        }
+        let known: Vec<f64> = of.iter().flatten().copied().collect();
+        if known.is_empty() { 0.0 } else { mean(&known) }
     };
-    let is_rate = quantity.more_is_better();
+    // That a run alone has none may be chance.
+    let is_several = a.len().min(b.len()) > 1;
     let apart = match (of_a == a.len(), of_b == b.len()) {
+        _ if !(kind.can_be_nothing && is_several) => None,
         (false, true) if of_a == 0 => Some(-1.0),
         (true, false) if of_b == 0 => Some(1.0),
         _ => None,
     };
     let p = apart.map_or(1.0, |_| separated(a.len(), b.len()));
-    let change = apart.filter(|_| is_rate);
-    let test = apart.filter(|_| quantity.counts_failures());
+    let change = apart.filter(|_| kind.more_is_better);
+    let test = apart.filter(|_| !kind.more_is_better);
     let values = |of: &[Option<f64>]| of.iter().map(|it| it.unwrap_or(0.0)).collect();
     let change_or_none = change.unwrap_or(0.0);
     Undecided {
         figure: ComparedFigure {
-            name: quantity.name(),
-            unit: quantity.unit(),
-            more_is_better: is_rate,
-            a: values(a),
-            b: values(b),
             without: (of_a, of_b),
             means: (mean(a), mean(b)),
             change: change_or_none,
@@ -465,14 +545,14 @@ fn without(quantity: &Quantity, a: &[Option<f64>], b: &[Option<f64>]) -> Undecid
             },
             p,
             corrected_p: p,
-            ..ComparedFigure::default()
+            ..kind.figure(values(a), values(b))
         },
         test: test.map(|change| FigureTest::Separated { p, change }),
     }
 }
 
-fn undecided(
-    quantity: &Quantity,
+fn tested(
+    kind: &FigureKind,
     a: Vec<f64>,
     b: Vec<f64>,
     options: ComparisonOptions,
@@ -487,28 +567,17 @@ fn undecided(
         }
         false => (unpaired(&ln_a, &ln_b)?, None),
     };
-    let mean = |of: &[f64]| (of.iter().sum::<f64>() / of.len() as f64).exp();
     let (low, high) = difference.interval(0.95);
     Some(Undecided {
         figure: ComparedFigure {
-            name: quantity.name(),
-            unit: quantity.unit(),
-            more_is_better: quantity.more_is_better(),
-            means: (mean(&ln_a), mean(&ln_b)),
-            a,
-            b,
-            without: (0, 0),
+            means: (mean(&a), mean(&b)),
             change: share(difference.mean),
             interval: (share(low), share(high)),
             p: difference.p,
             corrected_p: difference.p,
-            margin: match quantity.unit() {
-                QuantityUnit::Ns if quantity.latency().is_some() => options.latency_margin,
-                _ => options.margin,
-            },
+            margin: kind.margin,
             visible: share(difference.visible(options.level)),
-            decision: Decision::Undecided,
-            needed: None,
+            ..kind.figure(a, b)
         },
         test: Some(FigureTest::Means(difference, guard)),
     })
@@ -521,7 +590,10 @@ fn share(difference: f64) -> f64 {
 }
 
 /// Decides figures at one level.
-fn decide<'f>(figures: impl Iterator<Item = &'f mut Undecided>, options: ComparisonOptions) {
+pub(crate) fn decide<'f>(
+    figures: impl Iterator<Item = &'f mut Undecided>,
+    options: ComparisonOptions,
+) {
     let tested = figures.filter_map(|it| Some((&mut it.figure, it.test?)));
     let tested: Vec<_> = tested.collect();
     let p: Vec<f64> = tested.iter().map(|it| it.1.p()).collect();

@@ -22,6 +22,7 @@ mod history;
 mod http;
 mod judge;
 mod limit;
+mod log_comparison;
 pub mod management;
 mod oauth2;
 mod observer;
@@ -38,6 +39,7 @@ mod scenarios;
 pub mod scrape;
 mod seconds;
 mod usage;
+mod within;
 
 pub use calibrate::calibrate;
 pub use comparison::{ComparisonOptions, comparison};
@@ -50,6 +52,7 @@ pub use limit::{
     at_rate, first_rate, found_limit, limit_trial, next_rate, rate_options, requested_rate,
     suggested_rates,
 };
+pub use log_comparison::{compare_logs, read_logs};
 pub use observer::{NoObserver, Observer};
 pub use page_server::{Page, serve_page, serve_pages};
 pub use pairs::{
@@ -68,3 +71,4 @@ pub use run::{
 pub use scale::{at_scale, next_scale, scale_law, scale_plan, scale_run};
 pub use scenarios::{MakeScenario, SCENARIOS};
 pub use seconds::Seconds;
+pub use within::compare_within;

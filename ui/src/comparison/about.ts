@@ -101,6 +101,13 @@ function share(of: SideWarning, view: About): string {
 /** Warnings that are open at first. */
 const OPEN = 3;
 
+/** What no warnings mean: a log has no place for one. */
+function warnedOf({ a }: About): string {
+  return a.logs
+    ? ' Histogram logs hold none: whether the load generator kept up, they do not say.'
+    : ' No run that counts has one.';
+}
+
 /** Why it might not be believed: what was forced, what the runs' warnings say, what was made anew. */
 export function belief(view: About): HTMLElement {
   const forced = view.forced.map((text) =>
@@ -123,7 +130,7 @@ export function belief(view: About): HTMLElement {
     { id: 'warnings', 'aria-labelledby': 'warnings-title' },
     h('header', {}, h('h2', { id: 'warnings-title' }, 'May I believe it')),
     forced.length + warned.length === 0
-      ? h('p', { class: 'fine' }, h('b', {}, 'No warnings.'), ' No run that counts has one.')
+      ? h('p', { class: 'fine' }, h('b', {}, 'No warnings.'), warnedOf(view))
       : null,
     all.length > 0 ? list(all.slice(0, OPEN)) : null,
     rest.length > 0

@@ -1,8 +1,8 @@
 // Every figure in a row: both sides, the change with its interval beside the margin, and what is decided.
 
-import { type Child, h } from '../core/dom';
-import { counted } from '../core/format';
-import type { ComparisonView, FigureRow } from '../core/view';
+import { type Child, h, table } from '../core/dom';
+import { counted, significant } from '../core/format';
+import type { ComparisonView, FigureRow, SideView } from '../core/view';
 import { valued } from '../sections/repeats';
 import { type ChangeScale, changeScale, isTested, signed } from './scale';
 
@@ -60,6 +60,7 @@ export function cell(kind: string, label: string, ...children: Child[]): HTMLEle
 function line(row: FigureRow, scale: ChangeScale): HTMLElement {
   const value = (of: number): string => (of > 0 ? valued(of, row.unit) : 'none');
   const tested = isTested(row);
+  const known = tested || Boolean(row.within_one_run);
   return h(
     'tr',
     { role: 'row', class: tone(row) },
@@ -69,7 +70,7 @@ function line(row: FigureRow, scale: ChangeScale): HTMLElement {
     cell(
       'num change',
       'change',
-      h('b', {}, tested ? signed(row.change) : '–'),
+      h('b', {}, known ? signed(row.change) : '–'),
       tested ? h('span', { class: 'interval' }, interval(row)) : null,
     ),
     cell('drawn', '', forest(row, scale)),
@@ -81,6 +82,61 @@ function line(row: FigureRow, scale: ChangeScale): HTMLElement {
 export function wouldTell(rows: readonly FigureRow[], paired: boolean): string {
   const is = rows.some((row) => row.decision === 'undecided' && row.needed !== null);
   return is ? `; “N would”: so many ${paired ? 'pairs' : 'runs'} show a change of the margin` : '';
+}
+
+/** How well the only run of a side knows its own quantiles; null where both have several runs. */
+export function withinOneRun(view: ComparisonView): HTMLElement | null {
+  const sides = [
+    { name: 'A', of: view.a, ends: (row: FigureRow) => row.within_one_run?.a ?? null },
+    { name: 'B', of: view.b, ends: (row: FigureRow) => row.within_one_run?.b ?? null },
+  ].filter(({ of }) => Boolean(of.within_one_run));
+  if (sides.length === 0) return null;
+  const rows = view.figures
+    .filter((row) => sides.some(({ ends }) => ends(row) !== null))
+    .map((row) => [
+      row.name,
+      ...sides.map(({ ends }) => {
+        const found = ends(row);
+        return found ? found.map((value) => valued(value, row.unit)).join(' to ') : '–';
+      }),
+    ]);
+  const told = (name: string, of: SideView): HTMLElement => {
+    const run = of.within_one_run;
+    const why = run?.why_not;
+    const text = why
+      ? `${name} is one run, and tells no interval within it: ${why}.`
+      : `${name} is one run of ${significant(run?.seconds ?? 0)} s: blocks of ${significant(run?.block_s ?? 0)} s.`;
+    return h('p', { class: 'hint' }, text);
+  };
+  return h(
+    'section',
+    { id: 'within', 'aria-labelledby': 'within-title' },
+    h(
+      'header',
+      {},
+      h('h2', { id: 'within-title' }, 'Within one run'),
+      h(
+        'span',
+        { class: 'hint' },
+        '95 % intervals by the stationary bootstrap over blocks of the run: how well it knows its own quantile, not how far runs differ; nothing is decided by them',
+      ),
+    ),
+    rows.length > 0
+      ? h(
+          'div',
+          { class: 'scroll' },
+          table(
+            'Intervals within one run',
+            [
+              { label: 'figure' },
+              ...sides.map(({ name }) => ({ label: `${name}, within one run`, number: true })),
+            ],
+            rows,
+          ),
+        )
+      : null,
+    sides.map(({ name, of }) => told(name, of)),
+  );
 }
 
 /** The section. */

@@ -5,7 +5,7 @@ import type { Store } from '../core/state';
 import type { ComparisonView } from '../core/view';
 import type { View } from '../sections/timeline';
 import { belief, details, lead, masthead, sides } from './about';
-import { changes } from './figures';
+import { changes, withinOneRun } from './figures';
 import { costGraph } from './flame';
 import { functionCosts } from './functions';
 import { bothCurves, overTime } from './overlay';
@@ -35,6 +35,7 @@ export function comparisonSheet(view: ComparisonView, store: Store): Sheet {
     lead(view),
     sides(view),
     changes(view),
+    withinOneRun(view),
     belief(view),
     everyRun(view),
     functionCosts(view),

@@ -44,9 +44,9 @@ const NAMED = [
   9999,
 ];
 
-/** Figures that a test applies to. */
+/** Figures that a test applies to: every run has a value, and neither side has one run alone. */
 export function isTested(figure: FigureRow): boolean {
-  return figure.without[0] === 0 && figure.without[1] === 0;
+  return figure.without[0] === 0 && figure.without[1] === 0 && !figure.within_one_run;
 }
 
 /** An axis that holds the intervals and margins of all figures, and nothing. */

@@ -800,7 +800,7 @@ means: [number, number],
  */
 change: number,
 /**
- * 95 % interval of the change.
+ * 95 % interval of the change; where no test applies, the change twice.
  */
 interval: [number, number],
 /**
@@ -827,7 +827,11 @@ decision: Decision,
  * Pairs, or runs of each side, that would tell a change as large as the margin; where it cannot be told, and that can be
  * counted.
  */
-needed: number | null, };
+needed: number | null,
+/**
+ * Where a side has one run alone: no test applies, and this is how well the run knows the figure.
+ */
+within_one_run?: WithinOneRun, };
 
 /**
  * The figures of the measured phase; `null` where something could not be had.
@@ -2024,6 +2028,23 @@ broker: number | null,
 client: number | null, };
 
 /**
+ * How the only run of a side is cut for intervals within it.
+ */
+export type RunBlocks = {
+/**
+ * Seconds that were measured.
+ */
+seconds: number,
+/**
+ * Mean length of the blocks that are drawn, in seconds.
+ */
+block_s: number,
+/**
+ * Why it gives no interval; `None` where it does.
+ */
+why_not?: string, };
+
+/**
  * How far a run got.
  */
 export type RunState = "running" | "complete" | "interrupted" | "failed";
@@ -2467,7 +2488,15 @@ runs: Array<SideRun>,
 /**
  * Its runs that do not count.
  */
-left_out: Array<LeftOut>, };
+left_out: Array<LeftOut>,
+/**
+ * Whether its runs are histogram logs, of which nothing else is known.
+ */
+logs: boolean,
+/**
+ * How its only run was cut for intervals within it; `None` where it has several.
+ */
+within_one_run: RunBlocks | null, };
 
 /**
  * A warning that runs of a comparison have.
@@ -2802,3 +2831,17 @@ text: string, };
  * The kinds of warning, for machines.
  */
 export type WarningCode = "generator_saturated" | "rate_not_achieved" | "too_few_cores" | "debug_build" | "too_few_samples" | "lost_samples" | "profiler_throttled" | "profile_incomplete" | "clock_not_steady" | "cpu_steal" | "not_steady_state" | "connection_blocked" | "certificate_not_checked" | "connections_lost" | "messages_lost" | "messages_outstanding" | "messages_not_accepted" | "cycles_failed" | "interrupted" | "archive_incomplete" | "generator_late" | "broker_gone" | "stalled" | "messages_unanswered" | "scrapes_failed" | "nothing_selected" | "faults_missed" | "node_gone";
+
+/**
+ * How well runs that stand alone know a quantile: 95 % intervals by the stationary bootstrap over blocks of seconds. They say nothing of how far
+ * runs differ, so that nothing is decided by them.
+ */
+export type WithinOneRun = {
+/**
+ * Of the only run of A; `None` where A has several, or the figure is no quantile.
+ */
+a: [number, number] | null,
+/**
+ * The same of B.
+ */
+b: [number, number] | null, };

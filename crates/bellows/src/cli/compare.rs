@@ -1,4 +1,4 @@
-//! `compare`: what runs of two sides, made before, say of the difference.
+//! `compare`: what runs of two sides, made before, say of the difference; or histogram logs of any tool.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,10 @@ use archive::{ComparedMatrix, ComparedSide, RunFilter, RunRecord};
 use clap::Args;
 use measure::Problem;
 use report::view::ComparisonSource;
-use session::{ComparisonOptions, FunctionCosts, compare_functions, comparison};
+use session::{ComparisonOptions, FunctionCosts, compare_functions, compare_within, comparison};
 
 use super::args::RunsDir;
+use super::compare_logs::{self, RecordedUnit};
 use super::comparison_files::ComparisonFiles;
 use super::paired::{self, PairedFolder, ended};
 use super::{complete, find};
@@ -25,8 +26,11 @@ Examples:
   bellows compare baseline/ --with new/ -o comparison.html --junit comparison.xml
   bellows compare 7k2q --flame what-changed.svg
   bellows compare 7k2q --margin 2%        runs in turns, of `bellows ab`: all that they decided, once more
+  bellows compare a1.hlog a2.hlog --with b1.hlog b2.hlog -o page.html     HDR histogram logs of any tool
+  bellows compare before.hlog --with after.hlog --unit us
 
-A folder that is no run stands for all runs in it. A is what is compared with, --with names what is compared. Exit codes: 0 the same or better, 3 worse, 4 cannot tell. \
+A folder that is no run stands for all runs in it. A histogram log is a run of which nothing but its latencies is known. \
+A is what is compared with, --with names what is compared. Exit codes: 0 the same or better, 3 worse, 4 cannot tell. \
 `bellows help comparison` says how it is decided.";
 
 /// What a comparison is called of which no run is known yet.
@@ -38,7 +42,7 @@ const MOST_RUNS: usize = 2_000;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompareArgs {
-    /// Runs of A: paths, ids, parts of ids, folders of runs, or a filter as of `bellows runs` (tag=before)
+    /// Runs of A: paths, ids, parts of ids, folders of runs, or a filter as of `bellows runs` (tag=before); or HDR histogram logs
     #[arg(value_name = "RUN", required = true, add = complete::runs())]
     a: Vec<String>,
     /// Runs of B; none where A is a folder of runs in turns, which has both sides
@@ -47,6 +51,9 @@ pub(crate) struct CompareArgs {
     /// The first run of A and the first of B are a pair, and so on: for runs made in turns
     #[arg(long)]
     paired: bool,
+    /// Unit of histogram logs that do not name theirs [default: us for those of Artemis perf, else ns]
+    #[arg(long, value_name = "UNIT", value_enum)]
+    unit: Option<RecordedUnit>,
     #[command(flatten)]
     margins: Margins,
     /// Compare also what differs in machine or load, and invalid runs; the result says so
@@ -95,6 +102,15 @@ impl CompareArgs {
             force: self.force,
             ..self.margins.options()
         };
+        if compare_logs::are_logs(&self.a, &self.b)? {
+            return self.compare_logs(options);
+        }
+        if self.unit.is_some() {
+            return Err(Failure::usage(
+                "--unit is for histogram logs",
+                "leave it out: runs know the unit of their latencies",
+            ));
+        }
         if self.b.is_empty() {
             return self.compare_turns(options);
         }
@@ -113,6 +129,8 @@ impl CompareArgs {
             comparison(&records(&a), &records(&b), options).map_err(Failure::Failed)?;
         let (of_a, of_b) = (costs(&a, &compared.a), costs(&b, &compared.b));
         compare_functions(&mut compared, &of_a, &of_b);
+        let (alone_a, alone_b) = (alone(&a, &compared.a), alone(&b, &compared.b));
+        compare_within(&mut compared, alone_a, alone_b);
         let name = a.first().map_or(COMPARISON, |run| run.0.name.as_str());
         let compared = ComparedMatrix::of_one(name, compared);
         paired::print(&compared, self.json)?;
@@ -126,6 +144,28 @@ impl CompareArgs {
                 comparison: &comparison,
                 name,
                 runs: &folders,
+                logs: None,
+                pairs: None,
+                folder: Some(beside),
+            })
+        })?;
+        Ok(ended(&compared))
+    }
+
+    /// Compares histogram logs.
+    fn compare_logs(&self, options: ComparisonOptions) -> Result<Done, Failure> {
+        self.files.check_logs()?;
+        self.files.begin(COMPARISON)?;
+        let logs = compare_logs::compare(&self.a, &self.b, self.unit, options)?;
+        let compared = ComparedMatrix::of_one(COMPARISON, logs.compared);
+        paired::print(&compared, self.json)?;
+        self.files.write(&compared, |beside| {
+            let comparison = compared.alone().cloned().unwrap_or_default();
+            report::html::render_comparison(&ComparisonSource {
+                comparison: &comparison,
+                name: COMPARISON,
+                runs: &HashMap::new(),
+                logs: Some((&logs.a, &logs.b)),
                 pairs: None,
                 folder: Some(beside),
             })
@@ -241,6 +281,15 @@ fn readable(
 /// Whether a path is a folder that is no run itself.
 fn is_folder_of_runs(path: &Path) -> bool {
     path.is_dir() && !path.join(archive::file::RECORD).exists()
+}
+
+/// The folder of a side's run, where one alone counts.
+fn alone<'r>(side: &'r [(RunRecord, PathBuf)], counted: &ComparedSide) -> Option<&'r Path> {
+    let [one] = counted.runs.as_slice() else {
+        return None;
+    };
+    let run = side.iter().find(|run| run.0.id == one.id)?;
+    Some(&run.1)
 }
 
 /// What functions cost in the runs of a side that count.

@@ -42,6 +42,16 @@ impl ComparisonFiles {
         Err(Failure::usage(cause, help).observed(path.display()))
     }
 
+    /// What histogram logs do not hold cannot be drawn.
+    pub(super) fn check_logs(&self) -> Result<(), Failure> {
+        let Some(path) = &self.flame else {
+            return Ok(());
+        };
+        let cause = "--flame draws profiles, and a histogram log holds none";
+        let help = "leave it out, or compare runs that were profiled";
+        Err(Failure::usage(cause, help).observed(path.display()))
+    }
+
     /// Writes that nothing is known yet, so that a job which is stopped leaves no older result.
     pub(super) fn begin(&self, name: &str) -> Result<(), Failure> {
         self.formats()

@@ -11,6 +11,7 @@ mod churn;
 mod clients;
 mod command_line;
 mod compare;
+mod compare_logs;
 mod comparison_files;
 mod complete;
 mod connect;

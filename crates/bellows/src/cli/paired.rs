@@ -184,6 +184,7 @@ impl PairedFolder {
                         comparison,
                         name: &cell.runs.name,
                         runs: &cell.folders(),
+                        logs: None,
                         pairs: Some(&cell.runs),
                         folder: Some(beside),
                     })

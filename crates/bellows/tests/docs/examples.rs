@@ -127,6 +127,9 @@ for side in before after; do
 bellows demo --quiet --no-profile --repeat 2 --tag $side --set phases.warmup=0s --set phases.measure=1s > /dev/null
 done
 bellows demo --quiet > /dev/null
+set -- runs/*/latency.hlog
+cp $1 a1.hlog; cp $2 a2.hlog; cp $3 b1.hlog; cp $4 b2.hlog
+cp $1 before.hlog; cp $3 after.hlog
 cp runs/*/profile.pb.gz runs/*/cpu.folded .
 cp profile.pb.gz before.pb.gz
 cp profile.pb.gz after.pb.gz

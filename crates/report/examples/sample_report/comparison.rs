@@ -81,6 +81,7 @@ fn decided(pairs: &PairedRuns) -> Comparison {
                     why: "invalid".to_owned(),
                 })
                 .collect(),
+            ..ComparedSide::default()
         }
     };
     Comparison {

@@ -52,7 +52,7 @@ fn cases(of: &Comparison) -> Vec<Case> {
     };
     let figures = of.figures.iter().map(|figure| {
         let (a, b) = words::table_values(figure);
-        let change = match figure.without == (0, 0) {
+        let change = match figure.is_tested() {
             true => format!(
                 ": {} [{}, {}]",
                 words::signed(figure.change),

@@ -70,7 +70,7 @@ fn effect(cell: &ComparedCell, name: &str) -> String {
     let Some(of) = figures.into_iter().find(|it| it.name == name) else {
         return String::new();
     };
-    if of.without != (0, 0) {
+    if !of.is_tested() {
         return escape(&words::decision(of));
     }
     let (low, high) = of.interval;
@@ -119,14 +119,33 @@ fn told(out: &mut String, of: &Comparison) {
             let _ = writeln!(out, "{}", row(figure));
         }
     }
+    out.push_str(&within(of));
+    for remark in &of.remarks {
+        let _ = writeln!(out, "\n{}", escape(remark));
+    }
     if let Some(functions) = &of.functions {
         out.push_str(&changed(functions));
     }
 }
 
+/// The intervals within the only run of a side.
+fn within(of: &Comparison) -> String {
+    let rows = words::within_rows(of);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let line = |cells: [String; 5]| format!("| {} |\n", cells.join(" | "));
+    let mut out = "\n".to_owned() + &line(words::WITHIN.map(str::to_owned));
+    out.push_str("| --- | ---: | ---: | ---: | ---: |\n");
+    for row in rows {
+        out.push_str(&line(row.map(|cell| escape(&cell))));
+    }
+    out
+}
+
 fn row(of: &ComparedFigure) -> String {
     let (a, b) = words::table_values(of);
-    let (change, interval) = match of.without == (0, 0) {
+    let (change, interval) = match of.is_tested() {
         true => (
             words::signed(of.change),
             format!(

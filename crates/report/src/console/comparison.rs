@@ -7,7 +7,8 @@ use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
 use crate::numbers::figure;
 use crate::text::comparison::{
-    decision, explanation, headline, notes, points, probability, signed, table_values, told,
+    WITHIN, decision, explanation, headline, notes, points, probability, signed, table_values,
+    told, within_rows,
 };
 
 /// The comparison, ending in a newline.
@@ -42,12 +43,24 @@ pub fn comparison(of: &Comparison, style: Style) -> String {
         lines.push(String::new());
         lines.extend(table(of).lines(style.columns));
     }
+    let within = within_rows(of);
+    if !within.is_empty() {
+        lines.push(String::new());
+        let [first, others @ ..] = WITHIN.map(|head| (head, Align::Right));
+        let mut heads = vec![(first.0, Align::Left)];
+        heads.extend(others);
+        let mut table = Table::new(&heads);
+        for row in within {
+            table.row(row.map(|cell| sanitise(&cell).into_owned()).to_vec());
+        }
+        lines.extend(table.lines(style.columns));
+    }
     if let Some(functions) = &of.functions {
         lines.push(String::new());
         lines.extend(comparison_functions::lines(functions, style));
     }
     lines.push(String::new());
-    let notes = notes(of).into_iter();
+    let notes = of.remarks.iter().cloned().chain(notes(of));
     lines.extend(notes.flat_map(|note| wrap(&sanitise(&note), style.prose_columns())));
     lines.join("\n") + "\n"
 }
@@ -65,10 +78,14 @@ fn table(of: &Comparison) -> Table {
     ]);
     table.drop_in_order(&[7, 6, 4]);
     for row in &of.figures {
-        if row.without != (0, 0) {
+        if !row.is_tested() {
             let (a, b) = table_values(row);
+            let change = match row.without == (0, 0) {
+                true => signed(row.change),
+                false => String::new(),
+            };
             let mut cells = vec![String::new(); 8];
-            cells.splice(..3, [sanitise(&row.name).into_owned(), a, b]);
+            cells.splice(..4, [sanitise(&row.name).into_owned(), a, b, change]);
             cells.splice(5..6, [decision(row)]);
             table.row(cells);
             continue;

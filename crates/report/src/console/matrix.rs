@@ -118,7 +118,7 @@ fn effect(cell: &ComparedCell, of: Option<&ComparedFigure>) -> Vec<String> {
         cells.splice(5.., [outcome(cell).to_owned()]);
         return cells;
     };
-    if of.without != (0, 0) {
+    if !of.is_tested() {
         let (a, b) = table_values(of);
         let none = String::new;
         return vec![label, a, b, none(), none(), decision(of)];

@@ -38,6 +38,10 @@ pub(crate) fn headline(of: &Comparison) -> String {
     match (changed.as_slice(), open) {
         _ if of.figures.is_empty() => "cannot tell: the runs have no figure in common".to_owned(),
         ([], 0) => "the same within the margins".to_owned(),
+        ([], _) if !of.figures.iter().any(ComparedFigure::is_tested) && is_alone(of) => {
+            "cannot tell whether anything changed: one run of a side says nothing of how far runs differ"
+                .to_owned()
+        }
         ([], open) if open == of.figures.len() => {
             format!("cannot tell whether anything changed{}", too_few(of))
         }
@@ -57,6 +61,11 @@ pub(crate) fn too_few(of: &Comparison) -> String {
     }
 }
 
+/// Whether a side has one run alone.
+fn is_alone(of: &Comparison) -> bool {
+    of.figures.iter().any(|it| it.within_one_run.is_some())
+}
+
 /// How far the same differs from itself, in a sentence.
 fn noise(of: &Comparison) -> String {
     let pairs = counted(of.a.runs.len() as u64, "pair");
@@ -65,7 +74,7 @@ fn noise(of: &Comparison) -> String {
         .iter()
         .filter(|it| it.decision == Decision::Changed);
     let changed: Vec<_> = changed.map(|it| it.name.as_str()).collect();
-    let tested = of.figures.iter().filter(|it| it.without == (0, 0));
+    let tested = of.figures.iter().filter(|it| it.is_tested());
     let visible = tested.map(|it| it.visible);
     let (low, high) = visible.fold((f64::INFINITY, 0.0_f64), |(low, high), it| {
         (low.min(it), high.max(it))
@@ -87,8 +96,27 @@ fn noise(of: &Comparison) -> String {
     }
 }
 
+/// Logs of a side that are named.
+const MOST_LOGS: usize = 3;
+
+/// The logs of a side, the first by their names.
+fn counted_logs(side: &ComparedSide) -> String {
+    let named: Vec<&str> = (side.runs.iter().take(MOST_LOGS))
+        .map(|run| run.id.as_str())
+        .collect();
+    let more = match side.runs.len().saturating_sub(MOST_LOGS) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let logs = counted(side.runs.len() as u64, "log");
+    format!("{logs}: {}{more}", named.join(", "))
+}
+
 /// The runs of a side that count.
 pub(crate) fn counted_runs(side: &ComparedSide) -> String {
+    if side.logs {
+        return counted_logs(side);
+    }
     let what = match side.what.is_empty() {
         true => "an unknown broker",
         false => side.what.as_str(),
@@ -133,6 +161,12 @@ pub(crate) fn decision(of: &ComparedFigure) -> String {
     if of.without != (0, 0) {
         return without(of);
     }
+    if of.within_one_run.is_some() {
+        let side = |name: &str, runs: usize| (runs == 1).then(|| name.to_owned());
+        let alone = [side("A", of.a.len()), side("B", of.b.len())];
+        let alone: Vec<String> = alone.into_iter().flatten().collect();
+        return format!("cannot tell: one run of {}", alone.join(" and of "));
+    }
     match of.decision {
         Decision::Changed if of.is_worse() => "changed, worse".to_owned(),
         Decision::Changed => "changed, better".to_owned(),
@@ -167,10 +201,14 @@ fn without(of: &ComparedFigure) -> String {
 /// How it is decided, a sentence each.
 pub(crate) fn notes(of: &Comparison) -> Vec<String> {
     let units = units(of);
-    let mut notes = vec![together(of)];
-    notes.push(format!(
-        "\"shows from\": the smallest change that so many {units} with this noise show in four of five experiments."
-    ));
+    let mut notes = Vec::new();
+    if of.figures.iter().any(ComparedFigure::is_tested) {
+        notes.push(together(of));
+        notes.push(format!(
+            "\"shows from\": the smallest change that so many {units} with this noise show in four of five experiments."
+        ));
+    }
+    notes.extend(alone(of));
     if of.figures.iter().any(|it| it.needed.is_some()) {
         notes.push(needed(of));
     }
@@ -200,6 +238,65 @@ fn other_builds(of: &ComparedFunctions) -> Option<String> {
         "A and B run different builds of {files}, stripped of symbols. Functions without a name there cannot be told from each other in \
          two builds, so all of a file are one row, [no symbol in FILE]; symbols (Debian's packages -dbgsym) name them."
     ))
+}
+
+/// That a side has one run, and what its intervals are worth.
+fn alone(of: &Comparison) -> Vec<String> {
+    let sides = [("A", &of.a), ("B", &of.b)];
+    let alone = sides.into_iter().filter_map(|(name, side)| {
+        let blocks = side.within_one_run.as_ref()?;
+        Some((name, blocks))
+    });
+    let mut told: Vec<String> = Vec::new();
+    for (name, blocks) in alone {
+        told.push(match &blocks.why_not {
+            Some(why) => format!("{name} is one run, and tells no interval within it: {why}."),
+            None => format!(
+                "{name} is one run of {:.0} s. Intervals within one run are 95 % ones by the stationary bootstrap over blocks of {} s: how well \
+                 that run knows its own quantile.",
+                blocks.seconds,
+                three_digits(blocks.block_s)
+            ),
+        });
+    }
+    if !told.is_empty() {
+        told.push(
+            "How far runs differ by themselves, one run of a side does not tell: nothing is called changed by it. Two of each side are the least, \
+             six or more decide."
+                .to_owned(),
+        );
+    }
+    told
+}
+
+/// The columns of the table of intervals within one run.
+pub(crate) const WITHIN: [&str; 5] = [
+    "within one run",
+    "A",
+    "A, 95 % interval",
+    "B",
+    "B, 95 % interval",
+];
+
+/// The rows of the table of intervals within one run: the figures that have one.
+pub(crate) fn within_rows(of: &Comparison) -> Vec<[String; 5]> {
+    let rows = of.figures.iter().filter_map(|row| {
+        let within = row.within_one_run.as_ref()?;
+        within.a.or(within.b)?;
+        let (a, b) = table_values(row);
+        let interval = |of: Option<(f64, f64)>| match of {
+            Some((low, high)) => format!("{} to {}", figure(low, row.unit), figure(high, row.unit)),
+            None => String::new(),
+        };
+        Some([
+            row.name.clone(),
+            a,
+            interval(within.a),
+            b,
+            interval(within.b),
+        ])
+    });
+    rows.collect()
 }
 
 const fn units(of: &Comparison) -> &'static str {

@@ -82,7 +82,7 @@ fn named(of: &ComparedMatrix, is_so: fn(&ComparedFigure) -> bool) -> Vec<String>
             let ((main_a, a), (main_b, b)) = (size(a), size(b));
             main_a.cmp(&main_b).then(a.total_cmp(&b))
         })?;
-        let change = match most.without == (0, 0) {
+        let change = match most.is_tested() {
             true => signed(most.change),
             false if most.change > 0.0 => "a".to_owned(),
             false => "no".to_owned(),

@@ -157,14 +157,27 @@ pub(super) fn put_cells(cells: &BTreeMap<(usize, u32), u64>, out: &mut Vec<u8>) 
 }
 
 pub(super) fn curve(metric: Metric, histogram: &Histogram<u64>) -> Option<Curve> {
-    let count = histogram.len();
+    let steps = histogram.iter_recorded().map(|step| {
+        let value = step.value_iterated_to().min(histogram.max());
+        (value, step.count_since_last_iteration())
+    });
+    curve_of(metric, histogram.min(), histogram.len(), steps)
+}
+
+/// The curve of `count` values, of which the smallest is `least` and which come with their counts, the smallest first.
+pub(super) fn curve_of(
+    metric: Metric,
+    least: u64,
+    count: u64,
+    values: impl Iterator<Item = (u64, u64)>,
+) -> Option<Curve> {
     if count == 0 {
         return None;
     }
-    let mut points: Vec<(f64, u64)> = vec![(0.0, histogram.min().max(1))];
+    let mut points: Vec<(f64, u64)> = vec![(0.0, least.max(1))];
     let mut seen = 0u64;
-    for bucket in histogram.iter_recorded() {
-        seen = seen.saturating_add(bucket.count_since_last_iteration());
+    for (value, of_value) in values {
+        seen = seen.saturating_add(of_value);
         // The largest value stands half a sample before infinity.
         let beyond = if seen >= count {
             0.5
@@ -172,7 +185,7 @@ pub(super) fn curve(metric: Metric, histogram: &Histogram<u64>) -> Option<Curve>
             (count - seen) as f64
         };
         let nines = -(beyond / count as f64).log10();
-        let ns = bucket.value_iterated_to().min(histogram.max()).max(1);
+        let ns = value.max(1);
         let keep = points.last().is_none_or(|&(x, y)| {
             seen >= count || nines - x >= LEAST_NINES || (ns as f64 / y as f64).ln() >= LEAST_RATIO
         });

@@ -1,10 +1,10 @@
 //! Every run of both sides on one axis: what happened over time, and how latency is distributed.
 
-use archive::{Comparison, QuantityUnit, RunReader, SeriesPoint, plain_name};
+use archive::{Comparison, LatencyLog, QuantityUnit, RunReader, SeriesPoint, plain_name};
 use measure::{Metric, Phase, Recorder};
 use serde::Serialize;
 
-use super::super::distributions::{Curve, curve};
+use super::super::distributions::{Curve, curve, curve_of};
 use super::super::series::short;
 use crate::numbers::per_second;
 
@@ -64,11 +64,7 @@ impl Drawn {
         comparison: &Comparison,
         remarks: &mut Vec<String>,
     ) -> Self {
-        if a.len().max(b.len()) > MOST_RUNS {
-            remarks.push(format!(
-                "lines over time and curves are those of the first {MOST_RUNS} runs of each side; all runs are dots"
-            ));
-        }
+        remark_on_many(a.len().max(b.len()), remarks);
         let lines = |side: &[Option<RunReader>]| -> Vec<Line> {
             let drawn = side.iter().take(MOST_RUNS).flatten();
             drawn.map(Line::read).collect()
@@ -79,6 +75,57 @@ impl Drawn {
             curves: curves(&a, &b, comparison),
         }
     }
+
+    /// The curves of logs, which hold nothing else.
+    pub(super) fn of_logs(
+        a: &[LatencyLog],
+        b: &[LatencyLog],
+        comparison: &Comparison,
+        remarks: &mut Vec<String>,
+    ) -> Self {
+        remark_on_many(a.len().max(b.len()), remarks);
+        let tags = a.iter().chain(b).flat_map(|log| &log.tags);
+        let mut metrics: Vec<Metric> = Vec::new();
+        for tag in tags {
+            if !metrics.contains(&tag.metric) && is_decided(tag.metric, comparison) {
+                metrics.push(tag.metric);
+            }
+        }
+        let side = |logs: &[LatencyLog], metric: Metric| -> Vec<Curve> {
+            let drawn = logs.iter().take(MOST_RUNS);
+            let tags = drawn.flat_map(|log| log.tags.iter().find(|tag| tag.metric == metric));
+            let curves = tags.filter_map(|tag| {
+                let least = tag.values.first().map_or(0, |it| it.0);
+                let values = tag.values.iter().copied();
+                curve_of(metric, least, tag.count, values).map(|it| on_grid(&it))
+            });
+            curves.collect()
+        };
+        let curves = metrics.into_iter().map(|metric| ComparedCurve {
+            metric,
+            a: side(a, metric),
+            b: side(b, metric),
+        });
+        Self {
+            panels: Vec::new(),
+            curves: curves.collect(),
+        }
+    }
+}
+
+fn remark_on_many(runs: usize, remarks: &mut Vec<String>) {
+    if runs > MOST_RUNS {
+        remarks.push(format!(
+            "lines over time and curves are those of the first {MOST_RUNS} runs of each side; all runs are dots"
+        ));
+    }
+}
+
+/// Whether figures of a latency are decided.
+fn is_decided(metric: Metric, comparison: &Comparison) -> bool {
+    let name = plain_name(&format!("{} p50", metric.name()));
+    let mut figures = comparison.figures.iter();
+    figures.any(|it| plain_name(&it.name) == name)
 }
 
 impl Line {
@@ -183,15 +230,10 @@ fn panel(
 
 /// The latencies that are decided and were recorded.
 fn decided(a: &[Line], b: &[Line], comparison: &Comparison) -> Vec<Metric> {
-    let is_decided = |metric: Metric| {
-        let name = format!("{} p50", plain_name(metric.name()));
-        let mut figures = comparison.figures.iter();
-        figures.any(|it| plain_name(&it.name) == plain_name(&name))
-    };
     let mut found: Vec<Metric> = Vec::new();
     for run in a.iter().chain(b) {
         for (metric, _) in run.recorded.filled() {
-            if !found.contains(&metric) && is_decided(metric) {
+            if !found.contains(&metric) && is_decided(metric, comparison) {
                 found.push(metric);
             }
         }

@@ -181,6 +181,7 @@ impl Opened {
             comparison,
             name: &pairs.name,
             runs: &runs,
+            logs: None,
             pairs: Some(&pairs),
             folder: of.folder,
         };

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use archive::{
     ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, ComparedStacks, Comparison,
-    Hardware, LeftOut, PairedRuns, RunReader,
+    Hardware, LatencyLog, LeftOut, PairedRuns, RunBlocks, RunReader,
 };
 use measure::{MetricInfo, Problem};
 use serde::Serialize;
@@ -35,6 +35,8 @@ pub struct ComparisonSource<'a> {
     pub name: &'a str,
     /// The folders of the runs, by their names.
     pub runs: &'a HashMap<String, PathBuf>,
+    /// What is drawn of A and of B, where they are histogram logs in place of runs.
+    pub logs: Option<(&'a [LatencyLog], &'a [LatencyLog])>,
     /// How the runs were made, where they were made in turns.
     pub pairs: Option<&'a PairedRuns>,
     /// The folder that the page will stand in: runs below it are linked to.
@@ -130,6 +132,10 @@ pub struct SideView {
     pub runs: Vec<SideRun>,
     /// Its runs that do not count.
     pub left_out: Vec<LeftOut>,
+    /// Whether its runs are histogram logs, of which nothing else is known.
+    pub logs: bool,
+    /// How its only run was cut for intervals within it; `None` where it has several.
+    pub within_one_run: Option<RunBlocks>,
 }
 
 /// A run that counts.
@@ -174,9 +180,13 @@ impl ComparisonView {
     pub fn read(of: &ComparisonSource<'_>) -> Self {
         let comparison = of.comparison;
         let mut remarks = of.pairs.map(made_anew).unwrap_or_default();
+        remarks.extend(comparison.remarks.iter().cloned());
         let a = OpenedSide::open(&comparison.a, of, &mut remarks);
         let b = OpenedSide::open(&comparison.b, of, &mut remarks);
-        let drawn = lines::Drawn::read(&a.readers, &b.readers, comparison, &mut remarks);
+        let drawn = match of.logs {
+            Some((a, b)) => lines::Drawn::of_logs(a, b, comparison, &mut remarks),
+            None => lines::Drawn::read(&a.readers, &b.readers, comparison, &mut remarks),
+        };
         let first = a.readers.iter().flatten().next();
         let experiments = match of.pairs {
             Some(pairs) => Some((&pairs.a, &pairs.b)),
@@ -233,7 +243,9 @@ impl OpenedSide {
             let dir = of.runs.get(&run.id)?;
             RunReader::open(dir).ok()
         };
-        let readers: Vec<Option<RunReader>> = side.runs.iter().map(reader).collect();
+        // A log has no folder.
+        let runs = side.runs.iter().filter(|_| !side.logs);
+        let readers: Vec<Option<RunReader>> = runs.map(reader).collect();
         let missing = readers.iter().filter(|it| it.is_none()).count();
         if missing > 0 {
             let runs = measure::counted(missing as u64, "run");
@@ -251,6 +263,8 @@ impl OpenedSide {
                 told: words::counted_runs(side),
                 runs: side.runs.iter().map(run).collect(),
                 left_out: side.left_out.clone(),
+                logs: side.logs,
+                within_one_run: side.within_one_run.clone(),
             },
             readers,
         }
@@ -305,6 +319,7 @@ impl ComparisonPage {
                 comparison: &comparison,
                 name: &pairs.name,
                 runs: &runs,
+                logs: None,
                 pairs: Some(&pairs),
                 folder: Some(page),
             }),

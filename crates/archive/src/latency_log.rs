@@ -1,0 +1,507 @@
+//! HDR histogram logs of any tool: `HistogramLogWriter`'s lines, with tags or without, in whatever unit was recorded.
+//!
+//! ```text
+//! #[Histogram log format version 1.3]
+//! #[StartTime: 1441812279.474 (seconds since epoch), Wed Sep 09 08:31:19 PDT 2015]
+//! "StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"
+//! 0.127,1.007,2.769,HISTF…                       start and length in seconds, largest value, histogram
+//! Tag=warmup delay send,1.134,0.999,0.442,HISTF…
+//! ```
+
+use std::io::{self, BufRead, BufReader, ErrorKind, Read as _};
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::bufread::MultiGzDecoder;
+use hdrhistogram::Histogram;
+use measure::{Metric, MetricKind, Problem};
+
+use crate::bounded::Line;
+use crate::latency_slices::{LATEST, LatencySlices, counts};
+use crate::{bounded, histogram_decode};
+
+/// Longer lines are no histograms: Java's widest shape takes less than 2 MB.
+const LONGEST_LINE: u64 = 4 << 20;
+/// Bytes of a log, unpacked; a packed one could go on for ever.
+const LARGEST: u64 = 64 << 30;
+/// Counters of all intervals of a tag together, eight bytes each.
+const MOST_COUNTERS: u64 = 1 << 20;
+/// Tags of a log; each takes memory.
+const MOST_TAGS: usize = 16;
+/// Lines that are noted one by one.
+const MOST_NOTES: usize = 3;
+/// Characters of what is quoted.
+const LONGEST_QUOTE: usize = 60;
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// What a log without tags is of.
+const UNTAGGED: &str = "latency";
+/// Tags of Artemis perf, and what each is called here.
+const ARTEMIS: [(&str, Metric); 3] = [
+    ("delay_send", Metric::SEND_DELAY),
+    ("send", Metric::SEND_ACK),
+    ("transfer", Metric::TRANSFER),
+];
+/// What every refusal ends with.
+const WHAT_IS_READ: &str = "name logs as HdrHistogram's HistogramLogWriter writes them: lines of start, length, largest value and histogram";
+
+/// The unit of the values in a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogUnit {
+    /// `ns`
+    Nanoseconds,
+    /// `us`
+    Microseconds,
+    /// `ms`
+    Milliseconds,
+}
+
+impl LogUnit {
+    /// All of them, with what a comment calls them.
+    const ALL: [(Self, &str); 3] = [
+        (Self::Nanoseconds, "nanoseconds"),
+        (Self::Microseconds, "microseconds"),
+        (Self::Milliseconds, "milliseconds"),
+    ];
+
+    /// Its name in a sentence.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let found = Self::ALL.iter().find(|it| it.0 == self);
+        found.map_or("", |it| it.1)
+    }
+
+    /// Nanoseconds of one.
+    const fn ns(self) -> u64 {
+        match self {
+            Self::Nanoseconds => 1,
+            Self::Microseconds => 1_000,
+            Self::Milliseconds => 1_000_000,
+        }
+    }
+
+    /// The unit that a comment names: `#[Latencies in nanoseconds, …]`.
+    fn in_comment(comment: &str) -> Option<Self> {
+        let comment = comment.to_lowercase();
+        let found = Self::ALL.iter().filter_map(|(unit, name)| {
+            let at = comment.find(&format!("in {name}"))?;
+            Some((at, *unit))
+        });
+        found.min_by_key(|it| it.0).map(|it| it.1)
+    }
+}
+
+/// Why a log's values are taken for a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnitSource {
+    /// A comment of the log names it.
+    Stated,
+    /// Whoever compares named it.
+    Given,
+    /// It has Artemis perf's tags, and that records microseconds.
+    Artemis,
+    /// Nothing says so: it is what `HistogramLogProcessor` takes values for.
+    Assumed,
+}
+
+/// What a log holds of what was not warm-up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LatencyLog {
+    /// The file, as it was named.
+    pub name: String,
+    /// The unit of its values; here they are nanoseconds.
+    pub unit: LogUnit,
+    /// Why it is that.
+    pub unit_source: UnitSource,
+    /// From the start of the first interval to the end of the last, in seconds.
+    pub seconds: f64,
+    /// What it holds of each tag, in the order in which they came.
+    pub tags: Vec<LogTag>,
+    /// What had to be left out, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// What a log holds of one tag.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogTag {
+    /// What it is of: tags are metrics by their letters and digits, so that `send_ack` and `send ack` are one.
+    pub metric: Metric,
+    /// Values in it.
+    pub count: u64,
+    /// Percentiles as `HistogramLogProcessor` prints them, in the order of [`LogTag::PERCENTILES`]; nanoseconds.
+    pub percentiles: [u64; 4],
+    /// Every value with its count, the smallest first; nanoseconds.
+    pub values: Vec<(u64, u64)>,
+    /// The same over time.
+    pub slices: LatencySlices,
+}
+
+impl LogTag {
+    /// The percentiles that are kept.
+    pub const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
+
+    /// The largest value.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        self.values.last().map_or(0, |it| it.0)
+    }
+
+    /// Whether at least ten values lie beyond a percentile, so that it says something.
+    #[must_use]
+    pub fn supports(&self, percentile: f64) -> bool {
+        let summary = measure::LatencySummary {
+            count: self.count,
+            ..measure::LatencySummary::default()
+        };
+        summary.supports(percentile)
+    }
+}
+
+impl LatencyLog {
+    /// Reads a log, also one in gzip. `unit` is that of logs which do not name theirs. A last line that is cut off is passed over and noted.
+    ///
+    /// # Errors
+    /// Where it cannot be read, is no such log, or holds nothing but warm-up.
+    pub fn read(path: &Path, unit: Option<LogUnit>) -> Result<Self, Problem> {
+        let failed = |source: &io::Error| Problem::io("read", path, source);
+        let file = bounded::open(path).map_err(|e| failed(&e))?;
+        let mut plain = BufReader::new(file);
+        let is_packed = plain.fill_buf().map_err(|e| failed(&e))?.starts_with(&GZIP);
+        let name = path.display().to_string();
+        match is_packed {
+            true => {
+                let unpacked = MultiGzDecoder::new(plain).take(LARGEST);
+                Self::parse(&name, &mut BufReader::new(unpacked), unit)
+            }
+            false => Self::parse(&name, &mut plain.take(LARGEST), unit),
+        }
+    }
+
+    /// The same of what lies in memory.
+    ///
+    /// # Errors
+    /// As [`LatencyLog::read`].
+    pub fn parse(
+        name: &str,
+        lines: &mut dyn BufRead,
+        unit: Option<LogUnit>,
+    ) -> Result<Self, Problem> {
+        let mut reading = LogReading::default();
+        reading.read(name, lines)?;
+        reading.finish(name, unit)
+    }
+}
+
+/// A log that is being read.
+#[derive(Default)]
+struct LogReading {
+    line_number: u64,
+    /// Lines with an interval, those of the warm-up among them.
+    intervals: u64,
+    /// Intervals of what was not warm-up that could be read: the first start, the last end.
+    span: Option<(f64, f64)>,
+    tags: Vec<ReadTag>,
+    /// All tags are Artemis perf's, so far.
+    is_artemis: bool,
+    has_times: bool,
+    stated: Option<LogUnit>,
+    /// Lines that were passed over, and why the first were.
+    passed_over: u64,
+    notes: Vec<String>,
+    /// Why a line that should be an interval is none, and what it says: of the first.
+    first_cause: Option<(String, String)>,
+}
+
+/// What was read of a tag.
+struct ReadTag {
+    raw: String,
+    key: String,
+    sum: Histogram<u64>,
+    slices: LatencySlices,
+}
+
+/// One interval.
+struct LogInterval<'a> {
+    tag: Option<&'a str>,
+    start: f64,
+    length: f64,
+    histogram: Histogram<u64>,
+}
+
+impl LogReading {
+    fn read(&mut self, name: &str, lines: &mut dyn BufRead) -> Result<(), Problem> {
+        let mut bytes = Vec::new();
+        loop {
+            self.line_number += 1;
+            let number = self.line_number;
+            let is_last = match bounded::next_line(lines, LONGEST_LINE, &mut bytes) {
+                Ok(Line::None) => return Ok(()),
+                Ok(Line::Whole) => false,
+                Ok(Line::CutOff) => true,
+                Ok(Line::TooLong) => {
+                    let cause = format!("line {number} has no end");
+                    self.first_cause
+                        .get_or_insert((cause.clone(), quote(&bytes)));
+                    self.notes.push(format!("{cause}: read up to there"));
+                    return Ok(());
+                }
+                Err(e) if is_end(&e) => {
+                    self.notes.push(format!(
+                        "what it is packed in is cut off or damaged: read up to line {number}"
+                    ));
+                    return Ok(());
+                }
+                Err(e) => return Err(Problem::io("read", Path::new(name), &e)),
+            };
+            let text = String::from_utf8_lossy(&bytes);
+            let text = text.trim();
+            if let Some(comment) = text.strip_prefix('#') {
+                self.stated = self.stated.or_else(|| LogUnit::in_comment(comment));
+                self.has_times |= comment.contains("StartTime:") || comment.contains("BaseTime:");
+            } else if !(text.is_empty() || text.starts_with('"')) {
+                self.line(name, text, is_last)?;
+            }
+        }
+    }
+
+    fn line(&mut self, name: &str, text: &str, is_last: bool) -> Result<(), Problem> {
+        let number = self.line_number;
+        let cause = match interval(text) {
+            Ok(interval) => match self.add(name, &interval)? {
+                None => return Ok(()),
+                Some(cause) => cause,
+            },
+            Err(cause) => cause,
+        };
+        if is_last {
+            let read = self.span.map_or(0.0, |(start, end)| end - start);
+            self.notes.push(format!(
+                "its last line, {number}, is cut off: read up to there, {read:.0} s"
+            ));
+        } else {
+            self.passed_over += 1;
+            if self.passed_over as usize <= MOST_NOTES {
+                self.notes
+                    .push(format!("line {number} is passed over: {cause}"));
+            }
+        }
+        self.first_cause
+            .get_or_insert_with(|| (format!("line {number}: {cause}"), quote(text.as_bytes())));
+        Ok(())
+    }
+
+    /// Adds an interval; what is wrong with it where it does not fit.
+    fn add(&mut self, name: &str, of: &LogInterval<'_>) -> Result<Option<String>, Problem> {
+        let (raw, is_warmup) = without_warmup(of.tag.unwrap_or_default());
+        let key = key_of(raw);
+        self.is_artemis = (self.intervals == 0 || self.is_artemis)
+            && of.tag.is_some()
+            && ARTEMIS.iter().any(|it| it.0 == key);
+        self.intervals += 1;
+        if is_warmup {
+            return Ok(None);
+        }
+        let at = match self.tags.iter().position(|tag| tag.key == key) {
+            Some(at) => at,
+            None if self.tags.len() >= MOST_TAGS => {
+                return Ok(Some(format!("it has more than {MOST_TAGS} tags")));
+            }
+            None => {
+                let digits = of.histogram.sigfig();
+                let Ok(sum) = Histogram::new(digits) else {
+                    return Ok(Some("its digits cannot be".to_owned()));
+                };
+                self.tags.push(ReadTag {
+                    raw: raw.to_owned(),
+                    key,
+                    sum,
+                    slices: LatencySlices::default(),
+                });
+                self.tags.len() - 1
+            }
+        };
+        let Some(tag) = self.tags.get_mut(at) else {
+            return Ok(None);
+        };
+        if tag.raw != raw {
+            return Err(Problem::new(
+                format!("{name} has two tags that read alike"),
+                format!("{:?} and {:?}", tag.raw, raw),
+                "tags are told apart by their letters and digits: leave one of them out of the log",
+            ));
+        }
+        let (digits, most) = (tag.sum.sigfig(), of.histogram.max());
+        let counters = histogram_decode::counters(digits.into(), 1, most.max(2));
+        if counters.is_none_or(|it| it > MOST_COUNTERS) {
+            return Ok(Some("its values span more than is read".to_owned()));
+        }
+        if tag.sum.add(&of.histogram).is_err() {
+            return Ok(Some(
+                "its histogram does not fit those before it".to_owned(),
+            ));
+        }
+        tag.slices.add(of.start, of.length, &of.histogram);
+        let end = of.start + of.length;
+        self.span = Some(match self.span {
+            Some((first, last)) => (first.min(of.start), last.max(end)),
+            None => (of.start, end),
+        });
+        Ok(None)
+    }
+
+    fn finish(mut self, name: &str, given: Option<LogUnit>) -> Result<LatencyLog, Problem> {
+        let more = self.passed_over.saturating_sub(MOST_NOTES as u64);
+        if more > 0 {
+            self.notes.push(format!(
+                "{} passed over, too",
+                measure::counted(more, "more line")
+            ));
+        }
+        let Some((start, end)) = self.span else {
+            return Err(self.refused(name));
+        };
+        let is_artemis = self.is_artemis && !self.has_times;
+        let (unit, unit_source) = match (self.stated, given) {
+            (Some(unit), _) => (unit, UnitSource::Stated),
+            (None, Some(unit)) => (unit, UnitSource::Given),
+            (None, None) if is_artemis => (LogUnit::Microseconds, UnitSource::Artemis),
+            (None, None) => (LogUnit::Nanoseconds, UnitSource::Assumed),
+        };
+        let mut tags = Vec::new();
+        for tag in self.tags.into_iter().filter(|it| !it.sum.is_empty()) {
+            let artemis = ARTEMIS.iter().find(|it| is_artemis && it.0 == tag.key);
+            let metric = artemis.map(|it| it.1);
+            match metric.or_else(|| Metric::named(&tag.key, MetricKind::Histogram)) {
+                Some(metric) => tags.push(tag.told(metric, unit.ns())),
+                None => self.notes.push(format!(
+                    "the tag {} is left out: there are too many different ones",
+                    tag.key
+                )),
+            }
+        }
+        if tags.is_empty() {
+            return Err(Problem::new(
+                format!("{name} holds no value"),
+                measure::counted(self.intervals, "empty interval"),
+                "record for longer, or name another log",
+            ));
+        }
+        Ok(LatencyLog {
+            name: name.to_owned(),
+            unit,
+            unit_source,
+            seconds: end - start,
+            tags,
+            notes: self.notes,
+        })
+    }
+
+    /// Why a log without any measured interval is none.
+    fn refused(self, name: &str) -> Problem {
+        match (self.intervals, self.first_cause) {
+            (0, Some((cause, text))) => Problem::new(
+                format!("{name} is no HDR histogram log ({cause})"),
+                text,
+                WHAT_IS_READ,
+            ),
+            (0, None) => Problem::new(
+                format!("{name} holds no interval"),
+                measure::counted(self.line_number - 1, "comment line"),
+                WHAT_IS_READ,
+            ),
+            (warmup, _) => Problem::new(
+                format!("{name} holds nothing but warm-up"),
+                measure::counted(warmup, "interval"),
+                "record for longer: intervals whose tag begins with `warmup` do not count",
+            ),
+        }
+    }
+}
+
+impl ReadTag {
+    fn told(mut self, metric: Metric, ns: u64) -> LogTag {
+        self.slices.scale(ns);
+        let at = |percentile| self.sum.value_at_percentile(percentile).saturating_mul(ns);
+        LogTag {
+            metric,
+            count: self.sum.len(),
+            percentiles: LogTag::PERCENTILES.map(at),
+            values: counts(&self.sum)
+                .map(|(value, count)| (value.saturating_mul(ns), count))
+                .collect(),
+            slices: self.slices,
+        }
+    }
+}
+
+/// Reads a line with an interval; what is wrong with it where it is none.
+fn interval(line: &str) -> Result<LogInterval<'_>, String> {
+    let (tag, rest) = match line.strip_prefix("Tag=") {
+        Some(tagged) => {
+            let (tag, rest) = tagged.split_once(',').ok_or("nothing follows its tag")?;
+            (Some(tag.trim()), rest)
+        }
+        None => (None, line),
+    };
+    let fields: Vec<&str> = rest.split(',').map(str::trim).collect();
+    let [start, length, _largest, encoded] = fields.as_slice() else {
+        return Err(format!(
+            "it has {} where start, length, largest value and histogram belong",
+            measure::counted(fields.len() as u64, "field")
+        ));
+    };
+    let number = |text: &str, what: &str| {
+        let value = text.parse::<f64>().ok().filter(|it| it.is_finite());
+        value.ok_or_else(|| format!("{what} {:?} is no number", quote(text.as_bytes())))
+    };
+    let (start, length) = (number(start, "the start")?, number(length, "the length")?);
+    if start.abs() >= LATEST || !(0.0..LATEST).contains(&length) {
+        return Err(format!("an interval of {length} s from {start} cannot be"));
+    }
+    let bytes = STANDARD
+        .decode(encoded)
+        .map_err(|e| format!("base64: {e}"))?;
+    Ok(LogInterval {
+        tag,
+        start,
+        length,
+        histogram: histogram_decode::decode(&bytes)?,
+    })
+}
+
+/// A tag without what says that it is of the warm-up, and whether it is.
+fn without_warmup(tag: &str) -> (&str, bool) {
+    const WARMUP: usize = "warmup".len();
+    let is_warmup = tag
+        .get(..WARMUP)
+        .is_some_and(|begin| begin.eq_ignore_ascii_case("warmup"));
+    let rest = tag.get(WARMUP..).unwrap_or_default();
+    match is_warmup && !rest.starts_with(char::is_alphanumeric) {
+        true => (rest.trim_start_matches([' ', '_', '-']), true),
+        false => (tag, false),
+    }
+}
+
+/// The key of the metric that a tag names.
+fn key_of(tag: &str) -> String {
+    let plain = |c: char| match c.to_ascii_lowercase() {
+        c if c.is_ascii_alphanumeric() => c,
+        _ => '_',
+    };
+    let key: String = tag.chars().map(plain).take(LONGEST_QUOTE).collect();
+    let key = key.trim_matches('_');
+    if key.is_empty() { UNTAGGED } else { key }.to_owned()
+}
+
+/// Whether an error says that packed bytes end too early or make no sense.
+fn is_end(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::UnexpectedEof | ErrorKind::InvalidInput | ErrorKind::InvalidData
+    )
+}
+
+fn quote(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.chars().take(LONGEST_QUOTE).collect()
+}

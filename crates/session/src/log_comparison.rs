@@ -1,0 +1,279 @@
+//! What histogram logs of two sides say of the difference between them: a log is a run of which nothing else is known.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use archive::{
+    ComparedRun, ComparedSide, Comparison, LatencyLog, LatencySlices, LogTag, LogUnit,
+    QuantityUnit, RunBlocks, UnitSource,
+};
+use measure::{Metric, Problem, counted};
+
+use crate::comparison::{ComparisonOptions, FigureKind, Undecided, decide, undecided};
+use crate::within;
+
+/// Logs of a side: each keeps every value of each tag.
+const MOST_LOGS: usize = 500;
+/// Sides whose medians differ by a factor near a thousand may be in different units.
+const OF_UNITS: f64 = 1_000.0;
+const NEAR: f64 = 2.0;
+
+/// Reads the logs of a side. `unit` is that of logs which do not name theirs.
+///
+/// # Errors
+/// Where one of them cannot be read, or they are too many.
+pub fn read_logs(
+    paths: &[impl AsRef<Path>],
+    unit: Option<LogUnit>,
+) -> Result<Vec<LatencyLog>, Problem> {
+    if paths.len() > MOST_LOGS {
+        return Err(Problem::new(
+            format!("more than {MOST_LOGS} logs of one side"),
+            paths.len(),
+            "name fewer",
+        ));
+    }
+    let read = paths.iter().map(|path| {
+        let mut log = LatencyLog::read(path.as_ref(), unit)?;
+        // Only of a log that stands alone it is asked what happened over time.
+        if paths.len() > 1 {
+            for tag in &mut log.tags {
+                tag.slices = LatencySlices::default();
+            }
+        }
+        Ok(log)
+    });
+    read.collect()
+}
+
+/// Compares logs of two sides.
+///
+/// # Errors
+/// Where they have no tag in common, or pairs have no partners.
+pub fn compare_logs(
+    a: &[LatencyLog],
+    b: &[LatencyLog],
+    options: ComparisonOptions,
+) -> Result<Comparison, Problem> {
+    let shared = shared(a, b)?;
+    pairs(a, b, options)?;
+    let mut remarks = remarks(a, b, &shared);
+    let mut figures: Vec<Undecided> = Vec::new();
+    for metric in &shared {
+        figures.extend(of_metric(*metric, a, b, options, &mut remarks));
+    }
+    decide(figures.iter_mut(), options);
+    remarks.extend(units_look_mixed(a, b, &shared));
+    let mut compared = Comparison {
+        schema: Comparison::SCHEMA.to_owned(),
+        a: side(a),
+        b: side(b),
+        paired: options.paired,
+        level: options.level,
+        figures: figures.into_iter().map(|it| it.figure).collect(),
+        remarks,
+        ..Comparison::default()
+    };
+    for (is_a, logs) in [(true, a), (false, b)] {
+        if let [log] = logs {
+            let slices: Vec<(Metric, &LatencySlices)> = log
+                .tags
+                .iter()
+                .map(|tag| (tag.metric, &tag.slices))
+                .collect();
+            within::within(&mut compared, is_a, &slices);
+        }
+    }
+    Ok(compared)
+}
+
+fn side(logs: &[LatencyLog]) -> ComparedSide {
+    let run = |log: &LatencyLog| ComparedRun {
+        id: log.name.clone(),
+        cautious: false,
+    };
+    ComparedSide {
+        runs: logs.iter().map(run).collect(),
+        logs: true,
+        within_one_run: (logs.len() == 1).then(RunBlocks::default),
+        ..ComparedSide::default()
+    }
+}
+
+/// Pairs need partners, and more than one.
+fn pairs(a: &[LatencyLog], b: &[LatencyLog], options: ComparisonOptions) -> Result<(), Problem> {
+    if !options.paired || (a.len() == b.len() && a.len() > 1) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        "pairs need as many logs on both sides, and two of each at least",
+        format!("{} of A and {} of B", a.len(), b.len()),
+        "name the log without a partner no more, or compare without --paired",
+    ))
+}
+
+fn metrics(logs: &[LatencyLog]) -> Vec<Metric> {
+    let mut found: Vec<Metric> = Vec::new();
+    for tag in logs.iter().flat_map(|log| &log.tags) {
+        if !found.contains(&tag.metric) {
+            found.push(tag.metric);
+        }
+    }
+    found
+}
+
+fn names(of: &[Metric]) -> String {
+    let names: Vec<&str> = of.iter().map(|it| it.name()).collect();
+    names.join(", ")
+}
+
+/// What both sides hold.
+fn shared(a: &[LatencyLog], b: &[LatencyLog]) -> Result<Vec<Metric>, Problem> {
+    let (of_a, of_b) = (metrics(a), metrics(b));
+    let shared: Vec<Metric> = of_a
+        .iter()
+        .copied()
+        .filter(|it| of_b.contains(it))
+        .collect();
+    if !shared.is_empty() {
+        return Ok(shared);
+    }
+    Err(Problem::new(
+        "the logs of A and of B have no tag in common",
+        format!("A has {}, B has {}", names(&of_a), names(&of_b)),
+        "compare logs of one tool, or give their lines the same tags (`latency` is what has none)",
+    ))
+}
+
+/// The log's part of this metric.
+fn tag_of(log: &LatencyLog, metric: Metric) -> Option<&LogTag> {
+    log.tags.iter().find(|tag| tag.metric == metric)
+}
+
+/// The figures of one metric: its rate, its percentiles and its largest value.
+fn of_metric(
+    metric: Metric,
+    a: &[LatencyLog],
+    b: &[LatencyLog],
+    options: ComparisonOptions,
+    remarks: &mut Vec<String>,
+) -> Vec<Undecided> {
+    let values = |logs: &[LatencyLog], value: &dyn Fn(&LatencyLog, &LogTag) -> f64| {
+        let of = |log: &LatencyLog| tag_of(log, metric).map(|tag| value(log, tag));
+        logs.iter().map(of).collect::<Vec<Option<f64>>>()
+    };
+    let figure = |kind: &FigureKind, value: &dyn Fn(&LatencyLog, &LogTag) -> f64| {
+        undecided(kind, values(a, value), values(b, value), options)
+    };
+    let latency = |what: String| FigureKind {
+        name: format!("{} {what}", metric.name()),
+        unit: QuantityUnit::Ns,
+        more_is_better: false,
+        can_be_nothing: false,
+        margin: options.latency_margin,
+    };
+    let all = || a.iter().chain(b);
+    let has_time = all().all(|log| log.seconds > 0.0);
+    let (name, unit) = match has_time {
+        true => ("rate", QuantityUnit::PerSecond),
+        false => ("count", QuantityUnit::Count),
+    };
+    let rate = FigureKind {
+        name: format!("{} {name}", metric.name()),
+        unit,
+        more_is_better: true,
+        can_be_nothing: true,
+        margin: options.margin,
+    };
+    let mut found = Vec::new();
+    found.extend(figure(&rate, &|log, tag| match has_time {
+        true => tag.count as f64 / log.seconds,
+        false => tag.count as f64,
+    }));
+    for (at, percentile) in LogTag::PERCENTILES.iter().enumerate() {
+        let kind = latency(format!("p{percentile}"));
+        let mut tags = all().filter_map(|log| tag_of(log, metric));
+        match tags.all(|tag| tag.supports(*percentile)) {
+            true => found.extend(figure(&kind, &|_, tag| {
+                tag.percentiles.get(at).map_or(0.0, |ns| *ns as f64)
+            })),
+            false => remarks.push(format!(
+                "{} is left out: fewer than ten values of a log lie beyond it",
+                kind.name
+            )),
+        }
+    }
+    found.extend(figure(&latency("max".to_owned()), &|_, tag| {
+        tag.max() as f64
+    }));
+    found
+}
+
+/// In which units logs were read, what was left out of them, and what one side alone has.
+fn remarks(a: &[LatencyLog], b: &[LatencyLog], shared: &[Metric]) -> Vec<String> {
+    let all = || a.iter().chain(b);
+    let mut units: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for log in all() {
+        units.entry(unit(log)).or_default().push(&log.name);
+    }
+    let alone = units.len() == 1;
+    let mut told: Vec<String> = (units.into_iter())
+        .map(|(unit, logs)| match (alone, logs.as_slice()) {
+            (false, [one]) => format!("{one} {unit}"),
+            (_, logs) => format!("{} {unit}", counted(logs.len() as u64, "log")),
+        })
+        .collect();
+    for (name, side) in [("A", a), ("B", b)] {
+        let only: Vec<Metric> = metrics(side)
+            .into_iter()
+            .filter(|it| !shared.contains(it))
+            .collect();
+        if !only.is_empty() {
+            told.push(format!("{name} alone has {}: left out", names(&only)));
+        }
+    }
+    for log in all() {
+        told.extend(log.notes.iter().map(|note| format!("{}: {note}", log.name)));
+    }
+    told
+}
+
+fn unit(log: &LatencyLog) -> String {
+    let unit = log.unit.name();
+    let why = match log.unit_source {
+        UnitSource::Stated => "a comment says so",
+        UnitSource::Given => "--unit says so",
+        UnitSource::Artemis => "the tags are those of Artemis perf, which records these",
+        UnitSource::Assumed => {
+            "nothing says so, and HistogramLogProcessor takes values for these; --unit names another unit"
+        }
+    };
+    format!("read as {unit}: {why}")
+}
+
+/// Medians that are a thousand times apart, where a unit was guessed.
+fn units_look_mixed(a: &[LatencyLog], b: &[LatencyLog], shared: &[Metric]) -> Option<String> {
+    let is_guessed =
+        |log: &LatencyLog| matches!(log.unit_source, UnitSource::Artemis | UnitSource::Assumed);
+    let median = |logs: &[LatencyLog], metric: Metric| {
+        let tags = logs.iter().filter_map(|log| tag_of(log, metric));
+        let logarithms: Vec<f64> = tags
+            .map(|tag| (tag.percentiles[0].max(1) as f64).ln())
+            .collect();
+        logarithms.iter().sum::<f64>() / logarithms.len().max(1) as f64
+    };
+    let found = shared.iter().find(|metric| {
+        let apart = (median(b, **metric) - median(a, **metric)).abs();
+        (apart - OF_UNITS.ln()).abs() < NEAR.ln()
+    })?;
+    a.iter().chain(b).any(is_guessed).then(|| {
+        format!(
+            "caution: the medians of {} are about a thousand times apart, as microseconds and nanoseconds are: name the unit that was recorded with --unit",
+            found.name()
+        )
+    })
+}
+
+#[cfg(test)]
+#[path = "log_comparison_tests.rs"]
+mod log_comparison_tests;

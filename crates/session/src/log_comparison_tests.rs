@@ -1,0 +1,113 @@
+//! Which logs may be compared, and what is said of their units.
+
+use archive::Decision;
+
+use super::*;
+
+/// A log of three seconds, with values around a level.
+fn log(name: &str, head: &str, tag: &str, level: u64) -> LatencyLog {
+    let mut text = head.to_owned();
+    for second in 0..3 {
+        let mut histogram = measure::new_histogram();
+        for value in 0..1_000 {
+            histogram.saturating_record(level + level * value / 1_000);
+        }
+        let encoded = archive::encode_histogram(&histogram).expect("a histogram");
+        text += &format!("{tag}{second}.0,1.0,1.0,{encoded}\n");
+    }
+    LatencyLog::parse(name, &mut text.as_bytes(), None).expect("a log")
+}
+
+const OURS: &str = "#[Latencies in nanoseconds, largest values in milliseconds]\n";
+
+#[test]
+fn logs_of_artemis_perf_lie_beside_ours() {
+    let options = ComparisonOptions::default();
+    let artemis = [100, 101, 102].map(|us| log("x", "", "Tag=send,", us));
+    let ours = [100_000, 101_000, 102_000].map(|ns| log("y", OURS, "Tag=send_ack,", ns));
+    let found = compare_logs(&artemis, &ours, options).expect("comparable");
+    let names: Vec<&str> = found.figures.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(
+        names[..3],
+        ["send ack rate", "send ack p50", "send ack p90"]
+    );
+    assert!(
+        found
+            .figures
+            .iter()
+            .all(|it| it.decision != Decision::Changed),
+        "{found:#?}"
+    );
+    let told = found.remarks.join("\n");
+    assert!(
+        told.contains("3 logs read as microseconds: the tags"),
+        "{told}"
+    );
+    assert!(
+        told.contains("3 logs read as nanoseconds: a comment"),
+        "{told}"
+    );
+    assert!(!told.contains("caution"), "{told}");
+    assert_eq!(
+        (found.a.logs, found.a.runs.len(), found.functions),
+        (true, 3, None)
+    );
+}
+
+#[test]
+fn a_thousand_between_guessed_units_has_a_caution() {
+    let options = ComparisonOptions::default();
+    let guessed = [1_000, 1_010].map(|value| log("x", "", "", value));
+    let off = [1_100_000, 1_110_000].map(|value| log("y", "", "", value));
+    let caution = |a: &[LatencyLog], b: &[LatencyLog]| {
+        let found = compare_logs(a, b, options).expect("comparable");
+        found
+            .remarks
+            .iter()
+            .any(|it| it.starts_with("caution: the medians of latency"))
+    };
+    assert!(caution(&guessed, &off) && caution(&off, &guessed));
+    assert!(!caution(&guessed, &guessed));
+    let stated = |of: &[LatencyLog; 2]| {
+        of.clone().map(|log| LatencyLog {
+            unit_source: UnitSource::Given,
+            ..log
+        })
+    };
+    assert!(!caution(&stated(&guessed), &stated(&off)));
+}
+
+#[test]
+fn pairs_and_tags_have_partners() {
+    let two = [1_000, 1_010].map(|value| log("x", "", "", value));
+    let paired = ComparisonOptions {
+        paired: true,
+        ..ComparisonOptions::default()
+    };
+    for (a, b) in [(&two[..], &two[..1]), (&two[..1], &two[1..])] {
+        let told = compare_logs(a, b, paired)
+            .expect_err("no partner")
+            .sentence();
+        assert!(told.contains("1 of"), "{told}");
+    }
+    compare_logs(&two, &two, paired).expect("pairs");
+    let other = [log("y", "", "Tag=x,", 7)];
+    let told = compare_logs(&two, &other, ComparisonOptions::default());
+    let told = told.expect_err("no tag in common").sentence();
+    assert!(told.contains("A has latency, B has x"), "{told}");
+}
+
+#[test]
+fn logs_without_times_are_counted() {
+    let still = |name: &str| LatencyLog {
+        seconds: 0.0,
+        ..log(name, "", "", 1_000)
+    };
+    let (a, b) = ([still("a"), still("b")], [still("c"), still("d")]);
+    let found = compare_logs(&a, &b, ComparisonOptions::default()).expect("comparable");
+    let first = found.figures.first().expect("a figure");
+    assert_eq!(
+        (first.name.as_str(), &first.a[..]),
+        ("latency count", &[3_000.0, 3_000.0][..])
+    );
+}

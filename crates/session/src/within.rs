@@ -1,0 +1,122 @@
+//! How well the only run of a side knows its own latencies: intervals of their percentiles within that run.
+
+use std::path::Path;
+
+use archive::{ComparedFigure, Comparison, LatencySlices, RunBlocks, RunReader, plain_name};
+use compare::{LEAST_BLOCKS, NoInterval, ValueCounts, within_one_run};
+use measure::Metric;
+
+/// The percentiles that figures are of.
+const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
+/// Blocks that a run is cut into, on average, as far as they are no shorter and no longer than these seconds.
+const BLOCKS: f64 = 12.0;
+const SHORTEST_S: f64 = 5.0;
+const LONGEST_S: f64 = 10.0;
+/// What is drawn is the same for the same run.
+const SEED: u64 = 1994;
+
+/// Finds the intervals within the only run of each side that has one run alone, by the folders of these runs.
+pub fn compare_within(compared: &mut Comparison, a: Option<&Path>, b: Option<&Path>) {
+    for (is_a, folder) in [(true, a), (false, b)] {
+        let side = if is_a { &compared.a } else { &compared.b };
+        let (Some(folder), true) = (folder, side.within_one_run.is_some()) else {
+            continue;
+        };
+        let read = RunReader::open(folder).and_then(|run| run.latency_slices());
+        match read {
+            Ok(slices) => {
+                let all: Vec<(Metric, &LatencySlices)> =
+                    slices.iter().map(|(metric, of)| (*metric, of)).collect();
+                within(compared, is_a, &all);
+            }
+            Err(error) => why_not(compared, is_a, error.to_string()),
+        }
+    }
+}
+
+/// Finds the intervals of one side from what its only run measured over time.
+pub(crate) fn within(compared: &mut Comparison, is_a: bool, all: &[(Metric, &LatencySlices)]) {
+    let longest = all
+        .iter()
+        .max_by(|x, y| seconds(x.1).total_cmp(&seconds(y.1)));
+    let Some((_, longest)) = longest else {
+        return why_not(
+            compared,
+            is_a,
+            "it has no histograms of latencies".to_owned(),
+        );
+    };
+    let seconds = seconds(longest);
+    let block_s = (seconds / BLOCKS).clamp(SHORTEST_S, LONGEST_S);
+    let mut none = None;
+    for (metric, of) in all {
+        let slices: Vec<ValueCounts> = (of.slices().iter())
+            .map(|slice| slice.iter().copied().collect())
+            .collect();
+        let shares = PERCENTILES.map(|it| it / 100.0);
+        match within_one_run(&slices, block_s / of.width(), &shares, SEED) {
+            Ok(found) => {
+                for (percentile, (low, high)) in PERCENTILES.iter().zip(found) {
+                    let name = plain_name(&format!("{} p{percentile}", metric.name()));
+                    let figures = compared.figures.iter_mut();
+                    for figure in figures.filter(|it| plain_name(&it.name) == name) {
+                        keep(figure, is_a, (low as f64, high as f64));
+                    }
+                }
+            }
+            Err(why) => none = none.or(Some(why)),
+        }
+    }
+    let side = if is_a { &compared.a } else { &compared.b };
+    let is_any = compared.figures.iter().any(|it| has(it, is_a));
+    let blocks = RunBlocks {
+        seconds,
+        block_s,
+        why_not: none.filter(|_| !is_any).map(|why| told(why, block_s)),
+    };
+    let blocks = side.within_one_run.as_ref().map(|_| blocks);
+    match is_a {
+        true => compared.a.within_one_run = blocks,
+        false => compared.b.within_one_run = blocks,
+    }
+}
+
+fn seconds(of: &LatencySlices) -> f64 {
+    of.width() * of.slices().len() as f64
+}
+
+fn keep(figure: &mut ComparedFigure, is_a: bool, interval: (f64, f64)) {
+    if let Some(within) = &mut figure.within_one_run {
+        match is_a {
+            true => within.a = Some(interval),
+            false => within.b = Some(interval),
+        }
+    }
+}
+
+fn has(figure: &ComparedFigure, is_a: bool) -> bool {
+    let within = figure.within_one_run.as_ref();
+    let side = within.and_then(|it| if is_a { it.a } else { it.b });
+    side.is_some()
+}
+
+fn told(why: NoInterval, block_s: f64) -> String {
+    match why {
+        NoInterval::TooShort { blocks } => format!(
+            "it is too short: {:.0} s in which anything was measured, where {LEAST_BLOCKS} blocks of {block_s:.0} s are the least",
+            blocks * block_s
+        ),
+        NoInterval::Empty => "nothing was measured in it".to_owned(),
+    }
+}
+
+fn why_not(compared: &mut Comparison, is_a: bool, why: String) {
+    let side = if is_a {
+        &mut compared.a
+    } else {
+        &mut compared.b
+    };
+    if let Some(blocks) = &mut side.within_one_run {
+        blocks.why_not = Some(why);
+    }
+}
