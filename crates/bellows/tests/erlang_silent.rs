@@ -14,6 +14,17 @@ const WINDOW: &str = "60s";
 /// What a busy machine may take beside the time-out.
 const BESIDE: Duration = Duration::from_secs(10);
 
+/// What a node undoes is waited for this long at least.
+const UNDO: Duration = Duration::from_secs(60);
+/// Calls `lists:sort/1` again and again.
+const WORK: &str = "spawn(fun F() -> lists:sort([3, 1, 2]), timer:sleep(5), F() end).";
+/// Beside it keeps whoever undoes things for bellows from running, as long as there is a file of this name: so busy no test can make a node.
+const BUSY: &str = "busy";
+const KEEPS_FROM_RUNNING: &str = "spawn(fun W() -> timer:sleep(20), case filelib:is_file(\"busy\") of false -> W(); true -> \
+     [erlang:suspend_process(P) || P <- processes(), {dictionary, D} <- [process_info(P, dictionary)], \
+                                   {'$initial_call', {_, owner, 0}} <- D], \
+     (fun B() -> timer:sleep(20), case filelib:is_file(\"busy\") of true -> B(); false -> ok end end)() end end).";
+
 /// A node that calls `lists:sort/1` again and again.
 struct ErlangNode {
     started: Started,
@@ -26,8 +37,7 @@ impl ErlangNode {
         let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = free.local_addr().expect("its address").port().to_string();
         drop(free);
-        let name = format!("silent{}@127.0.0.1", std::process::id());
-        let work = "spawn(fun F() -> lists:sort([3, 1, 2]), timer:sleep(5), F() end).";
+        let name = format!("silent{}x{port}@127.0.0.1", std::process::id());
         let mut command = std::process::Command::new("erl");
         command
             .current_dir(dir)
@@ -35,7 +45,7 @@ impl ErlangNode {
             .args(["-noinput", "-name", &name, "-setcookie", "secret"])
             .args(["-start_epmd", "false", "-erl_epmd_port", &port])
             .args(["-kernel", "inet_dist_use_interface", "{127,0,0,1}"])
-            .args(["-eval", work]);
+            .args(["-eval", WORK, "-eval", KEEPS_FROM_RUNNING]);
         let node = Self {
             started: start(command),
             name,
@@ -211,4 +221,98 @@ fn ctrl_c_on_a_node_that_hangs_waits_for_the_time_out_and_a_second_one_for_nothi
             assert_eq!(node.left(dir), Vec::<Value>::new(), "{what}");
         }
     }
+}
+
+/// `top` that shows window after window, for scripts and in a terminal.
+#[test]
+fn top_tells_of_a_node_that_hangs_between_its_windows() {
+    let folder = folder();
+    let dir = folder.path();
+    let node = ErlangNode::start(dir);
+    let repeated = node.command(
+        dir,
+        "top",
+        &["--json", "--every", "300ms", "--count", "1000"],
+    );
+    let ended = hangs(&node, repeated);
+    told(&ended);
+    // It had shown whole windows by then.
+    let windows: Vec<Value> = ended
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert!(windows.len() > 1, "{ended:#?}");
+    assert_eq!(node.left(dir), Vec::<Value>::new());
+
+    if !Path::new("/usr/bin/script").exists() {
+        testkit::skip!("there is no script, which makes a terminal: apt-get install bsdutils");
+    }
+    let line = format!(
+        "stty rows 40 cols 120 && {} erlang top {} --port {} --timeout 2s --every 300ms",
+        env!("CARGO_BIN_EXE_bellows"),
+        node.name,
+        node.port
+    );
+    let mut shell = std::process::Command::new("/usr/bin/script");
+    shell
+        .args(["-qec", &line, "/dev/null"])
+        .current_dir(dir)
+        .env("TERM", "xterm")
+        .env("BELLOWS_ERLANG_COOKIE", "secret")
+        .stdin(std::process::Stdio::piped());
+    let ended = hangs(&node, start(shell));
+    assert_eq!(ended.code(), Some(1), "{ended:#?}");
+    // The terminal is as it was before: the usual screen, with a cursor.
+    let (screen, after) = ended
+        .stdout
+        .rsplit_once("\u{1b}[?1049l")
+        .expect("a screen of its own");
+    assert!(
+        screen.contains("lists:sort") || screen.contains("reductions"),
+        "{screen}"
+    );
+    assert!(
+        after.contains("answers nothing any more: no sign of life for 2s"),
+        "{after}"
+    );
+    assert!(ended.stdout.contains("\u{1b}[?25h"), "{ended:#?}");
+    assert_eq!(node.left(dir), Vec::<Value>::new());
+}
+
+/// The node hangs two seconds after a command has begun, until that has ended.
+fn hangs(node: &ErlangNode, started: Started) -> Ended {
+    thread::sleep(Duration::from_secs(2));
+    node.signal("STOP");
+    let begun = Instant::now();
+    let ended = started.end();
+    node.signal("CONT");
+    assert!(begun.elapsed() < BESIDE, "{:?}", begun.elapsed());
+    ended
+}
+
+#[test]
+fn what_was_measured_is_shown_where_the_node_undoes_it_too_late() {
+    let folder = folder();
+    let dir = folder.path();
+    let node = ErlangNode::start(dir);
+    let options = ["lists:sort/1", "--json", "--limit", "100000", "--for", "4s"];
+    let started = node.command(dir, "trace", &options);
+    // All is set up by then, and nothing undone yet.
+    thread::sleep(Duration::from_secs(2));
+    std::fs::write(dir.join(BUSY), "").expect("a file");
+    let begun = Instant::now();
+    let ended = started.end_within(UNDO + BESIDE + Duration::from_secs(10));
+    assert!(begun.elapsed() > UNDO, "{:?}", begun.elapsed());
+    let printed: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert!(has_measured("trace", &printed), "{printed:#}");
+    let said = format!("{} has not said that all is undone there", node.name);
+    let remedy = format!("`bellows erlang info {}` tells what is left", node.name);
+    assert_eq!(ended.code(), Some(1), "{ended:#?}");
+    for text in [&said, "no answer in 60s: it is busy", &remedy] {
+        assert!(ended.stderr.contains(text), "{text}: {ended:#?}");
+    }
+    // It does so by itself when it can.
+    std::fs::remove_file(dir.join(BUSY)).expect("the file");
+    assert_eq!(node.left(dir), Vec::<Value>::new());
 }

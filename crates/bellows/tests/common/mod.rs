@@ -119,15 +119,20 @@ impl Started {
     }
 
     /// Waits for the end; a command that outlives the deadline is killed and fails the test.
-    pub(crate) fn end(mut self) -> Ended {
+    pub(crate) fn end(self) -> Ended {
+        self.end_within(DEADLINE)
+    }
+
+    /// The same with another deadline.
+    pub(crate) fn end_within(mut self, deadline: Duration) -> Ended {
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("wait") {
                 break status;
             }
-            if self.since.elapsed() > DEADLINE {
+            if self.since.elapsed() > deadline {
                 self.child.kill().expect("kill");
                 let text = (self.stdout.join(), self.stderr.join());
-                panic!("it hangs after {DEADLINE:?}: {text:#?}");
+                panic!("it hangs after {deadline:?}: {text:#?}");
             }
             thread::sleep(Duration::from_millis(10));
         };

@@ -5,8 +5,8 @@ pub(crate) mod path;
 pub(crate) mod root;
 mod tree;
 
-pub use path::{Comparison, Difference, EntryCall, Path, PerCall};
-pub use root::{Following, RootOptions, RootProgress, follow};
+pub use path::{Comparison, CountedFunction, Difference, EntryCall, ObserverEffect, Path, PerCall};
+pub use root::{Following, RootOptions, RootPhase, RootProgress, follow};
 pub use tree::{Accumulated, CallTree, NodeCost, TreeNode};
 
 use std::time::Duration;

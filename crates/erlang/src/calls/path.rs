@@ -21,8 +21,10 @@ pub struct Path {
     pub tree: CallTree,
     /// Each call that was traced from its beginning to its end, the first first.
     pub calls: Vec<EntryCall>,
-    /// How long calls took while only the entry was traced.
+    /// How long calls took while only the entry was traced, before the others.
     pub untraced: Vec<Duration>,
+    /// How long calls took of which only the entry was traced, between those that were followed.
+    pub beside: Vec<Duration>,
     /// Calls that began.
     pub begun: u64,
     /// Calls of these that were not seen to end: they go on in a tail call, or were not traced from the beginning.
@@ -33,10 +35,47 @@ pub struct Path {
     pub modules: Vec<String>,
     /// Functions of it that were called too often to go on with them.
     pub left_out: Vec<String>,
+    /// Calls of the entry in which functions were counted, to know which to leave out from the start; none where nothing was
+    /// counted.
+    pub counted_calls: u64,
+    /// What was counted in them of functions that were left out, those with most own time first.
+    pub counted: Vec<CountedFunction>,
     /// Trace messages.
     pub messages: u64,
     /// What ended it.
     pub ended: Ended,
+}
+
+/// A function that was left out, by the counters of the emulator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountedFunction {
+    /// Its name.
+    pub function: String,
+    /// Calls of it.
+    pub calls: u64,
+    /// Time in itself.
+    pub own: Duration,
+}
+
+/// How much longer calls take that are followed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ObserverEffect {
+    /// Calls that were followed.
+    pub followed: usize,
+    /// Their median.
+    pub followed_median: Duration,
+    /// Calls between them of which only the entry was traced.
+    pub beside: usize,
+    /// Their median.
+    pub beside_median: Duration,
+}
+
+impl ObserverEffect {
+    /// How many times as long followed calls take.
+    #[must_use]
+    pub fn ratio(&self) -> f64 {
+        self.followed_median.as_secs_f64() / self.beside_median.as_secs_f64().max(1e-9)
+    }
 }
 
 /// A call of the entry.
@@ -109,6 +148,26 @@ impl Path {
         let mut durations: Vec<_> = self.calls.iter().map(|call| call.duration).collect();
         durations.sort_unstable();
         durations
+    }
+
+    /// How much longer the followed calls took than those between them; `None` where one of the two has no calls.
+    #[must_use]
+    pub fn observer_effect(&self) -> Option<ObserverEffect> {
+        let median = |mut durations: Vec<Duration>| {
+            durations.sort_unstable();
+            Some((
+                durations.len(),
+                *durations.get(durations.len().checked_sub(1)? / 2)?,
+            ))
+        };
+        let (followed, followed_median) = median(self.durations())?;
+        let (beside, beside_median) = median(self.beside.clone())?;
+        Some(ObserverEffect {
+            followed,
+            followed_median,
+            beside,
+            beside_median,
+        })
     }
 
     /// The slowest tenth beside the rest; `None` of fewer than ten calls.
@@ -188,14 +247,32 @@ pub(crate) fn read(term: &Term) -> Option<Path> {
         tree,
         calls,
         untraced: nanos(untraced),
+        beside: nanos(as_bytes(get(term, "alone")?)?),
         begun: number(get(term, "begun")?)?,
         unfinished: number(get(term, "lost")?)?,
         // A call that we make ourselves has none.
         loaded_anew: texts("loaded_anew").unwrap_or_default(),
         modules: texts("modules")?,
         left_out: texts("left_out")?,
+        // Nothing is counted in calls that we make ourselves.
+        counted_calls: get(term, "counted_calls").and_then(number).unwrap_or(0),
+        counted: match get(term, "counted") {
+            Some(counted) => rows(counted, counted_function)?,
+            None => Vec::new(),
+        },
         messages: number(get(term, "messages")?)?,
         ended: Ended::read(get(term, "ended")?)?,
+    })
+}
+
+fn counted_function(row: &[Term]) -> Option<CountedFunction> {
+    let [module, function, arity, calls, micros] = row else {
+        return None;
+    };
+    Some(CountedFunction {
+        function: name(module, function, arity)?,
+        calls: number(calls)?,
+        own: Duration::from_micros(number(micros)?),
     })
 }
 
@@ -317,6 +394,15 @@ mod tests {
             ),
             (atom("calls"), list(calls)),
             (atom("plain"), binary(7_u64.to_be_bytes().to_vec())),
+            (
+                atom("alone"),
+                binary([400_u64.to_be_bytes(), 500_u64.to_be_bytes()].concat()),
+            ),
+            (atom("counted_calls"), int(2)),
+            (
+                atom("counted"),
+                list([tuple([text("m"), text("hot"), int(0), int(9_000), int(70)])]),
+            ),
             (atom("modules"), list([text("m")])),
             (atom("left_out"), list([])),
             (atom("begun"), int(22)),
@@ -331,6 +417,15 @@ mod tests {
         let path = read(&told(50_000)).unwrap();
         assert_eq!((path.calls.len(), path.begun, path.unfinished), (20, 22, 1));
         assert_eq!(path.untraced, [Duration::from_nanos(7)]);
+        let effect = path.observer_effect().unwrap();
+        assert_eq!((effect.followed, effect.beside), (20, 2));
+        assert_eq!(effect.ratio(), 2.5);
+        let hot = CountedFunction {
+            function: "m:hot/0".to_owned(),
+            calls: 9_000,
+            own: Duration::from_micros(70),
+        };
+        assert_eq!((path.counted_calls, &path.counted[..]), (2, &[hot][..]));
         assert_eq!(path.tree.nodes()[2].function, "[queue orders]");
         assert_eq!(
             path.tree.accumulated()["m:entry/1"].running,

@@ -36,11 +36,23 @@ pub struct RootOptions {
     pub budget: Budget,
 }
 
+/// What is done with calls of the entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RootPhase {
+    /// Only the entry is traced.
+    #[default]
+    Alone,
+    /// Functions below it are counted.
+    Counting,
+    /// Functions below it are traced.
+    Following,
+}
+
 /// How far it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RootProgress {
-    /// Whether functions below the entry are traced.
-    pub detailed: bool,
+    /// What is done.
+    pub phase: RootPhase,
     /// Calls of the entry while only that was traced.
     pub untraced: u64,
     /// Calls of the entry that were traced with all below them.
@@ -117,7 +129,11 @@ fn last_reply(
             {
                 let count = |term| number(term).unwrap_or(0);
                 let enough = look(RootProgress {
-                    detailed: as_atom(phase) == Some("detailed"),
+                    phase: match as_atom(phase) {
+                        Some("detailed") => RootPhase::Following,
+                        Some("counted") => RootPhase::Counting,
+                        _ => RootPhase::Alone,
+                    },
                     untraced: count(untraced),
                     calls: count(calls),
                     messages: count(messages),

@@ -1,12 +1,15 @@
-%% Follows calls of an entry function in two phases. At first only the entry is traced, to know how long it takes and who
-%% calls it, while a sampler finds the modules that run below it. Then these modules are traced, too, in the processes
-%% on the entry's path (see bellows_path). Whoever uses this looks at the budgets meanwhile.
+%% Follows calls of an entry function in phases. At first only the entry is traced, to know how long it takes and who
+%% calls it, while a sampler finds the modules that run below it. Their functions may be counted then. At last these modules
+%% are traced, too, in the processes on the entry's path (see bellows_path). Whoever uses this looks at the budgets meanwhile.
 -module(bellows_follow).
--export([open/3, plain/3, detailed/5, thinner/2, modules/1, told/1, allowed/1, fallen/1, result/1, close/1, collections/3]).
+-export([open/3, plain/3, counted/4, tally/1, detailed/5, detailed/7, mode/2, thinner/2, modules/1, told/1, allowed/1, fallen/1,
+         result/1, close/1, collections/3]).
 
 -define(TRACER_WORDS, 33554432).
 -define(ALWAYS, [call, silent, arity, monotonic_timestamp]).
 -define(FLAGS, [return_to, running, exiting | ?ALWAYS]).
+%% What is traced of a process while it is on the path.
+-define(ON_PATH, [return_to, running, exiting]).
 -define(ANSWER, 30000).
 -define(LEAST_ALLOWED, 300).
 
@@ -32,40 +35,85 @@ open(Owner, Entry, Options) ->
 %% Only the entry is traced, in all processes or some.
 plain(Processes, Follow, Chosen) ->
     #{session := Session, entry := Entry} = Follow,
-    phase(plain, Chosen, infinity, Follow),
+    phase(plain, Chosen, infinity, infinity, Follow),
     flag(Processes, Follow),
     [bellows_session:functions(Session, Pattern, entry([return_to, exiting]), [local]) || Pattern <- Entry],
     Follow#{patterns := Entry}.
 
+%% The functions of these modules are counted, too, in the same or other processes and in those that they ask. Nothing is
+%% sent of them, so that they cannot be too many.
+counted(Modules, Processes, #{session := Session, patterns := Patterns} = Follow, Chosen) ->
+    unflag(Follow),
+    phase(counted, Chosen, infinity, infinity, Follow),
+    [bellows_session:functions(Session, Pattern, true, [call_time]) || Pattern <- Modules],
+    Asked = asked({trace, '$1', [], [call, silent]}, [{message, false}], [{message, false}]),
+    [bellows_session:functions(Session, Pattern, Match, [local]) || {Pattern, Match} <- Asked],
+    flag(Processes, Follow),
+    Follow#{counted => Modules, patterns := Patterns ++ [Pattern || {Pattern, _} <- Asked]}.
+
+%% What was counted, and counts no more: [{Function, Calls, Microseconds in itself}].
+tally(#{session := Session, counted := Patterns} = Follow) ->
+    Rows = [{Function, Calls, Micros} || Pattern <- Patterns, Function <- bellows_session:matching(Pattern),
+                                         {Calls, Micros} <- [sums(bellows_session:counters(Session, Function, call_time))], Calls > 0],
+    [bellows_session:functions(Session, Pattern, false, [call_time]) || Pattern <- Patterns],
+    {lists:usort(Rows), maps:remove(counted, Follow)}.
+
+sums(Counts) when is_list(Counts) ->
+    lists:foldl(fun ({_, Calls, Seconds, Micros}, {C, M}) -> {C + Calls, M + Seconds * 1000000 + Micros} end, {0, 0}, Counts);
+sums(_) -> {0, 0}.
+
 %% The modules on the path are traced, too, in the same or other processes. Allowed: calls below one of the entry, beyond
-%% which the functions that are called most are left out.
-detailed(Modules, Processes, Follow, Chosen, Allowed) ->
+%% which the functions that are called most are left out. LeftOut: functions that are from the start. AtOnce: calls of the entry that
+%% are followed at the same time, and sometimes none; `infinity` follows all.
+detailed(Modules, Processes, Follow, Chosen, Allowed) -> detailed(Modules, Processes, Follow, Chosen, Allowed, [], infinity).
+
+detailed(Modules, Processes, Follow, Chosen, Allowed, LeftOut, AtOnce) ->
     #{session := Session, entry := Entry} = Follow,
-    bellows_session:processes(Session, existing, false, ?FLAGS),
-    bellows_session:processes(Session, new, false, ?FLAGS),
-    phase(detailed, Chosen, Allowed, Follow),
+    unflag(Follow),
+    phase(detailed, Chosen, Allowed, AtOnce, Follow),
     %% Later patterns take the place of earlier ones.
     Patterns = [{Pattern, [{'_', [], [{message, {caller}}]}]} || Pattern <- calling() ++ Modules]
-        ++ serving() ++ replying() ++ asking() ++ [{Pattern, entry([return_to, running, exiting])} || Pattern <- Entry],
+        ++ serving() ++ replying() ++ asking() ++ [{Pattern, entry(?ON_PATH)} || Pattern <- Entry],
     [bellows_session:functions(Session, Pattern, Match, [local]) || {Pattern, Match} <- Patterns],
+    Really = leave_out(LeftOut, Follow),
     flag(Processes, Follow),
-    Follow#{patterns := [Pattern || {Pattern, _} <- Patterns], chosen => Chosen, allowed => Allowed}.
+    Follow#{patterns := [Pattern || {Pattern, _} <- Patterns], chosen => Chosen, allowed => Allowed, at_once => AtOnce,
+            left_out => Really}.
+
+%% Calls of the entry that begin from now on are followed, or only timed (`alone`): their processes are not traced until they return.
+mode(Mode, #{session := Session, entry := Entry}) ->
+    Match = case Mode of
+                follow -> entry(?ON_PATH);
+                alone -> alone()
+            end,
+    [bellows_session:again(Session, Pattern, Match, [local]) || Pattern <- Entry],
+    ok.
+
+unflag(#{session := Session}) ->
+    bellows_session:processes(Session, existing, false, ?FLAGS),
+    bellows_session:processes(Session, new, false, ?FLAGS).
+
+%% Traces these functions no more; those of them that can be missed.
+leave_out(Functions, #{session := Session} = Follow) ->
+    LeftOut = Functions -- needed(Follow),
+    [bellows_session:functions(Session, Function, false, [local]) || Function <- LeftOut],
+    LeftOut.
+
+needed(#{entry := Entry}) -> Entry ++ [Pattern || {Pattern, _} <- serving() ++ replying() ++ asking()].
 
 %% These functions are called too often: those that can be missed are traced no more, and all begins once more. Which
 %% those are, and what is followed then.
-thinner(Functions, #{session := Session, entry := Entry, chosen := Chosen, allowed := Allowed} = Follow) ->
-    Needed = Entry ++ [Pattern || {Pattern, _} <- serving() ++ replying() ++ asking()],
-    LeftOut = Functions -- Needed,
-    [bellows_session:functions(Session, Function, false, [local]) || Function <- LeftOut],
+thinner(Functions, #{chosen := Chosen, allowed := Allowed, at_once := AtOnce} = Follow) ->
+    LeftOut = leave_out(Functions, Follow),
     Next = case LeftOut of
                [] -> infinity;
                _ -> Allowed
            end,
-    phase(detailed, Chosen, Next, Follow),
+    phase(detailed, Chosen, Next, AtOnce, Follow),
     {LeftOut, Follow#{allowed := Next}}.
 
-phase(Phase, Chosen, Allowed, #{tracer := Tracer}) ->
-    ask({phase, self(), Phase, Chosen, Allowed}, Tracer).
+phase(Phase, Chosen, Allowed, AtOnce, #{tracer := Tracer}) ->
+    ask({phase, self(), Phase, Chosen, Allowed, AtOnce}, Tracer).
 
 flag(all, #{session := Session}) ->
     bellows_session:processes(Session, existing, true, ?ALWAYS),
@@ -110,14 +158,18 @@ node_row(Node, _) ->
     {Number, Parent, Module, Name, Arity, _, _, _} = bellows_stack:row(Node, #{}),
     {Number, Parent, Module, Name, Arity}.
 
-stop_tracing(#{session := Session, patterns := Patterns}) ->
-    bellows_session:processes(Session, existing, false, ?FLAGS),
-    bellows_session:processes(Session, new, false, ?FLAGS),
+stop_tracing(Follow) ->
+    unflag(Follow),
+    untraced(Follow).
+
+%% Takes all patterns away, and counters that still count.
+untraced(#{session := Session, patterns := Patterns} = Follow) ->
     [bellows_session:functions(Session, Pattern, false, [local]) || Pattern <- Patterns],
+    [bellows_session:functions(Session, Pattern, false, [call_time]) || Pattern <- maps:get(counted, Follow, [])],
     ok.
 
-close(#{session := Session, tracer := Tracer, sampler := Sampler, patterns := Patterns}) ->
-    [bellows_session:functions(Session, Pattern, false, [local]) || Pattern <- Patterns],
+close(#{session := Session, tracer := Tracer, sampler := Sampler} = Follow) ->
+    untraced(Follow),
     [begin unlink(Pid), exit(Pid, kill) end || Pid <- [Sampler, Tracer]],
     bellows_session:close(Session).
 
@@ -142,16 +194,23 @@ ask(Request, Tracer) ->
 entry(Flags) ->
     [{'_', [], [{silent, false}, {trace, [], Flags}, {message, {{bellows, entry, none, {caller}}}}]}].
 
+%% Its call and its return are told, and nothing between them.
+alone() ->
+    [{'_', [], [{silent, false}, {trace, [call, running], [return_to, exiting]}, {message, {{bellows, alone, none, {caller}}}}]}].
+
 %% Frames below which others serve; each function that there is.
 calling() ->
     [{Module, call, Arity} || Module <- [gen_server, gen_server2, gen_statem], Arity <- [2, 3], has(Module, call, Arity)].
 
 asking() ->
     Flags = [call, return_to, running, exiting, arity, monotonic_timestamp],
+    asked({trace, '$1', [silent], Flags}, [{message, {{bellows, asks, '$1', {caller}}}}], [{message, {{bellows, asks, none, {caller}}}}]).
+
+%% What is done with a process of this node that is asked, and what is told of that and of others.
+asked(Trace, Here, Elsewhere) ->
     [{{gen, do_call, 4},
-      [{['$1', '_', '_', '_'], [{is_pid, '$1'}, {'=:=', {node, '$1'}, {node}}],
-        [{trace, '$1', [silent], Flags}, {message, {{bellows, asks, '$1', {caller}}}}]},
-       {'_', [], [{message, {{bellows, asks, none, {caller}}}}]}]} || has(gen, do_call, 4)].
+      [{['$1', '_', '_', '_'], [{is_pid, '$1'}, {'=:=', {node, '$1'}, {node}}], [Trace | Here]},
+       {'_', [], Elsewhere}]} || has(gen, do_call, 4)].
 
 %% Where a server begins with a request, by behaviour. OTP 29 has other functions, and another order of arguments, than the releases before.
 serving() ->

@@ -2,7 +2,7 @@
 %% the node's run queue and memory may rise meanwhile. The process that controls a trace looks at them every few
 %% milliseconds, at high priority.
 -module(bellows_guard).
--export([baseline/0, new/3, check/2, every/0, describe/1]).
+-export([baseline/0, new/3, check/2, learn/2, every/0, describe/1]).
 
 -define(EVERY, 20).
 %% The node's memory and run queue are looked at every so many checks. A run queue that is long for a moment, as when
@@ -19,7 +19,7 @@ baseline() ->
 
 %% Limits: for_ms, backlog (messages), tracer_bytes, node_bytes (rise), run_queue (rise of the mean).
 new(Limits, Baseline, Tracer) ->
-    #{limits => Limits, baseline => Baseline, tracer => Tracer, began => now_ms(), checks => 0, long => 0}.
+    #{limits => Limits, baseline => Baseline, tracer => Tracer, began => now_ms(), checks => 0, long => 0, looks => []}.
 
 %% {ok, Guard}, or {tripped, Which, Observed, Limit}.
 check(#{limits := Limits, tracer := Tracer, checks := Checks} = Guard, Now) ->
@@ -47,6 +47,20 @@ check_node(#{limits := #{node_bytes := MaxBytes, run_queue := MaxQueue}, baselin
         _ when Long >= ?IN_A_ROW -> {tripped, run_queue, Queue, round(Queue0 + MaxQueue)};
         _ -> {ok, Guard#{long := Long}}
     end.
+
+%% The same while what is traced costs the node nearly nothing: its run queue and memory are what it does by itself, from which a
+%% rise counts later.
+learn(#{checks := Checks} = Guard, Now) when Checks rem ?NODE_EVERY =:= 0 ->
+    #{baseline := #{run_queue := Queue0, memory := Memory0} = Baseline, looks := Before} = Guard,
+    Looks = lists:sublist([queued() | Before], ?IN_A_ROW),
+    %% As long as it lasts until it counts as a rise.
+    Queue = case length(Looks) of
+                ?IN_A_ROW -> max(Queue0, lists:min(Looks));
+                _ -> Queue0
+            end,
+    Memory = max(Memory0, erlang:memory(total)),
+    check(Guard#{looks := Looks, long := 0, baseline := Baseline#{run_queue := Queue, memory := Memory}}, Now);
+learn(Guard, Now) -> check(Guard, Now).
 
 %% What to show of a limit that tripped.
 describe({tripped, Which, Observed, Limit}) -> {Which, Observed, Limit}.

@@ -12,7 +12,7 @@
 -define(LINGER, 20).
 %% Time for which messages are held, to put them in order.
 -define(HELD, 10).
-%% Messages that wait, from which on too many come.
+%% Messages that wait, from which on too many come, where the worker names no other number.
 -define(FLOOD, 10000).
 %% What all calls cost in detail may take so many bytes; durations alone so many calls.
 -define(DETAIL, 33554432).
@@ -21,23 +21,30 @@
 -define(CALLERS, 20).
 -define(PIDS, 10000).
 -define(NO_COLLECTIONS, {0, 0, 0, none, 0}).
+%% Where calls are followed by turns: calls that are followed before one that is not, the least time for either kind (ms), and
+%% calls that end while a followed one does not, before that is no longer waited for.
+-define(IN_A_ROW, 3).
+-define(FOLLOWING, 100).
+-define(ALONE, 30).
+-define(STUCK, 10).
 -define(FLAGS, [return_to, running, exiting]).
 -define(ALWAYS, [call, arity, monotonic_timestamp]).
 
 %% A process: what it does on a path, requests to it that it has not begun, whether it is to be silenced, and when it last
 %% left a path.
 -record(process, {job = none, waiting = [], lingers = false, left = 0}).
-%% A part of a path. Kind: entry, or {served, Client, Base}. Call: the entry's number. Asked: the process that is called.
+%% A part of a path. Kind: entry, alone, or {served, Client, Base}. Call: the entry's number. Asked: the process that is called.
 -record(job, {kind, call, stack, began, asked = none, above = none, spent = 0}).
 %% A request: who made it, for which call of the entry, its place in the tree, and what was spent on it.
 -record(request, {client, call, base, spent = 0}).
 
-%% A tracer's loop. Options: sampler, limit (calls of the entry), rate (the same in a second), messages.
+%% A tracer's loop. Options: sampler, limit (calls of the entry), rate (the same in a second), messages, perhaps flood.
 collect(Worker, Options) ->
     put('$initial_call', {bellows_keeper, tracer, 0}),
     receive {session, Worker, Session} -> ok end,
     loop(0, [], Options#{worker => Worker, session => Session, phase => plain, chosen => all, allowed => infinity, number => 0, second => 0, in_second => 0,
-                         plain => [], plain_count => 0, calls => [], done => 0, detail => 0, lost => 0, callers => #{}, pids => #{},
+                         plain => [], plain_count => 0, counted => 0, alone => [], alone_count => 0, at_once => infinity, mode => follow, since => 0,
+                         row => 0, begun => 0, following => 0, passed => 0, calls => [], done => 0, detail => 0, lost => 0, callers => #{}, pids => #{},
                          gc => ?NO_COLLECTIONS}).
 
 %% Seen: messages so far. Held: those that are not looked at yet, the last first, with their time.
@@ -45,7 +52,7 @@ loop(Seen, Held, #{worker := Worker, messages := Most, phase := Phase} = State) 
     receive
         Message when element(1, Message) =:= trace_ts, Phase =:= detailed ->
             Seen =:= Most andalso stop({messages, Seen + 1, Seen}, State),
-            loop(Seen + 1, [{element(tuple_size(Message), Message) , Message} | Held], State);
+            loop(Seen + 1, [{element(tuple_size(Message), Message) , Message} | Held], begins(Message, State));
         Message when element(1, Message) =:= trace_ts ->
             Seen =:= Most andalso stop({messages, Seen + 1, Seen}, State),
             loop(Seen + 1, Held, message(Message, State));
@@ -53,17 +60,17 @@ loop(Seen, Held, #{worker := Worker, messages := Most, phase := Phase} = State) 
             flooded(Held, State),
             {Left, Next} = drain(Due - native(?HELD), Held, State),
             next_drain(),
-            loop(Seen, Left, Next);
+            loop(Seen, Left, turn(Next));
         {quiet, Pid} ->
             quiet(Pid, Held, State),
             loop(Seen, Held, State);
-        {phase, Worker, New, Chosen, Allowed} ->
+        {phase, Worker, New, Chosen, Allowed, AtOnce} ->
             {[], Drained} = drain(infinity, Held, State),
             New =:= detailed andalso next_drain(),
             Worker ! {told, self(), ok},
-            loop(Seen, [], begin_phase(New, Chosen, Allowed, Drained));
+            loop(Seen, [], begin_phase(New, Chosen, Allowed, AtOnce, Drained));
         {tell, Worker} ->
-            Worker ! {told, self(), (maps:with([phase, plain, plain_count, done, callers, pids], State))#{seen => Seen}},
+            Worker ! {told, self(), (maps:with([phase, plain, plain_count, counted, done, callers, pids], State))#{seen => Seen}},
             loop(Seen, Held, State);
         {collections, Worker} ->
             Worker ! {told, self(), maps:get(gc, State)},
@@ -83,8 +90,9 @@ drain_sorted(_, Held, State) -> {lists:reverse(Held), State}.
 
 %% Where more messages come than can be looked at, the worker is told of the functions that send most: a tenth or more.
 flooded(Held, State) ->
+    Most = maps:get(flood, State, ?FLOOD),
     case process_info(self(), message_queue_len) of
-        {message_queue_len, Waiting} when Waiting > ?FLOOD ->
+        {message_queue_len, Waiting} when Waiting > Most ->
             Last = lists:sublist(Held, ?FLOOD),
             Calls = [Function || {_, {trace_ts, _, call, Function, Caller, _}} <- Last,
                                  not (is_tuple(Caller) andalso element(1, Caller) =:= bellows)],
@@ -104,19 +112,64 @@ flood(Functions, #{worker := Worker}) -> Worker ! {flood, self(), Functions}.
 stop(Reason, #{worker := Worker}) -> Worker ! {stop, self(), Reason}.
 
 %% Paths that have begun are left, as well as what is known of others: they were not seen in the same way.
-begin_phase(Phase, Chosen, Allowed, State) ->
-    [erase(Key) || {Key, _} <- get(), is_pid(Key) orelse element(1, Key) =:= call orelse element(1, Key) =:= broken],
-    State#{phase := Phase, chosen := Chosen, allowed := Allowed, calls := [], done := 0, detail := 0}.
+begin_phase(Phase, Chosen, Allowed, AtOnce, #{phase := Before, mode := Mode, sampler := Sampler} = State) ->
+    [erase(Key) || {Key, Known} <- get(), is_left(Key, Known)],
+    Sampler ! rest,
+    %% A new phase begins with calls that are followed; one that begins once more goes on as it was.
+    Next = case Before of
+               Phase -> Mode;
+               _ -> follow
+           end,
+    State#{phase := Phase, chosen := Chosen, allowed := Allowed, at_once := AtOnce, mode := Next, since := now_ms(),
+           row := 0, begun := 0, following := 0, passed := 0, calls := [], done := 0, detail := 0}.
 
-result(Seen, #{calls := Calls, plain := Plain, number := Begun} = State) ->
+%% A call that is only timed goes on: its process is not traced before it returns.
+is_left(_, #process{job = #job{kind = alone}}) -> false;
+is_left({call, _}, _) -> true;
+is_left({broken, _}, _) -> true;
+is_left(Key, _) -> is_pid(Key).
+
+%% Whether calls that begin from now on are followed.
+turn(#{at_once := infinity} = State) -> State;
+turn(#{mode := follow, since := Since, row := Row, following := Following, at_once := AtOnce} = State) ->
+    Enough = Row >= ?IN_A_ROW andalso now_ms() - Since >= ?FOLLOWING,
+    case Enough orelse Following >= AtOnce of
+        true -> turned(alone, State);
+        false -> State
+    end;
+turn(#{mode := alone, since := Since, row := Row, following := Following, at_once := AtOnce, passed := Passed} = State) ->
+    IsStuck = Passed >= ?STUCK * AtOnce,
+    case Row < ?IN_A_ROW andalso (Following < AtOnce orelse IsStuck) andalso now_ms() - Since >= ?ALONE of
+        true when IsStuck -> turned(follow, State#{following := 0});
+        true -> turned(follow, State);
+        false -> State
+    end.
+
+%% A call that is followed begins: where no more may be, that is told before anything is made of what waits.
+begins({trace_ts, _, call, _, {bellows, entry, _, _}, _}, #{mode := follow, begun := Begun, at_once := AtOnce} = State) ->
+    case Begun + 1 >= AtOnce of
+        true -> turned(alone, State#{begun := Begun + 1});
+        false -> State#{begun := Begun + 1}
+    end;
+begins(_, State) -> State.
+
+turned(Mode, #{worker := Worker} = State) ->
+    Worker ! {mode, self(), Mode},
+    State#{mode := Mode, since := now_ms(), passed := 0, begun := maps:get(following, State)}.
+
+result(Seen, #{calls := Calls, plain := Plain, alone := Alone, number := Begun} = State) ->
     Nodes = bellows_stack:nodes(),
     (maps:with([done, lost], State))#{
         messages => Seen,
         begun => Begun,
         nodes => Nodes,
         calls => lists:reverse(Calls),
-        plain => << <<Nanos:64>> || Nanos <- lists:reverse(Plain) >>
+        plain => numbers(Plain),
+        alone => numbers(Alone)
     }.
+
+%% The last comes first, and goes last.
+numbers(Nanos) -> << <<One:64>> || One <- lists:reverse(Nanos) >>.
 
 message({trace_ts, Pid, call, Function, {bellows, Kind, Who, Caller}, At}, State) ->
     special(Kind, Pid, Function, Who, Caller, At, process(Pid), State);
@@ -158,6 +211,14 @@ special(entry, Pid, Function, _, Caller, At, #process{job = none} = Process, Sta
             State#{lost := maps:get(lost, State) + 1, number := maps:get(number, State) + 1};
         _ -> begin_call(Pid, Function, Caller, At, Process, State)
     end;
+special(alone, Pid, _, _, Caller, At, #process{job = none} = Process, #{number := Number, pids := Pids} = State) ->
+    put_job(Pid, Process, #job{kind = alone, stack = bellows_stack:based({alone, 0}, 0, Caller, At), began = At}),
+    in_second(At, State#{number := Number + 1, row := 0, pids := note(Pid, ?PIDS, Pids)});
+%% The entry once more on the path of a call that is followed, when no more were to be: it is not whole any more.
+special(alone, Pid, _, _, _, _, #process{job = #job{call = Call}}, #{session := Session} = State) ->
+    put({broken, Call}, true),
+    bellows_session:processes(Session, Pid, true, ?FLAGS ++ ?ALWAYS),
+    State;
 special(asks, Pid, Function, Server, Caller, At, #process{job = #job{} = Job} = Process, State) ->
     #job{stack = Stack, call = Call} = Answered = answered(At, Job),
     Inside = bellows_stack:hidden(Function, Caller, At, Stack),
@@ -209,7 +270,7 @@ special(replies, Pid, Function, Client, Caller, At, Process, State) ->
 %% The same function calls it once more: the return from the last call was not told.
 special(entry, Pid, Function, _, Caller, At, #process{job = #job{kind = entry, above = Caller}} = Process, State) ->
     erase({call, Process#process.job#job.call}),
-    begin_call(Pid, Function, Caller, At, Process#process{job = none}, State#{lost := maps:get(lost, State) + 1});
+    begin_call(Pid, Function, Caller, At, Process#process{job = none}, fewer(State#{lost := maps:get(lost, State) + 1}));
 %% The entry once more on its own path.
 special(entry, Pid, Function, _, Caller, At, #process{job = #job{stack = Stack} = Job} = Process, State) ->
     put_job(Pid, Process, answered(At, Job#job{stack = bellows_stack:called(Function, Caller, At, Stack)})),
@@ -243,7 +304,12 @@ begin_call(Pid, Function, Caller, At, Process, #{number := Number, callers := Ca
     put({call, Number}, #{}),
     put_job(Pid, Process, #job{kind = entry, call = Number, stack = Stack, began = At, above = Caller}),
     sampled({active, Pid, [Function, Caller]}, State),
-    in_second(At, State#{number := Number + 1, callers := note(Caller, ?CALLERS, Callers), pids := note(Pid, ?PIDS, Pids)}).
+    #{row := Row, following := Following} = State,
+    in_second(At, State#{number := Number + 1, row := Row + 1, following := Following + 1,
+                         callers := note(Caller, ?CALLERS, Callers), pids := note(Pid, ?PIDS, Pids)}).
+
+%% One call less is followed.
+fewer(#{following := Following} = State) -> State#{following := max(0, Following - 1)}.
 
 note(Key, Most, Known) when map_size(Known) < Most -> Known#{Key => true};
 note(_, _, Known) -> Known.
@@ -260,6 +326,7 @@ returned(Pid, Function, At, #process{job = #job{} = Job} = Process, State) ->
     #job{kind = Kind, stack = Stack, above = Above} = Answered = answered(At, Job),
     case bellows_stack:returned(Function, At, Stack) of
         base when Kind =:= entry -> end_call(Pid, At, Process, Answered, State);
+        base when Kind =:= alone -> end_alone(Pid, At, Process, State);
         %% It goes on to serve, and replies later.
         base -> put_job(Pid, Process, Answered#job{stack = bellows_stack:to_base(At, Stack), above = Above}), State;
         Next -> put_job(Pid, Process, Answered#job{stack = Next}), State
@@ -277,7 +344,21 @@ end_call(Pid, At, Process, #job{stack = Stack, call = Number, began = Began}, St
                 true -> broken;
                 undefined -> whole
             end,
-    counted(Pid, Whole, Began, Nanos, Costs, State).
+    counted(Pid, Whole, Began, Nanos, Costs, fewer(State)).
+
+%% One that was only timed has ended: its process is traced once more.
+end_alone(Pid, At, #process{job = #job{began = Began}, waiting = Waiting} = Process, #{session := Session} = State) ->
+    case Waiting of
+        [] -> silence(Pid, State);
+        _ ->
+            put(Pid, Process#process{job = none}),
+            bellows_session:processes(Session, Pid, true, ?FLAGS ++ ?ALWAYS)
+    end,
+    timed(At - Began, State).
+
+timed(Native, #{alone := Alone, alone_count := Count, passed := Passed} = State) when Count < ?PLAIN ->
+    State#{alone := [nanos(Native) | Alone], alone_count := Count + 1, passed := Passed + 1};
+timed(_, #{passed := Passed} = State) -> State#{passed := Passed + 1}.
 
 call_costs(Number) ->
     case get({call, Number}) of
@@ -287,6 +368,7 @@ call_costs(Number) ->
 
 counted(_, whole, _, Nanos, _, #{phase := plain, plain := Plain, plain_count := Count} = State) when Count < ?PLAIN ->
     State#{plain := [Nanos | Plain], plain_count := Count + 1};
+counted(_, _, _, _, _, #{phase := counted, counted := Count} = State) -> State#{counted := Count + 1};
 counted(Pid, whole, Began, Nanos, Costs, #{phase := detailed, allowed := Allowed} = State) ->
     case too_many(Costs, Allowed) of
         [] -> kept(Pid, Began, Nanos, Costs, State);
@@ -395,6 +477,7 @@ scheduled(Pid, Mode, At, State) ->
 
 exited(Pid, At, State) ->
     case erase(Pid) of
+        #process{job = #job{kind = alone, began = Began}} -> timed(At - Began, State);
         #process{job = #job{kind = entry} = Job} = Process ->
             Next = end_call(Pid, At, Process, answered(At, Job), State),
             erase(Pid),
@@ -465,7 +548,7 @@ silence(Pid, #{session := Session, chosen := Chosen, pids := Pids}) ->
     bellows_session:processes(Session, Pid, false, ?FLAGS),
     case Chosen =:= all orelse is_map_key(Pid, Chosen) orelse is_map_key(Pid, Pids) of
         true ->
-            bellows_session:processes(Session, Pid, true, [silent]);
+            bellows_session:processes(Session, Pid, true, [silent, call]);
         false -> bellows_session:processes(Session, Pid, false, ?ALWAYS)
     end,
     put({silenced, Pid}, erlang:monotonic_time()).

@@ -29,6 +29,7 @@ ask(Sampler, What) ->
 loop(Active, Met, Labels, Due) ->
     receive
         {active, Pid, Around} -> loop([{Pid, Around} | lists:keydelete(Pid, 1, Active)], Met, Labels, Due);
+        rest -> loop([], Met, Labels, Due);
         {idle, Pid} -> loop(lists:keydelete(Pid, 1, Active), Met, Labels, Due);
         {label, Pid} when is_map_key(Pid, Labels); map_size(Labels) >= ?LABELS -> loop(Active, Met, Labels, Due);
         {label, Pid} -> loop(Active, Met, Labels#{Pid => bellows_role:of_process(Pid)}, Due);

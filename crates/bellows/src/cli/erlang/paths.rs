@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use erlang::calls::{Accumulated, Comparison, Difference, Path, PerCall};
+use erlang::calls::{Accumulated, Comparison, CountedFunction, Difference, Path, PerCall};
 use measure::{Nanos, count, counted};
 use report::console::{GridColumn, grid};
 use serde::Serialize;
@@ -223,17 +223,7 @@ pub(super) fn provenance(path: &Path) -> String {
         counted(path.messages, "trace message"),
         path.modules.join(", "),
     );
-    if !path.left_out.is_empty() {
-        let shown: Vec<_> = path.left_out.iter().take(LEFT_OUT).cloned().collect();
-        let more = match path.left_out.len() - shown.len() {
-            0 => String::new(),
-            more => format!(" and {} more", count(more as u64)),
-        };
-        text += &format!(
-            "\nCalled too often to be traced, so that their time is their callers': {}{more}. `bellows erlang calls` with their modules counts them.",
-            shown.join(", ")
-        );
-    }
+    text += &left_out(path);
     if path.unfinished > 0 {
         text += &format!(
             "\nNot counted: {} that did not come to an end, or were not followed from the beginning.",
@@ -243,12 +233,47 @@ pub(super) fn provenance(path: &Path) -> String {
     text
 }
 
+/// The functions that were left out, with what was counted of them where that was done.
+fn left_out(path: &Path) -> String {
+    let more = |shown: usize| match path.left_out.len() - shown {
+        0 => String::new(),
+        more => format!(" and {} more", count(more as u64)),
+    };
+    if path.counted.is_empty() {
+        let shown: Vec<_> = path.left_out.iter().take(LEFT_OUT).cloned().collect();
+        return match shown.len() {
+            0 => String::new(),
+            some => format!(
+                "\nCalled too often to be traced, so that their time is their callers': {}{}. `bellows erlang calls` with their modules counts them.",
+                shown.join(", "),
+                more(some)
+            ),
+        };
+    }
+    let each = |it: &CountedFunction| {
+        let (calls, own) = (count(it.calls), Nanos(nanos(it.own)));
+        format!("\n  {} ({calls}, {own})", it.function)
+    };
+    let shown: String = path.counted.iter().take(LEFT_OUT).map(each).collect();
+    format!(
+        "\nCalled too often to be traced, so that their time is their callers'; calls and own time by the node's counters, in {} before:{shown}{}",
+        counted(path.counted_calls, "call"),
+        match more(path.counted.len().min(LEFT_OUT)) {
+            none if none.is_empty() => none,
+            more => format!("\n {more}"),
+        }
+    )
+}
+
 /// A path as data.
 #[derive(Debug, Serialize)]
 pub(super) struct PathRows<'a> {
     ended: String,
     modules: &'a [String],
     left_out: &'a [String],
+    /// Calls of the entry in which functions were counted, and what was counted of those that were left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counted: Option<CountedRows<'a>>,
     messages: u64,
     /// Calls of the entry that began.
     calls_begun: u64,
@@ -259,6 +284,34 @@ pub(super) struct PathRows<'a> {
     functions: Vec<FunctionRow<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     slow: Option<SlowRows<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct CountedRows<'a> {
+    calls: u64,
+    functions: Vec<CountedRow<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct CountedRow<'a> {
+    function: &'a str,
+    calls: u64,
+    own_ns: u64,
+}
+
+fn counted_rows(path: &Path) -> CountedRows<'_> {
+    CountedRows {
+        calls: path.counted_calls,
+        functions: path.counted.iter().map(counted_row).collect(),
+    }
+}
+
+fn counted_row(it: &CountedFunction) -> CountedRow<'_> {
+    CountedRow {
+        function: &it.function,
+        calls: it.calls,
+        own_ns: nanos(it.own),
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -293,6 +346,7 @@ pub(super) fn rows<'a>(path: &'a Path, compared: Option<&'a Comparison>) -> Path
         ended: path.ended.describe(),
         modules: &path.modules,
         left_out: &path.left_out,
+        counted: (path.counted_calls > 0).then(|| counted_rows(path)),
         messages: path.messages,
         calls_begun: path.begun,
         unfinished_calls: path.unfinished,

@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::{Args, value_parser};
-use erlang::calls::{Following, Path, RootOptions, RootProgress};
+use erlang::calls::{Following, Path, RootOptions, RootPhase, RootProgress};
 use erlang::{Ended, FunctionPattern, Helper};
 use measure::{Length, Nanos, counted};
 use report::console::sanitise;
 use serde::Serialize;
 
 use super::counting::{CountArgs, print_neighbours};
+use super::observer::{self, ObserverRow};
 use super::paths::{self, PathRows, Spread};
 use super::progress::Progress;
 use super::stacks::Stacks;
@@ -19,6 +20,11 @@ use super::trace::per_second;
 use crate::failure::{Done, Failure};
 use crate::profile_formats::Output;
 use crate::{output, signals};
+
+/// Calls that have to come, for 15 of them to be followed: of all, a quarter comes before, one or two are counted, and a fourth of those
+/// that come then is only timed.
+const CALLS_FOR_MANY: u64 = 30;
+const SECOND: u64 = 1_000_000_000;
 
 /// The function whose calls are followed, and how many of them.
 #[derive(Debug, Args)]
@@ -52,8 +58,11 @@ fn entry(text: &str) -> Result<FunctionPattern, String> {
 #[derive(Debug, Serialize)]
 struct RootRows<'a> {
     root: String,
-    /// While only the entry was traced.
+    /// While only the entry was traced, before the others.
     untraced: Option<Spread>,
+    /// Those between the followed ones of which only the entry was traced.
+    beside: Option<Spread>,
+    observer: Option<ObserverRow>,
     #[serde(flatten)]
     path: PathRows<'a>,
 }
@@ -139,10 +148,13 @@ impl RootArgs {
 }
 
 fn told(at: RootProgress) -> String {
-    match (at.detailed, at.untraced) {
-        (false, 0) => "waits for calls".to_owned(),
-        (false, calls) => format!("only the entry is traced: {}", counted(calls, "call")),
-        (true, _) => format!(
+    match (at.phase, at.untraced) {
+        (RootPhase::Alone, 0) => "waits for calls".to_owned(),
+        (RootPhase::Alone, calls) => {
+            format!("only the entry is traced: {}", counted(calls, "call"))
+        }
+        (RootPhase::Counting, _) => "counts the functions of a call".to_owned(),
+        (RootPhase::Following, _) => format!(
             "followed: {}, {}",
             counted(at.calls, "call"),
             counted(at.messages, "trace message")
@@ -162,6 +174,8 @@ fn show(
         true => output::print_json(&RootRows {
             root: root.to_string(),
             untraced: Spread::of(&path.untraced),
+            beside: Spread::of(&path.beside),
+            observer: path.observer_effect().as_ref().map(ObserverRow::of),
             path: paths::rows(path, compared.as_ref()),
         })?,
         false => print(path, root, count.number, larger)?,
@@ -197,6 +211,7 @@ fn print(
 ) -> Result<(), Failure> {
     let kinds = [
         ("only this function traced", path.untraced.clone()),
+        ("the same, between followed ones", path.beside.clone()),
         ("followed", path.durations()),
     ];
     let spreads: Vec<_> = kinds
@@ -207,6 +222,7 @@ fn print(
         return output::print(&none_ended(path, root));
     }
     paths::print_spreads("calls", &spreads)?;
+    output::print(&observer::line(path))?;
     if path.calls.is_empty() {
         return output::print(&format!(
             "\nNo call was followed to its end: {}\n",
@@ -218,7 +234,10 @@ fn print(
     print_neighbours(&path.tree, rows.iter().map(|row| row.function()))?;
     match path.comparison() {
         Some(compared) => paths::print_comparison(&compared)?,
-        None => output::print("\nFewer than ten calls have no slow ones to set apart.\n")?,
+        None => output::print(&format!(
+            "\nFewer than ten calls have no slow ones to set apart: {}\n",
+            larger.advice()
+        ))?,
     }
     output::print(&format!("\n{}\n", paths::provenance(path)))
 }
@@ -230,11 +249,16 @@ struct Larger(Option<[String; 2]>);
 impl Larger {
     /// That of the limit that ended it.
     fn of(path: &Path, count: &CountArgs) -> Self {
-        let Ended::Tripped { limit, allowed, .. } = &path.ended else {
-            let longer = Length(Nanos(count.budget.duration.0.0.saturating_mul(4)));
-            return Self(Some(["--for".to_owned(), longer.to_string()]));
+        let (limit, allowed) = match &path.ended {
+            Ended::Tripped { limit, allowed, .. } => (limit.as_str(), *allowed),
+            Ended::Limit(calls) => ("limit", *calls),
+            Ended::Time | Ended::Asked => {
+                let longer = longer(path.begun, count.budget.duration);
+                return Self(Some(["--for".to_owned(), longer.to_string()]));
+            }
         };
-        let (option, unit, most) = match limit.as_str() {
+        let (option, unit, most) = match limit {
+            "limit" => ("--limit", 1, 100_000),
             "rate" => ("--rate", 1, 100_000),
             "messages" => ("--max-messages", 1, 100_000_000),
             "backlog" => ("--max-backlog", 1, 1_000_000),
@@ -256,6 +280,16 @@ impl Larger {
             None => "name modules, so that less is traced".to_owned(),
         }
     }
+}
+
+/// The time in which so many calls are followed as are set apart, where so many came in this time; four times as much where none came.
+fn longer(begun: u64, lasted: Length) -> Length {
+    let nanos = match begun {
+        0 => lasted.0.0.saturating_mul(4),
+        begun => (lasted.0.0 / begun).saturating_mul(CALLS_FOR_MANY),
+    };
+    let seconds = nanos.max(lasted.0.0.saturating_add(1)).div_ceil(SECOND);
+    Length(Nanos(seconds.saturating_mul(SECOND)))
 }
 
 /// This command line with another value of an option.
@@ -285,7 +319,19 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{again, entry};
+    use measure::{Length, Nanos};
+
+    use super::{again, entry, longer};
+
+    #[test]
+    fn the_next_time_is_long_enough_for_calls_that_come_as_often() {
+        let seconds = |number: u64| Length(Nanos(number * 1_000_000_000));
+        assert_eq!(longer(10, seconds(20)), seconds(60));
+        assert_eq!(longer(0, seconds(5)), seconds(20));
+        // Always longer than it was, also where calls are slow.
+        assert_eq!(longer(100, seconds(20)), seconds(21));
+        assert!(longer(1, Length(Nanos(u64::MAX))) > seconds(1));
+    }
 
     #[test]
     fn the_next_command_line_has_the_larger_limit_once() {

@@ -13,6 +13,9 @@ use crate::failure::Failure;
 use crate::output;
 use crate::profile_formats::Output;
 
+/// The frame of waits.
+const WAITS: &str = "[waits]";
+
 /// What is written, and what is said of it.
 #[derive(Debug)]
 pub(super) struct Stacks<'a> {
@@ -40,7 +43,10 @@ impl Stacks<'_> {
                 true => format!("{}, waits included", self.title),
                 false => self.title.to_owned(),
             },
-            subtitle: Some(self.subtitle),
+            subtitle: Some(match self.waits {
+                true => format!("{}; blue: waits", self.subtitle),
+                false => self.subtitle,
+            }),
         };
         let content = format.write(profile, &heading)?;
         archive::write_output(path, &content).map_err(|e| Failure::io("write", path, &e))?;
@@ -69,21 +75,41 @@ impl Stacks<'_> {
             }
             let parent = node.caller.map(|it| it as u32);
             profile.stacks.push(StackNode { parent, frame });
-            let weight = node.running + if self.waits { node.waiting } else { 0 };
-            if weight > 0 {
-                profile.samples.push(Sample {
-                    t: 0,
-                    weight,
-                    stack: index as u32,
-                    thread: 0,
-                    cpu: u16::MAX,
-                    complete: true,
-                    unwinding: Unwinding::Unknown,
-                    process: None,
-                    wait: None,
-                });
-            }
+            let running = node.running;
+            profile.samples.extend(sample(index as u32, running));
+        }
+        if self.waits {
+            self.add_waits(&mut profile);
         }
         profile
     }
+
+    /// The waits of each function, as a frame below it that has the colour of what is off the processor.
+    fn add_waits(&self, profile: &mut Profile) {
+        let frame = profile.frames.len() as u32;
+        let waits = Frame::new(WAITS, "", FrameKind::Kernel);
+        profile.frames.push(waits);
+        let waiting = self.tree.nodes().iter().enumerate();
+        for (index, node) in waiting.filter(|(_, node)| node.waiting > 0) {
+            let stack = profile.stacks.len() as u32;
+            let parent = Some(index as u32);
+            profile.stacks.push(StackNode { parent, frame });
+            profile.samples.extend(sample(stack, node.waiting));
+        }
+    }
+}
+
+/// Time on a stack; `None` of none.
+fn sample(stack: u32, weight: u64) -> Option<Sample> {
+    (weight > 0).then_some(Sample {
+        t: 0,
+        weight,
+        stack,
+        thread: 0,
+        cpu: u16::MAX,
+        complete: true,
+        unwinding: Unwinding::Unknown,
+        process: None,
+        wait: None,
+    })
 }

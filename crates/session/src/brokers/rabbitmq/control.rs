@@ -17,6 +17,8 @@ pub(in crate::brokers) struct Question {
     expression: &'static str,
     asks_for: &'static str,
     timeout: Duration,
+    /// How long it may take when it is asked once more, because the first answer did not come in time.
+    again: Option<Duration>,
 }
 
 /// What a broker is asked for that tells its topology, by whichever way.
@@ -26,40 +28,48 @@ const TOPOLOGY: Question = Question {
     expression: include_str!("topology.erl"),
     asks_for: OBJECTS,
     timeout: TIMEOUT,
+    again: Some(AGAIN),
 };
 /// What the busiest processes do: a list of [`archive::profile::ErlangProcess`].
 pub(in crate::brokers) const PROCESSES: Question = Question {
     expression: include_str!("processes.erl"),
     asks_for: "what its processes do",
     timeout: TIMEOUT,
+    again: Some(AGAIN),
 };
 /// The nodes of its cluster that run, by name: a list of texts.
 pub(super) const RUNNING: Question = Question {
     expression: include_str!("running.erl"),
     asks_for: "which nodes of its cluster run",
     timeout: TIMEOUT,
+    again: None,
 };
 /// Queues that do not serve yet: a list of some of their names.
 pub(super) const AWAITED: Question = Question {
     expression: include_str!("awaited.erl"),
     asks_for: "which of its queues serve",
     timeout: IMPORT_TIMEOUT,
+    again: None,
 };
 /// The modules that were replaced and that it takes from elsewhere all the same: a list of texts.
 pub(super) const PATCHED: Question = Question {
     expression: include_str!("patched.erl"),
     asks_for: "where it takes its modules from",
     timeout: TIMEOUT,
+    again: None,
 };
 /// Imports the file of definitions in its directory: `ok`, or why not.
 pub(super) const IMPORT: Question = Question {
     expression: include_str!("import.erl"),
     asks_for: "to import its definitions",
     timeout: IMPORT_TIMEOUT,
+    again: None,
 };
 
 /// A healthy node answers within milliseconds, more on a busy machine.
 pub(in crate::brokers) const TIMEOUT: Duration = Duration::from_secs(20);
+/// A node that lives and is too busy for that gets so long once more.
+const AGAIN: Duration = Duration::from_secs(60);
 /// 100,000 queues take minutes.
 const IMPORT_TIMEOUT: Duration = Duration::from_secs(1_800);
 
@@ -74,35 +84,72 @@ pub(in crate::brokers) fn topology(
 
 /// The node's answer to a question. Whoever waits for it may give up.
 pub(in crate::brokers) fn ask<T: DeserializeOwned>(
-    mut options: ConnectOptions,
+    options: ConnectOptions,
     question: Question,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<T, BrokerError> {
-    options.timeout = question.timeout;
-    let answer = wait_for(question.timeout, cancelled, move || {
-        evaluate(&options, question)
-    });
-    let why = match answer {
-        Ok(Ok(json)) => match serde_json::from_slice(&json) {
-            Ok(value) => return Ok(value),
-            Err(error) => NoAnswer::Failed(error.to_string()),
-        },
-        Ok(Err(Error::Timeout { .. } | Error::Unsettled { .. } | Error::Silent { .. })) => {
-            NoAnswer::TimedOut
+    let mut waited = Duration::ZERO;
+    let mut missed = Missed::Late;
+    for timeout in [question.timeout].into_iter().chain(question.again) {
+        waited += timeout;
+        missed = match ask_once(options.clone(), question, timeout, cancelled) {
+            Ok(json) => match serde_json::from_slice(&json) {
+                Ok(value) => return Ok(value),
+                Err(error) => Missed::Other(NoAnswer::Failed(error.to_string())),
+            },
+            Err(why) => why,
+        };
+        if !matches!(missed, Missed::Late) {
+            break;
         }
-        Ok(Err(error)) => NoAnswer::Failed(error.to_string()),
-        Err(why) => why,
+    }
+    let why = match missed {
+        Missed::Late | Missed::Silent => NoAnswer::TimedOut,
+        Missed::Other(why) => why,
     };
-    Err(BrokerError::unanswered(
-        question.asks_for,
-        question.timeout,
-        &why,
-    ))
+    Err(BrokerError::unanswered(question.asks_for, waited, &why))
 }
 
-fn evaluate(options: &ConnectOptions, question: Question) -> Result<Vec<u8>, Error> {
+/// Why a try had no answer.
+#[derive(Debug)]
+enum Missed {
+    /// It took too long, and the node lives.
+    Late,
+    /// The node gave no sign of life: it would not answer later.
+    Silent,
+    /// It failed, or nobody waits any more.
+    Other(NoAnswer),
+}
+
+fn ask_once(
+    mut options: ConnectOptions,
+    question: Question,
+    timeout: Duration,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Vec<u8>, Missed> {
+    // What hangs is to be told from what is busy before the answer is given up.
+    options.timeout = timeout / 2;
+    let answer = wait_for(timeout, cancelled, move || {
+        evaluate(&options, question, timeout)
+    });
+    match answer {
+        Ok(Ok(json)) => Ok(json),
+        Ok(Err(Error::Timeout { .. } | Error::Unsettled { .. })) | Err(NoAnswer::TimedOut) => {
+            Err(Missed::Late)
+        }
+        Ok(Err(Error::Silent { .. })) => Err(Missed::Silent),
+        Ok(Err(error)) => Err(Missed::Other(NoAnswer::Failed(error.to_string()))),
+        Err(why) => Err(Missed::Other(why)),
+    }
+}
+
+fn evaluate(
+    options: &ConnectOptions,
+    question: Question,
+    timeout: Duration,
+) -> Result<Vec<u8>, Error> {
     let node = Node::connect(options)?;
-    let value = node.evaluate(options.timeout, question.expression)?;
+    let value = node.evaluate(timeout, question.expression)?;
     match as_bytes(&value) {
         Some(json) => Ok(json.to_vec()),
         None => Err(Error::Exception {
@@ -116,20 +163,150 @@ fn evaluate(options: &ConnectOptions, question: Question) -> Result<Vec<u8>, Err
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
+    use std::path::Path;
+    use std::process::{Child, Command};
     use std::time::Instant;
 
     use erlang::Cookie;
 
     use super::*;
 
+    const COOKIE: &str = "cookie";
+
+    fn options(name: &str, port: u16) -> ConnectOptions {
+        let mut options = ConnectOptions::new(name.parse().unwrap(), Cookie::new(COOKIE).unwrap());
+        options.address = Some(("127.0.0.1".into(), port));
+        options
+    }
+
+    /// An Erlang node, which ends when it is dropped.
+    struct Beam(Child, ConnectOptions);
+
+    impl Beam {
+        fn start(home: &Path) -> Self {
+            let free = TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = free.local_addr().unwrap().port();
+            drop(free);
+            let name = format!("late{}@127.0.0.1", std::process::id());
+            let child = Command::new("erl")
+                .args(["-noinput", "-name", &name, "-setcookie", COOKIE])
+                .args(["-start_epmd", "false", "-erl_epmd_port", &port.to_string()])
+                .args(["-kernel", "inet_dist_use_interface", "{127,0,0,1}"])
+                .env("HOME", home)
+                .spawn()
+                .unwrap();
+            let beam = Self(child, options(&name, port));
+            let until = Instant::now() + Duration::from_secs(60);
+            while Node::connect(&beam.1).is_err() {
+                assert!(Instant::now() < until, "the node did not come up");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            beam
+        }
+    }
+
+    impl Drop for Beam {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn a_node_that_answers_late_is_asked_once_more_and_longer() {
+        if !testkit::has_rabbitmq() {
+            testkit::skip!("Erlang is not installed: apt-get install rabbitmq-server");
+        }
+        let home = tempfile::tempdir().unwrap();
+        let beam = Beam::start(home.path());
+        let first = Duration::from_secs(5);
+        // The first question is never answered, the second after more than the first time-out.
+        let question = Question {
+            expression: "N = persistent_term:get(asked, 0), persistent_term:put(asked, N + 1), \
+                timer:sleep(case N of 0 -> 600000; _ -> 6000 end), integer_to_binary(N + 1).",
+            asks_for: "how often it was asked",
+            timeout: first,
+            again: Some(Duration::from_secs(30)),
+        };
+        let begun = Instant::now();
+        let asked: u32 = ask(beam.1.clone(), question, &|| false).unwrap();
+        assert_eq!(asked, 2);
+        assert!(begun.elapsed() >= first * 2, "{:?}", begun.elapsed());
+
+        // One that never answers is given up after both, and nobody waits for the second once the run is stopped.
+        let never = Question {
+            expression: "timer:sleep(600000).",
+            timeout: Duration::from_secs(3),
+            again: Some(Duration::from_secs(4)),
+            ..question
+        };
+        let begun = Instant::now();
+        let error = ask::<u32>(beam.1.clone(), never, &|| false).unwrap_err();
+        let (took, text) = (begun.elapsed(), error.to_string());
+        assert!(
+            took >= Duration::from_secs(7) && took < first * 5,
+            "{took:?}"
+        );
+        assert!(
+            matches!(
+                error,
+                BrokerError::Control {
+                    timed_out: true,
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+        assert!(text.contains("no answer within 7 s"), "{text}");
+        let begun = Instant::now();
+        let is_over = || begun.elapsed() > Duration::from_millis(1_000);
+        let error = ask::<u32>(beam.1.clone(), never, &is_over).unwrap_err();
+        assert!(
+            begun.elapsed() < Duration::from_millis(2_900),
+            "{:?}",
+            begun.elapsed()
+        );
+        assert!(error.to_string().contains("stopped"), "{error}");
+    }
+
+    #[test]
+    fn a_node_that_hangs_is_asked_once() {
+        if !testkit::has_rabbitmq() {
+            testkit::skip!("Erlang is not installed: apt-get install rabbitmq-server");
+        }
+        let home = tempfile::tempdir().unwrap();
+        let beam = Beam::start(home.path());
+        // It stops itself once it was asked.
+        let question = Question {
+            expression: "os:cmd(\"kill -STOP \" ++ os:getpid()), timer:sleep(600000).",
+            asks_for: "anything",
+            timeout: Duration::from_secs(4),
+            again: Some(Duration::from_secs(60)),
+        };
+        let begun = Instant::now();
+        let error = ask::<u32>(beam.1.clone(), question, &|| false).unwrap_err();
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "{:?}",
+            begun.elapsed()
+        );
+        assert!(
+            matches!(
+                error,
+                BrokerError::Control {
+                    timed_out: true,
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+    }
+
     #[test]
     fn a_node_that_does_not_answer_is_left_as_soon_as_the_run_is_stopped() {
         // It accepts, by the system, and says nothing.
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-        let name = "silent@localhost".parse().unwrap();
-        let mut options = ConnectOptions::new(name, Cookie::new("cookie").unwrap());
-        options.address = Some(("127.0.0.1".into(), silent.local_addr().unwrap().port()));
-        options.timeout = TIMEOUT;
+        let options = options("silent@localhost", silent.local_addr().unwrap().port());
         let begun = Instant::now();
         let answer = ask::<Topology>(options, PROCESSES, &|| true);
         let error = answer.unwrap_err();
