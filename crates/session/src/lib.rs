@@ -22,6 +22,7 @@ mod history;
 mod http;
 mod judge;
 mod limit;
+mod look;
 pub mod management;
 mod oauth2;
 mod observer;
@@ -37,6 +38,7 @@ mod scale;
 mod scenarios;
 pub mod scrape;
 mod seconds;
+mod trace;
 mod usage;
 
 pub use calibrate::calibrate;
@@ -50,6 +52,7 @@ pub use limit::{
     at_rate, first_rate, found_limit, limit_trial, next_rate, rate_options, requested_rate,
     suggested_rates,
 };
+pub use look::Look;
 pub use observer::{NoObserver, Observer};
 pub use page_server::{Page, serve_page, serve_pages};
 pub use pairs::{
