@@ -27,7 +27,12 @@ describe('the legend of a run with faults', () => {
   });
 
   test('tells a look of another command from a stall', () => {
-    const look = { start: 4, end: 6.5, label: 'bellows erlang top', text: 'bellows erlang top looked' };
+    const look = {
+      start: 4,
+      end: 6.5,
+      label: 'bellows erlang top',
+      text: 'bellows erlang top looked',
+    };
     expect(stallTexts([stall(1, 3, 'broker'), look])).toEqual([
       ['broker', 'broker silent 2.00 s'],
       ['look', 'looked into 2.50 s'],
