@@ -104,7 +104,10 @@ fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_
     let file = dir.path().join("traced.toml");
     let of = |trace: &str| attached(&rabbit, api, 6, trace);
     fs::write(&file, of(&format!("call = \"{FUNCTION}\""))).expect("a file");
-    let summary = json(&run(dir.path(), &["run", "traced.toml", "--json", "--quiet"]));
+    let summary = json(&run(
+        dir.path(),
+        &["run", "traced.toml", "--json", "--quiet"],
+    ));
     let probe = &summary["scenarios"]["probe_queues"];
     let trace = &summary["scenarios"]["trace_queues"];
     // Every request that was sent in the measured phase calls the function once, a few milliseconds later.
@@ -118,16 +121,29 @@ fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_
     assert!(latency["p50_ns"].as_u64() < response, "{latency}");
     // What it saw is archived, with who made it and with what.
     let told = &summary["traces"][0];
-    assert_eq!((told["function"].as_str(), told["scenario"].as_str()), (Some(FUNCTION), Some("trace_queues")));
+    assert_eq!(
+        (told["function"].as_str(), told["scenario"].as_str()),
+        (Some(FUNCTION), Some("trace_queues"))
+    );
     let lines = lines(&summary["run_dir"]);
     assert_eq!(told["kept"].as_u64(), Some(lines.len() as u64));
-    assert!(lines.len() as u64 >= calls, "warm-up and drain are kept, too");
+    assert!(
+        lines.len() as u64 >= calls,
+        "warm-up and drain are kept, too"
+    );
     for line in &lines {
         assert_eq!(line["function"], FUNCTION, "{line}");
         assert_eq!(line["returned"], "ok", "{line}");
         assert!(line["duration_ns"].as_u64() > Some(0), "{line}");
-        assert!(line["pid"].as_str().is_some_and(|it| it.starts_with('<')), "{line}");
-        assert_eq!(line["arguments"].as_array().map(Vec::len), Some(2), "{line}");
+        assert!(
+            line["pid"].as_str().is_some_and(|it| it.starts_with('<')),
+            "{line}"
+        );
+        assert_eq!(
+            line["arguments"].as_array().map(Vec::len),
+            Some(2),
+            "{line}"
+        );
     }
     assert!(warnings(&summary, "trace_ended").is_empty(), "{summary:#}");
     assert_eq!(warnings(&summary, "traced").len(), 1);
@@ -135,17 +151,28 @@ fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_
     // Calls after the limit are nobody's, and arguments can be left out.
     let trace = format!("call = \"{FUNCTION}\"\nlimit = 5\narguments = false");
     fs::write(&file, of(&trace)).expect("a file");
-    let summary = json(&run(dir.path(), &["run", "traced.toml", "--json", "--quiet"]));
+    let summary = json(&run(
+        dir.path(),
+        &["run", "traced.toml", "--json", "--quiet"],
+    ));
     let calls = &summary["scenarios"]["trace_queues"]["trace_queues_begun"];
     assert!(calls.as_u64() <= Some(5), "{calls}");
     let [ended] = warnings(&summary, "trace_ended")[..] else {
         panic!("{summary:#}");
     };
     assert_eq!(ended["values"]["limit"], "limit", "{ended}");
-    assert!(ended["text"].as_str().is_some_and(|it| it.contains("trace.limit allows more")));
+    assert!(
+        ended["text"]
+            .as_str()
+            .is_some_and(|it| it.contains("trace.limit allows more"))
+    );
     let lines = self::lines(&summary["run_dir"]);
     assert_eq!(lines.len(), 5);
-    assert!(lines.iter().all(|it| it["arguments"].as_array().is_some_and(Vec::is_empty)));
+    assert!(
+        lines
+            .iter()
+            .all(|it| it["arguments"].as_array().is_some_and(Vec::is_empty))
+    );
     assert_clean(&rabbit);
     // What cannot be traced is told before the load begins.
     fs::write(&file, of("call = \"rabbit_nowhere:f/1\"")).expect("a file");
@@ -188,7 +215,11 @@ fn started(dir: &Path) -> (common::Started, String, PathBuf) {
     let script = format!("exec \"$0\" \"$@\" 2>{}", log.display());
     let exe = command.get_program().to_owned();
     let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", &script]).arg(exe).args(args).current_dir(dir);
+    shell
+        .args(["-c", &script])
+        .arg(exe)
+        .args(args)
+        .current_dir(dir);
     shell.stdin(Stdio::null()).env("BELLOWS_RUNS", common::RUNS);
     command = shell;
     File::create(&log).expect("a file");
@@ -246,11 +277,22 @@ fn looks_into_a_runs_node_stand_on_its_time_axis_and_a_budget_that_trips_is_told
         panic!("{summary:#}");
     };
     assert_eq!(tripped["values"]["limit"], "rate", "{tripped}");
-    assert_eq!(summary["traces"][0]["function"], "rabbit_channel:handle_cast/2");
+    assert_eq!(
+        summary["traces"][0]["function"],
+        "rabbit_channel:handle_cast/2"
+    );
     let page = common::page(&folder.join("report.html"));
     assert_eq!(page["looks"].as_array().map(Vec::len), Some(2), "{page:#}");
     let trace = &page["traces"][0];
-    assert!(trace["slowest"].as_array().is_some_and(|it| !it.is_empty()), "{trace:#}");
+    assert!(
+        trace["slowest"].as_array().is_some_and(|it| !it.is_empty()),
+        "{trace:#}"
+    );
     assert!(trace["ended"].is_array(), "{trace:#}");
-    assert!(ended.stdout.contains("traced: rabbit_channel:handle_cast/2"), "{ended:#?}");
+    assert!(
+        ended
+            .stdout
+            .contains("traced: rabbit_channel:handle_cast/2"),
+        "{ended:#?}"
+    );
 }

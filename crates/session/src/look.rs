@@ -84,7 +84,12 @@ impl Drop for Look {
 /// Writes a word as a whole: a reader sees the old or the new one.
 fn write(folder: &Path, word: &LookWord) -> io::Result<()> {
     private_folder(folder)?;
-    let name = format!("{}-{}-{}", word.process.pid, word.process.start(), word.begun.0);
+    let name = format!(
+        "{}-{}-{}",
+        word.process.pid,
+        word.process.start(),
+        word.begun.0
+    );
     let draft = folder.join(format!("{name}.tmp"));
     let text = serde_json::to_vec(word)?;
     private_file(&draft, &text).map_err(io::Error::other)?;
@@ -226,8 +231,14 @@ mod tests {
         looks.read();
         let later = Clock.now() + Nanos::SECOND;
         let span = looks.spans(origin, later).remove(0);
-        assert_eq!((span.command.as_str(), span.node), ("bellows erlang top", None));
-        assert!(span.start >= 0.0 && span.end > 1.0 && !span.killed, "{span:?}");
+        assert_eq!(
+            (span.command.as_str(), span.node),
+            ("bellows erlang top", None)
+        );
+        assert!(
+            span.start >= 0.0 && span.end > 1.0 && !span.killed,
+            "{span:?}"
+        );
         drop(look);
         looks.read();
         let ended = looks.spans(origin, later).remove(0);

@@ -64,7 +64,10 @@ fn calls(state: &State) -> Vec<TracedCall> {
             role: "cowboy_stream_h".into(),
             name: name.into(),
             function: "rabbit_mgmt_wm_queues:to_json/2".into(),
-            arguments: vec![request.into(), format!("{{context,{{user,<<\"guest\">>,[administrator]}},***,{name}}}")],
+            arguments: vec![
+                request.into(),
+                format!("{{context,{{user,<<\"guest\">>,[administrator]}},***,{name}}}"),
+            ],
             duration_ns: (call % 20 != 7).then(|| 2_000_000 + (random.unit() * 4e7) as u64),
             returned: if call % 20 == 7 { "" } else { "ok" }.into(),
         })
@@ -74,6 +77,8 @@ fn calls(state: &State) -> Vec<TracedCall> {
 /// Writes the calls as a run does.
 pub(crate) fn write(writer: &mut RunWriter, state: &State) {
     if has_any(state) {
-        calls(state).iter().for_each(|call| writer.append_call(call));
+        calls(state)
+            .iter()
+            .for_each(|call| writer.append_call(call));
     }
 }

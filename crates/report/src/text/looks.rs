@@ -20,7 +20,9 @@ pub(super) fn told(w: &Warning) -> (String, &'static str) {
                 "backlog" => "trace.max-backlog allows more",
                 "node_memory" => "trace.max-memory allows more",
                 "run_queue" => "trace.max-run-queue allows more",
-                "unread" => "leave out arguments (trace.arguments = false), or trace a function that is called less",
+                "unread" => {
+                    "leave out arguments (trace.arguments = false), or trace a function that is called less"
+                }
                 "tracer_memory" | "open_calls" => "trace a function that is called less",
                 _ => "",
             },
@@ -49,8 +51,14 @@ pub(super) fn told(w: &Warning) -> (String, &'static str) {
 /// A look, in one sentence.
 #[must_use]
 pub fn look(look: &LookSpan) -> String {
-    let node = look.node.map_or_else(String::new, |it| format!(" into node {it}"));
-    let end = if look.killed { ", when it was killed" } else { "" };
+    let node = look
+        .node
+        .map_or_else(String::new, |it| format!(" into node {it}"));
+    let end = if look.killed {
+        ", when it was killed"
+    } else {
+        ""
+    };
     format!(
         "{} (process {}) looked{node} from {:.1} s to {:.1} s{end}",
         look.command, look.pid, look.start, look.end
@@ -96,7 +104,10 @@ mod tests {
     fn what_ended_a_trace_says_which_key_allows_more() {
         let warning = Warning::new(WarningCode::TraceEnded, Tier::Caution)
             .with("functions", "lists:map/2")
-            .with("why", "withdrew from the node: 501 calls in one second, and 500 are allowed")
+            .with(
+                "why",
+                "withdrew from the node: 501 calls in one second, and 500 are allowed",
+            )
             .with("limit", "rate")
             .with("at_s", 3.24);
         let text = crate::text::warning(&warning);

@@ -63,13 +63,17 @@ pub(super) fn traces(
         })
         .collect();
     // A run that was cut off has calls and no account of its traces.
-    traces.extend(slowest.calls.into_iter().map(|(scenario, calls)| TraceView {
-        function: calls.first().map_or_else(String::new, |it| it.function.clone()),
-        scenario,
-        node: String::new(),
-        kept: 0,
-        ended: None,
-        slowest: calls,
+    traces.extend(slowest.calls.into_iter().map(|(scenario, calls)| {
+        TraceView {
+            function: calls
+                .first()
+                .map_or_else(String::new, |it| it.function.clone()),
+            scenario,
+            node: String::new(),
+            kept: 0,
+            ended: None,
+            slowest: calls,
+        }
     }));
     traces
 }

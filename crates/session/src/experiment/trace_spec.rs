@@ -298,17 +298,29 @@ mod tests {
         assert_eq!(validated("[[trace]]\ncall = \"lists:map/2\"\n"), Ok(()));
         let one = "[[trace]]\ncall = \"lists:map/2\"\n";
         for (traces, said) in [
-            ("[[trace]]\ncall = \"lists\"\n", "every function of a module"),
+            (
+                "[[trace]]\ncall = \"lists\"\n",
+                "every function of a module",
+            ),
             ("[[trace]]\ncall = \"_:_\"\n", "not a function"),
             ("[[trace]]\ncall = \"a:b/2\"\nlimit = 0\n", "trace.0.limit"),
-            ("[[trace]]\ncall = \"a:b/2\"\nnode = 1\n", "none of the broker's nodes"),
-            ("[[trace]]\ncall = \"a:b/2\"\nname = \"A b\"\n", "cannot name a trace"),
+            (
+                "[[trace]]\ncall = \"a:b/2\"\nnode = 1\n",
+                "none of the broker's nodes",
+            ),
+            (
+                "[[trace]]\ncall = \"a:b/2\"\nname = \"A b\"\n",
+                "cannot name a trace",
+            ),
             (&one.repeat(2), "another trace has the same"),
             (
                 &format!("{one}[[trace]]\nname = \"x\"\ncall = \"a:b/1\"\nmatch = \"_\"\n"),
                 "is another one than that",
             ),
-            (&format!("[broker]\nkind = \"embedded\"\n{one}"), "Erlang node"),
+            (
+                &format!("[broker]\nkind = \"embedded\"\n{one}"),
+                "Erlang node",
+            ),
         ] {
             let refused = validated(traces).unwrap_err();
             assert!(refused.contains(said), "{traces}: {refused}");

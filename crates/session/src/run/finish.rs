@@ -107,7 +107,11 @@ impl Recording<'_> {
         self.looks.read();
         let origin = self.context.origin;
         self.record.looks = self.looks.spans(origin, Clock.now());
-        let load = self.record.phases.iter().filter(|it| it.phase != Phase::Drain);
+        let load = self
+            .record
+            .phases
+            .iter()
+            .filter(|it| it.phase != Phase::Drain);
         let load = load.map(|it| (it.start, it.end));
         let load = load.reduce(|(begin, end), (from, to)| (begin.min(from), end.max(to)))?;
         look::warning(&self.record.looks, load)

@@ -6,14 +6,12 @@ use std::thread;
 use std::time::Duration;
 
 use load::scenario::{Operations, Scenario};
-use load::{
-    Control, Error, Outcome, PhaseTimes, Phases, Requested, RunEvent, SliceSink, Together,
-};
+use load::{Control, Error, Outcome, PhaseTimes, Phases, Requested, RunEvent, SliceSink, Together};
 use measure::{Clock, Metric, Nanos, Phase, Problem, Time};
 
 use super::counts::{CallCounts, SLICE};
 use super::metrics::TraceMetrics;
-use super::node::{NodeTraces, Order, NodeNews};
+use super::node::{NodeNews, NodeTraces, Order};
 
 /// Setting a trace up takes this long at most on a busy node, so it begins so long before the measured phase.
 const LEAD: Nanos = Nanos::from_millis(2_000);
@@ -316,7 +314,11 @@ impl RunningTrace<'_> {
         let last = self.counts.last;
         if !self.is_ended {
             self.is_ended = true;
-            let wait = if self.is_stopped { Nanos::ZERO } else { RETURNS };
+            let wait = if self.is_stopped {
+                Nanos::ZERO
+            } else {
+                RETURNS
+            };
             self.order(Order::End {
                 at: last,
                 until: last + wait,
