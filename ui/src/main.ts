@@ -25,6 +25,7 @@ import { percentiles } from './sections/percentiles';
 import { repeats } from './sections/repeats';
 import { requirements } from './sections/requirements';
 import { timeline, type View } from './sections/timeline';
+import { traces } from './sections/traces';
 import { warnings } from './sections/warnings';
 
 const root = document.documentElement;
@@ -59,6 +60,7 @@ function runSheet(page: Page, store: Store): Sheet {
     repeats(run),
     use(limit(run, store)),
     use(figures(page, store)),
+    traces(run),
     profiles.length > 0 ? use(burn(page, store, pointer)) : null,
     use(percentiles(page, store)),
     use(details(run)),

@@ -26,6 +26,19 @@ describe('the legend of a run with faults', () => {
     expect(stallTexts([])).toEqual([]);
   });
 
+  test('tells a look of another command from a stall', () => {
+    const look = {
+      start: 4,
+      end: 6.5,
+      label: 'bellows erlang top',
+      text: 'bellows erlang top looked',
+    };
+    expect(stallTexts([stall(1, 3, 'broker'), look])).toEqual([
+      ['broker', 'broker silent 2.00 s'],
+      ['look', 'looked into 2.50 s'],
+    ]);
+  });
+
   test('has a look for each that no other has, also in an exported picture', () => {
     const palette = new Proxy({}, { get: (_, name) => String(name) }) as Palette;
     const kinds = [
@@ -33,6 +46,7 @@ describe('the legend of a run with faults', () => {
       stall(0, 1, 'broker', true),
       stall(0, 1, 'generator'),
       stall(0, 1, 'machine'),
+      { start: 0, end: 1, text: 'look' },
     ];
     const drawn = bandsSvg(
       kinds,
@@ -43,7 +57,7 @@ describe('the legend of a run with faults', () => {
       (text) => text,
     );
     const fills = drawn.map((it) => /fill="([^"]+)"/.exec(it)![1]!);
-    expect(new Set(fills).size).toBe(4);
+    expect(new Set(fills).size).toBe(kinds.length);
     const patterns = hatchesSvg(palette, (text) => text);
     for (const fill of fills.filter((it) => it.startsWith('url'))) {
       expect(patterns).toContain(`id="${/#([\w-]+)/.exec(fill)![1]}"`);

@@ -42,6 +42,7 @@ mod series;
 mod slice;
 mod stall;
 mod summary;
+mod traces;
 mod verdict;
 mod warning;
 mod writer;
@@ -97,6 +98,7 @@ pub use summary::{
     PerMessage, ProfileSummary, ProgramSummary, RequestedSummary, RequestedWindow, Rss, RunSummary,
     ScenarioSummary, ScrapedPage, Throughput, WorkShare,
 };
+pub use traces::{LookSpan, SlowestCalls, TraceSummary, TracedCall, read_slowest_calls};
 pub use verdict::{Awaited, Busy, Cause, Lateness, LimitedBy, Reason, Verdict};
 pub use warning::{Tier, Warning, WarningCode};
 pub use writer::{RunWriter, sanitised};
@@ -125,6 +127,8 @@ pub mod file {
     pub const SLICES: &str = "slices.jsonl";
     /// Named series of the machine, the broker and scraped pages: see [`crate::NamedSeries`].
     pub const METRICS: &str = "metrics.jsonl";
+    /// Calls that traces of the broker's node saw: see [`crate::TracedCall`].
+    pub const TRACES: &str = "traces.jsonl";
     /// Whole HDR histograms per second.
     pub const HISTOGRAMS: &str = "latency.hlog";
     /// The profile of the first event as pprof.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use measure::{Metric, Phase, Problem, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::{RunSummary, Warning};
+use crate::{LookSpan, RunSummary, Warning};
 
 /// How far a run got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +68,9 @@ pub struct RunRecord {
     pub phases: Vec<PhaseSpan>,
     /// Labelled moments: faults, reconnects, alarms.
     pub events: Vec<Event>,
+    /// Times in which somebody looked into the broker with another command, in the order in which they began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub looks: Vec<LookSpan>,
     /// Queues, exchanges and bindings as the broker told them at the end of the measured phase.
     pub topology: Topology,
     /// How far the run got.

@@ -11,6 +11,8 @@ const MESSAGES: &str = "messages";
 pub(crate) const CHURN: &str = "churn";
 /// What the operations of a probe are called.
 pub(crate) const REQUESTS: &str = "requests";
+/// What the operations of a trace are called; others make them.
+pub(crate) const CALLS: &str = "calls";
 
 /// What one interval saw of a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -8,8 +8,8 @@ use measure::{LatencySummary, Metric, Problem, Summaries};
 use serde::{Deserialize, Serialize};
 
 use crate::class::Class;
-use crate::scenario::{CHURN, FailureCount, REQUESTS, counts};
-use crate::{ObserverEffect, RequirementOutcome, Stall, Verdict, Warning};
+use crate::scenario::{CALLS, CHURN, FailureCount, REQUESTS, counts};
+use crate::{ObserverEffect, RequirementOutcome, Stall, TraceSummary, Verdict, Warning};
 
 /// The whole object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -76,6 +76,9 @@ pub struct RunSummary {
     /// What pages of metrics cost that were requested beside the load; absent where there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scrapes: Vec<ScrapedPage>,
+    /// What traces of functions on the broker's node came to; absent where there were none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub traces: Vec<TraceSummary>,
     /// Who limited the run; `None` where there was no load.
     #[serde(default)]
     pub verdict: Option<Verdict>,
@@ -94,7 +97,7 @@ impl RunSummary {
     #[must_use]
     pub fn loaded(&self) -> &'static str {
         let has_other = self.has_messages() || !self.programs.is_empty();
-        let mut units = self.scenarios().map(|(_, of)| of.unit.as_str()).peekable();
+        let mut units = self.loads().map(|(_, of)| of.unit.as_str()).peekable();
         match !has_other && units.peek().is_some() && units.all(|unit| unit == REQUESTS) {
             true => "server",
             false => "broker",
@@ -104,7 +107,7 @@ impl RunSummary {
     /// What a stall delays: messages, or the operations of a run without them.
     #[must_use]
     pub fn items(&self) -> &str {
-        let first = self.scenarios().next().filter(|_| !self.has_messages());
+        let first = self.loads().next().filter(|_| !self.has_messages());
         first.map_or("messages", |(_, of)| of.unit.as_str())
     }
 
@@ -125,6 +128,11 @@ impl RunSummary {
         churn
             .into_iter()
             .chain(further.map(|(name, it)| (name.as_str(), it)))
+    }
+
+    /// Those of them that load somebody; a trace only watches.
+    pub fn loads(&self) -> impl Iterator<Item = (&str, &ScenarioSummary)> {
+        self.scenarios().filter(|(_, of)| of.unit != CALLS)
     }
 
     /// Whether messages were sent or received.

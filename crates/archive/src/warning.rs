@@ -82,6 +82,12 @@ pub enum WarningCode {
     FaultsMissed,
     /// A node of the cluster was not there any more when the run ended.
     NodeGone,
+    /// A trace of the broker's node ended before the load did, or did not begin.
+    TraceEnded,
+    /// Functions were traced on the broker's node while the load ran, which changes what is measured.
+    Traced,
+    /// Somebody looked into the broker with another command while the load ran.
+    LookedInto,
 }
 
 /// One warning.

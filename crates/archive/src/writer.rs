@@ -11,8 +11,8 @@ use crate::histogram_log::HistogramLogWriter;
 use crate::line_file::LineFile;
 use crate::lock::RunLock;
 use crate::{
-    Error, Labels, RunRecord, SeriesName, SeriesNames, SeriesPoint, SlicePoint, Tier, Warning,
-    WarningCode, file, replace_file,
+    Error, Labels, RunRecord, SeriesName, SeriesNames, SeriesPoint, SlicePoint, Tier, TracedCall,
+    Warning, WarningCode, file, replace_file,
 };
 
 /// Writes one run folder. Nothing here fails once the folder exists: the first error (a full
@@ -25,6 +25,7 @@ pub struct RunWriter {
     series: LineFile,
     slices: LineFile,
     metrics: LineFile,
+    traces: LineFile,
     series_names: SeriesNames,
     histograms: HistogramLogWriter,
     origin: (Time, u64),
@@ -49,6 +50,7 @@ impl RunWriter {
             series: LineFile::new(dir.join(file::SERIES)),
             slices: LineFile::new(dir.join(file::SLICES)),
             metrics: LineFile::new(dir.join(file::METRICS)),
+            traces: LineFile::new(dir.join(file::TRACES)),
             series_names: SeriesNames::default(),
             histograms: HistogramLogWriter::default(),
             origin: (Time::default(), 0),
@@ -137,6 +139,16 @@ impl RunWriter {
             if let Err(e) = self.metrics.append(&line) {
                 self.complain(file::METRICS, &e.to_string());
             }
+        }
+    }
+
+    /// Appends a call that a trace saw to `traces.jsonl`.
+    pub fn append_call(&mut self, call: &TracedCall) {
+        let result = serde_json::to_vec(call)
+            .map_err(io::Error::from)
+            .and_then(|line| self.traces.append(&line));
+        if let Err(e) = result {
+            self.complain(file::TRACES, &e.to_string());
         }
     }
 

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::folder;
-use load::scenario::{Operations, Scenario};
+use load::scenario::{Operations, Scenario, Scheduled};
 use load::{
     Control, Endpoint, Error, OperationTally, Outcome, PhaseTimes, Phases, Requested, SliceSink,
     Together,
@@ -71,11 +71,13 @@ impl Scenario for Toy {
             many: "ticks",
             begun: ticks,
             completed: ticks,
-            failed: missed,
-            late: missed,
-            not_begun: missed,
+            failed: Some(missed),
+            scheduled: Some(Scheduled {
+                late: missed,
+                not_begun: missed,
+                wait: ticked,
+            }),
             latency: ticked,
-            wait: ticked,
         })
     }
 

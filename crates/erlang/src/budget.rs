@@ -103,7 +103,34 @@ impl Ended {
                 limit,
                 observed,
                 allowed,
-            } => tripped(limit, *observed, *allowed),
+            } => match tripped(limit, *observed, *allowed) {
+                (text, "") => text,
+                (text, remedy) => format!("{text} ({remedy})"),
+            },
+        }
+    }
+
+    /// The same without the option that allows more.
+    #[must_use]
+    pub fn cause(&self) -> String {
+        match self {
+            Self::Tripped {
+                limit,
+                observed,
+                allowed,
+            } => tripped(limit, *observed, *allowed).0,
+            other => other.describe(),
+        }
+    }
+
+    /// The limit that was reached, such as `rate`; empty where none was.
+    #[must_use]
+    pub fn limit(&self) -> &str {
+        match self {
+            Self::Time => "time",
+            Self::Limit(_) => "limit",
+            Self::Asked => "",
+            Self::Tripped { limit, .. } => limit,
         }
     }
 }
@@ -111,8 +138,8 @@ impl Ended {
 /// What the limits of bytes are told in.
 const MB: f64 = (1 << 20) as f64;
 
-/// Which limit tripped, at what, and what allows more.
-fn tripped(limit: &str, observed: u64, allowed: u64) -> String {
+/// Which limit tripped, and at what; and what allows more.
+fn tripped(limit: &str, observed: u64, allowed: u64) -> (String, &'static str) {
     let is_bytes = matches!(
         limit,
         "tracer_memory" | "node_memory" | "unread" | "details" | "heap"
@@ -126,7 +153,10 @@ fn tripped(limit: &str, observed: u64, allowed: u64) -> String {
     };
     let seen = shown(observed);
     let (what, remedy) = match limit {
-        "exited" => return "the process that made the calls has ended itself".to_owned(),
+        "exited" => {
+            let text = "the process that made the calls has ended itself";
+            return (text.to_owned(), "");
+        }
         "rate" => (format!("{seen} calls in one second"), "--rate allows more"),
         "backlog" => (
             format!("{seen} trace messages waited on the node"),
@@ -170,13 +200,12 @@ fn tripped(limit: &str, observed: u64, allowed: u64) -> String {
         ),
         other => (format!("{other} was {seen}"), "see the options' budget"),
     };
-    format!(
-        "withdrew from the node: {what}, and {} allowed ({remedy})",
-        match (is_bytes, allowed) {
-            (false, 1) => "1 is".to_owned(),
-            (_, allowed) => format!("{} are", shown(allowed)),
-        }
-    )
+    let allowed = match (is_bytes, allowed) {
+        (false, 1) => "1 is".to_owned(),
+        (_, allowed) => format!("{} are", shown(allowed)),
+    };
+    let text = format!("withdrew from the node: {what}, and {allowed} allowed");
+    (text, remedy)
 }
 
 /// What the node's side says where it does not begin: `{refused, Reason}`.

@@ -71,7 +71,7 @@ pub enum Error {
     },
     /// A limit of this machine is too low for the plan.
     Limit(Problem),
-    /// A program of the load failed.
+    /// A program of the load, or what runs beside it, failed.
     Program(Problem),
     /// This machine did not give what the engine needs.
     Machine {

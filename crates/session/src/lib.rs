@@ -23,6 +23,7 @@ mod http;
 mod judge;
 mod limit;
 mod log_comparison;
+mod look;
 pub mod management;
 mod oauth2;
 mod observer;
@@ -38,6 +39,7 @@ mod scale;
 mod scenarios;
 pub mod scrape;
 mod seconds;
+mod trace;
 mod usage;
 mod within;
 
@@ -53,6 +55,7 @@ pub use limit::{
     suggested_rates,
 };
 pub use log_comparison::{compare_logs, read_logs};
+pub use look::Look;
 pub use observer::{NoObserver, Observer};
 pub use page_server::{Page, serve_page, serve_pages};
 pub use pairs::{

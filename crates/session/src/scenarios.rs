@@ -12,7 +12,7 @@ pub type MakeScenario = fn(&Experiment, &Endpoint, u32) -> Result<Vec<Box<dyn Sc
 
 /// All kinds of load, one line each. Where an experiment asks for several, they run beside each other;
 /// requested rate, verdict and phases are those of the first.
-pub const SCENARIOS: &[MakeScenario] = &[messages, churn, command, probes];
+pub const SCENARIOS: &[MakeScenario] = &[messages, churn, command, probes, traces];
 
 fn messages(
     experiment: &Experiment,
@@ -45,6 +45,12 @@ fn command(
 
 fn probes(experiment: &Experiment, _: &Endpoint, _: u32) -> Result<Vec<Box<dyn Scenario>>, Error> {
     Ok(experiment.probe_plans()?.into_iter().map(boxed).collect())
+}
+
+/// They come last: none is a load.
+fn traces(experiment: &Experiment, _: &Endpoint, _: u32) -> Result<Vec<Box<dyn Scenario>>, Error> {
+    let plans = experiment.traced_nodes().map_err(Error::Invalid)?;
+    Ok(plans.into_iter().flatten().map(boxed).collect())
 }
 
 fn boxed<S: Scenario + 'static>(scenario: S) -> Box<dyn Scenario> {

@@ -79,6 +79,12 @@ const TABLES: &[Table] = &[
         "[[scrape]]\nurl = \"http://localhost:15692/metrics\"\n",
         "/scrape/0",
     ),
+    table(
+        "[[trace]]",
+        "TraceSpec",
+        "[[trace]]\ncall = \"rabbit_mgmt_wm_queues:to_json/2\"\n",
+        "/trace/0",
+    ),
     table("[[load]]", "LoadSpec", "[[load]]\n", "/load/0"),
     table(
         "[load.exchange]",
@@ -150,6 +156,7 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("Vec<PrepareSpec>", "tables `[[prepare]]`", ""),
     ("BrokerData", "`\"prepare\"`", "\"prepare\""),
     ("Vec<ScrapeSpec>", "tables `[[scrape]]`", ""),
+    ("Vec<TraceSpec>", "tables `[[trace]]`", ""),
     (
         "Vec<Selector>",
         "list of [selectors](scrape.md#series)",
@@ -321,6 +328,12 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("probe.every", "\"500ms\""),
     ("probe.rate", "20"),
     ("probe.max-open", "20"),
+    ("trace.name", "\"queues\""),
+    ("trace.call", "\"rabbit_mgmt_wm_queues:to_json/2\""),
+    ("trace.match", "\"_, #{method := <<\\\"GET\\\">>}\""),
+    ("trace.role", "\"queue\""),
+    ("trace.node", "1"),
+    ("trace.arguments", "false"),
 ];
 
 #[test]

@@ -1,15 +1,17 @@
 // Times in which somebody stood still: who, by colour and by pattern, the same in every panel, in the lane
 // above them, and in the legend. The broker is the brown of its waits, bellows its own violet; a machine
-// that ran nobody, and the time without a connection, are hatched.
+// that ran nobody, and the time without a connection, are hatched. A look into the broker by another command is no
+// stall, and explains one: it is fainter.
 
 import type uPlot from 'uplot';
 import type { Palette } from '../core/theme';
-import type { StallBand } from '../core/view';
+import type { RunView, StallBand } from '../core/view';
 
-/** A band as the charts need it. */
-export type Band = Pick<StallBand, 'start' | 'end' | 'who' | 'away' | 'text'>;
+/** A band as the charts need it; one of nobody who stood still is a look. */
+export type Band = Pick<StallBand, 'start' | 'end' | 'text'> &
+  Partial<Pick<StallBand, 'who' | 'away'>>;
 
-export type BandKind = 'broker' | 'away' | 'generator' | 'machine';
+export type BandKind = 'broker' | 'away' | 'generator' | 'machine' | 'look';
 
 /** The kinds in the order of the legend, with their names. */
 export const BANDS: readonly (readonly [BandKind, string])[] = [
@@ -17,10 +19,16 @@ export const BANDS: readonly (readonly [BandKind, string])[] = [
   ['away', 'no connection'],
   ['generator', 'generator stopped'],
   ['machine', 'machine stopped'],
+  ['look', 'looked into'],
 ];
 
 export function bandKind(band: Band): BandKind {
-  return band.away ? 'away' : band.who;
+  return band.away ? 'away' : (band.who ?? 'look');
+}
+
+/** All bands of a run: who stood still, and who looked into the broker. */
+export function bandsOf(run: Pick<RunView, 'stalls' | 'looks'>): Band[] {
+  return [...run.stalls, ...run.looks];
 }
 
 /** Seconds that bands cover together: where several overlap, they count once. */
@@ -33,18 +41,19 @@ export function covered(bands: readonly Pick<Band, 'start' | 'end'>[]): number {
   return sum;
 }
 
-interface Look {
+interface Paint {
   color: (p: Palette) => string;
   /** The way that the hatch's lines go; none where it is filled. */
   hatch?: 'rising' | 'falling';
   opacity: number;
 }
 
-const LOOKS: Record<BandKind, Look> = {
+const PAINTS: Record<BandKind, Paint> = {
   broker: { color: (p) => p.receive, opacity: 0.24 },
   generator: { color: (p) => p.delay, opacity: 0.42 },
   away: { color: (p) => p.ink, hatch: 'rising', opacity: 0.5 },
   machine: { color: (p) => p.soft, hatch: 'falling', opacity: 0.6 },
+  look: { color: (p) => p.accent, opacity: 0.13 },
 };
 
 /** Distance of a hatch's lines in pixels. */
@@ -55,20 +64,20 @@ export function paintBands(u: uPlot, bands: readonly Band[], p: Palette): void {
   const { ctx, bbox } = u;
   const px = devicePixelRatio || 1;
   for (const band of bands) {
-    const look = LOOKS[bandKind(band)];
+    const paint = PAINTS[bandKind(band)];
     const { min, max } = u.scales.x!;
     if (band.end < min! || band.start > max!) continue;
     const x = Math.max(bbox.left, u.valToPos(band.start, 'x', true));
     const end = Math.min(bbox.left + bbox.width, u.valToPos(band.end, 'x', true));
     const width = Math.max(px, end - x);
     ctx.save();
-    ctx.globalAlpha = look.opacity;
-    ctx.fillStyle = look.color(p);
-    ctx.strokeStyle = look.color(p);
+    ctx.globalAlpha = paint.opacity;
+    ctx.fillStyle = paint.color(p);
+    ctx.strokeStyle = paint.color(p);
     ctx.lineWidth = px;
     ctx.setLineDash([]);
-    if (!look.hatch || width < STEP * px) ctx.fillRect(x, bbox.top, width, bbox.height);
-    else hatch(ctx, x, bbox.top, width, bbox.height, STEP * px, look.hatch);
+    if (!paint.hatch || width < STEP * px) ctx.fillRect(x, bbox.top, width, bbox.height);
+    else hatch(ctx, x, bbox.top, width, bbox.height, STEP * px, paint.hatch);
     ctx.restore();
   }
 }
@@ -105,7 +114,7 @@ export function bandsSvg(
 ): string[] {
   return bands.map((band) => {
     const kind = bandKind(band);
-    const { color, hatch: way, opacity } = LOOKS[kind];
+    const { color, hatch: way, opacity } = PAINTS[kind];
     const left = x(band.start);
     const width = Math.max(1, x(band.end) - left);
     const at = `x="${left.toFixed(1)}" y="${top.toFixed(1)}" width="${width.toFixed(1)}" height="${height.toFixed(1)}"`;
@@ -116,7 +125,7 @@ export function bandsSvg(
 
 /** The patterns that [`bandsSvg`] refers to. */
 export function hatchesSvg(p: Palette, text: (t: string) => string): string {
-  const patterns = Object.entries(LOOKS).flatMap(([kind, { color, hatch: way }]) => {
+  const patterns = Object.entries(PAINTS).flatMap(([kind, { color, hatch: way }]) => {
     if (!way) return [];
     const turn = way === 'rising' ? 45 : -45;
     return `<pattern id="hatch-${kind}" width="4.2" height="4.2" patternUnits="userSpaceOnUse" patternTransform="rotate(${turn})"><path d="M0 0V4.2" stroke="${text(color(p))}" stroke-width="1.4"/></pattern>`;

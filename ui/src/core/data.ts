@@ -53,7 +53,7 @@ export function called(scenario: string): string {
 
 /** What a metric is called where the scenario's name stands above it already: `body` of `queue-page body`. */
 export function shortName({ name, scenario }: MetricInfo): string {
-  const own = called(scenario).replace(/^probe /, '');
+  const own = called(scenario).replace(/^(probe|trace) /, '');
   const plain = name.replaceAll(/[-_]/g, ' ');
   return own !== '' && plain.startsWith(`${own} `) ? name.slice(own.length + 1) : name;
 }

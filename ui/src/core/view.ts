@@ -1287,6 +1287,27 @@ file: Array<number>,
 number: Array<number>, };
 
 /**
+ * A time in which somebody looked into the broker, in seconds since the origin.
+ */
+export type LookBand = {
+/**
+ * When it began.
+ */
+start: number,
+/**
+ * When it ended.
+ */
+end: number,
+/**
+ * What looked: `bellows erlang top`.
+ */
+label: string,
+/**
+ * All of it, in a sentence.
+ */
+text: string, };
+
+/**
  * What an event loop did with its time.
  */
 export type LoopUse = {
@@ -2130,6 +2151,14 @@ events: Array<Event>,
  */
 stalls: Array<StallBand>,
 /**
+ * Times in which somebody looked into the broker with another command.
+ */
+looks: Array<LookBand>,
+/**
+ * Functions that were traced on the broker's node.
+ */
+traces: Array<TraceView>,
+/**
  * First and last moment of anything that is drawn, in seconds since the origin.
  */
 span: [number, number],
@@ -2684,6 +2713,72 @@ lagging: boolean,
  * The run's own consumers had left when the broker was asked, so that a queue has at most those of others.
  */
 consumers_left: boolean, };
+
+/**
+ * A trace, and its slowest calls.
+ */
+export type TraceView = {
+/**
+ * Its scenario, by which its metrics are found.
+ */
+scenario: string,
+/**
+ * The function.
+ */
+function: string,
+/**
+ * The Erlang node.
+ */
+node: string,
+/**
+ * Calls in the archive.
+ */
+kept: number,
+/**
+ * When it ended before the load did, in seconds since the origin, and why.
+ */
+ended: [number, string] | null,
+/**
+ * The slowest calls of the whole run, the slowest first.
+ */
+slowest: Array<TracedCall>, };
+
+/**
+ * A call that a trace saw.
+ */
+export type TracedCall = {
+/**
+ * When, in nanoseconds since the run's origin.
+ */
+t_ns: number,
+/**
+ * The process that made it, such as `<0.512.0>`.
+ */
+pid: string,
+/**
+ * What that process is: `queue`, `connection`; empty where that is not known.
+ */
+role: string,
+/**
+ * Its queue, its connection, or its registered name; empty where it has none.
+ */
+name: string,
+/**
+ * The function: `rabbit_mgmt_wm_queues:to_json/2`.
+ */
+function: string,
+/**
+ * Its arguments as texts, cut, secrets masked; empty where they were switched off.
+ */
+arguments: Array<string>,
+/**
+ * How long it took, waits included; absent where its return was not seen.
+ */
+duration_ns: number | null,
+/**
+ * `ok`, or the class of the exception that ended it: `error`, `exit`, `throw`; empty where its return was not seen.
+ */
+returned: string, };
 
 /**
  * A trial as a person sees it. Latencies are in nanoseconds.

@@ -1,10 +1,10 @@
 // What stands above the panels: phases by name, who stood still, and events as labelled marks.
 
-import { BANDS, type BandKind, bandKind, covered } from '../charts/bands';
+import { BANDS, type Band, type BandKind, bandKind, bandsOf, covered } from '../charts/bands';
 import { margins } from '../charts/panel';
 import { fill, h, later, table } from '../core/dom';
 import { brief, counted, duration, grouped, seconds, visible } from '../core/format';
-import type { Event, RunView, StallBand } from '../core/view';
+import type { Event, RunView } from '../core/view';
 
 export const PHASE_LABELS = { warmup: 'warm-up', measure: 'measured', drain: 'drain' } as const;
 
@@ -32,9 +32,17 @@ export function drawLane(
   const clamp: Place = (time) => x(Math.min(end, Math.max(start, time)));
   const unnamed = drawPhases(lane, run, clamp);
   let top = LINE + 2;
-  const stalls = run.stalls.filter((stall) => stall.end >= start && stall.start <= end);
-  fillLegend(legend, stalls, width < 620 ? unnamed : []);
-  if (stalls.length > 0) top += drawStalls(lane, stalls, clamp, width, top);
+  const isSeen = (band: Band): boolean => band.end >= start && band.start <= end;
+  const [stalls, looks] = [run.stalls.filter(isSeen), run.looks.filter(isSeen)];
+  fillLegend(legend, [...stalls, ...looks], width < 620 ? unnamed : []);
+  if (stalls.length > 0) {
+    const lengths = stalls.map((it) => duration((it.end - it.start) * 1e9));
+    top += drawBars(lane, stalls, lengths, clamp, width, top);
+  }
+  if (looks.length > 0) {
+    const commands = looks.map((it) => visible(it.label));
+    top += drawBars(lane, looks, commands, clamp, width, top);
+  }
   const seen = run.events.filter((event) => event.t >= start && event.t <= end);
   top += drawEvents(lane, seen, x, width, top);
   lane.style.height = `${top + 2}px`;
@@ -57,8 +65,8 @@ function drawPhases(lane: HTMLElement, run: RunView, x: Place): string[] {
   return unnamed;
 }
 
-/** Who stood still, how often and how long in all, in the order of the legend. */
-export function stallTexts(stalls: readonly StallBand[]): [BandKind, string][] {
+/** Who stood still or looked, how often and how long in all, in the order of the legend. */
+export function stallTexts(stalls: readonly Band[]): [BandKind, string][] {
   return BANDS.flatMap(([kind, name]): [BandKind, string][] => {
     const bands = stalls.filter((stall) => bandKind(stall) === kind);
     if (bands.length === 0) return [];
@@ -68,7 +76,7 @@ export function stallTexts(stalls: readonly StallBand[]): [BandKind, string][] {
 }
 
 /** What the colours and patterns mean, and what is shaded. */
-function fillLegend(legend: HTMLElement, stalls: StallBand[], shaded: string[]): void {
+function fillLegend(legend: HTMLElement, stalls: Band[], shaded: string[]): void {
   const who = stallTexts(stalls).map(([kind, text]) =>
     h('span', {}, h('i', { class: `band ${kind}` }), text),
   );
@@ -80,18 +88,19 @@ function fillLegend(legend: HTMLElement, stalls: StallBand[], shaded: string[]):
   );
 }
 
-/** More stalls than this have no lengths beside them: nobody reads so many. */
-const MOST_LENGTHS = 100;
+/** More bars than this have no labels beside them: nobody reads so many. */
+const MOST_LABELS = 100;
 
 type Stretch = readonly [number, number];
 
 /**
- * Each time that somebody stood still as a bar with its length beside it, or below it where other bars or lengths
+ * Each time that somebody stood still or looked as a bar with its label beside it, or below it where other bars or labels
  * stand there; returns the height that they take.
  */
-function drawStalls(
+function drawBars(
   lane: HTMLElement,
-  stalls: StallBand[],
+  stalls: readonly Band[],
+  labels: readonly string[],
   x: Place,
   edge: number,
   top: number,
@@ -108,8 +117,7 @@ function drawStalls(
     bar.style.top = `${top + 3}px`;
     lane.append(bar);
   });
-  const lengths = stalls.length > MOST_LENGTHS ? [] : stalls;
-  const texts = lengths.map(({ start, end }) => duration((end - start) * 1e9));
+  const texts = stalls.length > MOST_LABELS ? [] : labels;
   const places = placeLengths(bars, texts, edge);
   places.forEach((place, i) => {
     if (!place) return;
@@ -203,9 +211,9 @@ function drawEvents(
   return free.length * LINE;
 }
 
-/** All events of the run, and all times in which somebody stood still; null where there are none. */
+/** All events of the run, and all times in which somebody stood still or looked; null where there are none. */
 export function eventTable(run: RunView): HTMLElement | null {
-  const stalls = run.stalls.map((stall) => ({ t: stall.start, label: stall.text }));
+  const stalls = bandsOf(run).map((band) => ({ t: band.start, label: band.text }));
   const all = [...run.events, ...stalls].sort((a, b) => a.t - b.t);
   if (all.length === 0) return null;
   return later(counted(all.length, 'event'), () =>

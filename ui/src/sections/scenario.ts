@@ -51,14 +51,24 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
       `${grouped(count(name, scenario, 'completed'))} in order${asked}`,
       [kind, `${grouped(rate, 2)} ${unit}/s`, ...exact].join('; '),
     ),
-    tile(
-      'failed',
-      grouped(count(name, scenario, 'failed')),
-      unit,
-      `of ${grouped(count(name, scenario, 'begun'))}`,
-      failures.join('; ') || 'none',
-    ),
   ];
+  // Of calls that others make it is theirs to say what failed.
+  if (counts.some((it) => it.key === 'failed' || it.key === `${name}_failed`)) {
+    tiles.push(
+      tile(
+        'failed',
+        grouped(count(name, scenario, 'failed')),
+        unit,
+        `of ${grouped(count(name, scenario, 'begun'))}`,
+        failures.join('; ') || 'none',
+      ),
+    );
+  }
+  for (const key of ['raised', 'open']) {
+    const of = counts.find((it) => it.key === `${name}_${key}`);
+    const number = count(name, scenario, key);
+    if (of && number > 0) tiles.push(tile(of.name, grouped(number), unit, '', of.meaning));
+  }
   const missed = count(name, scenario, 'not_begun');
   if (missed > 0)
     tiles.push(tile('not begun', grouped(missed), unit, 'no room in time', 'due, and no room'));

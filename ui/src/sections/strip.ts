@@ -1,5 +1,6 @@
 // Samples over time, above the graph: as a rate, or each second as a column of a heat map.
 
+import { bandsOf } from '../charts/bands';
 import { Panel, type Shared } from '../charts/panel';
 import type { Profile } from '../core/data';
 import { h, widthOf } from '../core/dom';
@@ -60,7 +61,7 @@ export function timeStrip(
     phases: run.phases,
     shaded: run.sampling_off,
     events: run.events,
-    stalls: run.stalls,
+    stalls: bandsOf(run),
     window: () => effectiveWindow(run, store),
     chosen: () => store.state.window !== null,
     choose: (a, b) => store.set({ window: clampWindow(run.span, a, b) }, true),

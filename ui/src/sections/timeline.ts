@@ -1,5 +1,6 @@
 // One time axis for everything: panels under each other, a common crosshair, a window by dragging.
 
+import { bandsOf } from '../charts/bands';
 import { type Drawn, panelSvg, png, svg, xml } from '../charts/export';
 import { margins, Panel, type PanelSpec, type Shared } from '../charts/panel';
 import { type Times, trace } from '../charts/steps';
@@ -106,7 +107,7 @@ export function timeline(
     visible,
     phases: run.phases,
     events: run.events.filter((e) => e.t >= run.span[0] && e.t <= run.span[1]),
-    stalls: run.stalls,
+    stalls: bandsOf(run),
     window: () => effectiveWindow(run, store),
     chosen: () => store.state.window !== null,
     choose: (from, to) => store.set({ window: clampWindow(run.span, from, to) }, true),
@@ -389,11 +390,11 @@ async function exportPicture(
     const heat = panel.spec.id === 'latency' ? grid : undefined;
     const { title, unit } = panel.spec;
     const shaded = run.phases.filter((phase) => phase.phase !== 'measure');
-    return [{ title, unit, chart, lines, heat, shaded, events: run.events, stalls: run.stalls }];
+    return [{ title, unit, chart, lines, heat, shaded, events: run.events, stalls: bandsOf(run) }];
   });
   const body: string[] = [];
   let top = 8;
-  const stalls = run.stalls.map((s) => ({ t: s.start, label: s.text }));
+  const stalls = bandsOf(run).map((s) => ({ t: s.start, label: s.text }));
   const told = [...run.events, ...stalls].sort((a, b) => a.t - b.t);
   const width = drawn[0]?.chart.width ?? 800;
   // A character is some 6.5 pixels wide.

@@ -72,6 +72,17 @@ pub trait Scenario: fmt::Debug + Send + Sync {
     ) -> Result<Outcome, Error>;
 }
 
+/// The metrics of operations that have a time at which they are due.
+#[derive(Clone, Copy, Debug)]
+pub struct Scheduled {
+    /// Operations that began over 1 ms after they were due.
+    pub late: Metric,
+    /// Operations that were due and did not begin before the end.
+    pub not_begun: Metric,
+    /// From the time at which an operation was due until it began.
+    pub wait: Metric,
+}
+
 /// What a scenario does again and again, and the metrics that count it.
 #[derive(Clone, Copy, Debug)]
 pub struct Operations {
@@ -83,14 +94,10 @@ pub struct Operations {
     pub begun: Metric,
     /// Operations that ended in order.
     pub completed: Metric,
-    /// Operations that did not.
-    pub failed: Metric,
-    /// Operations that began over 1 ms after they were due.
-    pub late: Metric,
-    /// Operations that were due and did not begin before the end.
-    pub not_begun: Metric,
+    /// Operations that did not; `None` where others begin them, and it is theirs to judge.
+    pub failed: Option<Metric>,
+    /// What only a scenario with a schedule knows; `None` where others begin its operations.
+    pub scheduled: Option<Scheduled>,
     /// The latency of a whole operation, from the time at which it was due.
     pub latency: Metric,
-    /// From the time at which it was due until it began.
-    pub wait: Metric,
 }

@@ -21,6 +21,7 @@ mod named;
 mod random;
 mod record;
 mod stacks;
+mod traces;
 
 use std::error::Error;
 use std::path::Path;
@@ -152,6 +153,7 @@ fn write_run(dir: &Path, name: &str, state: &State) -> Result<std::path::PathBuf
             stacks::write_further(writer.dir(), state)?;
         }
     }
+    traces::write(&mut writer, state);
     writer.write_record(&record::record(writer.id(), state, &run));
     if let Some(warning) = writer.warnings().first() {
         return Err(warning.text.clone().into());

@@ -41,6 +41,7 @@ pub(crate) fn record(id: &str, state: &State, run: &Run) -> RunRecord {
         origin_unix_ns: STARTED_UNIX_NS,
         phases: if ended { phases(run) } else { Vec::new() },
         events: events(state),
+        looks: crate::traces::looks(state),
         topology: topology(state),
         state: state.state,
         error: problem(state).as_ref().map(Problem::sentence),
@@ -48,6 +49,7 @@ pub(crate) fn record(id: &str, state: &State, run: &Run) -> RunRecord {
         warnings: warnings(state),
         summary: ended.then(|| {
             let mut summary = summary(state, run);
+            summary.traces = crate::traces::summaries(state);
             if state.faults {
                 crate::faults::summarise(&mut summary, &run.measured);
             }

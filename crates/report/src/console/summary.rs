@@ -63,6 +63,7 @@ pub fn summary(
         sections.push(scenario::latencies(&of.latency, "", style));
     }
     sections.push(scrapes::pages(&summary.scrapes, style));
+    sections.push(traces(summary, columns));
     sections.push(profiles(summary, style));
     sections.push(cost_of_profiling(summary, style));
     sections.push(warning_lines(
@@ -337,6 +338,13 @@ fn profiles(summary: &RunSummary, style: Style) -> Vec<String> {
         }
     }
     out
+}
+
+/// What was traced on the broker's node, a sentence each.
+fn traces(summary: &RunSummary, columns: usize) -> Vec<String> {
+    let sentences = summary.traces.iter().map(text::trace);
+    let lines = sentences.flat_map(|it| labelled("traced: ", "traced: ", &sanitise(&it), columns));
+    lines.collect()
 }
 
 /// What profiling cost, a sentence each.

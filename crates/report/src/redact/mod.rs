@@ -70,6 +70,11 @@ impl Redaction {
     /// Notes the names of a run's page, and takes those out that stand between code.
     pub(crate) fn note_run(&mut self, view: &mut RunView, dir: &Path) {
         collect::note_run(&mut self.names, view, dir);
+        for call in view.traces.iter_mut().flat_map(|it| &mut it.slowest) {
+            // Terms of the broker hold any names.
+            call.name.clear();
+            call.arguments.clear();
+        }
         for profile in &mut view.profiles {
             profile.retitle_threads(|name| text::redacted(&mut self.names, name));
             for module in &mut profile.modules {

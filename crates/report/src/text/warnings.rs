@@ -164,6 +164,9 @@ fn told(w: &Warning) -> (String, &'static str) {
             "",
         ),
         WarningCode::FaultsMissed => faults_missed(w),
+        WarningCode::TraceEnded | WarningCode::Traced | WarningCode::LookedInto => {
+            super::looks::told(w)
+        }
         WarningCode::NodeGone => (
             format!(
                 "node{} {} of the cluster {} not there any more when the run ended: what it carried, its clients had to \

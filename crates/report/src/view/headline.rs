@@ -339,7 +339,7 @@ fn flow(facts: &Facts<'_>) -> String {
     let mut flows = vec![messages(facts)];
     flows.extend(programs(facts));
     flows.retain(|flow| !flow.is_empty());
-    let scenarios: Vec<_> = facts.summary.scenarios().collect();
+    let scenarios: Vec<_> = facts.summary.loads().collect();
     match (flows.as_slice(), scenarios.as_slice()) {
         ([], [(_, alone)]) => return operations(alone, facts.phases),
         (_, []) => {}

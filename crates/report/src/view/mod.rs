@@ -18,6 +18,7 @@ mod samples;
 mod scale;
 mod series;
 mod slices;
+mod traces;
 #[cfg(test)]
 mod typescript;
 mod varint;
@@ -52,6 +53,7 @@ pub use requirements::{RequirementChart, RequirementLine, RequirementRow};
 pub use scale::{ScaleLawView, ScaleRunView, ScaleView};
 pub use series::{Percentiles, SeriesColumns, WaitShares};
 pub use slices::{SliceColumns, SliceGrid};
+pub use traces::{LookBand, TraceView};
 
 /// Samples of events other than time on CPU that a page holds together: such events may happen 100,000 times a second.
 const MOST_EVENTS: usize = 150_000;
@@ -98,6 +100,10 @@ pub struct RunView {
     pub events: Vec<Event>,
     /// Times in which somebody stood still.
     pub stalls: Vec<StallBand>,
+    /// Times in which somebody looked into the broker with another command.
+    pub looks: Vec<LookBand>,
+    /// Functions that were traced on the broker's node.
+    pub traces: Vec<TraceView>,
     /// First and last moment of anything that is drawn, in seconds since the origin.
     pub span: (f64, f64),
     /// What is measured, in the order in which it is shown.
@@ -266,6 +272,7 @@ impl RunView {
             archive::Labels::default()
         });
         let named = named::read(&run.dir, &mut notes);
+        let traces = traces::traces(run, &summary, &mut notes);
         let headline = sentence(record, &phases, &summary);
         let repeats = Repeats::read(&run.dir).unwrap_or_else(|e| {
             notes.push(format!("the other runs of the series cannot be shown: {e}"));
@@ -291,6 +298,8 @@ impl RunView {
             phases,
             events: record.events.clone(),
             stalls: stalls(record),
+            looks: traces::looks(&record.looks),
+            traces,
             span,
             metrics: series.metrics().map(measure::Metric::info).collect(),
             series,

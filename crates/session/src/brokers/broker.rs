@@ -1,6 +1,6 @@
 //! What a run needs of a broker, whichever it is.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use archive::profile::ErlangProcess;
 use archive::{BrokerSummary, Topology};
@@ -33,6 +33,23 @@ pub trait Broker: std::fmt::Debug + Send {
     /// What is needed for that cannot be read.
     fn erlang(&self) -> Result<Option<ConnectOptions>, BrokerError> {
         Ok(None)
+    }
+
+    /// The same of one node of a cluster, by its number.
+    ///
+    /// # Errors
+    /// Those of [`Self::erlang`].
+    fn erlang_of(&self, node: usize) -> Result<Option<ConnectOptions>, BrokerError> {
+        match node {
+            0 => self.erlang(),
+            _ => Ok(None),
+        }
+    }
+
+    /// The directory of each of its nodes, where others who look into them leave word; empty where bellows did not start
+    /// it.
+    fn directories(&self) -> Vec<PathBuf> {
+        Vec::new()
     }
 
     /// Does something to it. Takes as long as that takes: a restart until it is ready again.

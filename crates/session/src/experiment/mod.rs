@@ -25,6 +25,7 @@ mod security;
 mod size_spec;
 #[cfg(test)]
 mod spec_tests;
+mod trace_spec;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -54,6 +55,7 @@ pub use security::OAuth2Spec;
 
 pub use crate::hidden::Hidden;
 pub use size_spec::SizeSpec;
+pub use trace_spec::{TraceSpec, TracedBroker};
 
 /// One experiment, as its file says it. Every default is stated here, once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,6 +100,9 @@ pub struct Experiment {
     /// Pages of metrics that are requested while the load runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scrape: Vec<ScrapeSpec>,
+    /// Functions that are traced on the broker's Erlang node while the load runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trace: Vec<TraceSpec>,
     /// Where its values were written.
     #[serde(skip)]
     pub origin: Origin,
@@ -110,6 +115,9 @@ pub struct Experiment {
     /// Whether its broker began with data that was prepared before, perhaps long before.
     #[serde(skip)]
     pub is_prepared: bool,
+    /// How the broker's nodes are reached for traces, and where those log, once it runs.
+    #[serde(skip)]
+    pub traced: TracedBroker,
 }
 
 impl Default for Experiment {
@@ -130,10 +138,12 @@ impl Default for Experiment {
             load: Vec::new(),
             prepare: Vec::new(),
             scrape: Vec::new(),
+            trace: Vec::new(),
             origin: Origin::default(),
             cluster: Vec::new(),
             prepared_by: None,
             is_prepared: false,
+            traced: TracedBroker::default(),
         }
     }
 }

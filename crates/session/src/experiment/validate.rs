@@ -51,6 +51,7 @@ impl Experiment {
             .and_then(|()| self.check_churn())
             .and_then(|()| self.check_probes())
             .and_then(|()| self.scrape_plans().map(|_| ()))
+            .and_then(|()| self.traced_nodes().map(|_| ()))
             .or_else(|problem| self.refuse(problem))?;
         self.check_plans()
             .or_else(|error| self.refuse(self.with_key_of_rate(error.problem())))

@@ -162,6 +162,13 @@ pub(crate) fn guarded_directories() -> Vec<PathBuf> {
     guarded.map(|it| it.directory).collect()
 }
 
+/// The directory of this user's broker of this name, where somebody still looks after it.
+pub(crate) fn guarded_directory(name: &str) -> Option<PathBuf> {
+    let written = all_in(Path::new(STATES)).into_iter();
+    let mut named = written.filter(|it| it.name == name && !it.abandoned());
+    named.next().map(|it| it.directory)
+}
+
 /// What is written down in all state directories in `parent`.
 fn all_in(parent: &Path) -> Vec<Leftovers> {
     let directories = own_state_directories(parent);
@@ -249,6 +256,14 @@ fn is_own_directory(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| {
         metadata.is_dir() && metadata.uid() == getuid().as_raw() && metadata.mode() & 0o022 == 0
     })
+}
+
+/// Makes a folder that only this user can look into, unless it is there.
+pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Writes a new file that only this user can read.

@@ -13,6 +13,8 @@ pub use leftovers::clean_leftovers;
 pub use process::{SUBCOMMAND, main};
 
 pub(crate) use client::{Guardian, Message};
-pub(crate) use leftovers::{Leftovers, guarded_directories, private_file, random_hex};
-pub(crate) use members::{MARKER, members};
+pub(crate) use leftovers::{
+    Leftovers, guarded_directories, guarded_directory, private_file, private_folder, random_hex,
+};
+pub(crate) use members::{MARKER, marker_of, members};
 pub(crate) use process::Command;

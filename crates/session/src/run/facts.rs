@@ -197,14 +197,15 @@ impl Recording<'_> {
         let facts = scenarios.filter_map(|(index, scenario)| {
             let operations = scenario.operations.as_ref()?;
             let tally = outcome.tallies.get(scenario.name)?;
-            let not_begun = tally.counts.get(operations.not_begun);
+            let count = |metric: Option<Metric>| metric.map_or(0, |it| tally.counts.get(it));
+            let not_begun = count(operations.scheduled.map(|it| it.not_begun));
             let first_failure = tally.first_failure.as_ref();
             Some(ChurnFacts {
                 beside: index > 0,
                 kind: scenario.subject.clone(),
                 unit: operations.many.to_owned(),
                 begun: tally.counts.get(operations.begun),
-                failed: tally.counts.get(operations.failed),
+                failed: count(operations.failed),
                 not_begun: scenario.requested.as_ref().map_or(0, |_| not_begun),
                 in_flight_limit: scenario.in_flight_limit.unwrap_or(0),
                 first_failure: first_failure.map(|error| error.problem().sentence()),

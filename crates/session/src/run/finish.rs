@@ -9,13 +9,14 @@ use archive::{
     ScenarioSummary, Throughput, Topology, Warning,
 };
 use load::OperationTally;
-use measure::{Counters, Nanos, Phase, Problem};
+use measure::{Clock, Counters, Nanos, Phase, Problem};
 
 use super::profiling::Profiled;
 use super::recording::Recording;
 use super::scenarios::ScenarioContext;
 use super::{RunOutcome, Texts};
 use crate::judge::{Judgement, judge};
+use crate::look;
 use crate::usage::{Usage, between};
 
 /// What is known when the load has ended.
@@ -51,6 +52,7 @@ impl Recording<'_> {
                 end: self.seconds_since_origin(span.end),
             })
             .collect();
+        let looked_into = self.find_looks();
         let effect = self.observer_effect();
         let profiled = self.finish_profile(&outcome, &processes);
         let usage = self
@@ -61,6 +63,7 @@ impl Recording<'_> {
         let Judgement { verdict, findings } = judge(self.facts(&outcome, &usage));
         let mut found = findings;
         found.extend(profiled.warnings.iter().cloned().chain(known));
+        found.extend(looked_into);
         self.record.state = match (&outcome.error, outcome.interrupted) {
             (Some(_), _) => RunState::Failed,
             (None, true) => RunState::Interrupted,
@@ -97,6 +100,21 @@ impl Recording<'_> {
             measured: self.measured,
             profiles: profiled.profiles,
         }
+    }
+
+    /// Keeps who looked into the broker, and says so where that was while the load ran.
+    fn find_looks(&mut self) -> Option<Warning> {
+        self.looks.read();
+        let origin = self.context.origin;
+        self.record.looks = self.looks.spans(origin, Clock.now());
+        let load = self
+            .record
+            .phases
+            .iter()
+            .filter(|it| it.phase != Phase::Drain);
+        let load = load.map(|it| (it.start, it.end));
+        let load = load.reduce(|(begin, end), (from, to)| (begin.min(from), end.max(to)))?;
+        look::warning(&self.record.looks, load)
     }
 
     /// Why a requirement that was met until the end of the run need not be met by a whole one.
@@ -174,6 +192,7 @@ impl Recording<'_> {
             scenarios: BTreeMap::new(),
             programs: self.programs.values().cloned().collect(),
             scrapes: self.scraping.pages().to_vec(),
+            traces: self.tracing.summaries(self.context.origin),
             ledger: outcome.ledger,
             faults: self.faults.clone(),
             requirements: Vec::new(),
@@ -230,7 +249,8 @@ impl Recording<'_> {
             let tally = outcome.tallies.get(scenario.name).unwrap_or(&none);
             let count = |metric| self.measured.counts.get(metric);
             let seconds = self.measured_length.as_secs_f64();
-            let ended = count(operations.completed) + count(operations.failed);
+            let failed = operations.failed.map_or(0, count);
+            let ended = count(operations.completed) + failed;
             let alone = self.context.scenarios.len() == 1;
             let ms_each =
                 |cores: f64| (ended > 0 && alone).then(|| cores * seconds * 1e3 / ended as f64);

@@ -26,6 +26,7 @@ mod silences;
 #[cfg(test)]
 mod tests;
 mod topology;
+mod tracing;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
@@ -38,6 +39,7 @@ use measure::{Clock, Interval, Problem, Time, wall_clock_unix_ns};
 use crate::brokers::{self, Broker, Identity, Processes};
 use crate::experiment::{ProbedAddresses, ProfileSpec};
 use crate::judge::Planned;
+use crate::look::Looks;
 use crate::scenarios::MakeScenario;
 use crate::usage::ProcUsage;
 use crate::{Error, Experiment, Observer, calibration, hardware, redact};
@@ -54,6 +56,7 @@ use returned::Reattach;
 pub(crate) use scenarios::ScenarioContext;
 use scraping::Scraping;
 use topology::TopologyReader;
+use tracing::{Tracing, traced_broker};
 
 /// Lines of the broker's log that a run keeps that broke off.
 const LAST_LINES: usize = 5;
@@ -220,8 +223,11 @@ fn apply_load(
     let mut scenarios = Vec::new();
     let mut own_pages = OwnPages::start(experiment, broker)?;
     let resolved = experiment.with_addresses(&own_pages.addresses(broker));
+    let traced = traced_broker(experiment, &*broker)?;
+    let tracing = Tracing::of(traced.log.clone());
     let resolved = resolved
         .with_nodes(broker.nodes())
+        .with_traced(traced)
         .on_prepared(copied.is_some());
     for make in options.scenarios {
         scenarios.extend(make(&resolved, &endpoint, start.seed)?);
@@ -291,6 +297,8 @@ fn apply_load(
     let mut recording = Recording::new(context, record, writer, profiling, usage(), observer);
     recording.blocks = blocks.unwrap_or_default();
     recording.logs = broker.follow_logs();
+    recording.tracing = tracing;
+    recording.looks = Looks::of(broker.directories());
     recording.scraping = Scraping::of(plans).served_by(recording.context.broker.pid);
     if let Some(cost) = copied {
         recording.note(&format!(
@@ -311,6 +319,7 @@ fn apply_load(
         (result, reader.finish())
     });
     let mut warnings = recording.finish_scraping();
+    warnings.extend(recording.finish_tracing());
     for note in own_pages.close() {
         recording.note(&note);
     }

@@ -16,7 +16,7 @@ use crate::brokers::Listener;
 use crate::experiment::ProfileSpec;
 use crate::judge::{Planned, profile_incomplete};
 use crate::usage::ProcUsage;
-use crate::{Error, Observer};
+use crate::{Error, Look, Observer};
 
 /// Whether to stop is checked this often.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -57,6 +57,7 @@ pub fn record(
 ) -> Result<RunOutcome, Error> {
     what.profile.check().map_err(Error::Usage)?;
     let process = find(&what.target)?;
+    let _look = Look::at_process(process.pid, "bellows record");
     let start = Start::now();
     let mut record = start.record(&what.name, options);
     let sampling = what.profile.options();

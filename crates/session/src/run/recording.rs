@@ -17,12 +17,14 @@ use super::observer_effect::Blocks;
 use super::profiling::{LEAD, Profiling};
 use super::scenarios::ScenarioContext;
 use super::scraping::{Scraped, Scraping};
+use super::tracing::Tracing;
 use super::silences::Silences;
 use crate::Observer;
 use crate::brokers::{Listener, log::LogFollower};
 use crate::connection_time::ConnectionCounts;
 use crate::experiment::Requirement;
 use crate::judge::Planned;
+use crate::look::Looks;
 use crate::usage::{Reading, UsageSource, between};
 
 /// Events that a record keeps; a broker that blocks and unblocks without end says nothing new.
@@ -133,6 +135,10 @@ pub(crate) struct Recording<'a> {
     pub(super) scraping: Scraping,
     /// Blocks with profiling and without it.
     pub(super) blocks: Blocks,
+    /// Functions that are traced beside the load.
+    pub(super) tracing: Tracing,
+    /// Looks of others into the broker.
+    pub(super) looks: Looks,
 }
 
 impl<'a> Recording<'a> {
@@ -190,6 +196,8 @@ impl<'a> Recording<'a> {
             held_by_proxy: None,
             scraping: Scraping::default(),
             blocks: Blocks::default(),
+            tracing: Tracing::default(),
+            looks: Looks::default(),
             context,
         }
     }
@@ -465,6 +473,8 @@ impl load::Sink for Recording<'_> {
         }
         let scraped = self.scraping.take();
         self.keep_scraped(scraped);
+        self.keep_traced();
+        self.looks.read();
         self.observer.interval(interval);
         self.observer.point(&point, &self.measured);
         self.tell_logged();

@@ -2,7 +2,7 @@
 
 use load::Outcome;
 use load::scenario::{Operations, Scenario};
-use measure::Interval;
+use measure::{Counts, Interval};
 
 use super::requested::Achieved;
 
@@ -38,7 +38,7 @@ impl ScenarioContext {
         let tally = outcome.tallies.get(self.name);
         match self.operations.as_ref().zip(tally) {
             None => self.begun(measured),
-            Some((of, tally)) => (tally.counts.get(of.begun), tally.counts.get(of.late)),
+            Some((of, tally)) => counts_of(of, &tally.counts),
         }
     }
 
@@ -46,7 +46,7 @@ impl ScenarioContext {
     pub(crate) fn begun(&self, interval: &Interval) -> (u64, u64) {
         match &self.operations {
             None => (interval.counters.sent, interval.counters.late),
-            Some(of) => (interval.counts.get(of.begun), interval.counts.get(of.late)),
+            Some(of) => counts_of(of, &interval.counts),
         }
     }
 
@@ -54,7 +54,14 @@ impl ScenarioContext {
     pub(crate) fn operation_took(&self, measured: &Interval) -> Option<u64> {
         let operations = self.operations.as_ref()?;
         let whole = measured.latencies.histogram(operations.latency);
-        let waited = measured.latencies.histogram(operations.wait);
-        (!whole.is_empty()).then(|| (whole.mean() - waited.mean()).max(0.0) as u64)
+        let scheduled = operations.scheduled;
+        let waited = scheduled.map_or(0.0, |it| measured.latencies.histogram(it.wait).mean());
+        (!whole.is_empty()).then(|| (whole.mean() - waited).max(0.0) as u64)
     }
+}
+
+/// Operations that began, and how many of them over 1 ms late.
+fn counts_of(operations: &Operations, counts: &Counts) -> (u64, u64) {
+    let late = operations.scheduled.map_or(0, |it| counts.get(it.late));
+    (counts.get(operations.begun), late)
 }

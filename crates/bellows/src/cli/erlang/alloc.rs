@@ -56,7 +56,7 @@ struct AllocReading {
 impl AllocArgs {
     /// Reads and prints.
     pub(crate) fn execute(self) -> Result<Done, Failure> {
-        let node = self.node.connect()?;
+        let node = self.node.connect("erlang alloc")?;
         let helper = Helper::load(&node)?;
         let repetition = Repetition {
             every: self.every,

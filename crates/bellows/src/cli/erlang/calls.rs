@@ -89,6 +89,7 @@ impl CallsArgs {
                 .execute(&self.count, &self.functions, output, self.waits);
         }
         let what = Wanted {
+            command: "erlang calls",
             counter: Counter::Time,
             bursts: self.bursts,
         };
@@ -117,6 +118,7 @@ impl MemoryArgs {
     /// Counts and prints.
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let what = Wanted {
+            command: "erlang memory",
             counter: Counter::Words,
             bursts: 0,
         };
@@ -127,6 +129,8 @@ impl MemoryArgs {
 /// What is counted beside calls, and how many processes are traced shortly.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
+    /// The command that counts.
+    command: &'static str,
     counter: Counter,
     bursts: u16,
 }
@@ -150,7 +154,7 @@ impl CountArgs {
             budget: self.budget.budget(lasting * 2 + Duration::from_secs(10)),
         };
         let stopped = signals::stop_flag()?;
-        let node = self.node.connect()?;
+        let node = self.node.connect(what.command)?;
         let failed = |error: erlang::Error| Failure::Failed(error.problem());
         let helper = Helper::load(&node).map_err(failed)?;
         let counting = Counting::begin(&helper, &options).map_err(failed)?;

@@ -1,5 +1,6 @@
 //! The node that is looked into, and how it is reached.
 
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, value_parser};
 use erlang::{ConnectOptions, Cookie, Identity, Node, NodeName, RabbitState, TlsOptions};
 use measure::{Length, Nanos, Problem, Refused};
+use session::Look;
 
 use crate::failure::Failure;
 use crate::{output, prompt};
@@ -88,16 +90,20 @@ pub(super) struct NodeArgs {
 }
 
 impl NodeArgs {
-    /// Connects to the node.
-    pub(super) fn connect(&self) -> Result<Node, Failure> {
+    /// Connects to the node for a command, such as `erlang top`.
+    pub(super) fn connect(&self, command: &str) -> Result<NodeLookedInto, Failure> {
         let options = self.options()?;
         let node = Node::connect(&options).map_err(|error| Failure::Failed(error.problem()))?;
-        Ok(node)
+        let _look = look(&options, command);
+        Ok(NodeLookedInto { node, _look })
     }
 
-    /// Connects to the node, and waits where RabbitMQ is still starting there.
-    pub(super) fn connect_started(&self) -> Result<Node, Failure> {
-        started(&self.options()?)
+    /// Connects to the node for a command, and waits where RabbitMQ is still starting there.
+    pub(super) fn connect_started(&self, command: &str) -> Result<NodeLookedInto, Failure> {
+        let options = self.options()?;
+        let node = started(&options)?;
+        let _look = look(&options, command);
+        Ok(NodeLookedInto { node, _look })
     }
 
     /// What was meant; asks for the cookie where none is found.
@@ -216,6 +222,26 @@ impl NodeArgs {
 /// Whether an option's value comes from a variable of the environment, and not from the command line.
 fn is_of_variable(value: Option<impl AsRef<std::ffi::OsStr>>, variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|it| value.is_some_and(|value| value.as_ref() == it))
+}
+
+/// Leaves word for the run that loads the node, where a bellows of this user has started it: the look costs it CPU.
+pub(super) fn look(options: &ConnectOptions, command: &str) -> Look {
+    Look::at_node(options.node.as_str(), &format!("bellows {command}"))
+}
+
+/// A node that a command looks into until this is dropped.
+#[derive(Debug)]
+pub(super) struct NodeLookedInto {
+    node: Node,
+    _look: Look,
+}
+
+impl Deref for NodeLookedInto {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        &self.node
+    }
 }
 
 /// Connects to a node, and waits where RabbitMQ is still starting there, no longer than for an answer.

@@ -64,7 +64,7 @@ struct Application {
 impl InfoArgs {
     /// Asks and prints.
     pub(super) fn execute(self) -> Result<Done, Failure> {
-        let node = self.node.connect()?;
+        let node = self.node.connect("erlang info")?;
         let info = ask(&node).map_err(|error| Failure::Failed(error.problem()))?;
         match self.json {
             true => output::print_json(&info)?,

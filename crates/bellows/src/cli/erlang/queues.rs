@@ -12,7 +12,7 @@ use measure::{Length, Nanos, count, counted};
 use report::console::{GridColumn, grid, sentence};
 use session::{QueuePage, serve_queues};
 
-use super::connect::{NodeArgs, started};
+use super::connect::{NodeArgs, look, started};
 use super::every::{Repetition, time};
 use crate::failure::{Done, Failure};
 use crate::{output, signals};
@@ -95,7 +95,7 @@ impl QueuesArgs {
         if let Some(address) = &self.listen {
             return self.serve(address);
         }
-        let node = self.node.connect_started()?;
+        let node = self.node.connect_started("erlang queues")?;
         let helper = Helper::load(&node)?;
         let repetition = Repetition {
             every: self.every,
@@ -138,6 +138,7 @@ impl QueuesArgs {
         let shortest = self.every.map_or(SHORTEST, time);
         let options = self.node.options()?;
         started(&options)?;
+        let _look = look(&options, "erlang queues --listen");
         let page = QueuePage::open(options, self.request(), shortest)?;
         let at = serve_queues(address, &page).map_err(|error| {
             Failure::failed(

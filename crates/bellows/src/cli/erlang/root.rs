@@ -117,7 +117,7 @@ impl RootArgs {
             budget: count.budget.path_budget(lasting),
         };
         let stopped = signals::stop_flag()?;
-        let node = count.node.connect()?;
+        let node = count.node.connect("erlang calls")?;
         let failed = |error: erlang::Error| Failure::Failed(error.problem());
         let helper = Helper::load(&node).map_err(failed)?;
         let begins = format!(

@@ -152,7 +152,7 @@ impl TimeArgs {
             budget: self.budget.path_budget(lasting + BEYOND),
         };
         let stopped = signals::stop_flag()?;
-        let node = self.node.connect()?;
+        let node = self.node.connect("erlang time")?;
         let failed = |error: erlang::Error| Failure::Failed(error.problem());
         let helper = Helper::load(&node).map_err(failed)?;
         let progress = Progress::of_time(lasting, "calls");

@@ -111,7 +111,7 @@ impl TraceArgs {
     pub(super) fn execute(self) -> Result<Done, Failure> {
         let options = self.options()?;
         let stopped = signals::stop_flag()?;
-        let node = self.node.connect()?;
+        let node = self.node.connect("erlang trace")?;
         let failed = |error: erlang::Error| Failure::Failed(error.problem());
         let helper = Helper::load(&node).map_err(failed)?;
         let mut trace = Trace::start(&helper, &options).map_err(failed)?;

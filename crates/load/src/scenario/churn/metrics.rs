@@ -13,7 +13,7 @@
 use measure::{Metric, MetricInfo, MetricKind};
 
 use super::NAME;
-use crate::scenario::Operations;
+use crate::scenario::{Operations, Scheduled};
 
 /// A part of a cycle, or the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,11 +228,13 @@ impl ChurnMetrics {
             many: "cycles",
             begun: self.begun,
             completed: self.completed,
-            failed: self.failed,
-            late: self.late,
-            not_begun: self.not_begun,
+            failed: Some(self.failed),
+            scheduled: Some(Scheduled {
+                late: self.late,
+                not_begun: self.not_begun,
+                wait: self.step(CycleStep::Wait),
+            }),
             latency: self.step(CycleStep::Cycle),
-            wait: self.step(CycleStep::Wait),
         }
     }
 }

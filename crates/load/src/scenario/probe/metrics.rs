@@ -15,7 +15,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use measure::{Metric, MetricInfo, MetricKind};
 
-use crate::scenario::Operations;
+use crate::scenario::{Operations, Scheduled};
 
 /// A part of a request, or the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -292,11 +292,13 @@ impl ProbeMetrics {
             many: "requests",
             begun: self.begun,
             completed: self.completed,
-            failed: self.failed,
-            late: self.late,
-            not_begun: self.not_begun,
+            failed: Some(self.failed),
+            scheduled: Some(Scheduled {
+                late: self.late,
+                not_begun: self.not_begun,
+                wait: self.step(RequestStep::Wait),
+            }),
             latency: self.step(RequestStep::Response),
-            wait: self.step(RequestStep::Wait),
         }
     }
 }

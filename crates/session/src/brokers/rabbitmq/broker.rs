@@ -1,7 +1,7 @@
 //! A disposable node as the broker of an experiment.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use archive::{Topology, profile::ErlangProcess};
@@ -223,6 +223,17 @@ impl Broker for StartedNodes {
 
     fn erlang(&self) -> Result<Option<ConnectOptions>, BrokerError> {
         first(&self.cluster)?.erlang().map(Some)
+    }
+
+    fn erlang_of(&self, node: usize) -> Result<Option<ConnectOptions>, BrokerError> {
+        let node = self.cluster.nodes().get(node);
+        node.map(RabbitMq::erlang).transpose()
+    }
+
+    fn directories(&self) -> Vec<PathBuf> {
+        let nodes = self.cluster.nodes().iter();
+        let directory = |it: &RabbitMq| it.process().workspace().directory().to_owned();
+        nodes.map(directory).collect()
     }
 
     fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {

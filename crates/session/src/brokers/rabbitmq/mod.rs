@@ -34,6 +34,7 @@ mod starter;
 pub use cluster::Cluster;
 pub use config::Config;
 pub use node::RabbitMq;
+pub(crate) use started::node_directory;
 pub use started::started_nodes;
 
 pub(super) use broker::REGISTRATION;

@@ -1,7 +1,7 @@
 //! The Erlang nodes that bellows has started for this user and that still run: how each is reached.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use erlang::{ConnectOptions, Cookie};
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,12 @@ pub fn started_nodes() -> Vec<ConnectOptions> {
     let mut nodes: Vec<ConnectOptions> = directories.iter().filter_map(|it| read(it)).collect();
     nodes.sort_by(|a, b| a.node.cmp(&b.node));
     nodes
+}
+
+/// The directory of a node that a bellows of this user has started and that has not ended, by its name.
+pub(crate) fn node_directory(node: &str) -> Option<PathBuf> {
+    let mut directories = guarded_directories().into_iter();
+    directories.find(|it| read(it).is_some_and(|options| options.node.as_str() == node))
 }
 
 /// What a directory says of its node; `None` for brokers that are none, and for one that just begins or ends.

@@ -89,7 +89,7 @@ impl ErlangTopArgs {
             let cause = format!("--every {} is too short for a window", self.every);
             return Err(Failure::usage(cause, format!("give at least {SHORTEST}")));
         }
-        let node = self.node.connect()?;
+        let node = self.node.connect("erlang top")?;
         let helper = Helper::load(&node)?;
         let is_live = !self.json && !self.once && self.count.is_none() && output::style().terminal;
         let done = match is_live && std::io::stdin().is_terminal() {

@@ -1,0 +1,149 @@
+//! What is said of those who look into the broker while it is under load: traces of the run's own, and other commands.
+
+use archive::{LookSpan, TraceSummary, Warning, WarningCode};
+
+use crate::numbers::{count, counted, duration, seconds};
+
+/// Text and remedy of what is said of traces and looks.
+pub(super) fn told(w: &Warning) -> (String, &'static str) {
+    match w.code {
+        WarningCode::TraceEnded => (
+            format!(
+                "the trace of {} ended at {:.1} s: {}; its calls and durations are those until then",
+                w.word("functions"),
+                w.number("at_s"),
+                w.word("why")
+            ),
+            match w.word("limit") {
+                "limit" => "trace.limit allows more",
+                "rate" => "trace.rate allows more",
+                "backlog" => "trace.max-backlog allows more",
+                "node_memory" => "trace.max-memory allows more",
+                "run_queue" => "trace.max-run-queue allows more",
+                "unread" => {
+                    "leave out arguments (trace.arguments = false), or trace a function that is called less"
+                }
+                "tracer_memory" | "open_calls" => "trace a function that is called less",
+                _ => "",
+            },
+        ),
+        WarningCode::Traced => (
+            format!(
+                "calls of {} were traced on the broker's node, which costs it CPU for each: the broker's figures are those \
+                 with a trace",
+                w.word("functions")
+            ),
+            "leave [[trace]] out of runs that are compared with others",
+        ),
+        _ => (
+            format!(
+                "somebody looked into the broker {} while the load ran ({}), for {} in all: that costs it CPU, and the time \
+                 axis shows when",
+                counted(w.count("looks"), "time"),
+                w.word("commands"),
+                seconds(w.number("seconds"))
+            ),
+            "",
+        ),
+    }
+}
+
+/// A look, in one sentence.
+#[must_use]
+pub fn look(look: &LookSpan) -> String {
+    let node = look
+        .node
+        .map_or_else(String::new, |it| format!(" into node {it}"));
+    let end = if look.killed {
+        ", when it was killed"
+    } else {
+        ""
+    };
+    format!(
+        "{} (process {}) looked{node} from {:.1} s to {:.1} s{end}",
+        look.command, look.pid, look.start, look.end
+    )
+}
+
+/// A trace, in one sentence: its function, its node, how many calls are archived, and the slowest.
+#[must_use]
+pub fn trace(trace: &TraceSummary) -> String {
+    let mut text = format!(
+        "{} on {}: {} in traces.jsonl",
+        trace.function,
+        trace.node,
+        counted(trace.kept, "call")
+    );
+    if trace.left_out > 0 {
+        text += &format!(", {} left out", count(trace.left_out));
+    }
+    if let Some((slowest, took)) = trace
+        .slowest
+        .as_ref()
+        .and_then(|call| Some((call, call.duration_ns?)))
+    {
+        let who = [slowest.pid.as_str(), &slowest.role, &slowest.name];
+        let who: Vec<&str> = who.into_iter().filter(|it| !it.is_empty()).collect();
+        text += &format!(
+            "; slowest {} at {:.1} s in {}",
+            duration(took),
+            slowest.t_ns as f64 / 1e9,
+            who.join(" ")
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::{Tier, TracedCall};
+
+    use super::*;
+
+    #[test]
+    fn what_ended_a_trace_says_which_key_allows_more() {
+        let warning = Warning::new(WarningCode::TraceEnded, Tier::Caution)
+            .with("functions", "lists:map/2")
+            .with(
+                "why",
+                "withdrew from the node: 501 calls in one second, and 500 are allowed",
+            )
+            .with("limit", "rate")
+            .with("at_s", 3.24);
+        let text = crate::text::warning(&warning);
+        assert_eq!(
+            text,
+            "the trace of lists:map/2 ended at 3.2 s: withdrew from the node: 501 calls in one second, and 500 are \
+             allowed; its calls and durations are those until then; trace.rate allows more"
+        );
+    }
+
+    #[test]
+    fn a_look_and_a_trace_are_a_sentence_each() {
+        let killed = LookSpan {
+            command: "bellows erlang top".into(),
+            pid: 7,
+            node: Some(1),
+            start: -0.5,
+            end: 3.0,
+            killed: true,
+        };
+        let text = "bellows erlang top (process 7) looked into node 1 from -0.5 s to 3.0 s, when it was killed";
+        assert_eq!(look(&killed), text);
+        let mut traced = TraceSummary {
+            function: "m:f/1".into(),
+            node: "n@h".into(),
+            kept: 1_200,
+            ..TraceSummary::default()
+        };
+        assert_eq!(trace(&traced), "m:f/1 on n@h: 1,200 calls in traces.jsonl");
+        traced.slowest = Some(TracedCall {
+            t_ns: 2_500_000_000,
+            pid: "<0.1.0>".into(),
+            role: "queue".into(),
+            duration_ns: Some(1_500_000),
+            ..TracedCall::default()
+        });
+        assert!(trace(&traced).ends_with("; slowest 1.50 ms at 2.5 s in <0.1.0> queue"));
+    }
+}

@@ -1,0 +1,118 @@
+//! Traces of functions on the broker's node, on their way into the run.
+
+use std::collections::BTreeMap;
+
+use archive::{Tier, TraceSummary, TracedCall, Warning, WarningCode};
+use measure::Time;
+
+use super::recording::Recording;
+use crate::brokers::{Broker, BrokerError};
+use crate::experiment::TracedBroker;
+use crate::trace::{LoggedCall, TraceLog, TraceState};
+use crate::{Error, Experiment};
+
+/// The ways to the nodes that an experiment traces, and a log for its traces.
+///
+/// # Errors
+/// What is needed to reach a node cannot be read.
+pub(super) fn traced_broker(
+    experiment: &Experiment,
+    broker: &dyn Broker,
+) -> Result<TracedBroker, Error> {
+    let mut traced = TracedBroker::default();
+    for node in experiment.nodes_to_trace() {
+        let way = broker.erlang_of(node as usize)?.ok_or_else(|| {
+            BrokerError::Fault(format!("node {node}, which is to be traced, is not there"))
+        })?;
+        traced.nodes.insert(node, way);
+    }
+    Ok(traced)
+}
+
+/// What traces saw of a run.
+#[derive(Debug, Default)]
+pub(super) struct Tracing {
+    log: TraceLog,
+}
+
+impl Recording<'_> {
+    /// Keeps what traces saw since the last time.
+    pub(super) fn keep_traced(&mut self) {
+        let (calls, notes) = self.tracing.log.take();
+        let origin = self.context.origin;
+        if let Some(writer) = &mut self.writer {
+            for call in calls {
+                writer.append_call(&timed(call, origin));
+            }
+        }
+        for note in notes {
+            self.note(&note);
+        }
+    }
+
+    /// Keeps all that traces have seen, and says what the run has to say of them.
+    pub(super) fn finish_tracing(&mut self) -> Vec<Warning> {
+        self.keep_traced();
+        self.tracing.warnings(self.context.origin)
+    }
+}
+
+impl Tracing {
+    pub(super) fn of(log: TraceLog) -> Self {
+        Self { log }
+    }
+
+    /// What each trace came to.
+    pub(super) fn summaries(&self, origin: Time) -> Vec<TraceSummary> {
+        let seconds = |at: Time| at.since(origin).as_secs_f64();
+        let summary = |state: TraceState| TraceSummary {
+            scenario: state.scenario,
+            function: state.function,
+            node: state.node,
+            began_s: state.began.map(seconds),
+            ended_s: state.ended.map(seconds),
+            ended: state.why.map(|(why, _)| why),
+            kept: state.kept,
+            left_out: state.left_out,
+            slowest: state.slowest.map(|call| timed(call, origin)),
+        };
+        self.log.traces().into_iter().map(summary).collect()
+    }
+
+    /// That there were traces, and which of them ended before their time; one cause is told once.
+    fn warnings(&self, origin: Time) -> Vec<Warning> {
+        let traces = self.log.traces();
+        let mut ended: BTreeMap<(String, String, String), (Vec<String>, f64)> = BTreeMap::new();
+        for state in &traces {
+            let Some((why, limit)) = &state.why else {
+                continue;
+            };
+            let cause = (state.node.clone(), why.clone(), limit.clone());
+            let at = state.ended.unwrap_or(origin).since(origin).as_secs_f64();
+            let (functions, first) = ended.entry(cause).or_insert((Vec::new(), at));
+            functions.push(state.function.clone());
+            *first = first.min(at);
+        }
+        let ended = ended.into_iter().map(|((_, why, limit), (functions, at))| {
+            Warning::new(WarningCode::TraceEnded, Tier::Caution)
+                .with("functions", functions.join(", "))
+                .with("why", why)
+                .with("limit", limit)
+                .with("at_s", at)
+        });
+        let mut warnings: Vec<Warning> = ended.collect();
+        let functions: Vec<&str> = traces.iter().map(|it| it.function.as_str()).collect();
+        if !functions.is_empty() {
+            let note = Warning::new(WarningCode::Traced, Tier::Note);
+            warnings.push(note.with("functions", functions.join(", ")));
+        }
+        warnings
+    }
+}
+
+fn timed(logged: LoggedCall, origin: Time) -> TracedCall {
+    TracedCall {
+        t_ns: logged.at.since(origin).0,
+        ..logged.call
+    }
+}

@@ -1,0 +1,16 @@
+//! Traces of functions on the broker's Erlang node beside a load: how long calls of them take, as a metric of the run, and
+//! which calls they were.
+//!
+//! Those of one node are one trace there, because before Erlang/OTP 27 a node has no more. A thread talks with the node
+//! ([`node`]) and tells each trace's scenario ([`beside`]) what it saw of that one's function; which calls they were goes to a
+//! log ([`log`]), from which the run takes them.
+
+mod beside;
+mod counts;
+mod log;
+mod metrics;
+mod node;
+
+pub(crate) use beside::TracePlan;
+pub(crate) use log::{LoggedCall, TraceLog, TraceState};
+pub(crate) use node::{NodeTraces, OneTrace};

@@ -1,0 +1,429 @@
+//! What talks with a node: a thread that traces the functions of all traces of one node there, and tells each trace's
+//! scenario what it saw.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use archive::TracedCall;
+use erlang::term::{as_int, atom};
+use erlang::trace::{Call, Return, Trace, TraceEvent, TraceOptions};
+use erlang::{ConnectOptions, Ended, Error, FunctionPattern, Helper, Node};
+use measure::{Clock, Nanos, Problem, Time};
+
+use super::log::TraceLog;
+
+/// The longest wait for an answer while the trace runs.
+const WAIT: Duration = Duration::from_millis(50);
+/// What the node refuses, it refuses within this time.
+const REFUSED_WITHIN: Duration = Duration::from_millis(1_500);
+/// How long after the end of sending calls made before may still be heard of.
+const HEARD_OF: Nanos = Nanos::from_millis(300);
+/// Times that a node's clock is asked; the quickest answer counts.
+const CLOCK_READINGS: usize = 5;
+
+/// One of the traces of a node.
+#[derive(Clone, Debug)]
+pub(crate) struct OneTrace {
+    /// Its scenario: `trace`, or `trace_NAME`.
+    pub(crate) scenario: String,
+    /// The function.
+    pub(crate) function: FunctionPattern,
+    /// Calls after which it ends.
+    pub(crate) limit: u32,
+}
+
+impl OneTrace {
+    fn is_of(&self, call: &Call) -> bool {
+        let FunctionPattern {
+            module,
+            function,
+            arity,
+        } = &self.function;
+        *module == call.module
+            && function.as_ref().is_none_or(|it| *it == call.function)
+            && arity.is_none_or(|it| it == call.arity)
+    }
+}
+
+/// What a scenario hears of its trace.
+#[derive(Debug)]
+pub(super) enum NodeNews {
+    /// The node lets itself be traced.
+    Ready,
+    /// It does not, and this is why.
+    Refused(Box<Problem>),
+    /// A call was made, or returned.
+    Seen(SeenCall),
+    /// Nothing is left on the node, or it has been said why that is not known.
+    Closed,
+}
+
+/// What was seen of a function.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SeenCall {
+    Called {
+        at: Time,
+    },
+    Returned {
+        /// When it was called.
+        called: Time,
+        took: Nanos,
+        /// An exception ended it.
+        raised: bool,
+    },
+}
+
+/// What the thread is told to do.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Order {
+    /// Trace from now on.
+    Begin,
+    /// The load has ended `at`: wait for calls made before to return, no longer than `until`.
+    End { at: Time, until: Time },
+}
+
+/// The traces of one node, which are one there.
+#[derive(Debug)]
+pub(crate) struct NodeTraces {
+    /// How the node is reached; `None` before there is one.
+    node: Option<ConnectOptions>,
+    /// Functions of all of them, and what they may cost together.
+    options: TraceOptions,
+    traces: Vec<OneTrace>,
+    /// Where each scenario hears, until it has taken that.
+    seats: Mutex<Vec<Option<Receiver<NodeNews>>>>,
+    /// Where the thread tells each scenario, until it runs.
+    tell: Mutex<Option<Vec<Sender<NodeNews>>>>,
+    pub(super) log: TraceLog,
+}
+
+impl NodeTraces {
+    pub(crate) fn new(
+        node: Option<ConnectOptions>,
+        options: TraceOptions,
+        traces: Vec<OneTrace>,
+        log: TraceLog,
+    ) -> Self {
+        let (tell, seats) = traces
+            .iter()
+            .map(|_| {
+                let (tell, seat) = channel();
+                (tell, Some(seat))
+            })
+            .unzip();
+        Self {
+            node,
+            options,
+            traces,
+            seats: Mutex::new(seats),
+            tell: Mutex::new(Some(tell)),
+            log,
+        }
+    }
+
+    pub(super) fn trace(&self, number: usize) -> Option<&OneTrace> {
+        self.traces.get(number)
+    }
+
+    /// Where a trace's scenario hears; once.
+    pub(super) fn seat(&self, number: usize) -> Option<Receiver<NodeNews>> {
+        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        seats.get_mut(number)?.take()
+    }
+
+    /// The thread's work: traces as it is told, and takes all away again.
+    pub(super) fn work(&self, orders: &Receiver<Order>) {
+        let tell = self.tell.lock();
+        let Some(tell) = tell.unwrap_or_else(PoisonError::into_inner).take() else {
+            return;
+        };
+        let all = |told: fn() -> NodeNews| {
+            for one in &tell {
+                // One that has ended hears nothing.
+                let _ = one.send(told());
+            }
+        };
+        match self.prepare() {
+            Ok((helper, clock)) => {
+                all(|| NodeNews::Ready);
+                self.follow(&helper, clock, &tell, orders);
+                if let Err(error) = helper.close() {
+                    self.log.note(not_clean(&error));
+                }
+                all(|| NodeNews::Closed);
+            }
+            Err(problem) => {
+                for one in &tell {
+                    let _ = one.send(NodeNews::Refused(Box::new(problem.clone())));
+                }
+            }
+        }
+    }
+
+    /// Connects, and traces for a moment, so that what the node refuses is known before the load begins.
+    fn prepare(&self) -> Result<(Helper, NodeClock), Problem> {
+        let Some(node) = &self.node else {
+            let help = "name it with broker.node";
+            return Err(Problem::new(
+                "a trace needs the broker's Erlang node",
+                "",
+                help,
+            ));
+        };
+        let problem = |error: Error| error.problem();
+        let node = Node::connect(node).map_err(problem)?;
+        let clock = NodeClock::read(&node).map_err(problem)?;
+        let helper = Helper::load(&node).map_err(problem)?;
+        let mut trace = Trace::start(&helper, &self.options).map_err(problem)?;
+        trace.next(REFUSED_WITHIN).map_err(problem)?;
+        trace.close().map_err(problem)?;
+        Ok((helper, clock))
+    }
+
+    /// Traces from one order to the next.
+    fn follow(
+        &self,
+        helper: &Helper,
+        clock: NodeClock,
+        tell: &[Sender<NodeNews>],
+        orders: &Receiver<Order>,
+    ) {
+        let Ok(Order::Begin) = orders.recv() else {
+            return;
+        };
+        let first = Clock.now();
+        let numbers = self.register();
+        self.log.began(&numbers, first);
+        let mut follower = CallSorter {
+            of: self,
+            clock,
+            tell,
+            left: self.traces.iter().map(|it| it.limit).collect(),
+            open: HashMap::new(),
+            numbers,
+        };
+        let result = Trace::start(helper, &self.options).and_then(|mut trace| {
+            let ended = follower.run(&mut trace, orders);
+            let closed = trace.close();
+            ended.and_then(|ended| closed.map(|()| ended))
+        });
+        follower.finish(result);
+    }
+
+    /// The numbers of the traces in the log.
+    fn register(&self) -> Vec<usize> {
+        let node = self.node.as_ref();
+        let node = node.map_or_else(String::new, |it| it.node.to_string());
+        let traces = self.traces.iter();
+        traces
+            .map(|it| {
+                let function = it.function.to_string();
+                self.log.add(&it.scenario, function, node.clone())
+            })
+            .collect()
+    }
+}
+
+fn not_clean(error: &Error) -> String {
+    format!(
+        "whether nothing of a trace is left on the node is not known: {}",
+        error.problem().sentence()
+    )
+}
+
+/// A call whose return has not come.
+#[derive(Debug)]
+struct OpenCall {
+    at: Time,
+    call: TracedCall,
+    /// The traces that it belongs to.
+    traces: Vec<usize>,
+}
+
+/// Sorts what the node tells by trace.
+struct CallSorter<'a> {
+    of: &'a NodeTraces,
+    clock: NodeClock,
+    tell: &'a [Sender<NodeNews>],
+    /// Calls that each trace may still see.
+    left: Vec<u32>,
+    open: HashMap<u64, OpenCall>,
+    numbers: Vec<usize>,
+}
+
+impl CallSorter<'_> {
+    /// Follows the trace until its end; what ended it on the node.
+    fn run(&mut self, trace: &mut Trace<'_>, orders: &Receiver<Order>) -> Result<Ended, Error> {
+        let mut end: Option<(Time, Time)> = None;
+        loop {
+            match orders.try_recv() {
+                Ok(Order::End { at, until }) => end = Some((at, until)),
+                Ok(Order::Begin) | Err(TryRecvError::Empty) => {}
+                // Whoever ordered is gone.
+                Err(TryRecvError::Disconnected) => {
+                    end.get_or_insert((Time(0), Time(0)));
+                }
+            }
+            let now = Clock.now();
+            let is_over = end.is_some_and(|(at, until)| {
+                let is_awaited = self.open.values().any(|open| open.at < at);
+                now >= until || (now >= at + HEARD_OF && !is_awaited)
+            });
+            let events = match is_over {
+                true => trace.stop()?,
+                false => trace.next(WAIT)?,
+            };
+            events.into_iter().for_each(|event| self.heard(event));
+            if let Some(ended) = trace.ended() {
+                return Ok(ended.clone());
+            }
+        }
+    }
+
+    fn heard(&mut self, event: TraceEvent) {
+        match event {
+            TraceEvent::Call(call) => self.called(call),
+            TraceEvent::Return(of) => self.returned(&of),
+            TraceEvent::LoadedAnew(module) => self.of.log.note(format!(
+                "{module} was loaded anew, which ends its trace: it is traced again, and calls of up to a second are missing"
+            )),
+        }
+    }
+
+    fn called(&mut self, call: Call) {
+        let at = self.clock.time(call.time);
+        let all = self.of.traces.iter().enumerate();
+        let its: Vec<usize> = all
+            .filter(|(_, it)| it.is_of(&call))
+            .map(|(trace, _)| trace)
+            .collect();
+        let mut traces = Vec::with_capacity(its.len());
+        for trace in its {
+            match self.left.get_mut(trace) {
+                Some(left) if *left > 0 => {
+                    *left -= 1;
+                    traces.push(trace);
+                    self.say(trace, SeenCall::Called { at });
+                }
+                // The node counts what all traces see together.
+                _ => self.end_one(trace, Ended::Limit(self.limit(trace).into())),
+            }
+        }
+        if traces.is_empty() {
+            return;
+        }
+        let function = format!("{}:{}/{}", call.module, call.function, call.arity);
+        let kept = TracedCall {
+            pid: call.pid,
+            role: call.role,
+            name: call.name,
+            function,
+            arguments: call.arguments,
+            ..TracedCall::default()
+        };
+        let open = OpenCall {
+            at,
+            call: kept,
+            traces,
+        };
+        self.open.insert(call.number, open);
+    }
+
+    fn returned(&mut self, of: &Return) {
+        let Some(mut open) = self.open.remove(&of.number) else {
+            return;
+        };
+        let took = Nanos(u64::try_from(of.duration.as_nanos()).unwrap_or(u64::MAX));
+        open.call.duration_ns = Some(took.0);
+        open.call.returned.clone_from(&of.kind);
+        for trace in &open.traces {
+            let seen = SeenCall::Returned {
+                called: open.at,
+                took,
+                raised: of.kind != "ok",
+            };
+            self.say(*trace, seen);
+        }
+        self.keep(open);
+    }
+
+    fn keep(&self, open: OpenCall) {
+        for trace in open.traces {
+            if let Some(number) = self.numbers.get(trace) {
+                self.of.log.keep(*number, open.at, open.call.clone());
+            }
+        }
+    }
+
+    fn say(&self, trace: usize, seen: SeenCall) {
+        if let Some(tell) = self.tell.get(trace) {
+            // A scenario that has ended counts nothing more.
+            let _ = tell.send(NodeNews::Seen(seen));
+        }
+    }
+
+    fn limit(&self, trace: usize) -> u32 {
+        self.of.trace(trace).map_or(0, |it| it.limit)
+    }
+
+    fn end_one(&self, trace: usize, ended: Ended) {
+        if let Some(number) = self.numbers.get(trace) {
+            self.of.log.ended(*number, Clock.now(), reason(&ended));
+        }
+    }
+
+    /// Keeps what has not returned, and says what ended the traces.
+    fn finish(mut self, result: Result<Ended, Error>) {
+        let mut open: Vec<OpenCall> = self.open.drain().map(|(_, open)| open).collect();
+        open.sort_by_key(|it| it.at);
+        open.into_iter().for_each(|open| self.keep(open));
+        let why = match &result {
+            Ok(ended) => reason(ended),
+            Err(error) => Some((error.problem().sentence(), String::new())),
+        };
+        let now = Clock.now();
+        for number in &self.numbers {
+            self.of.log.ended(*number, now, why.clone());
+        }
+    }
+}
+
+/// Why a trace ended by itself, and by which limit; none where it was told to.
+fn reason(ended: &Ended) -> Option<(String, String)> {
+    let is_told = *ended == Ended::Asked;
+    (!is_told).then(|| (ended.cause(), ended.limit().to_owned()))
+}
+
+/// Another machine's clock by this one's.
+#[derive(Clone, Copy, Debug)]
+struct NodeClock {
+    /// Nanoseconds since 1970 on the node where this machine's monotonic clock shows 0.
+    zero: i128,
+}
+
+impl NodeClock {
+    /// Asks the node for its time, and takes the answer that came most quickly: it is right to half of what that took.
+    fn read(node: &Node) -> Result<Self, Error> {
+        let mut best: Option<(Nanos, i128)> = None;
+        for _ in 0..CLOCK_READINGS {
+            let asked = Clock.now();
+            let told = node.call("erlang", "system_time", vec![atom("nanosecond")])?;
+            let took = Clock.now().since(asked);
+            let middle = i128::from(asked.0) + i128::from(took.0 / 2);
+            let zero = as_int(&told).unwrap_or_default() - middle;
+            if best.is_none_or(|(shortest, _)| took < shortest) {
+                best = Some((took, zero));
+            }
+        }
+        let zero = best.map_or(0, |(_, zero)| zero);
+        Ok(Self { zero })
+    }
+
+    fn time(self, at: SystemTime) -> Time {
+        let since = at.duration_since(SystemTime::UNIX_EPOCH);
+        let ns = since.map_or(0, |it| i128::try_from(it.as_nanos()).unwrap_or(i128::MAX));
+        Time(u64::try_from(ns.saturating_sub(self.zero)).unwrap_or_default())
+    }
+}

@@ -1,0 +1,79 @@
+// Functions that were traced on the broker's node: the slowest calls of each, with who made them.
+
+import { h, table } from '../core/dom';
+import { brief, counted, duration, exactDuration, visible } from '../core/format';
+import type { RunView, TracedCall, TraceView } from '../core/view';
+
+/** Characters of arguments in a cell at most; all of them show on hover. */
+const LONGEST = 160;
+
+/** Who made a call: the process, what it is, and its name. */
+function who({ pid, role, name }: TracedCall): string {
+  return [pid, role, name]
+    .filter((it) => it !== '')
+    .map(visible)
+    .join(' ');
+}
+
+/** How a call ended. */
+function ending({ returned }: TracedCall): string {
+  if (returned === '') return 'not seen';
+  return returned === 'ok' ? 'returned' : `raised ${visible(returned)}`;
+}
+
+function calls({ slowest }: TraceView, caption: string): HTMLElement {
+  const hasArguments = slowest.some((it) => it.arguments.length > 0);
+  const rows = slowest.map((call) => {
+    const all = visible(call.arguments.join(', '));
+    const took = call.duration_ns ?? null;
+    return [
+      `${(call.t_ns / 1e9).toFixed(3)} s`,
+      took === null ? '–' : h('span', { title: exactDuration(took) }, duration(took)),
+      ending(call),
+      who(call),
+      ...(hasArguments ? [h('code', { class: 'term', title: all }, brief(all, LONGEST))] : []),
+    ];
+  });
+  const columns = [
+    { label: 'called at', number: true },
+    { label: 'took', number: true },
+    { label: 'ended' },
+    { label: 'process' },
+    ...(hasArguments ? [{ label: 'arguments' }] : []),
+  ];
+  return h('div', { class: 'scroll', tabindex: 0 }, table(caption, columns, rows));
+}
+
+function one(trace: TraceView): HTMLElement {
+  const { function: name, node, kept, ended, slowest } = trace;
+  const told = [
+    kept > 0 ? `${counted(kept, 'call')} in traces.jsonl` : '',
+    node === '' ? '' : `node ${visible(node)}`,
+    ended ? `ended at ${ended[0].toFixed(1)} s: ${visible(ended[1])}` : '',
+  ];
+  return h(
+    'div',
+    { class: 'trace' },
+    h('h3', {}, h('code', {}, visible(name))),
+    h('p', { class: 'hint' }, told.filter((it) => it !== '').join('; ')),
+    slowest.length > 0
+      ? calls(trace, `The slowest calls of ${visible(name)}`)
+      : h('p', {}, 'It saw no call.'),
+  );
+}
+
+/** The section; null where nothing was traced. */
+export function traces(run: RunView): HTMLElement | null {
+  if (run.traces.length === 0) return null;
+  return h(
+    'section',
+    { id: 'traces', 'aria-labelledby': 'traces-title' },
+    h(
+      'header',
+      {},
+      h('h2', { id: 'traces-title' }, 'Traced calls'),
+      h('span', { class: 'readout' }, 'the slowest first, waits included'),
+    ),
+    run.traces.map(one),
+  );
+}
