@@ -35,6 +35,14 @@ pub trait Broker: std::fmt::Debug + Send {
         Ok(None)
     }
 
+    /// How each of its Erlang nodes is reached that bellows knows, in the order of nodes.
+    ///
+    /// # Errors
+    /// Those of [`Self::erlang`].
+    fn erlang_nodes(&self) -> Result<Vec<ConnectOptions>, BrokerError> {
+        Ok(self.erlang()?.into_iter().collect())
+    }
+
     /// Does something to it. Takes as long as that takes: a restart until it is ready again.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ mod facts;
 mod faults;
 mod filling;
 mod finish;
+mod memory;
 mod named_process;
 mod nodes;
 mod observer_effect;
@@ -44,6 +45,7 @@ use crate::{Error, Experiment, Observer, calibration, hardware, redact};
 pub use continuous::{ContinuousOptions, PeriodEnd, Told, record_continuously};
 use faults::{Beside, Timeline};
 use finish::Ending;
+use memory::{MemoryPlan, MemoryWatch};
 use observer_effect::Blocks;
 use own_pages::OwnPages;
 use profiling::{Profiling, Sampling};
@@ -205,6 +207,7 @@ fn apply_load(
         return Err(Error::Stopped { during: "start" });
     }
     let plans = experiment.scrape_plans().map_err(Error::Usage)?;
+    let memory_plan = MemoryPlan::of(experiment, broker)?;
     let endpoint = broker.endpoint().clone();
     let copied = broker.copied();
     if copied.is_none() {
@@ -292,6 +295,7 @@ fn apply_load(
     recording.blocks = blocks.unwrap_or_default();
     recording.logs = broker.follow_logs();
     recording.scraping = Scraping::of(plans).served_by(recording.context.broker.pid);
+    recording.memory = MemoryWatch::of(memory_plan);
     if let Some(cost) = copied {
         recording.note(&format!(
             "the broker began with a copy of prepared data: {cost}"
@@ -311,6 +315,7 @@ fn apply_load(
         (result, reader.finish())
     });
     let mut warnings = recording.finish_scraping();
+    recording.finish_memory();
     for note in own_pages.close() {
         recording.note(&note);
     }

@@ -225,6 +225,10 @@ impl Broker for StartedNodes {
         first(&self.cluster)?.erlang().map(Some)
     }
 
+    fn erlang_nodes(&self) -> Result<Vec<ConnectOptions>, BrokerError> {
+        self.cluster.nodes().iter().map(RabbitMq::erlang).collect()
+    }
+
     fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
         self.inject_at(0, fault)
     }
