@@ -25,7 +25,7 @@ const WARNINGS: [WarningCode; 16] = [
     CyclesFailed,
     Interrupted,
     GeneratorLate,
-    WarningCode::Stalled,
+    Stalled,
     MessagesUnanswered,
 ];
 
