@@ -15,6 +15,8 @@ use crate::{Error, file};
 
 /// Series that a run holds; what is defined beyond them is counted and left out.
 pub const MOST_SERIES: usize = 10_000;
+/// The source of the series of the memory of the broker's Erlang nodes.
+pub const ERLANG_MEMORY: &str = "erlang memory";
 /// Values that are read of a file: those of 1,000 series over four hours.
 const MOST_VALUES: usize = 15_000_000;
 /// Bytes that a line may have: the values of all series.

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use archive::{Event, SeriesPoint};
+use archive::{Event, SeriesName, SeriesPoint};
 use measure::{Interval, Nanos, Phase};
 use report::console::{Live, Shape, Style, out, sanitise};
 
@@ -126,6 +126,10 @@ impl session::Observer for Show {
         if self.live.is_closed() {
             self.control.stop();
         }
+    }
+
+    fn values(&mut self, values: &[(SeriesName, f64)]) {
+        self.live.values(values);
     }
 
     fn event(&mut self, event: &Event) {

@@ -121,6 +121,18 @@ pub struct MemoryStep {
     pub bytes: i64,
 }
 
+impl MemoryStep {
+    /// What it is, without the examples.
+    #[must_use]
+    pub fn short(&self) -> &'static str {
+        self.what
+            .split([',', '('])
+            .next()
+            .unwrap_or_default()
+            .trim_end()
+    }
+}
+
 impl NodeMemory {
     /// All carriers of all allocators.
     #[must_use]
@@ -133,42 +145,46 @@ impl NodeMemory {
     /// does not say.
     #[must_use]
     pub fn difference(&self) -> Vec<MemoryStep> {
-        let machine = &self.machine;
-        let (Some(total), Some(anonymous)) = (self.vm.get("total"), machine.anonymous) else {
-            return Vec::new();
-        };
         let carriers = self.carriers();
-        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-        let step = |what, to: u64, from: u64| MemoryStep {
-            what,
-            bytes: signed(to) - signed(from),
-        };
-        let swapped = machine.swap.unwrap_or(0);
-        vec![
-            step(
-                "blocks that the VM counts in no kind",
-                carriers.block_bytes,
-                *total,
-            ),
-            step(
-                "free parts of carriers",
-                carriers.carrier_bytes,
-                carriers.block_bytes,
-            ),
-            step(
-                "outside of carriers (stacks of threads, drivers, malloc, cached segments), less carriers not in RAM",
-                anonymous + swapped,
-                carriers.carrier_bytes,
-            ),
-            step("moved to swap", 0, swapped),
-            step(
-                "shared memory, with the JIT's code",
-                machine.shared.unwrap_or(0),
-                0,
-            ),
-            step("program and libraries", machine.file.unwrap_or(0), 0),
-        ]
+        let total = self.vm.get("total").copied();
+        let (carriers, blocks) = (carriers.carrier_bytes, carriers.block_bytes);
+        steps(total, carriers, blocks, &self.machine)
     }
+}
+
+/// The steps from the VM's total to resident memory, of the bytes of all carriers and of the blocks in them; none where the
+/// machine does not say.
+pub(crate) fn steps(
+    total: Option<u64>,
+    carriers: u64,
+    blocks: u64,
+    machine: &MachineMemory,
+) -> Vec<MemoryStep> {
+    let (Some(total), Some(anonymous)) = (total, machine.anonymous) else {
+        return Vec::new();
+    };
+    let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+    let step = |what, to: u64, from: u64| MemoryStep {
+        what,
+        bytes: signed(to) - signed(from),
+    };
+    let swapped = machine.swap.unwrap_or(0);
+    vec![
+        step("blocks that the VM counts in no kind", blocks, total),
+        step("free parts of carriers", carriers, blocks),
+        step(
+            "outside of carriers (stacks of threads, drivers, malloc, cached segments), less carriers not in RAM",
+            anonymous.saturating_add(swapped),
+            carriers,
+        ),
+        step("moved to swap", 0, swapped),
+        step(
+            "shared memory, with the JIT's code",
+            machine.shared.unwrap_or(0),
+            0,
+        ),
+        step("program and libraries", machine.file.unwrap_or(0), 0),
+    ]
 }
 
 /// What a kind of threads did in a window.
@@ -266,7 +282,7 @@ fn memory(answer: &Term) -> Option<NodeMemory> {
             .map(allocator)
             .collect::<Option<_>>()?,
         cached_segments: number(answer, "cached_segments")?,
-        machine: machine_memory(&file("status"), &file("rollup"), &file("machine")),
+        machine: MachineMemory::of_files(&file("status"), &file("rollup"), &file("machine")),
         os_pid: text_of(answer, "os_pid")?,
         node_us: number(answer, "took_us")?,
     })
@@ -294,25 +310,27 @@ fn allocator(term: &Term) -> Option<Allocator> {
     })
 }
 
-/// Reads files of `/proc`.
-fn machine_memory(status: &str, rollup: &str, machine: &str) -> MachineMemory {
-    let value = |file: &str, key: &str| {
-        let line = file
-            .lines()
-            .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
-        line.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    let bytes = |file: &str, key: &str| value(file, key).map(|kb| kb.saturating_mul(1_024));
-    MachineMemory {
-        resident: bytes(status, "VmRSS"),
-        anonymous: bytes(status, "RssAnon"),
-        file: bytes(status, "RssFile"),
-        shared: bytes(status, "RssShmem"),
-        swap: bytes(status, "VmSwap"),
-        proportional: bytes(rollup, "Pss"),
-        threads: value(status, "Threads"),
-        page_cache: bytes(machine, "Cached"),
-        available: bytes(machine, "MemAvailable"),
+impl MachineMemory {
+    /// Reads files of `/proc`: the process' `status` and `smaps_rollup`, and the machine's `meminfo`.
+    pub(crate) fn of_files(status: &str, rollup: &str, machine: &str) -> Self {
+        let value = |file: &str, key: &str| {
+            let line = file
+                .lines()
+                .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+            line.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        let bytes = |file: &str, key: &str| value(file, key).map(|kb| kb.saturating_mul(1_024));
+        Self {
+            resident: bytes(status, "VmRSS"),
+            anonymous: bytes(status, "RssAnon"),
+            file: bytes(status, "RssFile"),
+            shared: bytes(status, "RssShmem"),
+            swap: bytes(status, "VmSwap"),
+            proportional: bytes(rollup, "Pss"),
+            threads: value(status, "Threads"),
+            page_cache: bytes(machine, "Cached"),
+            available: bytes(machine, "MemAvailable"),
+        }
     }
 }
 
@@ -362,7 +380,8 @@ mod tests {
         let status = "Name:\tbeam.smp\nVmRSS:\t  900 kB\nRssAnon:\t 700 kB\nRssFile:\t 150 kB\nRssShmem:\t 50 kB\n\
             VmSwap:\t 10 kB\nThreads:\t9\n";
         let rollup = "563-7ff ---p 0 00:00 0 [rollup]\nRss: 900 kB\nPss:                 800 kB\nPss_Anon: 1 kB\n";
-        let machine = machine_memory(status, rollup, "Cached:  77 kB\nMemAvailable: 5 kB\n");
+        let machine =
+            MachineMemory::of_files(status, rollup, "Cached:  77 kB\nMemAvailable: 5 kB\n");
         assert_eq!(machine.proportional, Some(800 << 10));
         assert_eq!(
             (machine.threads, machine.page_cache),

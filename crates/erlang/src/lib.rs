@@ -25,6 +25,7 @@ mod options;
 mod pattern;
 pub mod queues;
 mod rabbit;
+pub mod sides;
 pub mod term;
 pub mod timing;
 pub mod top;

@@ -24,8 +24,8 @@ pub(super) fn counts(shape: &Shape) -> impl Iterator<Item = Count> {
 }
 
 /// The line of an interval, ending in a newline: when it ended, the phase, and everything that the live table shows of
-/// it, each by its name and two blanks apart.
-pub(super) fn line(shape: &Shape, point: &SeriesPoint) -> String {
+/// it, each by its name and two blanks apart; `beside` is what else has come meanwhile.
+pub(super) fn line(shape: &Shape, point: &SeriesPoint, beside: &[String]) -> String {
     let mut parts = vec![
         format!("{:>7.1} s", point.t + point.dt),
         format!("{:<7}", super::phase_name(point.phase)),
@@ -46,7 +46,8 @@ pub(super) fn line(shape: &Shape, point: &SeriesPoint) -> String {
         }
         parts.extend(of_scenario(scenario, point.dt));
     }
-    parts.extend(usage(point));
+    parts.extend(usage(shape, point));
+    parts.extend_from_slice(beside);
     parts.join("  ") + "\n"
 }
 
@@ -78,8 +79,11 @@ fn latency(metric: Metric, of: &LatencySummary) -> Option<String> {
 }
 
 /// CPU and memory of both sides: `broker 1.20 cores, 180 MB`.
-pub(super) fn usage(point: &SeriesPoint) -> impl Iterator<Item = String> {
-    let sides = [("broker", point.broker), ("bellows", point.client)];
+pub(super) fn usage(shape: &Shape, point: &SeriesPoint) -> impl Iterator<Item = String> {
+    let sides = [
+        (loaded(shape, point), point.broker),
+        ("bellows", point.client),
+    ];
     sides.into_iter().filter_map(|(name, usage)| {
         let usage = usage?;
         let megabytes = usage.rss_bytes as f64 / 1e6;
@@ -88,4 +92,15 @@ pub(super) fn usage(point: &SeriesPoint) -> impl Iterator<Item = String> {
             usage.cpu_cores
         ))
     })
+}
+
+/// Who is loaded: probes alone load any server.
+fn loaded(shape: &Shape, point: &SeriesPoint) -> &'static str {
+    let mut names = point.scenarios().map(|(name, _)| name).peekable();
+    let has_messages = shape.producers || shape.consumers;
+    let is_server = !has_messages && names.peek().is_some();
+    match is_server && names.all(|name| name == "probe" || name.starts_with("probe_")) {
+        true => "server",
+        false => "broker",
+    }
 }

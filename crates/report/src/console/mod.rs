@@ -18,6 +18,8 @@ mod interval;
 mod known;
 mod limit;
 mod live;
+mod live_beside;
+mod live_table;
 mod matrix;
 mod messages;
 mod observer_effect;

@@ -68,47 +68,113 @@ fn peak(metric: Metric, most: u64) -> String {
     )
 }
 
-/// The rates and latencies of the live table, for all scenarios; before the measured phase there is
-/// only the last second to look at. Where all of it has no room, each scenario's first counts and latency have.
+/// The scenarios of the last second, each with its measured phase so far, where that has begun.
+fn with_measured<'a>(
+    recent: &'a VecDeque<SeriesPoint>,
+    measured: &'a BTreeMap<&str, ScenarioPoint>,
+    seconds: f64,
+) -> impl Iterator<Item = (&'a str, &'a ScenarioPoint, Option<&'a ScenarioPoint>)> {
+    let last = recent.back().into_iter().flat_map(SeriesPoint::scenarios);
+    last.map(move |(name, now)| (name, now, measured.get(name).filter(|_| seconds > 0.0)))
+}
+
+/// The rates and latencies of the live table, for all scenarios; before the measured phase there is only the last second to
+/// look at.
 pub(super) fn live(
     recent: &VecDeque<SeriesPoint>,
     measured: &BTreeMap<&str, ScenarioPoint>,
     seconds: f64,
     style: Style,
-    room: usize,
 ) -> Vec<String> {
-    let (mut out, mut brief) = (Vec::new(), Vec::new());
-    let (mut first, mut is_measured) = (Vec::new(), false);
-    let last = recent.back();
-    for (name, now) in last.into_iter().flat_map(SeriesPoint::scenarios) {
-        let whole = measured.get(name).filter(|_| seconds > 0.0);
+    let mut out = Vec::new();
+    for (name, now, whole) in with_measured(recent, measured, seconds) {
+        out.extend(live_rates(name, now, recent, whole, seconds, style));
+        out.push(String::new());
+        let shown = &whole.unwrap_or(now).latency;
+        out.extend(latencies(shown, span(whole.is_some()), style));
+        out.push(String::new());
+    }
+    out
+}
+
+/// Each scenario's first counts, and one table of their first latencies.
+pub(super) fn live_brief(
+    recent: &VecDeque<SeriesPoint>,
+    measured: &BTreeMap<&str, ScenarioPoint>,
+    seconds: f64,
+    style: Style,
+) -> Vec<String> {
+    let (mut out, mut first, mut is_measured) = (Vec::new(), Vec::new(), false);
+    for (name, now, whole) in with_measured(recent, measured, seconds) {
         let rates = live_rates(name, now, recent, whole, seconds, style);
         // The heads stand above the counters, and the largest values below them.
         let peaks = counts_of(&now.counts, MetricKind::Peak).count();
-        let last = rates.len().saturating_sub(peaks);
-        let (counters, peaks) = rates.split_at(last);
-        brief.extend(
-            counters
-                .iter()
-                .take(1 + FIRST_COUNTERS)
-                .chain(peaks)
-                .cloned(),
-        );
-        brief.push(String::new());
-        out.extend(rates);
+        let (counters, peaks) = rates.split_at(rates.len().saturating_sub(peaks));
+        let counters = counters.iter().take(1 + FIRST_COUNTERS);
+        out.extend(counters.chain(peaks).cloned());
         out.push(String::new());
         is_measured = whole.is_some();
-        let shown = &whole.unwrap_or(now).latency;
-        first.extend(shown.filled().find(|(metric, _)| !metric.info().part));
-        out.extend(latencies(shown, span(is_measured), style));
+        first.extend(first_latency(&whole.unwrap_or(now).latency));
+    }
+    if !out.is_empty() {
+        out.extend(latency_table(first.into_iter(), span(is_measured), style));
         out.push(String::new());
     }
-    if out.len() <= room {
-        return out;
+    out
+}
+
+/// One table of all scenarios, a row each: its first latency, and how many of its operations failed.
+pub(super) fn live_rows(
+    recent: &VecDeque<SeriesPoint>,
+    measured: &BTreeMap<&str, ScenarioPoint>,
+    seconds: f64,
+    style: Style,
+) -> Vec<String> {
+    use Align::{Left, Right};
+    let mut all = with_measured(recent, measured, seconds).peekable();
+    let Some((_, _, first)) = all.peek() else {
+        return Vec::new();
+    };
+    let heads = ["     p50", "     p99", "     max", "  count", "failed"];
+    let heads = heads.map(|head| (head, Right));
+    let mut table = Table::new(&[&[(span(first.is_some()), Left)], &heads[..]].concat());
+    let mut weak = false;
+    for (name, now, whole) in all {
+        let shown = whole.unwrap_or(now);
+        let mut failed = counts_of(&shown.counts, MetricKind::Counter);
+        let failed = failed.find(|(metric, _)| metric.name() == "failed");
+        let failed = failed.map_or_else(|| "-".to_owned(), |(_, number)| count(number));
+        let Some((metric, latency)) = first_latency(&shown.latency) else {
+            let mut row = vec![called(name)];
+            row.extend(std::iter::repeat_n("-".to_owned(), 4));
+            row.push(failed);
+            table.row(row);
+            continue;
+        };
+        let mut cell = |ns: u64, percentile: f64| {
+            weak |= !latency.supports(percentile);
+            marked(ns, latency.supports(percentile))
+        };
+        table.row(vec![
+            sanitise(metric.name()).into_owned(),
+            cell(latency.p50_ns, 50.0),
+            cell(latency.p99_ns, 99.0),
+            Nanos(latency.max_ns).to_string(),
+            count(latency.count),
+            failed,
+        ]);
     }
-    brief.extend(latency_table(first.into_iter(), span(is_measured), style));
-    brief.push(String::new());
-    brief
+    let mut out = with_faint_heads(table.lines(style.columns), style);
+    if weak {
+        out.push(style.faint(FOOTNOTE));
+    }
+    out.push(String::new());
+    out
+}
+
+/// The latency that a scenario is about: the first that is a whole.
+fn first_latency(all: &Summaries) -> Option<(Metric, &LatencySummary)> {
+    all.filled().find(|(metric, _)| !metric.info().part)
 }
 
 /// The time that latencies of the live table are of: the measured phase so far, or the last second before it.
@@ -192,6 +258,19 @@ fn with_faint_heads(mut lines: Vec<String>, style: Style) -> Vec<String> {
 /// The table of latencies of a span of time, or one line that there is none.
 pub(super) fn latencies(all: &Summaries, span: &str, style: Style) -> Vec<String> {
     latency_table(all.filled(), span, style)
+}
+
+/// The table of whole operations of several scenarios; no lines where there is none.
+pub(super) fn whole_latencies<'a>(
+    all: impl Iterator<Item = &'a Summaries>,
+    style: Style,
+) -> Vec<String> {
+    let filled = all.flat_map(Summaries::filled);
+    let mut whole = filled.filter(|(metric, _)| !metric.info().part).peekable();
+    match whole.peek() {
+        Some(_) => latency_table(whole, "", style),
+        None => Vec::new(),
+    }
 }
 
 fn latency_table<'a>(

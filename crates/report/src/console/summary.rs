@@ -2,7 +2,8 @@
 //! report's path last.
 
 use archive::{
-    ProgramSummary, RequirementOutcome, RunRecord, RunSummary, Tier, Warning, WarningCode,
+    ProgramSummary, RequirementOutcome, RunRecord, RunSummary, ScenarioSummary, Tier, Warning,
+    WarningCode,
 };
 use measure::{LatencySummary, Nanos};
 
@@ -38,6 +39,13 @@ pub fn summary(
         warning_lines(&summary.warnings, |tier| tier != Tier::Note, style),
         requirements(summary, columns),
     ];
+    // Whoever has something requested beside messages looks for that: it stands last, next to the report's path.
+    let has_beside = summary.scenarios().next().is_some() || !summary.scrapes.is_empty();
+    let is_about_beside = summary.has_messages() && has_beside;
+    let sampled = [profiles(summary, style), cost_of_profiling(summary, style)];
+    if is_about_beside {
+        sections.extend(sampled.clone());
+    }
     // A recording has no load, and so no verdict on one; messages of other programs are not seen.
     let of_others = summary.scenarios().next().is_some() || !summary.programs.is_empty();
     let has_load = summary.verdict.is_some() && !of_others;
@@ -50,22 +58,12 @@ pub fn summary(
         sections.push(lines.flat_map(|line| wrap(&line, columns)).collect());
     }
     sections.push(programs(summary, columns));
-    // Alone nobody has to ask whose counts these are.
-    let is_alone = !summary.has_messages() && summary.scenarios().count() == 1;
-    for (name, of) in summary.scenarios() {
-        let name = (!is_alone).then_some(name);
-        let only = match of.failures.as_slice() {
-            [only] => is_told(summary, &only.reason),
-            _ => false,
-        };
-        let account = scenario::account(name, of, !only).into_iter();
-        sections.push(account.flat_map(|line| wrap(&line, columns)).collect());
-        sections.push(scenario::latencies(&of.latency, "", style));
-    }
+    sections.extend(scenarios(summary, style));
     sections.push(scrapes::pages(&summary.scrapes, style));
     sections.push(traces(summary, columns));
-    sections.push(profiles(summary, style));
-    sections.push(cost_of_profiling(summary, style));
+    if !is_about_beside {
+        sections.extend(sampled);
+    }
     sections.push(warning_lines(
         &summary.warnings,
         |tier| tier == Tier::Note,
@@ -86,6 +84,34 @@ pub fn summary(
         lines.push(format!("{} {}", style.strong("report:"), sanitise(path)));
     }
     lines.join("\n") + "\n"
+}
+
+/// What became of operations, and what they took: of the only scenario each step, of several that share a screen, or have
+/// messages beside them, the whole operations in one table.
+fn scenarios(summary: &RunSummary, style: Style) -> Vec<Vec<String>> {
+    let columns = style.prose_columns();
+    // Alone nobody has to ask whose counts these are.
+    let is_alone = !summary.has_messages() && summary.scenarios().count() == 1;
+    let account = |(name, of): (&str, &ScenarioSummary)| {
+        let name = (!is_alone).then_some(name);
+        let only = match of.failures.as_slice() {
+            [only] => is_told(summary, &only.reason),
+            _ => false,
+        };
+        let lines = scenario::account(name, of, !only).into_iter();
+        lines
+            .flat_map(|line| wrap(&line, columns))
+            .collect::<Vec<_>>()
+    };
+    let accounts = summary.scenarios().flat_map(account).collect();
+    let all = summary.scenarios().map(|(_, of)| &of.latency);
+    let latencies = match is_alone {
+        true => all
+            .flat_map(|of| scenario::latencies(of, "", style))
+            .collect(),
+        false => scenario::whole_latencies(all, style),
+    };
+    vec![accounts, latencies]
 }
 
 /// The headline, what ended a run that failed, the verdict, and what decided it.

@@ -15,7 +15,7 @@ use archive::{
 };
 use measure::{Counters, Interval, LatencySummary, Metric, Nanos, Phase, Problem, Recorder, Time};
 
-use super::{live::LiveTable, text::width, *};
+use super::{live_table::LiveTable, text::width, *};
 
 const TERMINAL: Style = Style {
     terminal: true,
@@ -216,7 +216,7 @@ fn flowing(text: &str) -> String {
 
 #[test]
 fn a_pipe_gets_one_line_for_each_interval() {
-    let text = interval::line(&shape(), &point(Phase::Warmup, 0.0));
+    let text = interval::line(&shape(), &point(Phase::Warmup, 0.0), &[]);
     // 8,114 samples leave eight beyond p99.9.
     let expected = "    1.0 s  warm-up  sent 8,110 msg/s  completed 8,110 msg/s  received 8,110 msg/s  \
                     blocked 8,110 msg/s  ack response p50 301 us p99 3.23 ms p99.9 ~13.8 ms max 251 ms  ";
@@ -241,7 +241,7 @@ fn without_latency_and_consumers_only_what_applies_is_printed() {
         latency: false,
         ..shape()
     };
-    let text = interval::line(&shape, &point(Phase::Measure, 5.0));
+    let text = interval::line(&shape, &point(Phase::Measure, 5.0), &[]);
     assert!(text.starts_with("    6.0 s  measure  sent "), "{text}");
     assert!(
         !text.contains("received") && !text.contains("p99"),
@@ -253,9 +253,9 @@ fn without_latency_and_consumers_only_what_applies_is_printed() {
 fn rates_divide_by_the_measured_length() {
     let mut point = point(Phase::Measure, 5.0);
     point.dt = 0.5;
-    assert!(interval::line(&shape(), &point).contains("  sent 16,200 msg/s"));
+    assert!(interval::line(&shape(), &point, &[]).contains("  sent 16,200 msg/s"));
     point.dt = 0.0;
-    assert!(interval::line(&shape(), &point).contains("  sent 0 msg/s"));
+    assert!(interval::line(&shape(), &point, &[]).contains("  sent 0 msg/s"));
 }
 
 #[test]

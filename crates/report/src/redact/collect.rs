@@ -64,8 +64,8 @@ pub(super) fn note_run(names: &mut Names, view: &RunView, dir: &Path) {
     }
     // What cannot be read is on no page either.
     for series in read_named_series(dir).unwrap_or_default() {
-        // What bellows itself reads of machine and broker names disks and processors.
-        if ["machine", "broker"].contains(&series.name.source.as_str()) {
+        // What bellows itself reads of machine and broker names disks, processors and allocators.
+        if ["machine", "broker", archive::ERLANG_MEMORY].contains(&series.name.source.as_str()) {
             continue;
         }
         names.add(NameKind::Label, &series.name.source);

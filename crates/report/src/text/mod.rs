@@ -5,6 +5,9 @@ mod classes;
 pub(crate) mod comparison;
 mod known;
 pub(crate) mod limit;
+mod loaded;
+#[cfg(test)]
+mod loaded_tests;
 mod looks;
 pub(crate) mod matrix;
 mod names;
@@ -20,6 +23,7 @@ mod work;
 pub use crate::numbers::bytes;
 pub use classes::{class_meaning, classes};
 pub use known::known_pattern;
+pub(crate) use loaded::of_server;
 pub(crate) use names::shortened;
 pub use looks::{look, trace};
 pub use observer_effect::observer_effect;

@@ -2,6 +2,7 @@
 
 use archive::{Awaited, Busy, Cause, Facts, Lateness, LimitedBy, Stall, Stalled, Verdict};
 
+use super::loaded;
 use crate::numbers::{at_least, count, counted, duration, percent, rate, seconds};
 
 /// Makes the sentences of a verdict.
@@ -11,10 +12,11 @@ pub fn verdict(verdict: &mut Verdict) {
         let said = said.sentence(cause, verdict.limited_by);
         let mut reasons = verdict.reasons.iter();
         let stood_still = reasons.any(|reason| reason.decided && reason.code == "stalls");
-        verdict.sentence = said_first(&verdict.facts, cause, stood_still) + &said;
+        let sentence = said_first(&verdict.facts, cause, stood_still) + &said;
+        verdict.sentence = loaded::for_items(sentence, verdict.facts.items());
     }
     for reason in &mut verdict.reasons {
-        reason.text = said.reason(&reason.code);
+        reason.text = loaded::for_items(said.reason(&reason.code), verdict.facts.items());
     }
 }
 

@@ -3,6 +3,7 @@
 use archive::{Stall, Stalled, Tier, Warning, WarningCode};
 use measure::Nanos;
 
+use super::loaded;
 use crate::numbers::{count, counted, percent, rate, seconds};
 
 /// Makes the sentence of a warning: text; remedy.
@@ -14,18 +15,19 @@ pub fn warning(warning: &Warning) -> String {
         "" => text,
         event => format!("{event}: {text}"),
     };
-    if remedy.is_empty() {
+    let sentence = if remedy.is_empty() {
         text
     } else {
         format!("{text}; {remedy}")
-    }
+    };
+    loaded::for_warning(sentence, warning)
 }
 
 /// One stall: `the broker stopped answering at 4.2 s for 600 ms (1 connection, 1,200 messages delayed)`; in a run
 /// of churn it delays cycles, as `items` says.
 #[must_use]
 pub fn stall(stall: &Stall, items: &str) -> String {
-    format!(
+    let sentence = format!(
         "{} at {:.1} s for {} ({}, {} delayed)",
         if stall.away && stall.who == Stalled::Broker {
             "the broker was away"
@@ -38,7 +40,8 @@ pub fn stall(stall: &Stall, items: &str) -> String {
         seconds(stall.for_s),
         counted(stall.connections, "connection"),
         counted(stall.messages_delayed, one(items))
-    )
+    );
+    loaded::for_items(sentence, items)
 }
 
 fn stopped(who: &str) -> &'static str {

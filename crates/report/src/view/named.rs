@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use archive::{NamedSeries, SeriesUnit, read_named_series};
+use archive::{ERLANG_MEMORY, NamedSeries, SeriesName, SeriesUnit, read_named_series};
 use serde::Serialize;
 
 use super::series::short;
@@ -15,6 +15,10 @@ const MOST_POINTS: usize = 1_500;
 const MOST_PANELS: usize = 200;
 /// What is read of the machine and the broker in every run, and therefore is shown where somebody asks for it.
 const ALWAYS_READ: [&str; 2] = ["machine", "broker"];
+/// What is read of the memory of Erlang nodes beside what somebody asked for who had it read.
+const BESIDE_MEMORY: [&str; 3] = ["blocks", "page cache of the machine", "time of a reading"];
+/// Where times of a panel lie further apart than so many usual distances, nothing was read meanwhile.
+const GAP: f64 = 2.5;
 
 /// Series of one source and name, drawn together.
 #[derive(Clone, Debug, Serialize)]
@@ -76,7 +80,12 @@ fn panels(all: Vec<NamedSeries>) -> Vec<NamedPanel> {
         if series.points.is_empty() || is_zero(&series) && !is_asked_for {
             continue;
         }
-        let key = (name.source.clone(), name.name.clone(), name.unit);
+        let key = (
+            name.source.clone(),
+            name.name.clone(),
+            name.unit,
+            own_node(name),
+        );
         let place = *places.entry(key).or_insert(groups.len());
         match groups.get_mut(place) {
             Some(group) => group.push(series),
@@ -107,15 +116,31 @@ fn panel(mut group: Vec<NamedSeries>) -> Option<NamedPanel> {
         values: times.column(series),
     });
     Some(NamedPanel {
-        shown: !ALWAYS_READ.contains(&name.source.as_str()),
+        shown: is_shown(&name),
+        name: match own_node(&name) {
+            Some(node) => format!("{}, node {node}", name.name),
+            None => name.name,
+        },
         source: name.source,
-        name: name.name,
         unit: name.unit,
         lines: lines.collect(),
         t: times.intervals.iter().map(|(t, _)| short(*t)).collect(),
         dt: times.intervals.iter().map(|(_, dt)| short(*dt)).collect(),
         left_out,
     })
+}
+
+/// Whether series of this name are shown before anybody asks for them.
+fn is_shown(name: &SeriesName) -> bool {
+    let is_beside = name.source == ERLANG_MEMORY && BESIDE_MEMORY.contains(&name.name.as_str());
+    !ALWAYS_READ.contains(&name.source.as_str()) && !is_beside
+}
+
+/// The node of a cluster whose panel a series belongs to, where further labels tell it from others of that node: lines of
+/// several nodes in one panel would be too many.
+fn own_node(name: &SeriesName) -> Option<String> {
+    let node = name.labels.get("node").filter(|_| name.labels.len() > 1);
+    node.cloned().filter(|_| name.source == ERLANG_MEMORY)
 }
 
 /// The node of a cluster that a series is of, where that is all that tells it from others.
@@ -131,13 +156,31 @@ fn label(series: &NamedSeries) -> String {
     if let Some(node) = node(series) {
         return format!("node {node}");
     }
-    let values: Vec<&str> = series.name.labels.values().map(String::as_str).collect();
+    let is_in_title = own_node(&series.name).is_some();
+    let labels = series.name.labels.iter();
+    let told = labels.filter(|(key, _)| !(is_in_title && *key == "node"));
+    let values: Vec<&str> = told.map(|(_, value)| value.as_str()).collect();
     values.join(", ")
 }
 
 fn mean(series: &NamedSeries) -> f64 {
     let sum: f64 = series.points.iter().map(|point| point.value).sum();
     sum / series.points.len().max(1) as f64
+}
+
+/// The time from the end of an interval to the begin of the next, where it is longer than anything that is usual.
+fn gap(end: f64, begin: f64, longest: f64) -> Option<(f64, f64)> {
+    let length = begin - end;
+    (longest > 0.0 && length > longest).then_some((end, length))
+}
+
+/// The middle one of the distances between times, in their order; 0 for fewer than three.
+fn usual_distance(times: &[(f64, f64)]) -> f64 {
+    let pairs = times.iter().zip(times.iter().skip(1));
+    let mut distances: Vec<f64> = pairs.map(|(a, b)| b.0 - a.0).collect();
+    distances.sort_by(f64::total_cmp);
+    let middle = distances.get(distances.len() / 2).copied();
+    middle.filter(|_| distances.len() > 1).unwrap_or_default()
 }
 
 /// The intervals of a panel: every time at which one of its series has a value, or several of them together.
@@ -154,13 +197,20 @@ impl Times {
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         all.dedup_by(|a, b| a.0 == b.0);
         let together = all.len().div_ceil(MOST_POINTS).max(1);
-        let mut intervals = Vec::new();
+        let mut intervals: Vec<(f64, f64)> = Vec::new();
         let mut places = BTreeMap::new();
-        for (place, times) in all.chunks(together).enumerate() {
+        let longest = GAP * usual_distance(&all);
+        for times in all.chunks(together) {
+            let (Some((from, _)), Some((t, dt))) = (times.first(), times.last()) else {
+                continue;
+            };
+            let before = intervals.last();
+            // It has no value, so that no line is drawn through it.
+            let gap = before.and_then(|(begin, dt)| gap(begin + dt, *from, longest));
+            intervals.extend(gap);
+            let place = intervals.len();
             places.extend(times.iter().map(|(t, _)| (t.to_bits(), place)));
-            if let (Some((from, _)), Some((t, dt))) = (times.first(), times.last()) {
-                intervals.push((*from, t + dt - from));
-            }
+            intervals.push((*from, t + dt - from));
         }
         Self { intervals, places }
     }
@@ -185,7 +235,7 @@ impl Times {
 
 #[cfg(test)]
 mod tests {
-    use archive::{NamedPoint, SeriesName};
+    use archive::NamedPoint;
 
     use super::*;
 
@@ -239,6 +289,47 @@ mod tests {
         let panels = panels(all);
         let labels: Vec<&str> = panels[0].lines.iter().map(|it| it.label.as_str()).collect();
         assert_eq!(labels, ["node 0", "node 1", "node 2"]);
+    }
+
+    #[test]
+    fn each_node_has_a_panel_of_its_memory() {
+        let of = |kind: &str, node: &str| {
+            let mut series = series("", "", &[(0.0, 1.0)]);
+            let name = SeriesName::new(ERLANG_MEMORY, "both sides", SeriesUnit::Bytes);
+            series.name = name.with("kind", kind).with("node", node);
+            series
+        };
+        let all = vec![
+            of("resident", "0"),
+            of("carriers", "0"),
+            of("resident", "1"),
+        ];
+        let panels = panels(all);
+        let told = panels
+            .iter()
+            .map(|it| (it.name.as_str(), it.lines.len(), it.shown));
+        let expected = [
+            ("both sides, node 0", 2, true),
+            ("both sides, node 1", 1, true),
+        ];
+        assert_eq!(told.collect::<Vec<_>>(), expected);
+        assert_eq!(panels[1].lines[0].label, "resident");
+    }
+
+    #[test]
+    fn a_line_breaks_where_nothing_was_read() {
+        let read = [0.0, 1.0, 2.0, 3.0, 9.0, 10.0];
+        let panels = panels(vec![series("page", "x", &read.map(|t| (t, 1.0)))]);
+        let [panel] = panels.as_slice() else {
+            panic!("{panels:?}");
+        };
+        let places = panel.t.iter().zip(&panel.lines[0].values);
+        let empty: Vec<f64> = places
+            .filter(|(_, v)| v.is_none())
+            .map(|(t, _)| *t)
+            .collect();
+        assert_eq!((empty, panel.t.len()), (vec![4.0], 7));
+        assert_eq!(panel.dt[4], 5.0);
     }
 
     #[test]

@@ -35,15 +35,12 @@ pub trait Broker: std::fmt::Debug + Send {
         Ok(None)
     }
 
-    /// The same of one node of a cluster, by its number.
+    /// How each of its Erlang nodes is reached that bellows knows, in the order of nodes.
     ///
     /// # Errors
     /// Those of [`Self::erlang`].
-    fn erlang_of(&self, node: usize) -> Result<Option<ConnectOptions>, BrokerError> {
-        match node {
-            0 => self.erlang(),
-            _ => Ok(None),
-        }
+    fn erlang_nodes(&self) -> Result<Vec<ConnectOptions>, BrokerError> {
+        Ok(self.erlang()?.into_iter().collect())
     }
 
     /// The directory of each of its nodes, where others who look into them leave word; empty where bellows did not start

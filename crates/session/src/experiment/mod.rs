@@ -11,6 +11,7 @@ mod fault_spec;
 mod flat_table;
 mod grammar;
 mod load_spec;
+mod memory_spec;
 mod nodes_spec;
 mod once;
 mod origin;
@@ -211,6 +212,10 @@ pub struct BrokerSpec {
     /// `rabbitmq`: plugins that are enabled from the start, such as `rabbitmq_auth_backend_oauth2`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub plugins: Vec<String>,
+    /// `rabbitmq`, and `attach` with a `node`: time between two readings of each node's memory from both sides, what its
+    /// allocators hold and what the machine says; not read where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_every: Option<Length>,
     /// `rabbitmq`: the broker's Erlang schedulers (`+S`); one per core where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedulers: Option<u32>,

@@ -448,6 +448,7 @@ impl BrokerSpec {
             return Err(wrong("broker.pid", " = 0 is no process", help));
         }
         self.check_management()?;
+        self.check_memory()?;
         self.check_node()
     }
 

@@ -313,7 +313,11 @@ fn close(
     texts: &Texts,
 ) -> RunRecord {
     let tell = |summary: &mut RunSummary| {
+        let loaded = summary.loaded();
         for warning in &mut summary.warnings {
+            if loaded != "broker" {
+                warning.values.insert("loaded".into(), loaded.into());
+            }
             warning.text = (texts.warning)(warning);
         }
     };

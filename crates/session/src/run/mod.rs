@@ -7,6 +7,7 @@ mod facts;
 mod faults;
 mod filling;
 mod finish;
+mod memory;
 mod named_process;
 mod nodes;
 mod observer_effect;
@@ -46,6 +47,7 @@ use crate::{Error, Experiment, Observer, calibration, hardware, redact};
 pub use continuous::{ContinuousOptions, PeriodEnd, Told, record_continuously};
 use faults::{Beside, Timeline};
 use finish::Ending;
+use memory::{MemoryPlan, MemoryWatch};
 use observer_effect::Blocks;
 use own_pages::OwnPages;
 use profiling::{Profiling, Sampling};
@@ -208,6 +210,7 @@ fn apply_load(
         return Err(Error::Stopped { during: "start" });
     }
     let plans = experiment.scrape_plans().map_err(Error::Usage)?;
+    let memory_plan = MemoryPlan::of(experiment, broker)?;
     let endpoint = broker.endpoint().clone();
     let copied = broker.copied();
     if copied.is_none() {
@@ -300,6 +303,7 @@ fn apply_load(
     recording.tracing = tracing;
     recording.looks = Looks::of(broker.directories());
     recording.scraping = Scraping::of(plans).served_by(recording.context.broker.pid);
+    recording.memory = MemoryWatch::of(memory_plan);
     if let Some(cost) = copied {
         recording.note(&format!(
             "the broker began with a copy of prepared data: {cost}"
@@ -320,6 +324,7 @@ fn apply_load(
     });
     let mut warnings = recording.finish_scraping();
     warnings.extend(recording.finish_tracing());
+    recording.finish_memory();
     for note in own_pages.close() {
         recording.note(&note);
     }

@@ -1,8 +1,9 @@
-//! What each node of a cluster uses in the measured phase.
+//! What each node of a cluster uses in the measured phase, and what is read of the memory of nodes.
 
 use archive::NodeSummary;
-use measure::Clock;
+use measure::{Clock, Time};
 
+use super::memory::MemoryRead;
 use super::recording::Recording;
 
 impl Recording<'_> {
@@ -37,6 +38,37 @@ impl Recording<'_> {
         self.node_peaks.resize(nodes.len(), 0);
         for (peak, node) in self.node_peaks.iter_mut().zip(&nodes) {
             *peak = node.rss_bytes.max(*peak);
+        }
+    }
+}
+
+impl Recording<'_> {
+    /// Begins to read the memory of nodes, where that is wanted.
+    pub(super) fn start_memory(&mut self, at: Time) {
+        for note in self.memory.start(at) {
+            self.note(&note);
+        }
+    }
+
+    /// Keeps what was read of the memory of nodes since the last time.
+    pub(super) fn take_memory(&mut self) {
+        let read = self.memory.take();
+        self.keep_memory(read);
+    }
+
+    /// Ends reading the memory of nodes.
+    pub(super) fn finish_memory(&mut self) {
+        let read = self.memory.finish();
+        self.keep_memory(read);
+    }
+
+    fn keep_memory(&mut self, read: MemoryRead) {
+        if !read.told.is_empty() {
+            self.observer.values(&read.told);
+        }
+        self.keep_rows(read.rows);
+        for note in read.notes {
+            self.note(&note);
         }
     }
 }

@@ -13,12 +13,13 @@ use measure::{Clock, Counters, Interval, Metric, Nanos, Phase, Slice, Time};
 
 use super::Texts;
 use super::blocked::{Blocked, Telling};
+use super::memory::MemoryWatch;
 use super::observer_effect::Blocks;
 use super::profiling::{LEAD, Profiling};
 use super::scenarios::ScenarioContext;
-use super::scraping::{Scraped, Scraping};
-use super::tracing::Tracing;
+use super::scraping::{Scraped, ScrapedRow, Scraping};
 use super::silences::Silences;
+use super::tracing::Tracing;
 use crate::Observer;
 use crate::brokers::{Listener, log::LogFollower};
 use crate::connection_time::ConnectionCounts;
@@ -133,6 +134,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) held_by_proxy: Option<Nanos>,
     /// Pages that are requested beside the load.
     pub(super) scraping: Scraping,
+    /// Memory of nodes that is read beside the load.
+    pub(super) memory: MemoryWatch,
     /// Blocks with profiling and without it.
     pub(super) blocks: Blocks,
     /// Functions that are traced beside the load.
@@ -195,6 +198,7 @@ impl<'a> Recording<'a> {
             behind_proxy: None,
             held_by_proxy: None,
             scraping: Scraping::default(),
+            memory: MemoryWatch::default(),
             blocks: Blocks::default(),
             tracing: Tracing::default(),
             looks: Looks::default(),
@@ -241,14 +245,19 @@ impl<'a> Recording<'a> {
         for told in &scraped.told {
             self.observer.values(told);
         }
-        for row in scraped.rows {
+        self.keep_rows(scraped.rows);
+        for note in scraped.notes {
+            self.note(&note);
+        }
+    }
+
+    /// Keeps values of named series.
+    pub(super) fn keep_rows(&mut self, rows: Vec<ScrapedRow>) {
+        for row in rows {
             let t = self.seconds_since_origin(row.since);
             if let Some(writer) = &mut self.writer {
                 writer.append_values(t, row.length.as_secs_f64(), row.values);
             }
-        }
-        for note in scraped.notes {
-            self.note(&note);
         }
     }
 
@@ -475,6 +484,7 @@ impl load::Sink for Recording<'_> {
         self.keep_scraped(scraped);
         self.keep_traced();
         self.looks.read();
+        self.take_memory();
         self.observer.interval(interval);
         self.observer.point(&point, &self.measured);
         self.tell_logged();
@@ -520,6 +530,7 @@ impl load::Sink for Recording<'_> {
                 self.usage.activity();
                 let scraped = self.scraping.start(at);
                 self.keep_scraped(scraped);
+                self.start_memory(at);
                 self.start_profile_when_due(at);
                 self.begin_blocks(at);
             }

@@ -20,8 +20,13 @@ pub(super) fn traced_broker(
     broker: &dyn Broker,
 ) -> Result<TracedBroker, Error> {
     let mut traced = TracedBroker::default();
-    for node in experiment.nodes_to_trace() {
-        let way = broker.erlang_of(node as usize)?.ok_or_else(|| {
+    let to_trace: Vec<u32> = experiment.nodes_to_trace().into_iter().collect();
+    if to_trace.is_empty() {
+        return Ok(traced);
+    }
+    let nodes = broker.erlang_nodes()?;
+    for node in to_trace {
+        let way = nodes.get(node as usize).cloned().ok_or_else(|| {
             BrokerError::Fault(format!("node {node}, which is to be traced, is not there"))
         })?;
         traced.nodes.insert(node, way);

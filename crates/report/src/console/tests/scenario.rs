@@ -1,6 +1,6 @@
 //! Scenarios other than messages, by the registry alone.
 
-use archive::ScenarioPoint;
+use archive::{ScenarioPoint, SeriesName, SeriesUnit};
 use measure::MetricKind;
 
 use super::*;
@@ -19,7 +19,7 @@ fn each_counter_and_each_whole_latency_is_in_the_line() {
     };
     let mut point = point(Phase::Measure, 5.0);
     point.scenarios.insert("probe".to_owned(), scenario);
-    let text = interval::line(&shape(), &point);
+    let text = interval::line(&shape(), &point, &[]);
     for part in [
         "  probe sent 40.0 ",
         "  probe failed 2.00 ",
@@ -240,7 +240,7 @@ fn the_live_table_has_units_of_bytes_and_what_is_in_flight() {
         "{text}"
     );
     assert_fits(&text, 79, usize::MAX);
-    let line = interval::line(&shape(), &of_second);
+    let line = interval::line(&shape(), &of_second, &[]);
     assert!(line.contains("  bytes 12.3 MB/s  "), "{line}");
     assert!(line.contains("  in flight at most 17  "), "{line}");
 }
@@ -304,4 +304,113 @@ fn where_all_has_no_room_each_scenario_has_its_first_counts_and_latency() {
     }
     let count = |row: &str| low.lines().filter(|it| it.starts_with(row)).count();
     assert_eq!((count("failed"), count("in flight, most")), (2, 2), "{low}");
+}
+
+/// Two probes beside messages, on a screen of so many rows and columns.
+fn beside_messages(columns: usize, rows: usize, more: &[(SeriesName, f64)]) -> String {
+    let mut measured = Interval::new();
+    measured.end = Time(10_000_000_000);
+    for (of, name) in [
+        ("probe_beside", "beside response"),
+        ("probe_other", "other response"),
+    ] {
+        for name in ["begun", "completed", "failed", "late", "timed out"] {
+            let counter = registered(of, name, MetricKind::Counter);
+            measured.counts.add(counter, 7);
+        }
+        let peak = registered(of, "in flight", MetricKind::Peak);
+        measured.counts.peak(peak, 3);
+        let latency = registered(of, name, MetricKind::Histogram);
+        measured.latencies.record_n(latency, Nanos(5_000_000), 100);
+    }
+    let mut of_second = point(Phase::Measure, 5.0);
+    for (name, scenario) in ScenarioPoint::all_of(&measured) {
+        of_second.insert(name, scenario);
+    }
+    let style = Style {
+        rows,
+        ..terminal(columns)
+    };
+    let mut live = LiveTable::new(shape(), style);
+    live.point(&of_second, &measured);
+    live.beside.add(more);
+    live.lines().join("\n")
+}
+
+/// A page of metrics as a run tells of it.
+fn scraped(seconds: f64) -> Vec<(SeriesName, f64)> {
+    let of = |name: &str, unit| SeriesName::new("per-object", name, unit);
+    vec![
+        (of("scrape time", SeriesUnit::Seconds), seconds),
+        (of("size of the page", SeriesUnit::Bytes), 34.5e6),
+        (of("series of the page", SeriesUnit::Count), 230_123.0),
+    ]
+}
+
+#[test]
+fn what_is_requested_beside_messages_is_on_every_screen() {
+    for (columns, rows) in [(80, 24), (60, 24), (80, 30), (120, 40), (200, 50), (80, 16)] {
+        let text = beside_messages(columns, rows, &scraped(2.72));
+        assert_fits(&text, columns - 1, rows - 1);
+        for row in ["beside response", "other response", "per-object"] {
+            assert!(
+                text.lines().any(|it| it.starts_with(row)),
+                "{row}, {rows}: {text}"
+            );
+        }
+        assert!(
+            text.contains("2.72 s") && text.contains("34.5 MB"),
+            "{text}"
+        );
+        // The machine's use stands last, and is not cut off.
+        assert!(text.contains("bellows 0."), "{rows}: {text}");
+        let has_messages = text.lines().any(|it| it.starts_with("sent "));
+        assert!(has_messages || rows < 24, "{rows}: {text}");
+    }
+}
+
+#[test]
+fn a_page_counts_from_the_measured_phase_on_and_the_memory_of_a_node_is_told() {
+    let mut live = LiveTable::new(shape(), terminal(100));
+    live.point(&point(Phase::Warmup, 0.0), &Interval::new());
+    live.beside.add(&scraped(9.0));
+    live.enter(Phase::Measure);
+    let of = |kind: &str, value| {
+        let name = SeriesName::new(archive::ERLANG_MEMORY, "both sides", SeriesUnit::Bytes);
+        (name.with("kind", kind), value)
+    };
+    let sides = [
+        of("resident", 1.99e9),
+        of("VM total", 1.47e9),
+        of("VM ets", 2e8),
+    ];
+    live.beside.add(&sides);
+    for seconds in [1.0, 3.0, 2.0] {
+        live.beside.add(&scraped(seconds));
+    }
+    live.point(&point(Phase::Measure, 5.0), &Interval::new());
+    let text = live.lines().join("\n");
+    let row = text.lines().find(|it| it.starts_with("per-object"));
+    let row = flowing(row.unwrap_or(&text));
+    assert!(
+        row.starts_with("per-object 2.00 s 3.00 s 34.5 MB 230,123 3"),
+        "{text}"
+    );
+    assert!(
+        text.contains("memory resident 1.99 GB, VM total 1.47 GB"),
+        "{text}"
+    );
+    // In a pipe the same is told of the second in which it came, once.
+    let news = live.beside.news();
+    assert!(
+        news.iter()
+            .any(|it| it == "page per-object 2.00 s, 34.5 MB"),
+        "{news:?}"
+    );
+    assert!(live.beside.news().is_empty());
+    let line = interval::line(&shape(), &point(Phase::Measure, 5.0), &news);
+    assert!(
+        line.ends_with("  page per-object 2.00 s, 34.5 MB\n"),
+        "{line}"
+    );
 }

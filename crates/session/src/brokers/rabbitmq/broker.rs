@@ -225,9 +225,8 @@ impl Broker for StartedNodes {
         first(&self.cluster)?.erlang().map(Some)
     }
 
-    fn erlang_of(&self, node: usize) -> Result<Option<ConnectOptions>, BrokerError> {
-        let node = self.cluster.nodes().get(node);
-        node.map(RabbitMq::erlang).transpose()
+    fn erlang_nodes(&self) -> Result<Vec<ConnectOptions>, BrokerError> {
+        self.cluster.nodes().iter().map(RabbitMq::erlang).collect()
     }
 
     fn directories(&self) -> Vec<PathBuf> {

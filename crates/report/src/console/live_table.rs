@@ -1,0 +1,362 @@
+//! The table of a run that goes on: its content, laid out for the screen that there is.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use archive::{ScenarioPoint, SeriesPoint};
+use measure::{Counters, Interval, Metric, Nanos, Phase, Summaries};
+
+use super::live_beside::LiveBeside;
+use super::shape::Shape;
+use super::table::{Align, Table};
+use super::text::{Style, clock, fit, sanitise, sparkline, wrap};
+use super::{interval, phase_name, scenario};
+use crate::numbers::{count, marked, per_second, three_digits};
+
+/// How many seconds the sparklines look back.
+const LOOK_BACK: usize = 10;
+/// Columns behind a step for its time: `: 3600 s`.
+const WAITED: usize = 8;
+/// Counts of messages that stay where there is no room for all.
+const FIRST: [&str; 2] = ["sent", "received"];
+/// Latencies of messages that stay where there is no room for all.
+const HEADLINES: [Metric; 2] = [Metric::ACK_RESPONSE, Metric::END_TO_END];
+
+/// How much is shown of messages, or of what goes on beside them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// All there is.
+    Whole,
+    /// What comes first.
+    Brief,
+    /// A row each; of messages no latencies.
+    Rows,
+    /// Nothing at all.
+    Nothing,
+}
+
+/// How much of messages and of what goes on beside them is shown, in the order in which it is tried.
+const LAYOUTS: [(Extent, Extent); 6] = [
+    (Extent::Whole, Extent::Whole),
+    (Extent::Whole, Extent::Brief),
+    (Extent::Whole, Extent::Rows),
+    (Extent::Brief, Extent::Rows),
+    (Extent::Rows, Extent::Rows),
+    (Extent::Nothing, Extent::Rows),
+];
+
+/// The table's content; drawing it is [`TableView`]'s work.
+#[derive(Debug)]
+pub(super) struct LiveTable {
+    shape: Shape,
+    pub(super) style: Style,
+    /// What is being done before or after the load; empty while the load goes on.
+    pub(super) step: String,
+    /// What is waited for, and for how long.
+    pub(super) waiting: Option<String>,
+    pub(super) phase: Option<Phase>,
+    /// What is read beside the load.
+    pub(super) beside: LiveBeside,
+    /// Seconds since the run's origin at which the phase began, once an interval said so.
+    phase_start: Option<f64>,
+    elapsed: f64,
+    recent: VecDeque<SeriesPoint>,
+    measured: Counters,
+    measured_seconds: f64,
+    latency: Summaries,
+    scenarios: BTreeMap<&'static str, ScenarioPoint>,
+}
+
+impl LiveTable {
+    pub(super) fn new(shape: Shape, style: Style) -> Self {
+        Self {
+            shape,
+            // Its lines are drawn side by side, each filled up to the edge: words of two must not touch there.
+            style: Style {
+                columns: style.columns.saturating_sub(1),
+                ..style
+            },
+            step: String::new(),
+            waiting: None,
+            phase: None,
+            beside: LiveBeside::default(),
+            phase_start: None,
+            elapsed: 0.0,
+            recent: VecDeque::with_capacity(LOOK_BACK + 1),
+            measured: Counters::default(),
+            measured_seconds: 0.0,
+            latency: Summaries::default(),
+            scenarios: BTreeMap::new(),
+        }
+    }
+
+    /// Takes over the size of a terminal that may have changed.
+    pub(super) fn resize(&mut self, now: Style) {
+        if now.terminal {
+            self.style.columns = now.columns.saturating_sub(1);
+            self.style.rows = now.rows;
+        }
+    }
+
+    pub(super) fn enter(&mut self, phase: Phase) {
+        if phase == Phase::Measure && self.phase != Some(phase) {
+            self.beside.begin();
+        }
+        self.phase = Some(phase);
+        self.phase_start = None;
+        self.elapsed = 0.0;
+    }
+
+    pub(super) fn point(&mut self, point: &SeriesPoint, measured: &Interval) {
+        if self.phase != Some(point.phase) {
+            self.enter(point.phase);
+        }
+        self.waiting = None;
+        let start = *self.phase_start.get_or_insert(point.t);
+        self.elapsed = point.t + point.dt - start;
+        self.measured = measured.counters;
+        self.measured_seconds = measured.length().as_secs_f64();
+        self.latency = measured.latencies.messages();
+        self.scenarios = ScenarioPoint::all_of(measured);
+        self.recent.push_back(point.clone());
+        if self.recent.len() > LOOK_BACK {
+            self.recent.pop_front();
+        }
+    }
+
+    /// All lines, none wider than the terminal, no more than it has rows.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let columns = self.style.columns;
+        let mut out = vec![
+            self.style
+                .strong(&fit(&sanitise(&self.shape.title), columns)),
+        ];
+        if self.phase.is_none() || self.recent.is_empty() {
+            let phase = self.phase.filter(|_| self.step.is_empty());
+            let step = match (&self.waiting, phase) {
+                (Some(waiting), _) => waiting,
+                (None, Some(phase)) => phase_name(phase),
+                (None, None) => self.step.as_str(),
+            };
+            out.push(fit(step, columns.saturating_sub(WAITED)).into_owned());
+            return out;
+        }
+        out.push(self.bar(columns));
+        out.push(fit(self.waiting.as_deref().unwrap_or_default(), columns).into_owned());
+        let step = match self.step.is_empty() {
+            true => Vec::new(),
+            false => wrap(&self.step, columns.saturating_sub(WAITED)),
+        };
+        let rows = self.style.rows.saturating_sub(1 + step.len().max(1));
+        let room = rows.saturating_sub(out.len());
+        out.extend(self.body(columns, room));
+        out.truncate(rows.max(3));
+        out.extend(step);
+        out
+    }
+
+    /// The figures, as many of them as there is room for: those of messages give way to what goes on beside them, for which
+    /// whoever has something requested beside messages looks.
+    fn body(&self, columns: usize, room: usize) -> Vec<String> {
+        let is_alone = !self.has_beside();
+        let layouts = LAYOUTS
+            .iter()
+            .filter(|(messages, _)| !is_alone || matches!(messages, Extent::Whole | Extent::Brief));
+        let mut body = Vec::new();
+        for (messages, beside) in layouts {
+            body = self.laid_out(*messages, *beside, columns);
+            if body.len() <= room {
+                break;
+            }
+        }
+        body
+    }
+
+    fn laid_out(&self, messages: Extent, beside: Extent, columns: usize) -> Vec<String> {
+        let mut out = Vec::new();
+        if self.has_messages() && messages != Extent::Nothing {
+            self.rates(&mut out, messages, columns);
+            out.push(String::new());
+        }
+        if self.has_messages() && matches!(messages, Extent::Whole | Extent::Brief) {
+            self.latencies(&mut out, messages, columns);
+            out.push(String::new());
+        }
+        let (measured, seconds) = (&self.scenarios, self.measured_seconds);
+        out.extend(match beside {
+            Extent::Whole => scenario::live(&self.recent, measured, seconds, self.style),
+            Extent::Brief => scenario::live_brief(&self.recent, measured, seconds, self.style),
+            _ => scenario::live_rows(&self.recent, measured, seconds, self.style),
+        });
+        out.extend(self.beside.lines(self.style));
+        let last = self.recent.back().into_iter();
+        let usage: Vec<String> = last
+            .flat_map(|point| interval::usage(&self.shape, point))
+            .chain(self.beside.memory())
+            .collect();
+        out.extend(wrap(&usage.join("; "), columns));
+        out
+    }
+
+    /// Whether anything is requested beside messages.
+    fn has_beside(&self) -> bool {
+        let mut points = self.recent.iter();
+        !self.beside.is_empty() || points.any(|point| point.scenarios().next().is_some())
+    }
+
+    /// Whether the load is on, and nothing is done before or after it.
+    pub(super) const fn is_loading(&self) -> bool {
+        self.phase.is_some() && self.step.is_empty()
+    }
+
+    /// Whether there is any load; a profile alone has none.
+    fn has_load(&self) -> bool {
+        let mut points = self.recent.iter();
+        self.has_messages() || points.any(|point| point.scenarios().next().is_some())
+    }
+
+    const fn has_messages(&self) -> bool {
+        self.shape.producers || self.shape.consumers
+    }
+
+    /// One segment per phase, as long as the phase is, and the time in the present one.
+    fn bar(&self, columns: usize) -> String {
+        let phases = [Phase::Warmup, Phase::Measure, Phase::Drain]
+            .into_iter()
+            .filter(|p| *p != Phase::Warmup || self.shape.warmup > Nanos::ZERO)
+            .filter(|p| *p != Phase::Drain || self.has_load());
+        let now = self.phase.unwrap_or_default();
+        let planned = self.shape.planned(now).filter(|l| *l > Nanos::ZERO);
+        let time = match planned {
+            Some(length) => {
+                format!("{} / {}", clock(self.elapsed), clock(length.as_secs_f64()))
+            }
+            None => clock(self.elapsed),
+        };
+        let names = "warm-up  measure  drain  ".len();
+        let room = columns
+            .min(100)
+            .saturating_sub(names + time.len() + 4)
+            .max(12);
+        let warmup = self.shape.warmup.as_secs_f64();
+        let measure = self
+            .shape
+            .measure
+            .map_or(warmup.max(1.0) * 3.0, Nanos::as_secs_f64);
+        let mut out = String::new();
+        for phase in phases {
+            let cells = match phase {
+                Phase::Drain => 3,
+                Phase::Warmup => segment(room - 3, warmup, warmup + measure),
+                Phase::Measure if warmup > 0.0 => {
+                    room - 3 - segment(room - 3, warmup, warmup + measure)
+                }
+                Phase::Measure => room - 3,
+            };
+            let done = match (phase.cmp(&now), planned) {
+                (std::cmp::Ordering::Less, _) => cells,
+                (std::cmp::Ordering::Greater, _) => 0,
+                (_, Some(length)) => {
+                    ((self.elapsed / length.as_secs_f64()).min(1.0) * cells as f64) as usize
+                }
+                (_, None) => self.elapsed as usize % (cells + 1),
+            };
+            let name = phase_name(phase);
+            let name = if phase == now {
+                self.style.strong(name)
+            } else {
+                self.style.faint(name)
+            };
+            out.push_str(&format!(
+                "{name} {}{} ",
+                self.style.accent(&"━".repeat(done)),
+                self.style.faint(&"─".repeat(cells - done))
+            ));
+        }
+        out + " " + &time
+    }
+
+    fn rates(&self, out: &mut Vec<String>, extent: Extent, columns: usize) {
+        use Align::{Left, Right};
+        // Numbers that grow must not move the columns.
+        let mut table = Table::new(&[
+            ("            ", Left),
+            ("  msg/s now", Right),
+            ("   measured", Right),
+            ("        count", Right),
+            ("last 10 s", Left),
+        ]);
+        table.drop_in_order(&[4]);
+        let counts = interval::counts(&self.shape);
+        let is_whole = extent == Extent::Whole;
+        for (name, count_of) in counts.filter(|(name, _)| is_whole || FIRST.contains(name)) {
+            let rate = |point: &SeriesPoint| per_second(count_of(&point.counters), point.dt);
+            let measured = count_of(&self.measured);
+            let begun = self.measured_seconds > 0.0;
+            let or_dash = |value: String| if begun { value } else { "-".to_owned() };
+            table.row(vec![
+                name.to_owned(),
+                three_digits(self.recent.back().map_or(0.0, rate)),
+                or_dash(three_digits(per_second(measured, self.measured_seconds))),
+                or_dash(count(measured)),
+                sparkline(self.recent.iter().map(rate)),
+            ]);
+        }
+        self.add(out, &table, columns);
+    }
+
+    fn latencies(&self, out: &mut Vec<String>, extent: Extent, columns: usize) {
+        use Align::{Left, Right};
+        // Before the measured phase there is only the warm-up to look at.
+        let last = self.recent.back().map(|point| &point.latency);
+        let is_measured = self.latency.filled().next().is_some();
+        let shown = if is_measured {
+            Some(&self.latency)
+        } else {
+            last
+        };
+        let span = format!("{:12}", scenario::span(is_measured));
+        let mut table = Table::new(&[
+            (span.as_str(), Left),
+            ("     p50", Right),
+            ("     p99", Right),
+            ("   p99.9", Right),
+            ("     max", Right),
+            ("p99, last 10 s", Left),
+        ]);
+        table.drop_in_order(&[5]);
+        for metric in Metric::MESSAGES
+            .into_iter()
+            .filter(|m| self.shape.shows(*m))
+            .filter(|m| extent == Extent::Whole || HEADLINES.contains(m))
+        {
+            let Some(l) = shown.map(|all| all.get(metric)).filter(|l| l.count > 0) else {
+                table.row(vec![metric.name().to_owned(), "-".to_owned()]);
+                continue;
+            };
+            let cell = |ns: u64, percentile: f64| marked(ns, l.supports(percentile));
+            let p99 = |point: &SeriesPoint| point.latency.get(metric).p99_ns as f64;
+            table.row(vec![
+                metric.name().to_owned(),
+                cell(l.p50_ns, 50.0),
+                cell(l.p99_ns, 99.0),
+                cell(l.p99_9_ns, 99.9),
+                Nanos(l.max_ns).to_string(),
+                sparkline(self.recent.iter().map(p99)),
+            ]);
+        }
+        self.add(out, &table, columns);
+    }
+
+    fn add(&self, out: &mut Vec<String>, table: &Table, columns: usize) {
+        let mut lines = table.lines(columns);
+        if let Some(heads) = lines.first_mut() {
+            *heads = self.style.faint(heads);
+        }
+        out.append(&mut lines);
+    }
+}
+
+/// Cells of `room` for a part of a whole, at least two.
+fn segment(room: usize, part: f64, whole: f64) -> usize {
+    ((part / whole * room as f64) as usize).clamp(2, room.saturating_sub(2).max(2))
+}

@@ -1,0 +1,368 @@
+//! The memory of the broker's Erlang nodes from both sides, read while a load runs, on its way into the run as named series.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use archive::{ERLANG_MEMORY, SeriesName, SeriesUnit};
+use erlang::sides::{MemorySides, SidesReader};
+use erlang::{ConnectOptions, Error, Node};
+use measure::{Clock, Nanos, Time, counted};
+
+use super::scraping::ScrapedRow;
+use crate::Experiment;
+use crate::brokers::{Broker, BrokerError};
+
+/// The longest that a node may take to let us in, and to answer. One that takes longer leaves a gap.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a thread that waits for its next reading looks whether it is still wanted.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Readings that wait for whoever takes them; he comes once a second.
+const MOST_WAITING: usize = 1_024;
+/// Answers of a node whose times are kept: those of two days at one a second or two.
+const MOST_TIMES: usize = 100_000;
+/// What the VM counts by kind that a run keeps; the rest of its total is the emulator's own.
+const KINDS: [&str; 6] = ["total", "processes", "ets", "binary", "code", "atom"];
+
+/// What a run reads of its nodes' memory.
+#[derive(Debug)]
+pub(super) struct MemoryPlan {
+    /// Time between two readings.
+    pub(super) every: Nanos,
+    /// How each node is reached, in the order of nodes.
+    pub(super) nodes: Vec<ConnectOptions>,
+}
+
+impl MemoryPlan {
+    /// What the experiment asks for; `None` where it asks for nothing.
+    ///
+    /// # Errors
+    /// How a node is reached cannot be read.
+    pub(super) fn of(
+        experiment: &Experiment,
+        broker: &dyn Broker,
+    ) -> Result<Option<Self>, BrokerError> {
+        let Some(every) = experiment.broker.memory_every else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            every: every.0,
+            nodes: broker.erlang_nodes()?,
+        }))
+    }
+}
+
+/// Threads that read the memory of nodes, and what they have read.
+#[derive(Debug, Default)]
+pub(super) struct MemoryWatch {
+    plan: Option<MemoryPlan>,
+    readings: Option<Receiver<NodeReading>>,
+    stop: Arc<AtomicBool>,
+    nodes: Vec<WatchedNode>,
+}
+
+/// What came of one reading.
+struct NodeReading {
+    node: usize,
+    /// When the answer had come, or was no longer waited for.
+    at: Time,
+    result: Result<MemorySides, Error>,
+}
+
+/// What is known of a node.
+#[derive(Debug, Default)]
+struct WatchedNode {
+    name: String,
+    /// What it said last, until it fails to answer.
+    latest: Vec<(SeriesName, f64)>,
+    /// Its answers.
+    answers: u64,
+    /// How long it took for each, of the first ones.
+    took: Vec<Duration>,
+    /// Readings that brought nothing.
+    failed: u64,
+}
+
+/// What came of all nodes since the last time.
+#[derive(Debug, Default)]
+pub(super) struct MemoryRead {
+    pub(super) rows: Vec<ScrapedRow>,
+    /// What all nodes say now; empty where nothing has come.
+    pub(super) told: Vec<(SeriesName, f64)>,
+    /// Sentences that belong to the moment.
+    pub(super) notes: Vec<String>,
+}
+
+impl MemoryWatch {
+    pub(super) fn of(plan: Option<MemoryPlan>) -> Self {
+        let nodes = plan.as_ref().map_or(&[][..], |plan| &plan.nodes);
+        let nodes = nodes.iter().map(|options| WatchedNode {
+            name: options.node.to_string(),
+            ..WatchedNode::default()
+        });
+        Self {
+            nodes: nodes.collect(),
+            plan,
+            readings: None,
+            stop: Arc::default(),
+        }
+    }
+
+    /// The load began: so do the readings. Returns why a node is not read.
+    pub(super) fn start(&mut self, begin: Time) -> Vec<String> {
+        let Some(plan) = &self.plan else {
+            return Vec::new();
+        };
+        let (tell, readings) = sync_channel(MOST_WAITING);
+        self.readings = Some(readings);
+        let mut notes = Vec::new();
+        for (node, options) in plan.nodes.iter().enumerate() {
+            let task = MemoryTask {
+                node,
+                options: ConnectOptions {
+                    timeout: TIMEOUT,
+                    ..options.clone()
+                },
+                every: plan.every,
+                stop: Arc::clone(&self.stop),
+                tell: tell.clone(),
+                reader: None,
+            };
+            let thread = thread::Builder::new().name(format!("memory-{node}"));
+            if let Err(error) = thread.spawn(move || task.run(begin)) {
+                let name = &options.node;
+                notes.push(format!("the memory of {name} is not read: {error}"));
+            }
+        }
+        notes
+    }
+
+    /// What has come since the last time.
+    pub(super) fn take(&mut self) -> MemoryRead {
+        let readings: Vec<NodeReading> = match &self.readings {
+            Some(readings) => readings.try_iter().collect(),
+            None => Vec::new(),
+        };
+        let mut read = MemoryRead::default();
+        let is_any = !readings.is_empty();
+        for reading in readings {
+            self.add(reading, &mut read);
+        }
+        if is_any {
+            read.told = self.told();
+        }
+        read
+    }
+
+    /// Ends the readings, and says what they cost. One that is waited for ends with its time-out, and nobody hears of it.
+    pub(super) fn finish(&mut self) -> MemoryRead {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut read = self.take();
+        if self.readings.take().is_some() {
+            read.notes
+                .extend(self.nodes.iter().map(WatchedNode::sentence));
+        }
+        read
+    }
+
+    fn add(&mut self, reading: NodeReading, read: &mut MemoryRead) {
+        let several = self.nodes.len() > 1;
+        let every = self.plan.as_ref().map_or(Nanos::ZERO, |plan| plan.every);
+        let Some(node) = self.nodes.get_mut(reading.node) else {
+            return;
+        };
+        match reading.result {
+            Ok(sides) => {
+                if node.is_away() {
+                    read.notes
+                        .push(format!("the memory of {} is read again", node.name));
+                }
+                node.answers += 1;
+                if node.took.len() < MOST_TIMES {
+                    node.took.push(sides.took);
+                }
+                let of_node = several.then_some(reading.node);
+                node.latest = series(&sides, of_node);
+                read.rows.push(ScrapedRow {
+                    since: reading.at,
+                    length: every,
+                    values: node.latest.clone(),
+                });
+            }
+            Err(error) => {
+                if node.failed == 0 || !node.latest.is_empty() {
+                    let why = error.problem().sentence();
+                    let name = &node.name;
+                    read.notes
+                        .push(format!("the memory of {name} is not read: {why}"));
+                }
+                node.latest.clear();
+                node.failed += 1;
+            }
+        }
+    }
+
+    /// What is known of all nodes now. How often a node did not answer is always known: whoever is told of it forgets what
+    /// the node said before.
+    fn told(&self) -> Vec<(SeriesName, f64)> {
+        let several = self.nodes.len() > 1;
+        let nodes = self.nodes.iter().enumerate();
+        let told = nodes.flat_map(|(number, node)| {
+            let of_node = several.then_some(number);
+            let unanswered = named("unanswered readings", SeriesUnit::Count, None, of_node);
+            let unanswered = (unanswered, node.failed as f64);
+            node.latest.iter().cloned().chain([unanswered])
+        });
+        told.collect()
+    }
+}
+
+impl Drop for MemoryWatch {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl WatchedNode {
+    /// Whether it was read before, and not the last time.
+    fn is_away(&self) -> bool {
+        self.failed > 0 && self.latest.is_empty()
+    }
+
+    /// What reading it took.
+    fn sentence(&self) -> String {
+        let mut took = self.took.clone();
+        took.sort_unstable();
+        let readings = counted(self.answers, "reading");
+        let mut text = format!("memory of {}: {readings}", self.name);
+        if let (Some(middle), Some(longest)) = (took.get(took.len() / 2), took.last()) {
+            let (middle, longest) = (nanos(*middle), nanos(*longest));
+            text +=
+                &format!(", for each of which the node took {middle} (median), {longest} at most");
+        }
+        if self.failed > 0 {
+            text += &format!("; {} without an answer", self.failed);
+        }
+        text
+    }
+}
+
+fn nanos(duration: Duration) -> Nanos {
+    Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// What a thread does.
+struct MemoryTask {
+    node: usize,
+    options: ConnectOptions,
+    every: Nanos,
+    stop: Arc<AtomicBool>,
+    tell: SyncSender<NodeReading>,
+    reader: Option<SidesReader>,
+}
+
+impl MemoryTask {
+    fn run(mut self, begin: Time) {
+        let mut due = begin;
+        while self.wait(due) {
+            let result = self.read();
+            let at = Clock.now();
+            let reading = NodeReading {
+                node: self.node,
+                at,
+                result,
+            };
+            // Nobody takes them any more, or for a quarter of an hour.
+            if self.tell.try_send(reading).is_err() {
+                return;
+            }
+            // Those that were missed are not made up for: a node that is slow has enough to do.
+            while due <= at {
+                due = due + self.every;
+            }
+        }
+    }
+
+    /// Waits for a time; answers whether to go on then.
+    fn wait(&self, due: Time) -> bool {
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            let left = Duration::from_nanos(due.since(Clock.now()).0);
+            if left.is_zero() {
+                return true;
+            }
+            thread::sleep(left.min(POLL_INTERVAL));
+        }
+    }
+
+    /// Reads the node. A connection that has failed is closed, so that questions do not pile up at a node that hangs.
+    fn read(&mut self) -> Result<MemorySides, Error> {
+        let reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => SidesReader::new(Node::connect(&self.options)?)?,
+        };
+        let sides = reader.read(TIMEOUT)?;
+        self.reader = Some(reader);
+        Ok(sides)
+    }
+}
+
+/// What is read of a node, as series; its number where there are several.
+fn series(sides: &MemorySides, node: Option<usize>) -> Vec<(SeriesName, f64)> {
+    let mut all = Vec::new();
+    let mut bytes = |name: &str, label: Option<(&str, &str)>, value: Option<f64>| {
+        let name = named(name, SeriesUnit::Bytes, label, node);
+        all.extend(value.map(|value| (name, value)));
+    };
+    let (carriers, _) = sides.carriers_and_blocks();
+    let machine = &sides.machine;
+    let resident = machine.resident.map(|it| it as f64);
+    bytes(BOTH, Some(("kind", "resident")), resident);
+    bytes(BOTH, Some(("kind", "carriers")), Some(carriers as f64));
+    for kind in KINDS {
+        let value = sides.vm.get(kind).map(|it| *it as f64);
+        bytes(BOTH, Some(("kind", &format!("VM {kind}"))), value);
+    }
+    for step in sides.difference() {
+        let part = step.short();
+        bytes(BETWEEN, Some(("part", part)), Some(step.bytes as f64));
+    }
+    for it in &sides.allocators {
+        let label = Some(("allocator", it.name.as_str()));
+        bytes("carriers", label, Some(it.carriers as f64));
+    }
+    for it in &sides.allocators {
+        let label = Some(("allocator", it.name.as_str()));
+        bytes("blocks", label, Some(it.blocks as f64));
+    }
+    let cache = machine.page_cache.map(|it| it as f64);
+    bytes("page cache of the machine", None, cache);
+    let took = named("time of a reading", SeriesUnit::Seconds, None, node);
+    all.push((took, sides.took.as_secs_f64()));
+    all
+}
+
+/// The panel with both sides.
+const BOTH: &str = "both sides";
+/// What lies between what the VM says and what is resident.
+const BETWEEN: &str = "between the sides";
+
+fn named(
+    name: &str,
+    unit: SeriesUnit,
+    label: Option<(&str, &str)>,
+    node: Option<usize>,
+) -> SeriesName {
+    let mut series = SeriesName::new(ERLANG_MEMORY, name, unit);
+    if let Some((key, value)) = label {
+        series = series.with(key, value);
+    }
+    match node {
+        Some(node) => series.with("node", &node.to_string()),
+        None => series,
+    }
+}
