@@ -64,8 +64,8 @@ pub use list::{FolderKind, RunEntry, folders_of_runs, list_runs};
 pub use lock::RunLock;
 pub use matrix::{ComparedCell, ComparedMatrix, MatrixCell, MatrixKey, PairedMatrix, short_names};
 pub use named_series::{
-    ERLANG_MEMORY, MOST_SERIES, NamedPoint, NamedSeries, SeriesName, SeriesNames, SeriesUnit, SeriesValue,
-    read_named_series,
+    ERLANG_MEMORY, MOST_SERIES, NamedPoint, NamedSeries, SeriesName, SeriesNames, SeriesUnit,
+    SeriesValue, read_named_series,
 };
 pub use observer_effect::{
     EffectFigure, ObserverEffect, ObserverRow, ObserverTable, ProfilingBlock,
