@@ -259,7 +259,6 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("broker.policy.definition", "{ max-length = 1000 }"),
     ("fault.node", "1"),
     ("broker.plugins", "[\"rabbitmq_auth_backend_oauth2\"]"),
-    ("broker.memory-every", "\"2s\""),
     ("broker.java-args", "[\"-Xmx4G\"]"),
     ("broker.erlang-args", "[\"+sbwt\", \"none\"]"),
     ("broker.patch", "\"ebin\""),
