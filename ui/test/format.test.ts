@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { csv } from '../src/core/dom';
 import {
   brief,
+  bytes,
   bytesTick,
   duration,
   durationTick,
@@ -64,6 +65,7 @@ describe('numbers', () => {
     expect(grouped(-0.2)).toBe('0');
     expect(megabytes(224.6)).toBe('225 MB');
     expect(megabytes(1_234)).toBe('1.23 GB');
+    expect([bytes(-150e6), bytes(-12), bytes(1_234)]).toEqual(['-150 MB', '-12.0 B', '1.23 kB']);
   });
 
   test('shares never print as zero when they are not', () => {

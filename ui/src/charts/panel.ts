@@ -210,9 +210,15 @@ export class Panel {
     const { log } = this.spec;
     if (log) return { distr: 3, log: 10, range: () => [log[0], log[1]] };
     let top = this.spec.most ?? 0;
-    for (const line of this.spec.lines) for (const v of line.values) top = Math.max(top, v ?? 0);
-    const max = top > 0 ? top * 1.08 : 1;
-    return { range: () => [0, max] };
+    let bottom = 0;
+    for (const line of this.spec.lines) {
+      for (const v of line.values) {
+        top = Math.max(top, v ?? 0);
+        bottom = Math.min(bottom, v ?? 0);
+      }
+    }
+    const max = top > 0 ? top * 1.08 : bottom < 0 ? 0 : 1;
+    return { range: () => [bottom * 1.08, max] };
   }
 
   private axes(p: Palette, left: number, axis: number): uPlot.Axis[] {

@@ -90,14 +90,15 @@ export function megabytes(mb: number): string {
 /** A number of bytes: `812 B`, `4.10 kB`, `1.20 GB`. */
 export function bytes(count: number): string {
   if (!Number.isFinite(count)) return '–';
+  const size = Math.abs(count);
   const [scale, unit] =
-    count < 999.5
+    size < 999.5
       ? [1, 'B']
-      : count < 999.5e3
+      : size < 999.5e3
         ? [1e3, 'kB']
-        : count < 999.5e6
+        : size < 999.5e6
           ? [1e6, 'MB']
-          : count < 999.5e9
+          : size < 999.5e9
             ? [1e9, 'GB']
             : [1e12, 'TB'];
   return `${significant(count / scale)} ${unit}`;
