@@ -7,6 +7,8 @@
 -define(PLAIN_PART, 4).
 -define(COUNTED_PART, 2).
 -define(COUNTED, 200).
+%% Calls that are counted where there is time for them: one alone may find its answer in a cache, and the next one make it anew.
+-define(COUNTED_CALLS, 4).
 %% Calls below one of the entry are at most this part of the messages that may wait: each makes two, and slow calls more than others. What is
 %% left out from the start leaves some room.
 -define(WAITING_PART, 8).
@@ -85,7 +87,7 @@ tick(#{guard := Guard, phase := Phase} = State) ->
         Tripped -> finish(bellows_guard:describe(Tripped), State, [])
     end.
 
-%% The second phase begins when the time has come, and a call was seen; the third when one was counted, or none came in time.
+%% The second phase begins when the time has come, and a call was seen; the third when enough were counted, or time is up.
 turn(Now, #{phase := plain, turn := Turn, follow := Follow, patterns := Given, until := Until} = State) when Now >= Turn ->
     case bellows_follow:told(Follow) of
         #{plain_count := 0} -> State;
@@ -104,7 +106,7 @@ turn(Now, #{phase := plain, turn := Turn, follow := Follow, patterns := Given, u
     end;
 turn(Now, #{phase := counted, turn := Turn, began := Began, follow := Follow} = State) when Now - Began >= ?COUNTED ->
     case bellows_follow:told(Follow) of
-        #{counted := 0} when Now < Turn -> State;
+        #{counted := Few} when Few < ?COUNTED_CALLS, Now < Turn -> State;
         #{counted := Calls, pids := Pids} -> detailed(max(1, Calls), Pids, State)
     end;
 turn(_, State) -> State.
