@@ -15,6 +15,7 @@ pub(crate) const ORIGIN: Time = Time(5_000_000_000);
 
 pub(crate) fn record(id: &str, state: RunState) -> RunRecord {
     RunRecord {
+        looks: Vec::new(),
         schema: RunRecord::SCHEMA.into(),
         id: id.into(),
         name: "stream-publish".into(),
@@ -50,6 +51,7 @@ pub(crate) fn record(id: &str, state: RunState) -> RunRecord {
 
 fn summary(id: &str) -> RunSummary {
     RunSummary {
+        traces: Vec::new(),
         nodes: Vec::new(),
         schema: RunSummary::SCHEMA.into(),
         run_dir: id.into(),

@@ -26,6 +26,8 @@ fn figure(name: &str, unit: QuantityUnit, decision: Decision, change: f64) -> Co
 
 fn compared() -> Comparison {
     let side = ComparedSide {
+        logs: false,
+        within_one_run: None,
         what: "RabbitMQ 3.10.8".into(),
         runs: vec![ComparedRun::default(); 2],
         left_out: Vec::new(),
@@ -57,6 +59,7 @@ fn compared() -> Comparison {
             figure("broker cpu", QuantityUnit::Ns, Decision::Same, 0.001),
         ],
         functions: Some(ComparedFunctions {
+            other_builds: Vec::new(),
             broker: cost(2_000.0, 2_600.0),
             functions: vec![FunctionChange {
                 function: "evil|<img src=x>@someone:f/1".into(),

@@ -128,6 +128,8 @@ mod tests {
 
     fn of(figures: Vec<ComparedFigure>) -> Comparison {
         let side = ComparedSide {
+            logs: false,
+            within_one_run: None,
             what: "RabbitMQ 3.10.8".into(),
             runs: vec![ComparedRun::default(); 8],
             left_out: Vec::new(),

@@ -92,6 +92,7 @@ fn run_summary(warnings: usize) -> RunSummary {
         rate: 54_802.1,
     };
     RunSummary {
+        traces: Vec::new(),
         nodes: Vec::new(),
         schema: RunSummary::SCHEMA.into(),
         run_dir: "runs/x".into(),

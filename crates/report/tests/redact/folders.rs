@@ -140,6 +140,8 @@ impl Telling {
                 cautious: false,
             };
             ComparedSide {
+                logs: false,
+                within_one_run: None,
                 what: format!("RabbitMQ 3.10.8 of {}", self.definitions),
                 left_out: own
                     .clone()

@@ -1,5 +1,6 @@
 //! Which functions explain a change of the whole: the deepest ones that hold most of it, and none twice.
 
+use archive::profile::Frame;
 use archive::{ComparedStacks, CostChange, ExplainedChange, FunctionChange};
 
 /// Functions that are named at most.
@@ -91,7 +92,8 @@ fn matters(change: f64, broker: &CostChange) -> bool {
 /// A function that may be named.
 struct Candidate<'f> {
     of: &'f FunctionChange,
-    /// By its own cost alone: where its stacks are mostly cut, what is below it is not all that it calls.
+    /// By its own cost alone: where its stacks are mostly cut, what is below it is not all that it calls; and what is below functions
+    /// without names is everything.
     is_own: bool,
     /// It is called on one side alone.
     is_new: bool,
@@ -104,7 +106,7 @@ struct Candidate<'f> {
 impl<'f> Candidate<'f> {
     fn of(of: &'f FunctionChange, broker: &CostChange) -> Option<Self> {
         let candidate = Self {
-            is_own: of.cut > MOSTLY_CUT,
+            is_own: of.cut > MOSTLY_CUT || of.function == Frame::without_symbol(&of.module),
             is_new: false,
             of,
             frames: Vec::new(),
@@ -326,6 +328,12 @@ mod tests {
         functions[0].own = cost(90.0, 160.0);
         let found = explained(&functions, &broker, &stacks);
         assert_eq!(named(&found), [("memcpy", 70.0)]);
+        assert!(found[0].own);
+        // Below functions without names is everything.
+        functions[0].cut = 0.0;
+        functions[0].function = Frame::without_symbol("");
+        let found = explained(&functions, &broker, &stacks);
+        assert_eq!(named(&found), [("[no symbol in ]", 70.0)]);
         assert!(found[0].own);
     }
 }
