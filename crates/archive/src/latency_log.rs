@@ -48,11 +48,11 @@ const WHAT_IS_READ: &str = "name logs as HdrHistogram's HistogramLogWriter write
 /// The unit of the values in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogUnit {
-    /// `ns`
+    /// Written as `ns`.
     Nanoseconds,
-    /// `us`
+    /// Written as `us`.
     Microseconds,
-    /// `ms`
+    /// Written as `ms`.
     Milliseconds,
 }
 
@@ -421,7 +421,11 @@ impl LogReading {
 impl ReadTag {
     fn told(mut self, metric: Metric, ns: u64) -> LogTag {
         self.slices.scale(ns);
-        let at = |percentile| self.sum.value_at_percentile(percentile).saturating_mul(ns);
+        // A little less, so that rounding in the product with the count takes no rank more, as Java does.
+        let at = |percentile: f64| {
+            let value = self.sum.value_at_percentile(percentile.next_down());
+            value.saturating_mul(ns)
+        };
         LogTag {
             metric,
             count: self.sum.len(),

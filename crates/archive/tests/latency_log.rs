@@ -15,7 +15,7 @@ fn encoded(count: u64) -> String {
     for value in 1..=count {
         histogram.saturating_record(value);
     }
-    encode_histogram(&histogram).unwrap()
+    encode_histogram(&histogram).expect("a histogram that fits")
 }
 
 /// A line; `tag` is empty or `Tag=x,`.

@@ -224,7 +224,10 @@ fn what_is_refused_says_why() {
     refused(
         &["a.hlog", "--with", "c.hlog"],
         1,
-        &["c.hlog is no HDR histogram log", "HistogramLogWriter"],
+        &[
+            "c.hlog is no HDR histogram log",
+            "start, length, largest value",
+        ],
     );
     refused(&["a.hlog", "--with", "d.hlog"], 1, &["d.hlog"]);
     refused(&["a.hlog", "--with", "./a.hlog"], 2, &["named twice"]);

@@ -223,6 +223,12 @@ fn ctrl_c_on_a_node_that_hangs_waits_for_the_time_out_and_a_second_one_for_nothi
     }
 }
 
+/// The objects that a text holds, one after the other.
+fn objects(text: &str) -> Vec<Value> {
+    let objects = serde_json::Deserializer::from_str(text).into_iter();
+    objects.collect::<Result<_, _>>().expect("JSON")
+}
+
 /// `top` that shows window after window, for scripts and in a terminal.
 #[test]
 fn top_tells_of_a_node_that_hangs_between_its_windows() {
@@ -237,11 +243,7 @@ fn top_tells_of_a_node_that_hangs_between_its_windows() {
     let ended = hangs(&node, repeated);
     told(&ended);
     // It had shown whole windows by then.
-    let windows: Vec<Value> = ended
-        .stdout
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
+    let windows = objects(&ended.stdout);
     assert!(windows.len() > 1, "{ended:#?}");
     assert_eq!(node.left(dir), Vec::<Value>::new());
 
@@ -304,7 +306,8 @@ fn what_was_measured_is_shown_where_the_node_undoes_it_too_late() {
     let begun = Instant::now();
     let ended = started.end_within(UNDO + BESIDE + Duration::from_secs(10));
     assert!(begun.elapsed() > UNDO, "{:?}", begun.elapsed());
-    let printed: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    // What was measured, and then what went wrong.
+    let printed = objects(&ended.stdout).remove(0);
     assert!(has_measured("trace", &printed), "{printed:#}");
     let said = format!("{} has not said that all is undone there", node.name);
     let remedy = format!("`bellows erlang info {}` tells what is left", node.name);

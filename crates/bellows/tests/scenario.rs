@@ -218,7 +218,7 @@ fn a_scenario_of_its_own_is_shown_by_everything() {
         "churn: begun",
         &format!("ticks {ticks}"),
         "ticked",
-        "open channel",
+        "cycle",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

@@ -3,6 +3,7 @@
 use archive::{Throughput, Versions};
 
 use super::*;
+use archive::Decision;
 
 fn run(id: &str, version: &str, schedulers: u32, rate: f64) -> RunRecord {
     RunRecord {

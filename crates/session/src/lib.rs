@@ -14,6 +14,7 @@ pub mod doctor;
 mod error;
 pub mod experiment;
 mod export;
+mod figures;
 mod function_costs;
 pub mod guardian;
 mod hardware;
@@ -44,10 +45,11 @@ mod usage;
 mod within;
 
 pub use calibrate::calibrate;
-pub use comparison::{ComparisonOptions, comparison};
+pub use comparison::comparison;
 pub use error::Error;
 pub use experiment::Experiment;
 pub use export::{ExportOptions, Exporter, MetricsTarget};
+pub use figures::ComparisonOptions;
 pub use function_costs::{FunctionCosts, compare_functions};
 pub use history::history;
 pub use limit::{

@@ -9,7 +9,7 @@ use archive::{
 };
 use measure::{Metric, Problem, counted};
 
-use crate::comparison::{ComparisonOptions, FigureKind, Undecided, decide, undecided};
+use crate::figures::{ComparisonOptions, FigureKind, Undecided, decide, undecided};
 use crate::within;
 
 /// Logs of a side: each keeps every value of each tag.

@@ -7,7 +7,8 @@ use archive::{
 use compare::{Side, level_of_each, order, turns};
 use measure::Problem;
 
-use crate::comparison::{ComparisonOptions, Gathered, decide_together, gather, has};
+use crate::comparison::{Gathered, decide_together, gather, has};
+use crate::figures::ComparisonOptions;
 
 /// Fewer pairs than these show nothing: the exact test that guards every verdict cannot.
 const LEAST_PAIRS: u32 = 5;

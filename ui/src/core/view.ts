@@ -281,7 +281,11 @@ others: number,
 /**
  * The functions that explain the broker's change, at most three, most of it first. No part of a change stands in two of them.
  */
-explained: Array<ExplainedChange>, };
+explained: Array<ExplainedChange>,
+/**
+ * Files of which both sides ran other builds, with functions that have no name of their own: those are one row for each file.
+ */
+other_builds?: Array<string>, };
 
 /**
  * What a frame is called.
@@ -831,7 +835,7 @@ needed: number | null,
 /**
  * Where a side has one run alone: no test applies, and this is how well the run knows the figure.
  */
-within_one_run?: WithinOneRun, };
+within_one_run?: WithinOneRun | null, };
 
 /**
  * The figures of the measured phase; `null` where something could not be had.
@@ -2063,7 +2067,7 @@ block_s: number,
 /**
  * Why it gives no interval; `None` where it does.
  */
-why_not?: string, };
+why_not?: string | null, };
 
 /**
  * How far a run got.
@@ -2774,7 +2778,7 @@ arguments: Array<string>,
 /**
  * How long it took, waits included; absent where its return was not seen.
  */
-duration_ns: number | null,
+duration_ns?: number | null,
 /**
  * `ok`, or the class of the exception that ended it: `error`, `exit`, `throw`; empty where its return was not seen.
  */
@@ -2925,7 +2929,7 @@ text: string, };
 /**
  * The kinds of warning, for machines.
  */
-export type WarningCode = "generator_saturated" | "rate_not_achieved" | "too_few_cores" | "debug_build" | "too_few_samples" | "lost_samples" | "profiler_throttled" | "profile_incomplete" | "clock_not_steady" | "cpu_steal" | "not_steady_state" | "connection_blocked" | "certificate_not_checked" | "connections_lost" | "messages_lost" | "messages_outstanding" | "messages_not_accepted" | "cycles_failed" | "interrupted" | "archive_incomplete" | "generator_late" | "broker_gone" | "stalled" | "messages_unanswered" | "scrapes_failed" | "nothing_selected" | "faults_missed" | "node_gone";
+export type WarningCode = "generator_saturated" | "rate_not_achieved" | "too_few_cores" | "debug_build" | "too_few_samples" | "lost_samples" | "profiler_throttled" | "profile_incomplete" | "clock_not_steady" | "cpu_steal" | "not_steady_state" | "connection_blocked" | "certificate_not_checked" | "connections_lost" | "messages_lost" | "messages_outstanding" | "messages_not_accepted" | "cycles_failed" | "interrupted" | "archive_incomplete" | "generator_late" | "broker_gone" | "stalled" | "messages_unanswered" | "scrapes_failed" | "nothing_selected" | "faults_missed" | "node_gone" | "trace_ended" | "traced" | "looked_into";
 
 /**
  * How well runs that stand alone know a quantile: 95 % intervals by the stationary bootstrap over blocks of seconds. They say nothing of how far

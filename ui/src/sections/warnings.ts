@@ -32,6 +32,9 @@ const CODES: Record<WarningCode, string> = {
   nothing_selected: 'Nothing selected',
   faults_missed: 'Faults missed',
   node_gone: 'Node gone',
+  trace_ended: 'Trace ended early',
+  traced: 'Functions traced',
+  looked_into: 'Looked into meanwhile',
 };
 
 /** What a warning is about, in a few words. */

@@ -195,6 +195,7 @@ fn functions() -> ComparedFunctions {
         functions.push(named(&format!("rabbit_module_{number}:call/1"), own, own));
     }
     ComparedFunctions {
+        other_builds: Vec::new(),
         broker: cost(21_400.0, 20_900.0, true),
         functions,
         others: 12.0,

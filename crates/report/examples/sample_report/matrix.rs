@@ -88,6 +88,8 @@ fn decided(pairs: &PairedRuns, number: usize, cells: usize) -> Comparison {
     let side = |name: ComparedSideName| {
         let of_side = pairs.runs.iter().filter(|run| run.side == name);
         ComparedSide {
+            logs: false,
+            within_one_run: None,
             what: "RabbitMQ 3.10.8".to_owned(),
             runs: of_side
                 .map(|run| ComparedRun {

@@ -297,6 +297,7 @@ fn summary(state: &State, run: &Run) -> RunSummary {
     };
     let known = state.load != Some(Shape::Bare);
     RunSummary {
+        traces: Vec::new(),
         nodes: Vec::new(),
         schema: RunSummary::SCHEMA.into(),
         run_dir: "runs/sample".into(),

@@ -295,7 +295,7 @@ mod tests {
         let falling = runs(&[(1, 50.0), (2, 40.0)], None);
         assert_eq!(
             scale_headline(&falling),
-            "1 producer passes 50 msg/s, and more of them pass no more"
+            "1 producer passes 50.0 msg/s, and more of them pass no more"
         );
     }
 }

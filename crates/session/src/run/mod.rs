@@ -27,6 +27,7 @@ mod silences;
 #[cfg(test)]
 mod tests;
 mod topology;
+mod traced;
 mod tracing;
 
 use std::hash::{BuildHasher, Hasher, RandomState};

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use archive::{Tier, TraceSummary, TracedCall, Warning, WarningCode};
 use measure::Time;
 
-use super::recording::Recording;
 use crate::brokers::{Broker, BrokerError};
 use crate::experiment::TracedBroker;
 use crate::trace::{LoggedCall, TraceLog, TraceState};
@@ -40,31 +39,16 @@ pub(super) struct Tracing {
     log: TraceLog,
 }
 
-impl Recording<'_> {
-    /// Keeps what traces saw since the last time.
-    pub(super) fn keep_traced(&mut self) {
-        let (calls, notes) = self.tracing.log.take();
-        let origin = self.context.origin;
-        if let Some(writer) = &mut self.writer {
-            for call in calls {
-                writer.append_call(&timed(call, origin));
-            }
-        }
-        for note in notes {
-            self.note(&note);
-        }
-    }
-
-    /// Keeps all that traces have seen, and says what the run has to say of them.
-    pub(super) fn finish_tracing(&mut self) -> Vec<Warning> {
-        self.keep_traced();
-        self.tracing.warnings(self.context.origin)
-    }
-}
-
 impl Tracing {
     pub(super) fn of(log: TraceLog) -> Self {
         Self { log }
+    }
+
+    /// What traces saw since the last time: their calls by the run's clock, and notes.
+    pub(super) fn take(&mut self, origin: Time) -> (Vec<TracedCall>, Vec<String>) {
+        let (calls, notes) = self.log.take();
+        let calls = calls.into_iter().map(|call| timed(call, origin));
+        (calls.collect(), notes)
     }
 
     /// What each trace came to.
@@ -85,7 +69,7 @@ impl Tracing {
     }
 
     /// That there were traces, and which of them ended before their time; one cause is told once.
-    fn warnings(&self, origin: Time) -> Vec<Warning> {
+    pub(super) fn warnings(&self, origin: Time) -> Vec<Warning> {
         let traces = self.log.traces();
         let mut ended: BTreeMap<(String, String, String), (Vec<String>, f64)> = BTreeMap::new();
         for state in &traces {

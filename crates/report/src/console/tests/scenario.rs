@@ -220,7 +220,12 @@ fn the_live_table_has_units_of_bytes_and_what_is_in_flight() {
     for (name, scenario) in ScenarioPoint::all_of(&measured) {
         of_second.insert(name, scenario);
     }
-    let mut live = LiveTable::new(shape(), terminal(80));
+    // All of it has room on a tall screen.
+    let tall = Style {
+        rows: 60,
+        ..terminal(80)
+    };
+    let mut live = LiveTable::new(shape(), tall);
     live.point(&of_second, &measured);
     let text = live.lines().join("\n");
     let row = |name: &str| {

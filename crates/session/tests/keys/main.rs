@@ -1,6 +1,8 @@
 //! `docs/keys.md` lists every key of an experiment, made from the types that read it: name and meaning from the
 //! sources, default from what an empty table becomes, and an example that is read here. `make keys` writes it again.
 
+mod examples;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -241,99 +243,6 @@ const TYPES: &[(&str, &str, &str)] = &[
         "`\"producers\"`, `\"consumers\"` or `\"all\"`",
         "\"consumers\"",
     ),
-];
-
-/// Examples that say more than their type's.
-const EXAMPLES: &[(&str, &str)] = &[
-    ("name", "\"orders\""),
-    ("description", "\"Is one queue enough?\""),
-    ("broker.root", "\"/opt/rabbitmq_server-4.2.1\""),
-    (
-        "broker.advanced",
-        "\"[{rabbit, [{credit_flow_default_credit, {400, 200}}]}].\"",
-    ),
-    ("broker.nodes", "3"),
-    ("broker.definitions", "\"queues.json\""),
-    ("broker.policy.pattern", "\"^orders\""),
-    ("broker.policy.apply-to", "\"quorum_queues\""),
-    ("broker.policy.definition", "{ max-length = 1000 }"),
-    ("fault.node", "1"),
-    ("broker.plugins", "[\"rabbitmq_auth_backend_oauth2\"]"),
-    ("broker.java-args", "[\"-Xmx4G\"]"),
-    ("broker.erlang-args", "[\"+sbwt\", \"none\"]"),
-    ("broker.patch", "\"ebin\""),
-    ("broker.env", "{ RABBITMQ_IO_THREAD_POOL_SIZE = \"64\" }"),
-    ("broker.url", "\"amqps://me@broker.example/orders\""),
-    ("broker.further-urls", "[\"amqp://second.example\"]"),
-    ("broker.node", "\"rabbit@localhost\""),
-    ("broker.node-port", "25672"),
-    ("broker.cookie-file", "\"/var/lib/rabbitmq/.erlang.cookie\""),
-    ("probe.url", "\"/api/queues?columns=name\""),
-    ("broker.management", "\"http://broker.example:15672\""),
-    ("broker.management-user", "\"watcher\""),
-    ("broker.user", "\"me\""),
-    ("broker.password", "\"secret\""),
-    ("broker.ca", "\"ca.pem\""),
-    ("broker.cert", "\"client.pem\""),
-    ("broker.key", "\"client-key.pem\""),
-    ("broker.sni", "\"broker.example\""),
-    ("broker.frame-max", "65536"),
-    ("broker.send-buffer", "65536"),
-    ("broker.receive-buffer", "65536"),
-    ("broker.pid", "4711"),
-    ("broker.oauth2.uri", "\"https://idp.example/oauth/token\""),
-    ("broker.oauth2.client-id", "\"perf\""),
-    ("broker.oauth2.scopes", "[\"rabbitmq.write:*/*\"]"),
-    ("broker.oauth2.parameters", "{ orgId = \"1234\" }"),
-    ("profile.events", "[\"cpu\", \"mmap\"]"),
-    ("profile.frequency", "999"),
-    ("profile.stacks", "\"frame-pointers\""),
-    ("profile.min-block", "\"100us\""),
-    ("profile.blocks", "\"1s\""),
-    (
-        "load.command",
-        "[\"artemis\", \"perf\", \"client\", \"--url\", \"tcp://{host}:{port}\", \"queue://q\"]",
-    ),
-    ("load.destination", "\"queue://orders\""),
-    (
-        "load.destinations",
-        "[\"queue://orders.eu\", \"queue://orders.us\"]",
-    ),
-    ("load.url", "\"amqp://second.example\""),
-    ("load.headers", "{ tenant = \"blue\" }"),
-    ("load.consumer-arguments", "{ x-priority = 10 }"),
-    ("load.exchange.type", "\"topic\""),
-    ("load.exchange.name", "\"orders\""),
-    ("load.routing-key", "\"orders.new\""),
-    ("load.think-time", "\"10ms\""),
-    ("load.start-delay", "\"1s\""),
-    ("load.max-pending", "100"),
-    ("load.poll", "\"10ms\""),
-    ("load.ttl", "\"1m\""),
-    ("load.prefetch", "1000"),
-    ("load.consumers-apart", "\"1s\""),
-    ("load.properties.content-type", "\"application/json\""),
-    ("phases.warmup", "\"10s\""),
-    ("phases.measure", "\"1m\""),
-    ("fault.at", "\"5s\""),
-    ("fault.for", "\"2s\""),
-    ("fault.delay", "\"1ms\""),
-    ("fault.share", "0.02"),
-    ("fault.seed", "7"),
-    ("fault.count", "20"),
-    ("churn.rate", "200"),
-    ("churn.max-open", "20"),
-    ("probe.name", "\"queues\""),
-    ("probe.method", "\"HEAD\""),
-    ("probe.every", "\"500ms\""),
-    ("probe.rate", "20"),
-    ("probe.max-open", "20"),
-    ("trace.name", "\"queues\""),
-    ("trace.call", "\"rabbit_mgmt_wm_queues:to_json/2\""),
-    ("trace.match", "\"_, #{method := <<\\\"GET\\\">>}\""),
-    ("trace.role", "\"queue\""),
-    ("trace.node", "1"),
-    ("trace.arguments", "false"),
 ];
 
 #[test]
@@ -584,7 +493,7 @@ fn example(table: &Table, key: &Key, is_true: bool) -> String {
         "The file itself" => key.name.clone(),
         place => format!("{place}.{}", key.name),
     };
-    let special = EXAMPLES.iter().find(|(name, _)| *name == path);
+    let special = examples::EXAMPLES.iter().find(|(name, _)| *name == path);
     let of_type = TYPES.iter().find(|(name, ..)| *name == key.of);
     let example = match (special, of_type) {
         (Some((_, example)), _) | (None, Some((_, _, example))) => *example,

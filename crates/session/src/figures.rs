@@ -1,0 +1,266 @@
+//! Figures of two sides: by which test each is decided, and what that says.
+
+use archive::{ComparedFigure, Decision, Quantity, QuantityUnit, WithinOneRun};
+use compare::{
+    Difference, Rules, Verdict, holm, paired, runs_to_separate, separated, sign_flip, unpaired,
+    verdict,
+};
+
+/// A change of more than this is none that a test can tell from another, and JSON has no infinity.
+const MOST_CHANGE: f64 = 1e9;
+
+/// How two sides are compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ComparisonOptions {
+    /// Runs stand in pairs: the first of A with the first of B, and so on.
+    pub paired: bool,
+    /// Chance to call anything changed that is not.
+    pub level: f64,
+    /// Changes of rates and cost within this share do not matter.
+    pub margin: f64,
+    /// The same for latencies.
+    pub latency_margin: f64,
+    /// Compare what should not be.
+    pub force: bool,
+    /// What the sides differ in was planned: only the machine must be the same.
+    pub planned: bool,
+}
+
+impl Default for ComparisonOptions {
+    fn default() -> Self {
+        Self {
+            paired: false,
+            level: 0.05,
+            margin: 0.01,
+            latency_margin: 0.03,
+            force: false,
+            planned: false,
+        }
+    }
+}
+
+/// A figure, and what is needed to decide it.
+pub(crate) struct Undecided {
+    pub(crate) figure: ComparedFigure,
+    /// `None` where none applies.
+    test: Option<FigureTest>,
+}
+
+/// What a figure is decided by.
+#[derive(Clone, Copy)]
+enum FigureTest {
+    /// The difference of means, and the exact test that guards it.
+    Means(Difference, Option<f64>),
+    /// Every run of one side has it, and none of the other: the probability of that, and the change that it is.
+    Separated { p: f64, change: f64 },
+}
+
+impl FigureTest {
+    const fn p(&self) -> f64 {
+        match self {
+            Self::Means(difference, _) => difference.p,
+            Self::Separated { p, .. } => *p,
+        }
+    }
+}
+
+/// What a figure is, whatever its values.
+pub(crate) struct FigureKind {
+    pub(crate) name: String,
+    pub(crate) unit: QuantityUnit,
+    pub(crate) more_is_better: bool,
+    /// Whether to have none of it is a value as good as any: of rates and of failures it is.
+    pub(crate) can_be_nothing: bool,
+    /// Changes within this share do not matter.
+    pub(crate) margin: f64,
+}
+
+impl FigureKind {
+    pub(crate) fn of(quantity: &Quantity, options: ComparisonOptions) -> Self {
+        let is_latency = quantity.latency().is_some();
+        Self {
+            name: quantity.name(),
+            unit: quantity.unit(),
+            more_is_better: quantity.more_is_better(),
+            can_be_nothing: quantity.more_is_better() || quantity.counts_failures(),
+            margin: match quantity.unit() {
+                QuantityUnit::Ns if is_latency => options.latency_margin,
+                _ => options.margin,
+            },
+        }
+    }
+
+    fn figure(&self, a: Vec<f64>, b: Vec<f64>) -> ComparedFigure {
+        ComparedFigure {
+            name: self.name.clone(),
+            unit: self.unit,
+            more_is_better: self.more_is_better,
+            a,
+            b,
+            ..ComparedFigure::default()
+        }
+    }
+}
+
+/// A figure by its value in each run, before it is decided; a run that has none of it has no value.
+pub(crate) fn undecided(
+    kind: &FigureKind,
+    a: Vec<Option<f64>>,
+    b: Vec<Option<f64>>,
+    options: ComparisonOptions,
+) -> Option<Undecided> {
+    let positive = |it: &f64| it.is_finite() && *it > 0.0;
+    let positive = |values: Vec<Option<f64>>| -> Vec<Option<f64>> {
+        values.into_iter().map(|it| it.filter(positive)).collect()
+    };
+    let (a, b) = (positive(a), positive(b));
+    let whole = |values: &[Option<f64>]| values.iter().copied().collect::<Option<Vec<f64>>>();
+    match (whole(&a), whole(&b)) {
+        (Some(a), Some(b)) if a.len().min(b.len()) == 1 => Some(untested(kind, a, b)),
+        (Some(a), Some(b)) => tested(kind, a, b, options),
+        _ => Some(without(kind, &a, &b)),
+    }
+}
+
+/// A figure of which a side has one run alone: how far runs differ is not known, so that no test applies.
+fn untested(kind: &FigureKind, a: Vec<f64>, b: Vec<f64>) -> Undecided {
+    let means = (mean(&a), mean(&b));
+    let change = (means.1 / means.0 - 1.0).min(MOST_CHANGE);
+    Undecided {
+        figure: ComparedFigure {
+            means,
+            change,
+            interval: (change, change),
+            p: 1.0,
+            corrected_p: 1.0,
+            margin: kind.margin,
+            within_one_run: Some(WithinOneRun::default()),
+            ..kind.figure(a, b)
+        },
+        test: None,
+    }
+}
+
+/// The geometric mean.
+fn mean(of: &[f64]) -> f64 {
+    (of.iter().map(|it| it.ln()).sum::<f64>() / of.len() as f64).exp()
+}
+
+/// A figure that is nothing in some runs: a broker that delivers no message has no rate and no latency. Logarithms of nothing do not exist, so that no
+/// test of means applies; a rate that all runs of one side have and no run of the other has changed all the same. Failures come and go by chance: that
+/// they are in all runs of one side alone is a question beside the others.
+fn without(kind: &FigureKind, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided {
+    let missing = |of: &[Option<f64>]| of.iter().filter(|it| it.is_none()).count();
+    let (of_a, of_b) = (missing(a), missing(b));
+    let mean = |of: &[Option<f64>]| {
+        let known: Vec<f64> = of.iter().flatten().copied().collect();
+        if known.is_empty() { 0.0 } else { mean(&known) }
+    };
+    // That a run alone has none may be chance.
+    let is_several = a.len().min(b.len()) > 1;
+    let apart = match (of_a == a.len(), of_b == b.len()) {
+        _ if !(kind.can_be_nothing && is_several) => None,
+        (false, true) if of_a == 0 => Some(-1.0),
+        (true, false) if of_b == 0 => Some(1.0),
+        _ => None,
+    };
+    let p = apart.map_or(1.0, |_| separated(a.len(), b.len()));
+    let change = apart.filter(|_| kind.more_is_better);
+    let test = apart.filter(|_| !kind.more_is_better);
+    let values = |of: &[Option<f64>]| of.iter().map(|it| it.unwrap_or(0.0)).collect();
+    let change_or_none = change.unwrap_or(0.0);
+    Undecided {
+        figure: ComparedFigure {
+            without: (of_a, of_b),
+            means: (mean(a), mean(b)),
+            change: change_or_none,
+            interval: (change_or_none, change_or_none),
+            decision: match change {
+                Some(_) => Decision::Changed,
+                None => Decision::Undecided,
+            },
+            p,
+            corrected_p: p,
+            ..kind.figure(values(a), values(b))
+        },
+        test: test.map(|change| FigureTest::Separated { p, change }),
+    }
+}
+
+fn tested(
+    kind: &FigureKind,
+    a: Vec<f64>,
+    b: Vec<f64>,
+    options: ComparisonOptions,
+) -> Option<Undecided> {
+    let logarithms = |values: &[f64]| values.iter().map(|it| it.ln()).collect::<Vec<f64>>();
+    let (ln_a, ln_b) = (logarithms(&a), logarithms(&b));
+    let (difference, guard) = match options.paired {
+        true => {
+            let pairs = ln_a.iter().zip(&ln_b);
+            let differences: Vec<f64> = pairs.map(|(a, b)| b - a).collect();
+            (paired(&differences)?, sign_flip(&differences))
+        }
+        false => (unpaired(&ln_a, &ln_b)?, None),
+    };
+    let (low, high) = difference.interval(0.95);
+    Some(Undecided {
+        figure: ComparedFigure {
+            means: (mean(&a), mean(&b)),
+            change: share(difference.mean),
+            interval: (share(low), share(high)),
+            p: difference.p,
+            corrected_p: difference.p,
+            margin: kind.margin,
+            visible: share(difference.visible(options.level)),
+            ..kind.figure(a, b)
+        },
+        test: Some(FigureTest::Means(difference, guard)),
+    })
+}
+
+/// A difference of logarithms as a share.
+fn share(difference: f64) -> f64 {
+    // `min` also takes away what is no number.
+    difference.exp_m1().min(MOST_CHANGE)
+}
+
+/// Decides figures at one level.
+pub(crate) fn decide<'f>(
+    figures: impl Iterator<Item = &'f mut Undecided>,
+    options: ComparisonOptions,
+) {
+    let tested = figures.filter_map(|it| Some((&mut it.figure, it.test?)));
+    let tested: Vec<_> = tested.collect();
+    let p: Vec<f64> = tested.iter().map(|it| it.1.p()).collect();
+    for ((figure, test), corrected) in tested.into_iter().zip(holm(&p)) {
+        figure.corrected_p = corrected;
+        match test {
+            FigureTest::Means(difference, guard) => {
+                let rules = Rules {
+                    level: options.level,
+                    margin: figure.margin.ln_1p(),
+                };
+                let found = verdict(&difference, corrected, guard, rules);
+                (figure.decision, figure.needed) = told(found);
+            }
+            FigureTest::Separated { change, .. } if corrected <= options.level => {
+                figure.decision = Decision::Changed;
+                figure.change = change;
+                figure.interval = (change, change);
+            }
+            FigureTest::Separated { .. } => {
+                figure.needed = runs_to_separate(options.level / p.len() as f64);
+            }
+        }
+    }
+}
+
+const fn told(of: Verdict) -> (Decision, Option<u32>) {
+    match of {
+        Verdict::Changed => (Decision::Changed, None),
+        Verdict::Negligible => (Decision::Negligible, None),
+        Verdict::Same => (Decision::Same, None),
+        Verdict::CannotTell { pairs } => (Decision::Undecided, pairs),
+    }
+}
