@@ -231,7 +231,7 @@ fn what_is_refused_says_why() {
     );
     refused(&["a.hlog", "--with", "d.hlog"], 1, &["d.hlog"]);
     refused(&["a.hlog", "--with", "./a.hlog"], 2, &["named twice"]);
-    refused(&["a.hlog"], 2, &["nothing to compare with", "--with"]);
+    refused(&["a.hlog"], 2, &["nothing to compare with"]);
     refused(
         &["a.hlog", "--with", "last"],
         2,

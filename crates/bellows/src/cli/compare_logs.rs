@@ -14,11 +14,11 @@ const ENDS: [&str; 2] = [".hlog", ".hlog.gz"];
 /// The unit that a log was recorded in.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum RecordedUnit {
-    /// Nanoseconds
+    /// Values are nanoseconds
     Ns,
-    /// Microseconds
+    /// Values are microseconds
     Us,
-    /// Milliseconds
+    /// Values are milliseconds
     Ms,
 }
 

@@ -1,6 +1,6 @@
 //! The live view: a thread looks at the node, and this one draws and reads keys.
 
-use std::io::{self, Stdout};
+use std::io::{self, Stdout, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -93,6 +93,8 @@ pub(super) fn show(
         is_over.store(true, Ordering::Relaxed);
         drop(resume);
         drop(screen);
+        // The way back to the usual screen waits for a line's end, and an error's message does not.
+        io::stdout().flush()?;
         done
     })
 }
