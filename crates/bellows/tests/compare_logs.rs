@@ -247,11 +247,12 @@ fn what_is_refused_says_why() {
         2,
         &["--unit is for histogram logs"],
     );
-    refused(
-        &["a.hlog", "--with", "b.hlog", "--unit", "h"],
-        2,
-        &["--unit"],
+    let unknown = run(
+        dir,
+        &["compare", "a.hlog", "--with", "b.hlog", "--unit", "h"],
     );
+    assert_eq!(unknown.code(), Some(2), "{unknown:#?}");
+    assert!(unknown.stderr.contains("ns, us, ms"), "{unknown:#?}");
     assert!(!dir.join("x.svg").exists());
 }
 
