@@ -148,8 +148,12 @@ fn runs_begin_with_copies_of_what_was_prepared_once() {
     ];
     let ended = start(bellows(dir, &sides.concat())).end_of_long();
     assert!(matches!(ended.code(), Some(0 | 3 | 4)), "{ended:#?}");
+    // A pair that something disturbed is made again.
     let found = records(dir);
-    assert_eq!(found.len(), 6);
+    assert!(
+        found.len() >= 6 && found.len().is_multiple_of(2),
+        "{ended:#?}"
+    );
     for record in &found {
         assert_eq!(record["summary"]["received"]["total"], 20_000, "{record:#}");
     }

@@ -58,7 +58,7 @@ fn http_response() {
 }
 
 /// A target without a replay, or the other way round, is an oversight. `profile/tests/corpus.rs` replays those of
-/// profiles, and the tests of `erlang` its own.
+/// profiles, `archive/tests/latency_log.rs` that of logs, and the tests of `erlang` its own.
 #[test]
 fn every_target_is_replayed() {
     let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/fuzz_targets");
@@ -79,6 +79,7 @@ fn every_target_is_replayed() {
             "go_functions",
             "http_response",
             "jfr",
+            "latency_log",
             "method",
             "metrics_page",
             "perf_data",
