@@ -79,6 +79,20 @@ pub struct ComparedFunctions {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "typescript", ts(as = "Option<Vec<String>>", optional))]
     pub other_builds: Vec<String>,
+    /// Functions that have another name on A, each of which is one row and one frame under its name on B; the dearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "typescript", ts(as = "Option<Vec<RenamedFunction>>", optional))]
+    pub renamed: Vec<RenamedFunction>,
+}
+
+/// A function that takes another number of arguments in another version, so that it has another name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct RenamedFunction {
+    /// Its name on A.
+    pub a: String,
+    /// Its name on B.
+    pub b: String,
 }
 
 /// A function that explains a part of a change.

@@ -196,6 +196,7 @@ fn functions() -> ComparedFunctions {
     }
     ComparedFunctions {
         other_builds: Vec::new(),
+        renamed: Vec::new(),
         broker: cost(21_400.0, 20_900.0, true),
         functions,
         others: 12.0,

@@ -60,6 +60,7 @@ fn compared() -> Comparison {
         ],
         functions: Some(ComparedFunctions {
             other_builds: Vec::new(),
+            renamed: Vec::new(),
             broker: cost(2_000.0, 2_600.0),
             functions: vec![FunctionChange {
                 function: "evil|<img src=x>@someone:f/1".into(),

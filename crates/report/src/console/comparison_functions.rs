@@ -105,6 +105,7 @@ mod tests {
     fn the_change_adds_up_and_a_name_is_harmless() {
         let of = ComparedFunctions {
             other_builds: Vec::new(),
+            renamed: Vec::new(),
             broker: cost(2_000.0, 2_610.0, true),
             functions: vec![
                 function(

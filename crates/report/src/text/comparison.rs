@@ -3,11 +3,14 @@
 
 use archive::{
     ComparedFigure, ComparedFrame, ComparedFunctions, ComparedSide, Comparison, Decision,
-    ExplainedChange, QuantityUnit,
+    ExplainedChange, QuantityUnit, RenamedFunction,
 };
 use compare::LEAST_PAIRS;
 
 use crate::numbers::{count, counted, figure, three_digits};
+
+/// Functions with other names on both sides that are told.
+const MOST_RENAMED: usize = 3;
 
 /// What changed, in a sentence.
 pub(crate) fn headline(of: &Comparison) -> String {
@@ -214,6 +217,7 @@ pub(crate) fn notes(of: &Comparison) -> Vec<String> {
     }
     notes.extend(looks(of));
     notes.extend(of.functions.as_ref().and_then(other_builds));
+    notes.extend(of.functions.as_ref().and_then(renamed));
     if let Some(why) = &of.no_functions {
         notes.push(format!("Functions are not compared: {why}."));
     }
@@ -238,6 +242,38 @@ fn other_builds(of: &ComparedFunctions) -> Option<String> {
         "A and B run different builds of {files}, stripped of symbols. Functions without a name there cannot be told from each other in \
          two builds, so all of a file are one row, [no symbol in FILE]; symbols (Debian's packages -dbgsym) name them."
     ))
+}
+
+/// Which functions have other names on both sides.
+fn renamed(of: &ComparedFunctions) -> Option<String> {
+    let named = of.renamed.iter().take(MOST_RENAMED);
+    let mut names: Vec<String> = named.map(both_names).collect();
+    let (have, are) = match of.renamed.len() {
+        0 => return None,
+        1 => ("One function has another number in its name on A, ".to_owned(), "it is one row, under its name on B"),
+        n => (format!("{} functions have other numbers in their names on A, ", count(n as u64)), "each is one row, under its name on B"),
+    };
+    match of.renamed.len() - names.len() {
+        0 => {}
+        more => names.push(format!("{} more", count(more as u64))),
+    }
+    Some(format!(
+        "{have}as where it takes another number of arguments; {are}: {}.",
+        names.join(", ")
+    ))
+}
+
+/// A function's name on B, and that on A or what ends it there.
+fn both_names(of: &RenamedFunction) -> String {
+    let (a, b) = (without_sign(&of.a), without_sign(&of.b));
+    let arity = match (a.rsplit_once('/'), b.rsplit_once('/')) {
+        (Some((of_a, arity)), Some((of_b, _))) if of_a == of_b => Some(arity),
+        _ => None,
+    };
+    match arity {
+        Some(arity) => format!("{b} (A: /{arity})"),
+        None => format!("{b} (A: {a})"),
+    }
 }
 
 /// That a side has one run, and what its intervals are worth.
@@ -428,9 +464,14 @@ fn more_or_less(change: f64) -> String {
     format!("{} {word}", time(change.abs()))
 }
 
+/// A function's name without the sign that the emulator puts before those of Erlang.
+fn without_sign(name: &str) -> &str {
+    name.strip_prefix('$').unwrap_or(name)
+}
+
 /// Where a change is; the JIT's mark of Erlang code is no part of a name.
 fn place(of: &ExplainedChange) -> String {
-    let function = of.function.strip_prefix('$').unwrap_or(&of.function);
+    let function = without_sign(&of.function);
     match of.own {
         true => format!("in {function} itself"),
         false => format!("in {function} and below"),

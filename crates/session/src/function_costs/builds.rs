@@ -1,10 +1,13 @@
-//! Whether both sides ran the same builds, so that functions without a name of their own are called alike.
+//! Whether both sides ran the same builds, so that functions without a name of their own are called alike; and functions that have
+//! another name on the other side.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use archive::profile::Frame;
 
 use super::costs::{Costed, FunctionCosts};
+use super::renamed::Renamed;
 
 /// Share of what a file's unnamed functions cost that both sides have names for in common, from which on it is the same build: of
 /// one build all do, but for those that were sampled once.
@@ -14,44 +17,70 @@ const SAME_BUILD: f64 = 0.5;
 pub(super) struct Names {
     /// Files that have functions without a name of their own and are another build on the other side.
     pub(super) other_builds: Vec<String>,
+    /// Functions whose names on A are others than on B.
+    pub(super) renamed: Renamed,
 }
 
 /// A run's costs by the names that both sides have.
-#[derive(Clone, Copy)]
 pub(super) struct RunCosts<'c> {
     pub(super) broker: f64,
-    pub(super) of: &'c Costed,
+    pub(super) of: Cow<'c, Costed>,
 }
 
 impl Names {
     pub(super) fn of(a: &[&FunctionCosts], b: &[&FunctionCosts]) -> Self {
-        let (a, b) = (near(a), near(b));
-        let known: HashSet<_> = a.keys().filter(|it| b.contains_key(*it)).copied().collect();
-        let mut files: HashMap<&str, Costs> = HashMap::new();
-        for (name, cost) in a.iter().chain(&b) {
-            let file = files.entry(name.1).or_default();
-            file.all += cost;
-            file.common += if known.contains(name) { *cost } else { 0.0 };
-        }
-        let other = files
-            .iter()
-            .filter(|(_, it)| it.common < it.all * SAME_BUILD);
-        let mut other_builds: Vec<String> = other.map(|(file, _)| (*file).to_owned()).collect();
-        other_builds.sort();
-        Self { other_builds }
+        let mut names = Self {
+            other_builds: other_builds(a, b),
+            renamed: Renamed::default(),
+        };
+        names.renamed = Renamed::of(&names.costed(a), &names.costed(b));
+        names
     }
 
-    /// The costs of a side's runs.
-    pub(super) fn runs<'c>(&self, side: &[&'c FunctionCosts]) -> Vec<RunCosts<'c>> {
-        let of = |run: &&'c FunctionCosts| RunCosts {
-            broker: run.broker,
-            of: match self.other_builds.is_empty() {
-                true => &run.of_build,
-                false => &run.of_names,
-            },
+    /// The costs of a side's runs, by names that tell functions of these builds apart.
+    fn costed<'c>(&self, side: &[&'c FunctionCosts]) -> Vec<&'c Costed> {
+        let of = |run: &&'c FunctionCosts| match self.other_builds.is_empty() {
+            true => &run.of_build,
+            false => &run.of_names,
         };
         side.iter().map(of).collect()
     }
+
+    /// The costs of the runs of A.
+    pub(super) fn runs_of_a<'c>(&self, side: &[&'c FunctionCosts]) -> Vec<RunCosts<'c>> {
+        let of = |(run, of): (&&FunctionCosts, &'c Costed)| RunCosts {
+            broker: run.broker,
+            of: self.renamed.renamed(of),
+        };
+        side.iter().zip(self.costed(side)).map(of).collect()
+    }
+
+    /// The costs of the runs of B.
+    pub(super) fn runs_of_b<'c>(&self, side: &[&'c FunctionCosts]) -> Vec<RunCosts<'c>> {
+        let of = |(run, of): (&&FunctionCosts, &'c Costed)| RunCosts {
+            broker: run.broker,
+            of: Cow::Borrowed(of),
+        };
+        side.iter().zip(self.costed(side)).map(of).collect()
+    }
+}
+
+/// Files that are other builds on the other side.
+fn other_builds(a: &[&FunctionCosts], b: &[&FunctionCosts]) -> Vec<String> {
+    let (a, b) = (near(a), near(b));
+    let known: HashSet<_> = a.keys().filter(|it| b.contains_key(*it)).copied().collect();
+    let mut files: HashMap<&str, Costs> = HashMap::new();
+    for (name, cost) in a.iter().chain(&b) {
+        let file = files.entry(name.1).or_default();
+        file.all += cost;
+        file.common += if known.contains(name) { *cost } else { 0.0 };
+    }
+    let other = files
+        .iter()
+        .filter(|(_, it)| it.common < it.all * SAME_BUILD);
+    let mut other_builds: Vec<String> = other.map(|(file, _)| (*file).to_owned()).collect();
+    other_builds.sort();
+    other_builds
 }
 
 /// What a file's unnamed functions cost, all of them and those that both sides have.

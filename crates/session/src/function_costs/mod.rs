@@ -3,6 +3,7 @@
 mod builds;
 mod costs;
 mod explained;
+mod renamed;
 mod significance;
 mod stacks;
 
@@ -52,11 +53,12 @@ pub fn compare_functions(
         level: comparison.level / f64::from(comparison.family.map_or(1, |it| it.cells)),
     };
     let names = Names::of(&a, &b);
-    let (a, b) = (names.runs(&a), names.runs(&b));
+    let (a, b) = (names.runs_of_a(&a), names.runs_of_b(&b));
     let Some(mut functions) = functions(&a, &b, test) else {
         return;
     };
     functions.other_builds = names.other_builds;
+    functions.renamed = names.renamed.told;
     let stacks = stacks::compare_stacks(&a, &b, functions.broker, test);
     functions.explained = explained::explained(
         &functions.functions,
@@ -134,8 +136,8 @@ fn cut(a: &[RunCosts], b: &[RunCosts], function: &Function) -> f64 {
 }
 
 /// The functions that are dear enough on either side, the dearest first. What is asked does not depend on what changed.
-fn asked_about<'c>(a: &[RunCosts<'c>], b: &[RunCosts<'c>]) -> Vec<&'c Function> {
-    let runs = || a.iter().chain(b).copied();
+fn asked_about<'c>(a: &'c [RunCosts], b: &'c [RunCosts]) -> Vec<&'c Function> {
+    let runs = || a.iter().chain(b);
     let all: f64 = runs().map(|run| run.broker).sum();
     let mut sums: HashMap<&Function, f64> = HashMap::new();
     for run in runs() {

@@ -218,3 +218,40 @@ fn functions_without_names_are_one_where_the_builds_differ() {
     assert!(found.other_builds.is_empty());
     assert!(found.functions.iter().any(near));
 }
+
+/// A function that takes another argument in another version is the same one, with all that it calls.
+#[test]
+fn functions_with_another_number_of_arguments_are_compared_under_their_name_on_b() {
+    let of = |paths: &[(&str, u64)]| vec![Some(sampled(paths)); 6];
+    let a = of(&[
+        ("loop;$m:route/2;copy", 300),
+        ("loop;$m:'-each/1-fun-0-'/1", 100),
+        ("loop;$m:one/1", 300),
+        ("loop;$m:two/1", 300),
+    ]);
+    let b = of(&[
+        ("loop;$m:route/3;copy", 400),
+        ("loop;$m:'-each/2-fun-1-'/2", 100),
+        ("loop;$m:one/2", 100),
+        ("loop;$m:one/3", 200),
+        ("loop;$m:two/1", 100),
+        ("loop;$m:two/2", 100),
+    ]);
+    let compared = compared(&a, &b, true);
+    let found = compared.functions.expect("functions");
+    let told: Vec<(&str, &str)> = (found.renamed.iter())
+        .map(|it| (it.a.as_str(), it.b.as_str()))
+        .collect();
+    let route = ("$m:route/2", "$m:route/3");
+    let closure = ("$m:'-each/1-fun-0-'/1", "$m:'-each/2-fun-1-'/2");
+    // Which of two took the place of one, and whether one that is left took that of a new one, nobody knows.
+    assert_eq!(told, [route, closure]);
+    let of_name = |name: &str| found.functions.iter().find(|it| it.function == name);
+    let route = of_name("$m:route/3").expect("the row");
+    assert_eq!((route.total.a, route.total.b), (300.0, 400.0));
+    assert!(of_name("$m:route/2").is_none() && of_name("$m:one/1").is_some());
+    let stacks = compared.stacks.expect("stacks");
+    let copies = (stacks.frames.iter()).filter(|it| stacks.name(it).is_some_and(|it| it.function == "copy"));
+    let costs: Vec<(f64, f64)> = copies.map(|it| (it.a, it.b)).collect();
+    assert_eq!(costs, [(300.0, 400.0)], "one frame of both sides");
+}

@@ -1,0 +1,164 @@
+//! Functions that two versions call otherwise: with another number of arguments, or as another copy that the compiler made. Told apart
+//! by their names they would have vanished on one side and appeared on the other, and with them all that they call.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use archive::RenamedFunction;
+
+use super::costs::{Costed, Function};
+
+/// What compilers of C append to the name of a copy of a function, a number behind it.
+const COPIES: [&str; 5] = [".isra", ".part", ".constprop", ".cold", ".lto_priv"];
+/// What stands before a number in the name of an Erlang function: its arity, and the place of a closure in its function.
+const BEFORE_NUMBERS: [char; 3] = ['/', '-', '^'];
+
+/// Functions whose names on A are others than on B.
+#[derive(Default)]
+pub(super) struct Renamed {
+    /// The name on B, by that on A.
+    to: HashMap<Function, Function>,
+    /// The same, the dearest first.
+    pub(super) told: Vec<RenamedFunction>,
+}
+
+/// Functions that share a name but for the numbers in it, with what they cost: those of A alone, those of B alone, and whether there are
+/// some that both have.
+#[derive(Default)]
+struct Alike<'c> {
+    a: Vec<(&'c Function, f64)>,
+    b: Vec<(&'c Function, f64)>,
+    common: bool,
+}
+
+impl Renamed {
+    /// Those of runs of A and B: one function of each name that every run of A has and none of B, and one that every run of B has and none
+    /// of A. Where there are more, which of them is which is not known.
+    pub(super) fn of(a: &[&Costed], b: &[&Costed]) -> Self {
+        let (in_a, in_b) = (met(a), met(b));
+        let mut alike: HashMap<(String, &str), Alike<'_>> = HashMap::new();
+        for (function, met) in &in_a {
+            let Some(base) = base(&function.0) else {
+                continue;
+            };
+            let alike = alike.entry((base, &function.1)).or_default();
+            match in_b.contains_key(function) {
+                true => alike.common = true,
+                false => alike.a.push((*function, met.whole_cost(a.len()))),
+            }
+        }
+        for (function, met) in in_b.iter().filter(|(it, _)| !in_a.contains_key(*it)) {
+            if let Some(base) = base(&function.0) {
+                let alike = alike.entry((base, &function.1)).or_default();
+                alike.b.push((*function, met.whole_cost(b.len())));
+            }
+        }
+        let mut found: Vec<(&Function, &Function, f64)> = alike.values().filter_map(Alike::one).collect();
+        found.sort_by(|one, other| other.2.total_cmp(&one.2).then_with(|| one.1.cmp(other.1)));
+        let told = found.iter().map(|(a, b, _)| RenamedFunction {
+            a: a.0.clone(),
+            b: b.0.clone(),
+        });
+        Self {
+            told: told.collect(),
+            to: found.iter().map(|&(a, b, _)| (a.clone(), b.clone())).collect(),
+        }
+    }
+
+    /// The costs of a run of A by the names of B.
+    pub(super) fn renamed<'c>(&self, of: &'c Costed) -> Cow<'c, Costed> {
+        if self.to.is_empty() {
+            return Cow::Borrowed(of);
+        }
+        let mut renamed = of.clone();
+        let functions = of.functions.iter();
+        let functions = functions.map(|(function, costs)| (self.to.get(function).unwrap_or(function).clone(), *costs));
+        renamed.functions = functions.collect();
+        for name in &mut renamed.stacks.names {
+            let key = (name.function.clone(), name.module.clone());
+            if let Some((function, _)) = self.to.get(&key) {
+                name.function.clone_from(function);
+            }
+        }
+        Cow::Owned(renamed)
+    }
+}
+
+impl<'c> Alike<'c> {
+    /// The function's name on A and on B, and what it costs, where each side has one that the other one does not have.
+    fn one(&self) -> Option<(&'c Function, &'c Function, f64)> {
+        match (&self.a[..], &self.b[..], self.common) {
+            ([(a, cost_a)], [(b, cost_b)], false) if *cost_a > 0.0 && *cost_b > 0.0 => Some((a, b, cost_a + cost_b)),
+            _ => None,
+        }
+    }
+}
+
+/// In how many runs a function was met, and what it cost in all of them.
+#[derive(Default)]
+struct Met {
+    runs: usize,
+    cost: f64,
+}
+
+impl Met {
+    /// What it cost in a run; 0 where it was not met in all of them.
+    fn whole_cost(&self, runs: usize) -> f64 {
+        if self.runs == runs { self.cost / runs as f64 } else { 0.0 }
+    }
+}
+
+fn met<'c>(side: &[&'c Costed]) -> HashMap<&'c Function, Met> {
+    let mut found: HashMap<&Function, Met> = HashMap::new();
+    for (function, costs) in side.iter().flat_map(|run| &run.functions) {
+        let met = found.entry(function).or_default();
+        met.runs += 1;
+        met.cost += costs.total;
+    }
+    found
+}
+
+/// A function's name without the numbers that another version may give it; `None` where it has none.
+fn base(name: &str) -> Option<String> {
+    let is_digit = |it: char| it.is_ascii_digit();
+    let of_erlang = name.contains(':')
+        && (name.rsplit_once('/')).is_some_and(|(_, arity)| !arity.is_empty() && arity.chars().all(is_digit));
+    if of_erlang {
+        let mut base = String::with_capacity(name.len());
+        for next in name.chars() {
+            let follows = base.ends_with(|it| BEFORE_NUMBERS.contains(&it));
+            if !(follows && is_digit(next)) {
+                base.push(next);
+            }
+        }
+        return Some(base);
+    }
+    let copy = COPIES.iter().filter_map(|it| name.find(it)).min();
+    Some(name.get(..copy.unwrap_or(name.len()))?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_without_what_versions_change() {
+        for (one, other) in [
+            ("$m:f/2", "$m:f/13"),
+            ("$m:'-deliver0/3-fun-3-'/4", "$m:'-deliver0/4-fun-15-'/5"),
+            ("$m:'-f/1-lc$^0/1-0-'/1", "$m:'-f/2-lc$^1/1-0-'/1"),
+            ("schedule.isra.0", "schedule"),
+            ("f.constprop.0.isra.1", "f.part.3"),
+        ] {
+            assert_eq!(base(one), base(other), "{one} {other}");
+        }
+        for (one, other) in [
+            ("$m:f1/2", "$m:f2/2"),
+            ("$m:f/2", "$n:f/2"),
+            ("net/http1", "net/http2"),
+            ("main.func1", "main.func2"),
+        ] {
+            assert_ne!(base(one), base(other), "{one} {other}");
+        }
+    }
+}
