@@ -41,11 +41,15 @@ function figure(of: Partial<FigureRow>): FigureRow {
 }
 
 describe('a side of one run', () => {
-  test('is not tested, and does not stretch the axis', () => {
-    const alone = figure({ change: 9, interval: [9, 9], within_one_run: { a: [1, 2], b: null } });
+  test('is not tested, and its change is on the axis without an interval', () => {
+    const alone = figure({ change: -0.4, interval: [-9, 9], within_one_run: { a: [1, 2], b: null } });
     expect(isTested(alone)).toBe(false);
     expect(isTested(figure({}))).toBe(true);
-    expect(changeScale([alone, figure({ change: 0.01 })])).toMatchObject({ log: false });
+    const scale = changeScale([alone]);
+    expect(scale.log).toBe(true);
+    expect(scale.place(-0.4)).toBeGreaterThan(0);
+    expect(scale.place(-0.4)).toBeLessThan(scale.place(0));
+    expect(scale.ticks.map((tick) => tick.label)).not.toContain('x10');
   });
 });
 

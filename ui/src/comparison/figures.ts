@@ -4,7 +4,7 @@ import { type Child, h, table } from '../core/dom';
 import { counted, significant } from '../core/format';
 import type { ComparisonView, FigureRow, SideView } from '../core/view';
 import { valued } from '../sections/repeats';
-import { type ChangeScale, changeScale, isTested, signed } from './scale';
+import { type ChangeScale, changeScale, isKnown, isTested, signed } from './scale';
 
 /** How a row is coloured: what is proven, and which way it goes. */
 export function tone(row: FigureRow): 'worse' | 'better' | 'same' | 'open' {
@@ -28,11 +28,13 @@ export function forest(row: FigureRow, scale: ChangeScale): HTMLElement {
     return [a, b - a];
   };
   element.append(mark('zero', scale.place(0)));
-  if (!isTested(row)) return element;
+  if (!isKnown(row)) return element;
+  const margin = `margin ${signed(row.margin).slice(1)}`;
   element.append(mark('margin', ...band(-row.margin, row.margin)));
-  element.append(mark('interval', ...band(row.interval[0], row.interval[1])));
+  if (isTested(row)) element.append(mark('interval', ...band(row.interval[0], row.interval[1])));
   element.append(mark('effect', scale.place(row.change)));
-  element.title = `${signed(row.change)}, 95 % interval ${interval(row)}; margin ${signed(row.margin).slice(1)}`;
+  const known = isTested(row) ? `95 % interval ${interval(row)}` : 'no interval: one run of a side';
+  element.title = `${signed(row.change)}, ${known}; ${margin}`;
   return element;
 }
 
@@ -60,7 +62,7 @@ export function cell(kind: string, label: string, ...children: Child[]): HTMLEle
 function line(row: FigureRow, scale: ChangeScale): HTMLElement {
   const value = (of: number): string => (of > 0 ? valued(of, row.unit) : 'none');
   const tested = isTested(row);
-  const known = tested || Boolean(row.within_one_run);
+  const known = isKnown(row);
   return h(
     'tr',
     { role: 'row', class: tone(row) },

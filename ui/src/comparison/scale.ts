@@ -44,17 +44,23 @@ const NAMED = [
   9999,
 ];
 
-/** Figures that a test applies to: every run has a value, and neither side has one run alone. */
-export function isTested(figure: FigureRow): boolean {
-  return figure.without[0] === 0 && figure.without[1] === 0 && !figure.within_one_run;
+/** Figures of which every run has a value, so that there is a change. */
+export function isKnown(figure: FigureRow): boolean {
+  return figure.without[0] === 0 && figure.without[1] === 0;
 }
 
-/** An axis that holds the intervals and margins of all figures, and nothing. */
+/** Known figures that a test applies to: neither side has one run alone. */
+export function isTested(figure: FigureRow): boolean {
+  return isKnown(figure) && !figure.within_one_run;
+}
+
+/** An axis that holds the changes, intervals and margins of all figures, and nothing. */
 export function changeScale(figures: readonly FigureRow[]): ChangeScale {
   let [low, high] = [-UNIT, UNIT];
-  for (const it of figures.filter(isTested)) {
-    low = Math.min(low, it.interval[0], it.change, -it.margin);
-    high = Math.max(high, it.interval[1], it.change, it.margin);
+  for (const it of figures.filter(isKnown)) {
+    const ends = isTested(it) ? it.interval : [it.change, it.change];
+    low = Math.min(low, ends[0] ?? it.change, it.change, -it.margin);
+    high = Math.max(high, ends[1] ?? it.change, it.change, it.margin);
   }
   low = Math.max(low, -0.999_999);
   const log = Math.max(-low, high) > LINEAR;
