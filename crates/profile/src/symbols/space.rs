@@ -255,8 +255,11 @@ mod tests {
         let frame_after = |files: usize| {
             let mut modules = Modules::of_running(pid);
             for number in 0..files {
+                // Nothing lies there, so that no file is read in its place either.
                 let none = Mapping {
                     path: format!("/nowhere/{number}").into(),
+                    start: 0,
+                    end: 0,
                     ..own.clone()
                 };
                 modules.of(&none, pid);
