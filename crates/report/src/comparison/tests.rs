@@ -206,6 +206,18 @@ fn go_benchmarks_have_a_line_for_each_run() {
 }
 
 #[test]
+fn logs_are_told_as_logs_above_benchmarks() {
+    let mut of = compared();
+    of.a.logs = true;
+    of.a.runs = vec![ComparedRun {
+        id: "a.hlog".into(),
+        cautious: false,
+    }];
+    let text = written(ComparisonFormat::GoBench, Some(&of));
+    assert!(text.contains("# A: 1 log: a.hlog\n"), "{text}");
+}
+
+#[test]
 fn cells_and_figures_that_letters_do_not_tell_apart_are_no_benchmark_twice() {
     let cell = |value: &str| ComparedCell {
         values: vec![value.to_owned()],
