@@ -489,7 +489,9 @@ fn interval(line: &str) -> Result<LogInterval<'_>, String> {
     };
     let (start, length) = (number(start, "the start")?, number(length, "the length")?);
     if start.abs() >= LATEST || !(0.0..LATEST).contains(&length) {
-        return Err(format!("an interval of {length:?} s from {start:?} cannot be"));
+        return Err(format!(
+            "an interval of {length:?} s from {start:?} cannot be"
+        ));
     }
     let bytes = STANDARD
         .decode(encoded)

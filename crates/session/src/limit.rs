@@ -115,6 +115,9 @@ fn group_rate(load: &LoadSpec) -> Option<f64> {
 /// The rate that is to be tried next; `None` where the search has ended.
 #[must_use]
 pub fn next_rate(of: &LimitTrials) -> Option<f64> {
+    if of.untold().is_some() {
+        return None;
+    }
     match step(of, search(&of.plan)) {
         LimitStep::Try(rate) => Some(rate),
         LimitStep::Found(_) => None,

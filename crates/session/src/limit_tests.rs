@@ -199,3 +199,43 @@ fn a_backlog_is_seen_also_where_nobody_knows_how_many_deliveries_a_message_has()
     assert_eq!(unknown(1_000.0, 10_000, 20_000), LimitOutcome::Missed);
     assert_eq!(unknown(0.0, 0, 0), LimitOutcome::Held, "nobody receives");
 }
+
+#[test]
+fn no_lower_rate_is_tried_where_fewer_messages_tell_even_less() {
+    let untold = LimitTrial {
+        rate: 10_000.0,
+        outcome: LimitOutcome::Missed,
+        why: vec!["end-to-end p99.99 < 10ms cannot be told: too few values".to_owned()],
+        slos: vec![RequirementOutcome {
+            that: "end-to-end p99.99 < 10ms".to_owned(),
+            why: Some("too few values".to_owned()),
+            ..RequirementOutcome::default()
+        }],
+        ..LimitTrial::default()
+    };
+    let mut of = LimitTrials {
+        plan: LimitPlan {
+            first: 10_000.0,
+            least: 1.0,
+            most: 1e7,
+            precision: 0.05,
+            confirmations: 3,
+            most_trials: 60,
+        },
+        trials: vec![untold],
+        ..LimitTrials::default()
+    };
+    assert_eq!(next_rate(&of), None);
+    assert!(!found_limit(&of).confirmed);
+    // Where the broker could not follow, a lower rate may hold.
+    of.trials[0].why.push("the backlog grew".to_owned());
+    assert_eq!(next_rate(&of), Some(5_000.0));
+    of.trials[0].why.pop();
+    let held = LimitTrial {
+        rate: 5_000.0,
+        outcome: LimitOutcome::Held,
+        ..LimitTrial::default()
+    };
+    of.trials.push(held);
+    assert!(next_rate(&of).is_some());
+}

@@ -194,7 +194,10 @@ fn of_metric(
     };
     let mut found = Vec::new();
     match overlaps {
-        true => remarks.push(format!("{} is left out: a log's intervals overlap", rate.name)),
+        true => remarks.push(format!(
+            "{} is left out: a log's intervals overlap",
+            rate.name
+        )),
         false => found.extend(figure(&rate, &|log, tag| match has_time {
             true => tag.count as f64 / log.seconds,
             false => tag.count as f64,
@@ -214,12 +217,13 @@ fn of_metric(
             )),
         }
     }
-    found.extend(figure(&latency("max".to_owned()), &|log, tag| {
-        match tag.count {
+    found.extend(figure(
+        &latency("max".to_owned()),
+        &|log, tag| match tag.count {
             0 => 0.0,
             _ => at_least(log, tag.max()),
-        }
-    }));
+        },
+    ));
     found
 }
 

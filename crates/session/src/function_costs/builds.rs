@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use archive::profile::Frame;
 
+use super::LEAST_SHARE;
 use super::costs::{Costed, FunctionCosts};
 
 /// Share of what a file's unnamed functions cost that both sides have names for in common, from which on it is the same build: of
@@ -25,6 +26,9 @@ pub(super) struct RunCosts<'c> {
 
 impl Names {
     pub(super) fn of(a: &[&FunctionCosts], b: &[&FunctionCosts]) -> Self {
+        // A file that one side alone runs is no other build of anything, and one that was hardly sampled tells no build.
+        let (on_a, on_b) = (files(a), files(b));
+        let whole: f64 = a.iter().chain(b).map(|run| run.broker).sum();
         let (a, b) = (near(a), near(b));
         let known: HashSet<_> = a.keys().filter(|it| b.contains_key(*it)).copied().collect();
         let mut files: HashMap<&str, Costs> = HashMap::new();
@@ -35,7 +39,9 @@ impl Names {
         }
         let other = files
             .iter()
-            .filter(|(_, it)| it.common < it.all * SAME_BUILD);
+            .filter(|(_, it)| it.common < it.all * SAME_BUILD)
+            .filter(|(_, it)| it.all >= whole * LEAST_SHARE)
+            .filter(|(file, _)| on_a.contains(*file) && on_b.contains(*file));
         let mut other_builds: Vec<String> = other.map(|(file, _)| (*file).to_owned()).collect();
         other_builds.sort();
         Self { other_builds }
@@ -59,6 +65,12 @@ impl Names {
 struct Costs {
     all: f64,
     common: f64,
+}
+
+/// The files of which a side runs any function.
+fn files<'c>(side: &[&'c FunctionCosts]) -> HashSet<&'c str> {
+    let functions = side.iter().flat_map(|run| run.of_build.functions.keys());
+    functions.map(|it| it.1.as_str()).collect()
 }
 
 /// What the functions without a name of their own cost in all runs, by name and file.
