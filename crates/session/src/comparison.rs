@@ -200,11 +200,14 @@ pub(crate) fn version(record: &RunRecord) -> String {
 }
 
 /// Whether a warning of a run is of this tier. A debug build of bellows spoils what is said of a run alone; sides that both
-/// have it can be compared.
+/// have it can be compared. Messages that were lost are a figure of their own then, and may be what one side does worse.
 pub(crate) fn has(record: &RunRecord, tier: Tier) -> bool {
     let warnings = record.summary.iter().flat_map(|it| &it.warnings);
+    let ledger = record.summary.as_ref().and_then(|it| it.ledger.as_ref());
+    let is_counted = ledger.is_some_and(|it| it.exact && it.sent > 0);
     let mut tiers = warnings.map(|warning| match warning.code {
         WarningCode::DebugBuild => Tier::Caution,
+        WarningCode::MessagesLost if is_counted => Tier::Caution,
         _ => warning.tier,
     });
     tiers.any(|it| it == tier)
