@@ -1,6 +1,6 @@
 //! Which runs may be compared, and what is decided of them.
 
-use archive::{Throughput, Versions};
+use archive::{ComparedFigure, Throughput, Versions};
 
 use super::*;
 use archive::Decision;
@@ -310,4 +310,28 @@ fn a_side_that_loses_messages_in_every_run_is_worse() {
     assert!(!better.is_worse(), "{better:#?}");
     // Where nobody knows how many, such runs do not count.
     assert!(comparison(&well, &losing(3, false), options).is_err());
+}
+
+#[test]
+fn a_side_that_receives_nothing_of_a_requested_rate_is_worse() {
+    let options = ComparisonOptions::default();
+    let receiving = |rate: f64| -> Vec<RunRecord> {
+        let of = |at: u32| {
+            let mut record = run(&format!("run-{at}"), "4.0", 1, 1_000.0);
+            let summary = record.summary.as_mut().expect("a summary");
+            summary.requested = Some(archive::RequestedSummary::default());
+            summary.received = Throughput {
+                total: rate as u64,
+                rate,
+            };
+            record
+        };
+        (0..3).map(of).collect()
+    };
+    let (well, nothing) = (receiving(1_000.0), receiving(0.0));
+    let found = comparison(&well, &nothing, options).expect("comparable");
+    let rate = found.figures.iter().find(|it| it.name == "received rate");
+    assert!(rate.is_some_and(ComparedFigure::is_worse), "{found:#?}");
+    let same = comparison(&well, &well, options).expect("comparable");
+    assert!(same.figures.iter().all(|it| it.name != "received rate"));
 }
