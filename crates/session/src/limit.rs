@@ -82,7 +82,12 @@ pub fn rate_options(experiment: &Experiment, rate: f64) -> Vec<String> {
     let mut options = Vec::new();
     for (number, load) in groups(&tried) {
         let own = load.rate.map_or(0.0, Rate::get);
-        let digits = if own < 100.0 { 2 } else { 0 };
+        // Small rates are none where their digits are cut off.
+        let digits = match own {
+            ..1.0 => 6,
+            1.0..100.0 => 2,
+            _ => 0,
+        };
         options.push(format!("load.{number}.rate={own:.digits$}"));
         let was_each = experiment
             .load

@@ -12,6 +12,14 @@ fn rates(of: &Experiment) -> Vec<f64> {
 }
 
 #[test]
+fn small_rates_of_suggested_command_lines_are_not_cut_to_nothing() {
+    let of = experiment("name = \"x\"\n[[load]]\nrate = 5\n");
+    assert_eq!(rate_options(&of, 0.004), ["load.0.rate=0.004000"]);
+    assert_eq!(rate_options(&of, 5.5), ["load.0.rate=5.50"]);
+    assert_eq!(rate_options(&of, 20_000.0), ["load.0.rate=20000"]);
+}
+
+#[test]
 fn groups_keep_their_proportions_and_are_alike_without_rates() {
     let with = experiment("[[load]]\nrate = 100\n[[load]]\nproducers = 0\n[[load]]\nrate = 300");
     assert_eq!(first_rate(&with), Ok(400.0));

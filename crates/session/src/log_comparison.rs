@@ -14,6 +14,8 @@ use crate::within;
 
 /// Logs of a side: each keeps every value of each tag.
 const MOST_LOGS: usize = 500;
+/// Different values of all logs of a side together, 16 bytes each.
+const MOST_VALUES: usize = 1 << 24;
 /// Sides whose medians differ by a factor near a thousand may be in different units.
 const OF_UNITS: f64 = 1_000.0;
 const NEAR: f64 = 2.0;
@@ -33,8 +35,11 @@ pub fn read_logs(
             "name fewer",
         ));
     }
+    let mut values = 0;
     let read = paths.iter().map(|path| {
         let mut log = LatencyLog::read(path.as_ref(), unit)?;
+        values += log.tags.iter().map(|it| it.values.len()).sum::<usize>();
+        fits(values)?;
         // Only of a log that stands alone it is asked what happened over time.
         if paths.len() > 1 {
             for tag in &mut log.tags {
@@ -44,6 +49,18 @@ pub fn read_logs(
         Ok(log)
     });
     read.collect()
+}
+
+/// Whether so many different values are kept.
+fn fits(values: usize) -> Result<(), Problem> {
+    match values {
+        ..=MOST_VALUES => Ok(()),
+        more => Err(Problem::new(
+            format!("the logs of one side hold more than {MOST_VALUES} different values"),
+            more,
+            "name fewer logs, or such as were recorded with fewer digits",
+        )),
+    }
 }
 
 /// Compares logs of two sides.

@@ -198,3 +198,10 @@ fn blocks_are_no_shorter_than_the_intervals_of_a_log() {
     );
     assert_eq!(b.map(|it| (it.block_s, it.why_not)), Some((30.0, None)));
 }
+
+#[test]
+fn logs_take_no_more_memory_than_others() {
+    assert!(fits(MOST_VALUES).is_ok());
+    let told = fits(MOST_VALUES + 1).expect_err("too many").sentence();
+    assert!(told.contains("name fewer logs"), "{told}");
+}
