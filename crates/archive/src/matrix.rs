@@ -297,7 +297,7 @@ impl ComparedMatrix {
     }
 
     /// The names of the figures that cells have, each once, and how many of them, which come first, are those that a reader asks about
-    /// in the first place: rates, 99th percentiles and the broker's CPU.
+    /// in the first place: rates, 99th percentiles, the broker's CPU, and messages that came to harm.
     #[must_use]
     pub fn figures(&self) -> (Vec<&str>, usize) {
         let mut names: Vec<&str> = Vec::new();
@@ -307,7 +307,8 @@ impl ComparedMatrix {
             }
         }
         let is_main = |name: &&str| {
-            name.ends_with(" rate") || name.ends_with(" p99") || *name == "broker cpu"
+            let has_end = [" rate", " p99"].iter().any(|end| name.ends_with(end));
+            has_end || ["broker cpu", "lost", "duplicated", "corrupt"].contains(name)
         };
         let (mut main, further): (Vec<&str>, Vec<&str>) = names.into_iter().partition(is_main);
         let count = match main.is_empty() {
