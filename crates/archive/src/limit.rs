@@ -184,6 +184,11 @@ impl LimitTrials {
         if read.trials.len() > most || runs > 20 * ScaleRuns::MOST_VALUES {
             return Err(damaged("it holds more trials than were ever made"));
         }
+        let scaled = read.scale.iter().flat_map(|it| &it.runs).map(|it| &it.id);
+        let mut ids = read.trials.iter().map(|it| &it.id).chain(scaled);
+        if ids.any(|id| id.contains('/') || id.starts_with('.')) {
+            return Err(damaged("a trial's name is no run's"));
+        }
         Ok(read)
     }
 
@@ -212,6 +217,10 @@ mod tests {
         trials.write(dir.path()).unwrap();
         assert!(LimitTrials::is_in(dir.path()));
         assert_eq!(LimitTrials::read(dir.path()).unwrap(), trials);
+        let mut elsewhere = trials.clone();
+        elsewhere.trials[0].id = "../../etc".to_owned();
+        elsewhere.write(dir.path()).unwrap();
+        assert!(LimitTrials::read(dir.path()).is_err());
         let path = dir.path().join(file::LIMIT);
         let other = serde_json::to_string(&trials)
             .unwrap()

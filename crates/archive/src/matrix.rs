@@ -111,8 +111,9 @@ impl PairedMatrix {
         } else if read.keys.is_empty()
             || read.keys.len() > MOST_KEYS
             || read.cells.len() > Self::MOST_CELLS
+            || read.pairs > PairedRuns::MOST_PAIRS
         {
-            "it has more cells than a matrix may have, or no key".to_owned()
+            "it has more cells or pairs than a matrix may have, or no key".to_owned()
         } else if let Some(cell) = read.cells.iter().find(|it| !is_name(&it.folder)) {
             format!("{:?} is no folder's name", cell.folder)
         } else if !read.cells.iter().all(is_whole) {
