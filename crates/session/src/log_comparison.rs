@@ -16,8 +16,8 @@ use crate::within;
 const MOST_LOGS: usize = 500;
 /// Different values of all logs of a side together, 16 bytes each.
 const MOST_VALUES: usize = 1 << 24;
-/// Sides whose medians differ by a factor near a thousand may be in different units.
-const OF_UNITS: f64 = 1_000.0;
+/// Sides whose medians differ by a factor near one of these may be in different units.
+const OF_UNITS: [(f64, &str); 2] = [(1e3, "a thousand"), (1e6, "a million")];
 const NEAR: f64 = 2.0;
 
 /// Reads the logs of a side. `unit` is that of logs which do not name theirs.
@@ -310,7 +310,7 @@ fn unit(log: &LatencyLog) -> String {
     format!("read as {unit}: {why}")
 }
 
-/// Medians that are a thousand times apart, where a unit was guessed.
+/// Medians that are as far apart as units are, where one was guessed.
 fn units_look_mixed(a: &[LatencyLog], b: &[LatencyLog], shared: &[Metric]) -> Option<String> {
     let is_guessed =
         |log: &LatencyLog| matches!(log.unit_source, UnitSource::Artemis | UnitSource::Assumed);
@@ -322,16 +322,18 @@ fn units_look_mixed(a: &[LatencyLog], b: &[LatencyLog], shared: &[Metric]) -> Op
             .collect();
         logarithms.iter().sum::<f64>() / logarithms.len().max(1) as f64
     };
-    let found = shared.iter().find(|metric| {
-        if !(has_values(a, **metric) && has_values(b, **metric)) {
-            return false;
+    let (found, times) = shared.iter().find_map(|metric| {
+        if !(has_values(a, *metric) && has_values(b, *metric)) {
+            return None;
         }
-        let apart = (median(b, **metric) - median(a, **metric)).abs();
-        (apart - OF_UNITS.ln()).abs() < NEAR.ln()
+        let apart = (median(b, *metric) - median(a, *metric)).abs();
+        let is_near = |it: &&(f64, &str)| (apart - it.0.ln()).abs() < NEAR.ln();
+        let (_, times) = OF_UNITS.iter().find(is_near)?;
+        Some((metric, *times))
     })?;
     a.iter().chain(b).any(is_guessed).then(|| {
         format!(
-            "caution: the medians of {} are about a thousand times apart, as microseconds and nanoseconds are: name the unit that was recorded with --unit",
+            "caution: the medians of {} are about {times} times apart, as units of time are: name the unit that was recorded with --unit",
             found.name()
         )
     })

@@ -68,6 +68,9 @@ fn a_thousand_between_guessed_units_has_a_caution() {
     };
     assert!(caution(&guessed, &off) && caution(&off, &guessed));
     assert!(!caution(&guessed, &guessed));
+    // Milliseconds beside nanoseconds.
+    let far = [1_100_000_000, 1_110_000_000].map(|value| log("y", "", "", value));
+    assert!(caution(&guessed, &far) && caution(&far, &guessed));
     let stated = |of: &[LatencyLog; 2]| {
         of.clone().map(|log| LatencyLog {
             unit_source: UnitSource::Given,
