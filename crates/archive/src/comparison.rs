@@ -5,12 +5,14 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::replace::replace_json;
-use crate::{ComparedStacks, CostChange, Error, QuantityUnit, bounded, file};
+use crate::{ComparedStacks, CostChange, Error, PairedRuns, QuantityUnit, bounded, file};
 
 /// Bytes of a `comparison.json` that are read.
 const LARGEST: u64 = 64 << 20;
 /// Figures that are decided together at most.
 const MOST_FIGURES: usize = 1_000;
+/// Looks at the pairs of a comparison.
+const MOST_LOOKS: usize = 10;
 
 /// Runs of two sides, and what they decide.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -261,7 +263,10 @@ impl Comparison {
         let is_whole = |figure: &ComparedFigure| {
             figure.a.len() == read.a.runs.len() && figure.b.len() == read.b.runs.len()
         };
-        let is_plausible = read.figures.len() <= MOST_FIGURES && read.figures.iter().all(is_whole);
+        let are_looks = read.looks.len() <= MOST_LOOKS
+            && (read.looks.iter()).all(|look| *look <= PairedRuns::MOST_PAIRS);
+        let is_plausible =
+            read.figures.len() <= MOST_FIGURES && read.figures.iter().all(is_whole) && are_looks;
         if read.schema != Self::SCHEMA || !is_plausible {
             return Err(damaged(format!(
                 "it is no {} with a value for each run",
@@ -372,6 +377,11 @@ mod tests {
         let told = Comparison::read(dir.path()).expect_err("a frame that calls itself");
         assert!(told.to_string().contains("callers before"), "{told}");
         of.stacks = None;
+        // The level of looks is found by playing as many pairs.
+        of.looks = vec![u32::MAX];
+        of.write(dir.path()).unwrap();
+        assert!(Comparison::read(dir.path()).is_err());
+        of.looks = vec![6, 8];
         of.figures[0].b.push(3.0);
         of.write(dir.path()).unwrap();
         let told = Comparison::read(dir.path()).expect_err("three values of two runs");

@@ -31,6 +31,9 @@ const MOST_COUNTERS: u64 = 1 << 20;
 const MOST_TAGS: usize = 16;
 /// Lines that are noted one by one.
 const MOST_NOTES: usize = 3;
+/// Intervals of a tag that are so many times as long as the time that they lie in overlap; those that are so small a part leave most of it out.
+const OVERLAPPING: f64 = 1.1;
+const SPARSE: f64 = 0.5;
 /// Characters of what is quoted.
 const LONGEST_QUOTE: usize = 60;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -72,7 +75,8 @@ impl LogUnit {
     }
 
     /// Nanoseconds of one.
-    const fn ns(self) -> u64 {
+    #[must_use]
+    pub const fn ns(self) -> u64 {
         match self {
             Self::Nanoseconds => 1,
             Self::Microseconds => 1_000,
@@ -115,7 +119,9 @@ pub struct LatencyLog {
     pub unit_source: UnitSource,
     /// From the start of the first interval to the end of the last, in seconds.
     pub seconds: f64,
-    /// What it holds of each tag, in the order in which they came.
+    /// Whether its intervals overlap, as those of several recordings in one file do: how long it took is not known then.
+    pub overlaps: bool,
+    /// What it holds of each tag, in the order in which they came; a tag whose intervals are all empty has no values.
     pub tags: Vec<LogTag>,
     /// What had to be left out, a sentence each.
     pub notes: Vec<String>,
@@ -218,6 +224,8 @@ struct ReadTag {
     key: String,
     sum: Histogram<u64>,
     slices: LatencySlices,
+    /// Seconds of all its intervals together.
+    covered: f64,
 }
 
 /// One interval.
@@ -316,6 +324,7 @@ impl LogReading {
                     key,
                     sum,
                     slices: LatencySlices::default(),
+                    covered: 0.0,
                 });
                 self.tags.len() - 1
             }
@@ -341,6 +350,7 @@ impl LogReading {
             ));
         }
         tag.slices.add(of.start, of.length, &of.histogram);
+        tag.covered += of.length;
         let end = of.start + of.length;
         self.span = Some(match self.span {
             Some((first, last)) => (first.min(of.start), last.max(end)),
@@ -360,6 +370,7 @@ impl LogReading {
         let Some((start, end)) = self.span else {
             return Err(self.refused(name));
         };
+        let overlaps = self.covers(end - start);
         let is_artemis = self.is_artemis && !self.has_times;
         let (unit, unit_source) = match (self.stated, given) {
             (Some(unit), _) => (unit, UnitSource::Stated),
@@ -368,7 +379,7 @@ impl LogReading {
             (None, None) => (LogUnit::Nanoseconds, UnitSource::Assumed),
         };
         let mut tags = Vec::new();
-        for tag in self.tags.into_iter().filter(|it| !it.sum.is_empty()) {
+        for tag in self.tags {
             let artemis = ARTEMIS.iter().find(|it| is_artemis && it.0 == tag.key);
             let metric = artemis.map(|it| it.1);
             match metric.or_else(|| Metric::named(&tag.key, MetricKind::Histogram)) {
@@ -379,7 +390,7 @@ impl LogReading {
                 )),
             }
         }
-        if tags.is_empty() {
+        if tags.iter().all(|it: &LogTag| it.count == 0) {
             return Err(Problem::new(
                 format!("{name} holds no value"),
                 measure::counted(self.intervals, "empty interval"),
@@ -391,9 +402,27 @@ impl LogReading {
             unit,
             unit_source,
             seconds: end - start,
+            overlaps,
             tags,
             notes: self.notes,
         })
+    }
+
+    /// Whether intervals overlap in the time from the first to the last; notes that, and where they leave most of it out.
+    fn covers(&mut self, seconds: f64) -> bool {
+        let covered = self.tags.iter().map(|it| it.covered);
+        let covered = covered.fold(0.0, f64::max);
+        let overlaps = covered > seconds * OVERLAPPING;
+        if overlaps {
+            self.notes.push(format!(
+                "its intervals overlap, {covered:.0} s of them in {seconds:.0} s: it holds several recordings, and how long they took is not known"
+            ));
+        } else if covered < seconds * SPARSE {
+            self.notes.push(format!(
+                "its intervals are {covered:.0} s of {seconds:.0} s: rates are of the whole time"
+            ));
+        }
+        overlaps
     }
 
     /// Why a log without any measured interval is none.
@@ -460,7 +489,9 @@ fn interval(line: &str) -> Result<LogInterval<'_>, String> {
     };
     let (start, length) = (number(start, "the start")?, number(length, "the length")?);
     if start.abs() >= LATEST || !(0.0..LATEST).contains(&length) {
-        return Err(format!("an interval of {length} s from {start} cannot be"));
+        return Err(format!(
+            "an interval of {length:?} s from {start:?} cannot be"
+        ));
     }
     let bytes = STANDARD
         .decode(encoded)

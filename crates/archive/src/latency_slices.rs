@@ -30,7 +30,11 @@ impl LatencySlices {
         }
         if self.width == 0.0 {
             self.start = start;
-            self.width = length.max(SHORTEST);
+            self.width = SHORTEST;
+        }
+        // The first interval is often cut short: those behind it say how long they are.
+        if self.slices.len() <= 1 {
+            self.width = self.width.max(length);
         }
         // By its middle, so that ends which are a millisecond off change nothing.
         let middle = start + length / 2.0 - self.start;
@@ -159,6 +163,17 @@ mod tests {
         }
         assert!(of.steps <= MOST_STEPS && of.width() > 1.0, "{}", of.steps);
         assert_eq!(counted(&of), 400 * 20_000);
+    }
+
+    #[test]
+    fn a_first_interval_that_is_short_makes_no_slices_without_values() {
+        let mut of = LatencySlices::default();
+        of.add(100.0, 0.1, &one(1_000));
+        for number in 0..60 {
+            of.add(100.1 + 10.0 * f64::from(number), 10.0, &one(1_000));
+        }
+        assert_eq!((of.slices().len(), of.width()), (60, 10.0));
+        assert!(of.slices().iter().all(|it| !it.is_empty()));
     }
 
     #[test]

@@ -122,7 +122,27 @@ pub struct FoundLimit {
     pub confirmed: bool,
 }
 
+impl LimitTrial {
+    /// A condition that cannot be told, where nothing but such ones speaks against the rate.
+    fn untold(&self) -> Option<&RequirementOutcome> {
+        let mut untold = self.slos.iter().filter(|it| it.met.is_none());
+        let is_all = untold.clone().count() == self.why.len();
+        untold.next().filter(|_| is_all)
+    }
+}
+
 impl LimitTrials {
+    /// What cannot be told at the lowest rate that was tried, and is all that speaks against it: fewer messages tell even less, so that no lower
+    /// rate is tried.
+    #[must_use]
+    pub fn untold(&self) -> Option<&RequirementOutcome> {
+        let rates = self.trials.iter().map(|it| it.rate);
+        let lowest = rates.fold(f64::INFINITY, f64::min);
+        let mut at = self.trials.iter().filter(|it| it.rate == lowest);
+        let has_held = at.clone().any(|it| it.outcome == LimitOutcome::Held);
+        at.find_map(LimitTrial::untold).filter(|_| !has_held)
+    }
+
     /// Name and version of the format.
     pub const SCHEMA: &'static str = "bellows.limit/1";
     /// Trials of one search.
@@ -164,6 +184,11 @@ impl LimitTrials {
         if read.trials.len() > most || runs > 20 * ScaleRuns::MOST_VALUES {
             return Err(damaged("it holds more trials than were ever made"));
         }
+        let scaled = read.scale.iter().flat_map(|it| &it.runs).map(|it| &it.id);
+        let mut ids = read.trials.iter().map(|it| &it.id).chain(scaled);
+        if ids.any(|id| id.contains('/') || id.starts_with('.')) {
+            return Err(damaged("a trial's name is no run's"));
+        }
         Ok(read)
     }
 
@@ -192,6 +217,10 @@ mod tests {
         trials.write(dir.path()).unwrap();
         assert!(LimitTrials::is_in(dir.path()));
         assert_eq!(LimitTrials::read(dir.path()).unwrap(), trials);
+        let mut elsewhere = trials.clone();
+        elsewhere.trials[0].id = "../../etc".to_owned();
+        elsewhere.write(dir.path()).unwrap();
+        assert!(LimitTrials::read(dir.path()).is_err());
         let path = dir.path().join(file::LIMIT);
         let other = serde_json::to_string(&trials)
             .unwrap()

@@ -111,8 +111,9 @@ impl PairedMatrix {
         } else if read.keys.is_empty()
             || read.keys.len() > MOST_KEYS
             || read.cells.len() > Self::MOST_CELLS
+            || read.pairs > PairedRuns::MOST_PAIRS
         {
-            "it has more cells than a matrix may have, or no key".to_owned()
+            "it has more cells or pairs than a matrix may have, or no key".to_owned()
         } else if let Some(cell) = read.cells.iter().find(|it| !is_name(&it.folder)) {
             format!("{:?} is no folder's name", cell.folder)
         } else if !read.cells.iter().all(is_whole) {
@@ -297,7 +298,7 @@ impl ComparedMatrix {
     }
 
     /// The names of the figures that cells have, each once, and how many of them, which come first, are those that a reader asks about
-    /// in the first place: rates, 99th percentiles and the broker's CPU.
+    /// in the first place: rates, 99th percentiles, the broker's CPU, and messages that came to harm.
     #[must_use]
     pub fn figures(&self) -> (Vec<&str>, usize) {
         let mut names: Vec<&str> = Vec::new();
@@ -307,7 +308,8 @@ impl ComparedMatrix {
             }
         }
         let is_main = |name: &&str| {
-            name.ends_with(" rate") || name.ends_with(" p99") || *name == "broker cpu"
+            let has_end = [" rate", " p99"].iter().any(|end| name.ends_with(end));
+            has_end || ["broker cpu", "lost", "duplicated", "corrupt"].contains(name)
         };
         let (mut main, further): (Vec<&str>, Vec<&str>) = names.into_iter().partition(is_main);
         let count = match main.is_empty() {

@@ -117,6 +117,11 @@ impl PairedRuns {
         if read.pairs > Self::MOST_PAIRS || read.runs.len() > 4 * Self::MOST_PAIRS as usize {
             return Err(damaged("it holds more runs than were ever made".to_owned()));
         }
+        // Spoiled pairs are made anew, half as many at most.
+        let is_pair = |run: &PairedRun| run.pair < 2 * Self::MOST_PAIRS;
+        if let Some(run) = read.runs.iter().find(|run| !is_pair(run)) {
+            return Err(damaged(format!("{} is no pair's number", run.pair)));
+        }
         let is_a_name = |id: &str| {
             !id.is_empty() && id.len() < 256 && !id.contains('/') && !id.starts_with('.')
         };
@@ -162,5 +167,10 @@ mod tests {
         pairs.write(dir.path()).unwrap();
         let told = PairedRuns::read(dir.path()).expect_err("a path");
         assert!(told.to_string().contains("etc"), "{told}");
+        pairs.runs[0].id = "2026-x".into();
+        pairs.runs[0].pair = u32::MAX;
+        pairs.write(dir.path()).unwrap();
+        let told = PairedRuns::read(dir.path()).expect_err("no such pair");
+        assert!(told.to_string().contains("no pair's number"), "{told}");
     }
 }

@@ -107,6 +107,17 @@ const TOO_FEW: &str = "fewer than ten samples lie beyond this percentile";
 const FAILED: &str = " failed";
 
 /// A count of the ledger.
+/// Figures of messages that a broker must not have.
+const HARM: [&str; 3] = ["lost", "duplicated", "corrupt"];
+
+/// Those of them that a run has.
+fn harmed(summary: &RunSummary) -> impl Iterator<Item = Quantity> + '_ {
+    let all = (0..).zip(&FIGURES);
+    let harm = all.filter(|(_, figure)| HARM.contains(&figure.name));
+    let harm = harm.filter(move |(_, figure)| (figure.of)(summary).is_ok_and(|count| count > 0.0));
+    harm.map(|(index, _)| Quantity(Which::Figure(index)))
+}
+
 fn ledger(summary: &RunSummary, count: fn(&measure::ledger::LedgerSummary) -> u64) -> Observed {
     match &summary.ledger {
         None => Err(NO_LEDGER),
@@ -281,7 +292,7 @@ impl Quantity {
 
     /// The figures of a run that are decided where two sides are compared: few, because each further question makes all
     /// answers harder. A rate, where none was requested; the middle and the tail of latencies as users feel them, and of the time
-    /// of scraped pages; what the broker spends; requests that failed, where some did.
+    /// of scraped pages; what the broker spends; requests that failed and messages that came to harm, where some did.
     #[must_use]
     pub fn decided(summary: &RunSummary) -> Vec<Self> {
         const NOT_OF_USERS: [&str; 3] = ["send ack", "transfer", "send delay"];
@@ -318,6 +329,7 @@ impl Quantity {
             let failed = (of.failed > 0).then_some(Self(Which::Failed(of.name)));
             all.extend(failed);
         }
+        all.extend(harmed(summary));
         all
     }
 
@@ -342,8 +354,14 @@ impl Quantity {
 
     /// Whether it counts what went wrong: none of it is a value as good as any.
     #[must_use]
-    pub const fn counts_failures(&self) -> bool {
-        matches!(self.0, Which::Failed(_))
+    pub fn counts_failures(&self) -> bool {
+        match &self.0 {
+            Which::Failed(_) => true,
+            Which::Figure(index) => FIGURES
+                .get(*index)
+                .is_some_and(|it| HARM.contains(&it.name)),
+            Which::Latency(..) => false,
+        }
     }
 
     /// Whether more of it is better: of rates it is.

@@ -204,6 +204,46 @@ fn a_hostile_log_takes_no_more_than_others() {
     }
 }
 
+#[test]
+fn recordings_on_top_of_each_other_and_long_pauses_are_told() {
+    let recording = |from: f64| -> String {
+        (0..20)
+            .map(|second| line("", from + f64::from(second), 10))
+            .collect()
+    };
+    let once = parse(recording(0.0)).unwrap();
+    assert!(!once.overlaps && once.notes.is_empty(), "{:?}", once.notes);
+    // The same time twice: twice as many values a second were never recorded.
+    let twice = parse(recording(0.0) + &recording(0.0)).unwrap();
+    assert!(twice.overlaps && twice.seconds == 20.0);
+    assert!(
+        twice.notes[0].starts_with("its intervals overlap, 40 s of them in 20 s"),
+        "{:?}",
+        twice.notes
+    );
+    let paused = parse(recording(0.0) + &recording(980.0)).unwrap();
+    assert!(!paused.overlaps);
+    assert_eq!(
+        paused.notes,
+        ["its intervals are 40 s of 1000 s: rates are of the whole time"]
+    );
+    let huge = parse(line("", 1.0, 10) + &format!("1e300,1,1,{}\n", encoded(10))).unwrap();
+    assert_eq!(
+        huge.notes,
+        ["line 2 is passed over: an interval of 1.0 s from 1e300 cannot be"]
+    );
+}
+
+#[test]
+fn a_tag_whose_intervals_are_empty_is_there_without_values() {
+    let log = parse(line("Tag=sent,", 0.0, 100) + &line("Tag=received,", 0.0, 0)).unwrap();
+    let found: Vec<(&str, u64)> = (log.tags.iter())
+        .map(|it| (it.metric.name(), it.count))
+        .collect();
+    assert_eq!(found, [("sent", 100), ("received", 0)]);
+    assert_eq!((log.tags[1].max(), log.tags[1].percentiles), (0, [0; 4]));
+}
+
 /// The corpus of the fuzz target of the same name.
 #[test]
 fn every_seed_is_a_log_or_a_refusal() {

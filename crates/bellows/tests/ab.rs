@@ -172,6 +172,29 @@ fn runs_that_were_killed_are_gone_on_with_and_none_is_lost() {
 }
 
 #[test]
+fn a_run_that_had_ended_when_the_command_was_killed_is_not_made_again() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let all = ["ab", "turns.toml", "--pairs", "2", "--aa", "--quiet"];
+    run(dir, &all);
+    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let before = made(&pairs_dir);
+    // As if it had been killed between the end of its last run and the note of it.
+    let mut kept = pairs(&pairs_dir);
+    kept["runs"].as_array_mut().expect("runs").pop();
+    std::fs::write(pairs_dir.join("pairs.json"), kept.to_string()).expect("written");
+    let name = pairs_dir.to_str().expect("a name");
+    let ended = run(dir, &[&all[..], &["--resume", name]].concat());
+    assert!(
+        ended.stderr.contains("had ended before, and counts"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(made(&pairs_dir), before);
+}
+
+#[test]
 fn looks_that_were_fixed_keep_their_level_whoever_goes_on() {
     let dir = folder();
     let dir = dir.path();

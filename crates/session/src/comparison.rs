@@ -200,11 +200,14 @@ pub(crate) fn version(record: &RunRecord) -> String {
 }
 
 /// Whether a warning of a run is of this tier. A debug build of bellows spoils what is said of a run alone; sides that both
-/// have it can be compared.
+/// have it can be compared. Messages that were lost are a figure of their own then, and may be what one side does worse.
 pub(crate) fn has(record: &RunRecord, tier: Tier) -> bool {
     let warnings = record.summary.iter().flat_map(|it| &it.warnings);
+    let ledger = record.summary.as_ref().and_then(|it| it.ledger.as_ref());
+    let is_counted = ledger.is_some_and(|it| it.exact && it.sent > 0);
     let mut tiers = warnings.map(|warning| match warning.code {
         WarningCode::DebugBuild => Tier::Caution,
+        WarningCode::MessagesLost if is_counted => Tier::Caution,
         _ => warning.tier,
     });
     tiers.any(|it| it == tier)
@@ -342,6 +345,14 @@ fn differing(a: &Value, b: &Value, path: &str) -> Option<(String, String)> {
     }
 }
 
+/// The rate of deliveries, also where a rate was requested and is no figure: that some runs received nothing at all is one.
+fn nothing_received(a: &Side<'_>, b: &Side<'_>) -> Option<Quantity> {
+    let all = || a.summaries().chain(b.summaries());
+    let is_nothing = |it: &RunSummary| it.received.total == 0;
+    let some_only = all().any(is_nothing) && !all().all(is_nothing);
+    "received rate".parse().ok().filter(|_| some_only)
+}
+
 /// Every figure that a run has.
 fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undecided> {
     let mut quantities: Vec<Quantity> = Vec::new();
@@ -352,6 +363,8 @@ fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undeci
             }
         }
     }
+    let nothing = nothing_received(a, b).filter(|it| !quantities.contains(it));
+    quantities.extend(nothing);
     let replaced = |it: &Quantity| quantities.iter().any(|max| max.is_max_for(it));
     let kept: Vec<bool> = quantities.iter().map(|it| !replaced(it)).collect();
     let quantities = quantities.into_iter().zip(kept);

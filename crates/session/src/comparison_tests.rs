@@ -1,6 +1,6 @@
 //! Which runs may be compared, and what is decided of them.
 
-use archive::{Throughput, Versions};
+use archive::{ComparedFigure, Throughput, Versions};
 
 use super::*;
 use archive::Decision;
@@ -277,4 +277,61 @@ fn failures_that_one_side_alone_has_are_a_change() {
     let summary = failing[0].summary.as_ref().expect("a summary");
     let plain = archive::plain_name(name);
     assert_eq!((read.name(), read.of(summary)), (plain, Ok(3.0)));
+}
+
+#[test]
+fn a_side_that_loses_messages_in_every_run_is_worse() {
+    let options = ComparisonOptions::default();
+    let losing = |lost: u64, exact: bool| -> Vec<RunRecord> {
+        let of = |at: u32| {
+            let mut record = run(&format!("run-{at}"), "4.0", 1, 1_000.0 + f64::from(at));
+            let summary = record.summary.as_mut().expect("a summary");
+            summary.ledger = Some(measure::ledger::LedgerSummary {
+                exact,
+                sent: 1_000,
+                lost,
+                ..measure::ledger::LedgerSummary::default()
+            });
+            if lost > 0 {
+                let warning = archive::Warning::new(WarningCode::MessagesLost, Tier::Invalid);
+                summary.warnings.push(warning);
+            }
+            record
+        };
+        (0..6).map(of).collect()
+    };
+    let (well, worse) = (losing(0, true), losing(3, true));
+    let found = comparison(&well, &worse, options).expect("comparable");
+    let lost = found.figures.iter().find(|it| it.name == "lost");
+    let lost = lost.expect("a figure");
+    assert_eq!((lost.decision, lost.without), (Decision::Changed, (6, 0)));
+    assert!(lost.is_worse() && found.b.runs.iter().all(|it| it.cautious));
+    let better = comparison(&worse, &well, options).expect("comparable");
+    assert!(!better.is_worse(), "{better:#?}");
+    // Where nobody knows how many, such runs do not count.
+    assert!(comparison(&well, &losing(3, false), options).is_err());
+}
+
+#[test]
+fn a_side_that_receives_nothing_of_a_requested_rate_is_worse() {
+    let options = ComparisonOptions::default();
+    let receiving = |rate: f64| -> Vec<RunRecord> {
+        let of = |at: u32| {
+            let mut record = run(&format!("run-{at}"), "4.0", 1, 1_000.0);
+            let summary = record.summary.as_mut().expect("a summary");
+            summary.requested = Some(archive::RequestedSummary::default());
+            summary.received = Throughput {
+                total: rate as u64,
+                rate,
+            };
+            record
+        };
+        (0..3).map(of).collect()
+    };
+    let (well, nothing) = (receiving(1_000.0), receiving(0.0));
+    let found = comparison(&well, &nothing, options).expect("comparable");
+    let rate = found.figures.iter().find(|it| it.name == "received rate");
+    assert!(rate.is_some_and(ComparedFigure::is_worse), "{found:#?}");
+    let same = comparison(&well, &well, options).expect("comparable");
+    assert!(same.figures.iter().all(|it| it.name != "received rate"));
 }

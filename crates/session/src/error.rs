@@ -11,6 +11,8 @@ pub enum Error {
     Usage(Problem),
     /// What was requested could not be done.
     Failed(Problem),
+    /// The broker did not start within its time: another try may be quicker.
+    NotReady(Problem),
     /// The user stopped it before anything was measured.
     Stopped {
         /// What was going on: `start`, `warm-up`.
@@ -23,7 +25,9 @@ impl Error {
     #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
-            Self::Usage(problem) | Self::Failed(problem) => problem.clone(),
+            Self::Usage(problem) | Self::Failed(problem) | Self::NotReady(problem) => {
+                problem.clone()
+            }
             Self::Stopped { during } => Problem::new(
                 format!("stopped in {during}"),
                 "nothing measured",

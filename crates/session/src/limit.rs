@@ -82,7 +82,12 @@ pub fn rate_options(experiment: &Experiment, rate: f64) -> Vec<String> {
     let mut options = Vec::new();
     for (number, load) in groups(&tried) {
         let own = load.rate.map_or(0.0, Rate::get);
-        let digits = if own < 100.0 { 2 } else { 0 };
+        // Small rates are none where their digits are cut off.
+        let digits = match own {
+            ..1.0 => 6,
+            1.0..100.0 => 2,
+            _ => 0,
+        };
         options.push(format!("load.{number}.rate={own:.digits$}"));
         let was_each = experiment
             .load
@@ -115,6 +120,9 @@ fn group_rate(load: &LoadSpec) -> Option<f64> {
 /// The rate that is to be tried next; `None` where the search has ended.
 #[must_use]
 pub fn next_rate(of: &LimitTrials) -> Option<f64> {
+    if of.untold().is_some() {
+        return None;
+    }
     match step(of, search(&of.plan)) {
         LimitStep::Try(rate) => Some(rate),
         LimitStep::Found(_) => None,

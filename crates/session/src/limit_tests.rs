@@ -12,6 +12,14 @@ fn rates(of: &Experiment) -> Vec<f64> {
 }
 
 #[test]
+fn small_rates_of_suggested_command_lines_are_not_cut_to_nothing() {
+    let of = experiment("name = \"x\"\n[[load]]\nrate = 5\n");
+    assert_eq!(rate_options(&of, 0.004), ["load.0.rate=0.004000"]);
+    assert_eq!(rate_options(&of, 5.5), ["load.0.rate=5.50"]);
+    assert_eq!(rate_options(&of, 20_000.0), ["load.0.rate=20000"]);
+}
+
+#[test]
 fn groups_keep_their_proportions_and_are_alike_without_rates() {
     let with = experiment("[[load]]\nrate = 100\n[[load]]\nproducers = 0\n[[load]]\nrate = 300");
     assert_eq!(first_rate(&with), Ok(400.0));
@@ -198,4 +206,44 @@ fn a_backlog_is_seen_also_where_nobody_knows_how_many_deliveries_a_message_has()
     assert_eq!(unknown(2_900.0, 30_000, 0), LimitOutcome::Missed);
     assert_eq!(unknown(1_000.0, 10_000, 20_000), LimitOutcome::Missed);
     assert_eq!(unknown(0.0, 0, 0), LimitOutcome::Held, "nobody receives");
+}
+
+#[test]
+fn no_lower_rate_is_tried_where_fewer_messages_tell_even_less() {
+    let untold = LimitTrial {
+        rate: 10_000.0,
+        outcome: LimitOutcome::Missed,
+        why: vec!["end-to-end p99.99 < 10ms cannot be told: too few values".to_owned()],
+        slos: vec![RequirementOutcome {
+            that: "end-to-end p99.99 < 10ms".to_owned(),
+            why: Some("too few values".to_owned()),
+            ..RequirementOutcome::default()
+        }],
+        ..LimitTrial::default()
+    };
+    let mut of = LimitTrials {
+        plan: LimitPlan {
+            first: 10_000.0,
+            least: 1.0,
+            most: 1e7,
+            precision: 0.05,
+            confirmations: 3,
+            most_trials: 60,
+        },
+        trials: vec![untold],
+        ..LimitTrials::default()
+    };
+    assert_eq!(next_rate(&of), None);
+    assert!(!found_limit(&of).confirmed);
+    // Where the broker could not follow, a lower rate may hold.
+    of.trials[0].why.push("the backlog grew".to_owned());
+    assert_eq!(next_rate(&of), Some(5_000.0));
+    of.trials[0].why.pop();
+    let held = LimitTrial {
+        rate: 5_000.0,
+        outcome: LimitOutcome::Held,
+        ..LimitTrial::default()
+    };
+    of.trials.push(held);
+    assert!(next_rate(&of).is_some());
 }

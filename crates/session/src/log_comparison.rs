@@ -14,8 +14,10 @@ use crate::within;
 
 /// Logs of a side: each keeps every value of each tag.
 const MOST_LOGS: usize = 500;
-/// Sides whose medians differ by a factor near a thousand may be in different units.
-const OF_UNITS: f64 = 1_000.0;
+/// Different values of all logs of a side together, 16 bytes each.
+const MOST_VALUES: usize = 1 << 24;
+/// Sides whose medians differ by a factor near one of these may be in different units.
+const OF_UNITS: [(f64, &str); 2] = [(1e3, "a thousand"), (1e6, "a million")];
 const NEAR: f64 = 2.0;
 
 /// Reads the logs of a side. `unit` is that of logs which do not name theirs.
@@ -33,8 +35,11 @@ pub fn read_logs(
             "name fewer",
         ));
     }
+    let mut values = 0;
     let read = paths.iter().map(|path| {
         let mut log = LatencyLog::read(path.as_ref(), unit)?;
+        values += log.tags.iter().map(|it| it.values.len()).sum::<usize>();
+        fits(values)?;
         // Only of a log that stands alone it is asked what happened over time.
         if paths.len() > 1 {
             for tag in &mut log.tags {
@@ -44,6 +49,18 @@ pub fn read_logs(
         Ok(log)
     });
     read.collect()
+}
+
+/// Whether so many different values are kept.
+fn fits(values: usize) -> Result<(), Problem> {
+    match values {
+        ..=MOST_VALUES => Ok(()),
+        more => Err(Problem::new(
+            format!("the logs of one side hold more than {MOST_VALUES} different values"),
+            more,
+            "name fewer logs, or such as were recorded with fewer digits",
+        )),
+    }
 }
 
 /// Compares logs of two sides.
@@ -127,13 +144,19 @@ fn names(of: &[Metric]) -> String {
     names.join(", ")
 }
 
-/// What both sides hold.
+/// Whether any log has values of a metric.
+fn has_values(logs: &[LatencyLog], metric: Metric) -> bool {
+    let mut tags = logs.iter().filter_map(|log| tag_of(log, metric));
+    tags.any(|tag| tag.count > 0)
+}
+
+/// What both sides hold, and one of them has values of: that the other has none is a change.
 fn shared(a: &[LatencyLog], b: &[LatencyLog]) -> Result<Vec<Metric>, Problem> {
     let (of_a, of_b) = (metrics(a), metrics(b));
     let shared: Vec<Metric> = of_a
         .iter()
         .copied()
-        .filter(|it| of_b.contains(it))
+        .filter(|it| of_b.contains(it) && (has_values(a, *it) || has_values(b, *it)))
         .collect();
     if !shared.is_empty() {
         return Ok(shared);
@@ -174,6 +197,7 @@ fn of_metric(
     };
     let all = || a.iter().chain(b);
     let has_time = all().all(|log| log.seconds > 0.0);
+    let overlaps = all().any(|log| log.overlaps);
     let (name, unit) = match has_time {
         true => ("rate", QuantityUnit::PerSecond),
         false => ("count", QuantityUnit::Count),
@@ -186,16 +210,23 @@ fn of_metric(
         margin: options.margin,
     };
     let mut found = Vec::new();
-    found.extend(figure(&rate, &|log, tag| match has_time {
-        true => tag.count as f64 / log.seconds,
-        false => tag.count as f64,
-    }));
+    match overlaps {
+        true => remarks.push(format!(
+            "{} is left out: a log's intervals overlap",
+            rate.name
+        )),
+        false => found.extend(figure(&rate, &|log, tag| match has_time {
+            true => tag.count as f64 / log.seconds,
+            false => tag.count as f64,
+        })),
+    }
     for (at, percentile) in LogTag::PERCENTILES.iter().enumerate() {
         let kind = latency(format!("p{percentile}"));
         let mut tags = all().filter_map(|log| tag_of(log, metric));
         match tags.all(|tag| tag.supports(*percentile)) {
-            true => found.extend(figure(&kind, &|_, tag| {
-                tag.percentiles.get(at).map_or(0.0, |ns| *ns as f64)
+            true => found.extend(figure(&kind, &|log, tag| {
+                let ns = tag.percentiles.get(at).copied();
+                ns.map_or(0.0, |ns| at_least(log, ns))
             })),
             false => remarks.push(format!(
                 "{} is left out: fewer than ten values of a log lie beyond it",
@@ -203,10 +234,36 @@ fn of_metric(
             )),
         }
     }
-    found.extend(figure(&latency("max".to_owned()), &|_, tag| {
-        tag.max() as f64
-    }));
+    found.extend(figure(
+        &latency("max".to_owned()),
+        &|log, tag| match tag.count {
+            0 => 0.0,
+            _ => at_least(log, tag.max()),
+        },
+    ));
     found
+}
+
+/// What a value stands for: 0 is less than one of the log's unit, and counts as half of it, since changes are told by ratios.
+fn at_least(log: &LatencyLog, ns: u64) -> f64 {
+    match ns {
+        0 => log.unit.ns() as f64 / 2.0,
+        ns => ns as f64,
+    }
+}
+
+/// That values of logs are below their unit.
+fn below_unit(logs: &[LatencyLog], shared: &[Metric]) -> Option<String> {
+    let is_below = |tag: &LogTag| {
+        let [median, ..] = tag.percentiles;
+        tag.count > 0 && median == 0 && shared.contains(&tag.metric)
+    };
+    let log = logs.iter().find(|log| log.tags.iter().any(is_below))?;
+    Some(format!(
+        "{}: values of 0 are less than its unit, one of {}, and count as half of it: smaller changes are not seen",
+        log.name,
+        log.unit.name()
+    ))
 }
 
 /// In which units logs were read, what was left out of them, and what one side alone has.
@@ -223,10 +280,11 @@ fn remarks(a: &[LatencyLog], b: &[LatencyLog], shared: &[Metric]) -> Vec<String>
             (_, logs) => format!("{} {unit}", counted(logs.len() as u64, "log")),
         })
         .collect();
-    for (name, side) in [("A", a), ("B", b)] {
+    for (name, side, other) in [("A", a, b), ("B", b, a)] {
+        let others = metrics(other);
         let only: Vec<Metric> = metrics(side)
             .into_iter()
-            .filter(|it| !shared.contains(it))
+            .filter(|it| !others.contains(it) && has_values(side, *it))
             .collect();
         if !only.is_empty() {
             told.push(format!("{name} alone has {}: left out", names(&only)));
@@ -235,6 +293,7 @@ fn remarks(a: &[LatencyLog], b: &[LatencyLog], shared: &[Metric]) -> Vec<String>
     for log in all() {
         told.extend(log.notes.iter().map(|note| format!("{}: {note}", log.name)));
     }
+    told.extend([a, b].into_iter().filter_map(|it| below_unit(it, shared)));
     told
 }
 
@@ -251,24 +310,30 @@ fn unit(log: &LatencyLog) -> String {
     format!("read as {unit}: {why}")
 }
 
-/// Medians that are a thousand times apart, where a unit was guessed.
+/// Medians that are as far apart as units are, where one was guessed.
 fn units_look_mixed(a: &[LatencyLog], b: &[LatencyLog], shared: &[Metric]) -> Option<String> {
     let is_guessed =
         |log: &LatencyLog| matches!(log.unit_source, UnitSource::Artemis | UnitSource::Assumed);
     let median = |logs: &[LatencyLog], metric: Metric| {
         let tags = logs.iter().filter_map(|log| tag_of(log, metric));
+        let tags = tags.filter(|tag| tag.count > 0);
         let logarithms: Vec<f64> = tags
             .map(|tag| (tag.percentiles[0].max(1) as f64).ln())
             .collect();
         logarithms.iter().sum::<f64>() / logarithms.len().max(1) as f64
     };
-    let found = shared.iter().find(|metric| {
-        let apart = (median(b, **metric) - median(a, **metric)).abs();
-        (apart - OF_UNITS.ln()).abs() < NEAR.ln()
+    let (found, times) = shared.iter().find_map(|metric| {
+        if !(has_values(a, *metric) && has_values(b, *metric)) {
+            return None;
+        }
+        let apart = (median(b, *metric) - median(a, *metric)).abs();
+        let is_near = |it: &&(f64, &str)| (apart - it.0.ln()).abs() < NEAR.ln();
+        let (_, times) = OF_UNITS.iter().find(is_near)?;
+        Some((metric, *times))
     })?;
     a.iter().chain(b).any(is_guessed).then(|| {
         format!(
-            "caution: the medians of {} are about a thousand times apart, as microseconds and nanoseconds are: name the unit that was recorded with --unit",
+            "caution: the medians of {} are about {times} times apart, as units of time are: name the unit that was recorded with --unit",
             found.name()
         )
     })

@@ -68,6 +68,9 @@ fn a_thousand_between_guessed_units_has_a_caution() {
     };
     assert!(caution(&guessed, &off) && caution(&off, &guessed));
     assert!(!caution(&guessed, &guessed));
+    // Milliseconds beside nanoseconds.
+    let far = [1_100_000_000, 1_110_000_000].map(|value| log("y", "", "", value));
+    assert!(caution(&guessed, &far) && caution(&far, &guessed));
     let stated = |of: &[LatencyLog; 2]| {
         of.clone().map(|log| LatencyLog {
             unit_source: UnitSource::Given,
@@ -110,4 +113,98 @@ fn logs_without_times_are_counted() {
         (first.name.as_str(), &first.a[..]),
         ("latency count", &[3_000.0, 3_000.0][..])
     );
+}
+
+/// A log of twenty seconds with the same values in each.
+fn same_values(name: &str, head: &str, tags: &[(&str, &[u64])]) -> LatencyLog {
+    let mut text = head.to_owned();
+    for second in 0..20 {
+        for (tag, values) in tags {
+            let mut histogram = measure::new_histogram();
+            for value in *values {
+                histogram.saturating_record_n(*value, 100);
+            }
+            let encoded = archive::encode_histogram(&histogram).expect("a histogram");
+            text += &format!("Tag={tag},{second}.0,1.0,1.0,{encoded}\n");
+        }
+    }
+    LatencyLog::parse(name, &mut text.as_bytes(), None).expect("a log")
+}
+
+#[test]
+fn a_tag_that_has_no_values_on_one_side_any_more_is_worse() {
+    let of = |received: &[u64]| {
+        ["x", "y", "z"].map(|it| same_values(it, OURS, &[("sent", &[5]), ("received", received)]))
+    };
+    let (well, nothing) = (of(&[1_000, 2_000]), of(&[]));
+    let found = compare_logs(&well, &nothing, ComparisonOptions::default()).expect("comparable");
+    assert!(found.is_worse(), "{found:#?}");
+    let rate = found.figures.iter().find(|it| it.name == "received rate");
+    assert_eq!(rate.map(|it| (it.change, it.without)), Some((-1.0, (0, 3))));
+    // What no log has values of is no question.
+    let found = compare_logs(&nothing, &nothing, ComparisonOptions::default()).expect("sent");
+    assert!(found.figures.iter().all(|it| it.name.starts_with("sent")));
+    assert!(found.remarks.iter().all(|it| !it.contains("alone")));
+}
+
+#[test]
+fn values_below_the_unit_of_a_log_can_become_worse() {
+    let ms = "#[recorded in milliseconds]\n";
+    let of = |value: u64| ["x", "y"].map(|it| same_values(it, ms, &[("ping", &[value])]));
+    let found = compare_logs(&of(0), &of(40), ComparisonOptions::default()).expect("comparable");
+    let p50 = found.figures.iter().find(|it| it.name == "ping p50");
+    let p50 = p50.expect("a figure");
+    assert_eq!((p50.without, p50.a[0]), ((0, 0), 500_000.0));
+    assert!(p50.is_worse(), "{p50:#?}");
+    let told = found.remarks.join("\n");
+    assert!(
+        told.contains("values of 0 are less than its unit"),
+        "{told}"
+    );
+    let still = compare_logs(&of(0), &of(0), ComparisonOptions::default()).expect("comparable");
+    assert!(!still.is_undecided(), "{still:#?}");
+}
+
+#[test]
+fn logs_whose_intervals_overlap_have_no_rates() {
+    let a = [1_000, 1_001].map(|value| log("x", OURS, "", value));
+    let b = a.clone().map(|log| LatencyLog {
+        overlaps: true,
+        ..log
+    });
+    let found = compare_logs(&a, &b, ComparisonOptions::default()).expect("comparable");
+    assert!(found.figures.iter().all(|it| it.name != "latency rate"));
+    let told = found.remarks.join("\n");
+    assert!(
+        told.contains("latency rate is left out: a log's intervals overlap"),
+        "{told}"
+    );
+}
+
+#[test]
+fn blocks_are_no_shorter_than_the_intervals_of_a_log() {
+    let of = |intervals: u32| {
+        let mut histogram = measure::new_histogram();
+        histogram.saturating_record_n(1_000, 1_000);
+        let encoded = archive::encode_histogram(&histogram).expect("a histogram");
+        let lines = (0..intervals).map(|at| format!("{}.0,30.0,1.0,{encoded}\n", 30 * at));
+        let text = OURS.to_owned() + &lines.collect::<String>();
+        LatencyLog::parse("x", &mut text.as_bytes(), None).expect("a log")
+    };
+    let found = compare_logs(&[of(5)], &[of(10)], ComparisonOptions::default());
+    let found = found.expect("comparable");
+    let (a, b) = (found.a.within_one_run, found.b.within_one_run);
+    let why = a.and_then(|it| it.why_not).expect("too short");
+    assert!(
+        why.contains("150 s in which anything was measured, where 8 blocks of 30 s"),
+        "{why}"
+    );
+    assert_eq!(b.map(|it| (it.block_s, it.why_not)), Some((30.0, None)));
+}
+
+#[test]
+fn logs_take_no_more_memory_than_others() {
+    assert!(fits(MOST_VALUES).is_ok());
+    let told = fits(MOST_VALUES + 1).expect_err("too many").sentence();
+    assert!(told.contains("name fewer logs"), "{told}");
 }

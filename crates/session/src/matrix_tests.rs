@@ -217,3 +217,24 @@ fn a_cell_without_pairs_does_not_keep_the_others_from_a_decision() {
         ComparisonOptions::default()
     ));
 }
+
+#[test]
+fn pairs_that_are_all_spoiled_say_why() {
+    let mut of = cells(1, 2).remove(0);
+    let mut records = Vec::new();
+    while let Some(next) = next_run(&of) {
+        let run = made(next, of.runs.len(), true);
+        let mut record = record(&run.id, [0.0; 3]);
+        let mut warning = archive::Warning::new(WarningCode::BrokerGone, Tier::Invalid);
+        warning.text = "the broker went away".to_owned();
+        if let Some(summary) = &mut record.summary {
+            summary.warnings.push(warning);
+        }
+        records.push(record);
+        of.runs.push(run);
+    }
+    let cell = CellRuns::new(&of, &records);
+    let why = compare_cells(&[cell], &[2], ComparisonOptions::default()).remove(0);
+    let told = why.expect_err("nothing counts").sentence();
+    assert!(told.contains("4 of 4 runs: the broker went away"), "{told}");
+}

@@ -162,12 +162,33 @@ impl<'a> CellRuns<'a> {
     }
 
     fn gather(&self, options: ComparisonOptions) -> Result<Gathered, Problem> {
+        if let Some(problem) = self.spoiled() {
+            return Err(problem);
+        }
         let side = |place: fn(&(usize, usize)) -> usize| -> Vec<RunRecord> {
             let places = self.counted.iter().map(place);
             let records = places.filter_map(|at| self.records.get(at));
             records.cloned().collect()
         };
         gather(&side(|it| it.0), &side(|it| it.1), options)
+    }
+
+    /// That no more runs are made, since too many were spoiled, and why the first was.
+    fn spoiled(&self) -> Option<Problem> {
+        let made = &self.runs.runs;
+        let spoiled = made.iter().filter(|it| it.spoiled.is_some()).count();
+        if self.counted.len() > 1 || spoiled == 0 || next_run(self.runs).is_some() {
+            return None;
+        }
+        let warnings = self.records.iter().flat_map(|it| &it.summary);
+        let mut warnings = warnings.flat_map(|it| &it.warnings);
+        let invalid = warnings.find(|it| it.tier == Tier::Invalid && !it.text.is_empty());
+        let why = invalid.map_or_else(String::new, |it| format!(": {}", it.text));
+        Some(Problem::new(
+            "too few runs count: those that were made anew were spoiled, too",
+            format!("{spoiled} of {} runs{why}", made.len()),
+            "see the warnings in the reports of these runs; what they say has to be mended first",
+        ))
     }
 
     fn leave_out(&self, compared: &mut Comparison) {

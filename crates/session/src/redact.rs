@@ -174,10 +174,28 @@ fn assigned(path: &str, given: &str) -> String {
             given.to_owned()
         }
         ["broker", ..] => hidden(),
+        // What a probe sends with each request may log in.
+        ["probe", ..] if parts.contains(&"headers") || given.contains("headers") => hidden(),
+        ["load", .., "command"] if !is_public_command(given) => hidden(),
+        ["load", .., "command"] => text(given),
+        ["load", ..] if is_table(given) && given.contains("command") => hidden(),
         // A whole table may hold a URL.
         _ if is_secret(path) || given.contains("url") => hidden(),
         _ => text(given),
     }
+}
+
+/// Whether a value is a table, or a list of some.
+fn is_table(given: &str) -> bool {
+    given.trim_start().starts_with(['{', '['])
+}
+
+/// Whether the words of a command can be read, and none of them may be a secret.
+fn is_public_command(given: &str) -> bool {
+    let table = toml::from_str::<toml::Table>(&format!("command = {given}"));
+    let given = table.ok().and_then(|mut it| it.remove("command"));
+    let given = given.and_then(|it| it.try_into::<Vec<String>>().ok());
+    given.is_some_and(|given| words(&given) == given)
 }
 
 /// Any text: passwords in URLs, and values after `password=` and its like, are hidden.
@@ -484,6 +502,30 @@ mod tests {
             (
                 "broker.oauth2.parameters.x=s3cret",
                 "broker.oauth2.parameters.x=***",
+            ),
+            (
+                "probe.0.headers.Authorization=\"Bearer s3cret\"",
+                "probe.0.headers.Authorization=***",
+            ),
+            ("probe.0.headers={X-Auth='s3cret'}", "probe.0.headers=***"),
+            (
+                "probe.0={name='a', headers={X-Auth='s3cret'}}",
+                "probe.0=***",
+            ),
+            ("probe.0.rate=5", "probe.0.rate=5"),
+            ("load.0.kind=command", "load.0.kind=command"),
+            (
+                "load.0.command=['x', '--password', 's3cret']",
+                "load.0.command=***",
+            ),
+            ("load.0={command=['x', '-p', 's3cret']}", "load.0=***"),
+            (
+                "load.0.command=['x', '--rate', '5']",
+                "load.0.command=['x', '--rate', '5']",
+            ),
+            (
+                "load.0.exchange-type=headers",
+                "load.0.exchange-type=headers",
             ),
             ("s3cret", "***"),
         ] {

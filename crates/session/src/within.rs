@@ -47,7 +47,10 @@ pub(crate) fn within(compared: &mut Comparison, is_a: bool, all: &[(Metric, &Lat
         );
     };
     let seconds = seconds(longest);
-    let block_s = (seconds / BLOCKS).clamp(SHORTEST_S, LONGEST_S);
+    // No block is shorter than what was measured together.
+    let block_s = (seconds / BLOCKS)
+        .clamp(SHORTEST_S, LONGEST_S)
+        .max(longest.width());
     let mut none = None;
     for (metric, of) in all {
         let slices: Vec<ValueCounts> = (of.slices().iter())
@@ -64,7 +67,7 @@ pub(crate) fn within(compared: &mut Comparison, is_a: bool, all: &[(Metric, &Lat
                     }
                 }
             }
-            Err(why) => none = none.or(Some(why)),
+            Err(why) => none = none.or(Some(told(why, block_s.max(of.width())))),
         }
     }
     let side = if is_a { &compared.a } else { &compared.b };
@@ -72,7 +75,7 @@ pub(crate) fn within(compared: &mut Comparison, is_a: bool, all: &[(Metric, &Lat
     let blocks = RunBlocks {
         seconds,
         block_s,
-        why_not: none.filter(|_| !is_any).map(|why| told(why, block_s)),
+        why_not: none.filter(|_| !is_any),
     };
     let blocks = side.within_one_run.as_ref().map(|_| blocks);
     match is_a {

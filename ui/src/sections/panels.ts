@@ -10,12 +10,13 @@ import type { RunView } from '../core/view';
 import { requirementLines } from './requirements';
 import { scenarioPanels } from './scenario';
 
-/** What was profiled and measured beside bellows: a broker under load, or any process. */
-export function subject(run: RunView): 'broker' | 'process' {
+/** What was profiled and measured beside bellows: a broker under load, a server that probes alone asked, or any process. */
+export function subject(run: RunView): 'broker' | 'server' | 'process' {
   const { sent, received, scenarios, programs } = run.figures;
-  const operations = Object.keys(scenarios).length + programs;
-  const loaded = sent.total + received.total > 0 || operations > 0;
-  return loaded ? 'broker' : 'process';
+  const operations = Object.values(scenarios);
+  const hasMessages = sent.total + received.total > 0 || programs > 0;
+  if (operations.length === 0 || hasMessages) return hasMessages ? 'broker' : 'process';
+  return operations.every((it) => it.unit === 'requests') ? 'server' : 'broker';
 }
 
 type Column = (number | null)[];

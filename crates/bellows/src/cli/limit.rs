@@ -292,7 +292,7 @@ impl Search<'_> {
             ..shape(&tried)
         };
         let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
-            session::run(&tried, options, control, observer)
+            session::run_again_if_not_ready(&tried, options, control, observer)
         };
         let began = Instant::now();
         let output = &self.args.output;

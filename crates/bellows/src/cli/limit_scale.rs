@@ -102,7 +102,7 @@ impl Scaling<'_> {
             ..shape(&scaled)
         };
         let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
-            session::run(&scaled, options, control, observer)
+            session::run_again_if_not_ready(&scaled, options, control, observer)
         };
         let carried = carry_out(
             self.output,

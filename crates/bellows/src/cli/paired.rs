@@ -5,13 +5,16 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use archive::{
-    ComparedCell, ComparedMatrix, Comparison, FolderLock, PairedMatrix, PairedRuns, RunEntry,
-    RunRecord,
+    ComparedCell, ComparedMatrix, Comparison, FolderLock, Labels, PairedMatrix, PairedRuns,
+    RunEntry, RunRecord, RunState,
 };
 use measure::Problem;
 use report::console;
 use report::view::{ComparisonSource, MatrixSource};
-use session::{CellRuns, ComparisonOptions, FunctionCosts, compare_cells, compare_functions};
+use session::{
+    CellRuns, ComparisonOptions, FunctionCosts, NextRun, compare_cells, compare_functions,
+    next_run_of, paired_run,
+};
 
 use super::comparison_files::ComparisonFiles;
 use super::find;
@@ -81,9 +84,13 @@ impl PairedFolder {
     pub(super) fn go_on(dir: &Path) -> Result<Self, Failure> {
         // Before it is read: what another command has just added is seen.
         let lock = find::kept(dir)?;
+        let mut read = Self::read(dir)?;
+        for cell in &mut read.cells {
+            cell.take_up()?;
+        }
         Ok(Self {
             _lock: Some(lock),
-            ..Self::read(dir)?
+            ..read
         })
     }
 
@@ -223,6 +230,27 @@ impl PairedCell {
         })
     }
 
+    /// Takes up runs that had ended when their command was killed before it noted them: they are not made again.
+    fn take_up(&mut self) -> Result<(), Failure> {
+        let entries = archive::list_runs(&self.dir)?;
+        while let Some((_, next)) = next_run_of(&[&self.runs], self.runs.seed) {
+            let is_new = |entry: &&RunEntry| self.runs.runs.iter().all(|it| it.id != entry.id);
+            let mut left = entries.iter().filter(is_new);
+            let Some(entry) = left.find(|entry| is_whole(entry, next)) else {
+                break;
+            };
+            let Ok(record) = &entry.record else {
+                break;
+            };
+            self.runs.runs.push(paired_run(next, record));
+            self.costs.push(FunctionCosts::read(record, &entry.dir));
+            self.records.push(record.clone());
+            self.runs.write(&self.dir)?;
+            output::line_aside(&format!("{} had ended before, and counts", entry.id));
+        }
+        Ok(())
+    }
+
     fn compare_functions(&self, comparison: &mut Comparison, counted: &[(usize, usize)]) {
         let of = |place: fn(&(usize, usize)) -> usize| -> Vec<_> {
             let places = counted.iter().map(place);
@@ -238,6 +266,20 @@ impl PairedCell {
         let folder = |id: &String| (id.clone(), self.dir.join(id));
         self.runs.runs.iter().map(|run| folder(&run.id)).collect()
     }
+}
+
+/// Whether a run ended by itself, and was made as this one of its pair.
+fn is_whole(entry: &RunEntry, next: NextRun) -> bool {
+    let record = entry.record.as_ref();
+    let is_complete = record.is_ok_and(|it| it.state == RunState::Complete);
+    let tags = [
+        format!("side-{}", next.side.tag()),
+        format!("pair-{}", next.pair + 1),
+    ];
+    let has = |labels: &Labels, tag: &String| labels.tags.iter().any(|it| it.to_string() == *tag);
+    let labels = entry.labels.as_ref();
+    let is_tagged = labels.is_ok_and(|labels| tags.iter().all(|tag| has(labels, tag)));
+    is_complete && is_tagged && !entry.active
 }
 
 /// Prints what was decided: of a comparison that stands alone as it always was, of a matrix cell by cell.

@@ -207,6 +207,40 @@ fn go_benchmarks_have_a_line_for_each_run() {
 }
 
 #[test]
+fn what_one_side_alone_has_is_told_in_words() {
+    let mut of = compared();
+    let lost = ComparedFigure {
+        without: (2, 0),
+        ..figure("lost", QuantityUnit::Count, Decision::Changed, 1.0)
+    };
+    of.figures = vec![lost];
+    let text = written(ComparisonFormat::Markdown, Some(&of));
+    assert!(text.contains("**changed: B has lost messages**"), "{text}");
+    // Where no figure has a value in every run, nothing is known of noise either.
+    of.is_aa = true;
+    if let Some(figure) = of.figures.first_mut() {
+        figure.decision = Decision::Undecided;
+    }
+    let text = written(ComparisonFormat::Markdown, Some(&of));
+    assert!(
+        text.contains("none can be tested") && !text.contains("inf"),
+        "{text}"
+    );
+}
+
+#[test]
+fn logs_are_told_as_logs_above_benchmarks() {
+    let mut of = compared();
+    of.a.logs = true;
+    of.a.runs = vec![ComparedRun {
+        id: "a.hlog".into(),
+        cautious: false,
+    }];
+    let text = written(ComparisonFormat::GoBench, Some(&of));
+    assert!(text.contains("# A: 1 log: a.hlog\n"), "{text}");
+}
+
+#[test]
 fn cells_and_figures_that_letters_do_not_tell_apart_are_no_benchmark_twice() {
     let cell = |value: &str| ComparedCell {
         values: vec![value.to_owned()],

@@ -7,8 +7,8 @@ use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
 use crate::numbers::figure;
 use crate::text::comparison::{
-    WITHIN, decision, explanation, headline, notes, points, probability, signed, table_values,
-    told, within_rows,
+    WITHIN, decision, explanation, headline, notes, probability, seen, signed, table_values, told,
+    within_rows,
 };
 
 /// The comparison, ending in a newline.
@@ -97,7 +97,7 @@ fn table(of: &Comparison) -> Table {
             signed(row.change),
             format!("{} to {}", signed(row.interval.0), signed(row.interval.1)),
             decision(row),
-            points(row.visible),
+            seen(row.visible),
             probability(row.corrected_p),
         ]);
     }

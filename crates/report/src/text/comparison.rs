@@ -23,8 +23,7 @@ pub(crate) fn headline(of: &Comparison) -> String {
             let (low, high) = figure.interval;
             let more = if figure.change > 0.0 { "more" } else { "less" };
             if figure.without != (0, 0) {
-                let has = if figure.change > 0.0 { "a" } else { "no" };
-                return format!("{has} {}", figure.name);
+                return come_or_gone(figure);
             }
             format!(
                 "{} {more} {} [{}, {}]",
@@ -53,6 +52,17 @@ pub(crate) fn headline(of: &Comparison) -> String {
             counted(open as u64, "figure")
         ),
         (changed, _) => format!("changed: B has {}", changed.join(", ")),
+    }
+}
+
+/// What one side has and the other has not: a rate, requests that failed, messages that were lost.
+fn come_or_gone(of: &ComparedFigure) -> String {
+    let is_more = of.change > 0.0;
+    match (of.name.as_str(), is_more) {
+        (name @ ("lost" | "duplicated" | "corrupt"), true) => format!("{name} messages"),
+        (name @ ("lost" | "duplicated" | "corrupt"), false) => format!("no {name} messages"),
+        (name, true) => format!("a {name}"),
+        (name, false) => format!("no {name}"),
     }
 }
 
@@ -86,11 +96,16 @@ fn noise(of: &Comparison) -> String {
         _ if of.figures.is_empty() => {
             "A against itself: the runs have no figure in common".to_owned()
         }
+        [] if !of.figures.iter().any(ComparedFigure::is_tested) => {
+            format!(
+                "A against itself, {pairs}: no figure has a value in every run, so that none can be tested"
+            )
+        }
         [] => format!(
             "A against itself, {pairs}: nothing is called changed; what {pairs} show on this machine are changes from {} (the \
              steadiest figure) to {} (the noisiest)",
-            points(low),
-            points(high)
+            seen(low),
+            seen(high)
         ),
         changed => format!(
             "A against itself, {pairs}: called changed, although nothing was: {}",
@@ -401,6 +416,15 @@ pub(crate) fn points(share: f64) -> String {
 
 /// Changes beyond these are not told more exactly: an interval of two runs soon reaches from a millionth to a million times as much.
 const TOLD: [f64; 2] = [-0.9995, 1_000.0];
+
+/// The smallest change that so many runs show; of very few it may be one that nobody asks about.
+pub(crate) fn seen(share: f64) -> String {
+    let [_, highest] = TOLD;
+    match share > highest {
+        true => "> 100,000 %".to_owned(),
+        false => points(share),
+    }
+}
 
 /// The same with its sign; what lies beyond a thousandth and a thousand times as much is told as that.
 pub(crate) fn signed(share: f64) -> String {

@@ -71,6 +71,7 @@ pub(crate) fn headline(of: &LimitTrials) -> String {
     let trials = counted(of.trials.len() as u64, "trial");
     match found {
         _ if of.trials.is_empty() => "no trial has ended, so that nothing is known".to_owned(),
+        FoundLimit { low: None, .. } if of.untold().is_some() => untold(of),
         FoundLimit {
             low: Some(low),
             high: Some(high),
@@ -111,6 +112,20 @@ pub(crate) fn headline(of: &LimitTrials) -> String {
     }
 }
 
+/// That trials are too short for what is asked for, or something else keeps it from being told.
+fn untold(of: &LimitTrials) -> String {
+    let lowest = rates(of).first().copied().unwrap_or_default();
+    let what = of.untold().map(|it| match &it.why {
+        Some(why) => format!("{}: {why}", it.that),
+        None => it.that.clone(),
+    });
+    format!(
+        "cannot tell whether {} msg/s hold: {}",
+        rate(lowest),
+        what.unwrap_or_default()
+    )
+}
+
 /// What a rate has to meet, in a line.
 pub(crate) fn asked(of: &LimitTrials) -> String {
     let kept = "at least 99.5 % sent and received";
@@ -132,6 +147,13 @@ pub(crate) fn notes(of: &LimitTrials) -> Vec<String> {
         percent(plan.precision),
         counted(plan.confirmations.into(), "trial"),
     )];
+    if of.untold().is_some() {
+        notes.push(
+            "fewer messages tell even less, so that no lower rate was tried: make trials longer (--set phases.measure=…), or begin at a higher \
+             rate (--from)"
+                .to_owned(),
+        );
+    }
     let between = mixed(of);
     if !between.is_empty() {
         let rates: Vec<String> = between.iter().map(|it| rate(*it)).collect();
@@ -178,6 +200,8 @@ pub(crate) fn rates(of: &LimitTrials) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
+    use archive::RequirementOutcome;
+
     use super::*;
 
     fn found(low: Option<f64>, high: Option<f64>, unclear: Option<f64>) -> String {
@@ -191,6 +215,35 @@ mod tests {
             }),
             ..LimitTrials::default()
         })
+    }
+
+    #[test]
+    fn a_search_that_ended_since_nothing_can_be_told_says_what_would_help() {
+        let slo = RequirementOutcome {
+            that: "end-to-end p99.99 < 10ms".to_owned(),
+            why: Some("too few values".to_owned()),
+            ..RequirementOutcome::default()
+        };
+        let of = LimitTrials {
+            trials: vec![LimitTrial {
+                rate: 10_000.0,
+                outcome: LimitOutcome::Missed,
+                why: vec!["it cannot be told".to_owned()],
+                slos: vec![slo],
+                ..LimitTrial::default()
+            }],
+            found: Some(FoundLimit {
+                high: Some(10_000.0),
+                ..FoundLimit::default()
+            }),
+            ..LimitTrials::default()
+        };
+        assert_eq!(
+            headline(&of),
+            "cannot tell whether 10,000 msg/s hold: end-to-end p99.99 < 10ms: too few values"
+        );
+        let notes = notes(&of).join("\n");
+        assert!(notes.contains("make trials longer"), "{notes}");
     }
 
     fn tried(p99s: &[(f64, u64)]) -> LimitTrials {

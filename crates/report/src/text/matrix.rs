@@ -137,6 +137,7 @@ fn sides_by(of: &ComparedMatrix, told: fn(&ComparedSide) -> String) -> [String; 
             if !what.contains(&side.what.as_str()) {
                 what.push(&side.what);
             }
+            all.logs |= side.logs;
             all.runs.extend(side.runs.iter().cloned());
             all.left_out.extend(side.left_out.iter().cloned());
         }

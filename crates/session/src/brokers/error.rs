@@ -198,6 +198,7 @@ impl From<BrokerError> for crate::Error {
     fn from(error: BrokerError) -> Self {
         match error {
             BrokerError::Cancelled => Self::Stopped { during: "start" },
+            slow @ BrokerError::NotReady { .. } => Self::NotReady(slow.problem()),
             other => Self::Failed(other.problem()),
         }
     }

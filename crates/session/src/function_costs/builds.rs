@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use archive::profile::Frame;
 
+use super::LEAST_SHARE;
 use super::costs::{Costed, FunctionCosts};
 use super::renamed::Renamed;
 
@@ -67,6 +68,9 @@ impl Names {
 
 /// Files that are other builds on the other side.
 fn other_builds(a: &[&FunctionCosts], b: &[&FunctionCosts]) -> Vec<String> {
+    // A file that one side alone runs is no other build of anything, and one that was hardly sampled tells no build.
+    let (on_a, on_b) = (files(a), files(b));
+    let whole: f64 = a.iter().chain(b).map(|run| run.broker).sum();
     let (a, b) = (near(a), near(b));
     let known: HashSet<_> = a.keys().filter(|it| b.contains_key(*it)).copied().collect();
     let mut files: HashMap<&str, Costs> = HashMap::new();
@@ -77,7 +81,9 @@ fn other_builds(a: &[&FunctionCosts], b: &[&FunctionCosts]) -> Vec<String> {
     }
     let other = files
         .iter()
-        .filter(|(_, it)| it.common < it.all * SAME_BUILD);
+        .filter(|(_, it)| it.common < it.all * SAME_BUILD)
+        .filter(|(_, it)| it.all >= whole * LEAST_SHARE)
+        .filter(|(file, _)| on_a.contains(*file) && on_b.contains(*file));
     let mut other_builds: Vec<String> = other.map(|(file, _)| (*file).to_owned()).collect();
     other_builds.sort();
     other_builds
@@ -88,6 +94,12 @@ fn other_builds(a: &[&FunctionCosts], b: &[&FunctionCosts]) -> Vec<String> {
 struct Costs {
     all: f64,
     common: f64,
+}
+
+/// The files of which a side runs any function.
+fn files<'c>(side: &[&'c FunctionCosts]) -> HashSet<&'c str> {
+    let functions = side.iter().flat_map(|run| run.of_build.functions.keys());
+    functions.map(|it| it.1.as_str()).collect()
 }
 
 /// What the functions without a name of their own cost in all runs, by name and file.

@@ -155,11 +155,21 @@ fn a_run_without_cpu_a_message_has_no_costs() {
 
 /// A run whose profile has these stacks, folded, as one of RabbitMQ's has.
 fn sampled(stacks: &[(&str, u64)]) -> FunctionCosts {
+    sampled_in("beam.smp", stacks)
+}
+
+/// The same where functions without a name of their own are of a file.
+fn sampled_in(file: &str, stacks: &[(&str, u64)]) -> FunctionCosts {
     let mut builder = archive::profile::Builder::default();
     for (stack, samples) in stacks {
         let mut node = None;
         for name in stack.split(';') {
-            let frame = builder.frame(&Frame::new(name, "beam.smp", FrameKind::Runtime));
+            let module = if name.starts_with("[near") {
+                file
+            } else {
+                "beam.smp"
+            };
+            let frame = builder.frame(&Frame::new(name, module, FrameKind::Runtime));
             node = Some(builder.node(node, frame));
         }
         let thread = builder.thread("1_scheduler");
@@ -254,4 +264,28 @@ fn functions_with_another_number_of_arguments_are_compared_under_their_name_on_b
     let copies = (stacks.frames.iter()).filter(|it| stacks.name(it).is_some_and(|it| it.function == "copy"));
     let costs: Vec<(f64, f64)> = copies.map(|it| (it.a, it.b)).collect();
     assert_eq!(costs, [(300.0, 400.0)], "one frame of both sides");
+}
+
+/// A library that one side alone has loaded is not another build of itself.
+#[test]
+fn a_file_that_one_side_alone_runs_is_no_other_build() {
+    let with = [("loop;[near malloc+0x30]", 300), ("loop;route", 500)];
+    let a = vec![Some(sampled_in("libtcmalloc.so", &with)); 6];
+    let b = vec![Some(sampled(&[("loop;route", 800)])); 6];
+    for (a, b) in [(&a, &b), (&b, &a)] {
+        let found = compared(a, b, true).functions.expect("functions");
+        assert!(found.other_builds.is_empty(), "{:?}", found.other_builds);
+    }
+}
+
+/// One sample of a library says nothing of its build, and must not take the names of all others.
+#[test]
+fn a_file_that_was_hardly_sampled_is_no_other_build() {
+    let of = |unnamed: &str| {
+        let rare = format!("loop;{unnamed}");
+        vec![Some(sampled_in("libz.so", &[(&rare, 1), ("loop;route", 999)])); 6]
+    };
+    let (a, b) = (of("[near inflate+0x30]"), of("[near deflate+0x90]"));
+    let found = compared(&a, &b, true).functions.expect("functions");
+    assert!(found.other_builds.is_empty(), "{:?}", found.other_builds);
 }

@@ -22,6 +22,7 @@ mod requested;
 mod returned;
 mod scenarios;
 mod scraping;
+mod second_start;
 mod served;
 mod silences;
 #[cfg(test)]
@@ -58,6 +59,7 @@ use recording::RunContext;
 use returned::Reattach;
 pub(crate) use scenarios::ScenarioContext;
 use scraping::Scraping;
+pub use second_start::run_again_if_not_ready;
 use topology::TopologyReader;
 use tracing::{Tracing, traced_broker};
 

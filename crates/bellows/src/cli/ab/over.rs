@@ -190,6 +190,7 @@ mod tests {
             (vec!["load.0.rate=1"], vec!["load.0.rate"], "one side sets"),
             (vec!["load.0.rate=1"], vec!["load"], "one side sets"),
             (vec!["broker.password=a,b"], vec![], "secret"),
+            (vec!["probe.0.headers.X-Auth=a,b"], vec![], "secret"),
             (vec![many.as_str(), "load.0.x=1,2"], vec![], "104 cells"),
         ] {
             let told = read(&given, &by_sides).expect_err(why);

@@ -140,7 +140,7 @@ impl Turns {
         let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {
             let mut options = options.clone();
             options.labels.tags.extend(tags);
-            session::run(experiment, &options, control, observer)
+            session::run_again_if_not_ready(experiment, &options, control, observer)
         };
         let began = Instant::now();
         let dir = Some(of.dir.clone());
