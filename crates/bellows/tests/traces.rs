@@ -201,6 +201,8 @@ destination = "queue://orders"
 rate = 200
 [[trace]]
 call = "rabbit_channel:handle_cast/2"
+# The broker has no such process before the load comes.
+role = "channel"
 limit = 100000
 rate = 20
 "#;
