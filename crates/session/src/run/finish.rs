@@ -14,6 +14,7 @@ use measure::{Clock, Counters, Nanos, Phase, Problem};
 use super::profiling::Profiled;
 use super::recording::Recording;
 use super::scenarios::ScenarioContext;
+use super::tracing::counted_length;
 use super::{RunOutcome, Texts};
 use crate::judge::{Judgement, judge};
 use crate::look;
@@ -243,6 +244,9 @@ impl Recording<'_> {
         usage: &Usage,
         own_cores: f64,
     ) -> Vec<(&'static str, ScenarioSummary)> {
+        let mut phases = outcome.phases.iter();
+        let measured = phases.find(|it| it.phase == Phase::Measure);
+        let measured_from = measured.map(|it| it.start);
         let of = |scenario: &ScenarioContext| {
             let operations = scenario.operations.as_ref()?;
             let none = OperationTally::default();
@@ -265,14 +269,12 @@ impl Recording<'_> {
             failures.sort_by_key(|failure| std::cmp::Reverse(failure.count));
             let (begun, late) = scenario.begun_of_due(outcome, &self.measured);
             let requested = scenario.requested.as_ref();
+            let ended = self.tracing.ended_early(scenario.name);
+            let counted = counted_length(self.measured_length, measured_from, ended);
             let summary = ScenarioSummary {
                 kind: scenario.subject.clone(),
                 unit: operations.many.to_owned(),
-                rate: if seconds > 0.0 {
-                    count(operations.completed) as f64 / seconds
-                } else {
-                    0.0
-                },
+                rate: per_second(count(operations.completed), counted),
                 counts: tally.counts.iter().collect(),
                 requested: requested.map(|_| scenario.achieved.summary(begun, late)),
                 failures,
