@@ -149,12 +149,16 @@ fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_
     assert_eq!(warnings(&summary, "traced").len(), 1);
     assert_clean(&rabbit);
     // Calls after the limit are nobody's, and arguments can be left out.
-    let trace = format!("call = \"{FUNCTION}\"\nlimit = 15\narguments = false");
+    let trace = format!(
+        "call = \"{FUNCTION}\"\nlimit = 15\narguments = false\n[[require]]\nthat = \"queues call duration max < 60s\""
+    );
     fs::write(&file, of(&trace)).expect("a file");
-    let summary = json(&run(
-        dir.path(),
-        &["run", "traced.toml", "--json", "--quiet"],
-    ));
+    let ran = run(dir.path(), &["run", "traced.toml", "--json", "--quiet"]);
+    let summary: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    // What the first calls met the others need not.
+    let required = &summary["requirements"][0];
+    assert_eq!(required["met"], Value::Null, "{required}");
+    assert_eq!(required["why"], "its trace ended before the load did");
     let trace = &summary["scenarios"]["trace_queues"];
     let calls = trace["trace_queues_begun"].as_u64();
     assert!((1..=15).contains(&calls.unwrap_or(0)), "{trace}");

@@ -16,6 +16,7 @@ use super::recording::Recording;
 use super::scenarios::ScenarioContext;
 use super::tracing::counted_length;
 use super::{RunOutcome, Texts};
+use crate::experiment::Requirement;
 use crate::judge::{Judgement, judge};
 use crate::look;
 use crate::usage::{Usage, between};
@@ -83,7 +84,10 @@ impl Recording<'_> {
         let unfinished = self.unfinished(&outcome);
         let judged = required.map(|it| match self.measured_length.0 {
             0 => it.unknown("nothing was measured"),
-            _ => it.judge(&summary, &self.measured.latencies, unfinished),
+            _ => {
+                let unfinished = unfinished.or_else(|| self.cut_off(it));
+                it.judge(&summary, &self.measured.latencies, unfinished)
+            }
         });
         summary.requirements = judged.collect();
         let texts = &self.context.texts;
@@ -126,6 +130,17 @@ impl Recording<'_> {
         // Where no length was planned, whoever stops the run ends it.
         let stopped = outcome.interrupted && self.context.phases.measure.is_some();
         stopped.then_some("the run was stopped before its end")
+    }
+
+    /// The same of one about calls whose trace ended before the load did.
+    fn cut_off(&self, requirement: &Requirement) -> Option<&'static str> {
+        let mut scenarios = self.context.scenarios.iter();
+        let about = scenarios.find(|it| {
+            let operations = it.operations.as_ref();
+            operations.is_some_and(|of| requirement.is_about(of.latency))
+        });
+        let ended = self.tracing.ended_early(about?.name);
+        ended.map(|_| "its trace ended before the load did")
     }
 
     fn finish_profile(
