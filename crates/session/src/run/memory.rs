@@ -375,19 +375,39 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_node_is_read_again_after_nobody_has_taken_readings_for_a_while() {
+    /// Nobody listens there, so that a reading fails at once.
+    fn nobody() -> ConnectOptions {
         let name = "nobody@127.0.0.1".parse().unwrap();
         let mut options = ConnectOptions::new(name, Cookie::new("cookie").unwrap());
-        // Nobody listens there, so that a reading fails at once.
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         options.address = Some(("127.0.0.1".into(), free.local_addr().unwrap().port()));
-        drop(free);
+        options
+    }
+
+    #[test]
+    fn readings_end_with_the_load_once() {
+        let mut memory = MemoryWatch::of(Some(MemoryPlan {
+            every: Nanos::from_millis(10),
+            nodes: vec![nobody()],
+        }));
+        memory.start(Clock.now());
+        let notes = memory.finish().notes;
+        let cost = "memory of nobody@127.0.0.1: 0 readings";
+        assert!(
+            notes.last().is_some_and(|it| it.starts_with(cost)),
+            "{notes:?}"
+        );
+        assert!(memory.stop.load(Ordering::Relaxed));
+        assert!(memory.finish().notes.is_empty());
+    }
+
+    #[test]
+    fn a_node_is_read_again_after_nobody_has_taken_readings_for_a_while() {
         let (tell, readings) = sync_channel(1);
         let stop = Arc::new(AtomicBool::new(false));
         let task = MemoryTask {
             node: 0,
-            options,
+            options: nobody(),
             every: Nanos::from_millis(10),
             stop: Arc::clone(&stop),
             tell,
