@@ -149,7 +149,7 @@ impl TraceLog {
     /// How far each trace is, by scenario: those of several nodes begin in any order.
     pub(crate) fn traces(&self) -> Vec<TraceState> {
         let mut traces = self.held().traces.clone();
-        traces.sort_by(|a, b| a.scenario.cmp(&b.scenario));
+        traces.sort_by_cached_key(|it| it.scenario.clone());
         traces
     }
 }
