@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use measure::Problem;
 
+use crate::error::Error;
 use crate::term::{Term, as_atom, as_int, as_text, as_tuple, atom, int, map};
 
 /// Limits that the node itself holds: what looks at them runs there, at high priority.
@@ -208,6 +209,15 @@ fn tripped(limit: &str, observed: u64, allowed: u64) -> (String, &'static str) {
     (text, remedy)
 }
 
+/// The cause where no process has the role that is asked for.
+const NO_ROLE: &str = "no process has this role";
+
+/// Whether the node's side refused because no process has the role that was asked for; later there may be one.
+#[must_use]
+pub fn lacks_role(error: &Error) -> bool {
+    matches!(error, Error::Options(problem) if problem.cause == NO_ROLE)
+}
+
 /// What the node's side says where it does not begin: `{refused, Reason}`.
 pub(crate) fn refusal(reason: &Term) -> Problem {
     let (what, about) = match as_tuple(reason) {
@@ -236,7 +246,7 @@ pub(crate) fn refusal(reason: &Term) -> Problem {
             "write MODULE:FUNCTION(TERM, ...), such as 'rabbit_amqqueue:list(<<\"/\">>)'; calls, operators and variables inside are not evaluated",
         ),
         "no_role" => (
-            "no process has this role",
+            NO_ROLE,
             "roles are queue, channel, connection, writer, limiter, session, or a module's name",
         ),
         "no_process" => (
@@ -250,7 +260,16 @@ pub(crate) fn refusal(reason: &Term) -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ended, tripped};
+    use super::{Ended, lacks_role, refusal, tripped};
+    use crate::error::Error;
+    use crate::term::{atom, text, tuple};
+
+    #[test]
+    fn a_role_that_no_process_has_yet_is_told_from_what_stays_wrong() {
+        let refused = |what: &str| Error::Options(refusal(&tuple([atom(what), text("channel")])));
+        assert!(lacks_role(&refused("no_role")));
+        assert!(!lacks_role(&refused("no_module")));
+    }
 
     #[test]
     fn a_limit_that_tripped_is_told_with_its_unit_and_what_allows_more() {

@@ -31,7 +31,7 @@ pub mod timing;
 pub mod top;
 pub mod trace;
 
-pub use budget::{Budget, Ended};
+pub use budget::{Budget, Ended, lacks_role};
 pub use cookie::Cookie;
 pub use error::Error;
 pub use helper::Helper;

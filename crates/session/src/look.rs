@@ -112,16 +112,32 @@ struct KnownLook {
     gone: Option<Time>,
 }
 
+impl KnownLook {
+    const fn is_open(&self) -> bool {
+        self.word.ended.is_none() && self.gone.is_none()
+    }
+}
+
 impl Looks {
-    /// Into brokers with these directories, one for each node.
+    /// Into brokers with these directories, one for each node, from now on: a broker may have been loaded before. Who was killed
+    /// then has left no end, and looks no more.
     pub(crate) fn of(directories: Vec<PathBuf>) -> Self {
-        Self {
+        let mut looks = Self {
             directories,
             known: BTreeMap::new(),
-        }
+        };
+        looks.read();
+        looks.known.retain(|path, known| {
+            let is_open = known.is_open();
+            if !is_open {
+                forget(path);
+            }
+            is_open
+        });
+        looks
     }
 
-    /// Reads what was left since the last time, and notices who has gone.
+    /// Reads what was left since the last time, and notices who has gone. What says when it ended is read once.
     pub(crate) fn read(&mut self) {
         let now = Clock.now();
         for (node, directory) in self.directories.iter().enumerate() {
@@ -137,6 +153,9 @@ impl Looks {
                     continue;
                 }
                 if let Some(word) = read_word(&path) {
+                    if word.ended.is_some() {
+                        forget(&path);
+                    }
                     let known = self.known.entry(path).or_insert(KnownLook {
                         node,
                         word: word.clone(),
@@ -147,8 +166,7 @@ impl Looks {
             }
         }
         for known in self.known.values_mut() {
-            let is_open = known.word.ended.is_none() && known.gone.is_none();
-            if is_open && !known.word.process.is_alive() {
+            if known.is_open() && !known.word.process.is_alive() {
                 known.gone = Some(now);
             }
         }
@@ -204,6 +222,12 @@ pub(crate) fn warning(spans: &[LookSpan], load: (f64, f64)) -> Option<Warning> {
     )
 }
 
+/// Removes a word that nobody needs any more: the folder is read each second.
+fn forget(path: &Path) {
+    // One that stays is read once more, which does no harm.
+    let _ = fs::remove_file(path);
+}
+
 fn read_word(path: &Path) -> Option<LookWord> {
     let is_file = fs::symlink_metadata(path).is_ok_and(|it| it.is_file());
     let mut text = Vec::new();
@@ -247,6 +271,37 @@ mod tests {
         assert!(looks.spans(later, later + Nanos::SECOND).is_empty());
         let warning = warning(&[span], (0.0, 0.5)).unwrap();
         assert!(warning.number("seconds") <= 0.5, "{warning:?}");
+    }
+
+    #[test]
+    fn looks_into_an_earlier_load_of_the_same_broker_are_none_of_this_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut child = Command::new("true").spawn().unwrap();
+        let process = ProcessId::of(child.id()).unwrap();
+        child.wait().unwrap();
+        let folder = dir.path().join(FOLDER);
+        // One was killed then, and one had ended.
+        for (begun, ended) in [(Time(5), None), (Time(6), Some(Time(7)))] {
+            let word = LookWord {
+                command: "bellows erlang top".into(),
+                process,
+                begun,
+                ended,
+            };
+            write(&folder, &word).unwrap();
+        }
+        let still = Look::begin(Some(dir.path().to_owned()), "bellows erlang calls");
+        let origin = Clock.now();
+        let mut looks = Looks::of(vec![dir.path().to_owned()]);
+        looks.read();
+        let spans = looks.spans(origin, origin + Nanos::SECOND);
+        let commands: Vec<&str> = spans.iter().map(|it| it.command.as_str()).collect();
+        assert_eq!(commands, ["bellows erlang calls"]);
+        // Words that are read to their end do not pile up.
+        drop(still);
+        looks.read();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+        assert_eq!(looks.spans(origin, origin + Nanos::SECOND).len(), 1);
     }
 
     #[test]

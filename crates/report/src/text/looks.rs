@@ -9,7 +9,7 @@ pub(super) fn told(w: &Warning) -> (String, &'static str) {
     match w.code {
         WarningCode::TraceEnded => (
             format!(
-                "the trace of {} ended at {:.1} s: {}; its calls and durations are those until then",
+                "the trace of {} ended at {:.1} s: {}; its calls, their rate and durations are those until then",
                 w.word("functions"),
                 w.number("at_s"),
                 w.word("why")
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(
             text,
             "the trace of lists:map/2 ended at 3.2 s: withdrew from the node: 501 calls in one second, and 500 are \
-             allowed; its calls and durations are those until then; trace.rate allows more"
+             allowed; its calls, their rate and durations are those until then; trace.rate allows more"
         );
     }
 

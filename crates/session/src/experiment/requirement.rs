@@ -142,6 +142,12 @@ impl Requirement {
         ))
     }
 
+    /// Whether it is about this latency.
+    pub(crate) fn is_about(&self, latency: Metric) -> bool {
+        let name = self.quantity.latency();
+        name.is_some_and(|name| name == archive::plain_name(latency.name()))
+    }
+
     /// The outcome where it cannot be told.
     pub(crate) fn unknown(&self, why: &str) -> RequirementOutcome {
         RequirementOutcome {

@@ -213,3 +213,16 @@ fn what_is_no_requirement_says_why() {
         assert!(why.contains(part), "{text}: {why}");
     }
 }
+
+#[test]
+fn a_requirement_knows_its_latency_by_each_spelling() {
+    for (text, is_about) in [
+        ("end-to-end p99 < 20ms", true),
+        ("End to end max < 20ms", true),
+        ("sent rate >= 20k", false),
+        ("ack response p99 < 20ms", false),
+    ] {
+        let requirement: Requirement = text.parse().unwrap();
+        assert_eq!(requirement.is_about(Metric::END_TO_END), is_about, "{text}");
+    }
+}

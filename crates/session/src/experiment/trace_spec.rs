@@ -99,6 +99,11 @@ impl TraceSpec {
             let help = "take at most 30 lower-case letters, digits and -";
             return Err(wrong(key("name"), " cannot name a trace", help));
         }
+        if self.role.as_deref() == Some("") {
+            // It would be that of each process that has a registered name.
+            let help = "name one, such as queue, or leave it out";
+            return Err(wrong(key("role"), " is empty", help));
+        }
         let limits = [
             ("limit", self.limit, MOST_CALLS),
             ("rate", self.rate, MOST_CALLS),
@@ -312,6 +317,7 @@ mod tests {
                 "[[trace]]\ncall = \"a:b/2\"\nname = \"A b\"\n",
                 "cannot name a trace",
             ),
+            ("[[trace]]\ncall = \"a:b/2\"\nrole = \"\"\n", "trace.0.role"),
             (&one.repeat(2), "another trace has the same"),
             (
                 &format!("{one}[[trace]]\nname = \"x\"\ncall = \"a:b/1\"\nmatch = \"_\"\n"),

@@ -382,7 +382,9 @@ impl Recording<'_> {
         timeline: Option<Timeline<'_>>,
     ) -> (Result<load::Outcome, load::Error>, Option<BrokerState>) {
         let Some(timeline) = timeline else {
-            return (load::scenario::run(scenarios, control, self), None);
+            let outcome = load::scenario::run(scenarios, control, self);
+            self.finish_memory();
+            return (outcome, None);
         };
         let mut played = Played {
             recording: self,
@@ -390,6 +392,8 @@ impl Recording<'_> {
             away: None,
         };
         let outcome = load::scenario::run(scenarios, control, &mut played);
+        // A broker may be awaited for long after the load.
+        played.recording.finish_memory();
         let state = played.timeline.end();
         played.take_events();
         (outcome, state)

@@ -14,7 +14,9 @@ use measure::{Clock, Counters, Nanos, Phase, Problem};
 use super::profiling::Profiled;
 use super::recording::Recording;
 use super::scenarios::ScenarioContext;
+use super::tracing::counted_length;
 use super::{RunOutcome, Texts};
+use crate::experiment::Requirement;
 use crate::judge::{Judgement, judge};
 use crate::look;
 use crate::usage::{Usage, between};
@@ -82,7 +84,10 @@ impl Recording<'_> {
         let unfinished = self.unfinished(&outcome);
         let judged = required.map(|it| match self.measured_length.0 {
             0 => it.unknown("nothing was measured"),
-            _ => it.judge(&summary, &self.measured.latencies, unfinished),
+            _ => {
+                let unfinished = unfinished.or_else(|| self.cut_off(it));
+                it.judge(&summary, &self.measured.latencies, unfinished)
+            }
         });
         summary.requirements = judged.collect();
         let texts = &self.context.texts;
@@ -125,6 +130,17 @@ impl Recording<'_> {
         // Where no length was planned, whoever stops the run ends it.
         let stopped = outcome.interrupted && self.context.phases.measure.is_some();
         stopped.then_some("the run was stopped before its end")
+    }
+
+    /// The same of one about calls whose trace ended before the load did.
+    fn cut_off(&self, requirement: &Requirement) -> Option<&'static str> {
+        let mut scenarios = self.context.scenarios.iter();
+        let about = scenarios.find(|it| {
+            let operations = it.operations.as_ref();
+            operations.is_some_and(|of| requirement.is_about(of.latency))
+        });
+        let ended = self.tracing.ended_early(about?.name);
+        ended.map(|_| "its trace ended before the load did")
     }
 
     fn finish_profile(
@@ -243,6 +259,9 @@ impl Recording<'_> {
         usage: &Usage,
         own_cores: f64,
     ) -> Vec<(&'static str, ScenarioSummary)> {
+        let mut phases = outcome.phases.iter();
+        let measured = phases.find(|it| it.phase == Phase::Measure);
+        let measured_from = measured.map(|it| it.start);
         let of = |scenario: &ScenarioContext| {
             let operations = scenario.operations.as_ref()?;
             let none = OperationTally::default();
@@ -265,14 +284,12 @@ impl Recording<'_> {
             failures.sort_by_key(|failure| std::cmp::Reverse(failure.count));
             let (begun, late) = scenario.begun_of_due(outcome, &self.measured);
             let requested = scenario.requested.as_ref();
+            let ended = self.tracing.ended_early(scenario.name);
+            let counted = counted_length(self.measured_length, measured_from, ended);
             let summary = ScenarioSummary {
                 kind: scenario.subject.clone(),
                 unit: operations.many.to_owned(),
-                rate: if seconds > 0.0 {
-                    count(operations.completed) as f64 / seconds
-                } else {
-                    0.0
-                },
+                rate: per_second(count(operations.completed), counted),
                 counts: tally.counts.iter().collect(),
                 requested: requested.map(|_| scenario.achieved.summary(begun, late)),
                 failures,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -274,8 +274,8 @@ impl MemoryTask {
                 at,
                 result,
             };
-            // Nobody takes them any more, or for a quarter of an hour.
-            if self.tell.try_send(reading).is_err() {
+            // Where nobody has taken any for minutes this one is a gap, and those after it are none.
+            if let Err(TrySendError::Disconnected(_)) = self.tell.try_send(reading) {
                 return;
             }
             // Those that were missed are not made up for: a node that is slow has enough to do.
@@ -364,5 +364,64 @@ fn named(
     match node {
         Some(node) => series.with("node", &node.to_string()),
         None => series,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use erlang::Cookie;
+
+    use super::*;
+
+    /// Nobody listens there, so that a reading fails at once.
+    fn nobody() -> ConnectOptions {
+        let name = "nobody@127.0.0.1".parse().unwrap();
+        let mut options = ConnectOptions::new(name, Cookie::new("cookie").unwrap());
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        options.address = Some(("127.0.0.1".into(), free.local_addr().unwrap().port()));
+        options
+    }
+
+    #[test]
+    fn readings_end_with_the_load_once() {
+        let mut memory = MemoryWatch::of(Some(MemoryPlan {
+            every: Nanos::from_millis(10),
+            nodes: vec![nobody()],
+        }));
+        memory.start(Clock.now());
+        let notes = memory.finish().notes;
+        let cost = "memory of nobody@127.0.0.1: 0 readings";
+        assert!(
+            notes.last().is_some_and(|it| it.starts_with(cost)),
+            "{notes:?}"
+        );
+        assert!(memory.stop.load(Ordering::Relaxed));
+        assert!(memory.finish().notes.is_empty());
+    }
+
+    #[test]
+    fn a_node_is_read_again_after_nobody_has_taken_readings_for_a_while() {
+        let (tell, readings) = sync_channel(1);
+        let stop = Arc::new(AtomicBool::new(false));
+        let task = MemoryTask {
+            node: 0,
+            options: nobody(),
+            every: Nanos::from_millis(10),
+            stop: Arc::clone(&stop),
+            tell,
+            reader: None,
+        };
+        let thread = thread::spawn(move || task.run(Clock.now()));
+        // The first one waits, and those after it have no room.
+        thread::sleep(Duration::from_millis(500));
+        let longest = Duration::from_secs(10);
+        for number in 0..3 {
+            let reading = readings.recv_timeout(longest);
+            assert!(reading.is_ok_and(|it| it.result.is_err()), "{number}");
+        }
+        stop.store(true, Ordering::Relaxed);
+        thread.join().unwrap();
     }
 }

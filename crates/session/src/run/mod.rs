@@ -327,7 +327,6 @@ fn apply_load(
     });
     let mut warnings = recording.finish_scraping();
     warnings.extend(recording.finish_tracing());
-    recording.finish_memory();
     for note in own_pages.close() {
         recording.note(&note);
     }

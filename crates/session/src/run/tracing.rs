@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use archive::{Tier, TraceSummary, TracedCall, Warning, WarningCode};
-use measure::Time;
+use measure::{Nanos, Time};
 
 use crate::brokers::{Broker, BrokerError};
 use crate::experiment::TracedBroker;
@@ -68,6 +68,13 @@ impl Tracing {
         self.log.traces().into_iter().map(summary).collect()
     }
 
+    /// When a trace ended before the load did; `None` where it did not, and of other scenarios.
+    pub(super) fn ended_early(&self, scenario: &str) -> Option<Time> {
+        let traces = self.log.traces();
+        let mut its = traces.iter().filter(|it| it.scenario == scenario);
+        its.find(|it| it.why.is_some())?.ended
+    }
+
     /// That there were traces, and which of them ended before their time; one cause is told once.
     pub(super) fn warnings(&self, origin: Time) -> Vec<Warning> {
         let traces = self.log.traces();
@@ -99,9 +106,31 @@ impl Tracing {
     }
 }
 
+/// How much of a measured phase of this length, which began then, calls were counted of: a trace may have ended before it did.
+pub(super) fn counted_length(whole: Nanos, from: Option<Time>, ended: Option<Time>) -> Nanos {
+    let counted = from.zip(ended).map(|(from, ended)| ended.since(from));
+    counted.map_or(whole, |counted| counted.min(whole))
+}
+
 fn timed(logged: LoggedCall, origin: Time) -> TracedCall {
     TracedCall {
         t_ns: logged.at.since(origin).0,
         ..logged.call
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_counted_until_a_trace_ends() {
+        let whole = Nanos(100);
+        let of = |ended| counted_length(whole, Some(Time(1_000)), ended).0;
+        assert_eq!(of(None), 100);
+        assert_eq!(of(Some(Time(1_040))), 40);
+        assert_eq!(of(Some(Time(1_200))), 100);
+        assert_eq!(of(Some(Time(900))), 0, "it ended in the warm-up");
+        assert_eq!(counted_length(whole, None, Some(Time(1_040))), whole);
     }
 }

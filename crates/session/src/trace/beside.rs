@@ -195,7 +195,11 @@ impl RunningTrace<'_> {
             }
         }
         let warmup = self.plan.phases.warmup;
-        if warmup < LEAD {
+        // Processes with a role are those of the load: where a trace is of such, it begins with it.
+        let has_role = self.plan.node.has_role();
+        if warmup < LEAD && has_role {
+            self.tell_late();
+        } else if warmup < LEAD {
             // There is no later moment that is early enough.
             self.order_begin();
             let ready = Clock.now() + Nanos(LEAD.0 - warmup.0);
@@ -231,6 +235,16 @@ impl RunningTrace<'_> {
         self.counts.begin(start, first);
         self.enter(first, start);
         Ok(true)
+    }
+
+    /// Says that the trace begins when calls are made already.
+    fn tell_late(&self) {
+        if self.plan.number == 0 {
+            self.plan.node.log.note(format!(
+                "the trace of processes with a role begins with the load, as the warm-up is shorter than {LEAD}: \
+                 it does not see the first calls"
+            ));
+        }
     }
 
     fn order_begin(&mut self) {

@@ -146,9 +146,11 @@ impl TraceLog {
         )
     }
 
-    /// How far each trace is.
+    /// How far each trace is, by scenario: those of several nodes begin in any order.
     pub(crate) fn traces(&self) -> Vec<TraceState> {
-        self.held().traces.clone()
+        let mut traces = self.held().traces.clone();
+        traces.sort_by_cached_key(|it| it.scenario.clone());
+        traces
     }
 }
 
@@ -164,6 +166,16 @@ mod tests {
             arguments: vec!["x".repeat(arguments)],
             ..TracedCall::default()
         }
+    }
+
+    #[test]
+    fn traces_are_told_in_one_order_whichever_node_was_quicker() {
+        let log = TraceLog::default();
+        for (scenario, node) in [("trace_b", "two@h"), ("trace_a", "one@h")] {
+            log.add(scenario, "m:f/1".into(), node.into());
+        }
+        let nodes: Vec<String> = log.traces().into_iter().map(|it| it.node).collect();
+        assert_eq!(nodes, ["one@h", "two@h"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use erlang::calls::{Accumulated, Comparison, CountedFunction, Difference, Path, PerCall};
 use measure::{Nanos, count, counted};
-use report::console::{GridColumn, grid};
+use report::console::{GridColumn, grid, sanitise};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -221,7 +221,7 @@ pub(super) fn provenance(path: &Path) -> String {
     let mut text = format!(
         "Traced, from {}: {}.\nOwn time contains BIFs and functions that are not traced. Waits stand apart; those of a caller do not contain what [the process] does that it asks. Tracing makes times longer.",
         counted(path.messages, "trace message"),
-        path.modules.join(", "),
+        sanitise(&path.modules.join(", ")),
     );
     text += &left_out(path);
     if path.unfinished > 0 {
@@ -235,7 +235,8 @@ pub(super) fn provenance(path: &Path) -> String {
 
 /// The functions that were left out, with what was counted of them where that was done.
 fn left_out(path: &Path) -> String {
-    let more = |shown: usize| match path.left_out.len() - shown {
+    // A node may tell anything.
+    let more = |shown: usize| match path.left_out.len().saturating_sub(shown) {
         0 => String::new(),
         more => format!(" and {} more", count(more as u64)),
     };
@@ -245,18 +246,18 @@ fn left_out(path: &Path) -> String {
             0 => String::new(),
             some => format!(
                 "\nCalled too often to be traced, so that their time is their callers': {}{}. `bellows erlang calls` with their modules counts them.",
-                shown.join(", "),
+                sanitise(&shown.join(", ")),
                 more(some)
             ),
         };
     }
     let each = |it: &CountedFunction| {
         let (calls, own) = (count(it.calls), Nanos(nanos(it.own)));
-        format!("\n  {} ({calls}, {own})", it.function)
+        format!("\n  {} ({calls}, {own})", sanitise(&it.function))
     };
     let shown: String = path.counted.iter().take(LEFT_OUT).map(each).collect();
     format!(
-        "\nCalled too often to be traced, so that their time is their callers'; calls and own time by the node's counters, in {} before:{shown}{}",
+        "\nCalled too often to be traced, so that their time is their callers'; calls and own time by the node's counters while {} came before, what those processes did between them included:{shown}{}",
         counted(path.counted_calls, "call"),
         match more(path.counted.len().min(LEFT_OUT)) {
             none if none.is_empty() => none,
@@ -401,5 +402,39 @@ mod tests {
         let one = Spread::of(&[Duration::from_nanos(7)]).expect("a call");
         assert_eq!((one.p50_ns, one.p99_ns, one.mean_ns), (7, 7, 7));
         assert!(Spread::of(&[]).is_none());
+    }
+
+    #[test]
+    fn what_a_node_tells_of_what_was_left_out_is_no_panic_and_no_line_of_its_own() {
+        let counted = CountedFunction {
+            function: "m:f\nerror: g/1".to_owned(),
+            calls: 7,
+            own: Duration::from_micros(3),
+        };
+        let mut path = Path {
+            tree: erlang::calls::CallTree::default(),
+            calls: Vec::new(),
+            untraced: Vec::new(),
+            beside: Vec::new(),
+            begun: 0,
+            unfinished: 0,
+            loaded_anew: Vec::new(),
+            modules: vec!["m\nerror: n".to_owned()],
+            // Fewer than were counted.
+            left_out: Vec::new(),
+            counted_calls: 1,
+            counted: vec![counted.clone(), counted],
+            messages: 1,
+            ended: erlang::Ended::Time,
+        };
+        let text = provenance(&path);
+        assert!(text.contains("f\u{240a}error: g/1 (7, 3.00 us)"), "{text}");
+        path.left_out = std::mem::take(&mut path.counted)
+            .into_iter()
+            .map(|it| it.function)
+            .collect();
+        for text in [text, provenance(&path)] {
+            assert!(!text.lines().any(|it| it.starts_with("error")), "{text}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! `erlang calls --root`: calls of one function, followed into the processes that they ask.
 
+use std::ffi::OsString;
 use std::path::Path as File;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -275,7 +276,7 @@ impl Larger {
         match &self.0 {
             Some(larger) => format!(
                 "allow more, or name modules, so that less is traced:\n  {}",
-                again(std::env::args(), larger)
+                again(words(std::env::args_os()), larger)
             ),
             None => "name modules, so that less is traced".to_owned(),
         }
@@ -290,6 +291,11 @@ fn longer(begun: u64, lasted: Length) -> Length {
     };
     let seconds = nanos.max(lasted.0.0.saturating_add(1)).div_ceil(SECOND);
     Length(Nanos(seconds.saturating_mul(SECOND)))
+}
+
+/// The words of a command line. One that is no text, such as a strange file's name, is shown as well as it can be.
+fn words(line: impl Iterator<Item = OsString>) -> impl Iterator<Item = String> {
+    line.map(|word| word.to_string_lossy().into_owned())
 }
 
 /// This command line with another value of an option.
@@ -321,7 +327,7 @@ fn quoted(word: &str) -> String {
 mod tests {
     use measure::{Length, Nanos};
 
-    use super::{again, entry, longer};
+    use super::{again, entry, longer, words};
 
     #[test]
     fn the_next_time_is_long_enough_for_calls_that_come_as_often() {
@@ -343,6 +349,19 @@ mod tests {
         assert_eq!(
             again(words, &["--rate".to_owned(), "2000".to_owned()]),
             "bellows erlang calls n@h --root x:y/1 --role 'my role' --rate 2000"
+        );
+    }
+
+    #[test]
+    fn a_command_line_with_a_word_that_is_no_text_is_shown_and_no_panic() {
+        use std::ffi::OsString;
+        use std::os::unix::ffi::OsStringExt as _;
+
+        let line = [b"bellows".to_vec(), b"-o".to_vec(), b"\xff.svg".to_vec()];
+        let line = words(line.into_iter().map(OsString::from_vec));
+        assert_eq!(
+            again(line, &["--for".to_owned(), "9s".to_owned()]),
+            "bellows -o '\u{fffd}.svg' --for 9s"
         );
     }
 

@@ -94,8 +94,11 @@ pub(super) fn show(
         drop(resume);
         drop(screen);
         // The way back to the usual screen waits for a line's end, and an error's message does not.
-        io::stdout().flush()?;
-        done
+        let flushed = io::stdout().flush();
+        // What went wrong first is what is said.
+        let done = done?;
+        flushed?;
+        Ok(done)
     })
 }
 
