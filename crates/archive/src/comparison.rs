@@ -83,7 +83,10 @@ pub struct ComparedFunctions {
     pub other_builds: Vec<String>,
     /// Functions that have another name on A, each of which is one row and one frame under its name on B; the dearest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "typescript", ts(as = "Option<Vec<RenamedFunction>>", optional))]
+    #[cfg_attr(
+        feature = "typescript",
+        ts(as = "Option<Vec<RenamedFunction>>", optional)
+    )]
     pub renamed: Vec<RenamedFunction>,
 }
 

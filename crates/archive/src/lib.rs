@@ -49,7 +49,10 @@ mod writer;
 
 pub use class::Class;
 pub use compared_stacks::{ComparedFrame, ComparedName, ComparedStacks};
-pub use comparison::{ComparedFamily, ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, Comparison, Decision, ExplainedChange, FunctionChange, LeftOut, RenamedFunction, RunBlocks, WithinOneRun};
+pub use comparison::{
+    ComparedFamily, ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, Comparison,
+    Decision, ExplainedChange, FunctionChange, LeftOut, RenamedFunction, RunBlocks, WithinOneRun,
+};
 pub use cost_change::CostChange;
 pub use data_folder::{data_folder, default_runs_dir};
 pub use error::Error;

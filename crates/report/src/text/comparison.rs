@@ -265,8 +265,17 @@ fn renamed(of: &ComparedFunctions) -> Option<String> {
     let mut names: Vec<String> = named.map(both_names).collect();
     let (have, are) = match of.renamed.len() {
         0 => return None,
-        1 => ("One function has another number in its name on A, ".to_owned(), "it is one row, under its name on B"),
-        n => (format!("{} functions have other numbers in their names on A, ", count(n as u64)), "each is one row, under its name on B"),
+        1 => (
+            "One function has another number in its name on A, ".to_owned(),
+            "it is one row, under its name on B",
+        ),
+        n => (
+            format!(
+                "{} functions have other numbers in their names on A, ",
+                count(n as u64)
+            ),
+            "each is one row, under its name on B",
+        ),
     };
     match of.renamed.len() - names.len() {
         0 => {}

@@ -53,7 +53,8 @@ impl Renamed {
                 alike.b.push((*function, met.whole_cost(b.len())));
             }
         }
-        let mut found: Vec<(&Function, &Function, f64)> = alike.values().filter_map(Alike::one).collect();
+        let mut found: Vec<(&Function, &Function, f64)> =
+            alike.values().filter_map(Alike::one).collect();
         found.sort_by(|one, other| other.2.total_cmp(&one.2).then_with(|| one.1.cmp(other.1)));
         let told = found.iter().map(|(a, b, _)| RenamedFunction {
             a: a.0.clone(),
@@ -61,7 +62,10 @@ impl Renamed {
         });
         Self {
             told: told.collect(),
-            to: found.iter().map(|&(a, b, _)| (a.clone(), b.clone())).collect(),
+            to: found
+                .iter()
+                .map(|&(a, b, _)| (a.clone(), b.clone()))
+                .collect(),
         }
     }
 
@@ -72,7 +76,8 @@ impl Renamed {
         }
         let mut renamed = of.clone();
         let functions = of.functions.iter();
-        let functions = functions.map(|(function, costs)| (self.to.get(function).unwrap_or(function).clone(), *costs));
+        let functions = functions
+            .map(|(function, costs)| (self.to.get(function).unwrap_or(function).clone(), *costs));
         renamed.functions = functions.collect();
         for name in &mut renamed.stacks.names {
             let key = (name.function.clone(), name.module.clone());
@@ -88,7 +93,9 @@ impl<'c> Alike<'c> {
     /// The function's name on A and on B, and what it costs, where each side has one that the other one does not have.
     fn one(&self) -> Option<(&'c Function, &'c Function, f64)> {
         match (&self.a[..], &self.b[..], self.common) {
-            ([(a, cost_a)], [(b, cost_b)], false) if *cost_a > 0.0 && *cost_b > 0.0 => Some((a, b, cost_a + cost_b)),
+            ([(a, cost_a)], [(b, cost_b)], false) if *cost_a > 0.0 && *cost_b > 0.0 => {
+                Some((a, b, cost_a + cost_b))
+            }
             _ => None,
         }
     }
@@ -104,7 +111,11 @@ struct Met {
 impl Met {
     /// What it cost in a run; 0 where it was not met in all of them.
     fn whole_cost(&self, runs: usize) -> f64 {
-        if self.runs == runs { self.cost / runs as f64 } else { 0.0 }
+        if self.runs == runs {
+            self.cost / runs as f64
+        } else {
+            0.0
+        }
     }
 }
 
@@ -122,7 +133,8 @@ fn met<'c>(side: &[&'c Costed]) -> HashMap<&'c Function, Met> {
 fn base(name: &str) -> Option<String> {
     let is_digit = |it: char| it.is_ascii_digit();
     let of_erlang = name.contains(':')
-        && (name.rsplit_once('/')).is_some_and(|(_, arity)| !arity.is_empty() && arity.chars().all(is_digit));
+        && (name.rsplit_once('/'))
+            .is_some_and(|(_, arity)| !arity.is_empty() && arity.chars().all(is_digit));
     if of_erlang {
         let mut base = String::with_capacity(name.len());
         for next in name.chars() {

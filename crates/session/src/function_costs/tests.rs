@@ -261,7 +261,8 @@ fn functions_with_another_number_of_arguments_are_compared_under_their_name_on_b
     assert_eq!((route.total.a, route.total.b), (300.0, 400.0));
     assert!(of_name("$m:route/2").is_none() && of_name("$m:one/1").is_some());
     let stacks = compared.stacks.expect("stacks");
-    let copies = (stacks.frames.iter()).filter(|it| stacks.name(it).is_some_and(|it| it.function == "copy"));
+    let copies =
+        (stacks.frames.iter()).filter(|it| stacks.name(it).is_some_and(|it| it.function == "copy"));
     let costs: Vec<(f64, f64)> = copies.map(|it| (it.a, it.b)).collect();
     assert_eq!(costs, [(300.0, 400.0)], "one frame of both sides");
 }
