@@ -285,7 +285,11 @@ explained: Array<ExplainedChange>,
 /**
  * Files of which both sides ran other builds, with functions that have no name of their own: those are one row for each file.
  */
-other_builds?: Array<string>, };
+other_builds?: Array<string>,
+/**
+ * Functions that have another name on A, each of which is one row and one frame under its name on B; the dearest first.
+ */
+renamed?: Array<RenamedFunction>, };
 
 /**
  * What a frame is called.
@@ -1850,6 +1854,19 @@ text: string,
  * The verdict rests on it; others are circumstances.
  */
 decided: boolean, };
+
+/**
+ * A function that takes another number of arguments in another version, so that it has another name.
+ */
+export type RenamedFunction = {
+/**
+ * Its name on A.
+ */
+a: string,
+/**
+ * Its name on B.
+ */
+b: string, };
 
 /**
  * One figure in all runs.
