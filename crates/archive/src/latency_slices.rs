@@ -21,6 +21,9 @@ pub struct LatencySlices {
     steps: usize,
 }
 
+/// How many times as long as the first interval those behind it have to be to say how long all are: ends are often a few milliseconds off.
+const MUCH_LONGER: f64 = 1.5;
+
 impl LatencySlices {
     /// Adds what was counted in an interval that begins at `start` and is `length` seconds long.
     pub fn add(&mut self, start: f64, length: f64, histogram: &Histogram<u64>) {
@@ -33,8 +36,8 @@ impl LatencySlices {
             self.width = SHORTEST;
         }
         // The first interval is often cut short: those behind it say how long they are.
-        if self.slices.len() <= 1 {
-            self.width = self.width.max(length);
+        if self.slices.len() <= 1 && length > self.width * MUCH_LONGER {
+            self.width = length;
         }
         // By its middle, so that ends which are a millisecond off change nothing.
         let middle = start + length / 2.0 - self.start;
