@@ -42,7 +42,11 @@ function figure(of: Partial<FigureRow>): FigureRow {
 
 describe('a side of one run', () => {
   test('is not tested, and its change is on the axis without an interval', () => {
-    const alone = figure({ change: -0.4, interval: [-9, 9], within_one_run: { a: [1, 2], b: null } });
+    const alone = figure({
+      change: -0.4,
+      interval: [-9, 9],
+      within_one_run: { a: [1, 2], b: null },
+    });
     expect(isTested(alone)).toBe(false);
     expect(isTested(figure({}))).toBe(true);
     const scale = changeScale([alone]);

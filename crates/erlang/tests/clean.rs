@@ -196,8 +196,9 @@ fn scene(beam: &Beam, seed: u64) -> Option<String> {
             options.address = Some(("127.0.0.1".into(), proxy.address().port()));
             options.timeout = Duration::from_secs(2);
             std::thread::scope(|scope| {
-                scope.spawn(|| perform(&options, deed, |_| ()));
+                let client = scope.spawn(|| perform(&options, deed, |_| ()));
                 std::thread::sleep(delay);
+                // Before the cut: one that connects behind it would go on for ever.
                 match end {
                     End::HalfOpen => {
                         proxy.hold(true);
@@ -206,11 +207,15 @@ fn scene(beam: &Beam, seed: u64) -> Option<String> {
                             None => held = left_behind(&witness),
                             Some(_) => std::thread::sleep(LEASE * 2),
                         }
-                        proxy.cut(Duration::ZERO);
+                        proxy.keep_away(true);
                     }
-                    _ => proxy.cut(Duration::ZERO),
+                    _ => proxy.keep_away(true),
                 }
-                proxy.keep_away(true);
+                proxy.cut(Duration::ZERO);
+                while !client.is_finished() {
+                    std::thread::sleep(Duration::from_millis(50));
+                    proxy.cut(Duration::ZERO);
+                }
                 proxy.hold(false);
             });
         }

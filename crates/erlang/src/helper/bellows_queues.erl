@@ -270,8 +270,8 @@ best(Rows, Sort, Limit) ->
     Keyed = [{key(Sort, Row), Row} || Row <- Rows],
     [Row || {_, Row} <- first(Keyed, Limit, 2 * Limit + ?CHUNK, 0, [])].
 
-key(ready, Row) -> {-element(2, Row), element(1, Row)};
-key(unacked, Row) -> {-element(3, Row), element(1, Row)};
+key(ready, Row) -> {-element(2, Row), -element(3, Row), element(1, Row)};
+key(unacked, Row) -> {-element(3, Row), -element(2, Row), element(1, Row)};
 key(name, Row) -> element(1, Row).
 
 first([], Limit, _, _, Kept) -> lists:sublist(lists:sort(Kept), Limit);

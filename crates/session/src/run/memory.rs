@@ -63,6 +63,9 @@ pub(super) struct MemoryWatch {
     nodes: Vec<WatchedNode>,
 }
 
+/// A reading that takes longer holds values of moments that lie so far apart that a node which allocates differs between them.
+const SLOW: Duration = Duration::from_millis(50);
+
 /// What came of one reading.
 struct NodeReading {
     node: usize,
@@ -245,6 +248,13 @@ impl WatchedNode {
         if self.failed > 0 {
             text += &format!("; {} without an answer", self.failed);
         }
+        let slow = took.iter().filter(|it| **it > SLOW).count();
+        if slow > 0 {
+            let (longer, apart) = (counted(slow as u64, "reading"), nanos(SLOW));
+            text += &format!(
+                "; {longer} took over {apart}, so that both sides are of moments that lie apart: steps between them mean little there"
+            );
+        }
         text
     }
 }
@@ -382,6 +392,23 @@ mod tests {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         options.address = Some(("127.0.0.1".into(), free.local_addr().unwrap().port()));
         options
+    }
+
+    #[test]
+    fn readings_that_took_long_are_told() {
+        let node = |took: &[u64]| WatchedNode {
+            name: "one".to_owned(),
+            answers: took.len() as u64,
+            took: took.iter().map(|it| Duration::from_millis(*it)).collect(),
+            ..WatchedNode::default()
+        };
+        let slow = node(&[1, 837, 119]).sentence();
+        assert!(
+            slow.contains("; 2 readings took over 50.0 ms, so that"),
+            "{slow}"
+        );
+        let quick = node(&[1, 2, 50]).sentence();
+        assert!(quick.ends_with("50.0 ms at most"), "{quick}");
     }
 
     #[test]

@@ -165,10 +165,13 @@ fn rows(info: &Info) -> Vec<(&'static str, String)> {
         ("memory", bytes(info.memory_bytes)),
         ("applications", names.collect::<Vec<_>>().join(", ")),
         (
-            "left by bellows",
+            "bellows' modules",
             match info.bellows_modules.as_slice() {
-                [] => "nothing".to_owned(),
-                modules => format!("{} (or another one is at work)", modules.join(", ")),
+                [] => "none".to_owned(),
+                modules => format!(
+                    "{} (of one that is at work, or left behind)",
+                    modules.join(", ")
+                ),
             },
         ),
         ("answers in", format!("{} us", info.round_trip_us)),

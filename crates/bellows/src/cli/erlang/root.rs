@@ -82,6 +82,7 @@ impl RootArgs {
         };
         self.follow(root, count, functions, |path| {
             let larger = Larger::of(path, count);
+            let advice = larger.advice();
             show(path, root, count, &larger)?;
             // What is known is printed by then, also where there is nothing to draw.
             let Some((file, format)) = output else {
@@ -92,7 +93,11 @@ impl RootArgs {
                 waits,
                 title: &root.to_string(),
                 subtitle: counted(path.calls.len() as u64, "call"),
-                none: &larger.advice(),
+                // It was given above, where anybody reads that.
+                none: match count.json {
+                    true => &advice,
+                    false => "what is said above lets calls be followed",
+                },
             };
             stacks.write(file, format)
         })
