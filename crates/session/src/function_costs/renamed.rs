@@ -13,6 +13,10 @@ const COPIES: [&str; 5] = [".isra", ".part", ".constprop", ".cold", ".lto_priv"]
 /// What stands before a number in the name of an Erlang function: its arity, and the place of a closure in its function.
 const BEFORE_NUMBERS: [char; 3] = ['/', '-', '^'];
 
+/// Share of the cost of functions that share a name from which on one of them is nearly all of it: closures are numbered anew where a function
+/// has got another one, and most of them cost next to nothing.
+const NEARLY_ALL: f64 = 0.8;
+
 /// Functions whose names on A are others than on B.
 #[derive(Default)]
 pub(super) struct Renamed {
@@ -22,18 +26,27 @@ pub(super) struct Renamed {
     pub(super) told: Vec<RenamedFunction>,
 }
 
-/// Functions that share a name but for the numbers in it, with what they cost: those of A alone, those of B alone, and whether there are
-/// some that both have.
+/// Functions that share a name but for the numbers in it: those of A alone, those of B alone, and whether there are some that both have.
 #[derive(Default)]
 struct Alike<'c> {
-    a: Vec<(&'c Function, f64)>,
-    b: Vec<(&'c Function, f64)>,
+    a: Vec<Alone<'c>>,
+    b: Vec<Alone<'c>>,
     common: bool,
+}
+
+/// A function of one side alone.
+#[derive(Clone, Copy)]
+struct Alone<'c> {
+    function: &'c Function,
+    /// In the mean of the side's runs.
+    cost: f64,
+    /// Whether each of them has it.
+    in_all: bool,
 }
 
 impl Renamed {
     /// Those of runs of A and B: one function of each name that every run of A has and none of B, and one that every run of B has and none
-    /// of A. Where there are more, which of them is which is not known.
+    /// of A. Where there are more of nearly the same cost, which of them is which is not known.
     pub(super) fn of(a: &[&Costed], b: &[&Costed]) -> Self {
         let (in_a, in_b) = (met(a), met(b));
         let mut alike: HashMap<(String, &str), Alike<'_>> = HashMap::new();
@@ -44,13 +57,13 @@ impl Renamed {
             let alike = alike.entry((base, &function.1)).or_default();
             match in_b.contains_key(function) {
                 true => alike.common = true,
-                false => alike.a.push((*function, met.whole_cost(a.len()))),
+                false => alike.a.push(met.alone(function, a.len())),
             }
         }
         for (function, met) in in_b.iter().filter(|(it, _)| !in_a.contains_key(*it)) {
             if let Some(base) = base(&function.0) {
                 let alike = alike.entry((base, &function.1)).or_default();
-                alike.b.push((*function, met.whole_cost(b.len())));
+                alike.b.push(met.alone(function, b.len()));
             }
         }
         let mut found: Vec<(&Function, &Function, f64)> =
@@ -92,13 +105,16 @@ impl Renamed {
 impl<'c> Alike<'c> {
     /// The function's name on A and on B, and what it costs, where each side has one that the other one does not have.
     fn one(&self) -> Option<(&'c Function, &'c Function, f64)> {
-        match (&self.a[..], &self.b[..], self.common) {
-            ([(a, cost_a)], [(b, cost_b)], false) if *cost_a > 0.0 && *cost_b > 0.0 => {
-                Some((a, b, cost_a + cost_b))
-            }
-            _ => None,
-        }
+        let (a, b) = (dearest(&self.a)?, dearest(&self.b)?);
+        (!self.common).then_some((a.function, b.function, a.cost + b.cost))
     }
+}
+
+/// The only function of these, or the one that holds nearly all of their cost; every run of the side has it.
+fn dearest<'c>(alone: &[Alone<'c>]) -> Option<Alone<'c>> {
+    let all: f64 = alone.iter().map(|it| it.cost).sum();
+    let mut most = alone.iter().filter(|it| it.cost >= all * NEARLY_ALL);
+    most.next().filter(|it| it.in_all && it.cost > 0.0).copied()
 }
 
 /// In how many runs a function was met, and what it cost in all of them.
@@ -109,12 +125,11 @@ struct Met {
 }
 
 impl Met {
-    /// What it cost in a run; 0 where it was not met in all of them.
-    fn whole_cost(&self, runs: usize) -> f64 {
-        if self.runs == runs {
-            self.cost / runs as f64
-        } else {
-            0.0
+    fn alone<'c>(&self, function: &'c Function, runs: usize) -> Alone<'c> {
+        Alone {
+            function,
+            cost: self.cost / runs.max(1) as f64,
+            in_all: self.runs == runs,
         }
     }
 }

@@ -235,7 +235,8 @@ fn functions_with_another_number_of_arguments_are_compared_under_their_name_on_b
     let of = |paths: &[(&str, u64)]| vec![Some(sampled(paths)); 6];
     let a = of(&[
         ("loop;$m:route/2;copy", 300),
-        ("loop;$m:'-each/1-fun-0-'/1", 100),
+        ("loop;$m:'-each/1-fun-0-'/1", 90),
+        ("loop;$m:'-each/1-fun-1-'/3", 10),
         ("loop;$m:one/1", 300),
         ("loop;$m:two/1", 300),
     ]);
