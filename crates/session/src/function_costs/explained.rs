@@ -1,7 +1,9 @@
 //! Which functions explain a change of the whole: the deepest ones that hold most of it, and none twice.
 
+use std::collections::HashSet;
+
 use archive::profile::Frame;
-use archive::{ComparedStacks, CostChange, ExplainedChange, FunctionChange};
+use archive::{ComparedFrame, ComparedStacks, CostChange, ExplainedChange, FunctionChange};
 
 /// Functions that are named at most.
 const MOST: usize = 3;
@@ -22,6 +24,10 @@ const FAR_LESS: f64 = 0.5;
 /// Share of the dearer side's cost below which a call is not made on the other one.
 const NOT_CALLED: f64 = 0.002;
 
+/// Share of what a function costs that is called on one side alone, from which on others that its callers called on the other side alone made
+/// up for it.
+const REPLACED: f64 = 0.5;
+
 /// The functions that explain the broker's change, at most three, most of it first: proven, in its direction, and rather deep ones
 /// than those that stand above them on the stack. Where the broker's change is not proven, those that changed all the same.
 pub(super) fn explained(
@@ -36,6 +42,7 @@ pub(super) fn explained(
         candidate.find_frames(stacks);
         candidate.is_new = !candidate.is_own && candidate.is_called_on_one_side(stacks);
     }
+    candidates.retain(|it| !(it.is_new && it.has_replaced_others(stacks)));
     let mut named = vec![false; stacks.frames.len()];
     let mut explained = Vec::new();
     while explained.len() < MOST {
@@ -166,6 +173,23 @@ impl<'f> Candidate<'f> {
         on_one.abs() >= all.abs() * 0.5 && on_one != 0.0
     }
 
+    /// Whether its callers called others in its place on the other side, which cost much of what it does: their callers changed by the difference.
+    fn has_replaced_others(&self, stacks: &ComparedStacks) -> bool {
+        let frames = || (self.outermost.iter()).filter_map(|at| stacks.frames.get(*at));
+        let callers: HashSet<u32> = frames().filter_map(|it| it.parent).collect();
+        let all: f64 = frames().map(ComparedFrame::change).sum();
+        let is_beside =
+            |it: &&ComparedFrame| it.parent.is_some_and(|above| callers.contains(&above));
+        let is_other_way = |it: &&ComparedFrame| it.change() * all < 0.0;
+        let on_one = |it: &&ComparedFrame| it.a.min(it.b) < it.a.max(it.b) * NOT_CALLED;
+        let beside = stacks.frames.iter().filter(is_beside);
+        let replaced = beside
+            .filter(is_other_way)
+            .filter(on_one)
+            .map(ComparedFrame::change);
+        replaced.sum::<f64>().abs() >= all.abs() * REPLACED
+    }
+
     /// What of its change functions that were named before do not hold; `None` where that is little of it.
     fn left(&self, own_changes: &[f64], named: &[bool]) -> Option<f64> {
         let change = self.cost().change();
@@ -199,7 +223,7 @@ fn own_changes(stacks: &ComparedStacks) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use archive::{ComparedFrame, ComparedName};
+    use archive::ComparedName;
 
     /// A frame below another, by their places, and what it costs on both sides.
     struct MadeUp(Option<u32>, &'static str, f64, f64);
@@ -282,6 +306,18 @@ mod tests {
         ]);
         let found = explained(&functions(&stacks), &cost(1_000.0, 1_100.0), &stacks);
         assert_eq!(named(&found), [("route", 95.0)]);
+    }
+
+    #[test]
+    fn what_took_the_place_of_another_function_is_not_named_but_its_caller() {
+        let stacks = stacks(&[
+            MadeUp(None, "loop", 1_000.0, 1_040.0),
+            MadeUp(Some(0), "each", 450.0, 490.0),
+            MadeUp(Some(1), "deliver", 420.0, 0.0),
+            MadeUp(Some(1), "deliver0", 0.0, 460.0),
+        ]);
+        let found = explained(&functions(&stacks), &cost(1_000.0, 1_040.0), &stacks);
+        assert_eq!(named(&found), [("each", 40.0)]);
     }
 
     #[test]
