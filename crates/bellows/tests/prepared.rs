@@ -140,7 +140,7 @@ fn runs_begin_with_copies_of_what_was_prepared_once() {
             "ab",
             "prepared.toml",
             "--pairs",
-            "1",
+            "2",
             "--b-set",
             "broker.config.heartbeat=77",
         ][..],
@@ -151,7 +151,7 @@ fn runs_begin_with_copies_of_what_was_prepared_once() {
     // A pair that something disturbed is made again.
     let found = records(dir);
     assert!(
-        found.len() >= 4 && found.len().is_multiple_of(2),
+        found.len() >= 6 && found.len().is_multiple_of(2),
         "{ended:#?}"
     );
     for record in &found {
