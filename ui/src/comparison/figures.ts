@@ -80,10 +80,10 @@ function line(row: FigureRow, scale: ChangeScale): HTMLElement {
   );
 }
 
-/** What "cannot tell: N would" means, for the line above a table; nothing where it is said of no figure. */
+/** What "cannot tell: N for 1 %" means, for the line above a table; nothing where it is said of no figure. */
 export function wouldTell(rows: readonly FigureRow[], paired: boolean): string {
   const is = rows.some((row) => row.decision === 'undecided' && row.needed !== null);
-  return is ? `; “N would”: so many ${paired ? 'pairs' : 'runs'} show a change of the margin` : '';
+  return is ? `; “N for 1 %”: so many ${paired ? 'pairs' : 'runs'} show a change of 1 %` : '';
 }
 
 /** How well the only run of a side knows its own quantiles; null where both have several runs. */

@@ -91,6 +91,9 @@ function fillLegend(legend: HTMLElement, stalls: Band[], shaded: string[]): void
 /** More bars than this have no labels beside them: nobody reads so many. */
 const MOST_LABELS = 100;
 
+/** Room on either side of a label, in pixels. */
+const APART = 7;
+
 type Stretch = readonly [number, number];
 
 /**
@@ -151,7 +154,8 @@ export function placeLengths(
           others.every(([a, b]) => left >= b + 3 || left + size <= a - 3),
       );
       if (at === undefined) continue;
-      others.push([at, at + size]);
+      // Two labels side by side read as two.
+      others.push([at - APART, at + size + APART]);
       return { at, line };
     }
     return null;

@@ -65,9 +65,10 @@ Examples:
   bellows top last                   which functions used the broker's CPU in the last run
   bellows help getting-started       a topic; `bellows help` lists all of them
 
-Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 a requirement was missed, 4 whether one was \
-missed cannot be told, 5 run invalid under --strict. Ctrl-C ends a run in order (0), before \
-anything was measured with 130, and a second one ends it at once (130).";
+Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 a requirement was missed or B is worse than A, \
+4 neither can be told, 5 run invalid under --strict. Ctrl-C ends a run in order (0), before \
+anything was measured with 130, and a second one ends it at once (130); ab and limit end with \
+130 and go on with --resume.";
 
 /// Put a message broker under load, measure end-user latency, profile the broker's CPU
 #[derive(Debug, Parser)]

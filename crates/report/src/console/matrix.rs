@@ -203,7 +203,7 @@ mod tests {
             "classic  better",
             "effects by queue-type / num-destinations\n",
             "ack response p99\n  classic / 1 ",
-            "cannot tell: 2,023 would",
+            "cannot tell: 2,023 for ",
             "the other figures of each cell, too: ack response p50.",
         ] {
             assert!(text.contains(part), "{part}: {text}");

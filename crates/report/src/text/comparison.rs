@@ -188,10 +188,14 @@ pub(crate) fn decision(of: &ComparedFigure) -> String {
     match of.decision {
         Decision::Changed if of.is_worse() => "changed, worse".to_owned(),
         Decision::Changed => "changed, better".to_owned(),
-        Decision::Negligible => format!("changed by less than {}", points(of.margin)),
-        Decision::Same => format!("same within {}", points(of.margin)),
+        Decision::Negligible => format!("changed by less than {}", level(of.margin)),
+        Decision::Same => format!("same within {}", level(of.margin)),
         Decision::Undecided => match of.needed {
-            Some(needed) => format!("cannot tell: {} would", count(needed.into())),
+            Some(needed) => format!(
+                "cannot tell: {} for {}",
+                count(needed.into()),
+                level(of.margin)
+            ),
             None => "cannot tell".to_owned(),
         },
     }
@@ -381,12 +385,12 @@ pub(crate) fn together(of: &Comparison) -> String {
     )
 }
 
-/// A level as it was chosen: `5 %`, not `5.00 %`.
+/// A level or a margin as it was chosen: `5 %`, not `5.00 %`.
 fn level(share: f64) -> String {
     format!("{} %", (share * 1e7).round() / 1e5)
 }
 
-/// What "cannot tell: N would" means.
+/// What "cannot tell: N for 1 %" means.
 pub(crate) fn needed(of: &Comparison) -> String {
     let units = units(of);
     let alone = match of.family {
@@ -394,7 +398,7 @@ pub(crate) fn needed(of: &Comparison) -> String {
         None => "",
     };
     format!(
-        "\"cannot tell: N would\": N {units} would show a change as large as the margin in four of five experiments{alone}."
+        "\"cannot tell: N for M %\": N {units} would show a change of M %, the margin, in four of five experiments{alone}."
     )
 }
 

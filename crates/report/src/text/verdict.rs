@@ -89,7 +89,8 @@ impl<'a> Said<'a> {
         let said = self.cause(cause);
         let said = match cause {
             Cause::RateMet { .. } | Cause::ConsumersBehind { .. } | Cause::ConsumersSlow => said,
-            Cause::BrokeOff | Cause::AllFailed => format!("undecided: {said}"),
+            Cause::AllFailed => said,
+            Cause::BrokeOff => format!("undecided: {said}"),
             _ => match who {
                 LimitedBy::Undecided => format!("undecided who limits: {said}"),
                 LimitedBy::Schedule => format!("limited by {said}"),

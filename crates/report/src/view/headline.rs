@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use archive::profile::USUAL_EVENT;
 use archive::{
-    BrokerSummary, LimitedBy, PhaseSpan, ProfileSummary, RunRecord, RunState, RunSummary,
+    BrokerSummary, Cause, LimitedBy, PhaseSpan, ProfileSummary, RunRecord, RunState, RunSummary,
     ScenarioSummary, Verdict,
 };
 use measure::{LatencySummary, Metric, Nanos, Phase};
@@ -293,6 +293,8 @@ fn limits(verdict: &Verdict, measured_s: f64) -> String {
 /// The verdict in three words; its sentence stands in a section of its own.
 const fn limited_by(verdict: &Verdict) -> &'static str {
     match verdict.limited_by {
+        // That all failed is said with their number.
+        LimitedBy::Undecided if matches!(verdict.cause, Some(Cause::AllFailed)) => "",
         LimitedBy::Broker => "limited by the broker",
         LimitedBy::Generator => "limited by the generator",
         LimitedBy::Network => "limited by the network",

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::connect::NodeArgs;
 use super::every::{Repetition, time};
+use super::leave::leave;
 use crate::failure::{Done, Failure};
 use crate::output;
 
@@ -80,7 +81,7 @@ impl AllocArgs {
             output::print(&format!("{gap}{}", shown(&reading)))
         });
         // What went wrong first is what is said.
-        let closed = helper.close();
+        let closed = leave(helper);
         let done = done?;
         closed?;
         Ok(done)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, value_parser};
 use erlang::{Budget, ProcessFilter};
 use measure::Length;
@@ -60,7 +61,7 @@ pub(super) struct ProcessArgs {
     #[arg(long = "pid", value_name = "PID")]
     pids: Vec<String>,
     /// Only processes with this role when it begins: queue, channel, connection, or the module that they run
-    #[arg(long, value_name = "ROLE", conflicts_with = "pids")]
+    #[arg(long, value_name = "ROLE", conflicts_with = "pids", value_parser = NonEmptyStringValueParser::new())]
     role: Option<String>,
 }
 

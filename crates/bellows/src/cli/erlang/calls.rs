@@ -13,6 +13,7 @@ use report::console::{GridColumn, grid, sanitise, sentence};
 use serde::Serialize;
 
 use super::counting::{CountArgs, print_neighbours};
+use super::leave::leave;
 use super::progress::Progress;
 use super::root::RootArgs;
 use super::stacks::Stacks;
@@ -170,7 +171,7 @@ impl CountArgs {
         drop(progress);
         let calls = calls.map_err(failed)?;
         let shown = self.show(&calls, what).and_then(|()| then(&calls));
-        let closed = helper.close();
+        let closed = leave(helper);
         shown?;
         closed.map_err(failed)?;
         Ok(Done::Fine)

@@ -7,6 +7,7 @@ mod connect;
 mod counting;
 mod every;
 mod info;
+mod leave;
 mod observer;
 mod paths;
 mod progress;

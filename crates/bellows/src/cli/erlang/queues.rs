@@ -14,6 +14,7 @@ use session::{QueuePage, serve_queues};
 
 use super::connect::{NodeArgs, look, started};
 use super::every::{Repetition, time};
+use super::leave::leave;
 use crate::failure::{Done, Failure};
 use crate::{output, signals};
 
@@ -111,7 +112,7 @@ impl QueuesArgs {
             output::print(&format!("{gap}{}", shown(&counts, node.name().as_str())))
         });
         // What went wrong first is what is said.
-        let closed = helper.close();
+        let closed = leave(helper);
         let done = done?;
         closed?;
         Ok(done)

@@ -13,6 +13,7 @@ use report::console::sanitise;
 use serde::Serialize;
 
 use super::counting::{CountArgs, print_neighbours};
+use super::leave::leave;
 use super::observer::{self, ObserverRow};
 use super::paths::{self, PathRows, Spread};
 use super::progress::Progress;
@@ -146,7 +147,7 @@ impl RootArgs {
         drop(progress);
         let path = path.map_err(failed)?;
         let shown = show(&path);
-        let closed = helper.close();
+        let closed = leave(helper);
         shown?;
         closed.map_err(failed)?;
         Ok(Done::Fine)

@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::budget::BudgetArgs;
 use super::connect::NodeArgs;
 use super::counting::print_neighbours;
+use super::leave::leave;
 use super::paths::{self, PathRows, Spread, nanos};
 use super::progress::Progress;
 use super::stacks::Stacks;
@@ -159,7 +160,7 @@ impl TimeArgs {
         let timing = time(&helper, &options, || stopped.load(Ordering::Relaxed));
         drop(progress);
         let timing = timing.map_err(failed)?;
-        helper.close().map_err(failed)?;
+        leave(helper).map_err(failed)?;
         Ok(timing)
     }
 

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::budget::{BudgetArgs, ProcessArgs};
 use super::connect::NodeArgs;
+use super::leave::leave;
 use super::progress::Progress;
 use crate::failure::{Done, Failure};
 use crate::{output, signals};
@@ -146,7 +147,7 @@ impl TraceArgs {
         let ended = trace.ended().cloned().unwrap_or(Ended::Asked);
         // A busy node takes its time to undo what was done: what was seen is shown by then.
         printer.end(&ended)?;
-        helper.close().map_err(failed)?;
+        leave(helper).map_err(failed)?;
         Ok(Done::Fine)
     }
 

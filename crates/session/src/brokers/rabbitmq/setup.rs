@@ -163,6 +163,7 @@ impl Setup {
             name: self.erlang_name(),
             host: self.control_address.ip().to_string(),
             port: self.control_address.port(),
+            network: started::network(),
         };
         let reached = serde_json::to_string(&reached).unwrap_or_default();
         write(started::FILE, &reached)?;

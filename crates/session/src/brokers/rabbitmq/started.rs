@@ -21,6 +21,16 @@ pub(super) struct StartedNode {
     pub(super) host: String,
     /// The port of its distribution.
     pub(super) port: u16,
+    /// The network that this address is of, as [`network`] tells it.
+    #[serde(default)]
+    pub(super) network: String,
+}
+
+/// The network namespace of this process; empty where the system does not tell.
+pub(super) fn network() -> String {
+    fs::read_link("/proc/self/ns/net")
+        .map(|link| link.to_string_lossy().into_owned())
+        .unwrap_or_default()
 }
 
 /// Every node that a bellows of this user has started and that has not ended, by name.
@@ -38,10 +48,14 @@ pub(crate) fn node_directory(node: &str) -> Option<PathBuf> {
     directories.find(|it| read(it).is_some_and(|options| options.node.as_str() == node))
 }
 
-/// What a directory says of its node; `None` for brokers that are none, and for one that just begins or ends.
+/// What a directory says of its node; `None` for brokers that are none, for one that just begins or ends, and for one in another network
+/// namespace, where nobody here reaches it.
 fn read(directory: &Path) -> Option<ConnectOptions> {
     let text = fs::read(directory.join(FILE)).ok()?;
     let node: StartedNode = serde_json::from_slice(&text).ok()?;
+    if node.network != network() {
+        return None;
+    }
     let cookie = Cookie::read(&directory.join(COOKIE)).ok()?;
     let mut options = ConnectOptions::new(node.name.parse().ok()?, cookie);
     options.address = Some((node.host, node.port));

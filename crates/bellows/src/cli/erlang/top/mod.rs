@@ -14,6 +14,7 @@ use measure::{Length, Nanos};
 
 use super::connect::NodeArgs;
 use super::every::{Repetition, time};
+use super::leave::leave;
 use crate::failure::{Done, Failure};
 use crate::output;
 
@@ -97,7 +98,7 @@ impl ErlangTopArgs {
             false => self.print(&helper),
         };
         // What went wrong first is what is said.
-        let closed = helper.close();
+        let closed = leave(helper);
         let done = done?;
         closed?;
         Ok(done)
