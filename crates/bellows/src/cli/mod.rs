@@ -63,6 +63,7 @@ Examples:
   bellows run stream-publish         the same with a disposable RabbitMQ
   bellows client queue://TEST --url amqp://localhost --max-pending 100 --duration 20
   bellows top last                   which functions used the broker's CPU in the last run
+  bellows ab stream-publish --b-set broker.schedulers=1 --pairs 8     what changed, is it real, and why
   bellows help getting-started       a topic; `bellows help` lists all of them
 
 Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 a requirement was missed or B is worse than A, \
@@ -110,7 +111,7 @@ pub(crate) enum Command {
     Top(top::TopArgs),
     /// Run two brokers or configurations in turns, and decide what changed, and whether it is real
     Ab(ab::AbArgs),
-    /// Decide the same from runs of two sides that were made before
+    /// Decide what changed between two sides from runs, or logs, that were made before
     Compare(compare::CompareArgs),
     /// Show where the figures of an experiment's runs changed over time
     History(history::HistoryArgs),
