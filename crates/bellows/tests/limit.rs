@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::{Ended, bellows, folder, run};
 use serde_json::Value;
@@ -11,6 +12,12 @@ use serde_json::Value;
 /// A consumer that takes 2,000 messages a second and holds few, so that the limit is known.
 const LOAD: &str = "name = \"known\"\n[broker]\nkind = \"embedded\"\n[phases]\nwarmup = \"300ms\"\nmeasure = \"1s\"\n\
                     drain = \"500ms\"\n[[load]]\nconsumers = 1\nconsumer-rate = 2000\nprefetch = 10\n";
+
+/// One search at a time: beside another one the generator is late, and trials are unclear.
+fn by_itself() -> MutexGuard<'static, ()> {
+    static SEARCHES: Mutex<()> = Mutex::new(());
+    SEARCHES.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn experiment(dir: &Path) {
     fs::write(dir.join("known.toml"), LOAD).expect("an experiment");
@@ -48,6 +55,7 @@ const SEARCH: [&str; 8] = [
 
 #[test]
 fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
+    let _alone = by_itself();
     let dir = folder();
     let dir = dir.path();
     experiment(dir);
@@ -111,6 +119,7 @@ fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
 
 #[test]
 fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
+    let _alone = by_itself();
     let dir = folder();
     let dir = dir.path();
     experiment(dir);
@@ -153,6 +162,7 @@ fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
 
 #[test]
 fn an_end_that_is_not_found_is_said_and_told_by_the_code() {
+    let _alone = by_itself();
     let dir = folder();
     let dir = dir.path();
     experiment(dir);
