@@ -194,7 +194,10 @@ pub fn limit_trial(rate: f64, record: &RunRecord) -> LimitTrial {
     let verdict = summary.verdict.clone().unwrap_or_default();
     let limited_by = verdict.limited_by;
     let mut warnings = summary.warnings.iter();
-    let is_other = warnings.any(|it| it.code == WarningCode::CpuSteal || is_not_as_planned(it));
+    // Consumers at a pace that was asked for are slow on any machine.
+    let is_paced = verdict.cause == Some(Cause::ConsumersSlow);
+    let is_other =
+        warnings.any(|it| it.code == WarningCode::CpuSteal && !is_paced || is_not_as_planned(it));
     let why = shortcomings(summary, limited_by);
     LimitTrial {
         outcome: outcome(&why, &verdict, is_other),
