@@ -495,8 +495,9 @@ fn of_many_calls_at_the_same_time_few_are_followed_and_each_whole() {
     let beam = Beam::start(home.path());
     let node = beam.connect();
     shop(home.path(), &node);
-    // All of them at once would make 200,000 messages every 40 ms.
-    counting(&node, 20, 5_000);
+    // All of them would make 24,000 messages every 40 ms, which is too much in the long run. Once, that many may wait: on a busy
+    // machine all begin before the node hears that no more may be followed.
+    counting(&node, 30, 400);
     let helper = Helper::load(&node).expect("loaded");
     let mut options = options(6);
     options.root = "shop:count/1".parse().expect("a pattern");
@@ -505,11 +506,11 @@ fn of_many_calls_at_the_same_time_few_are_followed_and_each_whole() {
     assert_eq!(path.ended, Ended::Time, "{:?}", path.ended);
     let calls = path.calls.len() as u64;
     assert!(
-        calls > 0 && path.beside.len() > 20,
+        calls > 5 && path.beside.len() > 20,
         "{calls}, {}",
         path.beside.len()
     );
-    assert_eq!(path.tree.own()["shop:count/2"].calls, 5_001 * calls);
+    assert_eq!(path.tree.own()["shop:count/2"].calls, 401 * calls);
     helper.close().expect("closed");
     assert_eq!(common::left_behind(&node), None);
 }
