@@ -24,6 +24,8 @@ pub struct History {
 impl History {
     /// Name and version of the format.
     pub const SCHEMA: &'static str = "bellows.history/1";
+    /// Fewer runs show no change: each level needs three.
+    pub const LEAST_RUNS: usize = 6;
 }
 
 /// A run that counts.

@@ -8,7 +8,10 @@ use measure::{LatencySummary, Recorder, Refused, Summaries};
 
 use crate::requests::{Requested, requested};
 use crate::scenario::REQUESTS;
-use crate::{ProcessUsage, QuantityUnit, RunSummary, ScenarioSummary, SeriesPoint};
+use crate::{
+    Cause, ProcessUsage, QuantityUnit, RunSummary, ScenarioSummary, SeriesPoint, Warning,
+    WarningCode,
+};
 
 /// A figure of a summary: a statistic of a latency, or one of a table's.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,6 +119,15 @@ fn harmed(summary: &RunSummary) -> impl Iterator<Item = Quantity> + '_ {
     let harm = all.filter(|(_, figure)| HARM.contains(&figure.name));
     let harm = harm.filter(move |(_, figure)| (figure.of)(summary).is_ok_and(|count| count > 0.0));
     harm.map(|(index, _)| Quantity(Which::Figure(index)))
+}
+
+/// Whether less was sent than was requested, or less came out than that.
+fn is_rate_missed(summary: &RunSummary) -> bool {
+    let verdict = summary.verdict.as_ref();
+    let cause = verdict.and_then(|it| it.cause.as_ref());
+    let not_achieved = |it: &Warning| it.code == WarningCode::RateNotAchieved;
+    matches!(cause, Some(Cause::ConsumersBehind { .. }))
+        || summary.warnings.iter().any(not_achieved)
 }
 
 fn ledger(summary: &RunSummary, count: fn(&measure::ledger::LedgerSummary) -> u64) -> Observed {
@@ -291,7 +303,7 @@ impl Quantity {
     }
 
     /// The figures of a run that are decided where two sides are compared: few, because each further question makes all
-    /// answers harder. A rate, where none was requested; the middle and the tail of latencies as users feel them, and of the time
+    /// answers harder. A rate, where none was requested or the one that was is missed; the middle and the tail of latencies as users feel them, and of the time
     /// of scraped pages; what the broker spends; requests that failed and messages that came to harm, where some did.
     #[must_use]
     pub fn decided(summary: &RunSummary) -> Vec<Self> {
@@ -312,7 +324,8 @@ impl Quantity {
         // The rate at which messages come out stands for those before it.
         let rates = ["received rate", "completed rate", "sent rate"];
         let messages = rates.into_iter().find(|name| has(name));
-        let rate = messages.filter(|_| summary.requested.is_none());
+        let is_missed = is_rate_missed(summary);
+        let rate = messages.filter(|_| summary.requested.is_none() || is_missed);
         let mut scenarios = summary.scenarios();
         let are_paced = scenarios.any(|(_, of)| of.requested.is_some());
         all.retain(|it| match (it.latency(), it.name().as_str()) {
@@ -321,7 +334,7 @@ impl Quantity {
                 !NOT_OF_USERS.contains(&of.as_str()) && !is_part && !OF_ONE.contains(&of.as_str())
             }
             (None, "broker cpu" | "broker memory") => true,
-            (None, "cycles rate") => !are_paced,
+            (None, "cycles rate") => !are_paced || is_missed,
             (None, name) => Some(name) == rate,
         });
         for of in requested(summary) {
@@ -350,6 +363,12 @@ impl Quantity {
             }
             _ => false,
         }
+    }
+
+    /// Whether it is a rate of what the load does.
+    #[must_use]
+    pub fn is_rate(&self) -> bool {
+        self.unit() == QuantityUnit::PerSecond
     }
 
     /// Whether it counts what went wrong: none of it is a value as good as any.

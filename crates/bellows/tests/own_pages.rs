@@ -14,7 +14,7 @@ kind = "rabbitmq"
 events = []
 [phases]
 warmup = "0s"
-measure = "20s"
+measure = "30s"
 drain = "5s"
 [[load]]
 destination = "queue://orders"

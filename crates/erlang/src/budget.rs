@@ -241,6 +241,10 @@ pub(crate) fn refusal(reason: &Term) -> Problem {
             "the pattern of arguments is not Erlang",
             "write the arguments as in a function's head, such as '<<\"orders\">>, _' or 'N, _ when N > 10'",
         ),
+        "other_arity" => (
+            "the pattern of arguments has another number of arguments than the function",
+            "write one for each argument, _ for any",
+        ),
         "bad_expression" => (
             "this is no call of a function with terms as arguments",
             "write MODULE:FUNCTION(TERM, ...), such as 'rabbit_amqqueue:list(<<\"/\">>)'; calls, operators and variables inside are not evaluated",

@@ -16,7 +16,11 @@ const HELP: &str = "name the file that holds the node's cookie with --cookie-fil
 
 /// The secret that the nodes of a cluster share. `Debug` shows `***`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Cookie(String);
+pub struct Cookie {
+    text: String,
+    /// Where it was found, for messages; empty where it was given by itself.
+    source: String,
+}
 
 impl Cookie {
     /// Takes the text over, without white space around it.
@@ -34,7 +38,19 @@ impl Cookie {
                 "take the text of the node's .erlang.cookie",
             ));
         }
-        Ok(Self(text.to_owned()))
+        Ok(Self {
+            text: text.to_owned(),
+            source: String::new(),
+        })
+    }
+
+    /// The same with where it was found, such as a file or a variable, for messages.
+    #[must_use]
+    pub fn found_in(self, source: impl Into<String>) -> Self {
+        Self {
+            source: source.into(),
+            ..self
+        }
     }
 
     /// Reads a file whose only line is the cookie.
@@ -52,17 +68,18 @@ impl Cookie {
         })
     }
 
-    /// The cookie of the user's own nodes, else that of this machine's RabbitMQ.
+    /// The cookie of the user's own nodes, and that of this machine's RabbitMQ: the first that there is, and another one.
     ///
     /// # Errors
     /// There is neither, or neither may be read.
-    pub fn find() -> Result<Self, Problem> {
+    pub fn find() -> Result<(Self, Vec<Self>), Problem> {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         let own = home.map(|home| home.join(".erlang.cookie"));
-        let mut seen = Vec::new();
+        let (mut found, mut seen) = (Vec::<Self>::new(), Vec::new());
         for path in own.into_iter().chain([PathBuf::from(OF_RABBITMQ)]) {
             match Self::read_from(&path) {
-                Ok(cookie) => return Ok(cookie),
+                Ok(cookie) if found.iter().any(|it| it.text == cookie.text) => {}
+                Ok(cookie) => found.push(cookie),
                 Err(ReadError::Io(error)) if error.kind() == ErrorKind::NotFound => {
                     seen.push(format!("there is no {}", path.display()));
                 }
@@ -72,7 +89,11 @@ impl Cookie {
                 Err(_) => seen.push(format!("{} holds no cookie", path.display())),
             }
         }
-        Err(Problem::new("no cookie was given", seen.join(", "), HELP))
+        let mut found = found.into_iter();
+        match found.next() {
+            Some(first) => Ok((first, found.collect())),
+            None => Err(Problem::new("no cookie was given", seen.join(", "), HELP)),
+        }
     }
 
     fn read_from(path: &Path) -> Result<Self, ReadError> {
@@ -80,12 +101,18 @@ impl Cookie {
         File::open(path)?
             .take(4 * LONGEST as u64)
             .read_to_string(&mut text)?;
-        Self::new(&text).map_err(ReadError::Refused)
+        let cookie = Self::new(&text).map_err(ReadError::Refused)?;
+        Ok(cookie.found_in(path.display().to_string()))
     }
 
     /// The text, for the one place that makes digests of it.
     pub(crate) fn expose(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    /// Where it was found.
+    pub(crate) fn source(&self) -> &str {
+        &self.source
     }
 }
 

@@ -44,11 +44,15 @@ pub enum Error {
         node: NodeName,
         /// EPMD's host and port.
         address: String,
+        /// The names that it knows, where it tells.
+        known: Option<Vec<String>>,
     },
     /// The node knows another cookie.
     Cookie {
         /// The node.
         node: NodeName,
+        /// Where those that were tried come from; empty for one that was given by itself.
+        tried: Vec<String>,
     },
     /// The node does not want us, or does not behave as a node.
     Handshake {
@@ -174,15 +178,20 @@ impl Error {
                 what,
                 "give EPMD's port with --epmd-port, or the node's own with --port",
             ),
-            Self::UnknownNode { node, address } => Problem::new(
+            Self::UnknownNode {
+                node,
+                address,
+                known,
+            } => Problem::new(
                 format!("EPMD at {address} knows no node {:?}", node.name()),
-                "",
-                "check the name (epmd -names lists them), wait where the node was just started, or give its own port with --port",
+                known.as_deref().map_or_else(String::new, known_nodes),
+                "check the name, wait where the node was just started, or give its own port with --port",
             ),
-            Self::Cookie { node } => Problem::new(
+            Self::Cookie { node, tried } => Problem::new(
                 format!("{node} refuses the cookie"),
-                "its own is another one",
-                "give the node's with --cookie-file FILE, or set BELLOWS_ERLANG_COOKIE",
+                other_cookie(tried),
+                "give the node's with --cookie-file FILE, or set BELLOWS_ERLANG_COOKIE; it stands in .erlang.cookie in the \
+                 home of the user who runs the node",
             ),
             Self::Handshake { node, what } => Problem::new(
                 format!("{node} does not let us in"),
@@ -244,6 +253,24 @@ impl Error {
                 "look whether the node is overloaded",
             ),
         }
+    }
+}
+
+/// The nodes that EPMD does know.
+fn known_nodes(names: &[String]) -> String {
+    match names {
+        [] => "it knows none".to_owned(),
+        names => format!("it knows {}", names.join(", ")),
+    }
+}
+
+/// Which cookies are not the node's.
+fn other_cookie(tried: &[String]) -> String {
+    match tried {
+        [] => "its own is another one".to_owned(),
+        [source] if source.is_empty() => "its own is another one".to_owned(),
+        [source] => format!("its own is not that of {source}"),
+        sources => format!("its own is none of those of {}", sources.join(", ")),
     }
 }
 

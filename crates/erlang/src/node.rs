@@ -21,6 +21,28 @@ const EVALUATE: &str = "{ok, Tokens, _} = erl_scan:string(unicode:characters_to_
                         {ok, Forms} = erl_parse:parse_exprs(Tokens), \
                         {value, Value, _} = erl_eval:exprs(Forms, []), Value.";
 
+/// Opens the link with the first cookie that the node does not refuse.
+fn open(options: &ConnectOptions) -> Result<Link, Error> {
+    let mut opened = Link::open(options);
+    for cookie in &options.other_cookies {
+        let Err(Error::Cookie {
+            tried: mut before, ..
+        }) = opened
+        else {
+            break;
+        };
+        opened = Link::open(&ConnectOptions {
+            cookie: cookie.clone(),
+            ..options.clone()
+        });
+        if let Err(Error::Cookie { tried, .. }) = &mut opened {
+            before.append(tried);
+            *tried = before;
+        }
+    }
+    opened
+}
+
 /// A connection to a node, which lives as long as one of its clones or a [`Mailbox`]. We are hidden there.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -36,7 +58,7 @@ impl Node {
     /// The node is not found, is not reached or does not let us in.
     pub fn connect(options: &ConnectOptions) -> Result<Self, Error> {
         let mut node = Self {
-            link: Arc::new(Link::open(options)?),
+            link: Arc::new(open(options)?),
             release: 0,
             timeout: options.timeout,
         };

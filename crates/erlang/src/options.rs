@@ -14,6 +14,8 @@ pub struct ConnectOptions {
     pub node: NodeName,
     /// The secret that it shares.
     pub cookie: Cookie,
+    /// Others that may be it: each is tried where the node refuses those before it.
+    pub other_cookies: Vec<Cookie>,
     /// Host and port of its distribution; EPMD of the node's host knows the port otherwise.
     pub address: Option<(String, u16)>,
     /// The port of EPMD.
@@ -34,6 +36,7 @@ impl ConnectOptions {
         Self {
             node,
             cookie,
+            other_cookies: Vec::new(),
             address: None,
             epmd_port: Self::EPMD_PORT,
             tls: None,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use measure::Problem;
+use measure::Refused;
 
 use crate::term::{Term, atom, int, list, text, tuple};
 
@@ -22,10 +22,10 @@ pub struct FunctionPattern {
 const MOST_BYTES: usize = 255;
 
 impl FromStr for FunctionPattern {
-    type Err = Problem;
+    type Err = Refused;
 
-    fn from_str(given: &str) -> Result<Self, Problem> {
-        let wrong = |help: &str| Problem::new("not a function", format!("{given:?}"), help);
+    fn from_str(given: &str) -> Result<Self, Refused> {
+        let wrong = |help: &str| Refused::new(format!("{given:?} is no function"), help);
         let usual = "write MODULE:FUNCTION/ARITY, such as rabbit_mgmt_wm_queues:to_json/2";
         let (module, rest) = match given.split_once(':') {
             Some((module, rest)) => (module, Some(rest)),
@@ -144,6 +144,6 @@ mod tests {
             assert!(wrong.parse::<FunctionPattern>().is_err(), "{wrong}");
         }
         let refused = "_:_/1".parse::<FunctionPattern>().unwrap_err();
-        assert!(refused.help.contains("stops a node"), "{refused}");
+        assert!(refused.to_string().contains("stops a node"), "{refused}");
     }
 }

@@ -358,8 +358,11 @@ fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undeci
     let mut quantities: Vec<Quantity> = Vec::new();
     for summary in a.summaries().chain(b.summaries()) {
         for quantity in Quantity::decided(summary) {
-            if !quantities.contains(&quantity) {
-                quantities.push(quantity);
+            // A rate that some runs alone have missed stands before what it cost.
+            match quantities.contains(&quantity) {
+                true => {}
+                false if quantity.is_rate() => quantities.insert(0, quantity),
+                false => quantities.push(quantity),
             }
         }
     }

@@ -240,6 +240,37 @@ fn the_time_of_pages_is_compared_by_their_names() {
     );
 }
 
+/// Latencies of a side that keeps up, and of one that does not, are no fair comparison without this.
+#[test]
+fn a_requested_rate_that_one_side_misses_is_a_figure_and_the_first() {
+    let options = ComparisonOptions::default();
+    let side = |rate: f64, missed: bool| {
+        [1.0, 1.001, 0.999].map(|it| {
+            let mut run = run("x", "3.10", 2, rate * it);
+            let summary = run.summary.as_mut().expect("a summary");
+            summary.requested = Some(archive::RequestedSummary {
+                rate: 1_000.0,
+                ..archive::RequestedSummary::default()
+            });
+            summary.cpu_us_per_message.broker = Some(20.0);
+            if missed {
+                let warning = archive::Warning::new(WarningCode::RateNotAchieved, Tier::Caution);
+                summary.warnings.push(warning);
+            }
+            run
+        })
+    };
+    let names = |b_missed: bool, b: f64| -> Vec<(String, Decision)> {
+        let found = comparison(&side(1_000.0, false), &side(b, b_missed), options);
+        let figures = found.expect("comparable").figures.into_iter();
+        figures.map(|it| (it.name, it.decision)).collect()
+    };
+    let kept = names(false, 1_000.0);
+    assert!(kept.iter().all(|(name, _)| name != "sent rate"), "{kept:?}");
+    let missed = names(true, 600.0);
+    assert_eq!(missed[0], ("sent rate".to_owned(), Decision::Changed));
+}
+
 #[test]
 fn failures_that_one_side_alone_has_are_a_change() {
     let options = ComparisonOptions::default();

@@ -2,8 +2,8 @@
 
 use archive::{ComparedFigure, Decision, Quantity, QuantityUnit, WithinOneRun};
 use compare::{
-    Difference, Rules, Verdict, holm, paired, runs_to_separate, separated, sign_flip, unpaired,
-    verdict,
+    Difference, LEAST_PAIRS, Rules, Verdict, holm, paired, runs_to_separate, separated, sign_flip,
+    unpaired, verdict,
 };
 
 /// A change of more than this is none that a test can tell from another, and JSON has no infinity.
@@ -243,6 +243,10 @@ pub(crate) fn decide<'f>(
                 };
                 let found = verdict(&difference, corrected, guard, rules);
                 (figure.decision, figure.needed) = told(found);
+                // Whatever these say: the guard asks for more.
+                if guard.is_some() && difference.count < LEAST_PAIRS {
+                    figure.needed = None;
+                }
             }
             FigureTest::Separated { change, .. } if corrected <= options.level => {
                 figure.decision = Decision::Changed;

@@ -8,9 +8,6 @@ use compare::{ChangePoint, ChangeSearch, MOST_VALUES, change_points};
 
 use crate::comparison::{incomparable, left_out, version};
 
-/// Runs below which nothing can have changed: each level needs three.
-const LEAST_RUNS: usize = 6;
-
 /// Random orders of the values that each cut is held against.
 const LEAST_ORDERS: usize = 999;
 /// The same at the strictest levels; only a cut that may be a change needs them all.
@@ -95,7 +92,7 @@ fn figure(quantity: &Quantity, runs: &[&RunRecord], search: ChangeSearch) -> His
         .filter_map(|(run, value)| Some((run, (*value)?)))
         .collect();
     let logs: Vec<f64> = known.iter().map(|it| it.1.ln()).collect();
-    let points = match logs.len() < LEAST_RUNS {
+    let points = match logs.len() < History::LEAST_RUNS {
         true => Vec::new(),
         false => change_points(&logs, search),
     };

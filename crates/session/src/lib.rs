@@ -61,8 +61,8 @@ pub use look::Look;
 pub use observer::{NoObserver, Observer};
 pub use page_server::{Page, serve_page, serve_pages};
 pub use pairs::{
-    CellRuns, NextRun, compare_cells, counted_pairs, is_decided, looks_again, next_run_of,
-    paired_run, spare_pairs,
+    CellRuns, LEAST_PAIRS, NextRun, compare_cells, counted_pairs, is_decided, looks_again,
+    next_run_of, paired_run, spare_pairs,
 };
 pub use prepared::{PreparedData, PreparedFolder};
 pub use profile::{Event, Stacks};
@@ -71,7 +71,7 @@ pub use queue_page::{QueuePage, QueuePageCost, serve_queues};
 pub use repeats::repeats;
 pub use run::{
     ContinuousOptions, PeriodEnd, RecordOptions, RunOptions, RunOutcome, Target, Texts, Told,
-    record, record_continuously, run, run_again_if_not_ready, run_on,
+    check, record, record_continuously, run, run_again_if_not_ready, run_on,
 };
 pub use scale::{at_scale, next_scale, scale_law, scale_plan, scale_run};
 pub use scenarios::{MakeScenario, SCENARIOS};

@@ -11,7 +11,7 @@ use crate::comparison::{Gathered, decide_together, gather, has};
 use crate::figures::ComparisonOptions;
 
 /// Fewer pairs than these show nothing: the exact test that guards every verdict cannot.
-const LEAST_PAIRS: u32 = 5;
+pub const LEAST_PAIRS: u32 = compare::LEAST_PAIRS as u32;
 
 /// A run that is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,6 +191,23 @@ impl<'a> CellRuns<'a> {
         ))
     }
 
+    /// That pairs of a disturbed machine fill the gap.
+    fn disturbed(&self) -> Option<String> {
+        let is_disturbed = |at: usize| self.runs.runs.get(at).is_some_and(|run| run.disturbed);
+        let disturbed = self.counted.iter();
+        let disturbed = disturbed.filter(|(a, b)| is_disturbed(*a) || is_disturbed(*b));
+        let what = match (disturbed.count(), self.counted.len()) {
+            (0, _) => return None,
+            (all, pairs) if all == pairs => "All pairs that count were".to_owned(),
+            (1, pairs) => format!("1 of the {pairs} pairs that count was"),
+            (some, pairs) => format!("{some} of the {pairs} pairs that count were"),
+        };
+        Some(format!(
+            "{what} disturbed by others on this machine, and no quieter ones came in their place: what hit one side alone looks like a change, \
+             what hit both like noise."
+        ))
+    }
+
     fn leave_out(&self, compared: &mut Comparison) {
         for run in &self.runs.runs {
             let Some(why) = left_out(self.runs, run, &self.counted) else {
@@ -235,6 +252,7 @@ pub fn compare_cells(
             Err(problem) => return Some(Err(problem)),
         };
         cell.leave_out(&mut compared);
+        compared.remarks.extend(cell.disturbed());
         compared.looks = looks.to_vec();
         Some(Ok(compared))
     });

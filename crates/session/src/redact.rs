@@ -8,6 +8,10 @@ use load::Endpoint;
 
 /// What stands where a secret stood.
 pub(crate) const BLOT: &str = "***";
+/// Tables of an experiment, which paths of its keys begin with.
+const TABLES: [&str; 8] = [
+    "broker", "load", "phases", "profile", "probe", "scrape", "trace", "fault",
+];
 
 /// Parts of names whose values are secrets.
 const SECRET_NAMES: [&str; 14] = [
@@ -148,8 +152,13 @@ fn public_url(url: &str) -> Option<String> {
 #[must_use]
 pub fn assignment(given: &str) -> String {
     let Some((path, value)) = given.split_once('=') else {
-        // A path without a value, or a piece of a value: nobody knows.
-        return BLOT.to_owned();
+        // A path without a value, or a piece of a value: nobody knows, unless it begins as a path does.
+        let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        let is_path = TABLES.iter().any(|table| {
+            let rest = given.strip_prefix(table);
+            rest.is_some_and(|it| it.starts_with('.')) && given.chars().all(is_key)
+        });
+        return if is_path { given } else { BLOT }.to_owned();
     };
     let path = path.trim();
     if !path

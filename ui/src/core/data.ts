@@ -58,11 +58,11 @@ export function shortName({ name, scenario }: MetricInfo): string {
   return own !== '' && plain.startsWith(`${own} `) ? name.slice(own.length + 1) : name;
 }
 
-/** What stands before the titles of a scenario where others count the same. */
+/** What stands before the titles of a scenario where something else has titles, too. */
 export function whose(run: RunView, scenario: string): string {
-  const all = Object.values(run.figures.scenarios);
-  const unit = run.figures.scenarios[scenario]?.unit;
-  return all.filter((it) => it?.unit === unit).length > 1 ? `${called(scenario)}: ` : '';
+  const { sent, received, scenarios } = run.figures;
+  const isAlone = sent.total + received.total === 0 && Object.keys(scenarios).length === 1;
+  return isAlone ? '' : `${called(scenario)}: `;
 }
 
 /** The count of a scenario with this key, alone or behind its name (`probe_failed`); 0 where there is none. */

@@ -304,7 +304,7 @@ pub(super) fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim();
     match number.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 100.0 => Ok(value / 100.0),
-        _ => Err("it takes per cent above 0, such as 2%".to_owned()),
+        _ => Err("it takes per cent above 0 and up to 100, such as 2%".to_owned()),
     }
 }
 

@@ -10,6 +10,11 @@ use report::ComparisonFormat;
 use crate::failure::Failure;
 use crate::output;
 
+/// What stands in place of the page and the picture until they are made.
+const NO_PAGE: &str = "<!doctype html><title>bellows</title><p>Nothing is decided yet: this page is made when the runs are.</p>\n";
+const NO_PICTURE: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"480\" height=\"40\"><text x=\"8\" y=\"24\">Nothing is \
+                          decided yet: this is drawn when the runs are made.</text></svg>\n";
+
 /// Where a comparison is written to, beside the terminal.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Files")]
@@ -52,8 +57,15 @@ impl ComparisonFiles {
         Err(Failure::usage(cause, help).observed(path.display()))
     }
 
-    /// Writes that nothing is known yet, so that a job which is stopped leaves no older result.
+    /// Writes that nothing is known yet, so that a job which is stopped leaves no older result, and that a file which cannot be
+    /// written is known before the first run.
     pub(super) fn begin(&self, name: &str) -> Result<(), Failure> {
+        for (path, text) in [(&self.output, NO_PAGE), (&self.flame, NO_PICTURE)] {
+            if let Some(path) = path {
+                let written = archive::write_output(path, text.as_bytes());
+                written.map_err(|e| Failure::io("write", path, &e))?;
+            }
+        }
         self.formats()
             .try_for_each(|(format, path)| write(format, path, name, None))
     }

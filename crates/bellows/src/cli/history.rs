@@ -1,6 +1,6 @@
 //! `history`: where the figures of an experiment's runs changed their level.
 
-use archive::{RunFilter, RunRecord};
+use archive::{FolderKind, RunFilter, RunRecord};
 use clap::Args;
 use report::console;
 
@@ -45,7 +45,9 @@ impl HistoryArgs {
         let entries = find::list(&self.runs.runs)?;
         let wanted = entries.iter().filter(|entry| {
             let matches = self.filter.as_ref().is_none_or(|it| it.matches(entry));
-            matches && !entry.active
+            // Each trial of a limit has another rate.
+            let folder = entry.dir.parent().and_then(FolderKind::of);
+            matches && !entry.active && folder != Some(FolderKind::Limit)
         });
         let records: Vec<RunRecord> = wanted
             .filter_map(|entry| entry.record.as_ref().ok())

@@ -12,8 +12,8 @@ use measure::{Rate, counted};
 use report::console::{self, Shape};
 use session::experiment::{RequireSpec, Requirement};
 use session::{
-    Error, Experiment, Observer, RunOptions, at_rate, first_rate, found_limit, limit_trial,
-    next_rate, rate_options, scale_law, scale_plan, suggested_rates,
+    Experiment, Observer, RunOptions, at_rate, first_rate, found_limit, limit_trial, next_rate,
+    rate_options, scale_law, scale_plan, suggested_rates,
 };
 
 use super::args::OutputArgs;
@@ -102,6 +102,12 @@ impl LimitArgs {
         experiment.profile.events.clear();
         experiment.profile.blocks = None;
         self.changes.apply(&mut experiment)?;
+        if let Some(slo) = self.slos.iter().find(|slo| slo.wants_latency_above()) {
+            return Err(Failure::usage(
+                format!("{slo} has no limit: the higher the rate, the higher the latency"),
+                "write what it has to stay below, such as 'end-to-end p99 < 10ms'",
+            ));
+        }
         let slos = self.slos.iter().cloned();
         experiment
             .require
@@ -155,7 +161,7 @@ impl LimitArgs {
             .observed(format!("{first} of {least} to {most}")));
         }
         let at_first = at_rate(experiment, first);
-        at_first.validate().map_err(Error::from)?;
+        session::check(&at_first, session::SCENARIOS)?;
         if !at_first.ends_by_itself() {
             return Err(Failure::usage(
                 "a trial needs an end",

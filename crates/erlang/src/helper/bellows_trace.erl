@@ -38,7 +38,9 @@ prepare(#{patterns := Patterns, match := Match, processes := Chosen} = Options) 
                    #{returns := true} -> [{exception_trace}];
                    _ -> []
                end,
-        {ok, Options#{patterns := Checked, match := match(Match, Body), processes := chosen(Chosen)}}
+        Spec = match(Match, Body),
+        fits(Spec, Checked, Match),
+        {ok, Options#{patterns := Checked, match := Spec, processes := chosen(Chosen)}}
     catch
         throw:Reason -> {error, Reason}
     end.
@@ -54,8 +56,18 @@ pattern({Module, Function, Arity} = Pattern) when is_atom(Module), Module =/= '_
     bellows_keeper:is_ours(Module) andalso throw({no_module, atom_to_binary(Module, utf8)}),
     Fits = [1 || {F, A} <- Module:module_info(functions),
                  Function =:= '_' orelse Function =:= F, Arity =:= '_' orelse Arity =:= A],
-    Fits =:= [] andalso throw({no_function, text("~0tp:~0tp/~0tp", [Module, Function, Arity])}),
+    Fits =:= [] andalso throw({no_function, absent(Module, Function, Arity)}),
     Pattern.
+
+%% The function that is not there, and with which numbers of arguments it is.
+absent(Module, Function, Arity) ->
+    Asked = text("~0tp:~0tp/~0tp", [Module, Function, Arity]),
+    case lists:usort([A || {F, A} <- Module:module_info(functions), F =:= Function]) of
+        [] -> Asked;
+        Others -> <<Asked/binary, "; there is ", (others(Others))/binary>>
+    end.
+
+others(Arities) -> iolist_to_binary(lists:join(", ", [["/", integer_to_list(Arity)] || Arity <- Arities])).
 
 match(<<>>, Body) -> [{'_', [], Body}];
 match(Text, Body) ->
@@ -73,6 +85,16 @@ match(Text, Body) ->
 
 with_body([{Head, Guard, _}], Body, _) -> [{Head, Guard, Body}];
 with_body(_, _, Text) -> throw({bad_match, Text}).
+
+%% A pattern of two arguments never matches a function of three.
+fits([{Head, _, _}], Patterns, Text) when is_list(Head) ->
+    Arities = lists:usort([Arity || {Module, Function, Wanted} <- Patterns, {Name, Arity} <- Module:module_info(functions),
+                                    Function =:= '_' orelse Function =:= Name, Wanted =:= '_' orelse Wanted =:= Arity]),
+    case catch length(Head) of
+        Given when is_integer(Given) -> lists:member(Given, Arities) orelse throw({other_arity, Text});
+        _ -> ok
+    end;
+fits(_, _, _) -> ok.
 
 chosen(all) -> processes;
 chosen({role, Role}) ->

@@ -79,6 +79,13 @@ fn function_name(source: &str, function: &str) -> String {
 }
 
 impl Helper {
+    /// Whether a registered name is that of a helper, of this bellows or another version.
+    #[must_use]
+    pub fn is_its_name(name: &str) -> bool {
+        let hash = name.strip_prefix("bellows_").unwrap_or_default();
+        hash.len() == 8 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
+    }
+
     /// Loads the module where it is not there yet, and joins its keeper.
     pub fn load(node: &Node) -> Result<Self, Error> {
         Self::load_with_lease(node, LEASE)

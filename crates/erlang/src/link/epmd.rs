@@ -1,7 +1,8 @@
 //! EPMD: which port a node listens on.
 
-use std::io::ErrorKind;
-use std::time::Instant;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 use erl_dist::epmd::{EpmdClient, EpmdError};
 use transport::SocketError;
@@ -10,6 +11,12 @@ use super::wire::{Wire, resolve, run};
 use crate::error::Error;
 use crate::name::NodeName;
 use crate::options::ConnectOptions;
+
+/// Longest wait for the names that EPMD knows, and bytes of them at most: they only help who mistyped one.
+const NAMES_WAIT: Duration = Duration::from_secs(1);
+const NAMES_BYTES: usize = 16 << 10;
+/// Names that are told.
+const TOLD: usize = 8;
 
 /// Asks the EPMD of the node's host for the node's port.
 pub(super) fn port(options: &ConnectOptions, deadline: Instant) -> Result<u16, Error> {
@@ -35,9 +42,44 @@ pub(super) fn port(options: &ConnectOptions, deadline: Instant) -> Result<u16, E
         Ok(None) => Err(Error::UnknownNode {
             node: node.clone(),
             address,
+            known: addresses.iter().find_map(names),
         }),
         Err(error) => Err(refused(node, address, options, &error)),
     }
+}
+
+/// The nodes that this EPMD knows, where it tells them in time.
+fn names(address: &SocketAddr) -> Option<Vec<String>> {
+    let until = Instant::now() + NAMES_WAIT;
+    let mut stream = TcpStream::connect_timeout(address, NAMES_WAIT).ok()?;
+    stream.write_all(&[0, 1, b'n']).ok()?;
+    let mut answer = Vec::new();
+    let mut part = [0; 1024];
+    while answer.len() < NAMES_BYTES {
+        let left = until.checked_duration_since(Instant::now())?;
+        stream.set_read_timeout(Some(left)).ok()?;
+        match stream.read(&mut part).ok()? {
+            0 => break,
+            read => answer.extend_from_slice(part.get(..read)?),
+        }
+    }
+    // EPMD's own port comes first.
+    let text = String::from_utf8_lossy(answer.get(4..)?).into_owned();
+    let named = |line: &str| {
+        Some(
+            line.strip_prefix("name ")?
+                .split_once(" at port ")?
+                .0
+                .to_owned(),
+        )
+    };
+    let mut names: Vec<String> = text.lines().filter_map(named).collect();
+    names.sort();
+    if names.len() > TOLD {
+        names.truncate(TOLD);
+        names.push("…".to_owned());
+    }
+    Some(names)
 }
 
 fn strange(address: String, what: impl ToString) -> Error {

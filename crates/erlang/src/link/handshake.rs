@@ -132,7 +132,10 @@ fn failure(options: &ConnectOptions, error: &HandshakeError, came: u64) -> Error
             after: options.timeout,
         },
         HandshakeError::Io(error) if is_end(error.kind()) && came >= CHALLENGE_BYTES => {
-            Error::Cookie { node }
+            Error::Cookie {
+                node,
+                tried: vec![options.cookie.source().to_owned()],
+            }
         }
         HandshakeError::Io(error) if is_end(error.kind()) => Error::Handshake {
             node,

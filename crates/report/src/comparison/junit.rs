@@ -25,7 +25,7 @@ fn cells(of: &ComparedMatrix) -> Vec<Case> {
     let cell = |cell: &ComparedCell| {
         let (told, outcome) = match &cell.comparison {
             Some(one) if one.is_worse() => (words::headline(one), CaseOutcome::Failed),
-            Some(one) if one.is_undecided() => (words::headline(one), CaseOutcome::Skipped),
+            Some(one) if one.is_undecided() => (undecided(one), CaseOutcome::Skipped),
             Some(one) => (words::headline(one), CaseOutcome::Passed),
             None => {
                 let why = cell.why_not.clone().unwrap_or_default();
@@ -39,6 +39,20 @@ fn cells(of: &ComparedMatrix) -> Vec<Case> {
         }
     };
     of.cells.iter().map(cell).collect()
+}
+
+/// What changed in a cell, and of what that cannot be told.
+fn undecided(of: &Comparison) -> String {
+    let open = of
+        .figures
+        .iter()
+        .filter(|it| it.decision == Decision::Undecided);
+    let open: Vec<&str> = open.map(|it| it.name.as_str()).collect();
+    format!(
+        "cannot tell of {}; {}",
+        open.join(", "),
+        words::headline(of)
+    )
 }
 
 fn cases(of: &Comparison) -> Vec<Case> {

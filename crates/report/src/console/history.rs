@@ -10,6 +10,8 @@ use crate::text::comparison::{probability, signed};
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Figures lie this far from the left.
 const INDENT: usize = 2;
+/// Fewer show no change: each level needs three.
+const LEAST_RUNS: usize = History::LEAST_RUNS;
 /// Runs that are left out are named up to so many.
 const MOST_NAMED: usize = 3;
 
@@ -29,7 +31,10 @@ pub fn history(of: &History, style: Style) -> String {
     let level: Vec<&HistoryFigure> = of.figures.iter().filter(is_level).collect();
     if !level.is_empty() && !of.runs.is_empty() {
         lines.push(String::new());
-        lines.push("no change was found in:".to_owned());
+        lines.push(match of.runs.len() < LEAST_RUNS {
+            true => "too few to look for a change in:".to_owned(),
+            false => "no change was found in:".to_owned(),
+        });
         for figure in level {
             lines.extend(drawn(of, figure, style));
         }
@@ -61,11 +66,11 @@ fn headline(of: &History) -> String {
         }
         _ => String::new(),
     };
-    format!(
-        "{runs} of {}{when}: {}",
-        of.name,
-        counted(changes as u64, "change")
-    )
+    let found = match of.runs.len() < LEAST_RUNS {
+        true => format!("cannot tell: {LEAST_RUNS} runs are the fewest that can show a change"),
+        false => counted(changes as u64, "change"),
+    };
+    format!("{runs} of {}{when}: {found}", of.name)
 }
 
 /// The day of a time.

@@ -17,21 +17,19 @@ pub(crate) fn headline(of: &Comparison) -> String {
     if of.is_aa {
         return noise(of);
     }
-    let changed: Vec<String> = (of.figures.iter())
+    let mut changed: Vec<&ComparedFigure> = (of.figures.iter())
         .filter(|figure| figure.decision == Decision::Changed)
-        .map(|figure| {
-            let (low, high) = figure.interval;
-            let more = if figure.change > 0.0 { "more" } else { "less" };
-            if figure.without != (0, 0) {
-                return come_or_gone(figure);
-            }
-            format!(
-                "{} {more} {} [{}, {}]",
-                points(figure.change.abs()),
-                figure.name,
-                signed(low),
-                signed(high)
-            )
+        .collect();
+    // What is worse comes first.
+    changed.sort_by_key(|figure| !figure.is_worse());
+    let worse = changed.iter().filter(|figure| figure.is_worse()).count();
+    let is_mixed = worse > 0 && worse < changed.len();
+    let changed: Vec<String> = changed
+        .into_iter()
+        .map(|figure| match (is_mixed, figure.is_worse()) {
+            (false, _) => change(figure),
+            (true, true) => change(figure) + " (worse)",
+            (true, false) => change(figure) + " (better)",
         })
         .collect();
     let open = (of.figures.iter())
@@ -53,6 +51,22 @@ pub(crate) fn headline(of: &Comparison) -> String {
         ),
         (changed, _) => format!("changed: B has {}", changed.join(", ")),
     }
+}
+
+/// What changed of a figure: `24.0 % more completed rate [+21.0 %, +27.0 %]`.
+fn change(of: &ComparedFigure) -> String {
+    if of.without != (0, 0) {
+        return come_or_gone(of);
+    }
+    let (low, high) = of.interval;
+    let more = if of.change > 0.0 { "more" } else { "less" };
+    format!(
+        "{} {more} {} [{}, {}]",
+        points(of.change.abs()),
+        of.name,
+        signed(low),
+        signed(high)
+    )
 }
 
 /// What one side has and the other has not: a rate, requests that failed, messages that were lost.
@@ -196,6 +210,9 @@ pub(crate) fn decision(of: &ComparedFigure) -> String {
                 count(needed.into()),
                 level(of.margin)
             ),
+            None if of.is_tested() && of.a.len() < LEAST_PAIRS => {
+                "cannot tell: too few runs".to_owned()
+            }
             None => "cannot tell".to_owned(),
         },
     }

@@ -45,8 +45,6 @@ const LEAST_OUTAGE: f64 = 0.01;
 const NAME: &[usize] = &[70, 64, 58, 52, 46, 40];
 /// Letters of a name where room is scarce.
 const SHORT_NAME: &[usize] = &[16];
-/// Latencies of what is requested beside messages, at most.
-const BESIDE: usize = 2;
 /// Letters of the kind of a broker or queue.
 const KIND: usize = 24;
 
@@ -526,7 +524,7 @@ fn queues(count: usize, kind: &str) -> String {
     }
 }
 
-/// The latencies that users feel, the more telling first. Whoever has something requested beside messages asks for what it takes.
+/// The latencies that users feel, the more telling first.
 fn latencies(f: &RunSummary) -> Vec<String> {
     let p99 = |name: &str, l: &LatencySummary| {
         (l.count > 0).then(|| format!("{name} p99 {}", Nanos(l.p99_ns)))
@@ -535,13 +533,7 @@ fn latencies(f: &RunSummary) -> Vec<String> {
         p99("ack response", f.latency.get(Metric::ACK_RESPONSE)),
         p99("end-to-end", f.latency.get(Metric::END_TO_END)),
     ];
-    let beside = f.scenarios().filter(|_| f.has_messages());
-    let beside = beside.filter_map(|(_, of)| {
-        let (metric, latency) = of.headline()?;
-        p99(metric.name(), latency)
-    });
-    let own = both.into_iter().flatten();
-    beside.take(BESIDE).chain(own).collect()
+    both.into_iter().flatten().collect()
 }
 
 /// Whose CPU was measured; a profile without load may be of any process.

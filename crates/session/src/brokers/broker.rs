@@ -27,6 +27,11 @@ pub trait Broker: std::fmt::Debug + Send {
         None
     }
 
+    /// The server of its own pages of metrics, such as `http://127.0.0.1:15692`, where it was started with them.
+    fn metrics_server(&self) -> Option<&str> {
+        None
+    }
+
     /// How its Erlang node is reached; `None` where it has none, or none is known.
     ///
     /// # Errors

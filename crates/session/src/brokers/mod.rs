@@ -29,4 +29,4 @@ pub(crate) use copying::folder_size;
 pub(crate) use proxy::is_broker;
 pub(crate) use rabbitmq::described as described_rabbitmq;
 pub(crate) use registration::Registration;
-pub(crate) use registry::{BROKERS, programs, start_with};
+pub(crate) use registry::{BROKERS, check_installed, programs, start_with};

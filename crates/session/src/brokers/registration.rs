@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Broker, NodeData};
+use super::{Broker, BrokerError, NodeData};
 use crate::experiment::{BrokerKind, BrokerSpec};
 use crate::{Error, Experiment, Observer};
 
@@ -23,6 +23,8 @@ pub(crate) struct Registration {
     pub(crate) processes: &'static [&'static str],
     /// The first argument of its processes; empty where they may have any.
     pub(crate) subcommand: &'static str,
+    /// Whether the installation that it would be started from is there, with what is replaced in it.
+    pub(super) installed: fn(&BrokerSpec) -> Result<(), BrokerError>,
     /// The folder with the programs of the installation that it is started from, where they need not be in `PATH`.
     pub(super) programs: fn(&BrokerSpec) -> Option<PathBuf>,
     /// Whether profiles name its functions. `None` where they always do.
@@ -39,6 +41,7 @@ impl Registration {
         install: "",
         processes: &[],
         subcommand: "",
+        installed: |_| Ok(()),
         programs: |_| None,
         names_functions: None,
     };

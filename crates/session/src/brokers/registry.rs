@@ -77,6 +77,18 @@ pub(crate) fn start_with(
     }
 }
 
+/// Whether the installation that a broker would be started from is there, with what is replaced in it.
+///
+/// # Errors
+/// It is not, or what is to be replaced in it is none of that.
+pub(crate) fn check_installed(spec: &BrokerSpec) -> Result<(), super::BrokerError> {
+    let of_kind = |(kind, _): (BrokerKind, _)| kind == spec.kind;
+    let broker = BROKERS
+        .iter()
+        .find(|broker| broker.start.is_some_and(of_kind));
+    broker.map_or(Ok(()), |broker| (broker.installed)(spec))
+}
+
 /// The folder with the programs of the installation that a broker is started from, where they need not be in `PATH`.
 pub(crate) fn programs(spec: &BrokerSpec) -> Option<PathBuf> {
     let mut brokers = BROKERS.iter();

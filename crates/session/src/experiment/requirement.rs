@@ -117,6 +117,16 @@ impl Requirement {
         Ok((value, self.comparison.holds(value, self.bound)))
     }
 
+    /// Whether a latency has to lie above something.
+    #[must_use]
+    pub fn wants_latency_above(&self) -> bool {
+        let above = matches!(
+            self.comparison,
+            Comparison::Greater | Comparison::GreaterOrEqual
+        );
+        above && self.quantity.latency().is_some()
+    }
+
     /// What its figure counts.
     #[must_use]
     pub fn unit(&self) -> QuantityUnit {
@@ -216,6 +226,12 @@ impl Requirement {
             .min_by_key(|(at, length, ..)| (*at, *length))
             .ok_or_else(|| Refused::new("it compares nothing", example))?;
         let value = text[at + sign.len()..].trim();
+        if value.is_empty() {
+            return Err(Refused::new(
+                format!("the value behind {sign} is missing"),
+                example,
+            ));
+        }
         let quantity: Quantity = text[..at].parse()?;
         let bound = bound(quantity.unit(), value)?;
         let comparison = required(comparison, bound);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use erlang::trace::TraceOptions;
 use erlang::{Budget, ConnectOptions, FunctionPattern, ProcessFilter};
 use load::scenario::probe::ProbePlan;
-use measure::Problem;
+use measure::{Problem, Refused};
 use serde::{Deserialize, Serialize};
 
 use super::validate::wrong;
@@ -117,8 +117,8 @@ impl TraceSpec {
                 return Err(wrong(key(name), why, "give a number that is"));
             }
         }
-        let function: FunctionPattern = self.call.parse().map_err(|problem: Problem| {
-            wrong(key("call"), format!(": {}", problem.cause), problem.help)
+        let function: FunctionPattern = self.call.parse().map_err(|refused: Refused| {
+            wrong(key("call"), format!(": {}", refused.what), refused.help)
         })?;
         if function.function.is_none() {
             let why = format!(" = {function} stands for every function of a module");

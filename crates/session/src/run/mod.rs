@@ -120,6 +120,18 @@ pub struct RunOutcome {
     pub lock: RunLock,
 }
 
+/// Refuses what is known to fail without a broker: an experiment that makes no sense, a requirement about what is not measured, an
+/// installation that is not there.
+///
+/// # Errors
+/// The first of them, with the remedy.
+pub fn check(experiment: &Experiment, scenarios: &[MakeScenario]) -> Result<(), Error> {
+    experiment.validate()?;
+    check_requirements(experiment, scenarios)?;
+    check_source_addresses(experiment)?;
+    Ok(brokers::check_installed(&experiment.broker)?)
+}
+
 /// Runs an experiment: starts or attaches the broker, applies load, samples and profiles, writes
 /// the archive as it goes, stops the broker. The report is drawn afterwards by the caller.
 ///
@@ -132,9 +144,7 @@ pub fn run(
     control: &load::Control,
     observer: &mut dyn Observer,
 ) -> Result<RunOutcome, Error> {
-    experiment.validate()?;
-    check_requirements(experiment, options.scenarios)?;
-    check_source_addresses(experiment)?;
+    check(experiment, options.scenarios)?;
     let prepared = preparing::prepare(experiment, options, control, observer)?;
     let data = prepared.as_ref().map(|it| &it.data);
     let exe = &options.bellows_exe;
@@ -212,7 +222,10 @@ fn apply_load(
     if control.is_stopping() {
         return Err(Error::Stopped { during: "start" });
     }
-    let plans = experiment.scrape_plans().map_err(Error::Usage)?;
+    let plans = experiment
+        .with_metrics_server(broker.metrics_server())
+        .scrape_plans()
+        .map_err(Error::Usage)?;
     let memory_plan = MemoryPlan::of(experiment, broker)?;
     let endpoint = broker.endpoint().clone();
     let copied = broker.copied();

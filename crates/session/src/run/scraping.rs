@@ -1,6 +1,7 @@
 //! Pages of metrics that are requested while a load runs, on their way into the run.
 
 use archive::{ScrapedPage, SeriesName, Warning};
+use linux::processes;
 use measure::{Clock, Nanos, Phase, Time};
 
 use super::page_cpu::{Flight, UsedCpu, page_cpu};
@@ -25,6 +26,8 @@ pub(super) struct Scraping {
     /// Requests of which it is not known yet whether they were due in it: who hears of a phase hears of it later than a page that
     /// was due at its beginning.
     undecided: Vec<Scrape>,
+    /// That a page of this machine is another process' than the broker's.
+    foreign: Vec<String>,
     /// The page that the broker of the run serves, where it is one: of several it cannot be told what each costs.
     of_broker: Option<usize>,
     /// When its pages were requested and had been read, in the measured phase.
@@ -63,6 +66,7 @@ impl Scraping {
             begin: Time(0),
             measured: (None, None),
             undecided: Vec::new(),
+            foreign: Vec::new(),
             of_broker: None,
             flights: Vec::new(),
             used: Vec::new(),
@@ -71,11 +75,25 @@ impl Scraping {
 
     /// The broker of the run is this process.
     pub(super) fn served_by(mut self, broker: Option<u32>) -> Self {
-        let served = self.plans.iter().enumerate();
-        let mut served =
-            served.filter(|(_, plan)| broker.is_some_and(|pid| pid_of(plan) == Some(pid)));
-        self.of_broker = match (served.next(), served.next()) {
-            (Some((plan, _)), None) => Some(plan),
+        let Some(broker) = broker else {
+            return self;
+        };
+        let mut served = Vec::new();
+        for (number, plan) in self.plans.iter().enumerate() {
+            match pid_of(plan) {
+                Some(pid) if pid == broker => served.push(number),
+                Some(pid) => {
+                    let name = processes::stat(pid).map_or_else(String::new, |it| it.command);
+                    self.foreign.push(format!(
+                        "page {} is served by process {pid} ({name}), not by the broker of this run",
+                        plan.name
+                    ));
+                }
+                None => {}
+            }
+        }
+        self.of_broker = match served.as_slice() {
+            [plan] => Some(*plan),
             _ => None,
         };
         self
@@ -110,7 +128,10 @@ impl Scraping {
 
     /// The load began: so do the requests.
     pub(super) fn start(&mut self, at: Time) -> Scraped {
-        let mut scraped = Scraped::default();
+        let mut scraped = Scraped {
+            notes: std::mem::take(&mut self.foreign),
+            ..Scraped::default()
+        };
         if self.plans.is_empty() {
             return scraped;
         }

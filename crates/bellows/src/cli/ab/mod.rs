@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use archive::{FolderKind, MatrixCell, MatrixKey, PairedMatrix, PairedRuns};
 use clap::{Args, value_parser};
+use measure::Problem;
 use session::{Error, Experiment};
 
 use super::args::OutputArgs;
@@ -68,7 +69,7 @@ pub(crate) struct AbArgs {
     /// Compare for each of these values of a key; several keys: for each combination. May be repeated
     #[arg(long, value_name = "KEY=VALUE,VALUE")]
     over: Vec<Assignment>,
-    /// Pairs of a run of A and one of B, of each cell where there are several
+    /// Pairs of a run of A and one of B, of each cell where there are several [default: 8]. Fewer than 5 prove no change
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(2..=i64::from(PairedRuns::MOST_PAIRS)))]
     pairs: Option<u32>,
     /// End after half or three quarters of the pairs where all is decided then; each look is stricter
@@ -147,10 +148,20 @@ impl AbArgs {
             let set = both.set(&format!("{}={value}", key.key));
             set.map_err(|error| over::named(error.problem(), keys))?;
         }
-        let a = side(&both, self.a.as_ref(), &self.a_set, self.a_patch.as_deref())?;
+        let a = Changed {
+            broker: self.a.as_ref(),
+            set: ("--a-set", &self.a_set),
+            patch: self.a_patch.as_deref(),
+        };
+        let b = Changed {
+            broker: self.b.as_ref(),
+            set: ("--b-set", &self.b_set),
+            patch: self.b_patch.as_deref(),
+        };
+        let a = a.side(&both)?;
         let mut b = match self.aa {
             true => a.clone(),
-            false => side(&both, self.b.as_ref(), &self.b_set, self.b_patch.as_deref())?,
+            false => b.side(&both)?,
         };
         self.check(&a, &b, keys)?;
         // Both begin with copies of the same data, also where the second broker is another version.
@@ -170,6 +181,10 @@ impl AbArgs {
                     "give them one, such as --set phases.measure=30s",
                 ));
             }
+        }
+        for side in [a, b] {
+            session::check(side, session::SCENARIOS)
+                .map_err(|error| over::named(error.problem(), keys))?;
         }
         if a == b && !self.aa {
             return Err(Failure::usage(
@@ -263,26 +278,37 @@ impl FromStr for BrokerSpec {
     }
 }
 
-/// The experiment of a side.
-fn side(
-    both: &Experiment,
-    broker: Option<&BrokerSpec>,
-    changes: &[Assignment],
-    patch: Option<&Path>,
-) -> Result<Experiment, Failure> {
-    let mut experiment = both.clone();
-    if let Some(broker) = broker {
-        let kind = format!("broker.kind=\"{}\"", broker.kind);
-        experiment.set(&kind).map_err(Error::from)?;
-        experiment.broker.root.clone_from(&broker.root);
+/// What a side has of its own.
+struct Changed<'a> {
+    broker: Option<&'a BrokerSpec>,
+    /// The option, and what it was given.
+    set: (&'static str, &'a [Assignment]),
+    patch: Option<&'a Path>,
+}
+
+impl Changed<'_> {
+    /// The experiment of the side.
+    fn side(&self, both: &Experiment) -> Result<Experiment, Failure> {
+        let mut experiment = both.clone();
+        if let Some(broker) = self.broker {
+            let kind = format!("broker.kind=\"{}\"", broker.kind);
+            experiment.set(&kind).map_err(Error::from)?;
+            experiment.broker.root.clone_from(&broker.root);
+        }
+        let (option, changes) = self.set;
+        for change in changes {
+            experiment.set(&change.0).map_err(|error| {
+                let problem = error.problem();
+                // As it was given.
+                let cause = problem.cause.replacen("--set", option, 1);
+                Error::Usage(Problem { cause, ..problem })
+            })?;
+        }
+        if let Some(patch) = self.patch {
+            experiment.broker.patch = Some(patch.to_owned());
+        }
+        Ok(experiment)
     }
-    for change in changes {
-        experiment.set(&change.0).map_err(Error::from)?;
-    }
-    if let Some(patch) = patch {
-        experiment.broker.patch = Some(patch.to_owned());
-    }
-    Ok(experiment)
 }
 
 #[cfg(test)]

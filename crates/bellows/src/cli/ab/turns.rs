@@ -6,8 +6,8 @@ use archive::{ComparedMatrix, ComparedSideName, RunRecord, RunState, Tag};
 use measure::counted;
 use report::console::{self, Shape};
 use session::{
-    FunctionCosts, NextRun, Observer, RunOptions, counted_pairs, is_decided, looks_again,
-    next_run_of, paired_run,
+    FunctionCosts, LEAST_PAIRS, NextRun, Observer, RunOptions, counted_pairs, is_decided,
+    looks_again, next_run_of, paired_run,
 };
 
 use super::super::args::OutputArgs;
@@ -84,6 +84,12 @@ impl Turns {
             Ok(exporter) => exporter,
             Err(failure) => return Some(failure),
         };
+        let pairs = self.plan.folder.matrix.pairs;
+        if pairs < LEAST_PAIRS {
+            output::line_aside(&format!(
+                "{pairs} pairs show a direction and prove nothing: {LEAST_PAIRS} are the fewest that can"
+            ));
+        }
         let mut broken = None;
         while let Some((cell, next)) = self.next() {
             if self.is_decided() {
@@ -161,8 +167,12 @@ impl Turns {
                 .disturbed
                 .then(|| "was disturbed by others on this machine".to_owned()),
         };
-        if let Some(why) = why {
-            output::line_aside(&format!("{about} {why}; the pair is made anew"));
+        let is_told = of.runs.runs.iter().any(|before| {
+            before.pair == run.pair && (before.disturbed || before.spoiled.is_some())
+        });
+        if let Some(why) = why.filter(|_| !is_told) {
+            let place = "another pair takes its place if there is room for one";
+            output::line_aside(&format!("{about} {why}; {place}"));
         }
         of.runs.runs.push(run);
         of.costs

@@ -123,10 +123,12 @@ impl NodeArgs {
             server_name: self.sni.clone(),
             insecure: self.insecure,
         };
+        let (cookie, other_cookies) = self.cookies(name)?;
         let host = self.host.as_deref().unwrap_or_else(|| name.host());
         Ok(ConnectOptions {
             node: name.clone(),
-            cookie: self.cookie(name)?,
+            cookie,
+            other_cookies,
             address: self.port.map(|port| (host.to_owned(), port)),
             epmd_port: self.epmd_port.unwrap_or(ConnectOptions::EPMD_PORT),
             tls: self.tls.then_some(tls),
@@ -197,23 +199,25 @@ impl NodeArgs {
         }
     }
 
-    fn cookie(&self, node: &NodeName) -> Result<Cookie, Failure> {
+    /// One or several that may be it.
+    fn cookies(&self, node: &NodeName) -> Result<(Cookie, Vec<Cookie>), Failure> {
         if let Some(path) = &self.cookie_file {
-            return Ok(Cookie::read(path)?);
+            return Ok((Cookie::read(path)?, Vec::new()));
         }
         let refused = |refused: Refused| Problem::new(refused.what, "", refused.help);
         if let Some(text) = std::env::var(COOKIE_VARIABLE)
             .ok()
             .filter(|it| !it.is_empty())
         {
-            return Ok(Cookie::new(&text).map_err(refused)?);
+            let cookie = Cookie::new(&text).map_err(refused)?;
+            return Ok((cookie.found_in(COOKIE_VARIABLE), Vec::new()));
         }
         let missing = match Cookie::find() {
-            Ok(cookie) => return Ok(cookie),
+            Ok(cookies) => return Ok(cookies),
             Err(missing) => missing,
         };
         match prompt::secret(&format!("cookie of {node}: "))? {
-            Some(typed) => Ok(Cookie::new(&typed).map_err(refused)?),
+            Some(typed) => Ok((Cookie::new(&typed).map_err(refused)?, Vec::new())),
             None => Err(missing.into()),
         }
     }

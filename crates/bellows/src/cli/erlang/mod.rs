@@ -33,8 +33,8 @@ Examples:
   bellows erlang calls rabbit@localhost --root rabbit_mgmt_wm_queues:to_json/2 --for 30s
   bellows erlang time rabbit@localhost 'rabbit_amqqueue:list(<<\"/\">>)'
 
-The cookie is read from --cookie-file, BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie or RabbitMQ's own \
-file, or asked for. `bellows help erlang-nodes` tells more.";
+The cookie is read from --cookie-file, BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie or RabbitMQ's own file \
+(/var/lib/rabbitmq/.erlang.cookie), or asked for. `bellows help erlang-nodes` tells more.";
 
 /// What `bellows erlang` was given.
 #[derive(Debug, Args)]

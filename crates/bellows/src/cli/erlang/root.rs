@@ -49,7 +49,7 @@ pub(super) struct RootArgs {
 fn entry(text: &str) -> Result<FunctionPattern, String> {
     let pattern: FunctionPattern = text
         .parse()
-        .map_err(|it: measure::Problem| it.to_string())?;
+        .map_err(|it: measure::Refused| it.to_string())?;
     match (&pattern.function, pattern.arity) {
         (Some(_), Some(_)) => Ok(pattern),
         _ => Err("name one function with its number of arguments, such as rabbit_mgmt_wm_queues:to_json/2".into()),

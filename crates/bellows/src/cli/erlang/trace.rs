@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::{Args, value_parser};
 use erlang::trace::{Call, Return, Trace, TraceEvent, TraceOptions};
-use erlang::{Ended, FunctionPattern, Helper};
+use erlang::{Ended, FunctionPattern, Helper, ProcessFilter};
 use report::console::sanitise;
 use serde::Serialize;
 
@@ -151,6 +151,11 @@ impl TraceArgs {
         Ok(Done::Fine)
     }
 
+    /// Whether some calls of the functions do not count.
+    fn is_filtered(&self) -> bool {
+        self.arguments.is_some() || self.processes.filter() != ProcessFilter::All
+    }
+
     fn options(&self) -> Result<TraceOptions, Failure> {
         let whole = self.functions.iter().find(|it| it.function.is_none());
         if let (Some(module), None) = (whole, self.limit) {
@@ -176,6 +181,7 @@ impl TraceArgs {
 struct Printer<'a> {
     args: &'a TraceArgs,
     rows: Vec<CallRow>,
+    calls: u64,
     /// Functions of calls whose return has not come.
     open: HashMap<u64, String>,
     loaded_anew: BTreeSet<String>,
@@ -186,6 +192,7 @@ impl<'a> Printer<'a> {
         Self {
             args,
             rows: Vec::new(),
+            calls: 0,
             open: HashMap::new(),
             loaded_anew: BTreeSet::new(),
         }
@@ -227,6 +234,7 @@ impl<'a> Printer<'a> {
     }
 
     fn print_call(&mut self, call: Call) -> Result<(), Failure> {
+        self.calls += 1;
         let function = format!("{}:{}/{}", call.module, call.function, call.arity);
         let who = [call.pid.as_str(), &call.role, &call.name];
         let who: Vec<_> = who.into_iter().filter(|it| !it.is_empty()).collect();
@@ -266,6 +274,15 @@ impl<'a> Printer<'a> {
 
     fn end(self, ended: &Ended) -> Result<(), Failure> {
         match self.args.json {
+            false if self.calls == 0 => {
+                let help = match self.args.is_filtered() {
+                    true => {
+                        "; without --match, --role and --pid it tells whether it is called at all"
+                    }
+                    false => "",
+                };
+                output::line_aside(&format!("{}: no call was seen{help}", ended.describe()));
+            }
             false => output::line_aside(&ended.describe()),
             true => self.print_rows(ended.describe())?,
         }

@@ -5,7 +5,7 @@ mod lines;
 mod matrix;
 mod warnings;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use archive::{
@@ -276,22 +276,29 @@ fn report_beside(of: &ComparisonSource<'_>, id: &str) -> Option<Vec<String>> {
     super::report_below(of.runs.get(id)?, of.folder?)
 }
 
-/// The pairs that were made anew, and why, a sentence each.
+/// The pairs that were made anew, a sentence for each reason.
 fn made_anew(of: &PairedRuns) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut reasons: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     for run in &of.runs {
         let why = match (&run.spoiled, run.disturbed) {
-            (Some(why), _) => format!("does not count: {why}"),
-            (None, true) => "was disturbed by others on the machine".to_owned(),
+            (Some(why), _) => format!("a run does not count: {why}"),
+            (None, true) => "others on the machine disturbed a run".to_owned(),
             (None, false) => continue,
         };
-        told.push(format!(
-            "pair {}: its run of {} {why}; the pair was made anew where there was room for it",
-            run.pair + 1,
-            run.side
-        ));
+        reasons.entry(why).or_default().insert(run.pair + 1);
     }
-    told
+    let told = reasons.into_iter().map(|(why, pairs)| {
+        let of = match pairs.len() {
+            1 => "pair",
+            _ => "pairs",
+        };
+        let pairs: Vec<String> = pairs.iter().map(u32::to_string).collect();
+        format!(
+            "{of} {}: {why}; others were made in their place where there was room for it",
+            pairs.join(", ")
+        )
+    });
+    told.collect()
 }
 
 /// A comparison's view, as the page holds it.

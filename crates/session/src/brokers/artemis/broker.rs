@@ -25,6 +25,7 @@ pub(in crate::brokers) const REGISTRATION: Registration = Registration {
         "/opt/apache-artemis/bin",
     ],
     install: "scripts/setup artemis",
+    installed: |spec| ArtemisInstallation::find(spec.root.as_deref()).map(drop),
     programs: |spec| install::programs(spec.root.as_deref()),
     ..Registration::NONE
 };

@@ -26,9 +26,12 @@ pub(super) fn options(spec: &BrokerSpec) -> Result<Option<ConnectOptions>, Error
     let refused = |refused: Refused| Problem::new(refused.what, "", refused.help);
     let name: NodeName = name.parse().map_err(refused)?;
     let set = std::env::var(COOKIE_VARIABLE).ok();
-    let cookie = match (&spec.cookie_file, set.filter(|it| !it.is_empty())) {
-        (Some(path), _) => Cookie::read(path)?,
-        (None, Some(text)) => Cookie::new(&text).map_err(refused)?,
+    let (cookie, others) = match (&spec.cookie_file, set.filter(|it| !it.is_empty())) {
+        (Some(path), _) => (Cookie::read(path)?, Vec::new()),
+        (None, Some(text)) => {
+            let cookie = Cookie::new(&text).map_err(refused)?;
+            (cookie.found_in(COOKIE_VARIABLE), Vec::new())
+        }
         (None, None) => Cookie::find().map_err(|missing| Problem {
             help: COOKIE_HELP.to_owned(),
             ..missing
@@ -36,6 +39,7 @@ pub(super) fn options(spec: &BrokerSpec) -> Result<Option<ConnectOptions>, Error
     };
     let host = name.host().to_owned();
     let mut options = ConnectOptions::new(name, cookie);
+    options.other_cookies = others;
     options.address = spec.node_port.map(|port| (host, port));
     options.timeout = control::TIMEOUT;
     Ok(Some(options))

@@ -33,12 +33,14 @@ pub(in crate::brokers) const REGISTRATION: Registration = Registration {
     install: "apt-get install rabbitmq-server (as root)",
     processes: &["beam.smp", "beam", "erl"],
     subcommand: "",
+    installed: |spec| described(spec).map(drop),
     names_functions: Some(names_functions),
     ..Registration::NONE
 };
 
 /// The plugin with the management API.
 const MANAGEMENT: &str = "rabbitmq_management";
+const PROMETHEUS: &str = "rabbitmq_prometheus";
 /// The user of a node, and its password.
 const USER: &str = "guest";
 
@@ -55,6 +57,8 @@ struct StartedNodes {
     endpoint: Endpoint,
     /// Its management API, where that is enabled.
     management: Option<ManagementOptions>,
+    /// The server of its pages of metrics, where an experiment asks for them.
+    metrics_server: Option<String>,
     /// Keeps the access token fresh, where there is one.
     _renewal: Option<oauth2::Renewal>,
 }
@@ -71,6 +75,10 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     }
     let management = match request.experiment.needs_management() {
         true => Some(enable_management(&mut config)?),
+        false => None,
+    };
+    let metrics_server = match request.experiment.needs_metrics() {
+        true => Some(enable(&mut config, PROMETHEUS, "prometheus")?),
         false => None,
     };
     let version = Installation::find(spec.root.as_deref())?.version;
@@ -128,6 +136,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
         endpoints,
         endpoint,
         management,
+        metrics_server,
         _renewal: renewal,
     }))
 }
@@ -221,6 +230,10 @@ impl Broker for StartedNodes {
         self.management.clone()
     }
 
+    fn metrics_server(&self) -> Option<&str> {
+        self.metrics_server.as_deref()
+    }
+
     fn erlang(&self) -> Result<Option<ConnectOptions>, BrokerError> {
         first(&self.cluster)?.erlang().map(Some)
     }
@@ -295,21 +308,27 @@ impl Broker for StartedNodes {
     }
 }
 
-/// Enables the management API on a free port of the loopback interface, or on the one that the settings name;
-/// the node's own user logs in there.
-fn enable_management(config: &mut Config) -> Result<ManagementOptions, Error> {
-    if !config.plugins.iter().any(|name| name == MANAGEMENT) {
-        config.plugins.push(MANAGEMENT.to_owned());
+/// Enables a plugin that serves HTTP on a free port of the loopback interface, or on the one that the settings name below
+/// `key`; where that is.
+fn enable(config: &mut Config, plugin: &str, key: &str) -> Result<String, Error> {
+    if !config.plugins.iter().any(|name| name == plugin) {
+        config.plugins.push(plugin.to_owned());
     }
     let [free] = free_ports()?;
-    let mut setting = |key: &str, value: String| -> String {
+    let mut setting = |what: &str, value: String| -> String {
         let settings = &mut config.settings;
-        settings.entry(key.to_owned()).or_insert(value).clone()
+        let key = format!("{key}.tcp.{what}");
+        settings.entry(key).or_insert(value).clone()
     };
-    setting("management.tcp.ip", "127.0.0.1".to_owned());
-    let port = setting("management.tcp.port", free.to_string());
+    setting("ip", "127.0.0.1".to_owned());
+    let port = setting("port", free.to_string());
+    Ok(format!("http://127.0.0.1:{port}"))
+}
+
+/// Enables the management API; the node's own user logs in there.
+fn enable_management(config: &mut Config) -> Result<ManagementOptions, Error> {
     Ok(ManagementOptions {
-        url: format!("http://127.0.0.1:{port}"),
+        url: enable(config, MANAGEMENT, "management")?,
         user: USER.to_owned(),
         password: Hidden::new(USER),
         ca: None,

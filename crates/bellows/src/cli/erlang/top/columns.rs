@@ -4,8 +4,10 @@ use super::ProcessOrder;
 
 /// The narrowest name of a process that is of use: `connection 127.0.0.1:45678 -> 127…`.
 pub(super) const LEAST_NAME: usize = 40;
-/// The widest function that is worth the room: the rest is the name's.
-const MOST_FUNCTION: u16 = 40;
+/// The narrowest function that is of use.
+const LEAST_FUNCTION: u16 = 24;
+/// What stands behind the head of the column that gives the order.
+pub(super) const MARK: &str = " v";
 
 /// A column of the live view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,22 +56,30 @@ impl TopColumn {
         }
     }
 
-    /// The width that it needs at least.
-    const fn width(self) -> u16 {
+    /// The width below which it is of no use, where its longest text has this one.
+    fn least(self, longest: u16) -> u16 {
+        let head = self.head().len() as u16;
         match self {
-            Self::Name => LEAST_NAME as u16,
-            Self::Number(ProcessOrder::Reductions) | Self::Pid => 14,
-            Self::Number(_) => 10,
-            Self::Function => 24,
+            Self::Name => longest.clamp(head, LEAST_NAME as u16),
+            // The mark of the order stands behind the head.
+            Self::Number(_) => longest.max(head + MARK.len() as u16),
+            Self::Pid => longest.max(head),
+            Self::Function => longest.clamp(head, LEAST_FUNCTION),
         }
     }
 }
 
-/// The columns that fit, each with its width. The name has what the others leave.
-pub(super) fn columns(width: u16, sort: ProcessOrder) -> Vec<(TopColumn, u16)> {
+/// The columns that fit, each with its width: as wide as its `longest` text, where there is room. Numbers and identifiers
+/// are never cut; names have the room before functions.
+pub(super) fn columns(
+    width: u16,
+    sort: ProcessOrder,
+    longest: impl Fn(TopColumn) -> u16,
+) -> Vec<(TopColumn, u16)> {
     let mut shown = TopColumn::ALL.to_vec();
+    let least = |column: TopColumn| column.least(longest(column));
     let needed = |shown: &[TopColumn]| {
-        let widths = shown.iter().map(|it| it.width()).sum::<u16>();
+        let widths = shown.iter().map(|it| least(*it)).sum::<u16>();
         // A blank stands between two.
         widths + (shown.len() as u16).saturating_sub(1)
     };
@@ -78,19 +88,22 @@ pub(super) fn columns(width: u16, sort: ProcessOrder) -> Vec<(TopColumn, u16)> {
             shown.retain(|it| *it != column);
         }
     }
-    let spare = width.saturating_sub(needed(&shown));
-    let for_function = match shown.contains(&TopColumn::Function) {
-        true => (spare / 2).min(MOST_FUNCTION - TopColumn::Function.width()),
-        false => 0,
-    };
+    let mut spare = width.saturating_sub(needed(&shown));
     let missing = needed(&shown).saturating_sub(width);
     let widths = shown.into_iter().map(|column| {
+        let least = least(column);
         let width = match column {
-            TopColumn::Name => (column.width() + spare - for_function).saturating_sub(missing),
-            TopColumn::Function => column.width() + for_function,
-            _ => column.width(),
+            TopColumn::Name | TopColumn::Function => {
+                let more = longest(column).saturating_sub(least).min(spare);
+                spare -= more;
+                least + more
+            }
+            _ => least,
         };
-        (column, width)
+        match column {
+            TopColumn::Name => (column, width.saturating_sub(missing)),
+            _ => (column, width),
+        }
     });
     widths.collect()
 }
@@ -108,11 +121,14 @@ mod tests {
             ProcessOrder::Binaries,
         ] {
             for width in 1..400 {
-                let shown = columns(width, sort);
+                let shown = columns(width, sort, |_| 14);
+                let wide = columns(width, sort, |_| 60);
+                let whole: u16 = wide.iter().map(|(_, it)| it + 1).sum();
+                assert!(width < 80 || whole - 1 <= width, "{width}: {wide:?}");
                 let (first, name) = shown[0];
                 assert_eq!(first, TopColumn::Name);
-                let narrowest = 40 + 1 + 14;
-                assert!(width < narrowest || name >= 40, "{width}: {shown:?}");
+                let narrowest = 14 + 1 + 14;
+                assert!(width < narrowest || name == 14, "{width}: {shown:?}");
                 let ordered = TopColumn::Number(sort);
                 assert!(shown.iter().any(|(it, _)| *it == ordered), "{shown:?}");
                 let whole: u16 = shown.iter().map(|(_, it)| it + 1).sum();
@@ -123,7 +139,15 @@ mod tests {
 
     #[test]
     fn more_room_shows_more_columns() {
-        let number = |width| columns(width, ProcessOrder::Reductions).len();
+        let longest = |column| match column {
+            TopColumn::Name => 60,
+            TopColumn::Function => 40,
+            _ => 10,
+        };
+        let number = |width| columns(width, ProcessOrder::Reductions, longest).len();
         assert_eq!([60, 80, 90, 120, 140].map(number), [2, 4, 5, 6, 7]);
+        // A name is not cut while there is room for it.
+        let name = |width| columns(width, ProcessOrder::Reductions, longest)[0].1;
+        assert_eq!([160, 200, 250].map(name), [60, 60, 60]);
     }
 }

@@ -52,10 +52,10 @@ fn keys(window: Duration) -> [KeyText; 7] {
     let seconds = format!("{:.1} s", window.as_secs_f64());
     let key = |key, long: &str, short: &str| (key, long.to_owned(), short.to_owned());
     [
-        key("Esc", "end", "end"),
+        key("q", "end", "end"),
         key("r", "reductions", "reductions"),
         key("m", "memory", "memory"),
-        key("q", "message queue", "messages"),
+        key("l", "message queue", "messages"),
         key("b", "binaries", "binaries"),
         key("p", "pause", "pause"),
         key("+/-", &format!("window ({seconds})"), &seconds),
@@ -70,10 +70,10 @@ mod tests {
     fn what_does_not_fit_is_left_out_whole() {
         let two = Duration::from_secs(2);
         let at = |columns| line(two, columns);
-        assert!(at(120).starts_with("keys: Esc end  r reductions"));
+        assert!(at(120).starts_with("keys: q end  r reductions"));
         assert!(at(120).ends_with("+/- window (2.0 s)"));
         assert!(at(80).ends_with("p pause  +/- 2.0 s"), "{}", at(80));
-        assert_eq!(at(40), "Esc end  r reductions  m memory  ? more");
+        assert_eq!(at(40), "q end  r reductions  m memory  ? more");
         for columns in 6..200 {
             let text = at(columns);
             assert!(width(&text) <= columns && !text.contains('…'), "{text}");

@@ -9,8 +9,9 @@ use std::io::IsTerminal as _;
 
 use clap::{Args, ValueEnum};
 use erlang::Helper;
-use erlang::top::{TopRequest, TopSort, top};
+use erlang::top::{TopRequest, TopSort, TopWindow, top};
 use measure::{Length, Nanos};
+use serde::Serialize;
 
 use super::connect::NodeArgs;
 use super::every::{Repetition, time};
@@ -29,7 +30,7 @@ Examples:
   bellows erlang top rabbit@localhost --once --every 5s
   bellows erlang top rabbit@localhost --json --every 2s --count 10
 
-Keys: r reductions, m memory, q message queue, b binaries; + and - the window; p pause; ? all keys; Esc or x ends.";
+Keys: r reductions, m memory, l message queue, b binaries; + and - the window; p pause; ? all keys; q or Esc ends.";
 
 /// What `bellows erlang top` was given.
 #[derive(Debug, Args)]
@@ -58,6 +59,16 @@ pub(crate) struct ErlangTopArgs {
     /// Print each window as a JSON object: one as a whole, several one a line
     #[arg(long)]
     json: bool,
+}
+
+/// A window for `--json`.
+#[derive(Debug, Serialize)]
+struct TopRow<'a> {
+    node: &'a str,
+    /// The end of the window.
+    time: String,
+    #[serde(flatten)]
+    window: TopWindow,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -124,7 +135,11 @@ impl ErlangTopArgs {
         repetition.run_windows(|number, stop| {
             let window = top(helper, &request, stop)?;
             if self.json {
-                return repetition.print_json(&window);
+                return repetition.print_json(&TopRow {
+                    node: helper.node().name().as_str(),
+                    time: jiff::Timestamp::now().to_string(),
+                    window,
+                });
             }
             let node = helper.node().name().as_str();
             let gap = if number > 1 { "\n" } else { "" };

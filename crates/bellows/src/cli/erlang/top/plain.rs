@@ -68,6 +68,10 @@ pub(super) fn title(process: &TopProcess) -> String {
     let flow = if process.flow { " (flow)" } else { "" };
     match parts.is_empty() {
         true => format!("{}{flow}", process.pid),
+        // A look into the node, this one or that of another bellows.
+        false if erlang::Helper::is_its_name(&process.name) && process.role.is_empty() => {
+            format!("bellows, looking ({})", process.name)
+        }
         false => format!("{}{flow}", parts.join(" ")),
     }
 }
@@ -90,9 +94,8 @@ pub(super) fn summary(window: &TopWindow, node: &str) -> Vec<String> {
     let rate = |key: &str| window.rates.get(key).copied().unwrap_or(0.0) as u64;
     let mut lines = vec![
         format!(
-            "{node}, window of {:.1} s; the answer took {} beside it, the node itself {}",
+            "{node}, window of {:.1} s; looking took the node {}",
             window.seconds,
-            Nanos(window.answer_us * 1_000),
             Nanos(window.node_us * 1_000)
         ),
         format!(

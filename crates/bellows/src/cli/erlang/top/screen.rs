@@ -20,12 +20,12 @@ use ratatui::termion::raw::{IntoRawMode as _, RawTerminal};
 use ratatui::termion::screen::{AlternateScreen, IntoAlternateScreen as _};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
-use report::console::{fit, sanitise, wrap};
+use report::console::{fit, sanitise, width, wrap};
 use report::text::bytes;
 use signal_hook::consts::SIGINT;
 
 use super::ProcessOrder;
-use super::columns::{TopColumn, columns};
+use super::columns::{MARK, TopColumn, columns};
 use super::keys;
 use super::plain::{summary, title};
 use crate::failure::{Done, Failure};
@@ -43,7 +43,7 @@ const WINDOWS: [Duration; 6] = [
 /// How often the screen is drawn again without news, so that it follows its size.
 const REDRAW: Duration = Duration::from_millis(250);
 /// A screen with fewer rows than this has none to spare.
-const SMALL: u16 = 20;
+const SMALL: u16 = 30;
 /// Rows that the screen has at most.
 const MOST_ROWS: u32 = 500;
 
@@ -191,13 +191,13 @@ impl TopView {
         match key {
             Key::Char('r') => self.order(ProcessOrder::Reductions),
             Key::Char('m') => self.order(ProcessOrder::Memory),
-            Key::Char('q') => self.order(ProcessOrder::Messages),
+            Key::Char('l') => self.order(ProcessOrder::Messages),
             Key::Char('b') => self.order(ProcessOrder::Binaries),
             Key::Char('+') => self.window(|now| WINDOWS.into_iter().find(|it| *it > now)),
             Key::Char('-') => self.window(|now| WINDOWS.into_iter().rev().find(|it| *it < now)),
             Key::Char('?') => self.all_keys = !self.all_keys,
             Key::Char('p') => self.is_paused = !self.is_paused,
-            Key::Esc | Key::Char('x') | Key::Ctrl('d') => return true,
+            Key::Esc | Key::Char('q' | 'x') | Key::Ctrl('d') => return true,
             // As the terminal would do: a second one, when the terminal is as it was, ends bellows at once.
             Key::Ctrl('c') => return signal_hook::low_level::raise(SIGINT).is_ok(),
             _ => {}
@@ -280,12 +280,19 @@ impl TopView {
         vec![format!("{state}{keys}")]
     }
 
-    fn table(&self, window: &TopWindow, width: u16) -> Table<'static> {
+    fn table(&self, window: &TopWindow, room: u16) -> Table<'static> {
         let strong = Style::default().add_modifier(Modifier::BOLD);
-        let columns = columns(width, self.sort);
+        let longest = |column| {
+            let texts = window.processes.iter().map(|it| text(it, column));
+            let widths = texts.map(|text| width(&sanitise(&text)));
+            u16::try_from(widths.max().unwrap_or(0))
+                .unwrap_or(u16::MAX / 8)
+                .min(u16::MAX / 8)
+        };
+        let columns = columns(room, self.sort, longest);
         let heads = columns.iter().map(|(column, width)| {
             let mark = match *column == TopColumn::Number(self.sort) {
-                true => format!("{} v", column.head()),
+                true => format!("{}{MARK}", column.head()),
                 false => column.head().to_owned(),
             };
             cell(*column, &mark, *width)
