@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::replace::replace_json;
 use crate::writer::new_folder;
-use crate::{Error, LimitedBy, RequirementOutcome, ScaleRuns, bounded, file};
+use crate::{Error, LimitedBy, RequirementOutcome, ScaleRuns, Warning, bounded, file};
 
 /// Bytes of a `limit.json` that are read.
 const LARGEST: u64 = 16 << 20;
@@ -106,6 +106,9 @@ pub struct LimitTrial {
     pub limited_by: LimitedBy,
     /// What was asked for, with what was observed.
     pub slos: Vec<RequirementOutcome>,
+    /// What puts its numbers in doubt, but for what any rate beyond the limit brings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cautions: Vec<Warning>,
 }
 
 /// Between which rates the limit lies.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::pages::page_after;
 use common::{Ended, bellows, folder, run};
 use serde_json::Value;
 
@@ -146,7 +147,7 @@ fn runs_that_were_killed_are_gone_on_with_and_none_is_lost() {
         "ab",
         "turns.toml",
         "--pairs",
-        "4",
+        "2",
         "--aa",
         "--resume",
         suffix,
@@ -246,7 +247,76 @@ fn what_makes_no_sense_says_why() {
     assert_eq!(both.code(), Some(2), "{}", both.stderr);
     let one = ab(&["--aa", "--pairs", "1"]);
     assert_eq!(one.code(), Some(2), "{}", one.stderr);
-    assert!(pairs_folder(dir).is_none(), "nothing was begun");
+    // What would fail at the end, or with the first run of side B.
+    for (more, said) in [
+        (&["--aa", "-o", "none/x.html"][..], "none/x.html"),
+        (&["--b", "rabbitmq@/none"], "no RabbitMQ found"),
+        (
+            &["--b-set", "broker.scheduler=1"],
+            "--b-set broker.scheduler=",
+        ),
+        (
+            &["--b-set", "load.0.rate"],
+            "--b-set load.0.rate: it has no value",
+        ),
+    ] {
+        let ended = ab(more);
+        assert!(
+            ended.code() != Some(0) && ended.stderr.contains(said),
+            "{more:?}: {ended:#?}"
+        );
+        assert!(!ended.stderr.contains("pair 1 of"), "{more:?}: {ended:#?}");
+    }
+    let runs = std::fs::read_dir(dir.join(common::RUNS));
+    let made = runs
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|it| made(&it.path()));
+    assert_eq!(made.flatten().count(), 0, "no run was made");
+}
+
+/// Fewer than five pairs can prove nothing: more of them are no second look.
+#[test]
+fn too_few_pairs_say_so_at_once_and_may_become_more() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let ab = |more: &[&str]| {
+        run(
+            dir,
+            &[&["ab", "turns.toml", "--json"], &SLOW[..], more].concat(),
+        )
+    };
+    let few = ab(&["--pairs", "2", "--seed", "3"]);
+    let told = few.stderr.find("prove nothing: 5 are the fewest");
+    assert!(
+        told < few.stderr.find("pair 1 of 2") && told.is_some(),
+        "{}",
+        few.stderr
+    );
+    let p50 = compared(&few);
+    let p50 = figure(&p50, "ack response p50");
+    assert_eq!(
+        (p50["decision"].as_str(), &p50["needed"]),
+        (Some("undecided"), &Value::Null)
+    );
+    let folder = pairs_folder(dir).expect("a folder");
+    let before = made(&folder);
+    let name = folder
+        .file_name()
+        .and_then(|it| it.to_str())
+        .expect("a name");
+    let more = ab(&["--pairs", "5", "--resume", name]);
+    assert_eq!(more.code(), Some(3), "{}", more.stderr);
+    assert_eq!(
+        figure(&compared(&more), "ack response p50")["decision"],
+        "changed"
+    );
+    let after = made(&folder);
+    assert!(after.starts_with(&before) && after.len() >= 10, "{after:?}");
+    // These could have decided something.
+    ab(&["--pairs", "8", "--resume", name]).assert_error(2, &["fixed at the beginning"]);
 }
 
 #[test]
@@ -338,28 +408,6 @@ fn a_job_that_fails_leaves_no_older_result() {
         left.contains("errors=\"1\"") && !left.contains("all passed"),
         "{left}"
     );
-}
-
-/// The address of a server of a page that takes so long. It serves until the test ends.
-fn page_after(pause: Duration) -> String {
-    use std::io::{BufRead as _, BufReader, Write as _};
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            thread::spawn(move || {
-                let heads = BufReader::new(&stream).lines().map_while(Result::ok);
-                for _ in heads.filter(|line| line.is_empty()) {
-                    thread::sleep(pause);
-                    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\na 1\n";
-                    if (&stream).write_all(answer.as_bytes()).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-    });
-    format!("http://{address}/metrics")
 }
 
 #[test]

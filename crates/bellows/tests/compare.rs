@@ -79,7 +79,7 @@ fn a_change_is_found_and_what_differs_otherwise_is_refused() {
 
     let shown = with(&[]);
     for part in [
-        "changed: B has",
+        "changed for the worse: B has",
         "ack response p50",
         "changed, worse",
         "no pairs",

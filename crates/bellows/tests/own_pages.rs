@@ -2,6 +2,9 @@
 
 mod common;
 
+use std::time::Duration;
+
+use common::pages::page_after;
 use common::{folder, run};
 use serde_json::Value;
 
@@ -64,6 +67,42 @@ fn a_page_of_queues_answers_before_and_after_a_restart_of_the_node() {
         );
         assert!(failed > 0, "{probe}: the restart takes seconds");
     }
+}
+
+/// A page of the broker's own metrics beside one that another process serves.
+#[test]
+fn the_brokers_own_page_is_scraped_wherever_it_is_and_anothers_is_told() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = folder();
+    let other = page_after(Duration::ZERO);
+    let text = format!(
+        "name = \"scraped\"\n[broker]\nkind = \"rabbitmq\"\n[profile]\nevents = []\n\
+         [phases]\nwarmup = \"0s\"\nmeasure = \"4s\"\ndrain = \"2s\"\n\
+         [[load]]\ndestination = \"queue://orders\"\nrate = 100\n\
+         [[scrape]]\nurl = \"/metrics/per-object\"\nevery = \"1s\"\nselect = [\"sum(rabbitmq_queue_messages)\"]\n\
+         [[scrape]]\nname = \"other\"\nurl = \"{}\"\nevery = \"1s\"\n",
+        other
+    );
+    std::fs::write(dir.path().join("scraped.toml"), text).expect("a file");
+    let ran = run(dir.path(), &["run", "scraped.toml", "--json"]);
+    ran.assert_ok();
+    let summary: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let scrapes = summary["scrapes"].as_array().expect("scrapes");
+    let is_of_broker = |name: &str| {
+        let page = scrapes.iter().find(|it| it["name"] == name);
+        let page = page.unwrap_or_else(|| panic!("no {name}: {scrapes:#?}"));
+        assert!(page["completed"].as_u64() > Some(1), "{page:#}");
+        page["is_of_broker"] == true
+    };
+    assert!(is_of_broker("/metrics/per-object") && !is_of_broker("other"));
+    let told = format!("page other is served by process {} ", std::process::id());
+    assert!(ran.stderr.contains(&told), "{}", ran.stderr);
+    // Where there is no such page, nothing is started.
+    let wrong = "[broker]\nkind = \"embedded\"\n[phases]\nmeasure = \"1s\"\n[[load]]\n[[scrape]]\nurl = \"/metrics\"\n";
+    std::fs::write(dir.path().join("wrong.toml"), wrong).expect("a file");
+    run(dir.path(), &["run", "wrong.toml"]).assert_error(2, &["scrape.0.url", "is a path"]);
 }
 
 #[test]

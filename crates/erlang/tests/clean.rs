@@ -266,6 +266,40 @@ fn a_lease_ends_what_is_cut_off_without_a_word() {
 }
 
 #[test]
+fn what_can_never_match_is_refused_and_what_there_is_is_named() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    let helper = Helper::load(&node).expect("loaded");
+    let refused = |function: &str, arguments: Option<&str>| {
+        let options = TraceOptions {
+            functions: vec![function.parse().expect("a pattern")],
+            arguments: arguments.map(str::to_owned),
+            budget: Budget::lasting(Duration::from_millis(200)),
+            ..trace_options()
+        };
+        let mut trace = Trace::start(&helper, &options).expect("asked");
+        let next = trace.next(Duration::from_secs(10));
+        next.err().map(|error| error.to_string())
+    };
+    let said = refused("lists:keyfind/3", Some("_, N when N > 1")).expect("refused");
+    assert!(said.contains("another number of arguments"), "{said}");
+    let said = refused("lists:keyfind/2", None).expect("refused");
+    assert!(said.contains("there is /3"), "{said}");
+    for fits in ["_, N, _ when N > 1", "A, B, C", "_, _, [_ | _]"] {
+        assert_eq!(refused("lists:keyfind/3", Some(fits)), None, "{fits}");
+    }
+    // One of the arities of a name is enough.
+    assert_eq!(refused("lists:seq", Some("_, _")), None);
+    assert!(refused("lists:seq", Some("_, _, _, _")).is_some());
+    // A list's rest is none of arguments.
+    let said = refused("lists:keyfind/3", Some("A | _")).expect("refused");
+    assert!(said.contains("is not Erlang"), "{said}");
+    helper.close().expect("closed");
+    assert_eq!(left_behind(&node), None);
+}
+
+#[test]
 fn another_trace_is_left_alone() {
     let home = tempfile::tempdir().expect("a folder");
     let beam = Beam::start(home.path());

@@ -61,6 +61,34 @@ fn an_epmd_that_talks_nonsense_or_nothing_gets_one_line() {
     assert!(unknown(says(b"")).contains("is not EPMD"));
     assert!(unknown(says(b"HTTP/1.1 400 Bad Request\r\n\r\n")).contains("is not EPMD"));
     assert!(unknown(says(&[119, 1])).contains("knows no node \"node\""));
+    // What it knows instead, where it tells that.
+    let names = server(|mut stream| {
+        let mut request = [0; 1000];
+        let read = stream.read(&mut request)?;
+        match request.get(2) {
+            Some(b'n') => stream.write_all(
+                b"\0\0\x11\x11name rabbit at port 25672\nname a\x1b[2J at port 1\nnonsense\n",
+            ),
+            _ if read > 0 => stream.write_all(&[119, 1]),
+            _ => Ok(()),
+        }
+    });
+    let told = unknown(names);
+    assert!(
+        told.contains("knows no node") && told.contains("rabbit"),
+        "{told}"
+    );
+    let endless_names = server(|mut stream| {
+        let mut request = [0; 1000];
+        let _ = stream.read(&mut request)?;
+        match request.get(2) {
+            Some(b'n') => loop {
+                stream.write_all(&[b'n'; 1 << 16])?;
+            },
+            _ => stream.write_all(&[119, 1]),
+        }
+    });
+    assert!(unknown(endless_names).contains("knows no node"));
     assert!(unknown(says(&[119, 7])).contains("is not EPMD"));
     assert!(unknown(says(&[119, 0, 1])).contains("ended the connection"));
     // Port 0, and a name and a remark whose lengths lie.

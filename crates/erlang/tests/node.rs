@@ -168,6 +168,15 @@ fn a_lost_node_is_noticed(node: &Node, beam: &mut Beam) {
         }
         other => panic!("{other:?}"),
     }
+    // Where it was found is told of each; one that fits is taken wherever it stands.
+    let found = |text: &str, source: &str| Cookie::new(text).expect("a cookie").found_in(source);
+    wrong.cookie = found("another", "/home/one");
+    wrong.other_cookies = vec![found("a third", "/home/two")];
+    let refused = Node::connect(&wrong).expect_err("no cookie of the node");
+    let sentence = refused.problem().sentence();
+    assert!(sentence.contains("/home/one, /home/two"), "{sentence}");
+    wrong.other_cookies.push(beam.options().cookie);
+    assert!(Node::connect(&wrong).is_ok());
     let mut other = beam.options();
     other.node = "somebody@127.0.0.1".parse().expect("a name");
     let found = Node::connect(&other);

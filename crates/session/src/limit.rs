@@ -147,12 +147,14 @@ pub fn found_limit(of: &LimitTrials) -> FoundLimit {
     }
 }
 
-/// A rate with room to spare, a third of the limit, and one near it that still holds, four fifths of it.
+/// A rate with room to spare, a third of the limit, and one near it that still holds, four fifths of it. None where no rate was too
+/// high: who knows where the limit lies.
 #[must_use]
 pub fn suggested_rates(found: &FoundLimit) -> Option<[(&'static str, f64); 2]> {
     let parts = |low: f64| [("calm", low / 3.0), ("busy", low * 0.8)];
     let rounded = |of: [(&'static str, f64); 2]| of.map(|(name, rate)| (name, round_rate(rate)));
-    found.low.map(parts).map(rounded)
+    let low = found.low.filter(|_| found.high.is_some());
+    low.map(parts).map(rounded)
 }
 
 fn step(of: &LimitTrials, search: LimitSearch) -> LimitStep {
@@ -209,8 +211,33 @@ pub fn limit_trial(rate: f64, record: &RunRecord) -> LimitTrial {
         broker_cores: summary.cpu_cores.broker,
         limited_by,
         slos: summary.requirements.clone(),
+        cautions: cautions(summary),
         ..trial
     }
+}
+
+/// The warnings that put its numbers in doubt, but for what any rate beyond the limit brings.
+fn cautions(summary: &RunSummary) -> Vec<Warning> {
+    let of_limit = |code| {
+        use WarningCode::{
+            ConnectionBlocked, GeneratorLate, MessagesOutstanding, NotSteadyState, RateNotAchieved,
+        };
+        matches!(
+            code,
+            RateNotAchieved
+                | GeneratorLate
+                | NotSteadyState
+                | MessagesOutstanding
+                | ConnectionBlocked
+        )
+    };
+    let warnings = summary.warnings.iter();
+    let kept = warnings.filter(|it| it.tier != Tier::Note && !of_limit(it.code));
+    let kept = kept.map(|it| Warning {
+        values: std::collections::BTreeMap::new(),
+        ..it.clone()
+    });
+    kept.collect()
 }
 
 /// Whether a warning says that the run was another one than the experiment describes.

@@ -117,6 +117,52 @@ fn a_rate_holds_where_it_is_sent_received_and_all_that_is_asked_for_is_met() {
     );
 }
 
+/// What the hypervisor takes makes a trial unclear, but for consumers at a pace that was asked for: they are slow on any machine.
+#[test]
+fn paced_consumers_miss_a_rate_also_on_a_machine_that_others_use() {
+    let stolen = |cause: Option<Cause>| {
+        let mut of = summary();
+        of.warnings
+            .push(Warning::new(WarningCode::CpuSteal, Tier::Caution));
+        of.received.rate = 500.0;
+        of.verdict.as_mut().unwrap().cause = cause;
+        let record = RunRecord {
+            summary: Some(of),
+            ..RunRecord::default()
+        };
+        limit_trial(1_000.0, &record).outcome
+    };
+    assert_eq!(stolen(None), LimitOutcome::Unclear);
+    assert_eq!(stolen(Some(Cause::ConsumersSlow)), LimitOutcome::Missed);
+}
+
+/// A rate beyond the limit brings some warnings; others put the numbers in doubt.
+#[test]
+fn a_trial_keeps_what_puts_its_numbers_in_doubt() {
+    let mut summary = summary();
+    for (code, tier) in [
+        (WarningCode::RateNotAchieved, Tier::Caution),
+        (WarningCode::TooFewCores, Tier::Caution),
+        (WarningCode::TooFewSamples, Tier::Note),
+    ] {
+        summary.warnings.push(Warning::new(code, tier));
+    }
+    let kept: Vec<_> = cautions(&summary).iter().map(|it| it.code).collect();
+    assert_eq!(kept, [WarningCode::TooFewCores]);
+}
+
+#[test]
+fn no_rates_are_suggested_where_nobody_knows_the_limit() {
+    let found = |high| FoundLimit {
+        low: Some(3_000.0),
+        high,
+        ..FoundLimit::default()
+    };
+    assert_eq!(suggested_rates(&found(None)), None);
+    let suggested = suggested_rates(&found(Some(3_100.0)));
+    assert_eq!(suggested, Some([("calm", 1_000.0), ("busy", 2_400.0)]));
+}
+
 #[test]
 fn a_rate_does_not_hold_where_the_run_must_not_be_believed() {
     let of = |code, tier| judged(|it| it.warnings.push(Warning::new(code, tier)));

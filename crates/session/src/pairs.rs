@@ -356,7 +356,12 @@ mod tests {
     fn a_machine_that_is_never_left_alone_has_its_pairs_all_the_same() {
         let never = made(8, |_| false, |_| true);
         assert_eq!((never.runs.len(), counted_pairs(&never).len()), (24, 8));
+        let told = |of: &PairedRuns| CellRuns::new(of, &[]).disturbed().unwrap_or_default();
+        assert!(told(&never).starts_with("All pairs that count were disturbed"));
+        let twice = made(2, |_| false, |number| ![0, 1].contains(&number));
+        assert!(told(&twice).starts_with("1 of the 2 pairs that count was disturbed"));
         let once = made(8, |_| false, |number| number == 3);
+        assert_eq!(told(&once), "");
         let counted = counted_pairs(&once);
         assert_eq!((once.runs.len(), counted.len()), (18, 8));
         assert!(

@@ -4,7 +4,7 @@ import { type Child, h, table } from '../core/dom';
 import { counted, significant } from '../core/format';
 import type { ComparisonView, FigureRow, SideView } from '../core/view';
 import { valued } from '../sections/repeats';
-import { type ChangeScale, changeScale, isKnown, isTested, signed } from './scale';
+import { beyond, type ChangeScale, changeScale, isKnown, isTested, signed } from './scale';
 
 /** How a row is coloured: what is proven, and which way it goes. */
 export function tone(row: FigureRow): 'worse' | 'better' | 'same' | 'open' {
@@ -159,7 +159,7 @@ export function changes(view: ComparisonView): HTMLElement {
         'span',
         { class: 'hint' },
         `${counted(view.figures.length, 'figure')}, decided together; bar: 95 % interval; band: the margin within which nothing matters` +
-          (scale.log ? '; the axis is logarithmic beyond 1 %' : '') +
+          (scale.log ? `; the axis is logarithmic beyond ${beyond(scale)}` : '') +
           wouldTell(view.figures, view.paired),
       ),
     ),

@@ -2,7 +2,7 @@
 
 import { button, type Child, fill, h } from '../core/dom';
 import { counted, duration, shortened } from '../core/format';
-import type { ComparisonView, CostChange, FunctionChange } from '../core/view';
+import type { ComparisonView, CostChange, ExplainedChange, FunctionChange } from '../core/view';
 
 /** Rows that are shown at first, and with each further step. */
 const STEP = 20;
@@ -19,10 +19,17 @@ export function signedTime(ns: number): string {
   return `${ns < 0 ? '-' : '+'}${duration(Math.abs(ns))}`;
 }
 
-/** What changed beyond chance comes first; else the order stays. */
-export function provenFirst(rows: readonly FunctionChange[]): FunctionChange[] {
+/** What explains the change comes first, its own cost may be small; then what changed beyond chance; else the order stays. */
+export function provenFirst(
+  rows: readonly FunctionChange[],
+  explained: readonly ExplainedChange[] = [],
+): FunctionChange[] {
   const isProven = (row: FunctionChange): boolean => row.own.proven || row.total.proven;
-  return [...rows.filter(isProven), ...rows.filter((row) => !isProven(row))];
+  const named = explained.flatMap((it) =>
+    rows.filter((row) => row.function === it.function && row.module === it.module),
+  );
+  const others = rows.filter((row) => !named.includes(row));
+  return [...named, ...others.filter(isProven), ...others.filter((row) => !isProven(row))];
 }
 
 /** The largest change that is drawn: of the functions, not of the broker. */
@@ -85,7 +92,7 @@ function row(of: FunctionChange, most: number): HTMLElement {
 export function functionCosts(view: ComparisonView): HTMLElement | null {
   const of = view.functions;
   if (!of) return null;
-  const all = provenFirst(of.functions);
+  const all = provenFirst(of.functions, of.explained);
   const most = full(all);
   const proven = of.functions.filter((it) => it.own.proven || it.total.proven).length;
   const body = h('tbody');
@@ -118,7 +125,7 @@ export function functionCosts(view: ComparisonView): HTMLElement | null {
     fill(
       more,
       left > 0 &&
-        button(`${Math.min(left, 100)} more of ${counted(of.functions.length, 'function')}`, () => {
+        button(`show ${Math.min(left, 100)} of ${counted(left, 'more function')}`, () => {
           shown += 100;
           draw();
         }),

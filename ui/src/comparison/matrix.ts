@@ -7,7 +7,7 @@ import { valued } from '../sections/repeats';
 import { belief, masthead, remarks, sides } from './about';
 import { axis, cell, forest, interval, tone, wouldTell } from './figures';
 import type { Sheet } from './page';
-import { type ChangeScale, changeScale, isTested, signed } from './scale';
+import { beyond, type ChangeScale, changeScale, isTested, signed } from './scale';
 
 /** The way to a cell's own page; null where there is none. */
 export function pageOf(of: CellView): string | null {
@@ -195,7 +195,11 @@ function panel(view: MatrixView, name: string): HTMLElement {
       'figcaption',
       {},
       h('b', {}, name),
-      h('span', { class: 'unit' }, ` ${better}${scale.log ? '; log axis beyond 1 %' : ''}`),
+      h(
+        'span',
+        { class: 'unit' },
+        ` ${better}${scale.log ? `; log axis beyond ${beyond(scale)}` : ''}`,
+      ),
     ),
     rows ? squares(view, rows, name, scale) : list(view, name, scale),
   );

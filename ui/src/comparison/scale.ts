@@ -6,12 +6,20 @@ import type { FigureRow } from '../core/view';
 
 /** Changes up to this share are drawn on a linear axis. */
 const LINEAR = 0.25;
-/** Up to this share the other axis is nearly linear. */
+/** Up to this share the other axis is nearly linear, and up to this part of the largest change: all of it would be a point otherwise. */
 const UNIT = 0.01;
+const PART = 1 / 60;
+
+/** Where a logarithmic axis begins to be one, in words: `1 %`. */
+export function beyond(scale: ChangeScale): string {
+  return `${Number((scale.beyond * 100).toPrecision(2))} %`;
+}
 
 export interface ChangeScale {
   /** Whether it is logarithmic. */
   log: boolean;
+  /** From this share on. */
+  beyond: number;
   /** Where a change lies, in per cent of the axis; never beyond its ends. */
   place(change: number): number;
   /** Changes that are named on the axis, with their places. */
@@ -64,8 +72,11 @@ export function changeScale(figures: readonly FigureRow[]): ChangeScale {
   }
   low = Math.max(low, -0.999_999);
   const log = Math.max(-low, high) > LINEAR;
+  // Changes of a few intervals that end nowhere say nothing of how large the others are.
+  const largest = Math.max(Math.log1p(Math.min(high, TOLD[1])), -Math.log1p(low));
+  const unit = Math.max(UNIT, Number((largest * PART).toPrecision(1)));
   const bend = (change: number): number =>
-    log ? Math.asinh(Math.log1p(Math.max(change, -0.999_999)) / UNIT) : change;
+    log ? Math.asinh(Math.log1p(Math.max(change, -0.999_999)) / unit) : change;
   const [from, to] = [bend(low), bend(high)];
   const room = (to - from) * 0.05;
   const place = (change: number): number => {
@@ -74,7 +85,7 @@ export function changeScale(figures: readonly FigureRow[]): ChangeScale {
   };
   const wanted = log ? NAMED : linearTicks(low, high);
   const inside = wanted.filter((it) => it >= low && it <= high);
-  return { log, place, ticks: apart(inside, place) };
+  return { log, beyond: unit, place, ticks: apart(inside, place) };
 }
 
 function linearTicks(low: number, high: number): number[] {

@@ -16,9 +16,9 @@ export function logPlace(value: number, low: number, high: number): number {
 }
 
 /** Steps within a power of ten that may be named, the densest first. */
-const STEPS = [[1, 2, 5], [1, 3], [1]] as const;
+const STEPS = [[1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8], [1, 2, 3, 5], [1, 2, 5], [1, 3], [1]] as const;
 
-/** Values with names: 1, 2 and 5 of each power of ten, or fewer where these would be too many. */
+/** Values with names: round ones of each power of ten, fewer where these would be too many. */
 export function logTicksOf(low: number, high: number, most: number): number[] {
   const first = Math.floor(Math.log10(low));
   const named = (steps: readonly number[], every: number): number[] => {

@@ -48,7 +48,7 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
       label,
       significant(rate),
       `${unit}/s`,
-      `${grouped(count(name, scenario, 'completed'))} in order${asked}`,
+      `${grouped(count(name, scenario, 'completed'))} ${unit === 'requests' ? 'answered' : 'in order'}${asked}`,
       [kind, `${grouped(rate, 2)} ${unit}/s`, ...exact].join('; '),
     ),
   ];

@@ -395,8 +395,8 @@ pub(super) fn read(input: &mut dyn BufRead, most: usize) -> io::Result<Result<Pr
     }
     if !ended {
         reader.profile.notes.push(
-            "the stacks file has no last line: the profiler was cut off, \
-             and up to a second of samples before that is missing"
+            "the stacks file has no last line: the run is not over, or the profiler was cut off; \
+             up to a second of samples at the end is missing"
                 .into(),
         );
     }

@@ -113,8 +113,12 @@ impl HelpArgs {
     }
 }
 
+/// The topic of this name, or the one whose file is called so where no command is: `mgmt-api` of `mgmt-api.md`.
 fn document(name: &str) -> Option<&'static str> {
-    let found = TOPICS.iter().find(|topic| topic.name == name);
+    let named = TOPICS.iter().find(|topic| topic.name == name);
+    let is_command = || Cli::command().find_subcommand(name).is_some();
+    let file = |topic: &&Topic| topic.file.rsplit('/').next() == Some(&format!("{name}.md"));
+    let found = named.or_else(|| TOPICS.iter().find(file).filter(|_| !is_command()));
     found.map(|topic| topic.text)
 }
 

@@ -345,7 +345,18 @@ impl Search<'_> {
             LimitOutcome::Missed => "missed",
             LimitOutcome::Unclear => "unclear, the generator or others were the limit",
         };
-        let about = format!("{about}: {word}");
+        // The latency behind it may be another one than what was required.
+        let why = match trial.outcome {
+            LimitOutcome::Missed if !trial.why.is_empty() => {
+                let why = trial
+                    .why
+                    .iter()
+                    .map(|it| it.strip_prefix("missed ").unwrap_or(it));
+                format!(" ({})", why.collect::<Vec<_>>().join("; "))
+            }
+            _ => String::new(),
+        };
+        let about = format!("{about}: {word}{why}");
         if !output.json {
             return output::print(&console::repeated(&about, record, output::style()));
         }

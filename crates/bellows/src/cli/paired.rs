@@ -94,6 +94,19 @@ impl PairedFolder {
         })
     }
 
+    /// Has so many pairs of each cell made, and keeps that.
+    pub(super) fn plan_for(&mut self, pairs: u32) -> Result<(), Failure> {
+        self.matrix.pairs = pairs;
+        for cell in &mut self.cells {
+            cell.runs.pairs = pairs;
+            cell.runs.write(&cell.dir)?;
+        }
+        if !self.matrix.keys.is_empty() {
+            self.matrix.write(&self.dir)?;
+        }
+        Ok(())
+    }
+
     /// Reads a folder with all its runs.
     pub(super) fn read(dir: &Path) -> Result<Self, Failure> {
         let matrix = PairedMatrix::read(dir)?;

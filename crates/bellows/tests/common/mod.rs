@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
 pub(crate) mod managed;
+pub(crate) mod pages;
 pub(crate) mod schema;
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -92,7 +92,7 @@ fits([{Head, _, _}], Patterns, Text) when is_list(Head) ->
                                     Function =:= '_' orelse Function =:= Name, Wanted =:= '_' orelse Wanted =:= Arity]),
     case catch length(Head) of
         Given when is_integer(Given) -> lists:member(Given, Arities) orelse throw({other_arity, Text});
-        _ -> ok
+        _ -> throw({bad_match, Text})
     end;
 fits(_, _, _) -> ok.
 

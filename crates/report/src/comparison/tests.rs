@@ -126,7 +126,7 @@ fn each_cell_of_a_matrix_is_a_test_a_row_and_a_benchmark() {
     }
     let markdown = written(ComparisonFormat::Markdown);
     for part in [
-        "**B is worse in 1 of 3 cells: classic\\|&lt;b&gt; / uniform:1-2 (+100 % ",
+        "**B is worse in 1 of 3 cells (queue-type / message-size): classic\\|&lt;b&gt; / uniform:1-2 (+100 % ",
         "| queue-type | message-size | received rate | broker cpu | decision |\n| --- | --- | ---: | ---: | --- |\n",
         "| **+100 %** (+90.0 % to +110 %) | +0.10 % (-9.90 % to +10.1 %) | better and worse |",
         "| stream | uniform:1-2 |  |  | nothing decided |",
@@ -162,7 +162,7 @@ fn markdown_is_a_table_and_names_are_no_markup() {
     let text = written(ComparisonFormat::Markdown, Some(&compared()));
     for part in [
         "### stream-publish\n",
-        "**changed: B has 100 % more ack response p50",
+        "**changed: B has 100 % more ack response p50 \\[+90.0 %, +110 %\\] (worse), 100 % more received rate",
         "| received rate | 105,000/s | 210,000/s | +100 % | +90.0 % to +110 % | **changed, better** |",
         "| broker memory |",
         "1 function changed in cost beyond chance",
@@ -215,7 +215,10 @@ fn what_one_side_alone_has_is_told_in_words() {
     };
     of.figures = vec![lost];
     let text = written(ComparisonFormat::Markdown, Some(&of));
-    assert!(text.contains("**changed: B has lost messages**"), "{text}");
+    assert!(
+        text.contains("**changed for the worse: B has lost messages**"),
+        "{text}"
+    );
     // Where no figure has a value in every run, nothing is known of noise either.
     of.is_aa = true;
     if let Some(figure) = of.figures.first_mut() {

@@ -161,7 +161,9 @@ mod tests {
         ]);
         let shown = text(&all);
         assert!(
-            shown.starts_with("changed: B has 24.0 % more sent rate [+23.0 %, +25.0 %]\n"),
+            shown.starts_with(
+                "changed for the better: B has 24.0 % more sent rate [+23.0 %, +25.0 %]\n"
+            ),
             "{shown}"
         );
         for part in [

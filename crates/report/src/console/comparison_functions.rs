@@ -24,8 +24,10 @@ pub(super) fn lines(of: &ComparedFunctions, style: Style) -> Vec<String> {
     ]);
     table.drop_in_order(&[6, 4, 2]);
     table.row(cells("the whole broker", &of.broker, None));
-    let (proven, unproven): (Vec<_>, Vec<_>) =
-        (of.functions.iter()).partition(|it| it.own.proven || it.total.proven);
+    let (mut proven, unproven): (Vec<_>, Vec<_>) = (of.functions.iter())
+        .partition(|it| it.own.proven || it.total.proven || explains(of, it) < NONE);
+    // Those that the sentence names come first: their own cost may be small.
+    proven.sort_by_key(|it| explains(of, it));
     let room = MOST_UNPROVEN.min(MOST_ROWS.saturating_sub(proven.len()));
     let shown = proven.into_iter().take(MOST_ROWS);
     let shown: Vec<&FunctionChange> = shown.chain(unproven.into_iter().take(room)).collect();
@@ -45,6 +47,17 @@ pub(super) fn lines(of: &ComparedFunctions, style: Style) -> Vec<String> {
                 broker's.";
     lines.extend(wrap(note, style.prose_columns()));
     lines
+}
+
+/// What explains nothing.
+const NONE: usize = usize::MAX;
+
+/// The place of a function among those that explain the change.
+fn explains(of: &ComparedFunctions, row: &FunctionChange) -> usize {
+    let mut explained = of.explained.iter();
+    let is_it =
+        |it: &archive::ExplainedChange| (&it.function, &it.module) == (&row.function, &row.module);
+    explained.position(is_it).unwrap_or(NONE)
 }
 
 fn cells(name: &str, own: &CostChange, total: Option<&CostChange>) -> Vec<String> {

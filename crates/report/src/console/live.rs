@@ -29,6 +29,9 @@ pub struct Live {
     closed: bool,
 }
 
+/// Goes to the first line of the screen, and clears all of it.
+const ANEW: &[u8] = b"\x1b[H\x1b[J";
+
 #[derive(Debug)]
 enum View {
     Quiet,
@@ -145,7 +148,7 @@ impl Live {
             }
             View::Table(view) => {
                 view.end_step();
-                view.table.resize(out::style_aside());
+                view.resize(out::style_aside());
                 view.table.point(point, measured);
                 view.redraw();
                 Ok(())
@@ -280,6 +283,18 @@ impl TableView {
                 }
             };
             self.bar.set_style(style.with_key("waited", waited));
+        }
+    }
+
+    /// Takes over the size of a terminal that may have changed. Lines that were drawn for another width were broken or joined by the
+    /// terminal, so that the bar no longer knows where they stand: the screen is drawn anew.
+    fn resize(&mut self, now: Style) {
+        if self.table.resize(now) {
+            self.bar.suspend(|| {
+                let mut screen = std::io::stderr().lock();
+                // A terminal that has gone away is nobody's loss.
+                let _ = screen.write_all(ANEW).and_then(|()| screen.flush());
+            });
         }
     }
 

@@ -89,12 +89,15 @@ impl LiveTable {
         }
     }
 
-    /// Takes over the size of a terminal that may have changed.
-    pub(super) fn resize(&mut self, now: Style) {
-        if now.terminal {
-            self.style.columns = now.columns.saturating_sub(1);
-            self.style.rows = now.rows;
+    /// Takes over the size of a terminal that may have changed; whether its width has.
+    pub(super) fn resize(&mut self, now: Style) -> bool {
+        if !now.terminal {
+            return false;
         }
+        let before = self.style.columns;
+        self.style.columns = now.columns.saturating_sub(1);
+        self.style.rows = now.rows;
+        before != self.style.columns
     }
 
     pub(super) fn enter(&mut self, phase: Phase) {

@@ -343,7 +343,12 @@ pub(super) fn account(
         .filter_map(|(who, ms)| {
             let one = scenario.unit.trim_end_matches('s');
             let cpu = Nanos::from_secs_f64(ms? / 1e3);
-            Some(format!("{who} {cpu} CPU per {}", sanitise(one)))
+            // A server has other work, too.
+            let whole = match who {
+                "server" => "; all that it used meanwhile, divided by them",
+                _ => "",
+            };
+            Some(format!("{who} {cpu} CPU per {}{whole}", sanitise(one)))
         })
         .collect();
     if !cost.is_empty() {

@@ -14,6 +14,8 @@ const LEAST_NAME: usize = 12;
 /// What the times are.
 const TIMES: &str = "times from when a request was due until its page had been read";
 const SIZES: &str = "page size, series and arrived: of a page, the median; arrived: compressed where the server compresses";
+const SERVER_CPU: &str =
+    "server CPU: all that the server used meanwhile, for whomever, divided by the pages";
 const IN_ALL: &str = "page size and arrived: of a page, the median; arrived: compressed where the server compresses, in all: of all requests";
 
 /// The scrapes of a page.
@@ -83,6 +85,9 @@ pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> St
         out.push_str(&(wrap(&sanitise(text), style.prose_columns()).join("\n") + "\n"));
     };
     say(&format!("{TIMES}; {SIZES}"));
+    if rows.iter().any(|row| row.server_cpu_ns.is_some()) {
+        say(SERVER_CPU);
+    }
     if rows
         .iter()
         .any(|row| row.response.count > 0 && !row.response.supports(99.0))

@@ -189,7 +189,7 @@ impl Redaction {
     /// # Errors
     /// Where one remains.
     fn check(&mut self, texts: &[String]) -> Result<(), Problem> {
-        let all = folded(&texts.join("\n"));
+        let all = self.names.without_phrases(&folded(&texts.join("\n")));
         self.finished.push_str(&all);
         for (spelled, name) in self.names.spellings() {
             if remains(&all, spelled) {

@@ -106,15 +106,19 @@ pub(super) struct Names {
     ends: Vec<Option<usize>>,
     counted: HashMap<NameKind, usize>,
     built_in: HashSet<String>,
+    /// Those of the built-in ones that are several words: a name that is one of these words is none there.
+    phrases: Vec<Vec<char>>,
 }
 
 impl Names {
     /// Names, and those that are nobody's secret beside the usual ones.
     pub(super) fn new(public: &[&str]) -> Self {
         let built_in = BUILT_IN.iter().chain(public).map(|it| folded(it));
+        let phrases = public.iter().filter(|it| it.contains('-'));
         Self {
             ends: vec![None],
             built_in: built_in.collect(),
+            phrases: phrases.map(|it| folded(it).chars().collect()).collect(),
             ..Self::default()
         }
     }
@@ -245,6 +249,38 @@ impl Names {
             }
         }
         longest
+    }
+
+    /// Where a built-in name of several words ends that stands at this place of a text.
+    pub(super) fn phrase(&self, chars: &[char], from: usize) -> Option<usize> {
+        let fits = |phrase: &&Vec<char>| {
+            let there = chars.get(from..from + phrase.len());
+            there.is_some_and(|it| it.iter().map(|c| fold(*c)).eq(phrase.iter().copied()))
+        };
+        let stands =
+            |end: &usize| !is_word(before(chars, from)) && !is_word(chars.get(*end).copied());
+        let ends = self.phrases.iter().filter(fits).map(|it| from + it.len());
+        ends.filter(stands).max()
+    }
+
+    /// A folded text without built-in names of several words.
+    pub(super) fn without_phrases(&self, text: &str) -> String {
+        let chars: Vec<char> = text.chars().collect();
+        let mut out = String::with_capacity(text.len());
+        let mut at = 0;
+        while let Some(&c) = chars.get(at) {
+            match self.phrase(&chars, at) {
+                Some(end) => {
+                    out.push('\n');
+                    at = end;
+                }
+                None => {
+                    out.push(c);
+                    at += 1;
+                }
+            }
+        }
+        out
     }
 
     /// Whether what reads like a name is one there.

@@ -39,6 +39,25 @@ fn names_are_replaced_whole_the_longest_first_and_the_same_everywhere() {
 }
 
 #[test]
+fn names_of_built_in_experiments_stay_whole_where_a_queue_is_called_as_a_part_of_them() {
+    let noted = |text: &str| {
+        let mut names = Names::new(&["classic-in-out", "demo"]);
+        names.add(NameKind::Queue, "in-out");
+        let shown = redacted(&mut names, text);
+        (shown.clone(), names.without_phrases(&shown))
+    };
+    let (shown, checked) =
+        noted("2026-11-26T08-26-06Z-classic-in-out-avug, in-out, CLASSIC-IN-OUT");
+    assert_eq!(
+        shown,
+        "2026-11-26T08-26-06Z-classic-in-out-avug, queue-1, CLASSIC-IN-OUT"
+    );
+    assert!(!checked.contains("in-out"), "{checked}");
+    // Part of another word it is none.
+    assert_eq!(noted("aclassic-in-out").0, "aclassic-queue-1");
+}
+
+#[test]
 fn what_looks_like_a_pseudonym_has_one_of_its_own() {
     let noted = [(NameKind::Queue, "queue-1"), (NameKind::Queue, "payments")];
     assert_eq!(shown(&noted, "payments, queue-1"), "queue-2, queue-3");

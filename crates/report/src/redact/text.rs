@@ -92,6 +92,11 @@ impl Scan<'_> {
     /// What is replaced at a place: of a name that is known and what a form shows, the longer.
     fn piece(&mut self, at: usize) -> Option<Piece> {
         let found = self.names.longest(&self.chars, at);
+        let phrase = self.names.phrase(&self.chars, at);
+        if let Some(end) = phrase.filter(|&end| found.is_none_or(|it| it.end <= end)) {
+            let text = self.slice(at, end);
+            return Some(Piece { end, text });
+        }
         let least = found.map_or(at, |it| it.end);
         let formed = self
             .url(at)

@@ -9,6 +9,8 @@ use compare::LEAST_PAIRS;
 
 use crate::numbers::{count, counted, figure, three_digits};
 
+/// From so many times as much on, per cent tell nobody anything.
+const MANY_TIMES: f64 = 10.0;
 /// Functions with other names on both sides that are told.
 const MOST_RENAMED: usize = 3;
 
@@ -35,6 +37,11 @@ pub(crate) fn headline(of: &Comparison) -> String {
     let open = (of.figures.iter())
         .filter(|figure| figure.decision == Decision::Undecided)
         .count();
+    let begins = match (worse, is_mixed) {
+        (_, true) => "changed",
+        (0, _) => "changed for the better",
+        _ => "changed for the worse",
+    };
     match (changed.as_slice(), open) {
         _ if of.figures.is_empty() => "cannot tell: the runs have no figure in common".to_owned(),
         ([], 0) => "the same within the margins".to_owned(),
@@ -43,13 +50,13 @@ pub(crate) fn headline(of: &Comparison) -> String {
                 .to_owned()
         }
         ([], open) if open == of.figures.len() => {
-            format!("cannot tell whether anything changed{}", too_few(of))
+            format!("cannot tell whether anything changed{}", why_open(of))
         }
         ([], open) => format!(
             "nothing changed as far as that can be told; of {} it cannot",
             counted(open as u64, "figure")
         ),
-        (changed, _) => format!("changed: B has {}", changed.join(", ")),
+        (changed, _) => format!("{begins}: B has {}", changed.join(", ")),
     }
 }
 
@@ -59,6 +66,16 @@ fn change(of: &ComparedFigure) -> String {
         return come_or_gone(of);
     }
     let (low, high) = of.interval;
+    if of.change >= MANY_TIMES - 1.0 {
+        let times = |change: f64| three_digits(change + 1.0);
+        return format!(
+            "{} times the {} [{}, {}]",
+            times(of.change),
+            of.name,
+            times(low),
+            times(high)
+        );
+    }
     let more = if of.change > 0.0 { "more" } else { "less" };
     format!(
         "{} {more} {} [{}, {}]",
@@ -77,6 +94,23 @@ fn come_or_gone(of: &ComparedFigure) -> String {
         (name @ ("lost" | "duplicated" | "corrupt"), false) => format!("no {name} messages"),
         (name, true) => format!("a {name}"),
         (name, false) => format!("no {name}"),
+    }
+}
+
+/// Why no figure can be told, and what would: too few pairs, or runs that differ too much.
+fn why_open(of: &Comparison) -> String {
+    let few = too_few(of);
+    if !few.is_empty() {
+        return few;
+    }
+    let needed = of.figures.iter().filter_map(|it| it.needed).min();
+    let units = units(of);
+    match needed {
+        Some(needed) => format!(
+            ": runs of one side differ too much among themselves; {} {units} or more would tell, or longer and quieter runs",
+            count(needed.into())
+        ),
+        None => ": runs of one side differ too much among themselves".to_owned(),
     }
 }
 
@@ -404,7 +438,10 @@ pub(crate) fn together(of: &Comparison) -> String {
 
 /// A level or a margin as it was chosen: `5 %`, not `5.00 %`.
 fn level(share: f64) -> String {
-    format!("{} %", (share * 1e7).round() / 1e5)
+    let percent = share * 100.0;
+    // Three digits, and none that say nothing: 1 %, 3.28 %.
+    let scale = 10.0_f64.powi(2 - percent.abs().max(1e-9).log10().floor() as i32);
+    format!("{} %", (percent * scale).round() / scale)
 }
 
 /// What "cannot tell: N for 1 %" means.

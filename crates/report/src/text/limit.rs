@@ -1,6 +1,8 @@
 //! Sentences of a search for the highest rate that holds.
 
-use archive::{FoundLimit, LimitOutcome, LimitTrial, LimitTrials, LimitedBy};
+use std::collections::{BTreeMap, BTreeSet};
+
+use archive::{FoundLimit, LimitOutcome, LimitTrial, LimitTrials, LimitedBy, WarningCode};
 use compare::knee;
 
 use super::scale::{scale_headline, scale_notes};
@@ -97,6 +99,12 @@ pub(crate) fn headline(of: &LimitTrials) -> String {
             rate(low),
             rate(unclear)
         ),
+        FoundLimit { low: Some(low), .. } if (f64::MIN_POSITIVE..=low).contains(&of.plan.most) => {
+            format!(
+                "{} msg/s hold, the highest rate that may be tried: --most allows more",
+                rate(low)
+            )
+        }
         FoundLimit { low: Some(low), .. } => {
             format!(
                 "{} msg/s hold, and no rate was found that does not",
@@ -175,7 +183,26 @@ pub(crate) fn notes(of: &LimitTrials) -> Vec<String> {
             counted(undecided as u64, "trial"),
         ));
     }
+    notes.extend(cautions(of));
     notes
+}
+
+/// What puts trials in doubt, each kind once with the first that was said of it.
+fn cautions(of: &LimitTrials) -> Vec<String> {
+    let mut kinds: BTreeMap<WarningCode, (u64, &str)> = BTreeMap::new();
+    for trial in &of.trials {
+        let seen: BTreeSet<WarningCode> = trial.cautions.iter().map(|it| it.code).collect();
+        for code in seen {
+            let first = trial.cautions.iter().find(|it| it.code == code);
+            let text = first.map_or("", |it| it.text.as_str());
+            kinds.entry(code).or_insert((0, text)).0 += 1;
+        }
+    }
+    let all = of.trials.len() as u64;
+    let told = kinds.into_values().map(|(trials, text)| {
+        format!("caution in {} of {}: {text}", trials, counted(all, "trial"))
+    });
+    told.collect()
 }
 
 /// Rates at which some trials held, and others did not.
@@ -304,6 +331,16 @@ mod tests {
         );
         assert!(found(Some(5.0), None, Some(10.0)).contains("the generator or others"));
         assert!(found(Some(5.0), None, None).contains("no rate was found that does not"));
+        let mut at_most = LimitTrials {
+            trials: vec![LimitTrial::default()],
+            found: Some(FoundLimit {
+                low: Some(5.0),
+                ..FoundLimit::default()
+            }),
+            ..LimitTrials::default()
+        };
+        at_most.plan.most = 5.0;
+        assert!(headline(&at_most).contains("--most allows more"));
         assert!(found(None, Some(1.0), None).contains("down to 1.00 msg/s"));
         assert!(found(None, None, None).contains("none tells"));
         assert!(headline(&LimitTrials::default()).contains("nothing is known"));

@@ -1,6 +1,8 @@
 //! What is said of a matrix: where a change helps, where it hurts, and how that is decided.
 
-use archive::{ComparedCell, ComparedFigure, ComparedMatrix, ComparedSide, Comparison};
+use archive::{
+    ComparedCell, ComparedFigure, ComparedMatrix, ComparedSide, Comparison, short_names,
+};
 
 use super::comparison::{counted_runs, looks, needed, signed, together, told, too_few};
 use crate::numbers::counted;
@@ -31,6 +33,10 @@ pub(crate) fn headline(of: &ComparedMatrix) -> String {
     };
     let parts = [part("worse", &worse), part("better", &better)];
     let mut parts: Vec<String> = parts.into_iter().flatten().collect();
+    if let Some(first) = parts.first_mut().filter(|_| of.keys.len() > 1) {
+        // What `1 / 12` means.
+        *first = first.replacen(": ", &format!(" ({}): ", keys(of)), 1);
+    }
     match (parts.is_empty(), open) {
         (true, 0) => return format!("the same within the margins in all {cells}"),
         (true, open) if open == of.cells.len() => {
@@ -57,6 +63,11 @@ pub(crate) fn headline(of: &ComparedMatrix) -> String {
         parts.push(format!("cannot tell in {}", unchanged - same));
     }
     format!("B is {}", parts.join("; "))
+}
+
+/// The keys, in the order in which a cell names its values.
+fn keys(of: &ComparedMatrix) -> String {
+    short_names(&of.keys).join(" / ")
 }
 
 fn is_open(cell: &ComparedCell) -> bool {

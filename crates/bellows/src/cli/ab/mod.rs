@@ -9,7 +9,7 @@ use std::str::FromStr;
 use archive::{FolderKind, MatrixCell, MatrixKey, PairedMatrix, PairedRuns};
 use clap::{Args, value_parser};
 use measure::Problem;
-use session::{Error, Experiment};
+use session::{Error, Experiment, LEAST_PAIRS};
 
 use super::args::OutputArgs;
 use super::command_line::Assignment;
@@ -107,11 +107,12 @@ impl AbArgs {
             self.pairs.unwrap_or(PAIRS),
             keys,
         );
+        // Before anything can fail: no older result is left to be taken for this one's.
+        self.files.begin(&matrix.name)?;
         let cells = matrix.cells.iter();
         let sides = cells.map(|cell| self.sides(&both, &matrix.keys, cell));
         let sides = sides.collect::<Result<Vec<_>, Failure>>()?;
         let folder = self.planned(matrix, &sides)?;
-        self.files.begin(&folder.matrix.name)?;
         turns::make(turns::Plan {
             folder,
             sides,
@@ -183,8 +184,7 @@ impl AbArgs {
             }
         }
         for side in [a, b] {
-            session::check(side, session::SCENARIOS)
-                .map_err(|error| over::named(error.problem(), keys))?;
+            session::check(side, session::SCENARIOS)?;
         }
         if a == b && !self.aa {
             return Err(Failure::usage(
@@ -216,9 +216,12 @@ impl AbArgs {
             return PairedFolder::create(runs_dir, matrix, fresh);
         };
         let dir = find::stopped_folder(named, runs_dir, FolderKind::Pairs)?;
-        let stopped = PairedFolder::go_on(&dir)?;
+        let mut stopped = PairedFolder::go_on(&dir)?;
         let pairs = stopped.matrix.pairs;
-        if self.pairs.is_some_and(|asked| asked != pairs) {
+        // So few have decided nothing, whatever they showed.
+        let asked = self.pairs.filter(|asked| *asked != pairs);
+        let more = asked.filter(|asked| pairs < LEAST_PAIRS && *asked > pairs);
+        if asked.is_some() && more.is_none() {
             return Err(Failure::usage(
                 "the number of pairs was fixed at the beginning",
                 "leave --pairs out: more of them after a look at the first ones would call noise a change more often",
@@ -236,6 +239,9 @@ impl AbArgs {
         let mut cells = stopped.cells.iter().zip(&fresh);
         if cells.any(|(then, now)| (&then.runs.a, &then.runs.b) != (&now.a, &now.b)) {
             return other("the stopped runs were of other sides");
+        }
+        if let Some(more) = more {
+            stopped.plan_for(more)?;
         }
         Ok(stopped)
     }

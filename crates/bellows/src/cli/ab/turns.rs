@@ -225,7 +225,6 @@ impl Turns {
         // What was measured for hours is shown, whatever becomes of the files.
         paired::print(&compared, output.json)?;
         folder.keep(&compared)?;
-        folder.write_files(&self.plan.files, &compared)?;
         let page = report::html::write_comparison(&folder.dir)?;
         let kept = format!("page: {}", page.display());
         match output.json {
@@ -233,6 +232,8 @@ impl Turns {
             true => output::line_aside(&kept),
             false => output::print(&format!("{kept}\n"))?,
         }
+        // A page elsewhere leads to those of cells, which are there now.
+        folder.write_files(&self.plan.files, &compared)?;
         Ok(self.done(&compared))
     }
 

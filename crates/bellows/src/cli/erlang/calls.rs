@@ -39,6 +39,8 @@ Examples:
 
 This needs a node of Erlang/OTP 26 or later.";
 
+/// Traces that saw less than one of so many parts of what was counted may show something else.
+const SMALL_PART: u64 = 50;
 /// Processes that are traced shortly.
 const BURSTS: u16 = 10;
 /// Blocks with counters.
@@ -101,12 +103,23 @@ impl CallsArgs {
     }
 
     fn draw(&self, calls: &Calls, path: &Path, format: Output) -> Result<(), Failure> {
+        let nanos = calls.tree.nodes().iter().map(|it| it.running).sum::<u64>();
+        let traced = Nanos(nanos);
+        let all = calls.functions.iter().map(|it| it.own).sum::<u64>();
+        let all = Nanos(all.saturating_mul(1_000));
+        let modules: Vec<String> = self.functions.iter().map(ToString::to_string).collect();
+        if all.0 > SMALL_PART.saturating_mul(nanos) {
+            output::line_aside(&format!(
+                "short traces saw {traced} of the {all} that was counted: what the picture shows may be other calls than the table; trace longer \
+                 with --for, or more processes with --bursts"
+            ));
+        }
         let stacks = Stacks {
             tree: &calls.tree,
             waits: self.waits,
-            title: "Calls",
+            title: &format!("Calls of {}", modules.join(", ")),
             subtitle: format!(
-                "{} of short traces",
+                "{traced} of the {all} that was counted, as short traces of the busiest processes saw it ({})",
                 counted(calls.bursts.messages, "message")
             ),
             none: "trace longer with --for, more processes with --bursts, or functions that are called more often",

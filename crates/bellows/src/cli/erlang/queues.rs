@@ -87,7 +87,7 @@ impl QueuesArgs {
             && !self.allow_remote
             && !is_loopback(address)
         {
-            let help = "listen at 127.0.0.1, or say --allow-remote: whoever reaches the port reads the names of all queues";
+            let help = "write HOST:PORT, such as 127.0.0.1:9422, or say --allow-remote: whoever reaches the port reads the names of all queues";
             return Err(
                 Failure::usage("--listen is not at this machine's own address", help)
                     .observed(address),

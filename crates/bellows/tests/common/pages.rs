@@ -1,0 +1,27 @@
+//! Pages of metrics that tests serve.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::thread;
+use std::time::Duration;
+
+/// The address of a server of a page that takes so long. It serves until the test ends.
+pub(crate) fn page_after(pause: Duration) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let heads = BufReader::new(&stream).lines().map_while(Result::ok);
+                for _ in heads.filter(|line| line.is_empty()) {
+                    thread::sleep(pause);
+                    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\na 1\n";
+                    if (&stream).write_all(answer.as_bytes()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    format!("http://{address}/metrics")
+}
