@@ -82,8 +82,7 @@ fn the_brokers_own_page_is_scraped_wherever_it_is_and_anothers_is_told() {
          [phases]\nwarmup = \"0s\"\nmeasure = \"4s\"\ndrain = \"2s\"\n\
          [[load]]\ndestination = \"queue://orders\"\nrate = 100\n\
          [[scrape]]\nurl = \"/metrics/per-object\"\nevery = \"1s\"\nselect = [\"sum(rabbitmq_queue_messages)\"]\n\
-         [[scrape]]\nname = \"other\"\nurl = \"{}\"\nevery = \"1s\"\n",
-        other
+         [[scrape]]\nname = \"other\"\nurl = \"{other}\"\nevery = \"1s\"\n"
     );
     std::fs::write(dir.path().join("scraped.toml"), text).expect("a file");
     let ran = run(dir.path(), &["run", "scraped.toml", "--json"]);

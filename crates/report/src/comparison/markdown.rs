@@ -9,6 +9,7 @@ use archive::{
 
 use crate::console::sanitise;
 use crate::text::comparison as words;
+use crate::text::functions;
 use crate::text::matrix as matrix_words;
 
 /// Functions that are listed at most.
@@ -97,7 +98,7 @@ fn how(notes: &[String]) -> String {
 /// What a comparison says.
 fn told(out: &mut String, of: &Comparison) {
     let _ = writeln!(out, "**{}**\n", escape(&words::headline(of)));
-    if let Some(functions) = of.functions.as_ref().and_then(words::explanation) {
+    if let Some(functions) = of.functions.as_ref().and_then(functions::explanation) {
         let _ = writeln!(out, "{}.\n", escape(&functions));
     }
     for (side, of) in [("A", &of.a), ("B", &of.b)] {
@@ -180,7 +181,7 @@ fn changed(of: &ComparedFunctions) -> String {
         crate::numbers::counted(proven.len() as u64, "function")
     );
     let change = |it: &CostChange| {
-        let text = words::signed_time(it.change());
+        let text = functions::signed_time(it.change());
         match it.proven {
             true => format!("**{text}**"),
             false => text,
@@ -189,8 +190,8 @@ fn changed(of: &ComparedFunctions) -> String {
     let _ = writeln!(
         out,
         "| the whole broker | {} | {} | {} | |",
-        words::time(of.broker.a),
-        words::time(of.broker.b),
+        functions::time(of.broker.a),
+        functions::time(of.broker.b),
         change(&of.broker)
     );
     for function in proven.iter().take(MOST_FUNCTIONS) {
@@ -198,8 +199,8 @@ fn changed(of: &ComparedFunctions) -> String {
             out,
             "| {} | {} | {} | {} | {} |",
             escape(&function.function),
-            words::time(function.own.a),
-            words::time(function.own.b),
+            functions::time(function.own.a),
+            functions::time(function.own.b),
             change(&function.own),
             change(&function.total)
         );

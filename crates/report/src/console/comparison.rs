@@ -7,9 +7,9 @@ use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
 use crate::numbers::figure;
 use crate::text::comparison::{
-    WITHIN, decision, explanation, headline, notes, probability, seen, signed, table_values, told,
-    within_rows,
+    WITHIN, decision, headline, notes, probability, seen, signed, table_values, told, within_rows,
 };
+use crate::text::functions::explanation;
 
 /// The comparison, ending in a newline.
 #[must_use]

@@ -4,7 +4,7 @@ use archive::{ComparedFunctions, CostChange, FunctionChange};
 
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
-use crate::text::comparison::{signed_time, time};
+use crate::text::functions::{signed_time, time};
 
 /// Rows of the table.
 const MOST_ROWS: usize = 15;
@@ -85,7 +85,7 @@ mod tests {
     use archive::ExplainedChange;
 
     use super::*;
-    use crate::text::comparison::explanation;
+    use crate::text::functions::explanation;
 
     fn cost(a: f64, b: f64, proven: bool) -> CostChange {
         CostChange {

@@ -29,9 +29,6 @@ pub struct Live {
     closed: bool,
 }
 
-/// Goes to the first line of the screen, and clears all of it.
-const ANEW: &[u8] = b"\x1b[H\x1b[J";
-
 #[derive(Debug)]
 enum View {
     Quiet,
@@ -290,11 +287,7 @@ impl TableView {
     /// terminal, so that the bar no longer knows where they stand: the screen is drawn anew.
     fn resize(&mut self, now: Style) {
         if self.table.resize(now) {
-            self.bar.suspend(|| {
-                let mut screen = std::io::stderr().lock();
-                // A terminal that has gone away is nobody's loss.
-                let _ = screen.write_all(ANEW).and_then(|()| screen.flush());
-            });
+            self.bar.suspend(out::clear_screen_aside);
         }
     }
 

@@ -75,6 +75,13 @@ pub fn aside(text: &str) {
     let _ = io::stderr().write_all(harmless(text).as_bytes());
 }
 
+/// Goes to the first line of the terminal of standard error, and clears all of it.
+pub(super) fn clear_screen_aside() {
+    let mut out = io::stderr().lock();
+    // A terminal that has gone away is nobody's loss.
+    let _ = out.write_all(b"\x1b[H\x1b[J").and_then(|()| out.flush());
+}
+
 /// The terminal of standard error as it is now: people change its size.
 pub(super) fn style_aside() -> Style {
     Style::of(&io::stderr())

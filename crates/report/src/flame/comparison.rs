@@ -6,7 +6,7 @@ use measure::Problem;
 
 use super::marked::{DrawnFrame, LESS, MORE, Marked, UNPROVEN, Widths, mark, shade};
 use super::{drawable, no_samples};
-use crate::text::comparison::{frame_told, signed_time, time};
+use crate::text::functions::{frame_told, signed_time, time};
 use crate::text::shortened;
 use archive::profile::folded_name;
 

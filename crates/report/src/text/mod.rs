@@ -3,6 +3,7 @@
 
 mod classes;
 pub(crate) mod comparison;
+pub(crate) mod functions;
 mod known;
 pub(crate) mod limit;
 mod loaded;

@@ -13,6 +13,7 @@ use super::{
     SideWarning, differences, made_anew, warnings,
 };
 use crate::text::comparison as words;
+use crate::text::functions;
 use crate::text::matrix as matrix_words;
 
 /// What a page of a matrix is made from.
@@ -217,7 +218,7 @@ fn view(of: &MatrixSource<'_>, cell: &ComparedCell) -> CellView {
         },
         explanation: decided
             .and_then(|it| it.functions.as_ref())
-            .and_then(words::explanation),
+            .and_then(functions::explanation),
         page: page.unwrap_or_default(),
         figures: decided.map_or_else(Vec::new, |it| {
             it.figures.iter().map(FigureRow::from).collect()

@@ -21,6 +21,7 @@ pub use matrix::{CellView, MatrixSource, MatrixView};
 pub use warnings::SideWarning;
 
 use crate::text::comparison as words;
+use crate::text::functions;
 
 /// What helps where nothing was decided.
 pub(crate) const NOT_YET: &str =
@@ -207,7 +208,10 @@ impl ComparisonView {
             bellows: env!("CARGO_PKG_VERSION").to_owned(),
             outcome: ComparisonOutcome::from(comparison),
             headline: words::headline(comparison),
-            explanation: comparison.functions.as_ref().and_then(words::explanation),
+            explanation: comparison
+                .functions
+                .as_ref()
+                .and_then(functions::explanation),
             paired: comparison.paired,
             differences: experiments
                 .map(|(a, b)| differences::between(a, b))

@@ -1,0 +1,159 @@
+//! What is said of functions whose cost changed between two sides. Names are as they came: who shows them makes them harmless.
+
+use archive::{ComparedFrame, ComparedFunctions, ExplainedChange, QuantityUnit, RenamedFunction};
+
+use crate::numbers::{count, figure};
+
+/// Functions with other names on both sides that are told.
+const MOST_RENAMED: usize = 3;
+
+/// Which functions explain the change of the broker's CPU, in a sentence; `None` where none does.
+pub(crate) fn explanation(of: &ComparedFunctions) -> Option<String> {
+    let whole = of.broker.change();
+    let parts = &of.explained;
+    let sum: f64 = parts.iter().map(|it| it.change).sum();
+    if parts.is_empty() {
+        return None;
+    }
+    let one_way = parts.iter().all(|it| it.change * whole > 0.0);
+    if !of.broker.proven {
+        let parts = parts.iter().map(|it| part(it, true));
+        return Some(format!(
+            "no change of the CPU a message as a whole is proven, but B needs {}",
+            listed(parts)
+        ));
+    }
+    // Where other functions changed the other way, the parts are more than the whole.
+    if !one_way || sum.abs() > whole.abs() * 1.005 {
+        let parts = parts.iter().map(|it| part(it, true));
+        return Some(format!(
+            "B needs {} CPU a message: {}",
+            more_or_less(whole),
+            listed(parts)
+        ));
+    }
+    let word = if whole < 0.0 { "saved" } else { "added" };
+    let (first, others) = parts.split_first()?;
+    let told = format!(
+        "{} of the {} {word} a message are {}",
+        time(first.change.abs()),
+        time(whole.abs()),
+        place(first)
+    );
+    let others = others.iter().map(|it| part(it, false));
+    Some(listed(std::iter::once(told).chain(others)))
+}
+
+/// `600 ns in route and below`, or `600 ns more in route and below`.
+fn part(of: &ExplainedChange, signed: bool) -> String {
+    let size = match signed {
+        true => more_or_less(of.change),
+        false => time(of.change.abs()),
+    };
+    format!("{size} {}", place(of))
+}
+
+fn more_or_less(change: f64) -> String {
+    let word = if change < 0.0 { "less" } else { "more" };
+    format!("{} {word}", time(change.abs()))
+}
+
+/// A function's name without the sign that the emulator puts before those of Erlang.
+fn without_sign(name: &str) -> &str {
+    name.strip_prefix('$').unwrap_or(name)
+}
+
+/// Where a change is; the JIT's mark of Erlang code is no part of a name.
+fn place(of: &ExplainedChange) -> String {
+    let function = without_sign(&of.function);
+    match of.own {
+        true => format!("in {function} itself"),
+        false => format!("in {function} and below"),
+    }
+}
+
+fn listed(parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// What a frame of the differential flame graph costs on both sides, and what is proven of it.
+pub(crate) fn frame_told(of: &ComparedFrame) -> String {
+    let (low, high) = of.interval;
+    let proven = match (of.proven, of.asked) {
+        (true, _) => "proven",
+        (false, true) => "not proven",
+        (false, false) => "not proven, nor anything below",
+    };
+    format!(
+        "A {}, B {}, {} [{}, {}], {proven}, shows from {}",
+        time(of.a),
+        time(of.b),
+        signed_time(of.change()),
+        signed_time(low),
+        signed_time(high),
+        time(of.visible)
+    )
+}
+
+pub(crate) fn time(ns: f64) -> String {
+    figure(ns, QuantityUnit::Ns)
+}
+
+pub(crate) fn signed_time(ns: f64) -> String {
+    let sign = if ns < 0.0 { "-" } else { "+" };
+    sign.to_owned() + &time(ns.abs())
+}
+
+/// Why functions of a file are one row.
+pub(super) fn other_builds(of: &ComparedFunctions) -> Option<String> {
+    let (last, others) = of.other_builds.split_last()?;
+    let files = match others.is_empty() {
+        true => last.clone(),
+        false => format!("{} and {last}", others.join(", ")),
+    };
+    Some(format!(
+        "A and B run different builds of {files}, stripped of symbols. Functions without a name there cannot be told from each other in \
+         two builds, so all of a file are one row, [no symbol in FILE]; symbols (Debian's packages -dbgsym) name them."
+    ))
+}
+
+/// Which functions have other names on both sides.
+pub(super) fn renamed(of: &ComparedFunctions) -> Option<String> {
+    let named = of.renamed.iter().take(MOST_RENAMED);
+    let mut names: Vec<String> = named.map(both_names).collect();
+    let (have, are) = match of.renamed.len() {
+        0 => return None,
+        1 => (
+            "One function has another number in its name on A, ".to_owned(),
+            "it is one row, under its name on B",
+        ),
+        n => (
+            format!(
+                "{} functions have other numbers in their names on A, ",
+                count(n as u64)
+            ),
+            "each is one row, under its name on B",
+        ),
+    };
+    match of.renamed.len() - names.len() {
+        0 => {}
+        more => names.push(format!("{} more", count(more as u64))),
+    }
+    Some(format!(
+        "{have}as where it takes another number of arguments; {are}: {}.",
+        names.join(", ")
+    ))
+}
+
+/// A function's name on B, and that on A or what ends it there.
+fn both_names(of: &RenamedFunction) -> String {
+    let (a, b) = (without_sign(&of.a), without_sign(&of.b));
+    let arity = match (a.rsplit_once('/'), b.rsplit_once('/')) {
+        (Some((of_a, arity)), Some((of_b, _))) if of_a == of_b => Some(arity),
+        _ => None,
+    };
+    match arity {
+        Some(arity) => format!("{b} (A: /{arity})"),
+        None => format!("{b} (A: {a})"),
+    }
+}
