@@ -79,8 +79,12 @@ impl ComparisonFiles {
         for (format, path) in self.formats() {
             write(format, path, &of.name, Some(of))?;
         }
-        if let Some(path) = &self.flame {
-            draw(path, of)?;
+        if let Some(path) = &self.flame
+            && let Err(failure) = draw(path, of)
+        {
+            // It would say that the picture is still to come.
+            let _ = std::fs::remove_file(path);
+            return Err(failure);
         }
         let Some(path) = &self.output else {
             return Ok(());
