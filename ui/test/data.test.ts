@@ -12,7 +12,7 @@ import { placeLengths } from '../src/sections/lane';
 import { bars, ours, theirs, ticks, words } from '../src/sections/limit';
 import { inFlight } from '../src/sections/panels';
 import { groups } from '../src/sections/percentiles';
-import { clampWindow, hasRoom, wholeName } from '../src/sections/timeline';
+import { clampWindow, hasRoom, isDense, wholeName } from '../src/sections/timeline';
 
 describe('unpacking', () => {
   test('integers of any length, and a clear end', () => {
@@ -244,6 +244,15 @@ describe('charts', () => {
     expect(clampWindow([0, 60], 50, 90)).toEqual([50, 60]);
     expect(clampWindow([0, 60], 20, 10)).toEqual([10, 20]);
     expect(clampWindow([0, 60], 70, 80)).toBeNull();
+  });
+
+  test('slices with few samples each say nothing of percentiles', () => {
+    const of = (each: number) => ({
+      t: [0, 0.1, 0.2],
+      count: Float64Array.from([each, each, each]),
+    });
+    expect(isDense(of(10))).toBe(false);
+    expect(isDense(of(50))).toBe(true);
   });
 
   test('slices are drawn where each has a pixel', () => {

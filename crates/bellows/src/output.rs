@@ -112,7 +112,7 @@ impl session::Observer for Show {
     }
 
     fn ready(&mut self, text: &str) {
-        self.live.say(text);
+        self.live.ready(text);
     }
 
     fn phase(&mut self, phase: Phase, length: Option<Nanos>) {

@@ -182,6 +182,26 @@ fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_
             .all(|it| it["arguments"].as_array().is_some_and(Vec::is_empty))
     );
     assert_clean(&rabbit);
+    // Two at one node are one trace there, and each has its own calls.
+    let two = format!(
+        "call = \"{FUNCTION}\"\n[[trace]]\nname = \"asked\"\ncall = \"rabbit_mgmt_wm_queues:is_authorized/2\""
+    );
+    fs::write(&file, of(&two)).expect("a file");
+    let summary = json(&run(
+        dir.path(),
+        &["run", "traced.toml", "--json", "--quiet"],
+    ));
+    let requests = summary["scenarios"]["probe_queues"]["probe_queues_completed"].as_u64();
+    for name in ["trace_queues", "trace_asked"] {
+        let trace = &summary["scenarios"][name];
+        let calls = trace[format!("{name}_begun")].as_u64().expect("a count");
+        assert!(
+            calls.abs_diff(requests.unwrap_or(0)) <= 1,
+            "{requests:?}: {trace}"
+        );
+    }
+    assert_eq!(summary["traces"].as_array().map(Vec::len), Some(2));
+    assert_clean(&rabbit);
     // What cannot be traced is told before the load begins.
     fs::write(&file, of("call = \"rabbit_nowhere:f/1\"")).expect("a file");
     let ran = run(dir.path(), &["run", "traced.toml", "--json", "--quiet"]);

@@ -48,6 +48,14 @@ export function hasRoom(
   return pixels >= seen * LEAST_PIXELS;
 }
 
+/** Samples of a slice from which on its percentiles are more than its largest value and chance. */
+const LEAST_SAMPLES = 50;
+
+/** Whether slices have so many samples each that their percentiles say something. */
+export function isDense({ t, count }: Pick<Histograms, 't' | 'count'>): boolean {
+  return count.reduce((sum, it) => sum + it, 0) >= LEAST_SAMPLES * t.length;
+}
+
 /** What [`effectiveWindow`] is where none is chosen: a run that was stopped in its warm-up measured nothing. */
 export function wholeName(run: RunView): string {
   const has = (phase: Phase): boolean => run.phases.some((p) => p.phase === phase);
@@ -81,7 +89,8 @@ export function timeline(
   /** All panels with what is known of each second, or of each slice where that is known. */
   const specsOf = (fine: Slices | null): PanelSpec[] => {
     const m = metric();
-    const finer = fine && gridIn(fine.histograms, m);
+    const dense = fine?.histograms.find((it) => it.metric === m);
+    const finer = fine && dense && isDense(dense) ? gridIn(fine.histograms, m) : undefined;
     const map = finer ?? gridIn(histograms, m);
     const middle = map && latency(run, map, tools, finer ? fine : null);
     const { before, after } = panels(run, fine);

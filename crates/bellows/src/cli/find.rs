@@ -60,6 +60,24 @@ pub(super) fn profile(name: &str, event: Option<&str>, runs: &Path) -> Result<Pa
     })
 }
 
+/// That a name is that of a folder of several runs.
+fn is_a_folder_of_runs(name: &str, runs: &Path) -> Option<Failure> {
+    let found = folders_of_runs(name, runs).ok()?;
+    let (dir, kind) = found.first()?;
+    let (what, help) = match kind {
+        FolderKind::Pairs => (
+            "runs in turns",
+            "name one of its runs, or let it stand alone: `bellows compare FOLDER`",
+        ),
+        FolderKind::Limit => (
+            "trials of rates",
+            "name one of its runs, or draw it: `bellows report FOLDER`",
+        ),
+    };
+    let failure = Failure::failed(format!("{name:?} is a folder of {what}, and no run"), help);
+    Some(failure.observed(dir.display()))
+}
+
 fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
     let entries = list(runs)?;
     choose(name, &entries).map(|entry| entry.dir.clone()).map_err(|candidates| {
@@ -68,6 +86,9 @@ fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
                 format!("there is no run in {}", runs.display()),
                 "make one with `bellows demo`, or name the folder with --runs",
             ).observed(runs.display());
+        }
+        if candidates.is_empty() && let Some(failure) = is_a_folder_of_runs(name, runs) {
+            return failure;
         }
         if candidates.is_empty() {
             return Failure::failed(

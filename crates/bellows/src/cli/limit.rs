@@ -295,6 +295,7 @@ impl Search<'_> {
         let about = format!("trial {}, {rate} msg/s", self.trials.trials.len() + 1);
         let shape = Shape {
             title: format!("{}, {about}{}", self.trials.name, self.each_takes()),
+            several: true,
             ..shape(&tried)
         };
         let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {

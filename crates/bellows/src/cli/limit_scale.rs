@@ -99,6 +99,7 @@ impl Scaling<'_> {
         );
         let shape = Shape {
             title: format!("{}, {about}", self.trials.name),
+            several: true,
             ..shape(&scaled)
         };
         let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn Observer| {

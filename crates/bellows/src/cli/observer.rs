@@ -134,6 +134,7 @@ pub(super) fn table(experiments: &[Experiment], output: &OutputArgs) -> Result<D
         );
         let shape = Shape {
             title: format!("{name}, {about}"),
+            several: true,
             ..perform::shape(experiment)
         };
         let runs = Some(output.runs.runs.clone());

@@ -168,6 +168,19 @@ impl Live {
         self.say(&format!("{} {}", clock(event.t), event.label));
     }
 
+    /// A broker was started: where it listens stays on the screen, but for one of several runs.
+    pub fn ready(&mut self, text: &str) {
+        let shape = match &self.view {
+            View::Quiet => return,
+            View::Plain(view) => &view.shape,
+            View::Table(view) => view.table.shape(),
+        };
+        match shape.several {
+            true => self.step(text),
+            false => self.say(text),
+        }
+    }
+
     /// Leaves one line above what is redrawn.
     pub fn say(&mut self, text: &str) {
         let text = sanitise(text);

@@ -89,6 +89,11 @@ impl LiveTable {
         }
     }
 
+    /// What is shown.
+    pub(super) const fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
     /// Takes over the size of a terminal that may have changed; whether its width has.
     pub(super) fn resize(&mut self, now: Style) -> bool {
         if !now.terminal {

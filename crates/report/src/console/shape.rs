@@ -19,6 +19,8 @@ pub struct Shape {
     pub warmup: Nanos,
     /// Length of the measured phase; `None` where it ends by a count or by hand.
     pub measure: Option<Nanos>,
+    /// It is one of several runs that follow each other: where its broker listens is of no use beyond it.
+    pub several: bool,
     /// What to look at and to do next, printed above the report's path.
     pub next: Option<&'static str>,
 }

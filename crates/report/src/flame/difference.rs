@@ -65,6 +65,12 @@ pub fn difference_svg(
         true => format!("full colour: {points:.2} points, the largest change"),
         false => "no change is proven".to_owned(),
     };
+    // Its blocks have callers that both sides have.
+    let has_elided = picture.frames.iter().any(|it| it.name.starts_with(LAST));
+    let same = match has_elided {
+        true => "the same, or a caller of what one side alone has",
+        false => "the same",
+    };
     Marked {
         title: &options.title,
         subtitle: &sides,
@@ -74,7 +80,7 @@ pub fn difference_svg(
         legend: &[
             (Some(LESS), "less in B"),
             (Some(MORE), "more in B"),
-            (Some(SAME), "the same"),
+            (Some(SAME), same),
             (Some(UNPROVEN), "not proven: chance gives as much"),
             (None, &scale),
         ],

@@ -140,6 +140,7 @@ impl Turns {
         };
         let shape = Shape {
             title: format!("{}, {about}{left}", plan.folder.matrix.name),
+            several: true,
             ..shape(experiment)
         };
         let tags = tags(next, is_matrix.then_some(cell));
