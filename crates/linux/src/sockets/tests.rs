@@ -110,7 +110,7 @@ fn settled<T: PartialEq>(find: impl Fn() -> T, expected: &T) -> T {
         if found == *expected {
             return found;
         }
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(10));
     }
     find()
 }
