@@ -69,7 +69,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     assert.equal(await section.locator('.difference.better').count(), 1);
     assert.equal(await section.locator('.difference.worse').count(), 1);
     assert.equal(await section.locator('tbody tr').count(), 22);
-    await section.getByRole('button', { name: '22 more of 42 functions' }).click();
+    await section.getByRole('button', { name: 'show 22 of 22 more functions' }).click();
     assert.equal(await section.locator('tbody tr').count(), 44);
     // The column adds up to the broker's change.
     const numbers = await section.locator('tbody tr').evaluateAll((rows) =>
@@ -142,7 +142,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     await page.locator('#warnings summary').click();
     assert.match(
       await page.locator('#warnings').innerText(),
-      /pair 3: its run of A does not count: invalid/,
+      /pair 3: a run does not count: invalid; others were made in their place/,
     );
     assert.match(await page.locator('#decided').innerText(), /run-b-2\s+invalid/);
     assert.match(await page.locator('.differ').innerText(), /broker\.schedulers 2 → 1/);
@@ -188,7 +188,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     const { page, done } = await open({}, 'matrix');
     assert.match(
       await page.locator('.headline').first().innerText(),
-      /^B is worse in 1 of 6 cells: quorum \/ 1 \(.*\); better in 2 of 6 cells: classic \/ 1 .*; cannot tell in 3$/i,
+      /^B is worse in 1 of 6 cells \(queue-type \/ num-destinations\): quorum \/ 1 \(.*\); better in 2 of 6 cells: classic \/ 1 .*; cannot tell in 3$/i,
     );
     const panels = page.locator('#effects > figure');
     assert.equal(await panels.count(), 3);
