@@ -9,7 +9,7 @@ use clap::{Args, value_parser};
 use erlang::calls::{Accumulated, Calls, CallsOptions, Counter, Counting, ObserverCost};
 use erlang::{Ended, FunctionPattern, Helper};
 use measure::{Nanos, count, counted};
-use report::console::{GridColumn, grid, sanitise, sentence};
+use report::console::{GridColumn, grid, named_grid, sanitise, sentence};
 use serde::Serialize;
 
 use super::counting::{CountArgs, print_neighbours};
@@ -39,6 +39,8 @@ Examples:
 
 This needs a node of Erlang/OTP 26 or later.";
 
+/// The narrowest name of a function that is of use.
+const LEAST_NAME: usize = 44;
 /// Traces that saw less than one of so many parts of what was counted may show something else.
 const SMALL_PART: u64 = 50;
 /// Processes that are traced shortly.
@@ -211,7 +213,13 @@ impl CountArgs {
             let own: u64 = calls.functions.iter().map(|it| it.own).sum();
             let shown = calls.functions.iter().take(self.number);
             let rows = shown.map(|it| function_row(it, counter, own, &sums));
-            output::print(&grid(columns(counter, &sums), Some(0), rows, style))?;
+            let columns = columns(counter, &sums);
+            // Names say more than what can be computed from the others.
+            let drop: &'static [usize] = match columns.len() {
+                ..=5 => &[4, 3],
+                _ => &[4, 3, 6],
+            };
+            output::print(&named_grid(columns, LEAST_NAME, drop, rows, style))?;
             let rows = calls.processes.iter().take(PROCESSES).map(|it| {
                 let what = [it.role.as_str(), it.name.as_str()];
                 let what: Vec<_> = what.into_iter().filter(|part| !part.is_empty()).collect();

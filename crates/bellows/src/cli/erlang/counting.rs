@@ -3,7 +3,7 @@
 use clap::Args;
 use erlang::calls::CallTree;
 use measure::count;
-use report::console::{GridColumn, grid};
+use report::console::{sanitise, wrap};
 
 use super::budget::{BudgetArgs, ProcessArgs};
 use super::connect::NodeArgs;
@@ -12,6 +12,8 @@ use crate::output;
 
 /// Callers and callees that are shown of a function.
 const NEIGHBOURS: usize = 4;
+/// Where names begin below a function.
+const INDENT: usize = 13;
 /// Functions whose neighbours are shown.
 const FUNCTIONS: usize = 10;
 
@@ -42,15 +44,26 @@ pub(super) fn print_neighbours<'a>(
         .filter_map(|function| {
             let (callers, callees) = (tree.callers(function), tree.callees(function));
             let none = callers.is_empty() && callees.is_empty();
-            (!none).then(|| vec![function.to_owned(), named(&callers), named(&callees)])
+            (!none).then(|| (function.to_owned(), named(&callers), named(&callees)))
         })
         .collect();
-    if rows.is_empty() {
-        return Ok(());
+    let columns = output::style().columns;
+    rows.iter()
+        .try_for_each(|row| output::print(&neighbours(row, columns)))
+}
+
+/// A function, and below it who calls it and whom it calls: names are too long to stand beside each other.
+fn neighbours((function, callers, callees): &(String, String, String), columns: usize) -> String {
+    let mut out = format!("\n{}\n", sanitise(function));
+    for (what, names) in [("called by", callers), ("calls", callees)] {
+        let lines = wrap(&sanitise(names), columns.saturating_sub(INDENT));
+        for (number, line) in lines.iter().enumerate() {
+            let head = if number == 0 { what } else { "" };
+            let head = format!("  {head}");
+            out += &format!("{head:INDENT$}{line}\n");
+        }
     }
-    let heads = ["function", "called by", "calls"].map(GridColumn::text);
-    let table = grid(&heads, Some(1), rows, output::style());
-    output::print(&format!("\n{table}"))
+    out
 }
 
 fn named(pairs: &[(&str, u64)]) -> String {
@@ -59,4 +72,24 @@ fn named(pairs: &[(&str, u64)]) -> String {
         .map(|(name, calls)| format!("{name} {}", count(*calls)))
         .collect();
     shown.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::neighbours;
+
+    #[test]
+    fn names_are_whole_and_stand_below_each_other() {
+        let text = |it: &str| it.to_owned();
+        let row = (
+            text("rabbit_channel:deliver_to_queues/2"),
+            text("rabbit_channel:handle_method/3 152, rabbit_channel:process_routing_confirm/6 7"),
+            String::new(),
+        );
+        assert_eq!(
+            neighbours(&row, 60),
+            "\nrabbit_channel:deliver_to_queues/2\n  called by  rabbit_channel:handle_method/3 152,\n             \
+             rabbit_channel:process_routing_confirm/6 7\n"
+        );
+    }
 }
