@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { bandsSvg, hatchesSvg } from '../src/charts/bands';
 import type { Palette } from '../src/core/theme';
 import type { StallBand } from '../src/core/view';
-import { stallTexts } from '../src/sections/lane';
+import { laterTexts, rowsOf, stallTexts } from '../src/sections/lane';
 
 const stall = (start: number, end: number, who: StallBand['who'], away = false): StallBand =>
   ({ start, end, who, away, text: `${who} ${start}` }) as StallBand;
@@ -24,6 +24,23 @@ describe('the legend of a run with faults', () => {
       ['machine', 'machine stopped 1.00 s'],
     ]);
     expect(stallTexts([])).toEqual([]);
+  });
+
+  test('has a row for each of a few commands that looked', () => {
+    const of = (...labels: string[]) =>
+      rowsOf(labels.map((label) => ({ label }))).map((row) => row.length);
+    expect(of('top', 'queues', 'top')).toEqual([2, 1]);
+    expect(of('a', 'b', 'c', 'd', 'e')).toEqual([5]);
+    expect(of()).toEqual([]);
+  });
+
+  test('tells what happened after the end of the axis, a few of many', () => {
+    const events = [31, 40.34, 41, 42, 43].map((t) => ({ t, label: `node ${t} is back` }));
+    expect(laterTexts(events.slice(1, 2))).toEqual([
+      'after the load, at 40.34 s: node 40.34 is back',
+    ]);
+    expect(laterTexts(events)).toHaveLength(4);
+    expect(laterTexts(events).at(-1)).toBe('and 2 more after it');
   });
 
   test('tells a look of another command from a stall', () => {

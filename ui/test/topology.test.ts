@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { RunView, Topology } from '../src/core/view';
-import { drawingOf, knowsConsumers, loadsOf } from '../src/sections/topology';
+import { drawingOf, knowsConsumers, loadsOf, nodeNames } from '../src/sections/topology';
 
 const queue = (vhost: string, name: string): Topology['queues'][number] => ({
   name,
@@ -56,6 +56,18 @@ describe('the clients of a load', () => {
     expect(of({ producers: 1, consumers: 1, 'total-consumers': null })).toEqual([[1, 1]]);
     expect(loadsOf({ load: [null, 7] }).length).toBe(2);
   });
+
+  test('are at the nodes of a cluster that they begin on', () => {
+    const at = (nodes: unknown, broker: unknown) =>
+      loadsOf({ broker, load: [{ producers: 1, nodes }] })[0]!.nodes;
+    const three = { kind: 'rabbitmq', nodes: 3 };
+    expect(at('all', three)).toBe('at all nodes');
+    expect(at(undefined, three)).toBe('at all nodes');
+    expect(at(1, three)).toBe('at node 1');
+    expect(at([0, 2], three)).toBe('at nodes 0, 2');
+    expect(at('all', { kind: 'rabbitmq' })).toBe('');
+    expect(at('all', null)).toBe('');
+  });
 });
 
 describe('the drawing of a topology', () => {
@@ -75,6 +87,13 @@ describe('the drawing of a topology', () => {
     expect(drawing.rest).toEqual({ queues: 197, kind: 'classic', messages: 19306, consumers: 197 });
     expect(drawing.restFrom).toEqual(['/\0']);
     expect(drawing.hidden).toBe(5);
+  });
+
+  test('has names of nodes without their host where these tell them apart', () => {
+    const named = (leader: string, members: string[]) =>
+      nodeNames({ queues: [{ ...queue('/', 'a'), leader, members }] } as unknown as Topology);
+    expect(named('n1@h', ['n0@h', 'n1@h'])('n1@h')).toBe('n1');
+    expect(named('rabbit@one', ['rabbit@one', 'rabbit@two'])('rabbit@one')).toBe('rabbit@one');
   });
 
   test('does not say that a queue has no consumers where they were counted too late', () => {

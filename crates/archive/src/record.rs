@@ -205,6 +205,14 @@ pub struct QueueRecord {
     pub messages: u64,
     /// Consumers that are subscribed to it.
     pub consumers: u64,
+    /// The node of a cluster that its process or its leader is on; empty where all queues are on one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[cfg_attr(feature = "typescript", ts(optional, as = "Option<String>"))]
+    pub leader: String,
+    /// The nodes that have it, where it is replicated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "typescript", ts(optional, as = "Option<Vec<String>>"))]
+    pub members: Vec<String>,
     /// Arguments as `key=value`.
     pub arguments: Vec<String>,
 }

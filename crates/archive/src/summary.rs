@@ -285,6 +285,9 @@ pub struct FaultOutcome {
     /// How long after its time that was, where it was a second or more: the fault before it took longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_s: Option<f64>,
+    /// How long the broker was to be away, where a length was given: what [`Self::back_s`] has beyond it the broker took to start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_s: Option<f64>,
     /// Why it could not be done, or why the broker did not come back from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,

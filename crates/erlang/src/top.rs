@@ -133,6 +133,9 @@ pub struct TopWindow {
     pub flow_whole: bool,
     /// Alarms of RabbitMQ.
     pub alarms: Vec<String>,
+    /// `booting`, `core_started`, `ready`, `stopping` or `stopped`; empty where the node has no RabbitMQ, or one that does not
+    /// say.
+    pub rabbitmq: String,
     /// The largest tables.
     pub tables: Vec<TableSize>,
     /// How long the node runs, in milliseconds.
@@ -217,6 +220,7 @@ fn window(answer: &Term) -> Option<TopWindow> {
         flow_count: number(answer, "flow_count")?,
         flow_whole: get(answer, "flow_whole").and_then(as_atom) == Some("true"),
         alarms: list("alarms")?.iter().filter_map(as_text).collect(),
+        rabbitmq: text_of(answer, "rabbitmq")?,
         tables: list("tables")?.iter().map(table).collect::<Option<_>>()?,
         uptime_ms: number(answer, "uptime_ms")?,
         node_us: number(answer, "took_us")?,

@@ -98,6 +98,8 @@ impl Named {
                 queues: vec![QueueRecord {
                     name: queue.clone(),
                     vhost: vhost.clone(),
+                    leader: format!("rabbit@{host}"),
+                    members: vec![format!("other-{host}@{host}"), format!("rabbit@{host}")],
                     arguments: vec![format!("x-dead-letter-exchange={exchange}")],
                     ..QueueRecord::default()
                 }],

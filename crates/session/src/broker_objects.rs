@@ -2,6 +2,7 @@
 //! use the same words, so that both make the same [`Topology`].
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 
 use archive::{BindingRecord, ExchangeRecord, QueueRecord, Topology};
 use serde::{Deserialize, Deserializer};
@@ -13,6 +14,8 @@ pub(crate) const KEPT: usize = 1_000;
 const LONGEST: usize = 300;
 /// Arguments of an object that a record keeps.
 const MOST_ARGUMENTS: usize = 50;
+/// Nodes of a queue that a record keeps.
+const MOST_MEMBERS: usize = 20;
 
 /// The objects of a broker, at most [`KEPT`] of each kind.
 #[derive(Debug, Default, Deserialize)]
@@ -38,6 +41,15 @@ pub(crate) struct Queue {
     pub(crate) messages: u64,
     #[serde(deserialize_with = "count")]
     consumers: u64,
+    /// The node of its process, or of its leader, which the management API calls `node`.
+    #[serde(alias = "node", deserialize_with = "text")]
+    leader: String,
+    /// Nodes that have it, of a quorum queue or a stream.
+    #[serde(deserialize_with = "texts")]
+    members: Vec<String>,
+    /// Those of a mirrored classic queue.
+    #[serde(rename = "slave_nodes", deserialize_with = "texts")]
+    mirrors: Vec<String>,
     arguments: Value,
 }
 
@@ -70,6 +82,7 @@ impl BrokerObjects {
             .sort_by(|a, b| (&a.vhost, &a.name).cmp(&(&b.vhost, &b.name)));
         self.exchanges
             .sort_by(|a, b| (&a.vhost, &a.name).cmp(&(&b.vhost, &b.name)));
+        self.forget_only_node();
         let bindings = self.bindings.into_iter();
         let mut bindings: Vec<BindingRecord> = bindings.map(Binding::into_record).collect();
         bindings.sort_by(compare);
@@ -88,9 +101,40 @@ impl BrokerObjects {
     }
 }
 
+impl BrokerObjects {
+    /// Where all queues are on one node, its name says nothing.
+    fn forget_only_node(&mut self) {
+        let nodes = self.queues.iter().flat_map(Queue::nodes);
+        let nodes: HashSet<&str> = nodes.filter(|node| !node.is_empty()).collect();
+        if nodes.len() > 1 {
+            return;
+        }
+        for queue in &mut self.queues {
+            queue.leader.clear();
+            queue.members.clear();
+            queue.mirrors.clear();
+        }
+    }
+}
+
 impl Queue {
+    /// The nodes that have it, some of them twice.
+    fn nodes(&self) -> impl Iterator<Item = &str> {
+        let further = self.members.iter().chain(&self.mirrors);
+        further.chain([&self.leader]).map(String::as_str)
+    }
+
     fn into_record(self) -> QueueRecord {
+        let mut members: Vec<String> = self.members.into_iter().chain(self.mirrors).collect();
+        // A mirrored queue's first node is no mirror.
+        if !members.is_empty() && !members.contains(&self.leader) {
+            members.push(self.leader.clone());
+        }
+        members.sort();
+        members.truncate(MOST_MEMBERS);
         QueueRecord {
+            leader: cut(self.leader),
+            members: members.into_iter().map(cut).collect(),
             name: cut(self.name),
             vhost: cut(self.vhost),
             kind: cut(self.kind),
@@ -143,6 +187,26 @@ pub(crate) fn compare(a: &BindingRecord, b: &BindingRecord) -> Ordering {
 /// A count; 0 where none is told.
 fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     Ok(Value::deserialize(deserializer)?.as_u64().unwrap_or(0))
+}
+
+/// A text; nothing where none is told.
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        Value::String(text) => text,
+        _ => String::new(),
+    })
+}
+
+/// A list of texts; empty where none is told.
+fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let Value::Array(all) = Value::deserialize(deserializer)? else {
+        return Ok(Vec::new());
+    };
+    let texts = all.into_iter().filter_map(|it| match it {
+        Value::String(text) => Some(text),
+        _ => None,
+    });
+    Ok(texts.collect())
 }
 
 /// A text, or its beginning.
@@ -202,6 +266,41 @@ mod tests {
             .collect();
         assert_eq!(bindings, [("", "queue"), ("x", "exchange"), ("x", "queue")]);
         assert_eq!(topology.omitted, 7);
+    }
+
+    #[test]
+    fn the_nodes_of_queues_are_told_where_there_are_several() {
+        let made = |queues: Value| {
+            let text = serde_json::json!({ "queues": queues });
+            let objects: BrokerObjects = serde_json::from_value(text).unwrap();
+            let told = objects.into_topology().queues.into_iter();
+            told.map(|it| (it.leader, it.members.join(" ")))
+                .collect::<Vec<_>>()
+        };
+        let alone = serde_json::json!([
+            {"name": "a", "leader": "n0@h", "members": ["n0@h"]},
+            {"name": "b", "node": "n0@h", "members": null, "slave_nodes": ""}
+        ]);
+        assert_eq!(made(alone), vec![(String::new(), String::new()); 2]);
+        let several = serde_json::json!([
+            {"name": "a", "leader": "n1@h", "members": ["n2@h", "n1@h", 7, "n0@h"]},
+            {"name": "b", "node": "n0@h"},
+            {"name": "c", "node": "n1@h", "slave_nodes": ["n0@h"]},
+            {"name": "d", "leader": null}
+        ]);
+        let told = [
+            ("n1@h", "n0@h n1@h n2@h"),
+            ("n0@h", ""),
+            ("n1@h", "n0@h n1@h"),
+            ("", ""),
+        ];
+        assert_eq!(
+            made(several),
+            told.map(|(leader, members)| (leader.to_owned(), members.to_owned()))
+        );
+        let many: Vec<String> = (0..1_000).map(|i| format!("n{i}@h")).collect();
+        let told = made(serde_json::json!([{"name": "a", "leader": "n0@h", "members": many}]));
+        assert_eq!(told[0].1.split(' ').count(), MOST_MEMBERS);
     }
 
     #[test]

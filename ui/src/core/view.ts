@@ -1834,6 +1834,14 @@ messages: number,
  */
 consumers: number,
 /**
+ * The node of a cluster that its process or its leader is on; empty where all queues are on one.
+ */
+leader?: string,
+/**
+ * The nodes that have it, where it is replicated.
+ */
+members?: Array<string>,
+/**
  * Arguments as `key=value`.
  */
 arguments: Array<string>, };

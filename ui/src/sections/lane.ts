@@ -34,18 +34,35 @@ export function drawLane(
   let top = LINE + 2;
   const isSeen = (band: Band): boolean => band.end >= start && band.start <= end;
   const [stalls, looks] = [run.stalls.filter(isSeen), run.looks.filter(isSeen)];
-  fillLegend(legend, [...stalls, ...looks], width < 620 ? unnamed : []);
+  // A node of a cluster may return when the load has long ended.
+  const later = run.events.filter((event) => event.t > run.span[1] && end >= run.span[1]);
+  fillLegend(legend, [...stalls, ...looks], width < 620 ? unnamed : [], laterTexts(later));
   if (stalls.length > 0) {
     const lengths = stalls.map((it) => duration((it.end - it.start) * 1e9));
     top += drawBars(lane, stalls, lengths, clamp, width, top);
   }
-  if (looks.length > 0) {
-    const commands = looks.map((it) => visible(it.label));
-    top += drawBars(lane, looks, commands, clamp, width, top);
+  for (const those of rowsOf(looks)) {
+    const commands = those.map((it) => visible(it.label));
+    top += drawBars(lane, those, commands, clamp, width, top);
   }
   const seen = run.events.filter((event) => event.t >= start && event.t <= end);
   top += drawEvents(lane, seen, x, width, top);
   lane.style.height = `${top + 2}px`;
+}
+
+/** Commands that looked have a row each, where they are few: a label below the bar of another would be taken for its own. */
+const MOST_ROWS = 4;
+
+/** Looks by the row that they stand in. */
+export function rowsOf<T extends { label: string }>(looks: readonly T[]): T[][] {
+  const rows = new Map<string, T[]>();
+  for (const look of looks) {
+    const row = rows.get(look.label);
+    if (row) row.push(look);
+    else rows.set(look.label, [look]);
+  }
+  const all = [...rows.values()];
+  return all.length > MOST_ROWS ? [[...looks]] : all;
 }
 
 /** Draws the phases; returns the names of the shaded ones that have no room for theirs. */
@@ -75,16 +92,29 @@ export function stallTexts(stalls: readonly Band[]): [BandKind, string][] {
   });
 }
 
-/** What the colours and patterns mean, and what is shaded. */
-function fillLegend(legend: HTMLElement, stalls: Band[], shaded: string[]): void {
+/** Events beyond the end of the axis that are told above it; all stand in the table of events. */
+const MOST_LATER = 3;
+
+/** What happened after the end of the time axis, in words. */
+export function laterTexts(events: readonly Event[]): string[] {
+  const told = events
+    .slice(0, MOST_LATER)
+    .map((it) => `after the load, at ${seconds(it.t)}: ${visible(brief(it.label, LONGEST.wide))}`);
+  const more = events.length - told.length;
+  return more > 0 ? [...told, `and ${grouped(more)} more after it`] : told;
+}
+
+/** What the colours and patterns mean, what is shaded, and what lies beyond the axis. */
+function fillLegend(legend: HTMLElement, stalls: Band[], shaded: string[], after: string[]): void {
   const who = stallTexts(stalls).map(([kind, text]) =>
     h('span', {}, h('i', { class: `band ${kind}` }), text),
   );
-  legend.hidden = who.length + shaded.length === 0;
+  legend.hidden = who.length + shaded.length + after.length === 0;
   fill(
     legend,
     who,
     shaded.length > 0 && h('span', {}, h('i', { class: 'shaded' }), shaded.join(' and ')),
+    after.map((text) => h('span', {}, text)),
   );
 }
 

@@ -16,6 +16,8 @@ const named = (text: string, empty: string): Child =>
   text === '' ? h('i', {}, empty) : h('code', {}, text);
 
 interface Load {
+  /** The nodes of a cluster that its connections begin on; empty where there is one. */
+  nodes: string;
   producers: number;
   consumers: number;
   exchange: string;
@@ -23,8 +25,10 @@ interface Load {
 
 /** What the configuration says of each load: its producers and consumers in all, and where they publish. */
 export function loadsOf(experiment: unknown): Load[] {
-  const list = (experiment as { load?: unknown } | null)?.load;
+  const { load: list, broker } = (experiment ?? {}) as { load?: unknown; broker?: unknown };
   if (!Array.isArray(list)) return [];
+  const nodes = (broker as { nodes?: unknown } | null | undefined)?.nodes;
+  const isCluster = typeof nodes === 'number' && nodes > 1;
   return list.map((load: Record<string, unknown>) => {
     const { exchange, destination, destinations } = load ?? {};
     const number = (key: string): number | null => {
@@ -38,8 +42,28 @@ export function loadsOf(experiment: unknown): Load[] {
     const own = (exchange as { name?: unknown } | null | undefined)?.name;
     const topic = String((named > 0 ? destinations : [destination]) ?? '').startsWith('topic://');
     const name = typeof own === 'string' ? own : topic ? 'amq.topic' : '';
-    return { producers: all('producers'), consumers: all('consumers'), exchange: name };
+    return {
+      nodes: isCluster ? nodesText(load?.nodes) : '',
+      producers: all('producers'),
+      consumers: all('consumers'),
+      exchange: name,
+    };
   });
+}
+
+/** `at all nodes`, `at node 0`, `at nodes 0, 2`. */
+function nodesText(nodes: unknown): string {
+  if (typeof nodes === 'number') return `at node ${nodes}`;
+  if (!Array.isArray(nodes)) return 'at all nodes';
+  return `at ${nodes.length === 1 ? 'node' : 'nodes'} ${nodes.join(', ')}`;
+}
+
+/** Names of nodes without their host, where that tells them apart. */
+export function nodeNames(t: Topology): (node: string) => string {
+  const all = new Set(t.queues.flatMap((q) => [q.leader ?? '', ...(q.members ?? [])]));
+  const short = (node: string): string => node.split('@')[0]!;
+  const differ = new Set([...all].map(short)).size === all.size;
+  return differ ? short : (node) => node;
 }
 
 /** An exchange that is drawn. */
@@ -143,8 +167,12 @@ export function topology(run: RunView): View | null {
     h('div', { class: `box ${kind}` }, content);
   const line = (text: string): HTMLElement => h('span', {}, text);
   const small = (text: string): HTMLElement => h('span', { class: 'soft' }, text);
-  const from = box('ends', h('b', {}, 'producers'), small(count(producers)), rate(sent.rate));
-  const to = box('ends', h('b', {}, 'consumers'), small(count(consumers)), rate(received.rate));
+  const nodes = [...new Set(loads.map((load) => load.nodes))].filter((it) => it !== '');
+  const ends = (who: string, number: number, msgs: number): HTMLElement =>
+    box('ends', h('b', {}, who), small(count(number)), ...nodes.map(small), rate(msgs));
+  const from = ends('producers', producers, sent.rate);
+  const to = ends('consumers', consumers, received.rate);
+  const nodeName = nodeNames(run.topology);
   const hosts = hasHosts(run.topology);
   const within = (vhost: string): string => (hosts && vhost ? ` in ${vhost}` : '');
   const exchanges = drawing.exchanges.map(({ name, type, vhost }) =>
@@ -160,6 +188,7 @@ export function topology(run: RunView): View | null {
       'queue',
       named(q.name, 'without a name'),
       small(`${q.type} queue`.trim() + within(q.vhost)),
+      q.leader ? small(ledBy(q, nodeName)) : null,
       line(counted(q.messages, 'message')),
       only ? line(`${rate(sent.rate)} in, ${rate(received.rate)} out`) : null,
     ),
@@ -201,7 +230,7 @@ export function topology(run: RunView): View | null {
     ),
     later('The same as tables', () => h('div', {}, tables(run.topology))),
   );
-  const at = new Map(drawing.exchanges.map(({ id }, i) => [id, exchanges[i]!]));
+  const exchangeAt = new Map(drawing.exchanges.map(({ id }, i) => [id, exchanges[i]!]));
   const queueAt = new Map(drawing.queues.map((q, i) => [idOf(q.vhost, q.name), queues[i]!]));
   const exchangeOf = (load: Load): HTMLElement | undefined =>
     exchanges[drawing.exchanges.findIndex(({ name }) => name === load.exchange)];
@@ -215,11 +244,11 @@ export function topology(run: RunView): View | null {
     if (sent.total > 0)
       for (const load of loads) if (load.producers > 0) link(from, exchangeOf(load), '');
     for (const { source, queue, exchange, keys } of drawing.lines) {
-      const end = queue === null ? at.get(exchange ?? '') : queueAt.get(queue);
-      link(at.get(source), end, `routing key ${keys.slice(0, 8).join(', ') || 'empty'}`);
+      const end = queue === null ? exchangeAt.get(exchange ?? '') : queueAt.get(queue);
+      link(exchangeAt.get(source), end, `routing key ${keys.slice(0, 8).join(', ') || 'empty'}`);
     }
     // At the end of the measured phase some consumers may be gone.
-    for (const source of drawing.restFrom) link(at.get(source), restBox ?? undefined, '');
+    for (const source of drawing.restFrom) link(exchangeAt.get(source), restBox ?? undefined, '');
     const known = knowsConsumers(run.topology);
     if (received.total > 0 && restBox && (!known || rest!.consumers > 0)) link(restBox, to, '');
     if (received.total > 0)
@@ -228,6 +257,13 @@ export function topology(run: RunView): View | null {
       });
   };
   return { element, draw };
+}
+
+/** Where a queue is: `leader bellows0, members bellows0, bellows1`, or only `on bellows0`. */
+function ledBy(q: Topology['queues'][number], name: (node: string) => string): string {
+  const members = q.members ?? [];
+  if (members.length === 0) return `on ${name(q.leader!)}`;
+  return `leader ${name(q.leader!)}, members ${members.map(name).join(', ')}`;
 }
 
 /** What the figures of the drawing are, and when they were read. */
@@ -318,6 +354,7 @@ function tables(t: Topology): HTMLElement[] {
 
 function queueTable(t: Topology, hosts: boolean): HTMLElement | null {
   if (t.queues.length === 0) return null;
+  const led = t.queues.some((q) => q.leader);
   const heads = [
     { label: 'queue' },
     ...(hosts ? [{ label: 'virtual host' }] : []),
@@ -325,6 +362,7 @@ function queueTable(t: Topology, hosts: boolean): HTMLElement | null {
     { label: 'durable' },
     { label: 'messages', number: true },
     { label: t.consumers_left ? 'consumers of others' : 'consumers', number: true },
+    ...(led ? [{ label: 'leader' }, { label: 'members' }] : []),
     { label: 'arguments' },
   ];
   const title = t.consumers_left
@@ -337,6 +375,7 @@ function queueTable(t: Topology, hosts: boolean): HTMLElement | null {
     q.durable ? 'yes' : 'no',
     grouped(q.messages),
     grouped(q.consumers),
+    ...(led ? [q.leader ?? '', (q.members ?? []).join(', ')] : []),
     q.arguments.join(', '),
   ]);
   return h('div', { class: 'scroll' }, table(title, heads, rows));

@@ -53,10 +53,12 @@ counted(Modules, Processes, #{session := Session, patterns := Patterns} = Follow
 
 %% What was counted, and counts no more: [{Function, Calls, Microseconds in itself}].
 tally(#{session := Session, counted := Patterns} = Follow) ->
-    Rows = [{Function, Calls, Micros} || Pattern <- Patterns, Function <- bellows_session:matching(Pattern),
+    %% Patterns may overlap, and a counter has gone on when it is read again.
+    Functions = lists:usort([Function || Pattern <- Patterns, Function <- bellows_session:matching(Pattern)]),
+    Rows = [{Function, Calls, Micros} || Function <- Functions,
                                          {Calls, Micros} <- [sums(bellows_session:counters(Session, Function, call_time))], Calls > 0],
     [bellows_session:functions(Session, Pattern, false, [call_time]) || Pattern <- Patterns],
-    {lists:usort(Rows), maps:remove(counted, Follow)}.
+    {Rows, maps:remove(counted, Follow)}.
 
 sums(Counts) when is_list(Counts) ->
     lists:foldl(fun ({_, Calls, Seconds, Micros}, {C, M}) -> {C + Calls, M + Seconds * 1000000 + Micros} end, {0, 0}, Counts);

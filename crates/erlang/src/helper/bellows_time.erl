@@ -67,9 +67,9 @@ parse(Source) ->
 is_there(Module, Function, Arity) ->
     case code:ensure_loaded(Module) of
         {module, Module} -> ok;
-        {error, _} -> throw({no_module, atom_to_binary(Module, utf8)})
+        {error, _} -> throw(bellows_trace:no_module(Module))
     end,
-    bellows_keeper:is_ours(Module) andalso throw({no_module, atom_to_binary(Module, utf8)}),
+    bellows_keeper:is_ours(Module) andalso throw(bellows_trace:no_module(Module)),
     erlang:function_exported(Module, Function, Arity)
         orelse throw({no_function, unicode:characters_to_binary(io_lib:format("~0tp:~0tp/~b", [Module, Function, Arity]))}).
 

@@ -62,6 +62,7 @@ read(Ms, Sort, Limit, Flow) ->
       counts => counts(),
       flow => lists:sublist(Flows, ?MOST_FLOW), flow_count => length(Flows), flow_whole => FlowsWhole,
       alarms => alarms(),
+      rabbitmq => rabbitmq(),
       tables => tables(),
       uptime_ms => element(1, erlang:statistics(wall_clock)),
       took_us => Scanned - Before + now_us() - After}.
@@ -231,6 +232,13 @@ flow(Kind, Name, State) -> #{kind => Kind, name => Name, state => atom_to_binary
 of_process(Table, Pid) ->
     try text(proplists:get_value(name, ets:lookup_element(Table, Pid, 2), Pid))
     catch error:badarg -> text(Pid) end.
+
+%% booting, core_started, ready, stopping or stopped; empty where there is no RabbitMQ, or one that does not say.
+rabbitmq() ->
+    try rabbit_boot_state:get() of
+        State when is_atom(State) -> text(State);
+        _ -> <<>>
+    catch _:_ -> <<>> end.
 
 alarms() ->
     try gen_event:call(rabbit_alarm, rabbit_alarm, get_alarms, ?ALARM_MS) of

@@ -1,7 +1,7 @@
 %% Call traces with budgets. Two processes: the tracer gets the trace messages, and makes bounded texts of them; the
 %% worker controls it, looks at the budgets, keeps what is ready, and hands it out when asked.
 -module(bellows_trace).
--export([start/2, patterns/1, chosen/1]).
+-export([start/2, patterns/1, chosen/1, no_module/1]).
 
 %% Texts that were not fetched yet may take so many bytes.
 -define(UNREAD, 8388608).
@@ -51,13 +51,34 @@ patterns(Patterns) -> lists:map(fun pattern/1, Patterns).
 pattern({Module, Function, Arity} = Pattern) when is_atom(Module), Module =/= '_' ->
     case code:ensure_loaded(Module) of
         {module, Module} -> ok;
-        {error, _} -> throw({no_module, atom_to_binary(Module, utf8)})
+        {error, _} -> throw(no_module(Module))
     end,
-    bellows_keeper:is_ours(Module) andalso throw({no_module, atom_to_binary(Module, utf8)}),
+    bellows_keeper:is_ours(Module) andalso throw(no_module(Module)),
     Fits = [1 || {F, A} <- Module:module_info(functions),
                  Function =:= '_' orelse Function =:= F, Arity =:= '_' orelse Arity =:= A],
     Fits =:= [] andalso throw({no_function, absent(Module, Function, Arity)}),
     Pattern.
+
+%% A module that is not there, with the loaded ones whose names differ from its in one place by two letters at most.
+no_module(Module) ->
+    Asked = atom_to_list(Module),
+    Near = [Name || {Loaded, _} <- code:all_loaded(), not bellows_keeper:is_ours(Loaded),
+                    Name <- [atom_to_list(Loaded)], length(Name) > 3, is_near(Asked, Name)],
+    Found = case lists:sublist(lists:sort(Near), 3) of
+                [] -> "";
+                Names -> ["; there is ", lists:join(", ", Names)]
+            end,
+    {no_module, unicode:characters_to_binary([Asked, Found])}.
+
+is_near(Asked, Name) ->
+    Longest = max(length(Asked), length(Name)),
+    Begin = same(Asked, Name),
+    Begin + same(lists:reverse(Asked), lists:reverse(Name)) >= Longest - 2 andalso Begin > 0
+        andalso abs(length(Asked) - length(Name)) =< 2.
+
+%% How many characters both begin with.
+same([C | A], [C | B]) -> 1 + same(A, B);
+same(_, _) -> 0.
 
 %% The function that is not there, and with which numbers of arguments it is.
 absent(Module, Function, Arity) ->

@@ -15,6 +15,8 @@ use crate::options::ConnectOptions;
 /// Longest wait for the names that EPMD knows, and bytes of them at most: they only help who mistyped one.
 const NAMES_WAIT: Duration = Duration::from_secs(1);
 const NAMES_BYTES: usize = 16 << 10;
+/// Characters of a name that is told; EPMD's own limit is 255 bytes.
+const NAME_CHARS: usize = 64;
 /// Names that are told.
 const TOLD: usize = 8;
 
@@ -66,12 +68,8 @@ fn names(address: &SocketAddr) -> Option<Vec<String>> {
     // EPMD's own port comes first.
     let text = String::from_utf8_lossy(answer.get(4..)?).into_owned();
     let named = |line: &str| {
-        Some(
-            line.strip_prefix("name ")?
-                .split_once(" at port ")?
-                .0
-                .to_owned(),
-        )
+        let name = line.strip_prefix("name ")?.split_once(" at port ")?.0;
+        Some(name.chars().take(NAME_CHARS).collect::<String>())
     };
     let mut names: Vec<String> = text.lines().filter_map(named).collect();
     names.sort();

@@ -7,7 +7,7 @@ use archive::{RequestedSummary, RequestedWindow, RunRecord, RunSummary, Stall, W
 use measure::Phase;
 
 use super::text::sanitise;
-use crate::numbers::{count, counted, percent_digits, three_digits};
+use crate::numbers::{count, counted, percent_digits, seconds_digits, three_digits};
 
 /// Stalls that a summary shows.
 const MOST_STALLS: usize = 3;
@@ -151,7 +151,13 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
         }
         // What happens at one moment takes the broker itself nowhere.
         if fault.failed.is_none() && (fault.count.is_none() || fault.back_s.is_some()) {
-            parts.push(format!("{subject} back {}", after(fault.back_s)));
+            let asked = fault.asked_s.filter(|_| fault.back_s.is_some());
+            let asked = asked.map(|it| format!(", {} s of it asked for", seconds_digits(it)));
+            parts.push(format!(
+                "{subject} back {}{}",
+                after(fault.back_s),
+                asked.unwrap_or_default()
+            ));
         }
         // The other nodes of a cluster go on confirming.
         if watched && fault.failed.is_none() && summary.nodes.is_empty() {
@@ -234,6 +240,12 @@ mod tests {
         let said = |summary: &RunSummary| faults(summary).collect::<Vec<_>>().join("");
         let back = "kill of node 1 at 15.4 s: node 1 back 11.29 s";
         assert_eq!(said(&summary), back);
+        let mut asked = summary.clone();
+        asked
+            .faults
+            .iter_mut()
+            .for_each(|it| it.asked_s = Some(5.0));
+        assert_eq!(said(&asked), format!("{back}, 5 s of it asked for"));
         let mut late = summary.clone();
         late.faults.iter_mut().for_each(|it| it.late_s = Some(3.1));
         let told = "kill of node 1 at 15.4 s, 3.1 s late: node 1 back 11.29 s";

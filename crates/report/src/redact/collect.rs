@@ -97,6 +97,9 @@ fn note_topology(names: &mut Names, topology: &Topology) {
     for queue in &topology.queues {
         names.add(NameKind::Queue, &queue.name);
         names.add(NameKind::VirtualHost, &queue.vhost);
+        for node in queue.members.iter().chain([&queue.leader]) {
+            names.add(NameKind::Node, node);
+        }
         note_arguments(names, &queue.arguments);
     }
     for exchange in &topology.exchanges {

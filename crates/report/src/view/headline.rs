@@ -251,7 +251,7 @@ impl Sentence {
     }
 }
 
-/// ` while node 1 was killed at 15 s`; of several faults how many there were.
+/// ` while node 1 was killed at 15 s and back 32 s later`; of several faults how many there were.
 fn faults(summary: &RunSummary) -> String {
     let mut took_place = summary
         .faults
@@ -268,10 +268,13 @@ fn faults(summary: &RunSummary) -> String {
         .node
         .map_or_else(|| "the broker".to_owned(), |node| format!("node {node}"));
     let at = seconds_digits(first.t);
+    let back = first.back_s.map_or_else(String::new, |after| {
+        format!(" and back {} s later", seconds_digits(after))
+    });
     match first.kind.as_str() {
-        "kill" => format!(" while {who} was killed at {at} s"),
-        "stop" => format!(" while {who} was stopped at {at} s"),
-        "partition" => format!(" while {who} was cut off at {at} s"),
+        "kill" => format!(" while {who} was killed at {at} s{back}"),
+        "stop" => format!(" while {who} was stopped at {at} s{back}"),
+        "partition" => format!(" while {who} was cut off at {at} s{back}"),
         kind => format!(" with the fault {} at {at} s", shortened(kind, KIND)),
     }
 }

@@ -454,6 +454,12 @@ fn a_fault_is_told_with_its_time() {
         vec![fault("stop", None, None)],
         " while the broker was stopped at 20 s",
     );
+    let mut back = fault("kill", Some(2), None);
+    back.back_s = Some(31.99);
+    begins(
+        vec![back],
+        " while node 2 was killed at 20 s and back 32.0 s later",
+    );
     begins(vec![fault("kill", Some(2), Some("there is no node 2"))], "");
     begins(
         vec![fault("kill", None, None), fault("stop", None, None)],

@@ -26,7 +26,7 @@ const MOST_BINDINGS: u64 = 512 << 20;
 const MOST_BINDING: u64 = 1 << 20;
 
 /// Counts are of the broker's statistics.
-const QUEUES: &str = "/api/queues?columns=name,vhost,type,durable,arguments,messages,consumers&enable_queue_totals=true";
+const QUEUES: &str = "/api/queues?columns=name,vhost,type,durable,arguments,messages,consumers,node,members,slave_nodes&enable_queue_totals=true";
 /// Counts are of the queues themselves: as many as are asked for in any other way, and no consumers.
 const TOTALS: &str =
     "/api/queues?columns=name,vhost,messages&disable_stats=true&enable_queue_totals=true";

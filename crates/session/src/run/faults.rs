@@ -26,6 +26,8 @@ pub(crate) enum FaultEvent {
         node: Option<u32>,
         /// How long after its time that was.
         late: Nanos,
+        /// How long it is to last.
+        asked: Option<Nanos>,
     },
     /// The broker goes on, or is ready again; its process from now on.
     Back {
@@ -227,6 +229,7 @@ impl Player<'_> {
             kind: fault.kind,
             node: fault.node,
             late: from.since(due),
+            asked: fault.length.map(|length| length.0),
         });
         Ok(from)
     }
@@ -406,6 +409,7 @@ impl Recording<'_> {
                 kind,
                 node,
                 late,
+                asked,
             } => {
                 let t = self.seconds_since_origin(at);
                 self.faults.push(FaultOutcome {
@@ -413,6 +417,7 @@ impl Recording<'_> {
                     node,
                     t,
                     late_s: (late >= LATE).then(|| late.as_secs_f64()),
+                    asked_s: asked.filter(|it| it.0 > 0).map(Nanos::as_secs_f64),
                     ..FaultOutcome::default()
                 });
                 self.keep_event(at, label(kind, node));

@@ -115,7 +115,7 @@ fn a_fault_behind_one_that_takes_longer_is_late_and_as_long_as_written() {
     };
     assert!(*back >= 320, "{events:?}");
     assert!(
-        matches!(second, FaultEvent::Began { kind: RunFault::Partition, late, .. } if late.0 >= 200_000_000),
+        matches!(second, FaultEvent::Began { kind: RunFault::Partition, late, asked: Some(asked), .. } if late.0 >= 200_000_000 && asked.0 == 100_000_000),
         "{second:?}"
     );
     assert!(over - began >= 100, "{events:?}");

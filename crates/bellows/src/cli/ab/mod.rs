@@ -107,8 +107,6 @@ impl AbArgs {
             self.pairs.unwrap_or(PAIRS),
             keys,
         );
-        // Before anything can fail: no older result is left to be taken for this one's.
-        self.files.begin(&matrix.name)?;
         let cells = matrix.cells.iter();
         let sides = cells.map(|cell| self.sides(&both, &matrix.keys, cell));
         let sides = sides.collect::<Result<Vec<_>, Failure>>()?;
@@ -212,7 +210,10 @@ impl AbArgs {
         });
         let fresh: Vec<PairedRuns> = fresh.collect();
         let runs_dir = &self.output.runs.runs;
+        // Where nothing is wrong with the command, it begins: no older result is left to be taken for this one's.
+        let begin = || self.files.begin(&matrix.name);
         let Some(named) = &self.resume else {
+            begin()?;
             return PairedFolder::create(runs_dir, matrix, fresh);
         };
         let dir = find::stopped_folder(named, runs_dir, FolderKind::Pairs)?;
@@ -243,6 +244,7 @@ impl AbArgs {
         if let Some(more) = more {
             stopped.plan_for(more)?;
         }
+        begin()?;
         Ok(stopped)
     }
 }

@@ -392,22 +392,22 @@ fn provenance(calls: &Calls, counter: Counter) -> String {
 fn observer(cost: &ObserverCost) -> String {
     let effect = cost.reductions_with / cost.reductions_without - 1.0;
     let busy = format!(
-        "schedulers {:.1} % busy with it, {:.1} % without",
+        "schedulers {:.1} % busy while it counted, {:.1} % in between",
         cost.busy_with * 100.0,
         cost.busy_without * 100.0,
     );
     let reductions = format!(
-        "{} and {} reductions/s",
+        "{}/s and {}/s",
         count(cost.reductions_with as u64),
         count(cost.reductions_without as u64),
     );
     let spread = cost.spread * 100.0;
     match cost.spread > effect.abs() {
         true => format!(
-            "\nCost of counting: it cannot be told, as blocks without differ among themselves by more ({spread:.1} % in reductions) than from those with it; {busy}; {reductions}."
+            "\nCost of counting: too small to be told from the node's own changes: {busy}; reductions {reductions}, which vary by {spread:.1} % by themselves."
         ),
         false => format!(
-            "\nCost of counting: {busy}; {reductions} ({:+.1} %; blocks without differ by {spread:.1} %).",
+            "\nCost of counting: {busy}; reductions {reductions}, {:+.1} %, where they vary by {spread:.1} % by themselves.",
             effect * 100.0,
         ),
     }

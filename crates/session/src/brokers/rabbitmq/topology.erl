@@ -33,12 +33,27 @@ Queue = fun (Each) ->
               case proplists:get_value(Key, Info, Default) of '' -> Default; Value -> Value end
           end,
     Own = amqqueue:get_name(Each),
+    Leader = case catch amqqueue:get_pid(Each) of
+                 Pid when is_pid(Pid) -> node(Pid);
+                 {_, Node} when is_atom(Node) -> Node;
+                 _ -> ''
+             end,
+    Members = case catch amqqueue:get_type_state(Each) of
+                  #{nodes := Nodes} when is_list(Nodes) -> Nodes;
+                  %% Mirrors of a classic queue, which RabbitMQ 4 does not have any more.
+                  _ -> case catch amqqueue:get_slave_pids(Each) of
+                           Mirrors when is_list(Mirrors) -> [node(Mirror) || Mirror <- Mirrors, is_pid(Mirror)];
+                           _ -> []
+                       end
+              end,
     #{name => Name(Own),
       vhost => Host(Own),
       type => Text(Get(type, <<"unknown">>)),
       durable => Get(durable, false),
       messages => Get(messages, 0),
       consumers => Get(consumers, 0),
+      leader => Text(Leader),
+      members => [Text(Member) || Member <- Members, is_atom(Member)],
       arguments => Table(Get(arguments, []))}
 end,
 

@@ -187,6 +187,7 @@ mod tests {
             flow_count: 0,
             flow_whole: true,
             alarms: Vec::new(),
+            rabbitmq: "ready".to_owned(),
             tables: Vec::new(),
             uptime_ms: 1,
             node_us: 1,

@@ -136,12 +136,24 @@ pub(super) fn summary(window: &TopWindow, node: &str) -> Vec<String> {
             bytes(rate("output_bytes"))
         ),
     ];
-    lines.push(slowed(window));
-    match window.alarms.is_empty() {
-        true => lines.push("no alarms".to_owned()),
-        false => lines.push(format!("alarms: {}", window.alarms.join(", "))),
-    }
+    lines.extend(rabbitmq(window));
     lines
+}
+
+/// What RabbitMQ says of itself, where the node has it: of one that is stopped, only that.
+fn rabbitmq(window: &TopWindow) -> Vec<String> {
+    let alarms = match window.alarms.is_empty() {
+        true => "no alarms".to_owned(),
+        false => format!("alarms: {}", window.alarms.join(", ")),
+    };
+    let stopped = "RabbitMQ is stopped on this node: rabbitmqctl start_app starts it";
+    match window.rabbitmq.as_str() {
+        "stopped" => vec![stopped.to_owned()],
+        "stopping" => vec!["RabbitMQ is about to stop".to_owned()],
+        "booting" => vec!["RabbitMQ is still starting".to_owned()],
+        // One that is older than 3.8 does not say.
+        _ => vec![slowed(window), alarms],
+    }
 }
 
 /// Who is in flow control, or blocked by an alarm.
@@ -172,6 +184,17 @@ mod tests {
 
     use super::*;
     use crate::cli::erlang::top::tests::window;
+
+    #[test]
+    fn a_stopped_rabbitmq_has_neither_alarms_nor_flow() {
+        let mut window = window();
+        let said = |window: &TopWindow| summary(window, "a@b").join("\n");
+        assert!(said(&window).ends_with("nobody in flow control\nno alarms"));
+        window.rabbitmq = "stopped".into();
+        let told = said(&window);
+        assert!(told.contains("RabbitMQ is stopped on this node"), "{told}");
+        assert!(!told.contains("alarms") && !told.contains("flow"), "{told}");
+    }
 
     #[test]
     fn a_narrow_terminal_has_names_and_what_gives_the_order() {
