@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { NamedPanel } from '../src/core/view';
-import { namedPanel } from '../src/sections/named';
+import { namedPanel, stylesOf } from '../src/sections/named';
 
 const panel = (unit: NamedPanel['unit']): NamedPanel => ({
   source: 'metrics',
@@ -14,6 +14,17 @@ const panel = (unit: NamedPanel['unit']): NamedPanel => ({
 });
 
 describe('a panel of a named series', () => {
+  test('draws a series in the same way whatever its place', () => {
+    const labels = ['VM total', 'resident', 'carriers', 'page cache', 'binaries'];
+    const styles = stylesOf(labels);
+    const turned = stylesOf(labels.toReversed());
+    expect(turned.toReversed()).toEqual(styles);
+    expect(new Set(styles).size).toBe(5);
+    expect(Math.max(...stylesOf(labels.slice(0, 3)))).toBeLessThan(4);
+    expect(stylesOf(['a'])).toEqual([0]);
+    expect(stylesOf(Array.from({ length: 20 }, (_, i) => `s${i}`))).toHaveLength(20);
+  });
+
   test('has ticks and values in the unit that suits them', () => {
     for (const [unit, value, tick, text] of [
       ['bytes', 2_500_000, '2.5 MB', '2.50 MB'],

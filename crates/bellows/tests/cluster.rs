@@ -50,6 +50,18 @@ max-pending = 200
 message-size = 100
 nodes = [2, 0]
 recover = "100ms-400ms"
+[[trace]]
+name = "survivor"
+call = "rabbit_channel:handle_cast/2"
+node = 2
+limit = 20
+rate = 10000
+[[trace]]
+name = "killed"
+call = "rabbit_channel:handle_cast/2"
+node = 1
+limit = 100000
+rate = 10000
 "#;
 
 #[test]
@@ -74,6 +86,8 @@ fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
     // The other nodes went on confirming.
     assert!(fault["first_confirm_s"].is_null(), "{fault:#}");
     each_node_is_profiled(&summary);
+    each_node_is_traced(&summary);
+    queues_have_their_members(&summary);
     // The others went on while it was away.
     let nodes = summary["nodes"].as_array().expect("nodes");
     assert_eq!(nodes.len(), 3, "{summary:#}");
@@ -89,6 +103,38 @@ fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
             "{node:#}"
         );
     }
+}
+
+/// A trace of a node sees that node's calls, and ends with it.
+fn each_node_is_traced(summary: &Value) {
+    let traces = summary["traces"].as_array().expect("traces");
+    let of = |name: &str| {
+        let found = traces.iter().find(|it| it["scenario"] == name);
+        found.unwrap_or_else(|| panic!("no {name}: {traces:#?}"))
+    };
+    let (survivor, killed) = (of("trace_survivor"), of("trace_killed"));
+    assert_eq!(survivor["kept"], 20, "{survivor:#}");
+    assert!(killed["kept"].as_u64() > Some(0), "{killed:#}");
+    let ended = killed["ended"].as_str().unwrap_or_default();
+    assert!(ended.contains("was lost"), "{killed:#}");
+    assert_ne!(survivor["node"], killed["node"], "{traces:#?}");
+}
+
+/// The report has the leader of a quorum queue and all its members, and where the other queue is.
+fn queues_have_their_members(summary: &Value) {
+    let run = Path::new(summary["run_dir"].as_str().expect("a run folder"));
+    let (page, _) = common::page_parts(&run.join("report.html"));
+    let queues = page["topology"]["queues"].as_array().expect("queues");
+    let queue = |name: &str| {
+        let found = queues.iter().find(|it| it["name"] == name);
+        found.unwrap_or_else(|| panic!("no {name}: {queues:#?}"))
+    };
+    let (quorum, defined) = (queue("quorum"), queue("defined"));
+    let members = quorum["members"].as_array().expect("members");
+    assert_eq!(members, &["node 0", "node 1", "node 2"], "{quorum:#}");
+    assert!(members.contains(&quorum["leader"]), "{quorum:#}");
+    assert!(members.contains(&defined["leader"]), "{defined:#}");
+    assert_eq!(defined["members"], Value::Null, "{defined:#}");
 }
 
 /// Those that were not killed, in files of their own and with the roles of their own processes.

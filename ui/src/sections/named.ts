@@ -58,21 +58,44 @@ export function isShown(panel: NamedPanel, turned: readonly string[]): boolean {
   return panel.shown !== turned.includes(idOf(panel));
 }
 
+/**
+ * The number of each line's colour and dash: by its label, not its place, so that a series looks the same in two reports
+ * whose orders by size differ.
+ */
+export function stylesOf(labels: readonly string[]): number[] {
+  if (labels.length <= 1) return labels.map(() => 0);
+  // Few lines need no dashes.
+  const many = labels.length > COLORS.length ? COLORS.length * DASHES.length : COLORS.length;
+  const own = (label: string): number =>
+    [...label].reduce((sum, c) => (sum * 31 + c.codePointAt(0)!) % 65_521, 7) % many;
+  const styles: number[] = labels.map(() => 0);
+  let free = new Set<number>();
+  const order = labels.map((_, i) => i).sort((a, b) => (labels[a]! < labels[b]! ? -1 : 1));
+  for (const i of order) {
+    if (free.size === 0) free = new Set(Array.from({ length: many }, (_, style) => style));
+    let style = own(labels[i]!);
+    while (!free.has(style)) style = (style + 1) % many;
+    free.delete(style);
+    styles[i] = style;
+  }
+  return styles;
+}
+
 export function namedPanel(panel: NamedPanel, at: number): PanelSpec {
   const { unit, format, tick = siTick } = SCALES[panel.unit];
-  const lines = panel.lines.map(
-    (line, i): Line => ({
+  const styles = stylesOf(panel.lines.map((line) => line.label));
+  const lines = panel.lines.map((line, i): Line => {
+    const dash = DASHES[Math.floor(styles[i]! / COLORS.length)];
+    return {
       label: visible(line.label || panel.name),
       values: line.values,
-      color: COLORS[i % COLORS.length]!,
+      color: COLORS[styles[i]! % COLORS.length]!,
       format,
       width: i === 0 ? 1.75 : 1.25,
       area: i === 0 && panel.lines.length === 1,
-      ...(DASHES[Math.floor(i / COLORS.length) % DASHES.length]
-        ? { dash: DASHES[Math.floor(i / COLORS.length) % DASHES.length]! }
-        : {}),
-    }),
-  );
+      ...(dash ? { dash } : {}),
+    };
+  });
   const rest =
     panel.left_out > 0 ? `the largest; ${grouped(panel.left_out)} more are left out` : '';
   return {

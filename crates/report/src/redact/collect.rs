@@ -97,9 +97,11 @@ fn note_topology(names: &mut Names, topology: &Topology) {
     for queue in &topology.queues {
         names.add(NameKind::Queue, &queue.name);
         names.add(NameKind::VirtualHost, &queue.vhost);
-        for node in queue.members.iter().chain([&queue.leader]) {
-            names.add(NameKind::Node, node);
-        }
+        // A managed cluster's are numbers.
+        let nodes = queue.members.iter().chain([&queue.leader]);
+        nodes
+            .filter(|it| it.contains('@'))
+            .for_each(|node| names.add(NameKind::Node, node));
         note_arguments(names, &queue.arguments);
     }
     for exchange in &topology.exchanges {

@@ -1,6 +1,6 @@
 //! A disposable node as the broker of an experiment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -264,7 +264,27 @@ impl Broker for StartedNodes {
     }
 
     fn topology(&self, cancelled: &dyn Fn() -> bool) -> Result<Topology, BrokerError> {
-        self.ask(|node| node.topology(cancelled))
+        let mut topology = self.ask(|node| node.topology(cancelled))?;
+        // Their own names say nothing: in all else the nodes of a cluster are numbers.
+        let named = self
+            .cluster
+            .nodes()
+            .iter()
+            .zip(0..)
+            .filter_map(|(node, number)| {
+                let options = node.erlang().ok()?;
+                Some((options.node.to_string(), format!("node {number}")))
+            });
+        let named: HashMap<String, String> = named.collect();
+        for queue in &mut topology.queues {
+            for name in queue.members.iter_mut().chain([&mut queue.leader]) {
+                if let Some(number) = named.get(name) {
+                    name.clone_from(number);
+                }
+            }
+            queue.members.sort();
+        }
+        Ok(topology)
     }
 
     fn erlang_processes(
