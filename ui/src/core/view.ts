@@ -2176,6 +2176,10 @@ phases: Array<PhaseSpan>,
  */
 events: Array<Event>,
 /**
+ * What was back after the end of [`Self::span`]: a node of a cluster may take longer than the load.
+ */
+returns: Array<Event>,
+/**
  * Times in which somebody stood still.
  */
 stalls: Array<StallBand>,

@@ -34,9 +34,8 @@ export function drawLane(
   let top = LINE + 2;
   const isSeen = (band: Band): boolean => band.end >= start && band.start <= end;
   const [stalls, looks] = [run.stalls.filter(isSeen), run.looks.filter(isSeen)];
-  // A node of a cluster may return when the load has long ended.
-  const later = run.events.filter((event) => event.t > run.span[1] && end >= run.span[1]);
-  fillLegend(legend, [...stalls, ...looks], width < 620 ? unnamed : [], laterTexts(later));
+  const returns = end >= run.span[1] ? run.returns : [];
+  fillLegend(legend, [...stalls, ...looks], width < 620 ? unnamed : [], laterTexts(returns));
   if (stalls.length > 0) {
     const lengths = stalls.map((it) => duration((it.end - it.start) * 1e9));
     top += drawBars(lane, stalls, lengths, clamp, width, top);
@@ -92,10 +91,10 @@ export function stallTexts(stalls: readonly Band[]): [BandKind, string][] {
   });
 }
 
-/** Events beyond the end of the axis that are told above it; all stand in the table of events. */
+/** Returns beyond the end of the axis that are told above it; all stand in the table of events. */
 const MOST_LATER = 3;
 
-/** What happened after the end of the time axis, in words. */
+/** What came back after the end of the time axis, in words. */
 export function laterTexts(events: readonly Event[]): string[] {
   const told = events
     .slice(0, MOST_LATER)

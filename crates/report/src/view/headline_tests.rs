@@ -455,10 +455,10 @@ fn a_fault_is_told_with_its_time() {
         " while the broker was stopped at 20 s",
     );
     let mut back = fault("kill", Some(2), None);
-    back.back_s = Some(31.99);
+    back.back_s = Some(31.4);
     begins(
         vec![back],
-        " while node 2 was killed at 20 s and back 32.0 s later",
+        " while node 2 was killed at 20 s and back 31.4 s later",
     );
     begins(vec![fault("kill", Some(2), Some("there is no node 2"))], "");
     begins(

@@ -28,11 +28,13 @@ use std::path::Path;
 use archive::file;
 use archive::profile::{EventKind, FORMATS, Profile, sampled_events};
 use archive::{
-    BrokerSummary, Event, Hardware, ObserverEffect, PhaseSpan, Repeats, RunReader, RunRecord,
-    RunState, SeriesPoint, Stalled, Topology, Verdict, Versions, Warning,
+    BrokerSummary, Event, FaultOutcome, Hardware, ObserverEffect, PhaseSpan, Repeats, RunReader,
+    RunRecord, RunState, SeriesPoint, Stalled, Topology, Verdict, Versions, Warning,
 };
 use measure::{MetricInfo, Phase, Problem};
 use serde::Serialize;
+
+use crate::numbers::seconds_digits;
 
 pub(crate) use comparison::NOT_YET;
 pub use comparison::{
@@ -98,6 +100,8 @@ pub struct RunView {
     pub phases: Vec<PhaseSpan>,
     /// Labelled moments.
     pub events: Vec<Event>,
+    /// What was back after the end of [`Self::span`]: a node of a cluster may take longer than the load.
+    pub returns: Vec<Event>,
     /// Times in which somebody stood still.
     pub stalls: Vec<StallBand>,
     /// Times in which somebody looked into the broker with another command.
@@ -229,6 +233,25 @@ impl RunPage {
     }
 }
 
+/// What came back after the end of the time axis, and how long after its fault.
+fn returns(faults: &[FaultOutcome], end: f64) -> Vec<Event> {
+    let of = |fault: &FaultOutcome| {
+        let after = fault.back_s?;
+        let who = fault
+            .node
+            .map_or_else(|| "the broker".to_owned(), |node| format!("node {node}"));
+        Some(Event {
+            t: fault.t + after,
+            label: format!(
+                "{who} is back, {} s after the fault began",
+                seconds_digits(after)
+            ),
+        })
+    };
+    let all = faults.iter().filter_map(of);
+    all.filter(|event| event.t > end).collect()
+}
+
 /// The profiles of a run's other events. One that cannot be read is missing, and a note says so.
 fn further_profiles(
     reader: &RunReader,
@@ -297,6 +320,7 @@ impl RunView {
             broker: summary.broker,
             phases,
             events: record.events.clone(),
+            returns: returns(&summary.faults, span.1),
             stalls: stalls(record),
             looks: traces::looks(&record.looks),
             traces,
@@ -430,4 +454,37 @@ fn report_below(run: &Path, folder: &Path) -> Option<Vec<String>> {
     let mut names = names.collect::<Option<Vec<String>>>()?;
     names.push(file::REPORT.to_owned());
     Some(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_return_after_the_end_of_the_axis_is_told() {
+        let fault = |node, t: f64, back_s| FaultOutcome {
+            node,
+            t,
+            back_s,
+            ..FaultOutcome::default()
+        };
+        let faults = [
+            fault(Some(1), 10.0, Some(5.0)),
+            fault(Some(2), 12.0, Some(31.5)),
+            fault(None, 13.0, Some(30.0)),
+            fault(Some(0), 14.0, None),
+        ];
+        let told: Vec<(f64, String)> = returns(&faults, 20.0)
+            .into_iter()
+            .map(|it| (it.t, it.label))
+            .collect();
+        let told: Vec<(f64, &str)> = told.iter().map(|(t, label)| (*t, label.as_str())).collect();
+        assert_eq!(
+            told,
+            [
+                (43.5, "node 2 is back, 31.5 s after the fault began"),
+                (43.0, "the broker is back, 30 s after the fault began"),
+            ]
+        );
+    }
 }
