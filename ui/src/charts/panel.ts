@@ -69,7 +69,7 @@ export interface Shared extends Times {
   hover(time: number | null): void;
 }
 
-const GUTTER = 138;
+const GUTTER = 158;
 const LEFT = 54;
 
 /** Margins of the plotting area at a width; narrow screens have no room for labels beside it. */
@@ -413,7 +413,7 @@ export class Panel {
       .map((line) => {
         const value = this.at === null ? null : ((line.shown ?? line.values)[this.at] ?? null);
         const y = u.valToPos(this.ending(line.values), 'y') + 1;
-        const text = h('span', { class: 'name' }, line.label);
+        const text = h('span', { class: 'name', title: line.label }, line.label);
         const shown = value === null ? null : h('span', { class: 'value' }, line.format(value));
         const swatch = h('i', { class: line.dash ? 'dashed' : '' });
         const mark = h('span', { class: 'mark' }, swatch, text, shown);
