@@ -1,7 +1,7 @@
 //! A node that functions are called on.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use erl_dist::message::Message;
 use erl_dist::term::{Atom, PidOrAtom, Term};
@@ -21,10 +21,15 @@ const EVALUATE: &str = "{ok, Tokens, _} = erl_scan:string(unicode:characters_to_
                         {ok, Forms} = erl_parse:parse_exprs(Tokens), \
                         {value, Value, _} = erl_eval:exprs(Forms, []), Value.";
 
-/// Opens the link with the first cookie that the node does not refuse.
+/// Opens the link with the first cookie that the node does not refuse. All of them share the time that connecting may take.
 fn open(options: &ConnectOptions) -> Result<Link, Error> {
+    let begun = Instant::now();
     let mut opened = Link::open(options);
     for cookie in &options.other_cookies {
+        let left = options.timeout.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            break;
+        }
         let Err(Error::Cookie {
             tried: mut before, ..
         }) = opened
@@ -33,6 +38,7 @@ fn open(options: &ConnectOptions) -> Result<Link, Error> {
         };
         opened = Link::open(&ConnectOptions {
             cookie: cookie.clone(),
+            timeout: left,
             ..options.clone()
         });
         if let Err(Error::Cookie { tried, .. }) = &mut opened {

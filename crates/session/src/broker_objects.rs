@@ -41,9 +41,12 @@ pub(crate) struct Queue {
     pub(crate) messages: u64,
     #[serde(deserialize_with = "count")]
     consumers: u64,
-    /// The node of its process, or of its leader, which the management API calls `node`.
-    #[serde(alias = "node", deserialize_with = "text")]
+    /// The node of its process, or of its leader.
+    #[serde(deserialize_with = "text")]
     leader: String,
+    /// What the management API calls that.
+    #[serde(deserialize_with = "text")]
+    node: String,
     /// Nodes that have it, of a quorum queue or a stream.
     #[serde(deserialize_with = "texts")]
     members: Vec<String>,
@@ -111,6 +114,7 @@ impl BrokerObjects {
         }
         for queue in &mut self.queues {
             queue.leader.clear();
+            queue.node.clear();
             queue.members.clear();
             queue.mirrors.clear();
         }
@@ -121,19 +125,27 @@ impl Queue {
     /// The nodes that have it, some of them twice.
     fn nodes(&self) -> impl Iterator<Item = &str> {
         let further = self.members.iter().chain(&self.mirrors);
-        further.chain([&self.leader]).map(String::as_str)
+        further.chain([self.led_by()]).map(String::as_str)
+    }
+
+    const fn led_by(&self) -> &String {
+        match self.leader.is_empty() {
+            true => &self.node,
+            false => &self.leader,
+        }
     }
 
     fn into_record(self) -> QueueRecord {
+        let leader = self.led_by().clone();
         let mut members: Vec<String> = self.members.into_iter().chain(self.mirrors).collect();
         // A mirrored queue's first node is no mirror.
-        if !members.is_empty() && !members.contains(&self.leader) {
-            members.push(self.leader.clone());
+        if !members.is_empty() && !leader.is_empty() && !members.contains(&leader) {
+            members.push(leader.clone());
         }
         members.sort();
         members.truncate(MOST_MEMBERS);
         QueueRecord {
-            leader: cut(self.leader),
+            leader: cut(leader),
             members: members.into_iter().map(cut).collect(),
             name: cut(self.name),
             vhost: cut(self.vhost),
@@ -283,7 +295,7 @@ mod tests {
         ]);
         assert_eq!(made(alone), vec![(String::new(), String::new()); 2]);
         let several = serde_json::json!([
-            {"name": "a", "leader": "n1@h", "members": ["n2@h", "n1@h", 7, "n0@h"]},
+            {"name": "a", "leader": "n1@h", "node": "n1@h", "members": ["n2@h", "n1@h", 7, "n0@h"]},
             {"name": "b", "node": "n0@h"},
             {"name": "c", "node": "n1@h", "slave_nodes": ["n0@h"]},
             {"name": "d", "leader": null}

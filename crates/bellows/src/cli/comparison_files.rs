@@ -79,22 +79,21 @@ impl ComparisonFiles {
         for (format, path) in self.formats() {
             write(format, path, &of.name, Some(of))?;
         }
-        if let Some(path) = &self.flame
-            && let Err(failure) = draw(path, of)
-        {
-            // It would say that the picture is still to come.
-            let _ = std::fs::remove_file(path);
-            return Err(failure);
+        if let Some(path) = &self.output {
+            let beside = path.parent().filter(|it| !it.as_os_str().is_empty());
+            let page = page(beside.unwrap_or(Path::new(".")))?;
+            let written = archive::write_output(path, page.as_bytes());
+            written.map_err(|e| Failure::io("write", path, &e))?;
+            output::line_aside(&format!("page: {}", path.display()));
         }
-        let Some(path) = &self.output else {
+        // The one that may have nothing to draw comes last.
+        let Some(path) = &self.flame else {
             return Ok(());
         };
-        let beside = path.parent().filter(|it| !it.as_os_str().is_empty());
-        let page = page(beside.unwrap_or(Path::new(".")))?;
-        let written = archive::write_output(path, page.as_bytes());
-        written.map_err(|e| Failure::io("write", path, &e))?;
-        output::line_aside(&format!("page: {}", path.display()));
-        Ok(())
+        draw(path, of).inspect_err(|_| {
+            // It would say that the picture is still to come.
+            let _ = std::fs::remove_file(path);
+        })
     }
 
     fn formats(&self) -> impl Iterator<Item = (ComparisonFormat, &Path)> {

@@ -100,7 +100,7 @@ fn note_topology(names: &mut Names, topology: &Topology) {
         // A managed cluster's are numbers.
         let nodes = queue.members.iter().chain([&queue.leader]);
         nodes
-            .filter(|it| it.contains('@'))
+            .filter(|it| !is_number(it))
             .for_each(|node| names.add(NameKind::Node, node));
         note_arguments(names, &queue.arguments);
     }
@@ -119,6 +119,12 @@ fn note_topology(names: &mut Names, topology: &Topology) {
         names.add(NameKind::RoutingKey, &binding.routing_key);
         note_arguments(names, &binding.arguments);
     }
+}
+
+/// `node 1`, as bellows calls the nodes that it starts.
+fn is_number(node: &str) -> bool {
+    let number = node.strip_prefix("node ");
+    number.is_some_and(|it| it.parse::<u8>().is_ok())
 }
 
 fn note_process(names: &mut Names, process: &ProcessView) {
