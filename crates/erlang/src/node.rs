@@ -144,7 +144,7 @@ impl Node {
             request,
         ))?;
         loop {
-            let left = until.saturating_duration_since(std::time::Instant::now());
+            let left = until.saturating_duration_since(Instant::now());
             let Some(mut answer) = mailbox.receive(left).map_err(|error| asked(error, &name))?
             else {
                 return Err(self.late(name, timeout));
@@ -219,7 +219,7 @@ impl Node {
     pub fn evaluate(&self, timeout: Duration, source: &str) -> Result<Term, Error> {
         let until = deadline(timeout);
         let call = |module: &str, function: &str, arguments: Vec<Term>| {
-            let left = until.saturating_duration_since(std::time::Instant::now());
+            let left = until.saturating_duration_since(Instant::now());
             self.call_within(left, module, function, arguments)
         };
         let tokens = call("erl_scan", "string", vec![charlist(EVALUATE)])?;

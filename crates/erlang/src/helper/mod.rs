@@ -126,7 +126,7 @@ impl Helper {
     /// Calls a function of a source of the module, such as `bellows_top`.
     pub fn call(&self, source: &str, function: &str, arguments: Vec<Term>) -> Result<Term, Error> {
         let function = function_name(source, function);
-        self.node().call(MODULE.0, &function, arguments)
+        self.kept(self.node().call(MODULE.0, &function, arguments))
     }
 
     /// As [`Helper::call`], with a time-out of its own.
@@ -138,8 +138,18 @@ impl Helper {
         arguments: Vec<Term>,
     ) -> Result<Term, Error> {
         let function = function_name(source, function);
-        self.node()
-            .call_within(timeout, MODULE.0, &function, arguments)
+        let node = self.node();
+        self.kept(node.call_within(timeout, MODULE.0, &function, arguments))
+    }
+
+    /// An answer, or that the module has gone, which the node removes when it hears nothing from us for too long.
+    fn kept(&self, answer: Result<Term, Error>) -> Result<Term, Error> {
+        match answer {
+            Err(Error::Exception { reason, .. }) if is_gone(&reason) => {
+                Err(lease_lost(self.node()))
+            }
+            answer => answer,
+        }
     }
 
     /// Starts `source:function(Owner, argument)` in a process of its own on the node, which the owner ends with us.
@@ -382,10 +392,20 @@ fn second(node: &Node, term: &Term) -> Result<Term, Error> {
     }
 }
 
+/// Whether the reason of an exception is that the module is not there.
+fn is_gone(reason: &str) -> bool {
+    let Some((_, stack)) = reason.split_once("undef") else {
+        return false;
+    };
+    let first = stack.trim_start_matches([',', '[', '{', ' ']);
+    first.is_empty() || first.starts_with(MODULE.0)
+}
+
 fn lease_lost(node: &Node) -> Error {
     Error::Lost {
         node: node.name().clone(),
-        what: "it heard nothing from us for too long, and has undone what was done for us".into(),
+        what: "it heard nothing from bellows for too long, and has undone what was done for it; was bellows stopped?"
+            .into(),
     }
 }
 
@@ -403,4 +423,21 @@ fn no_thread(error: std::io::Error) -> Error {
         error,
         "check the limit of processes (ulimit -u)",
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MODULE, is_gone};
+
+    #[test]
+    fn a_module_that_the_node_took_away_is_told_from_a_function_that_it_never_had() {
+        let name = MODULE.0;
+        assert!(is_gone(&format!(
+            "{{'EXIT',{{undef,[{{{name},keeper_why,[x],[]}}]}}}}"
+        )));
+        assert!(is_gone("undef"));
+        let other = format!("{{undef,[{{erlang,new,[],[]}},{{{name},top_run,1,[]}}]}}");
+        assert!(!is_gone(&other));
+        assert!(!is_gone("{badarg,[]}"));
+    }
 }
