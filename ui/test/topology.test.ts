@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { RunView, Topology } from '../src/core/view';
-import { drawingOf, knowsConsumers, loadsOf, nodeNames } from '../src/sections/topology';
+import { drawingOf, knowsConsumers, loadsOf, nodeNames, nodesOf } from '../src/sections/topology';
 
 const queue = (vhost: string, name: string): Topology['queues'][number] => ({
   name,
@@ -67,6 +67,15 @@ describe('the clients of a load', () => {
     expect(at([0, 2], three)).toBe('at nodes 0, 2');
     expect(at('all', { kind: 'rabbitmq' })).toBe('');
     expect(at('all', null)).toBe('');
+    const loads = loadsOf({
+      broker: three,
+      load: [
+        { producers: 1, nodes: 0 },
+        { consumers: 2, nodes: [1, 2] },
+      ],
+    });
+    expect(nodesOf(loads, 'producers')).toEqual(['at node 0']);
+    expect(nodesOf(loads, 'consumers')).toEqual(['at nodes 1, 2']);
   });
 });
 

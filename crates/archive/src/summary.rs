@@ -193,6 +193,10 @@ pub struct ScrapedPage {
     #[serde(default)]
     #[cfg_attr(feature = "typescript", ts(skip))]
     pub is_of_broker: bool,
+    /// The program of the process that serves it, where that is on this machine and none of the broker's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub foreign_server: Option<String>,
     /// What a page costs that broker; absent where it cannot be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "typescript", ts(skip))]

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::path::Path;
 use std::time::Duration;
 
 use common::pages::page_after;
@@ -98,6 +99,23 @@ fn the_brokers_own_page_is_scraped_wherever_it_is_and_anothers_is_told() {
     assert!(is_of_broker("/metrics/per-object") && !is_of_broker("other"));
     let told = format!("page other is served by process {} ", std::process::id());
     assert!(ran.stderr.contains(&told), "{}", ran.stderr);
+    // The run says which page that was, and its report can be given to others, who do not hear what else runs here.
+    let run_dir = Path::new(summary["run_dir"].as_str().expect("a folder"));
+    let record = std::fs::read_to_string(run_dir.join("run.json")).expect("a record");
+    let record: Value = serde_json::from_str(&record).expect("JSON");
+    assert_eq!(
+        record["experiment"]["scrape"][0]["url"],
+        "/metrics/per-object"
+    );
+    let report = run_dir.display().to_string();
+    run(
+        dir.path(),
+        &["report", &report, "--redact", "-o", "red.html"],
+    )
+    .assert_ok();
+    let (page, _) = common::page_parts(&dir.path().join("red.html"));
+    assert!(page.to_string().contains("is served by process"));
+    assert!(!page.to_string().contains("own_pages"), "{page:#}");
     // Where there is no such page, nothing is started.
     let wrong = "[broker]\nkind = \"embedded\"\n[phases]\nmeasure = \"1s\"\n[[load]]\n[[scrape]]\nurl = \"/metrics\"\n";
     std::fs::write(dir.path().join("wrong.toml"), wrong).expect("a file");

@@ -58,6 +58,12 @@ function nodesText(nodes: unknown): string {
   return `at ${nodes.length === 1 ? 'node' : 'nodes'} ${nodes.join(', ')}`;
 }
 
+/** The nodes that clients of a kind begin on, of all loads that have such. */
+export function nodesOf(loads: readonly Load[], who: 'producers' | 'consumers'): string[] {
+  const nodes = loads.filter((load) => load[who] > 0).map((load) => load.nodes);
+  return [...new Set(nodes)].filter((it) => it !== '');
+}
+
 /** Names of nodes without their host, where that tells them apart. */
 export function nodeNames(t: Topology): (node: string) => string {
   const all = new Set(t.queues.flatMap((q) => [q.leader ?? '', ...(q.members ?? [])]));
@@ -167,9 +173,14 @@ export function topology(run: RunView): View | null {
     h('div', { class: `box ${kind}` }, content);
   const line = (text: string): HTMLElement => h('span', {}, text);
   const small = (text: string): HTMLElement => h('span', { class: 'soft' }, text);
-  const nodes = [...new Set(loads.map((load) => load.nodes))].filter((it) => it !== '');
-  const ends = (who: string, number: number, msgs: number): HTMLElement =>
-    box('ends', h('b', {}, who), small(count(number)), ...nodes.map(small), rate(msgs));
+  const ends = (who: 'producers' | 'consumers', number: number, msgs: number): HTMLElement =>
+    box(
+      'ends',
+      h('b', {}, who),
+      small(count(number)),
+      ...nodesOf(loads, who).map(small),
+      rate(msgs),
+    );
   const from = ends('producers', producers, sent.rate);
   const to = ends('consumers', consumers, received.rate);
   const nodeName = nodeNames(run.topology);

@@ -55,6 +55,11 @@ pub(super) fn note_run(names: &mut Names, view: &RunView, dir: &Path) {
     }
     for page in &view.figures.scrapes {
         names.add(NameKind::Label, &page.name);
+        // Brokers of other runs are no names.
+        let server = page.foreign_server.as_deref().unwrap_or_default();
+        if !["beam.smp", "java"].contains(&server) {
+            names.add(NameKind::Process, server);
+        }
     }
     for profile in &view.profiles {
         profile

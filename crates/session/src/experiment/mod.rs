@@ -474,7 +474,10 @@ impl Experiment {
             redact_config(key, value);
         }
         for scrape in &mut public.scrape {
-            scrape.url = redact::url(&scrape.url);
+            scrape.url = match scrape.is_of_broker() {
+                true => redact::text(&scrape.url),
+                false => redact::url(&scrape.url),
+            };
             scrape.password = scrape.password.as_ref().map(|_| BLOT.to_owned());
         }
         for load in public.load.iter_mut().chain(&mut public.prepare) {

@@ -57,7 +57,7 @@ pub struct ScrapeSpec {
 
 impl ScrapeSpec {
     /// Whether it is a page of the broker under load, wherever that serves it.
-    fn is_of_broker(&self) -> bool {
+    pub(super) fn is_of_broker(&self) -> bool {
         self.url.starts_with('/')
     }
 

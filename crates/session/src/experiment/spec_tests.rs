@@ -412,6 +412,20 @@ fn files_are_read_once_however_often_an_experiment_is_planned() {
 }
 
 #[test]
+fn a_page_of_the_broker_is_kept_and_the_password_of_another_is_not() {
+    let text = "name = \"x\"\n[broker]\nkind = \"rabbitmq\"\n[[load]]\n\
+        [[scrape]]\nurl = \"/metrics/detailed?family=queue_metrics\"\n\
+        [[scrape]]\nurl = \"http://me:hunter2@127.0.0.1:1/metrics\"\n";
+    let experiment = Experiment::from_toml(text, "x.toml").unwrap();
+    let json = experiment.to_json();
+    let urls: Vec<&str> = (0..2)
+        .map(|i| json["scrape"][i]["url"].as_str().unwrap())
+        .collect();
+    assert_eq!(urls[0], "/metrics/detailed?family=queue_metrics");
+    assert!(!json.to_string().contains("hunter2"), "{json}");
+}
+
+#[test]
 fn where_every_load_has_its_own_broker_the_first_is_watched() {
     let port = |loads: &str| {
         let text = format!("name = \"x\"\n[broker]\nkind = \"attach\"\n{loads}");

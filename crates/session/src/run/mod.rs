@@ -318,7 +318,8 @@ fn apply_load(
     recording.logs = broker.follow_logs();
     recording.tracing = tracing;
     recording.looks = Looks::of(broker.directories());
-    recording.scraping = Scraping::of(plans).served_by(recording.context.broker.pid);
+    let own = [processes.main].into_iter().chain(further.iter().copied());
+    recording.scraping = Scraping::of(plans).served_by(&own.flatten().collect::<Vec<u32>>());
     recording.memory = MemoryWatch::of(memory_plan);
     if let Some(cost) = copied {
         recording.note(&format!(

@@ -26,14 +26,32 @@ pub(super) struct Scraping {
     /// Requests of which it is not known yet whether they were due in it: who hears of a phase hears of it later than a page that
     /// was due at its beginning.
     undecided: Vec<Scrape>,
-    /// That a page of this machine is another process' than the broker's.
-    foreign: Vec<String>,
+    /// Pages of this machine that another process than the broker serves, and that process.
+    foreign: Vec<(usize, ForeignServer)>,
     /// The page that the broker of the run serves, where it is one: of several it cannot be told what each costs.
     of_broker: Option<usize>,
     /// When its pages were requested and had been read, in the measured phase.
     flights: Vec<Flight>,
     /// What the broker used in that phase.
     used: Vec<UsedCpu>,
+}
+
+/// A process that serves a page and is not the broker's.
+#[derive(Debug)]
+struct ForeignServer {
+    pid: u32,
+    name: String,
+}
+
+/// Generations that are looked at above a process.
+const GENERATIONS: usize = 64;
+
+/// Whether a process is one of these, or descends from one.
+fn descends(pid: u32, from: &[u32]) -> bool {
+    let parent = |pid: &u32| processes::stat(*pid).map(|it| it.parent);
+    std::iter::successors(Some(pid), parent)
+        .take(GENERATIONS)
+        .any(|it| from.contains(&it))
 }
 
 /// What came of scrapes since the last time.
@@ -73,21 +91,18 @@ impl Scraping {
         }
     }
 
-    /// The broker of the run is this process.
-    pub(super) fn served_by(mut self, broker: Option<u32>) -> Self {
-        let Some(broker) = broker else {
+    /// The broker of the run are these processes and their descendants.
+    pub(super) fn served_by(mut self, broker: &[u32]) -> Self {
+        if broker.is_empty() {
             return self;
-        };
+        }
         let mut served = Vec::new();
         for (number, plan) in self.plans.iter().enumerate() {
             match pid_of(plan) {
-                Some(pid) if pid == broker => served.push(number),
+                Some(pid) if descends(pid, broker) => served.push(number),
                 Some(pid) => {
                     let name = processes::stat(pid).map_or_else(String::new, |it| it.command);
-                    self.foreign.push(format!(
-                        "page {} is served by process {pid} ({name}), not by the broker of this run",
-                        plan.name
-                    ));
+                    self.foreign.push((number, ForeignServer { pid, name }));
                 }
                 None => {}
             }
@@ -128,8 +143,15 @@ impl Scraping {
 
     /// The load began: so do the requests.
     pub(super) fn start(&mut self, at: Time) -> Scraped {
+        let foreign = self.foreign.iter().filter_map(|(number, server)| {
+            let ForeignServer { pid, name } = server;
+            let page = &self.plans.get(*number)?.name;
+            Some(format!(
+                "page {page} is served by process {pid} ({name}), not by the broker of this run"
+            ))
+        });
         let mut scraped = Scraped {
-            notes: std::mem::take(&mut self.foreign),
+            notes: foreign.collect(),
             ..Scraped::default()
         };
         if self.plans.is_empty() {
@@ -167,6 +189,11 @@ impl Scraping {
             scraped.notes.push(summary.sentence());
             scraped.warnings.extend(summary.warnings());
             self.pages.push(summary.page());
+        }
+        for (number, server) in std::mem::take(&mut self.foreign) {
+            if let Some(page) = self.pages.get_mut(number) {
+                page.foreign_server = Some(server.name);
+            }
         }
         let page = self.of_broker.and_then(|plan| self.pages.get_mut(plan));
         if let Some(page) = page {
@@ -267,6 +294,24 @@ mod tests {
             password: None,
             ca: None,
         }])
+    }
+
+    #[test]
+    fn a_child_of_the_broker_serves_the_brokers_page() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let own = std::process::id();
+        let (of_us, of_it, of_none) = (
+            descends(child.id(), &[u32::MAX, own]),
+            descends(own, &[child.id()]),
+            descends(u32::MAX, &[own]),
+        );
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(of_us && descends(own, &[own]));
+        assert!(!of_it && !of_none);
     }
 
     fn second(second: u64) -> Time {

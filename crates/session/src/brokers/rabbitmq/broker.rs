@@ -1,6 +1,7 @@
 //! A disposable node as the broker of an experiment.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -340,9 +341,19 @@ fn enable(config: &mut Config, plugin: &str, key: &str) -> Result<String, Error>
         let key = format!("{key}.tcp.{what}");
         settings.entry(key).or_insert(value).clone()
     };
-    setting("ip", "127.0.0.1".to_owned());
+    let ip = setting("ip", "127.0.0.1".to_owned());
     let port = setting("port", free.to_string());
-    Ok(format!("http://127.0.0.1:{port}"))
+    Ok(format!("http://{}:{port}", host_of(&ip)))
+}
+
+/// The host by which a server is reached that listens at an address.
+fn host_of(ip: &str) -> String {
+    match ip.parse::<IpAddr>() {
+        Ok(ip) if ip.is_unspecified() && ip.is_ipv4() => "127.0.0.1".to_owned(),
+        Ok(IpAddr::V6(ip)) if ip.is_unspecified() => "[::1]".to_owned(),
+        Ok(IpAddr::V6(ip)) => format!("[{ip}]"),
+        _ => ip.to_owned(),
+    }
 }
 
 /// Enables the management API; the node's own user logs in there.
@@ -439,6 +450,20 @@ mod tests {
                 "vm_memory_high_watermark.absolute = 2GB"
             ]
         );
+    }
+
+    #[test]
+    fn a_server_is_reached_where_it_listens() {
+        let hosts = ["127.0.0.1", "0.0.0.0", "::", "::1", "10.0.0.7", "here"].map(host_of);
+        let reached = [
+            "127.0.0.1",
+            "127.0.0.1",
+            "[::1]",
+            "[::1]",
+            "10.0.0.7",
+            "here",
+        ];
+        assert_eq!(hosts, reached.map(str::to_owned));
     }
 
     #[test]
