@@ -42,6 +42,7 @@ mod series;
 mod slice;
 mod stall;
 mod summary;
+mod summary_object;
 mod traces;
 mod verdict;
 mod warning;

@@ -9,7 +9,7 @@ use crate::ScenarioPoint;
 use crate::scenario::CHURN;
 
 /// One line of `series.jsonl`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SeriesPoint {
     /// Start of the interval in seconds since the run's origin.
     pub t: f64,

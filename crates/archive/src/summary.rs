@@ -13,20 +13,26 @@ use crate::{ObserverEffect, RequirementOutcome, Stall, TraceSummary, Verdict, Wa
 
 /// The whole object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct RunSummary {
     /// Always [`RunSummary::SCHEMA`].
     pub schema: String,
     /// The run folder; empty where none was kept.
     pub run_dir: String,
     /// What was under load.
+    #[serde(default)]
     pub broker: BrokerSummary,
     /// Messages sent.
+    #[serde(default)]
     pub sent: Throughput,
     /// Messages acknowledged.
+    #[serde(default)]
     pub completed: Throughput,
     /// Messages delivered.
+    #[serde(default)]
     pub received: Throughput,
     /// Messages that found the in-flight budget used up.
+    #[serde(default)]
     pub blocked: Throughput,
     /// What the schedules requested; `None` where somebody is unthrottled or waits for answers.
     #[serde(default)]
@@ -47,9 +53,11 @@ pub struct RunSummary {
     /// What the run had to reach, and whether it did; absent where nothing was required.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<RequirementOutcome>,
-    /// Latencies of the measured phase.
+    /// Latencies of messages in the measured phase; of a run without a load of messages there is no entry.
+    #[serde(default)]
     pub latency: Summaries,
     /// CPU time of the measured phase per message.
+    #[serde(default)]
     pub cpu_us_per_message: PerMessage,
     /// CPU time of the measured phase per second of it, in cores; the profiler's own included.
     #[serde(default)]
@@ -133,6 +141,12 @@ impl RunSummary {
     /// Those of them that load somebody; a trace only watches.
     pub fn loads(&self) -> impl Iterator<Item = (&str, &ScenarioSummary)> {
         self.scenarios().filter(|(_, of)| of.unit != CALLS)
+    }
+
+    /// Whether the run had a load of messages, whatever came of it. An earlier version wrote latencies of messages for every run.
+    #[must_use]
+    pub fn has_message_load(&self) -> bool {
+        self.has_messages() || self.latency.iter().next().is_some()
     }
 
     /// Whether messages were sent or received.
@@ -310,7 +324,8 @@ pub struct FaultOutcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct BrokerSummary {
-    /// `rabbitmq`, `embedded`, or what the broker calls itself, in lower case.
+    /// `rabbitmq`, `embedded`, or what the broker calls itself, in lower case; empty where it is not known.
+    #[serde(default)]
     pub kind: String,
     /// Its version, where it says.
     pub version: Option<String>,

@@ -1,7 +1,7 @@
 //! How numbers are written, in the terminal and in sentences. The formats of `perf-test` and of
 //! `artemis perf` are their originals' and stand with them.
 
-use archive::{QuantityUnit, RequirementOutcome};
+use archive::{QuantityUnit, RequirementOutcome, SeriesUnit};
 use measure::Nanos;
 pub(crate) use measure::{count, counted};
 
@@ -104,6 +104,32 @@ pub fn bytes(bytes: u64) -> String {
         unit = larger;
     }
     format!("{} {unit}", three_digits(value))
+}
+
+/// A value as it is: whole numbers whole, others with three decimals.
+pub(crate) fn value_as_it_is(value: f64) -> String {
+    let is_whole = value.fract() == 0.0 && value.abs() < 1e15;
+    match (is_whole, value.is_sign_negative() && value != 0.0) {
+        (true, false) => count(value as u64),
+        (true, true) => format!("-{}", count(-value as u64)),
+        (false, _) if value.is_finite() && (1e-3..1e15).contains(&value.abs()) => {
+            format!("{value:.3}")
+        }
+        (false, _) => format!("{value:e}"),
+    }
+}
+
+/// A value of a series with its unit: `12,345`, `12.5/s`, `1.20 MB`, `0.42 cores`.
+pub(crate) fn series_value(value: f64, unit: SeriesUnit) -> String {
+    let is_size = value.is_finite() && value >= 0.0;
+    match unit {
+        SeriesUnit::PerSecond => format!("{}/s", rate(value)),
+        SeriesUnit::Bytes if is_size => bytes(value as u64),
+        SeriesUnit::BytesPerSecond if is_size => format!("{}/s", bytes(value as u64)),
+        SeriesUnit::Cores => format!("{} cores", three_digits(value)),
+        SeriesUnit::Share if is_size => percent(value),
+        _ => value_as_it_is(value),
+    }
 }
 
 /// The weight of samples, in what their event counts: `1,234 calls`, `1.20 MB`, `3.40 s`.

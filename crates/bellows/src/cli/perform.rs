@@ -62,6 +62,7 @@ pub(super) fn shape(experiment: &Experiment) -> Shape {
     let measure = experiment.phases.measure;
     Shape {
         title: experiment.name.clone(),
+        about: String::new(),
         producers: any(session::experiment::LoadSpec::has_producers),
         consumers: any(session::experiment::LoadSpec::has_consumers),
         paced: any(session::experiment::LoadSpec::is_paced),

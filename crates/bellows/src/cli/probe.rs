@@ -119,6 +119,7 @@ impl ProbeArgs {
         let experiment = self.experiment(&url);
         let mut shape = perform::shape(&experiment);
         shape.title = "probe".to_owned();
+        shape.about = session::redact::text(&url.to_string());
         let keep = !self.no_archive;
         perform::experiment(&experiment, &self.output, &self.require, keep, shape)
             .map(|run| run.done)

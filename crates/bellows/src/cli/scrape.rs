@@ -1,14 +1,16 @@
 //! `scrape`: pages of metrics as data, and what it costs to make them.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use archive::{SeriesName, SeriesPoint};
 use clap::{Args, value_parser};
-use measure::{Length, Nanos, Problem, Refused, count, counted};
-use report::console::{self, ScrapeRow, SelectedRow};
-use report::text::bytes;
+use measure::{Interval, Length, Nanos, Phase, Problem, Refused, counted};
+use report::console::{self, Live, PageRequests, ScrapeRow, SelectedRow, Shape};
 use serde::Serialize;
 use session::scrape::{
-    MOST_SELECTED, Scrape, ScrapePlan, ScrapeSummary, ScrapeUrl, Selector, SeriesSummary,
+    MOST_SELECTED, Scrape, ScrapeObserver, ScrapePlan, ScrapeSecond, ScrapeSummary, ScrapeUrl,
+    Selector, SeriesSummary,
 };
 
 use super::command_line::Url;
@@ -98,13 +100,11 @@ impl ScrapeArgs {
         let control = load::Control::new();
         let at_once = signals::stop_load(&control)?;
         let length = self.length.map(|length| length.0);
-        let mut said = Said::of(&plans);
-        let summaries = session::scrape::scrape(&plans, length, &control, |plan, scrape| {
-            let is_news = said.is_news(scrape);
-            if is_news && !self.quiet {
-                output::line_aside(&told(plan, scrape));
-            }
-        });
+        let mut show = Show::new(self.live(&plans), &plans, length, control.clone());
+        let summaries = session::scrape::scrape(&plans, length, &control, &mut show);
+        if show.close() {
+            return Err(Failure::Closed);
+        }
         at_once.check()?;
         let summaries = summaries?;
         if self.json {
@@ -122,6 +122,18 @@ impl ScrapeArgs {
             None => Ok(Done::Fine),
             Some(problem) => Err(Failure::BrokeOff(problem)),
         }
+    }
+
+    /// What is shown while it goes on.
+    fn live(&self, plans: &[ScrapePlan]) -> Live {
+        let about: Vec<String> = plans.iter().map(|plan| plan.url.to_string()).collect();
+        let shape = Shape {
+            title: "scrape".to_owned(),
+            about: about.join(" "),
+            measure: self.length.map(|length| length.0),
+            ..Shape::default()
+        };
+        output::live(shape, self.json, self.quiet)
     }
 
     fn plans(&self) -> Result<Vec<ScrapePlan>, Failure> {
@@ -181,22 +193,129 @@ impl ScrapeArgs {
     }
 }
 
-/// Which pages came so far. Of one that never does, the end says why.
-struct Said(Vec<bool>);
+/// Shows scrapes while they go on.
+struct Show {
+    live: Live,
+    control: load::Control,
+    /// Whether the last request of each page failed; that one never came the end says.
+    away: Vec<Option<u64>>,
+    /// What is waited for, where each page is requested once.
+    once: Option<String>,
+    /// When the second before ended.
+    before: Nanos,
+}
 
-impl Said {
-    fn of(plans: &[ScrapePlan]) -> Self {
-        Self(vec![false; plans.len()])
+impl Show {
+    fn new(
+        mut live: Live,
+        plans: &[ScrapePlan],
+        length: Option<Nanos>,
+        control: load::Control,
+    ) -> Self {
+        let once = length.is_none().then(|| match plans {
+            [only] => format!("requesting {}", only.url),
+            several => format!("requesting {}", counted(several.len() as u64, "page")),
+        });
+        match &once {
+            Some(step) => live.step(step),
+            None => live.phase(Phase::Measure, length),
+        }
+        for plan in plans {
+            live.page(&plan.name, PageRequests::default());
+        }
+        Self {
+            live,
+            once,
+            control,
+            away: vec![None; plans.len()],
+            before: Nanos::ZERO,
+        }
     }
 
-    /// Whether this scrape is told when it ends.
-    fn is_news(&mut self, scrape: &Scrape) -> bool {
-        let Some(came) = self.0.get_mut(scrape.plan) else {
-            return false;
+    /// Takes it off the screen; whether nobody reads its output any more.
+    fn close(&mut self) -> bool {
+        self.live.clear();
+        self.live.is_closed()
+    }
+}
+
+impl ScrapeObserver for Show {
+    fn scraped(&mut self, plan: &ScrapePlan, scrape: &Scrape) {
+        let Some(away) = self.away.get_mut(scrape.plan) else {
+            return;
         };
-        *came |= scrape.result.is_ok();
-        *came
+        match &scrape.result {
+            Err(_) if scrape.is_unanswered => {}
+            Err(problem) => {
+                if away.is_none() {
+                    self.live.say(&told(plan, problem));
+                }
+                *away = Some(away.unwrap_or(0) + 1);
+            }
+            Ok(_) => {
+                if let Some(failed) = away.take() {
+                    let times = counted(failed, "request");
+                    let text = format!("{}: a page again, after {times} that failed", plan.name);
+                    self.live.say(&text);
+                }
+                self.live.values(&values(plan, scrape));
+            }
+        }
     }
+
+    fn second(&mut self, second: &ScrapeSecond<'_>) {
+        let elapsed = Duration::from_nanos(second.elapsed.0);
+        let open = second.waiting.iter().flatten().count() as u64;
+        if let Some(step) = self.once.as_ref() {
+            if open > 0 {
+                self.live.waiting(step, elapsed);
+            }
+            return;
+        }
+        for (page, waiting) in second.pages.iter().zip(second.waiting) {
+            let requests = PageRequests {
+                completed: page.completed,
+                failed: page.failed,
+                waiting: *waiting,
+            };
+            self.live.page(&page.name, requests);
+        }
+        let point = SeriesPoint {
+            t: self.before.as_secs_f64(),
+            dt: second.elapsed.saturating_sub(self.before).as_secs_f64(),
+            phase: Phase::Measure,
+            ..SeriesPoint::default()
+        };
+        self.before = second.elapsed;
+        self.live.point(&point, &Interval::new());
+        if second.over > Nanos::ZERO && open > 0 {
+            let text = format!(
+                "waiting for {}, in flight at the end",
+                counted(open, "request")
+            );
+            self.live
+                .waiting(&text, Duration::from_nanos(second.over.0));
+        }
+        if self.live.is_closed() {
+            self.control.stop();
+        }
+    }
+}
+
+/// What is shown of a page that came: its cost, and what was selected, as it was written.
+fn values(plan: &ScrapePlan, scrape: &Scrape) -> Vec<(SeriesName, f64)> {
+    let Ok(selected) = &scrape.result else {
+        return Vec::new();
+    };
+    let cost = scrape.cost_series(plan).into_iter();
+    let selected = selected.iter().map(|it| {
+        let (unit, value) = match &it.rate {
+            Some(rate) => (rate.unit, rate.per_second),
+            None => (it.name.unit, it.value),
+        };
+        (SeriesName::new(&plan.name, &it.shown, unit), value)
+    });
+    cost.map(|it| (it.name, it.value)).chain(selected).collect()
 }
 
 /// Why pages never came, once for all of them.
@@ -219,19 +338,12 @@ fn never_came(summaries: &[ScrapeSummary]) -> Option<Problem> {
     })
 }
 
-/// One scrape in a line.
-fn told(plan: &ScrapePlan, scrape: &Scrape) -> String {
-    match &scrape.result {
-        // A page without a name of its own is called by its address, which the cause names.
-        Err(problem) if problem.cause.contains(&plan.name) => problem.to_string(),
-        Err(problem) => format!("{}: {problem}", plan.name),
-        Ok(_) => format!(
-            "{}: {} series, {} in {}",
-            plan.name,
-            count(scrape.cost.series),
-            bytes(scrape.cost.page_bytes),
-            scrape.response(),
-        ),
+/// Why a page did not come.
+fn told(plan: &ScrapePlan, problem: &Problem) -> String {
+    // A page without a name of its own is called by its address, which the cause names.
+    match problem.cause.contains(&plan.name) {
+        true => problem.to_string(),
+        false => format!("{}: {problem}", plan.name),
     }
 }
 
@@ -271,7 +383,7 @@ fn notes(summary: &ScrapeSummary, is_told: bool) -> Vec<String> {
         ));
     }
     let unmatched = summary.unmatched.iter();
-    notes.extend(unmatched.map(|what| format!("{}: {what}", summary.name)));
+    notes.extend(unmatched.map(|what| format!("caution: {}: {what}", summary.name)));
     if let Some(wrong) = &summary.first_wrong {
         notes.push(format!(
             "{}: {} skipped as wrong; the first: {wrong}",

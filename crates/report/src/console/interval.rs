@@ -1,12 +1,21 @@
 //! One interval of a run: the line that a pipe gets, and what the live table takes of it.
 
-use archive::{ScenarioPoint, SeriesPoint};
-use measure::{Counters, LatencySummary, Metric, Nanos};
+use std::collections::BTreeMap;
+
+use archive::{ProcessUsage, ScenarioPoint, SeriesPoint};
+use measure::{Counters, LatencySummary, Metric, MetricKind, Nanos};
 
 use super::scenario;
 use super::shape::Shape;
-use super::text::sanitise;
+use super::text::{sanitise, width};
 use crate::numbers::{marked, per_second, three_digits};
+
+/// Blanks between two parts of a line.
+const GAP: usize = 2;
+/// What stands at the end of a line where more than details was left out.
+const MORE: &str = " …";
+/// What the count of failures is called.
+const FAILED: &str = "failed";
 
 /// A count of messages, by its name.
 pub(super) type Count = (&'static str, fn(&Counters) -> u64);
@@ -23,59 +32,188 @@ pub(super) fn counts(shape: &Shape) -> impl Iterator<Item = Count> {
     all.map(|(_, count)| count)
 }
 
-/// The line of an interval, ending in a newline: when it ended, the phase, and everything that the live table shows of
-/// it, each by its name and two blanks apart; `beside` is what else has come meanwhile.
-pub(super) fn line(shape: &Shape, point: &SeriesPoint, beside: &[String]) -> String {
-    let mut parts = vec![
-        format!("{:>7.1} s", point.t + point.dt),
-        format!("{:<7}", super::phase_name(point.phase)),
-    ];
-    let rate = |count| three_digits(per_second(count, point.dt));
-    for (name, count) in counts(shape) {
-        parts.push(format!("{name} {} msg/s", rate(count(&point.counters))));
+/// Columns that a line has room for; what says least is left out.
+const MOST_COLUMNS: usize = 200;
+
+/// A part of a line.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    rank: Rank,
+    text: String,
+    /// Whose it is, which stands before the first part of the same.
+    owner: Option<String>,
+}
+
+impl Part {
+    pub(super) const fn new(rank: Rank, text: String) -> Self {
+        Self {
+            rank,
+            text,
+            owner: None,
+        }
     }
-    if shape.latency {
-        let latencies = Metric::MESSAGES.into_iter().filter(|m| shape.shows(*m));
-        let latencies = latencies.map(|metric| (metric, point.latency.get(metric)));
-        parts.extend(latencies.filter_map(|(metric, of)| latency(metric, of)));
-    }
+}
+
+/// How much a part tells: where a line has no room for all, the last ones are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// What the load is about.
+    Rate,
+    /// What fails, and the latency that somebody feels.
+    Telling,
+    /// What goes on beside it.
+    Beside,
+    /// Further counts, and what was selected of pages.
+    More,
+    /// What the machine gives.
+    Usage,
+    /// Parts and explanations of what stands already.
+    Detail,
+}
+
+/// The line of an interval, ending in a newline: when it ended, the phase, and what the live table shows of it, each by
+/// its name and two blanks apart; `beside` is what else has come meanwhile. Zeros are left out, and what says least where the
+/// line would be too long, which ends in an ellipsis then, if it was more than details. `None` where there is nothing to tell.
+pub(super) fn line(shape: &Shape, point: &SeriesPoint, beside: &[Part]) -> Option<String> {
+    let mut parts = of_messages(shape, point);
     let several = point.scenarios().count() > 1;
     for (name, scenario) in point.scenarios() {
-        if several {
-            parts.push(format!("{}:", scenario::called(name)));
+        let mut of = of_scenario(scenario, point.dt);
+        for part in of.iter_mut().filter(|_| several) {
+            part.owner = Some(scenario::called(name));
         }
-        parts.extend(of_scenario(scenario, point.dt));
+        parts.append(&mut of);
     }
-    parts.extend(usage(shape, point));
     parts.extend_from_slice(beside);
-    parts.join("  ") + "\n"
+    let broker = point.broker.map(|of| used(loaded(shape, point), of));
+    // Its memory tells nothing new from one second to the next.
+    let client = point.client.map(|of| cores("bellows", of));
+    let usage = broker.into_iter().chain(client);
+    parts.extend(usage.map(|text| Part::new(Rank::Usage, text)));
+    let head = format!(
+        "{:>7.1} s  {:<7}",
+        point.t + point.dt,
+        super::phase_name(point.phase)
+    );
+    (!parts.is_empty()).then(|| fitted(head, &parts))
+}
+
+/// The parts that have room, in their order.
+fn fitted(head: String, parts: &[Part]) -> String {
+    let mut ranked: Vec<(usize, &Part)> = parts.iter().enumerate().collect();
+    ranked.sort_by_key(|(_, part)| part.rank);
+    let mut room = MOST_COLUMNS.saturating_sub(width(&head));
+    let mut kept: BTreeMap<usize, &Part> = BTreeMap::new();
+    for (index, part) in ranked {
+        let is_named = kept.values().any(|it| it.owner == part.owner);
+        let owner = part.owner.as_ref().filter(|_| !is_named);
+        let owner = owner.map_or(0, |owner| width(owner) + GAP);
+        let wanted = GAP + owner + width(&part.text);
+        // The first stands there whole: nobody can guess the rest of it.
+        if wanted <= room || kept.is_empty() {
+            kept.insert(index, part);
+            room = room.saturating_sub(wanted);
+        }
+    }
+    let mut line = head;
+    let mut owner = &None;
+    for part in kept.values() {
+        line.push_str(&" ".repeat(GAP));
+        if let Some(name) = part.owner.as_ref().filter(|_| part.owner != *owner) {
+            line.push_str(&format!("{name}: "));
+        }
+        owner = &part.owner;
+        line.push_str(&part.text);
+    }
+    let is_cut =
+        |(index, part): (usize, &Part)| part.rank < Rank::Detail && !kept.contains_key(&index);
+    if parts.iter().enumerate().any(is_cut) {
+        line.push_str(MORE);
+    }
+    line + "\n"
+}
+
+/// Rates and latencies of messages.
+fn of_messages(shape: &Shape, point: &SeriesPoint) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut sent = None;
+    for (name, count) in counts(shape) {
+        let number = count(&point.counters);
+        let rate = three_digits(per_second(number, point.dt));
+        let rank = match name {
+            "sent" | "received" => Rank::Rate,
+            _ => Rank::Telling,
+        };
+        // What was answered as fast as it was sent says nothing new, and neither does a budget that is not used up.
+        let is_news = match name {
+            "completed" => sent.as_ref() != Some(&rate),
+            "blocked" => number > 0,
+            _ => true,
+        };
+        if is_news {
+            parts.push(Part::new(rank, format!("{name} {rate} msg/s")));
+        }
+        sent.get_or_insert(rate);
+    }
+    if !shape.latency {
+        return parts;
+    }
+    let is_alone = point.scenarios().next().is_none();
+    for metric in Metric::MESSAGES.into_iter().filter(|m| shape.shows(*m)) {
+        let rank = match metric {
+            Metric::ACK_RESPONSE | Metric::END_TO_END => Rank::Telling,
+            _ => Rank::Detail,
+        };
+        let text = latency(metric, point.latency.get(metric), is_alone);
+        parts.extend(text.map(|text| Part::new(rank, text)));
+    }
+    parts
 }
 
 /// The counts and latencies of another scenario than messages.
-fn of_scenario(scenario: &ScenarioPoint, seconds: f64) -> Vec<String> {
+fn of_scenario(scenario: &ScenarioPoint, seconds: f64) -> Vec<Part> {
+    let counts = scenario::of_interval(scenario, seconds).map(|(metric, text)| {
+        let rank = match (metric.name(), metric.info().kind) {
+            (FAILED, _) => Rank::Telling,
+            ("completed", _) | (_, MetricKind::Peak) => Rank::Beside,
+            ("begun", _) => Rank::Detail,
+            _ => Rank::More,
+        };
+        Part::new(rank, text)
+    });
     let whole = scenario
         .latency
         .filled()
         .filter(|(metric, _)| !metric.info().part);
-    let latencies = whole.filter_map(|(metric, of)| latency(metric, of));
-    let counts = scenario::of_interval(scenario, seconds);
+    let latencies = whole.enumerate().filter_map(|(place, (metric, of))| {
+        let rank = match place {
+            0 => Rank::Telling,
+            _ => Rank::Detail,
+        };
+        latency(metric, of, true).map(|text| Part::new(rank, text))
+    });
     counts.chain(latencies).collect()
 }
 
-/// `ack response p50 301 us p99 3.23 ms p99.9 ~13.8 ms max 251 ms`.
-fn latency(metric: Metric, of: &LatencySummary) -> Option<String> {
-    if of.count == 0 {
-        return None;
-    }
+/// `ack response p50 301 us p99 3.23 ms max 251 ms`, without what says the same: of one operation there is one value, and the
+/// 99th percentile of fewer than a hundred is the largest. Of messages that something stands beside, the 99th percentile has room.
+fn latency(metric: Metric, of: &LatencySummary, is_alone: bool) -> Option<String> {
     let value = |ns: u64, percentile: f64| marked(ns, of.supports(percentile));
-    Some(format!(
-        "{} p50 {} p99 {} p99.9 {} max {}",
-        sanitise(metric.name()),
-        value(of.p50_ns, 50.0),
-        value(of.p99_ns, 99.0),
-        value(of.p99_9_ns, 99.9),
-        Nanos(of.max_ns)
-    ))
+    let mut text = sanitise(metric.name()).into_owned();
+    let max = Nanos(of.max_ns);
+    match of.count {
+        0 => return None,
+        1 => return Some(format!("{text} {max}")),
+        2..100 => text += &format!(" p50 {}", value(of.p50_ns, 50.0)),
+        _ => {
+            let p99 = value(of.p99_ns, 99.0);
+            if !is_alone {
+                return Some(format!("{text} p99 {p99}"));
+            }
+            text += &format!(" p50 {} p99 {p99}", value(of.p50_ns, 50.0));
+        }
+    }
+    Some(format!("{text} max {max}"))
 }
 
 /// CPU and memory of both sides: `broker 1.20 cores, 180 MB`.
@@ -84,14 +222,17 @@ pub(super) fn usage(shape: &Shape, point: &SeriesPoint) -> impl Iterator<Item = 
         (loaded(shape, point), point.broker),
         ("bellows", point.client),
     ];
-    sides.into_iter().filter_map(|(name, usage)| {
-        let usage = usage?;
-        let megabytes = usage.rss_bytes as f64 / 1e6;
-        Some(format!(
-            "{name} {:.2} cores, {megabytes:.0} MB",
-            usage.cpu_cores
-        ))
-    })
+    let known = sides.into_iter();
+    known.filter_map(|(name, usage)| Some(used(name, usage?)))
+}
+
+fn used(name: &str, usage: ProcessUsage) -> String {
+    let megabytes = usage.rss_bytes as f64 / 1e6;
+    format!("{}, {megabytes:.0} MB", cores(name, usage))
+}
+
+fn cores(name: &str, usage: ProcessUsage) -> String {
+    format!("{name} {:.2} cores", usage.cpu_cores)
 }
 
 /// Who is loaded: probes alone load any server.

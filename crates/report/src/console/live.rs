@@ -8,7 +8,7 @@ use archive::{Event, SeriesName, SeriesPoint};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use measure::{Interval, Nanos, Phase};
 
-use super::live_beside::LiveBeside;
+use super::live_beside::{LiveBeside, PageRequests};
 use super::live_table::LiveTable;
 use super::shape::Shape;
 use super::text::{Style, clock, sanitise, wrap};
@@ -137,7 +137,7 @@ impl Live {
             View::Quiet => Ok(()),
             View::Plain(view) => {
                 let news = view.beside.news();
-                let line = interval::line(&view.shape, point, &news);
+                let line = interval::line(&view.shape, point, &news).unwrap_or_default();
                 view.results
                     .0
                     .write_all(out::harmless(&line).as_bytes())
@@ -160,6 +160,15 @@ impl Live {
             View::Quiet => {}
             View::Plain(view) => view.beside.add(values),
             View::Table(view) => view.table.beside.add(values),
+        }
+    }
+
+    /// What came of the requests for a page of metrics so far.
+    pub fn page(&mut self, name: &str, requests: PageRequests) {
+        match &mut self.view {
+            View::Quiet => {}
+            View::Plain(view) => view.beside.requested(name, requests),
+            View::Table(view) => view.table.beside.requested(name, requests),
         }
     }
 

@@ -1,17 +1,24 @@
-//! What is read beside the load while a run goes on: pages of metrics that are scraped, and the memory of nodes.
+//! What is read beside the load while a run goes on: pages of metrics that are scraped, with the series that were selected of
+//! them, and the memory of nodes.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use archive::{ERLANG_MEMORY, SeriesName};
+use measure::Nanos;
 
+use super::interval::{Part, Rank};
 use super::table::{Align, Table};
-use super::text::{Style, sanitise, sparkline};
-use crate::numbers::{bytes, count, duration};
+use super::text::{Style, fit_end, sanitise, sparkline};
+use crate::numbers::{bytes, count, counted, duration, series_value};
 
 /// Pages that the sparkline looks back.
 const LOOK_BACK: usize = 10;
-/// What is told of a second at most.
-const MOST_NEWS: usize = 8;
+/// Series whose values are kept; a scrape has its own limit.
+const MOST_SERIES: usize = 1_000;
+/// Columns that a page's name keeps where the table is wide.
+const LEAST_NAME: usize = 12;
+/// A request that takes longer is told of while it does.
+const LONG: Nanos = Nanos::from_millis(1_000);
 /// Series that each page has, whatever stands on it.
 const TIME: &str = "scrape time";
 const SIZE: &str = "size of the page";
@@ -19,13 +26,23 @@ const SERIES: &str = "series of the page";
 /// What is shown of the memory of a node.
 const SIDES: [&str; 3] = ["resident", "carriers", "VM total"];
 
+/// What came of the requests for a page so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageRequests {
+    /// Requests that brought a page.
+    pub completed: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// For how long the one that is in flight has waited.
+    pub waiting: Option<Nanos>,
+}
+
 /// Pages and memory, as far as they are known.
 #[derive(Debug, Default)]
 pub(super) struct LiveBeside {
     pages: BTreeMap<String, LivePage>,
     memory: Vec<(&'static str, f64)>,
-    /// What has come since it was asked for last.
-    news: Vec<String>,
+    is_memory_new: bool,
 }
 
 /// A page that is scraped.
@@ -38,6 +55,13 @@ struct LivePage {
     pages: u64,
     size: f64,
     series: f64,
+    /// What came of all requests, where that is told.
+    requests: Option<PageRequests>,
+    /// What was selected of the last page: names with labels, and values with their units.
+    selected: Vec<(String, String)>,
+    /// How long each took that nobody was told of, and failures that were told.
+    news: Vec<f64>,
+    failures_told: u64,
 }
 
 impl LiveBeside {
@@ -52,6 +76,12 @@ impl LiveBeside {
         self.pages.is_empty()
     }
 
+    /// Takes what came of the requests for a page.
+    pub(super) fn requested(&mut self, page: &str, requests: PageRequests) {
+        let page = self.pages.entry(page.to_owned()).or_default();
+        page.requests = Some(requests);
+    }
+
     /// Takes what a source of named series has now.
     pub(super) fn add(&mut self, values: &[(SeriesName, f64)]) {
         let value = |name: &str| {
@@ -59,9 +89,8 @@ impl LiveBeside {
             values.find(|(it, _)| it.name == name && it.labels.is_empty())
         };
         if let Some((name, seconds)) = value(TIME) {
-            let size = value(SIZE).map_or(0.0, |(_, value)| *value);
             let page = self.pages.entry(name.source.clone()).or_default();
-            page.size = size;
+            page.size = value(SIZE).map_or(0.0, |(_, value)| *value);
             page.series = value(SERIES).map_or(0.0, |(_, value)| *value);
             page.pages += 1;
             page.max_s = page.max_s.max(*seconds);
@@ -69,9 +98,17 @@ impl LiveBeside {
             if page.recent.len() > LOOK_BACK {
                 page.recent.pop_front();
             }
-            let (took, size) = (time(*seconds), bytes(size as u64));
-            self.news
-                .push(format!("page {} {took}, {size}", sanitise(&name.source)));
+            // The table on a terminal tells no news.
+            if page.news.len() < MOST_SERIES {
+                page.news.push(*seconds);
+            }
+            let selected = values.iter().filter(|(it, _)| {
+                it.source == name.source && ![TIME, SIZE, SERIES].contains(&it.name.as_str())
+            });
+            let shown = |(name, value): &(SeriesName, f64)| {
+                (series_name(name), series_value(*value, name.unit))
+            };
+            page.selected = selected.take(MOST_SERIES).map(shown).collect();
         }
         let of_side = |side: &'static str| {
             let mut values = values.iter().filter(|(it, _)| it.source == ERLANG_MEMORY);
@@ -83,17 +120,32 @@ impl LiveBeside {
         };
         if values.iter().any(|(it, _)| it.source == ERLANG_MEMORY) {
             self.memory = SIDES.into_iter().filter_map(of_side).collect();
-            let memory = self.memory();
-            self.news.extend(memory);
+            self.is_memory_new = true;
         }
-        // The table on a terminal asks for none.
-        let too_many = self.news.len().saturating_sub(MOST_NEWS);
-        self.news.drain(..too_many);
     }
 
     /// What has come since this was asked last.
-    pub(super) fn news(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.news)
+    pub(super) fn news(&mut self) -> Vec<Part> {
+        let mut news = Vec::new();
+        for (name, page) in &mut self.pages {
+            let name = sanitise(name);
+            let texts = [page.came(), page.failed(), page.waits()];
+            let texts = texts.into_iter().flatten();
+            news.extend(texts.map(|text| Part::new(Rank::Beside, format!("page {name} {text}"))));
+            if !page.news.is_empty() {
+                let selected = page.selected.iter();
+                news.extend(
+                    selected
+                        .map(|(series, value)| Part::new(Rank::More, format!("{series} {value}"))),
+                );
+            }
+            page.news.clear();
+        }
+        if std::mem::take(&mut self.is_memory_new) {
+            let memory = self.memory();
+            news.extend(memory.map(|text| Part::new(Rank::More, text)));
+        }
+        news
     }
 
     /// `memory resident 1.99 GB, carriers 1.70 GB, VM total 1.47 GB`.
@@ -110,31 +162,28 @@ impl LiveBeside {
         if self.pages.is_empty() {
             return Vec::new();
         }
-        let mut table = Table::new(&[
+        let has_requests = self.pages.values().any(|page| page.requests.is_some());
+        let mut heads = vec![
             ("scraped page", Left),
             ("    last", Right),
             ("     max", Right),
             ("page size", Right),
             ("   series", Right),
             ("pages", Right),
-            ("last 10", Left),
-        ]);
-        table.drop_in_order(&[6, 4]);
-        for (name, page) in &self.pages {
-            let last = page.recent.back().copied().unwrap_or_default();
-            table.row(vec![
-                sanitise(name).into_owned(),
-                time(last),
-                match page.pages {
-                    0 => "-".to_owned(),
-                    _ => time(page.max_s),
-                },
-                bytes(page.size as u64),
-                count(page.series as u64),
-                count(page.pages),
-                sparkline(page.recent.iter().copied()),
-            ]);
+        ];
+        if has_requests {
+            heads.extend([("failed", Right), ("in flight", Right)]);
         }
+        heads.push(("last 10", Left));
+        let mut table = Table::new(&heads);
+        table.drop_in_order(match has_requests {
+            true => &[8, 4, 3, 2],
+            false => &[6, 4],
+        });
+        for (name, page) in &self.pages {
+            table.row(page.cells(name));
+        }
+        table.shorten_first(style.columns, LEAST_NAME, fit_end);
         let mut lines = table.lines(style.columns);
         if let Some(heads) = lines.first_mut() {
             *heads = style.faint(heads);
@@ -142,6 +191,114 @@ impl LiveBeside {
         lines.push(String::new());
         lines
     }
+
+    /// What was selected of the pages, with the last values, in so many rows: the heads, the series, where there are more how
+    /// many, and a blank line.
+    pub(super) fn selected(&self, rows: usize, style: Style) -> Vec<String> {
+        let all = self.pages.values().flat_map(|page| &page.selected);
+        let number = all.clone().count();
+        let room = rows.saturating_sub(2);
+        if number == 0 || room == 0 {
+            return Vec::new();
+        }
+        let shown = match number <= room {
+            true => number,
+            false => room - 1,
+        };
+        let mut table = Table::new(&[
+            ("selected series", Align::Left),
+            ("        last", Align::Right),
+        ]);
+        for (series, value) in all.take(shown) {
+            table.row(vec![series.clone(), value.clone()]);
+        }
+        table.shorten_first(style.columns, LEAST_NAME, fit_end);
+        let mut lines = table.lines(style.columns);
+        if let Some(heads) = lines.first_mut() {
+            *heads = style.faint(heads);
+        }
+        if shown < number {
+            let more = count((number - shown) as u64);
+            lines.push(style.faint(&format!("and {more} more")));
+        }
+        lines.push(String::new());
+        lines
+    }
+}
+
+impl LivePage {
+    /// Its row of the table.
+    fn cells(&self, name: &str) -> Vec<String> {
+        let known = |text: String| match self.recent.is_empty() {
+            true => "-".to_owned(),
+            false => text,
+        };
+        let last = self.recent.back().copied().unwrap_or_default();
+        let max = match self.pages {
+            0 => "-".to_owned(),
+            _ => time(self.max_s),
+        };
+        let mut cells = vec![
+            sanitise(name).into_owned(),
+            known(time(last)),
+            max,
+            known(bytes(self.size as u64)),
+            known(count(self.series as u64)),
+        ];
+        match self.requests {
+            Some(requests) => cells.extend([
+                count(requests.completed),
+                count(requests.failed),
+                match requests.waiting {
+                    None => "0".to_owned(),
+                    Some(waited) if waited < LONG => "1".to_owned(),
+                    Some(waited) => format!("1: {} s", waited.0 / 1_000_000_000),
+                },
+            ]),
+            None => cells.push(count(self.pages)),
+        }
+        cells.push(sparkline(self.recent.iter().copied()));
+        cells
+    }
+
+    /// `2.00 s, 34.5 MB`, or `5 pages, last 2.00 s, max 3.00 s, 34.5 MB`.
+    fn came(&self) -> Option<String> {
+        let last = self.news.last()?;
+        let size = bytes(self.size as u64);
+        Some(match self.news.len() {
+            1 => format!("{}, {size}", time(*last)),
+            several => {
+                let max = self.news.iter().copied().fold(0.0, f64::max);
+                let pages = counted(several as u64, "page");
+                format!("{pages}, last {}, max {}, {size}", time(*last), time(max))
+            }
+        })
+    }
+
+    /// How many failed since that was asked last.
+    fn failed(&mut self) -> Option<String> {
+        let failed = self.requests?.failed;
+        let new = failed.saturating_sub(std::mem::replace(&mut self.failures_told, failed));
+        (new > 0).then(|| format!("failed {}", count(new)))
+    }
+
+    /// For how long the one in flight has waited, where that is long.
+    fn waits(&self) -> Option<String> {
+        let waited = self.requests?.waiting.filter(|waited| *waited >= LONG)?;
+        Some(format!("in flight for {} s", waited.0 / 1_000_000_000))
+    }
+}
+
+/// A series as it stands on a page.
+fn series_name(series: &SeriesName) -> String {
+    let labels = series.labels.iter();
+    let labels = labels.map(|(label, value)| format!("{label}={value:?}"));
+    let labels = labels.collect::<Vec<_>>().join(",");
+    let name = match labels.as_str() {
+        "" => series.name.clone(),
+        labels => format!("{}{{{labels}}}", series.name),
+    };
+    sanitise(&name).into_owned()
 }
 
 fn time(seconds: f64) -> String {

@@ -6,14 +6,17 @@ use archive::{ScenarioPoint, SeriesPoint};
 use measure::{Counters, Interval, Metric, Nanos, Phase, Summaries};
 
 use super::live_beside::LiveBeside;
+use super::live_scenarios::{self, LiveScenarios};
 use super::shape::Shape;
 use super::table::{Align, Table};
 use super::text::{Style, clock, fit, sanitise, sparkline, wrap};
-use super::{interval, phase_name, scenario};
+use super::{interval, phase_name};
 use crate::numbers::{count, marked, per_second, three_digits};
 
 /// How many seconds the sparklines look back.
 const LOOK_BACK: usize = 10;
+/// Rows of selected series that stand beside a scenario in any case, where there is room.
+const MOST_SELECTED: usize = 8;
 /// Columns behind a step for its time: `: 3600 s`.
 const WAITED: usize = 8;
 /// Counts of messages that stay where there is no room for all.
@@ -43,6 +46,28 @@ const LAYOUTS: [(Extent, Extent); 6] = [
     (Extent::Rows, Extent::Rows),
     (Extent::Nothing, Extent::Rows),
 ];
+
+/// What is shown, and how much of it.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    messages: Extent,
+    beside: Extent,
+    /// Rows of scenarios beyond those that their extent has.
+    more: usize,
+    /// Rows for series that were selected of pages, heads included.
+    series: usize,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self {
+            messages: Extent::Whole,
+            beside: Extent::Whole,
+            more: 0,
+            series: 0,
+        }
+    }
+}
 
 /// The table's content; drawing it is [`TableView`]'s work.
 #[derive(Debug)]
@@ -134,10 +159,11 @@ impl LiveTable {
     /// All lines, none wider than the terminal, no more than it has rows.
     pub(super) fn lines(&self) -> Vec<String> {
         let columns = self.style.columns;
-        let mut out = vec![
-            self.style
-                .strong(&fit(&sanitise(&self.shape.title), columns)),
-        ];
+        let title = match self.shape.about.as_str() {
+            "" => self.shape.title.clone(),
+            about => format!("{} {about}", self.shape.title),
+        };
+        let mut out = vec![self.style.strong(&fit(&sanitise(&title), columns))];
         if self.phase.is_none() || self.recent.is_empty() {
             let phase = self.phase.filter(|_| self.step.is_empty());
             let step = match (&self.waiting, phase) {
@@ -169,17 +195,54 @@ impl LiveTable {
         let layouts = LAYOUTS
             .iter()
             .filter(|(messages, _)| !is_alone || matches!(messages, Extent::Whole | Extent::Brief));
-        let mut body = Vec::new();
+        let (mut layout, mut body) = (Layout::default(), Vec::new());
         for (messages, beside) in layouts {
-            body = self.laid_out(*messages, *beside, columns);
+            layout = Layout {
+                messages: *messages,
+                beside: *beside,
+                ..Layout::default()
+            };
+            body = self.laid_out(layout, columns);
             if body.len() <= room {
                 break;
             }
         }
+        let free = room.saturating_sub(body.len());
+        // Whoever selects series looks for them; but not for a hundred, while the rest of a probe has no room.
+        let share = match self.scenarios.is_empty() {
+            true => free,
+            false => (free / 2).max(MOST_SELECTED.min(free)),
+        };
+        let with_series = Layout {
+            series: share,
+            ..layout
+        };
+        let filled = self.laid_out(with_series, columns);
+        if filled.len() <= room {
+            (layout, body) = (with_series, filled);
+        }
+        // One row after the other, as long as there are such.
+        while body.len() < room {
+            let next = Layout {
+                more: layout.more + 1,
+                ..layout
+            };
+            let filled = self.laid_out(next, columns);
+            if filled.len() > room || filled.len() <= body.len() {
+                break;
+            }
+            (layout, body) = (next, filled);
+        }
         body
     }
 
-    fn laid_out(&self, messages: Extent, beside: Extent, columns: usize) -> Vec<String> {
+    fn laid_out(&self, layout: Layout, columns: usize) -> Vec<String> {
+        let Layout {
+            messages,
+            beside,
+            more,
+            series,
+        } = layout;
         let mut out = Vec::new();
         if self.has_messages() && messages != Extent::Nothing {
             self.rates(&mut out, messages, columns);
@@ -189,13 +252,19 @@ impl LiveTable {
             self.latencies(&mut out, messages, columns);
             out.push(String::new());
         }
-        let (measured, seconds) = (&self.scenarios, self.measured_seconds);
+        let scenarios = LiveScenarios {
+            recent: &self.recent,
+            measured: &self.scenarios,
+            seconds: self.measured_seconds,
+            style: self.style,
+        };
         out.extend(match beside {
-            Extent::Whole => scenario::live(&self.recent, measured, seconds, self.style),
-            Extent::Brief => scenario::live_brief(&self.recent, measured, seconds, self.style),
-            _ => scenario::live_rows(&self.recent, measured, seconds, self.style),
+            Extent::Whole => scenarios.whole(),
+            Extent::Brief => scenarios.brief(more),
+            _ => scenarios.rows(more),
         });
         out.extend(self.beside.lines(self.style));
+        out.extend(self.beside.selected(series, self.style));
         let last = self.recent.back().into_iter();
         let usage: Vec<String> = last
             .flat_map(|point| interval::usage(&self.shape, point))
@@ -322,7 +391,7 @@ impl LiveTable {
         } else {
             last
         };
-        let span = format!("{:12}", scenario::span(is_measured));
+        let span = format!("{:12}", live_scenarios::span(is_measured));
         let mut table = Table::new(&[
             (span.as_str(), Left),
             ("     p50", Right),

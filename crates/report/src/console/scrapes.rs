@@ -4,8 +4,8 @@ use archive::ScrapedPage;
 use measure::{LatencySummary, count};
 
 use super::table::{Align, FOOTNOTE, Table};
-use super::text::{Style, sanitise, width, wrap};
-use crate::numbers::{bytes, duration, marked, rate};
+use super::text::{Style, sanitise, wrap};
+use crate::numbers::{bytes, duration, marked, rate, value_as_it_is};
 
 /// Selected series that are shown at most.
 const MOST_SHOWN: usize = 50;
@@ -15,7 +15,7 @@ const LEAST_NAME: usize = 12;
 const TIMES: &str = "times from when a request was due until its page had been read";
 const SIZES: &str = "page size, series and arrived: of a page, the median; arrived: compressed where the server compresses";
 const SERVER_CPU: &str =
-    "server CPU: all that the server used meanwhile, for whomever, divided by the pages";
+    "server CPU: all that the server used meanwhile, for whomever, divided by the requests";
 const IN_ALL: &str = "page size and arrived: of a page, the median; arrived: compressed where the server compresses, in all: of all requests";
 
 /// The scrapes of a page.
@@ -80,7 +80,8 @@ pub fn scrapes(rows: &[ScrapeRow], selected: &[SelectedRow], style: Style) -> St
     for row in rows {
         table.row(cells(row));
     }
-    let mut out = table.lines(style.columns).join("\n") + "\n";
+    let lines = table.lines_or_turned(style.columns, LEAST_NAME);
+    let mut out = lines.join("\n") + "\n";
     let mut say = |text: &str| {
         out.push_str(&(wrap(&sanitise(text), style.prose_columns()).join("\n") + "\n"));
     };
@@ -173,8 +174,7 @@ pub(super) fn pages(pages: &[ScrapedPage], style: Style) -> Vec<String> {
         notes.extend(broker_cpu(page));
         table.note(notes.join("; "));
     }
-    table.shorten_first(style.columns, LEAST_NAME, shortened);
-    let mut lines = table.lines(style.columns);
+    let mut lines = table.lines_or_turned(style.columns, LEAST_NAME);
     if let Some(heads) = lines.first_mut() {
         *heads = style.faint(heads);
     }
@@ -221,19 +221,6 @@ fn largest(median: u64, max: u64) -> Option<String> {
     (median != max).then(|| format!("the largest page had {max}, the median {median}"))
 }
 
-/// The end of a page's name, which tells it from others of the same server.
-fn shortened(name: &str, room: usize) -> String {
-    let mut end = name;
-    while width(end) + 1 > room {
-        let mut rest = end.chars();
-        if rest.next().is_none() {
-            break;
-        }
-        end = rest.as_str();
-    }
-    format!("…{end}")
-}
-
 fn cells(row: &ScrapeRow) -> Vec<String> {
     // What came of a request is one thing; how long it waited counts also where no page came.
     let waited = row.response.count > 0;
@@ -262,48 +249,47 @@ fn cells(row: &ScrapeRow) -> Vec<String> {
             0.0 => "-".to_owned(),
             speed => format!("{}/s", bytes(speed as u64)),
         },
+        // What refusing takes is no cost of a page.
         row.server_cpu_ns
-            .map_or_else(|| "-".to_owned(), |ns| format!("{}/page", duration(ns))),
+            .filter(|_| row.completed > 0)
+            .map_or_else(|| "-".to_owned(), |ns| format!("{}/request", duration(ns))),
     ]
 }
 
-/// A value as it is: whole numbers whole, others with three decimals.
-fn value(value: f64) -> String {
-    let is_whole = value.fract() == 0.0 && value.abs() < 1e15;
-    match (is_whole, value.is_sign_negative() && value != 0.0) {
-        (true, false) => count(value as u64),
-        (true, true) => format!("-{}", count(-value as u64)),
-        (false, _) if value.is_finite() && (1e-3..1e15).contains(&value.abs()) => {
-            format!("{value:.3}")
-        }
-        (false, _) => format!("{value:e}"),
-    }
-}
-
 fn series(selected: &[SelectedRow], style: Style) -> String {
-    let heads = [
-        ("series", Align::Left),
-        ("page", Align::Left),
-        ("last value", Align::Right),
-        ("rate", Align::Right),
-    ];
+    let mut heads = vec![("series", Align::Left), ("page", Align::Left)];
+    // Of a single page it need not be said which.
+    let mut pages: Vec<&str> = selected.iter().map(|row| row.page.as_str()).collect();
+    pages.dedup();
+    if pages.len() < 2 {
+        heads.pop();
+    }
+    heads.extend([("last value", Align::Right), ("rate", Align::Right)]);
     let mut table = Table::new(&heads);
     table.give_way(0);
-    for row in selected.iter().take(MOST_SHOWN) {
-        table.row(vec![
-            sanitise(&row.series).into_owned(),
-            sanitise(&row.page).into_owned(),
-            value(row.value),
+    let is_cut = selected.len() > MOST_SHOWN;
+    let mut shown: Vec<&SelectedRow> = selected.iter().collect();
+    if is_cut {
+        let size = |row: &SelectedRow| row.rate.unwrap_or(row.value).abs();
+        shown.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    }
+    for row in shown.into_iter().take(MOST_SHOWN) {
+        let mut cells = vec![sanitise(&row.series).into_owned()];
+        if pages.len() > 1 {
+            cells.push(sanitise(&row.page).into_owned());
+        }
+        cells.extend([
+            value_as_it_is(row.value),
             row.rate
                 .map_or_else(|| "-".to_owned(), |it| format!("{}/s", rate(it))),
         ]);
+        table.row(cells);
     }
     let mut out = table.lines(style.columns).join("\n") + "\n";
-    let more = selected.len().saturating_sub(MOST_SHOWN);
-    if more > 0 {
+    if is_cut {
         out.push_str(&format!(
-            "and {} more: --json has all\n",
-            count(more as u64)
+            "the {MOST_SHOWN} largest of {} series, by their rates and values: --json has all\n",
+            count(selected.len() as u64)
         ));
     }
     out

@@ -7,6 +7,8 @@ use measure::{Metric, Nanos, Phase};
 pub struct Shape {
     /// Heading of the live view: the experiment or the destination.
     pub title: String,
+    /// What the heading names beside that, where the title alone is that of others, too: the address of a probe.
+    pub about: String,
     /// Something is sent.
     pub producers: bool,
     /// Something is received.

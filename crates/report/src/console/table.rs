@@ -1,6 +1,6 @@
 //! A table whose columns fit: numbers to the right, text to the left, and nothing cut.
 
-use super::text::{left, right, width, wrap};
+use super::text::{fit_end, left, right, width, wrap};
 
 /// What the mark of a percentile means.
 pub(super) const FOOTNOTE: &str = "~ fewer than ten samples lie beyond this percentile";
@@ -21,7 +21,7 @@ pub(super) enum Align {
 
 /// Rows of cells below one line of heads. Where it is wider than the screen, the column that gives way is broken
 /// over several lines, and then columns move into a block of their own below the others, with the first column again.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Table {
     heads: Vec<(String, Align)>,
     /// The column that is broken over several lines where the table would be too wide.
@@ -95,6 +95,52 @@ impl Table {
         if let Some(last) = self.rows.len().checked_sub(1).filter(|_| !text.is_empty()) {
             self.notes.push((last, text));
         }
+    }
+
+    /// The lines; where the columns have no room beside each other, also with the first one made shorter, the rows stand beside each
+    /// other, and the notes below them.
+    pub(super) fn lines_or_turned(&self, columns: usize, least: usize) -> Vec<String> {
+        let mut short = self.clone();
+        short.shorten_first(columns, least, fit_end);
+        let widths = short.widths();
+        let shown = short.shown(&widths, columns);
+        if total(&widths, &shown) <= columns {
+            return short.lines(columns);
+        }
+        let mut lines = self.turned(columns).lines(columns);
+        for (index, note) in &self.notes {
+            let name = self.rows.get(*index).and_then(|row| row.first());
+            let note = match name.filter(|_| self.rows.len() > 1) {
+                Some(name) => format!("{name}: {note}"),
+                None => note.clone(),
+            };
+            let note = wrap(&note, columns.saturating_sub(GAP));
+            lines.extend(note.iter().map(|line| format!("  {line}")));
+        }
+        lines
+    }
+
+    /// The same with a row for each column and a column for each row.
+    fn turned(&self, columns: usize) -> Self {
+        let names = self.heads.iter().map(|(head, _)| head.trim().to_owned());
+        let names: Vec<String> = names.collect();
+        let first = names.iter().map(|name| width(name)).max().unwrap_or(0);
+        let each = columns.saturating_sub(first) / self.rows.len().max(1);
+        let room = each.saturating_sub(GAP).max(LEAST_WIDTH);
+        let of_row = |row: &Vec<String>| {
+            let name = row.first().map_or("", String::as_str);
+            (fit_end(name, room), Align::Right)
+        };
+        let head = names.first().cloned().unwrap_or_default();
+        let heads = std::iter::once((head, Align::Left)).chain(self.rows.iter().map(of_row));
+        let mut turned = Self::new(&[]);
+        turned.heads = heads.collect();
+        for (column, name) in names.into_iter().enumerate().skip(1) {
+            let cells = self.rows.iter().map(|row| row.get(column).cloned());
+            let cells = cells.map(Option::unwrap_or_default);
+            turned.row(std::iter::once(name).chain(cells).collect());
+        }
+        turned
     }
 
     pub(super) fn row(&mut self, cells: Vec<String>) {
@@ -258,6 +304,32 @@ mod tests {
                 "send ack  301 us  3.23 ms  rabbit_channe",
                 "                           l:handle_meth",
                 "                           od",
+            ]
+        );
+    }
+
+    #[test]
+    fn rows_stand_beside_each_other_where_columns_do_not() {
+        let heads = [
+            ("page", Align::Left),
+            ("pages", Align::Right),
+            ("p50", Align::Right),
+        ];
+        let mut table = Table::new(&heads);
+        for name in ["localhost:15692/a", "localhost:15692/b"] {
+            table.row([name, "12", "3.23 ms"].map(str::to_owned).to_vec());
+            table.note("all".to_owned());
+        }
+        let wide = table.lines_or_turned(40, 12);
+        assert_eq!(wide[1], "localhost:15692/a     12  3.23 ms");
+        assert_eq!(
+            table.lines_or_turned(27, 12),
+            [
+                "page   …:15692/a  …:15692/b",
+                "pages         12         12",
+                "p50      3.23 ms    3.23 ms",
+                "  localhost:15692/a: all",
+                "  localhost:15692/b: all",
             ]
         );
     }

@@ -152,6 +152,20 @@ pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// The end of a name, which tells it from others that begin alike: at most `room` wide, and what is cut off is shown as `…`.
+#[must_use]
+pub(super) fn fit_end(name: &str, room: usize) -> String {
+    let mut end = name;
+    while width(end) + 1 > room {
+        let mut rest = end.chars();
+        if rest.next().is_none() {
+            break;
+        }
+        end = rest.as_str();
+    }
+    format!("…{end}")
+}
+
 /// Exactly `columns` wide, text at the left.
 #[must_use]
 pub(super) fn left(text: &str, columns: usize) -> String {

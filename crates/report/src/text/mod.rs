@@ -26,7 +26,7 @@ pub use classes::{class_meaning, classes};
 pub use known::known_pattern;
 pub(crate) use loaded::of_server;
 pub use looks::{look, trace};
-pub(crate) use names::shortened;
+pub(crate) use names::{scenario_name, shortened};
 pub use observer_effect::observer_effect;
 pub(crate) use observer_effect::{change_and_interval, percent as effect_percent};
 pub use requirements::range;

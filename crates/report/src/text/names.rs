@@ -2,6 +2,14 @@
 
 use std::borrow::Cow;
 
+/// A scenario's name as people read it: `probe queue-page`, since that is what the names of its latencies begin with.
+pub(crate) fn scenario_name(name: &str) -> String {
+    match name.split_once('_') {
+        Some((kind, own)) => format!("{kind} {}", own.replace('_', "-")),
+        None => name.to_owned(),
+    }
+}
+
 /// The name in so many letters at most: a longer one is shortened in the middle, because names of one origin most
 /// often begin alike, and what tells them apart stands at the end. No blank stands beside the cut, where a line could
 /// break.

@@ -8,7 +8,7 @@ use archive::{
     ScrapedPage, SeriesPoint, Throughput,
 };
 use measure::ledger::LedgerSummary;
-use measure::{Counters, Counts, Phase, Summaries};
+use measure::{Counters, Counts, Metric, Phase, Summaries};
 use serde::Serialize;
 
 use super::distributions::Distributions;
@@ -79,7 +79,10 @@ impl Figures {
             ledger: summary.ledger,
             late_share: requested_rate.and_then(|_| ratio(c.late as f64, c.sent as f64)),
             measured_s: short(measured.seconds),
-            latency: summary.latency.clone(),
+            latency: Metric::MESSAGES
+                .into_iter()
+                .map(|metric| (metric, summary.latency.get(metric).clone()))
+                .collect(),
             cpu_us_per_message: summary.cpu_us_per_message,
             cpu_cores: summary.cpu_cores,
             rss_mb: summary.rss_mb,

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::destinations;
 use crate::numbers::{count, counted, seconds_digits, three_digits, weight};
-use crate::text::{of_server, shortened};
+use crate::text::{of_server, scenario_name, shortened};
 
 /// A piece of the sentence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -376,7 +376,7 @@ fn worst(all: &[(&str, &ScenarioSummary)]) -> String {
     let Some((name, of)) = all.iter().max_by_key(rank) else {
         return String::new();
     };
-    let mut text = format!("; {}", shortened(&name.replace('_', " "), KIND));
+    let mut text = format!("; {}", shortened(&scenario_name(name), KIND));
     match of.count("failed") {
         0 => {}
         failed => text.push_str(&format!(
@@ -394,7 +394,7 @@ fn worst(all: &[(&str, &ScenarioSummary)]) -> String {
     text
 }
 
-/// `response` of `queue-page response`, where `probe queue page` stands before it.
+/// `response` of `queue-page response`, where `probe queue-page` stands before it.
 fn without_owner<'a>(metric: &'a str, scenario: &str) -> &'a str {
     let own = scenario.strip_prefix("probe_").unwrap_or(scenario);
     match metric.split_once(' ') {

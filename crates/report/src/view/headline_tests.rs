@@ -380,7 +380,7 @@ fn of_loads_beside_messages_the_worst_is_told_in_two_lines() {
         .scenarios
         .insert("probe_queue_page".to_owned(), requests(4_000_000, 30));
     let told = text(&summary);
-    assert!(told.contains("; probe queue page"), "{told}");
+    assert!(told.contains("; probe queue-page"), "{told}");
     assert!(!told.contains("http"), "{told}");
 }
 

@@ -9,7 +9,7 @@ use archive::{
     ScenarioSummary, Throughput, Topology, Warning,
 };
 use load::OperationTally;
-use measure::{Clock, Counters, Nanos, Phase, Problem};
+use measure::{Clock, Counters, Nanos, Phase, Problem, Summaries};
 
 use super::profiling::Profiled;
 use super::recording::Recording;
@@ -34,6 +34,8 @@ pub(crate) struct Ending {
 
 /// Functions in the summary of a profile.
 const TOP_FUNCTIONS: usize = 20;
+/// The scenario of messages.
+const MESSAGES: &str = "messages";
 
 impl Recording<'_> {
     /// Sums up and writes the record for the last time.
@@ -213,7 +215,10 @@ impl Recording<'_> {
             faults: self.faults.clone(),
             requirements: Vec::new(),
             stalls: Vec::new(),
-            latency: self.measured.latencies.messages(),
+            latency: match self.context.scenarios.iter().any(|it| it.name == MESSAGES) {
+                true => self.measured.latencies.messages(),
+                false => Summaries::default(),
+            },
             cpu_us_per_message: PerMessage {
                 broker: usage
                     .broker
@@ -271,8 +276,9 @@ impl Recording<'_> {
             let failed = operations.failed.map_or(0, count);
             let ended = count(operations.completed) + failed;
             let alone = self.context.scenarios.len() == 1;
-            let ms_each =
-                |cores: f64| (ended > 0 && alone).then(|| cores * seconds * 1e3 / ended as f64);
+            // Where none came to its end in order, what was used is what it took to refuse them, or other work.
+            let is_known = count(operations.completed) > 0 && alone;
+            let ms_each = |cores: f64| is_known.then(|| cores * seconds * 1e3 / ended as f64);
             let mut failures: Vec<FailureCount> = tally
                 .failures
                 .iter()

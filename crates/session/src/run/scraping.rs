@@ -369,6 +369,7 @@ mod tests {
     fn gauges_and_rates_of_a_page_are_told_together() {
         let mut page = page(second(3));
         let value = |name: &str, rate| SelectedValue {
+            shown: name.to_owned(),
             name: SeriesName::new("page", name, SeriesUnit::Count),
             value: 7.0,
             rate,

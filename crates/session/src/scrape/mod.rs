@@ -33,7 +33,7 @@ pub use selector::Selector;
 pub use summary::{ScrapeSummary, SeriesSummary};
 pub use url::ScrapeUrl;
 pub(crate) use watch::pid_of;
-pub use watch::scrape;
+pub use watch::{ScrapeObserver, ScrapeSecond, scrape};
 
 /// Series that are selected of a page where nothing else is said.
 pub const MOST_SELECTED: usize = 1_000;
@@ -122,21 +122,10 @@ impl Scrape {
     /// counter. Times are those at which pages were due, so that several pages have the same.
     #[must_use]
     pub fn series(&self, plan: &ScrapePlan) -> Vec<ScrapedSeries> {
-        let all = |name: SeriesName, value| ScrapedSeries {
-            name,
-            since: self.due,
-            until: self.due + plan.every,
-            value,
-        };
-        let cost = |name: &str, unit, value| all(SeriesName::new(&plan.name, name, unit), value);
         let Ok(values) = &self.result else {
             return Vec::new();
         };
-        let time = self.response().as_secs_f64();
-        let mut kept = vec![cost("scrape time", SeriesUnit::Seconds, time)];
-        let (bytes, series) = (self.cost.page_bytes as f64, self.cost.series as f64);
-        kept.push(cost("size of the page", SeriesUnit::Bytes, bytes));
-        kept.push(cost("series of the page", SeriesUnit::Count, series));
+        let mut kept = self.cost_series(plan);
         for selected in values {
             let mut name = selected.name.clone();
             match &selected.rate {
@@ -151,10 +140,36 @@ impl Scrape {
                 }
                 // What a counter has counted since its process began says nothing of the run.
                 None if selected.is_counter => {}
-                None => kept.push(all(name, selected.value)),
+                None => kept.push(self.from_then_on(plan, name, selected.value)),
             }
         }
         kept
+    }
+
+    /// What the page cost, as series.
+    #[must_use]
+    pub fn cost_series(&self, plan: &ScrapePlan) -> Vec<ScrapedSeries> {
+        let time = self.response().as_secs_f64();
+        let (bytes, series) = (self.cost.page_bytes as f64, self.cost.series as f64);
+        let costs = [
+            ("scrape time", SeriesUnit::Seconds, time),
+            ("size of the page", SeriesUnit::Bytes, bytes),
+            ("series of the page", SeriesUnit::Count, series),
+        ];
+        let named = |(name, unit, value)| {
+            self.from_then_on(plan, SeriesName::new(&plan.name, name, unit), value)
+        };
+        costs.into_iter().map(named).collect()
+    }
+
+    /// A value that holds until the next page.
+    fn from_then_on(&self, plan: &ScrapePlan, name: SeriesName, value: f64) -> ScrapedSeries {
+        ScrapedSeries {
+            name,
+            since: self.due,
+            until: self.due + plan.every,
+            value,
+        }
     }
 }
 
@@ -241,6 +256,16 @@ impl Scraper {
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// For how long the request of each plan has waited that is in flight.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<Option<Nanos>> {
+        let waited = |in_flight: &InFlight| {
+            let held = in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+            held.map(|(_, sent)| Clock.now().since(sent))
+        };
+        self.in_flight.iter().map(waited).collect()
     }
 
     /// Makes no more requests; those that are in flight go on.

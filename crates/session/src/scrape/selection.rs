@@ -1,7 +1,8 @@
 //! The series of a page that are wanted: picked while the page is parsed, added up, and made rates.
 
+use std::cmp::Ordering;
 use std::collections::hash_map::{Entry, RandomState};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasher;
 
 use archive::{SeriesName, SeriesUnit};
@@ -12,14 +13,18 @@ use super::Selector;
 
 /// Series of a page that may go into the selected ones: those of ten metrics of 100,000 queues.
 const MOST_PARTS: usize = 1_000_000;
-/// Names less alike than this are no slip of the pen (Jaro-Winkler similarity, 0 to 1).
-const ALIKE: f64 = 0.7;
+/// Letters in which a name differs from one that was meant, at most: more are no slip of the pen.
+const MOST_SLIPS: usize = 3;
+/// Names with the same beginning that are told.
+const MOST_RELATED: usize = 4;
 
 /// A selected series: its value, and its rate where it is a counter that was seen before.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SelectedValue {
     /// What it is; its unit is that of the value.
     pub name: SeriesName,
+    /// How people read it: a sum as it was written, with the labels of its group.
+    pub shown: String,
     /// The value, or the sum of values.
     pub value: f64,
     /// What a series that only grows has grown by per second, and since when.
@@ -73,13 +78,57 @@ struct Found {
     has_name: bool,
     /// A series.
     has_series: bool,
-    /// The likest of the names that it does not want, and how like it is, of the first page.
-    nearest: Option<(f64, String)>,
+    /// The likest of the names that it does not want, and in how many letters it differs, of the first page.
+    nearest: Option<(usize, String)>,
+    /// Names of the first page that begin as it does, and how much of them is the same.
+    related: (usize, BTreeSet<String>),
+}
+
+impl Found {
+    /// Keeps a name of the page, where it is like the one that is wanted.
+    fn compare(&mut self, wanted: &str, name: &str) {
+        let most = MOST_SLIPS.min(wanted.len() / 4);
+        let slips = match wanted.len().abs_diff(name.len()) <= most {
+            true => strsim::damerau_levenshtein(wanted, name),
+            false => usize::MAX,
+        };
+        let before = self.nearest.as_ref().map_or(most + 1, |(slips, _)| *slips);
+        if slips < before {
+            self.nearest = Some((slips, name.to_owned()));
+        }
+        let same = wanted.bytes().zip(name.bytes());
+        let same = same.take_while(|(a, b)| a == b).count();
+        // Part of a word says nothing.
+        let same = wanted.get(..same).and_then(|same| same.rfind('_'));
+        let same = same.map_or(0, |end| end + 1);
+        if same > self.related.0 {
+            self.related = (same, BTreeSet::new());
+        }
+        if same > 0 && same == self.related.0 {
+            self.related.1.insert(name.to_owned());
+            if self.related.1.len() > MOST_RELATED {
+                self.related.1.pop_last();
+            }
+        }
+    }
+
+    /// The names that begin alike, in words.
+    fn relatives(&self) -> String {
+        let names: Vec<&str> = self.related.1.iter().map(String::as_str).collect();
+        match names.first().and_then(|name| name.get(..self.related.0)) {
+            None => "no name on the page is like it".to_owned(),
+            Some(beginning) => format!(
+                "no name on the page is like it; {beginning}… are there, such as {}",
+                names.join(", ")
+            ),
+        }
+    }
 }
 
 #[derive(Debug)]
 struct Series {
     name: SeriesName,
+    shown: String,
     rate_unit: SeriesUnit,
     is_counter: bool,
     page: u32,
@@ -160,11 +209,7 @@ impl Selection {
             if self.wanted.contains(&index) {
                 found.has_name = true;
             } else if is_first && !found.has_name {
-                let likeness = strsim::jaro_winkler(selector.pattern(), name);
-                let before = found.nearest.as_ref().map_or(ALIKE, |(most, _)| *most);
-                if likeness > before {
-                    found.nearest = Some((likeness, name.to_owned()));
-                }
+                found.compare(selector.pattern(), name);
             }
         }
     }
@@ -177,7 +222,7 @@ impl Selection {
             let why = match &found.nearest {
                 _ if found.has_name => "no series of that name has such labels".to_owned(),
                 Some((_, name)) => format!("the nearest name on the page is {name}"),
-                None => "no name on the page is like it".to_owned(),
+                None => found.relatives(),
             };
             format!("{selector} selects nothing: {why}")
         };
@@ -283,16 +328,21 @@ impl Selection {
             };
             name = name.with(label, &value);
         }
+        let mut group = BTreeMap::new();
         for label in &labels {
-            name = name.with(label.name, &label.value());
+            let value = label.value();
+            name = name.with(label.name, &value);
+            group.insert(label.name.to_owned(), value.into_owned());
         }
         if self.series.len() >= self.most && !self.names.contains(&name) {
             self.too_many = Some(too_many(self.most, &selector.to_string()));
             return None;
         }
         let number = self.names.insert(name.clone()).then(|| {
+            let shown = selector.written(sample.name) + &with_braces(&group);
             self.series.push(Series {
                 name,
+                shown,
                 rate_unit,
                 is_counter,
                 page: 0,
@@ -320,6 +370,7 @@ impl Selection {
         let here = self.series.iter().filter(|series| series.page == page);
         let value = |series: &Series| SelectedValue {
             name: series.name.clone(),
+            shown: series.shown.clone(),
             value: series.value,
             rate: last
                 .zip(series.growth)
@@ -333,7 +384,9 @@ impl Selection {
                 }),
             is_counter: series.is_counter,
         };
-        Ok(here.map(value).collect())
+        let mut values: Vec<SelectedValue> = here.map(value).collect();
+        values.sort_by(|a, b| natural_order(&a.shown, &b.shown));
+        Ok(values)
     }
 
     /// A page broke off: the next one is compared with the last that was whole.
@@ -352,6 +405,45 @@ impl Selection {
     pub(super) fn duplicates(&self) -> u64 {
         self.duplicates
     }
+}
+
+/// Labels as they stand on a page.
+fn with_braces(labels: &BTreeMap<String, String>) -> String {
+    let labels = labels.iter();
+    let labels = labels.map(|(label, value)| format!("{label}={value:?}"));
+    let labels = labels.collect::<Vec<_>>().join(",");
+    match labels.as_str() {
+        "" => String::new(),
+        labels => format!("{{{labels}}}"),
+    }
+}
+
+/// The order in which people count: `orders2` before `orders10`.
+fn natural_order(a: &str, b: &str) -> Ordering {
+    let (mut left, mut right) = (a, b);
+    while let (Some(first), Some(second)) = (left.chars().next(), right.chars().next()) {
+        let order = if first.is_ascii_digit() && second.is_ascii_digit() {
+            let (one, two) = (number(&mut left), number(&mut right));
+            one.len().cmp(&two.len()).then_with(|| one.cmp(two))
+        } else {
+            left = left.get(first.len_utf8()..).unwrap_or_default();
+            right = right.get(second.len_utf8()..).unwrap_or_default();
+            first.cmp(&second)
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+    // What has no other difference than zeros in front of a number.
+    left.len().cmp(&right.len()).then_with(|| a.cmp(b))
+}
+
+/// Takes the digits at the beginning; answers them without zeros in front.
+fn number<'a>(text: &mut &'a str) -> &'a str {
+    let end = text.find(|c: char| !c.is_ascii_digit());
+    let (digits, rest) = text.split_at(end.unwrap_or(text.len()));
+    *text = rest;
+    digits.trim_start_matches('0')
 }
 
 /// What a counter has grown by: all that it shows where it began anew. Where it shows no number, nobody knows.

@@ -71,6 +71,22 @@ impl Selector {
 }
 
 impl Selector {
+    /// How a series of this name is written that it selects: a sum with its conditions, any other by its name alone.
+    pub(super) fn written(&self, name: &str) -> String {
+        let Some(by) = &self.sum else {
+            return name.to_owned();
+        };
+        let by = match by.as_slice() {
+            [] => "sum".to_owned(),
+            labels => format!("sum by ({})", labels.join(", ")),
+        };
+        let conditions = self.text.find('{').and_then(|begin| {
+            let end = self.text.rfind('}')?;
+            self.text.get(begin..=end)
+        });
+        format!("{by} ({name}{})", conditions.unwrap_or_default())
+    }
+
     /// The labels of a sum that its conditions give it, so that sums of other conditions are other series.
     pub(super) fn fixed(&self) -> impl Iterator<Item = (&str, String)> {
         let conditions = self.conditions.iter().filter(|_| self.sum.is_some());

@@ -52,7 +52,7 @@ pub struct ScrapeSummary {
     pub first_wrong: Option<String>,
     /// Selected series of all pages that stood twice on theirs.
     pub duplicates: u64,
-    /// Time of parsing, of all pages.
+    /// Time of parsing, of all pages that came.
     pub parse_ns: u64,
     /// Bytes that were parsed in it.
     pub parsed_bytes: u64,
@@ -80,6 +80,9 @@ pub struct ScrapeSummary {
 /// The last value of a selected series.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SeriesSummary {
+    /// How people read it: a sum as it was written, with the labels of its group.
+    #[serde(rename = "series")]
+    pub shown: String,
     /// Its name.
     pub name: String,
     /// Its labels.
@@ -96,11 +99,7 @@ pub struct SeriesSummary {
 /// As it stands on a page, but for escapes of values that need none in a text.
 impl fmt::Display for SeriesSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)?;
-        for (index, (label, value)) in self.labels.iter().enumerate() {
-            write!(f, "{}{label}={value:?}", if index == 0 { "{" } else { "," })?;
-        }
-        f.write_str(if self.labels.is_empty() { "" } else { "}" })
+        f.write_str(&self.shown)
     }
 }
 
@@ -163,8 +162,6 @@ impl ScrapeSummary {
         self.wrong_lines += cost.wrong_lines;
         self.received_bytes += cost.bytes;
         self.duplicates += cost.duplicates;
-        self.parse_ns += cost.parse.0;
-        self.parsed_bytes += cost.page_bytes;
         if self.first_wrong.is_none() {
             self.first_wrong.clone_from(&cost.first_wrong);
         }
@@ -184,6 +181,8 @@ impl ScrapeSummary {
             }
             Ok(values) => {
                 self.completed += 1;
+                self.parse_ns += cost.parse.0;
+                self.parsed_bytes += cost.page_bytes;
                 self.sizes.arrived.add(cost.bytes);
                 self.sizes.bytes.add(cost.page_bytes);
                 self.sizes.series.add(cost.series);
@@ -199,6 +198,7 @@ impl ScrapeSummary {
                 self.selected = values
                     .iter()
                     .map(|selected| SeriesSummary {
+                        shown: selected.shown.clone(),
                         name: selected.name.name.clone(),
                         labels: selected.name.labels.clone(),
                         value: selected.value,

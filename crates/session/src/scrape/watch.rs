@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use linux::{ProcessTree, sockets};
 use load::Control;
-use measure::{Clock, Nanos};
+use measure::{Clock, Nanos, Time};
 use ureq::http::Uri;
 
 use super::{Scrape, ScrapePlan, ScrapeSummary, Scraper};
@@ -14,11 +14,34 @@ use crate::Error;
 
 /// How often it looks what has come.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How often it tells where it stands.
+const SECOND: Nanos = Nanos::from_millis(1_000);
 /// The first requests are due so long after the start, when all threads wait for it.
 const LEAD: Nanos = Nanos::from_millis(50);
 
-/// Scrapes pages for a time, or once, and tells each scrape. Requests that are in flight at the end are waited for, up to their
-/// time-out. It ends early where no page has come of the first request of any: then there is nothing to measure.
+/// Who is told of scrapes while they go on.
+pub trait ScrapeObserver {
+    /// A request has ended.
+    fn scraped(&mut self, plan: &ScrapePlan, scrape: &Scrape);
+    /// A second has passed, or all of it.
+    fn second(&mut self, second: &ScrapeSecond<'_>);
+}
+
+/// Where scrapes stand.
+#[derive(Clone, Copy, Debug)]
+pub struct ScrapeSecond<'a> {
+    /// How long after the first requests were due.
+    pub elapsed: Nanos,
+    /// For how long the time has been over, in which requests were due.
+    pub over: Nanos,
+    /// What came of each page so far; percentiles are told at the end.
+    pub pages: &'a [ScrapeSummary],
+    /// For how long the request for each has waited that is in flight.
+    pub waiting: &'a [Option<Nanos>],
+}
+
+/// Scrapes pages for a time, or once, and tells of it. A page that is away is requested again when it is due, as long as the time
+/// lasts. Requests that are in flight at its end are waited for, up to their time-out.
 ///
 /// # Errors
 /// What [`Scraper::start`] says. A page that never came is told in its summary.
@@ -26,7 +49,7 @@ pub fn scrape(
     plans: &[ScrapePlan],
     length: Option<Nanos>,
     control: &Control,
-    tell: impl FnMut(&ScrapePlan, &Scrape),
+    observer: &mut dyn ScrapeObserver,
 ) -> Result<Vec<ScrapeSummary>, Error> {
     let mut servers: Vec<Server> = plans.iter().map(Server::of).collect();
     let begin = Clock.now() + LEAD;
@@ -36,17 +59,28 @@ pub fn scrape(
     let mut watched = Watched {
         plans,
         summaries: plans.iter().map(ScrapeSummary::new).collect(),
-        tell,
+        observer,
+        begin,
+        end,
     };
-    while !control.is_stopping() && !scraper.is_finished() && !watched.is_hopeless() {
+    let mut next = begin + SECOND;
+    while !control.is_stopping() && !scraper.is_finished() {
         thread::sleep(POLL_INTERVAL);
         if Clock.now() >= end {
             // Else those that are late by then would be sent as well.
             scraper.send_no_more();
         }
         watched.add(&scraper.take());
+        if Clock.now() >= next {
+            watched.second(&scraper.waiting());
+            // What was missed is not made up for.
+            while next <= Clock.now() {
+                next = next + SECOND;
+            }
+        }
     }
     watched.add(&scraper.stop());
+    watched.second(&vec![None; plans.len()]);
     let end = end.min(Clock.now()).max(begin);
     let mut summaries = watched.summaries;
     for summary in &mut summaries {
@@ -57,27 +91,33 @@ pub fn scrape(
 }
 
 /// What has come so far.
-struct Watched<'a, F> {
+struct Watched<'a> {
     plans: &'a [ScrapePlan],
     summaries: Vec<ScrapeSummary>,
-    tell: F,
+    observer: &'a mut dyn ScrapeObserver,
+    begin: Time,
+    end: Time,
 }
 
-impl<F: FnMut(&ScrapePlan, &Scrape)> Watched<'_, F> {
+impl Watched<'_> {
     fn add(&mut self, scrapes: &[Scrape]) {
         for scrape in scrapes {
             let summary = self.summaries.get_mut(scrape.plan);
             if let (Some(summary), Some(plan)) = (summary, self.plans.get(scrape.plan)) {
-                (self.tell)(plan, scrape);
                 summary.add(scrape);
+                self.observer.scraped(plan, scrape);
             }
         }
     }
 
-    /// Whether each page was requested, and none came.
-    fn is_hopeless(&self) -> bool {
-        let mut all = self.summaries.iter();
-        all.all(|summary| summary.completed == 0 && summary.requests() > 0)
+    fn second(&mut self, waiting: &[Option<Nanos>]) {
+        let now = Clock.now();
+        self.observer.second(&ScrapeSecond {
+            elapsed: now.since(self.begin),
+            over: now.since(self.end),
+            pages: &self.summaries,
+            waiting,
+        });
     }
 }
 

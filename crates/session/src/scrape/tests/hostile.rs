@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use measure::{Nanos, Problem};
 
 use super::server::{Answer, Server, compressed};
-use super::{plan, scrapes};
+use super::{ScrapePlan, Told, plan, scrapes};
 
 /// What comes of a page that may take half a second.
 fn problem(server: &Server) -> Problem {
@@ -193,7 +193,7 @@ fn a_request_that_is_open_at_the_end_is_waited_for_up_to_its_time_out() {
     hanging.timeout = Nanos::from_millis(1_500);
     let control = load::Control::new();
     let length = Some(Nanos::from_millis(1_000));
-    let all = crate::scrape::scrape(&[hanging], length, &control, |_, _| {}).unwrap();
+    let all = crate::scrape::scrape(&[hanging], length, &control, &mut Told::default()).unwrap();
     let summary = &all[0];
     assert_eq!((summary.completed, summary.failed), (2, 1), "{summary:?}");
     assert_eq!(
@@ -210,7 +210,13 @@ fn a_request_that_is_open_at_the_end_is_waited_for_up_to_its_time_out() {
         Answer::page("a 1\n")
     });
     let length = Some(Nanos::from_millis(100));
-    let all = crate::scrape::scrape(&[plan(&slow, &["a"])], length, &control, |_, _| {}).unwrap();
+    let all = crate::scrape::scrape(
+        &[plan(&slow, &["a"])],
+        length,
+        &control,
+        &mut Told::default(),
+    )
+    .unwrap();
     assert_eq!((all[0].completed, all[0].unanswered), (1, 0), "{all:?}");
 }
 
@@ -229,7 +235,7 @@ fn a_page_that_never_comes_takes_no_other_with_it() {
     });
     let plans: Vec<_> = plans.collect();
     let control = load::Control::new();
-    let all = crate::scrape::scrape(&plans, None, &control, |_, _| {}).unwrap();
+    let all = crate::scrape::scrape(&plans, None, &control, &mut Told::default()).unwrap();
     let [came, hung, refused] = all.as_slice() else {
         panic!("{all:?}");
     };
@@ -239,10 +245,38 @@ fn a_page_that_never_comes_takes_no_other_with_it() {
     assert_eq!(waited, (1, true), "with the time that it waited: {hung:?}");
     assert_eq!((refused.completed, refused.failed), (0, 1));
     assert_eq!(refused.response.count, 0, "a refusal is no response");
-    // Where none comes, there is nothing to wait for.
-    let length = Some(Nanos::from_millis(60_000));
-    let begin = Instant::now();
-    let all = crate::scrape::scrape(&plans[1..], length, &control, |_, _| {}).unwrap();
-    assert!(begin.elapsed() < Duration::from_secs(20));
-    assert!(all.iter().all(|it| it.completed == 0), "{all:?}");
+}
+
+/// As probes do: a broker that starts again is away for a while, and its page is what one wants to see then.
+#[test]
+fn a_page_that_is_away_is_requested_again_as_long_as_the_time_lasts() {
+    let server = Server::start(|number| match number {
+        0 | 1 => Answer::status("503 Service Unavailable"),
+        _ => Answer::page("a 1\n"),
+    });
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut refused = plan(&server, &["a"]);
+    refused.url = format!("http://{}/metrics", nobody.local_addr().unwrap())
+        .parse()
+        .unwrap();
+    drop(nobody);
+    let plans = [plan(&server, &["a"]), refused].map(|plan| ScrapePlan {
+        every: Nanos::from_millis(300),
+        ..plan
+    });
+    let control = load::Control::new();
+    let length = Some(Nanos::from_millis(1_400));
+    let mut told = Told::default();
+    let all = crate::scrape::scrape(&plans, length, &control, &mut told).unwrap();
+    let counts: Vec<_> = all.iter().map(|it| (it.completed, it.failed)).collect();
+    assert_eq!(counts, [(3, 2), (0, 5)], "{all:?}");
+    assert_eq!(told.pages.iter().filter(|came| **came).count(), 3);
+    assert_eq!(told.pages.len(), 10);
+    // After a second, and when all is over.
+    let [(first, ..), (last, completed, failed)] = told.seconds[..] else {
+        panic!("{:?}", told.seconds);
+    };
+    assert!((1_000..1_400).contains(&first), "{:?}", told.seconds);
+    assert!((1_200..20_000).contains(&last), "{:?}", told.seconds);
+    assert_eq!((completed, failed), (3, 7));
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use measure::{Clock, Nanos};
 
 use self::server::{Answer, Server};
-use super::{ScrapePlan, Scraper};
+use super::{Scrape, ScrapeObserver, ScrapePlan, ScrapeSecond, ScrapeSummary, Scraper};
 
 /// A plan for a page that is requested every 20 ms.
 fn plan(server: &Server, select: &[&str]) -> ScrapePlan {
@@ -27,8 +27,30 @@ fn plan(server: &Server, select: &[&str]) -> ScrapePlan {
     }
 }
 
+/// Notes what it is told.
+#[derive(Default)]
+struct Told {
+    /// Whether each request brought a page.
+    pages: Vec<bool>,
+    /// Seconds, in whole milliseconds since the first request was due, with the pages and failures until then.
+    seconds: Vec<(u64, u64, u64)>,
+}
+
+impl ScrapeObserver for Told {
+    fn scraped(&mut self, _: &ScrapePlan, scrape: &Scrape) {
+        self.pages.push(scrape.result.is_ok());
+    }
+
+    fn second(&mut self, second: &ScrapeSecond<'_>) {
+        let sum = |of: fn(&ScrapeSummary) -> u64| second.pages.iter().map(of).sum();
+        let elapsed = second.elapsed.0 / 1_000_000;
+        self.seconds
+            .push((elapsed, sum(|it| it.completed), sum(|it| it.failed)));
+    }
+}
+
 /// The first scrapes of these plans.
-fn scrapes(plans: &[ScrapePlan], number: usize) -> Vec<super::Scrape> {
+fn scrapes(plans: &[ScrapePlan], number: usize) -> Vec<Scrape> {
     let mut scraper = Scraper::start(plans, Clock.now() + Nanos::from_millis(30), None).unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);
     let mut all = Vec::new();
@@ -173,7 +195,7 @@ fn a_size_is_the_median_of_all_pages_and_not_the_last_ones() {
         _ => Answer::page("a 1\n"),
     });
     let plan = plan(&server, &[]);
-    let mut summary = super::ScrapeSummary::new(&plan);
+    let mut summary = ScrapeSummary::new(&plan);
     let all = scrapes(std::slice::from_ref(&plan), 5);
     all.iter().take(5).for_each(|scrape| summary.add(scrape));
     summary.finish(all[0].due, all[0].due, all[4].due);

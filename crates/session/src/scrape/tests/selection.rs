@@ -284,3 +284,68 @@ fn too_many_series_are_a_problem_with_a_remedy() {
     assert!(problem.cause.contains("more than 10 series"), "{problem}");
     assert!(problem.help.contains("sum by"), "{problem:?}");
 }
+
+#[test]
+fn series_stand_in_the_order_in_which_people_count() {
+    let queues = ["orders12", "orders2", "audit", "orders012", "orders10"];
+    let page: String = queues
+        .iter()
+        .map(|queue| format!("a{{queue=\"{queue}\"}} 1\n"))
+        .collect();
+    let mut selection = selection(&["a", "sum(a)"], 10);
+    let values = at(&mut selection, 0, &page);
+    let shown: Vec<&str> = values.iter().map(|it| it.shown.as_str()).collect();
+    assert_eq!(
+        shown,
+        [
+            "a{queue=\"audit\"}",
+            "a{queue=\"orders2\"}",
+            "a{queue=\"orders10\"}",
+            "a{queue=\"orders12\"}",
+            "a{queue=\"orders012\"}",
+            "sum (a)",
+        ]
+    );
+}
+
+#[test]
+fn a_sum_is_shown_as_it_was_written_with_the_labels_of_its_group() {
+    let select = "sum by (vhost) (queue_*{queue=~\"q-.*\", vhost!=\"{b}\"})";
+    let values = at(&mut selection(&[select], 10), 0, PAGE);
+    let shown: Vec<&str> = values.iter().map(|it| it.shown.as_str()).collect();
+    let sum = "{queue=~\"q-.*\", vhost!=\"{b}\"})";
+    assert_eq!(
+        shown,
+        [
+            &format!("sum by (vhost) (queue_consumers{sum}{{vhost=\"/\"}}"),
+            &format!("sum by (vhost) (queue_messages{sum}{{vhost=\"/\"}}"),
+            &format!("sum by (vhost) (queue_messages{sum}{{vhost=\"a\"}}"),
+        ]
+    );
+}
+
+/// A name that is far from all others helps nobody; names that begin alike do.
+#[test]
+fn what_selects_nothing_is_told_a_name_within_a_slip_or_names_that_begin_alike() {
+    let page = "rabbitmq_consumers 1\nrabbitmq_connections 1\nerlang_uptime_seconds 1\n";
+    for (select, expected) in [
+        (
+            "rabbitmq_consumer",
+            "the nearest name on the page is rabbitmq_consumers",
+        ),
+        (
+            "rabbitmq_nonsense",
+            "no name on the page is like it; rabbitmq_… are there, such as rabbitmq_connections, rabbitmq_consumers",
+        ),
+        ("nonsense", "no name on the page is like it"),
+        (
+            "rabbitmq_consumers{a=\"b\"}",
+            "no series of that name has such labels",
+        ),
+    ] {
+        let mut selection = selection(&[select], 10);
+        add(&mut selection, page);
+        let told = selection.unmatched();
+        assert_eq!(told, [format!("{select} selects nothing: {expected}")]);
+    }
+}
