@@ -65,7 +65,12 @@ pub(crate) fn stop_load(control: &load::Control) -> Result<AtOnce, Failure> {
 pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     let flag = Arc::new(AtomicBool::new(false));
     let set = Arc::clone(&flag);
-    watch(&ENDINGS, move |signal, count| {
+    // A terminal that goes leaves nothing behind on a node, and one that stays has its screen again; `nohup` is obeyed.
+    let which: &[i32] = match is_ignored(SIGHUP) {
+        true => &ENDINGS,
+        false => &[SIGINT, SIGTERM, SIGHUP],
+    };
+    watch(which, move |signal, count| {
         set.store(true, Ordering::Relaxed);
         if count > 1 {
             leave(signal);
@@ -102,6 +107,14 @@ pub(crate) fn stop_broker(stop: &broker::Stop, parent_decides: bool) -> Result<(
 
 /// What ends a run in order the first time.
 const ENDINGS: [i32; 2] = [SIGINT, SIGTERM];
+
+/// Whether whoever started us has a signal ignored.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|it| it.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|it| u64::from_str_radix(it.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
 
 fn watch(which: &[i32], mut act: impl FnMut(i32, u32) + Send + 'static) -> Result<(), Failure> {
     let failed = |source: io::Error| {

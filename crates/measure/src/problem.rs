@@ -83,11 +83,23 @@ impl Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.cause)?;
-        if self.value.is_empty() || self.cause.contains(&self.value) {
+        if self.value.is_empty() || is_quoted(&self.cause, &self.value) {
             return Ok(());
         }
         write!(f, ": {}", self.value)
     }
+}
+
+/// Whether a text has a value in it, and not only as a part of a word.
+fn is_quoted(text: &str, value: &str) -> bool {
+    let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    text.match_indices(value).any(|(at, _)| {
+        let before = text.get(..at).and_then(|it| it.chars().next_back());
+        let after = text
+            .get(at + value.len()..)
+            .and_then(|it| it.chars().next());
+        !is_word(before) && !is_word(after)
+    })
 }
 
 impl std::error::Error for Problem {}
@@ -109,5 +121,7 @@ mod tests {
         let quoted = quoted.observed(0);
         assert_eq!(quoted.value, "0");
         assert_eq!(quoted.to_string(), "0 threads cannot carry a load");
+        let short = Problem::new("the node has no such module", "l", "check its name");
+        assert_eq!(short.to_string(), "the node has no such module: l");
     }
 }

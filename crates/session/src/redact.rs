@@ -174,6 +174,12 @@ fn assigned(path: &str, given: &str) -> String {
     let parts: Vec<&str> = path.split('.').collect();
     let hidden = || BLOT.to_owned();
     match parts.as_slice() {
+        // A path of the broker's own pages.
+        ["scrape" | "probe", _, "url"]
+            if given.trim().trim_matches(['"', '\'']).starts_with('/') =>
+        {
+            text(given)
+        }
         [.., "url"] | ["broker", "oauth2", "uri"] | ["broker", "management"] => {
             url(given.trim().trim_matches(['"', '\'']))
         }

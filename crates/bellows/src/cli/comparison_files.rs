@@ -70,6 +70,11 @@ impl ComparisonFiles {
             .try_for_each(|(format, path)| write(format, path, name, None))
     }
 
+    /// Whether a picture of the profiles is asked for.
+    pub(super) const fn needs_profiles(&self) -> bool {
+        self.flame.is_some()
+    }
+
     /// Writes what was decided; `page` makes the page for the folder that it will lie in.
     pub(super) fn write(
         &self,

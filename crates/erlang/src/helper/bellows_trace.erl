@@ -82,7 +82,10 @@ same(_, _) -> 0.
 
 %% The function that is not there, and with which numbers of arguments it is.
 absent(Module, Function, Arity) ->
-    Asked = text("~0tp:~0tp/~0tp", [Module, Function, Arity]),
+    Asked = case Arity of
+                '_' -> text("~0tp:~0tp", [Module, Function]);
+                _ -> text("~0tp:~0tp/~0tp", [Module, Function, Arity])
+            end,
     case lists:usort([A || {F, A} <- Module:module_info(functions), F =:= Function]) of
         [] -> Asked;
         Others -> <<Asked/binary, "; there is ", (others(Others))/binary>>

@@ -6,6 +6,7 @@ use archive::{LimitTrials, PairedMatrix, PairedRuns, RunReader, Topology, read_n
 
 use super::experiment::{note_arguments, note_command, note_experiment, note_value};
 use super::names::{NameKind, Names};
+use super::text::is_public_part;
 use crate::view::{ComparisonView, LimitView, MatrixView, ProcessView, RunView};
 
 /// Registered processes of the broker and of Erlang are code.
@@ -54,7 +55,10 @@ pub(super) fn note_run(names: &mut Names, view: &RunView, dir: &Path) {
         names.add(NameKind::Text, remark);
     }
     for page in &view.figures.scrapes {
-        names.add(NameKind::Label, &page.name);
+        // RabbitMQ's own pages are called alike everywhere.
+        if !page.name.split('/').all(is_public_part) {
+            names.add(NameKind::Label, &page.name);
+        }
         // Brokers of other runs are no names.
         let server = page.foreign_server.as_deref().unwrap_or_default();
         if !["beam.smp", "java"].contains(&server) {
@@ -73,7 +77,9 @@ pub(super) fn note_run(names: &mut Names, view: &RunView, dir: &Path) {
         if ["machine", "broker", archive::ERLANG_MEMORY].contains(&series.name.source.as_str()) {
             continue;
         }
-        names.add(NameKind::Label, &series.name.source);
+        if !series.name.source.split('/').all(is_public_part) {
+            names.add(NameKind::Label, &series.name.source);
+        }
         for (key, value) in &series.name.labels {
             note_label(names, key, value);
         }

@@ -46,7 +46,7 @@ impl NameKind {
 }
 
 /// Names that a broker or bellows brings along, the same everywhere: they tell nothing of anybody.
-const BUILT_IN: [&str; 25] = [
+const BUILT_IN: [&str; 21] = [
     "",
     "lo",
     "/",
@@ -68,11 +68,6 @@ const BUILT_IN: [&str; 25] = [
     "classic",
     "stream",
     "#",
-    // RabbitMQ's pages of metrics.
-    "/metrics",
-    "/metrics/per-object",
-    "/metrics/detailed",
-    "/metrics/memory-breakdown",
 ];
 
 /// Names that are words of every report, one a line or several: they are blotted where they stand as names, and not in sentences.

@@ -223,7 +223,7 @@ impl Scan<'_> {
             .split('/')
             .map(|part| match part {
                 "" => String::new(),
-                part if PUBLIC_PARTS.contains(&part) => part.to_owned(),
+                part if is_public_part(part) => part.to_owned(),
                 part => self.names.stand_in(NameKind::Path, &decoded(part)),
             })
             .collect();
@@ -376,6 +376,11 @@ impl Scan<'_> {
         };
         Some(Piece { end, text })
     }
+}
+
+/// Whether a part of a path is one that every broker's pages have; an empty one is.
+pub(super) fn is_public_part(part: &str) -> bool {
+    part.is_empty() || PUBLIC_PARTS.contains(&part)
 }
 
 /// The text behind percent signs of an address.

@@ -181,6 +181,13 @@ impl AbArgs {
                 ));
             }
         }
+        let has_profile = |side: &Experiment| !side.profile.events.is_empty();
+        if self.files.needs_profiles() && !(has_profile(a) && has_profile(b)) {
+            return Err(Failure::usage(
+                "--flame draws what profiles differ in, and none are taken",
+                "leave out --no-profile and an empty profile.events, or --flame",
+            ));
+        }
         for side in [a, b] {
             session::check(side, session::SCENARIOS)?;
         }

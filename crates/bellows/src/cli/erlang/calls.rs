@@ -508,7 +508,8 @@ fn rows(calls: &Calls, counter: Counter) -> CallsRows<'_> {
             Counter::Time => "microseconds",
             Counter::Words => "words",
         },
-        counted_seconds: on.map(|it| it.duration.as_secs_f64()).sum(),
+        // A sum of nothing is -0.
+        counted_seconds: on.map(|it| it.duration.as_secs_f64()).sum::<f64>() + 0.0,
         functions: functions.collect(),
         processes: processes.collect(),
         sampled_messages: calls.bursts.messages,

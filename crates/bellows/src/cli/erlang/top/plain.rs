@@ -69,8 +69,8 @@ pub(super) fn title(process: &TopProcess) -> String {
     match parts.is_empty() {
         true => format!("{}{flow}", process.pid),
         // A look into the node, this one or that of another bellows.
-        false if erlang::Helper::is_its_name(&process.name) && process.role.is_empty() => {
-            format!("bellows, looking ({})", process.name)
+        false if parts.iter().any(|it| erlang::Helper::is_its_name(it)) => {
+            format!("bellows, looking ({})", parts.join(" "))
         }
         false => format!("{}{flow}", parts.join(" ")),
     }
@@ -151,7 +151,8 @@ fn rabbitmq(window: &TopWindow) -> Vec<String> {
         "stopped" => vec![stopped.to_owned()],
         "stopping" => vec!["RabbitMQ is about to stop".to_owned()],
         "booting" => vec!["RabbitMQ is still starting".to_owned()],
-        // One that is older than 3.8 does not say.
+        // No RabbitMQ, or one before 3.8, which does not say.
+        "" if window.flow_count == 0 && window.alarms.is_empty() => Vec::new(),
         _ => vec![slowed(window), alarms],
     }
 }
@@ -193,6 +194,9 @@ mod tests {
         window.rabbitmq = "stopped".into();
         let told = said(&window);
         assert!(told.contains("RabbitMQ is stopped on this node"), "{told}");
+        assert!(!told.contains("alarms") && !told.contains("flow"), "{told}");
+        window.rabbitmq.clear();
+        let told = said(&window);
         assert!(!told.contains("alarms") && !told.contains("flow"), "{told}");
     }
 
