@@ -324,7 +324,7 @@ pub struct FaultOutcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct BrokerSummary {
-    /// `rabbitmq`, `embedded`, or what the broker calls itself, in lower case; empty where it is not known.
+    /// `rabbitmq`, `embedded`, or what the broker calls itself, in lower case.
     #[serde(default)]
     pub kind: String,
     /// Its version, where it says.

@@ -3,6 +3,7 @@
 mod difference;
 mod functions;
 mod ledger;
+mod live_beside;
 mod runs;
 mod scenario;
 mod verdict;

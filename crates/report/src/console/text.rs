@@ -155,6 +155,9 @@ pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
 /// The end of a name, which tells it from others that begin alike: at most `room` wide, and what is cut off is shown as `…`.
 #[must_use]
 pub(super) fn fit_end(name: &str, room: usize) -> String {
+    if width(name) <= room {
+        return name.to_owned();
+    }
     let mut end = name;
     while width(end) + 1 > room {
         let mut rest = end.chars();

@@ -251,7 +251,7 @@ fn the_live_table_has_units_of_bytes_and_what_is_in_flight() {
 }
 
 /// A metric of a scenario, for the life of the process.
-fn registered(scenario: &'static str, name: &'static str, kind: MetricKind) -> Metric {
+pub(super) fn registered(scenario: &'static str, name: &'static str, kind: MetricKind) -> Metric {
     Metric::register(Box::leak(Box::new(measure::MetricInfo {
         key: format!("{scenario}_{}", name.replace(' ', "_")).leak(),
         name,
@@ -342,7 +342,7 @@ fn beside_messages(columns: usize, rows: usize, more: &[(SeriesName, f64)]) -> S
 }
 
 /// A page of metrics as a run tells of it.
-fn scraped(seconds: f64) -> Vec<(SeriesName, f64)> {
+pub(super) fn scraped(seconds: f64) -> Vec<(SeriesName, f64)> {
     let of = |name: &str, unit| SeriesName::new("per-object", name, unit);
     vec![
         (of("scrape time", SeriesUnit::Seconds), seconds),
@@ -371,135 +371,6 @@ fn what_is_requested_beside_messages_is_on_every_screen() {
         let has_messages = text.lines().any(|it| it.starts_with("sent "));
         assert!(has_messages || rows < 24, "{rows}: {text}");
     }
-}
-
-#[test]
-fn a_page_counts_from_the_measured_phase_on_and_the_memory_of_a_node_is_told() {
-    let mut live = LiveTable::new(shape(), terminal(100));
-    live.point(&point(Phase::Warmup, 0.0), &Interval::new());
-    live.beside.add(&scraped(9.0));
-    live.enter(Phase::Measure);
-    let of = |kind: &str, value| {
-        let name = SeriesName::new(archive::ERLANG_MEMORY, "both sides", SeriesUnit::Bytes);
-        (name.with("kind", kind), value)
-    };
-    let sides = [
-        of("resident", 1.99e9),
-        of("VM total", 1.47e9),
-        of("VM ets", 2e8),
-    ];
-    live.beside.add(&sides);
-    for seconds in [1.0, 3.0, 2.0] {
-        live.beside.add(&scraped(seconds));
-    }
-    live.point(&point(Phase::Measure, 5.0), &Interval::new());
-    let text = live.lines().join("\n");
-    let row = text.lines().find(|it| it.starts_with("per-object"));
-    let row = flowing(row.unwrap_or(&text));
-    assert!(
-        row.starts_with("per-object 2.00 s 3.00 s 34.5 MB 230,123 3"),
-        "{text}"
-    );
-    assert!(
-        text.contains("memory resident 1.99 GB, VM total 1.47 GB"),
-        "{text}"
-    );
-    // In a pipe the same is told of the second in which it came, once.
-    let told = |live: &mut LiveTable| {
-        let news = live.beside.news();
-        interval::line(&Shape::default(), &quiet_second(), &news)
-    };
-    let line = told(&mut live).expect("a line");
-    let expected = "  page per-object 4 pages, last 2.00 s, max 9.00 s, 34.5 MB  \
-                    memory resident 1.99 GB, VM total 1.47 GB\n";
-    assert!(line.ends_with(expected), "{line}");
-    assert_eq!(told(&mut live), None, "nothing has come since");
-    live.beside.add(&scraped(2.0));
-    let line = told(&mut live).expect("a line");
-    assert!(
-        line.ends_with("  page per-object 2.00 s, 34.5 MB\n"),
-        "{line}"
-    );
-}
-
-/// A second of which nothing is known but its time.
-fn quiet_second() -> SeriesPoint {
-    SeriesPoint {
-        t: 5.0,
-        dt: 1.0,
-        phase: Phase::Measure,
-        ..SeriesPoint::default()
-    }
-}
-
-/// A page and its selected series, as `scrape` tells of them.
-fn selected(series: usize) -> Vec<(SeriesName, f64)> {
-    let mut values = scraped(0.25);
-    values.extend((1..=series).map(|number| {
-        let name = format!("rabbitmq_queue_messages{{queue=\"orders{number}\"}}");
-        let value = number as f64 * 1_000.0;
-        (
-            SeriesName::new("per-object", &name, SeriesUnit::Count),
-            value,
-        )
-    }));
-    let published = SeriesName::new("per-object", "published_total", SeriesUnit::PerSecond);
-    values.push((published, 812.0));
-    values
-}
-
-/// Where pages are all there is, their requests and what was selected of them fill the screen, and go no further.
-#[test]
-fn scrapes_alone_show_requests_and_selected_series() {
-    let requests = PageRequests {
-        completed: 41,
-        failed: 7,
-        waiting: Some(Nanos(3_200_000_000)),
-    };
-    let shape = Shape {
-        title: "scrape".into(),
-        about: "http://localhost:15692/metrics/per-object".into(),
-        measure: Some(Nanos(1_200_000_000_000)),
-        ..Shape::default()
-    };
-    for (columns, rows) in [(80, 24), (50, 24), (120, 40), (60, 10)] {
-        for number in [0, 3, 400] {
-            let style = Style {
-                rows,
-                ..terminal(columns)
-            };
-            let mut live = LiveTable::new(shape.clone(), style);
-            live.beside.requested("per-object", requests);
-            live.beside.add(&selected(number));
-            live.point(&quiet_second(), &Interval::new());
-            let text = live.lines().join("\n");
-            assert_fits(&text, columns - 1, rows - 1);
-            assert!(text.starts_with("scrape http://localhost:15692/"), "{text}");
-            assert!(text.contains(" / 20:00"), "{text}");
-            let row = text.lines().find(|it| it.starts_with("per-object"));
-            let row = flowing(row.unwrap_or(&text));
-            assert!(row.contains(" 41 7 1: 3 s"), "{columns}: {text}");
-            let series = text.lines().filter(|it| it.contains("{queue=")).count();
-            match number {
-                400 => assert!(text.contains("\nand 4") && series > 1, "{text}"),
-                _ => assert_eq!(series, number, "{columns}: {text}"),
-            }
-            assert!(number > 3 || text.contains(" 812/s"), "{columns}: {text}");
-        }
-    }
-    // In a pipe: what is most telling first, and no endless line.
-    let mut live = LiveTable::new(shape, terminal(80));
-    live.beside.requested("per-object", requests);
-    live.beside.add(&selected(400));
-    let news = live.beside.news();
-    let line = interval::line(&Shape::default(), &quiet_second(), &news).expect("a line");
-    let expected = "    6.0 s  measure  page per-object 250 ms, 34.5 MB  page per-object failed 7  \
-                    page per-object in flight for 3 s  rabbitmq_queue_messages{queue=\"orders1\"} 1,000  ";
-    assert!(line.starts_with(expected), "{line}");
-    assert!(
-        line.ends_with(" …\n") && width(line.trim_end()) <= 202,
-        "{line}"
-    );
 }
 
 /// The rows that a low screen leaves free are filled by what tells most, and zeros come last.
@@ -572,50 +443,4 @@ fn free_rows_have_what_tells_most() {
     let row = flowing(row.unwrap_or_else(|| panic!("{beside:#?}")));
     assert!(row.ends_with(" 100 10 3"), "{beside:#?}");
     assert!(beside.len() >= 20, "rows are left free: {beside:#?}");
-}
-
-/// Everything at once: a load, two probes and a page.
-#[test]
-fn a_line_in_a_pipe_is_no_longer_than_a_wide_terminal() {
-    let mut measured = Interval::new();
-    measured.end = Time(1_000_000_000);
-    for (of, name) in [
-        ("probe_queue_page", "queue-page response"),
-        ("probe_api", "api response"),
-    ] {
-        let failed = u64::from(of == "probe_queue_page");
-        for (name, number) in [
-            ("begun", 1),
-            ("completed", 1),
-            ("failed", failed),
-            ("late", 1),
-        ] {
-            measured
-                .counts
-                .add(registered(of, name, MetricKind::Counter), number);
-        }
-        measured
-            .counts
-            .peak(registered(of, "in flight", MetricKind::Peak), 3);
-        let latency = registered(of, name, MetricKind::Histogram);
-        measured.latencies.record_n(latency, Nanos(5_000_000), 1);
-    }
-    let mut of_second = point(Phase::Measure, 5.0);
-    of_second.counters.blocked = 0;
-    for (name, scenario) in ScenarioPoint::all_of(&measured) {
-        of_second.insert(name, scenario);
-    }
-    let mut live = LiveTable::new(shape(), terminal(80));
-    live.beside.add(&selected(20));
-    let line = interval::line(&shape(), &of_second, &live.beside.news()).expect("a line");
-    assert!(width(line.trim_end()) <= 202, "{line}");
-    for part in [
-        "  sent 8,110 msg/s  ",
-        "  ack response p99 3.23 ms  end-to-end p99 3.23 ms  ",
-        "  api response 5.00 ms  ",
-        "  probe queue-page: failed 1.00/s  ",
-        "  queue-page response 5.00 ms",
-    ] {
-        assert!(line.contains(part), "{part} in {line}");
-    }
 }
