@@ -126,8 +126,10 @@ fn is_rate_missed(summary: &RunSummary) -> bool {
     let verdict = summary.verdict.as_ref();
     let cause = verdict.and_then(|it| it.cause.as_ref());
     let not_achieved = |it: &Warning| it.code == WarningCode::RateNotAchieved;
-    matches!(cause, Some(Cause::ConsumersBehind { .. }))
-        || summary.warnings.iter().any(not_achieved)
+    matches!(
+        cause,
+        Some(Cause::ConsumersBehind { .. } | Cause::ConsumersSlow)
+    ) || summary.warnings.iter().any(not_achieved)
 }
 
 fn ledger(summary: &RunSummary, count: fn(&measure::ledger::LedgerSummary) -> u64) -> Observed {

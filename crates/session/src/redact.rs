@@ -271,6 +271,11 @@ pub fn urls(text: &str) -> String {
 /// What follows a `://`, without the password.
 fn login(span: &str) -> String {
     let word_end = |text: &str| text.find(char::is_whitespace).unwrap_or(text.len());
+    // `http://host:15672/api: 500, from rabbit@db`: what is said of an address has no login of it.
+    let (first, rest) = span.split_at(word_end(span));
+    if first.strip_suffix(':').is_some_and(is_server) {
+        return format!("{first}{rest}");
+    }
     if let Some((login, host)) = span.rsplit_once('@') {
         return match login.split_once(':') {
             Some(EXAMPLE_LOGIN) => span.to_owned(),
@@ -295,6 +300,13 @@ fn login(span: &str) -> String {
         }
         _ => span.to_owned(),
     }
+}
+
+/// Whether this is host and port, perhaps with a path, without a login.
+fn is_server(word: &str) -> bool {
+    let authority = word.split(['/', '?', '#']).next().unwrap_or(word);
+    let port = authority.rsplit_once(':').map(|(_, port)| port);
+    !word.contains('@') && port.is_some_and(|port| port.parse::<u16>().is_ok())
 }
 
 /// `broker.password=secret` becomes `broker.password=***`; also inside a URL's query.
@@ -369,6 +381,14 @@ mod tests {
                 "amqp://guest:*** was lost",
             ),
             ("amqp://host:5672/", "amqp://host:5672/"),
+            (
+                "at http://127.0.0.1:15672/api: 500, from rabbit@db9 and more",
+                "at http://127.0.0.1:15672/api: 500, from rabbit@db9 and more",
+            ),
+            (
+                "at http://127.0.0.1:15672/api: lost amqp://me:s3cret@host",
+                "at http://127.0.0.1:15672/api: lost amqp://me:***@host",
+            ),
             ("at amqp://[::1]:5672", "at amqp://[::1]:5672"),
             ("amqp://user@host/%2F", "amqp://user@host/%2F"),
             (

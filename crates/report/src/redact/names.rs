@@ -110,6 +110,14 @@ pub(super) struct Names {
     phrases: Vec<Vec<char>>,
 }
 
+/// Whether a text ends as the name of a run's folder begins: `2026-11-26T08-26-06Z-`, perhaps with `ab-` or `limit-`.
+fn is_in_run(before: &[char]) -> bool {
+    let text: String = before.iter().rev().take(16).rev().collect();
+    let kinds = ["ab-", "limit-"];
+    let bare = kinds.iter().find_map(|kind| text.strip_suffix(kind));
+    bare.unwrap_or(&text).ends_with("Z-")
+}
+
 impl Names {
     /// Names, and those that are nobody's secret beside the usual ones.
     pub(super) fn new(public: &[&str]) -> Self {
@@ -257,8 +265,11 @@ impl Names {
             let there = chars.get(from..from + phrase.len());
             there.is_some_and(|it| it.iter().map(|c| fold(*c)).eq(phrase.iter().copied()))
         };
+        // Parts of a longer name, or of a node's, are no built-in ones; those of a run's are.
+        let is_run = is_in_run(chars.get(..from).unwrap_or_default());
+        let goes_on = |c: Option<char>| is_word(c) || !is_run && matches!(c, Some('-' | '_' | '@'));
         let stands =
-            |end: &usize| !is_word(before(chars, from)) && !is_word(chars.get(*end).copied());
+            |end: &usize| !goes_on(before(chars, from)) && !goes_on(chars.get(*end).copied());
         let ends = self.phrases.iter().filter(fits).map(|it| from + it.len());
         ends.filter(stands).max()
     }

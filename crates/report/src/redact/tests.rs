@@ -55,6 +55,11 @@ fn names_of_built_in_experiments_stay_whole_where_a_queue_is_called_as_a_part_of
     assert!(!checked.contains("in-out"), "{checked}");
     // Part of another word it is none.
     assert_eq!(noted("aclassic-in-out").0, "aclassic-queue-1");
+    // A longer name, or a node's, only has the built-in one in it.
+    assert_eq!(noted("my-classic-in-out").0, "my-classic-queue-1");
+    assert_eq!(noted("classic-in-out-2").0, "classic-queue-1-2");
+    let of_pairs = "2026-11-26T08-26-06Z-ab-classic-in-out-b49b";
+    assert_eq!(noted(of_pairs).0, of_pairs);
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub(super) struct Scraping {
     /// Requests of which it is not known yet whether they were due in it: who hears of a phase hears of it later than a page that
     /// was due at its beginning.
     undecided: Vec<Scrape>,
+    /// Pages of which a failure was told.
+    told_failure: Vec<usize>,
     /// Pages of this machine that another process than the broker serves, and that process.
     foreign: Vec<(usize, ForeignServer)>,
     /// The page that the broker of the run serves, where it is one: of several it cannot be told what each costs.
@@ -84,6 +86,7 @@ impl Scraping {
             begin: Time(0),
             measured: (None, None),
             undecided: Vec::new(),
+            told_failure: Vec::new(),
             foreign: Vec::new(),
             of_broker: None,
             flights: Vec::new(),
@@ -212,6 +215,7 @@ impl Scraping {
         let mut scraped = Scraped::default();
         for scrape in &scrapes {
             self.add_rows(scrape, &mut scraped);
+            self.tell_failure(scrape, &mut scraped);
         }
         self.undecided.extend(scrapes);
         scraped
@@ -241,6 +245,19 @@ impl Scraping {
         scraped.told.push(told);
     }
 
+    /// Says of each page once why a request brought none, at the moment when that is known.
+    fn tell_failure(&mut self, scrape: &Scrape, scraped: &mut Scraped) {
+        let failure = scrape.result.as_ref().err();
+        let Some(problem) = failure.filter(|_| !scrape.is_unanswered) else {
+            return;
+        };
+        if !self.told_failure.contains(&scrape.plan) {
+            self.told_failure.push(scrape.plan);
+            let note = format!("a scrape failed: {}", problem.sentence());
+            scraped.notes.push(note);
+        }
+    }
+
     /// Counts the requests of which it is known by now whether they were due in the measured phase; all of them at the end.
     fn decide(&mut self, now: Option<Time>, scraped: &mut Scraped) {
         let is_over = self.measured.1.is_some();
@@ -262,12 +279,6 @@ impl Scraping {
                     sent: scrape.sent,
                     done: scrape.done,
                 });
-            }
-            let failure = scrape.result.as_ref().err();
-            let is_first = summary.failed == 1;
-            if let Some(problem) = failure.filter(|_| is_first && !scrape.is_unanswered) {
-                let note = format!("a scrape failed: {}", problem.sentence());
-                scraped.notes.push(note);
             }
         }
     }
