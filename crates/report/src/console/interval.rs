@@ -79,8 +79,12 @@ pub(super) fn line(shape: &Shape, point: &SeriesPoint, beside: &[Part]) -> Optio
     let several = point.scenarios().count() > 1;
     for (name, scenario) in point.scenarios() {
         let mut of = of_scenario(scenario, point.dt);
-        for part in of.iter_mut().filter(|_| several) {
-            part.owner = Some(scenario::called(name));
+        let called = scenario::called(name);
+        let own = called.split_once(' ').map_or("", |(_, own)| own);
+        // The latency of a probe with a name begins with it.
+        let is_named = |part: &Part| !own.is_empty() && part.text.starts_with(own);
+        for part in of.iter_mut().filter(|part| several && !is_named(part)) {
+            part.owner = Some(called.clone());
         }
         parts.append(&mut of);
     }
