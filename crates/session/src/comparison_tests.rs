@@ -269,6 +269,28 @@ fn a_requested_rate_that_one_side_misses_is_a_figure_and_the_first() {
     assert!(kept.iter().all(|(name, _)| name != "sent rate"), "{kept:?}");
     let missed = names(true, 600.0);
     assert_eq!(missed[0], ("sent rate".to_owned(), Decision::Changed));
+    // What consumers leave by a pace of their own is missing, too.
+    let received = |rate: f64, cause: Option<archive::Cause>| {
+        side(1_000.0, false).map(|mut run| {
+            let summary = run.summary.as_mut().expect("a summary");
+            summary.received.rate = rate;
+            summary.verdict = Some(archive::Verdict {
+                cause: cause.clone(),
+                ..archive::Verdict::default()
+            });
+            run
+        })
+    };
+    let (kept, slow) = (
+        received(1_000.0, None),
+        received(100.0, Some(archive::Cause::ConsumersSlow)),
+    );
+    let found = comparison(&kept, &slow, options).expect("comparable");
+    let first = &found.figures[0];
+    assert_eq!(
+        (first.name.as_str(), first.decision),
+        ("received rate", Decision::Changed)
+    );
 }
 
 #[test]

@@ -171,8 +171,8 @@ impl Scraping {
     /// What has come since the last time.
     pub(super) fn take(&mut self) -> Scraped {
         let scrapes = self.scraper.as_mut().map(Scraper::take);
-        let mut scraped = self.all_of(scrapes.unwrap_or_default());
-        self.decide(Some(Clock.now()), &mut scraped);
+        let scraped = self.all_of(scrapes.unwrap_or_default());
+        self.decide(Some(Clock.now()));
         scraped
     }
 
@@ -186,7 +186,7 @@ impl Scraping {
             self.measured.1.unwrap_or_else(|| Clock.now()),
         );
         let mut scraped = self.all_of(scraper.stop());
-        self.decide(None, &mut scraped);
+        self.decide(None);
         for mut summary in std::mem::take(&mut self.summaries) {
             summary.finish(self.begin, begin.unwrap_or(end), end);
             scraped.notes.push(summary.sentence());
@@ -259,7 +259,7 @@ impl Scraping {
     }
 
     /// Counts the requests of which it is known by now whether they were due in the measured phase; all of them at the end.
-    fn decide(&mut self, now: Option<Time>, scraped: &mut Scraped) {
+    fn decide(&mut self, now: Option<Time>) {
         let is_over = self.measured.1.is_some();
         let is_known =
             |scrape: &Scrape| is_over || now.is_none_or(|now| now.since(scrape.due) >= HEARD_OF);
@@ -308,6 +308,19 @@ mod tests {
     }
 
     #[test]
+    fn the_first_failure_of_a_page_is_told_when_it_happens() {
+        let mut scraping = scraping();
+        let failed = |due| Scrape {
+            result: Err(measure::Problem::new("refused", "", "start it")),
+            ..page(second(due))
+        };
+        let told = scraping.all_of(vec![page(second(0)), failed(1)]).notes;
+        assert_eq!(told, ["a scrape failed: refused; start it"]);
+        let told = scraping.all_of(vec![failed(2)]).notes;
+        assert!(told.is_empty(), "{told:?}");
+    }
+
+    #[test]
     fn a_child_of_the_broker_serves_the_brokers_page() {
         let mut child = std::process::Command::new("sleep")
             .arg("60")
@@ -349,7 +362,6 @@ mod tests {
     fn pages_at_the_boundaries_count_as_they_were_due_whatever_is_heard_of_first() {
         for (measure_after, drain_after) in [(0, 0), (1, 0), (0, 1), (1, 1), (2, 2)] {
             let mut scraping = scraping();
-            let mut told = Scraped::default();
             for due in 0..7 {
                 for (phase, at, after) in [
                     (Phase::Measure, 2, measure_after),
@@ -362,12 +374,12 @@ mod tests {
                 let scraped = scraping.all_of(vec![page(second(due))]);
                 assert!(scraped.notes.is_empty());
                 let now = second(due) + Nanos::from_millis(3);
-                scraping.decide(Some(now), &mut told);
+                scraping.decide(Some(now));
             }
             for (phase, at) in [(Phase::Measure, 2), (Phase::Drain, 5)] {
                 scraping.phase(phase, second(at));
             }
-            scraping.decide(None, &mut told);
+            scraping.decide(None);
             let mut summary = scraping.summaries.remove(0);
             summary.finish(second(0), second(2), second(5));
             let counted = (summary.completed, summary.not_sent);
@@ -407,7 +419,7 @@ mod tests {
         scraping.phase(Phase::Measure, second(0));
         for due in 0..1_000 {
             let _ = scraping.all_of(vec![page(second(due))]);
-            scraping.decide(Some(second(due)), &mut Scraped::default());
+            scraping.decide(Some(second(due)));
             assert!(
                 scraping.undecided.len() <= 11,
                 "{}",
