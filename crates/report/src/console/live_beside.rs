@@ -62,6 +62,8 @@ struct LivePage {
     /// How long each took that nobody was told of, and failures that were told.
     news: Vec<f64>,
     failures_told: u64,
+    /// Values that were told, as long as they stay as they are.
+    values_told: BTreeMap<String, String>,
 }
 
 impl LiveBeside {
@@ -133,11 +135,14 @@ impl LiveBeside {
             let texts = texts.into_iter().flatten();
             news.extend(texts.map(|text| Part::new(Rank::Beside, format!("page {name} {text}"))));
             if !page.news.is_empty() {
-                let selected = page.selected.iter();
+                let told = &page.values_told;
+                let changed = page.selected.iter();
+                let changed = changed.filter(|(series, value)| told.get(series) != Some(value));
                 news.extend(
-                    selected
+                    changed
                         .map(|(series, value)| Part::new(Rank::More, format!("{series} {value}"))),
                 );
+                page.values_told = page.selected.iter().cloned().collect();
             }
             page.news.clear();
         }

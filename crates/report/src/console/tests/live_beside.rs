@@ -136,6 +136,11 @@ fn scrapes_alone_show_requests_and_selected_series() {
         line.ends_with(" …\n") && width(line.trim_end()) <= 202,
         "{line}"
     );
+    // Values that stay as they are are told once.
+    live.beside.add(&selected(400));
+    let news = live.beside.news();
+    let line = interval::line(&Shape::default(), &quiet_second(), &news).expect("a line");
+    assert!(!line.contains("rabbitmq_queue"), "{line}");
 }
 
 /// Everything at once: a load, two probes and a page.

@@ -301,8 +301,8 @@ fn series_stand_in_the_order_in_which_people_count() {
             "a{queue=\"audit\"}",
             "a{queue=\"orders2\"}",
             "a{queue=\"orders10\"}",
-            "a{queue=\"orders12\"}",
             "a{queue=\"orders012\"}",
+            "a{queue=\"orders12\"}",
             "sum (a)",
         ]
     );
