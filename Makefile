@@ -60,6 +60,7 @@ prove: setup ## BELLOWS_SEEDS (1,000) random loads from BELLOWS_FIRST_SEED (0) o
 	cargo test --workspace --test formats -- --include-ignored
 	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test --workspace --test slower_function -- --nocapture
 	cargo test -p bellows --test rabbitmq_4 -- --include-ignored --nocapture --test-threads 1
+	BELLOWS_PAIRS=$${BELLOWS_PAIRS:-5} cargo test -p bellows --test ab_rabbitmq -- --nocapture
 	BELLOWS_PAIRS=$${BELLOWS_PAIRS:-8} cargo test -p bellows --test ab_known -- --include-ignored --nocapture --test-threads 1
 	scripts/walk
 	$(MAKE) --no-print-directory dist && scripts/dist try

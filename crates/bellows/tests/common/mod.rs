@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 /// Longer than anything here takes on a busy machine; whoever reaches it hangs.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
+/// What a whole command may take, of which some start a broker more than once beside three other programs' brokers.
+const LONGEST: Duration = Duration::from_secs(120);
+
 /// Where the commands keep their runs, below the folder that they run in.
 pub(crate) const RUNS: &str = "runs";
 
@@ -121,7 +124,7 @@ impl Started {
 
     /// Waits for the end; a command that outlives the deadline is killed and fails the test.
     pub(crate) fn end(self) -> Ended {
-        self.end_within(DEADLINE)
+        self.end_within(LONGEST)
     }
 
     /// The same with another deadline.

@@ -10,10 +10,11 @@ mod blocks;
 mod examples;
 mod screen;
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Mutex;
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{thread, vec};
 
 use blocks::{Block, blocks, root};
 use screen::{Screen, play};
@@ -31,6 +32,15 @@ const SCREENS: [Screen; 4] = [
 
 /// Blocks at a time, beside the one that has the default port.
 const BESIDE: usize = 3;
+/// What a block says that works much and long; the others mostly wait.
+const LONG: [&str; 4] = ["calibrate", "run stream-", "run classic-", "run artemis-"];
+
+/// Lengths of `make test`, where the commands only need to work. The docs show lengths that suit a person.
+const SHORT: &str = "phases.warmup=300ms,phases.measure=1500ms";
+/// Lengths of `make prove`, where what a command prints each second is judged, too, and of blocks that look at a window.
+const LONGER: &str = "phases.warmup=1s,phases.measure=3s";
+/// What a window of a run begins with.
+const WINDOW: &str = "--from ";
 
 /// Times that a script is run again where a busy machine may have made it silent.
 const AGAIN: u32 = 2;
@@ -96,7 +106,11 @@ fn walk(block: &Block, screen: Screen, limit: Duration, silence: Silence) -> Str
     let (place, script) = (&block.place, &block.script);
     for attempt in 0.. {
         let folder = tempfile::tempdir().expect("temporary folder");
-        let shown = play(script, folder.path(), screen, limit);
+        let lengths = match silence {
+            Silence::Allowed if !script.contains(WINDOW) => SHORT,
+            Silence::Allowed | Silence::Fault => LONGER,
+        };
+        let shown = play(script, folder.path(), screen, lengths, limit);
         let mut faults = shown.faults(screen);
         if screen == Screen::Pipe {
             faults += &not_printed(block, &shown.text);
@@ -128,29 +142,65 @@ fn walk(block: &Block, screen: Screen, limit: Duration, silence: Silence) -> Str
     String::new()
 }
 
+/// Takes the next block: of those with a broker on the default port, which must not meet, then of the others.
+struct Lane<'a> {
+    own: Option<&'a Mutex<VecDeque<Block>>>,
+    others: &'a Mutex<VecDeque<Block>>,
+    /// Whether it begins with those that work much; lanes of both kinds share the cores best.
+    from_longest: bool,
+}
+
+impl Lane<'_> {
+    fn next(&self) -> Option<Block> {
+        let own = self
+            .own
+            .and_then(|own| own.lock().expect("no walk has failed").pop_front());
+        own.or_else(|| {
+            let mut others = self.others.lock().expect("no walk has failed");
+            match self.from_longest {
+                true => others.pop_front(),
+                false => others.pop_back(),
+            }
+        })
+    }
+
+    fn walk(&self, screen: Screen, silence: Silence) -> String {
+        let mut faults = String::new();
+        while let Some(block) = self.next() {
+            let began = Instant::now();
+            faults += &walk(&block, screen, LIMIT, silence);
+            eprintln!("{} {screen:?}: {:.0?}", block.place, began.elapsed());
+        }
+        faults
+    }
+}
+
 /// Walks the blocks. They mostly wait; those with a broker on the default port must not meet.
 fn walk_blocks(screen: Screen, silence: Silence) -> String {
     let (on_default_port, others): (Vec<Block>, Vec<Block>) = blocks()
         .into_iter()
         .partition(|block| block.script.contains(DEFAULT_PORT));
-    let [on_default_port, others] = [on_default_port, others].map(|it| Mutex::new(it.into_iter()));
-    let walk_rest = |queue: &Mutex<vec::IntoIter<Block>>| {
-        let mut faults = String::new();
-        loop {
-            let next = queue.lock().expect("no walk has failed").next();
-            let Some(block) = next else {
-                return faults;
-            };
-            let began = Instant::now();
-            faults += &walk(&block, screen, LIMIT, silence);
-            eprintln!("{} {screen:?}: {:.0?}", block.place, began.elapsed());
-        }
+    let is_long = |block: &Block| LONG.iter().any(|it| block.script.contains(it));
+    let (long, short): (Vec<Block>, Vec<Block>) = others.into_iter().partition(is_long);
+    let others = Mutex::new(long.into_iter().chain(short).collect());
+    let on_default_port = Mutex::new(on_default_port.into());
+    let lane = |own, from_longest| Lane {
+        own,
+        others: &others,
+        from_longest,
     };
+    let first = lane(Some(&on_default_port), false);
+    let more = (0..BESIDE).map(|n| lane(None, n > 0));
     thread::scope(|scope| {
-        let first = scope.spawn(|| walk_rest(&on_default_port));
-        let more = [(); BESIDE].map(|()| scope.spawn(|| walk_rest(&others)));
-        let threads = [first].into_iter().chain(more);
-        threads.map(|it| it.join().expect("walk")).collect()
+        let threads: Vec<_> = [first]
+            .into_iter()
+            .chain(more)
+            .map(|lane| scope.spawn(move || lane.walk(screen, silence)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|it| it.join().expect("walk"))
+            .collect()
     })
 }
 

@@ -20,6 +20,11 @@ const TOLD: [&str; 4] = ["invalid: ", "caution: ", "note: ", "warning: "];
 /// A path this long is not broken up, for it must be copied whole.
 const LONG_PATH: usize = 20;
 
+/// Ends what a script has started, at the latest after ten seconds: a node that is still starting heeds no signal.
+const END_JOBS: &str = "set +e; jobs -p | xargs -r kill; \
+                        for _ in {1..50}; do [ -n \"$(jobs -pr)\" ] || break; sleep 0.2; done; \
+                        jobs -pr | xargs -r kill -9; wait";
+
 /// Where a script's output goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Screen {
@@ -37,8 +42,15 @@ pub(crate) struct Shown {
     silences: Vec<String>,
 }
 
-/// Runs a script of bash in `folder` with this build's bellows first on the path, for at most `limit`.
-pub(crate) fn play(script: &str, folder: &Path, screen: Screen, limit: Duration) -> Shown {
+/// Runs a script of bash in `folder` with this build's bellows first on the path, for at most `limit`; runs whose
+/// phases the script does not set have these `lengths`.
+pub(crate) fn play(
+    script: &str,
+    folder: &Path,
+    screen: Screen,
+    lengths: &str,
+    limit: Duration,
+) -> Shown {
     let programs = folder.join(".programs");
     fs::create_dir_all(&programs).expect("folder");
     let marked = format!(
@@ -48,7 +60,7 @@ pub(crate) fn play(script: &str, folder: &Path, screen: Screen, limit: Duration)
     let wrapper = programs.join("bellows");
     fs::write(&wrapper, marked).expect("wrapper");
     let file = programs.join("script");
-    let guarded = format!("trap 'set +e; jobs -p | xargs -r kill; wait' EXIT\n{script}");
+    let guarded = format!("trap '{END_JOBS}' EXIT\n{script}");
     fs::write(&file, guarded).expect("script");
     Command::new("chmod")
         .arg("755")
@@ -87,8 +99,7 @@ pub(crate) fn play(script: &str, folder: &Path, screen: Screen, limit: Duration)
         .env("BELLOWS_WALK", "1")
         .env("BELLOWS_RUNS", folder.join("runs"))
         .env("XDG_DATA_HOME", folder.join("data"))
-        // The docs show lengths that suit a person; the test only needs the commands to work.
-        .env("BELLOWS_SET", "phases.warmup=1s,phases.measure=3s")
+        .env("BELLOWS_SET", lengths)
         .env_remove("NO_COLOR")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
