@@ -133,11 +133,8 @@ impl ErlangNodes {
         if !processes::stat(pid).is_some_and(is_emulator) {
             return Vec::new();
         }
-        let arguments = processes::arguments(pid);
-        let flags = arguments.windows(2);
-        let typed = flags.filter(|pair| matches!(pair[0].as_str(), "-sname" | "-name"));
-        let mut names: Vec<String> = typed.map(|pair| pair[1].clone()).collect();
-        names.extend(processes::environment_variable(pid, "RABBITMQ_NODENAME"));
+        let variable = || processes::environment_variable(pid, "RABBITMQ_NODENAME");
+        let mut names = told(&processes::arguments(pid), variable);
         if names.is_empty() {
             let ports = sockets::listening_ports(pid);
             let own = |(_, port): &&(String, u16)| ports.contains(port);
@@ -164,6 +161,18 @@ impl ErlangNodes {
             None => short(&self.host) == short(host),
         };
         typed == node && typed_host.is_none_or(|host| is_host(&host))
+    }
+}
+
+/// The names in a node's command line, or else its variable's: what RabbitMQ starts for a moment, as to start an EPMD, has RabbitMQ's
+/// variables and a name of its own.
+fn told(arguments: &[String], variable: impl FnOnce() -> Option<String>) -> Vec<String> {
+    let flags = arguments.windows(2);
+    let typed = flags.filter(|pair| matches!(pair[0].as_str(), "-sname" | "-name"));
+    let names: Vec<String> = typed.map(|pair| pair[1].clone()).collect();
+    match names.is_empty() {
+        true => variable().into_iter().collect(),
+        false => names,
     }
 }
 
@@ -218,6 +227,16 @@ mod tests {
         ] {
             assert_eq!(nodes.means(typed, node), meant, "{typed} {node}");
         }
+    }
+
+    #[test]
+    fn what_a_broker_starts_beside_itself_is_not_the_broker() {
+        let words = |line: &str| -> Vec<String> { line.split(' ').map(str::to_owned).collect() };
+        let variable = || Some("rabbit@here".to_owned());
+        let of = |line: &str| told(&words(line), variable);
+        assert_eq!(of("beam.smp -W w -noshell"), ["rabbit@here"]);
+        let starter = "beam.smp -boot no_dot_erlang -sname epmd-starter-5 -noinput";
+        assert_eq!(of(starter), ["epmd-starter-5"]);
     }
 
     #[test]
