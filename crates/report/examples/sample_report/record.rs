@@ -165,6 +165,7 @@ fn topology(state: &State) -> Topology {
         messages,
         consumers,
         arguments: arguments.iter().map(|a| (*a).to_owned()).collect(),
+        ..QueueRecord::default()
     };
     let queues = match state.load {
         None | Some(Shape::Bare) => return Topology::default(),
