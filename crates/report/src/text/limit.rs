@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use archive::{FoundLimit, LimitOutcome, LimitTrial, LimitTrials, LimitedBy, WarningCode};
+use archive::{FoundLimit, LimitOutcome, LimitTrial, LimitTrials, LimitedBy, Tier, WarningCode};
 use compare::knee;
 
 use super::scale::{scale_headline, scale_notes};
@@ -189,18 +189,22 @@ pub(crate) fn notes(of: &LimitTrials) -> Vec<String> {
 
 /// What puts trials in doubt, each kind once with the first that was said of it.
 fn cautions(of: &LimitTrials) -> Vec<String> {
-    let mut kinds: BTreeMap<WarningCode, (u64, &str)> = BTreeMap::new();
+    let mut kinds: BTreeMap<WarningCode, (u64, Tier, &str)> = BTreeMap::new();
     for trial in &of.trials {
         let seen: BTreeSet<WarningCode> = trial.cautions.iter().map(|it| it.code).collect();
         for code in seen {
             let first = trial.cautions.iter().find(|it| it.code == code);
-            let text = first.map_or("", |it| it.text.as_str());
-            kinds.entry(code).or_insert((0, text)).0 += 1;
+            let (tier, text) = first.map_or((Tier::Caution, ""), |it| (it.tier, it.text.as_str()));
+            kinds.entry(code).or_insert((0, tier, text)).0 += 1;
         }
     }
     let all = of.trials.len() as u64;
-    let told = kinds.into_values().map(|(trials, text)| {
-        format!("caution in {} of {}: {text}", trials, counted(all, "trial"))
+    let told = kinds.into_values().map(|(trials, tier, text)| {
+        let word = match tier {
+            Tier::Invalid => "invalid",
+            _ => "caution",
+        };
+        format!("{word} in {trials} of {}: {text}", counted(all, "trial"))
     });
     told.collect()
 }
