@@ -37,14 +37,14 @@ const MOST_COLUMNS: usize = 200;
 
 /// A part of a line.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub(super) struct LinePart {
     rank: Rank,
     text: String,
     /// Whose it is, which stands before the first part of the same.
     owner: Option<String>,
 }
 
-impl Part {
+impl LinePart {
     pub(super) const fn new(rank: Rank, text: String) -> Self {
         Self {
             rank,
@@ -74,7 +74,7 @@ pub(super) enum Rank {
 /// The line of an interval, ending in a newline: when it ended, the phase, and what the live table shows of it, each by
 /// its name and two blanks apart; `beside` is what else has come meanwhile. Zeros are left out, and what says least where the
 /// line would be too long, which ends in an ellipsis then, if it was more than details. `None` where there is nothing to tell.
-pub(super) fn line(shape: &Shape, point: &SeriesPoint, beside: &[Part]) -> Option<String> {
+pub(super) fn line(shape: &Shape, point: &SeriesPoint, beside: &[LinePart]) -> Option<String> {
     let mut parts = of_messages(shape, point);
     let several = point.scenarios().count() > 1;
     for (name, scenario) in point.scenarios() {
@@ -82,7 +82,7 @@ pub(super) fn line(shape: &Shape, point: &SeriesPoint, beside: &[Part]) -> Optio
         let called = scenario::called(name);
         let own = called.split_once(' ').map_or("", |(_, own)| own);
         // The latency of a probe with a name begins with it.
-        let is_named = |part: &Part| !own.is_empty() && part.text.starts_with(own);
+        let is_named = |part: &LinePart| !own.is_empty() && part.text.starts_with(own);
         for part in of.iter_mut().filter(|part| several && !is_named(part)) {
             part.owner = Some(called.clone());
         }
@@ -93,7 +93,7 @@ pub(super) fn line(shape: &Shape, point: &SeriesPoint, beside: &[Part]) -> Optio
     // Its memory tells nothing new from one second to the next.
     let client = point.client.map(|of| cores("bellows", of));
     let usage = broker.into_iter().chain(client);
-    parts.extend(usage.map(|text| Part::new(Rank::Usage, text)));
+    parts.extend(usage.map(|text| LinePart::new(Rank::Usage, text)));
     let head = format!(
         "{:>7.1} s  {:<7}",
         point.t + point.dt,
@@ -103,11 +103,11 @@ pub(super) fn line(shape: &Shape, point: &SeriesPoint, beside: &[Part]) -> Optio
 }
 
 /// The parts that have room, in their order.
-fn fitted(head: String, parts: &[Part]) -> String {
-    let mut ranked: Vec<(usize, &Part)> = parts.iter().enumerate().collect();
+fn fitted(head: String, parts: &[LinePart]) -> String {
+    let mut ranked: Vec<(usize, &LinePart)> = parts.iter().enumerate().collect();
     ranked.sort_by_key(|(_, part)| part.rank);
     let mut room = MOST_COLUMNS.saturating_sub(width(&head));
-    let mut kept: BTreeMap<usize, &Part> = BTreeMap::new();
+    let mut kept: BTreeMap<usize, &LinePart> = BTreeMap::new();
     for (index, part) in ranked {
         let is_named = kept.values().any(|it| it.owner == part.owner);
         let owner = part.owner.as_ref().filter(|_| !is_named);
@@ -130,7 +130,7 @@ fn fitted(head: String, parts: &[Part]) -> String {
         line.push_str(&part.text);
     }
     let is_cut =
-        |(index, part): (usize, &Part)| part.rank < Rank::Detail && !kept.contains_key(&index);
+        |(index, part): (usize, &LinePart)| part.rank < Rank::Detail && !kept.contains_key(&index);
     if parts.iter().enumerate().any(is_cut) {
         line.push_str(MORE);
     }
@@ -138,7 +138,7 @@ fn fitted(head: String, parts: &[Part]) -> String {
 }
 
 /// Rates and latencies of messages.
-fn of_messages(shape: &Shape, point: &SeriesPoint) -> Vec<Part> {
+fn of_messages(shape: &Shape, point: &SeriesPoint) -> Vec<LinePart> {
     let mut parts = Vec::new();
     let mut sent = None;
     for (name, count) in counts(shape) {
@@ -155,7 +155,7 @@ fn of_messages(shape: &Shape, point: &SeriesPoint) -> Vec<Part> {
             _ => true,
         };
         if is_news {
-            parts.push(Part::new(rank, format!("{name} {rate} msg/s")));
+            parts.push(LinePart::new(rank, format!("{name} {rate} msg/s")));
         }
         sent.get_or_insert(rate);
     }
@@ -169,13 +169,13 @@ fn of_messages(shape: &Shape, point: &SeriesPoint) -> Vec<Part> {
             _ => Rank::Detail,
         };
         let text = latency(metric, point.latency.get(metric), is_alone);
-        parts.extend(text.map(|text| Part::new(rank, text)));
+        parts.extend(text.map(|text| LinePart::new(rank, text)));
     }
     parts
 }
 
 /// The counts and latencies of another scenario than messages.
-fn of_scenario(scenario: &ScenarioPoint, seconds: f64) -> Vec<Part> {
+fn of_scenario(scenario: &ScenarioPoint, seconds: f64) -> Vec<LinePart> {
     let counts = scenario::of_interval(scenario, seconds).map(|(metric, text)| {
         let rank = match (metric.name(), metric.info().kind) {
             (FAILED, _) => Rank::Telling,
@@ -183,7 +183,7 @@ fn of_scenario(scenario: &ScenarioPoint, seconds: f64) -> Vec<Part> {
             ("begun", _) => Rank::Detail,
             _ => Rank::More,
         };
-        Part::new(rank, text)
+        LinePart::new(rank, text)
     });
     let whole = scenario
         .latency
@@ -194,7 +194,7 @@ fn of_scenario(scenario: &ScenarioPoint, seconds: f64) -> Vec<Part> {
             0 => Rank::Telling,
             _ => Rank::Detail,
         };
-        latency(metric, of, true).map(|text| Part::new(rank, text))
+        latency(metric, of, true).map(|text| LinePart::new(rank, text))
     });
     counts.chain(latencies).collect()
 }

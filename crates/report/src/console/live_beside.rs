@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use archive::{ERLANG_MEMORY, SeriesName};
 use measure::Nanos;
 
-use super::interval::{Part, Rank};
+use super::interval::{LinePart, Rank};
 use super::table::{Align, Table};
 use super::text::{Style, fit_end, sanitise, sparkline};
 use crate::numbers::{bytes, count, counted, duration, series_value};
@@ -127,20 +127,23 @@ impl LiveBeside {
     }
 
     /// What has come since this was asked last.
-    pub(super) fn news(&mut self) -> Vec<Part> {
+    pub(super) fn news(&mut self) -> Vec<LinePart> {
         let mut news = Vec::new();
         for (name, page) in &mut self.pages {
             let name = sanitise(name);
             let texts = [page.came(), page.failed(), page.waits()];
             let texts = texts.into_iter().flatten();
-            news.extend(texts.map(|text| Part::new(Rank::Beside, format!("page {name} {text}"))));
+            news.extend(
+                texts.map(|text| LinePart::new(Rank::Beside, format!("page {name} {text}"))),
+            );
             if !page.news.is_empty() {
                 let told = &page.values_told;
                 let changed = page.selected.iter();
                 let changed = changed.filter(|(series, value)| told.get(series) != Some(value));
                 news.extend(
-                    changed
-                        .map(|(series, value)| Part::new(Rank::More, format!("{series} {value}"))),
+                    changed.map(|(series, value)| {
+                        LinePart::new(Rank::More, format!("{series} {value}"))
+                    }),
                 );
                 page.values_told = page.selected.iter().cloned().collect();
             }
@@ -148,7 +151,7 @@ impl LiveBeside {
         }
         if std::mem::take(&mut self.is_memory_new) {
             let memory = self.memory();
-            news.extend(memory.map(|text| Part::new(Rank::More, text)));
+            news.extend(memory.map(|text| LinePart::new(Rank::More, text)));
         }
         news
     }

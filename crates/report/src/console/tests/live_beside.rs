@@ -117,7 +117,7 @@ fn scrapes_alone_show_requests_and_selected_series() {
                 continue;
             }
             match number {
-                400 => assert!(text.contains("\nand 4") && series > 1, "{text}"),
+                400 => assert!(text.contains("\nand 3") && series > 1, "{text}"),
                 _ => assert_eq!(series, number, "{columns}: {text}"),
             }
             assert!(number > 3 || text.contains(" 812/s"), "{columns}: {text}");
