@@ -299,12 +299,12 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
         ),
         WarningCode::BrokerGone => (
             format!(
-                "{} down when the run ended, the broker never came back{}: rates are too low, and latencies hold what \
+                "{} down when the run ended, and did not come back{}: rates are too low, and latencies hold what \
                  waited until then",
                 was_or_were(w.count("connections"), "connection"),
                 away(w)
             ),
-            "look into the broker's log, and allow a longer run",
+            "look into the broker's log, and at the node of each queue; allow a longer run",
         ),
         WarningCode::ConnectionsLost => (
             format!(
@@ -479,12 +479,13 @@ fn stalled(w: &Warning) -> (String, &'static str) {
     };
     let whose = w.word("who") == Stalled::Broker.name();
     let text = format!(
-        "{} at {:.1} s for {}{times} ({}, {} delayed): {}",
+        "{} at {:.1} s for {}{times} ({}, {} delayed{}): {}",
         stopped(w.word("who")),
         w.number("at_s"),
         seconds(w.number("for_s")),
         counted(w.count("connections"), "connection"),
         counted(w.count("messages_delayed"), one(items(w))),
+        in_all(w),
         if whose {
             "the latencies hold all of it, as users would feel it"
         } else {
@@ -513,11 +514,20 @@ fn away(w: &Warning) -> String {
         _ => ", the longest time",
     };
     format!(
-        ", and none was left at {:.1} s for {}{times} ({} delayed)",
+        ", and none was left at {:.1} s for {}{times} ({} delayed{})",
         w.number("at_s"),
         seconds(w.number("for_s")),
         counted(w.count("messages_delayed"), "message"),
+        in_all(w),
     )
+}
+
+/// What stands behind a sum over several times, of which the longest is told.
+fn in_all(w: &Warning) -> &'static str {
+    match w.count("times") {
+        0 | 1 => "",
+        _ => " in all",
+    }
 }
 
 /// Faults that failed, did not begin, or began late.
