@@ -243,13 +243,16 @@ pub fn listed<N: AsRef<str>, T: AsRef<str>>(rows: &[(N, T)], style: Style) -> St
 }
 
 /// The values as bars of height relative to the largest, oldest at the left. Zero and absent
-/// values are blank-based: `▁`.
+/// values are blank-based: `▁`. What is no number is blank: nothing came then.
 #[must_use]
 pub(super) fn sparkline(values: impl IntoIterator<Item = f64>) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let values: Vec<f64> = values.into_iter().collect();
     let largest = values.iter().copied().fold(0.0, f64::max);
     let bar = |value: f64| {
+        if value.is_nan() {
+            return ' ';
+        }
         let height = if largest > 0.0 {
             value / largest * 7.0
         } else {
@@ -317,7 +320,7 @@ mod tests {
     fn sparklines_scale_to_the_largest() {
         assert_eq!(sparkline([0.0, 50.0, 100.0]), "▁▅█");
         assert_eq!(sparkline([0.0, 0.0]), "▁▁");
-        assert_eq!(sparkline([f64::NAN]), "▁");
+        assert_eq!(sparkline([1.0, f64::NAN, 1.0]), "█ █");
     }
 
     #[test]
