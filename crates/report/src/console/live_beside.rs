@@ -8,7 +8,7 @@ use measure::Nanos;
 
 use super::interval::{LinePart, Rank};
 use super::table::{Align, Table};
-use super::text::{Style, fit_end, sanitise, sparkline};
+use super::text::{Style, fit_end, fit_middle, sanitise, sparkline};
 use crate::numbers::{bytes, count, counted, duration, series_value};
 
 /// Pages that the sparkline looks back.
@@ -234,7 +234,7 @@ impl LiveBeside {
         for (series, value) in all.take(shown) {
             table.row(vec![series, value]);
         }
-        table.shorten_first(style.columns, LEAST_NAME, fit_end);
+        table.shorten_first(style.columns, LEAST_NAME, fit_middle);
         let mut lines = table.lines(style.columns);
         if let Some(heads) = lines.first_mut() {
             *heads = style.faint(heads);

@@ -169,6 +169,17 @@ pub(super) fn fit_end(name: &str, room: usize) -> String {
     format!("…{end}")
 }
 
+/// Both ends of a name, of which either may tell it from others: at most `room` wide, and what is cut out is shown as `…`.
+#[must_use]
+pub(super) fn fit_middle(name: &str, room: usize) -> String {
+    if width(name) <= room {
+        return name.to_owned();
+    }
+    let begin = fit(name, room / 2);
+    let end = fit_end(name, (room + 1).saturating_sub(width(&begin)));
+    format!("{begin}{}", end.trim_start_matches('…'))
+}
+
 /// Exactly `columns` wide, text at the left.
 #[must_use]
 pub(super) fn left(text: &str, columns: usize) -> String {
@@ -314,6 +325,17 @@ mod tests {
                 .all(|line| width(line) <= 8)
         );
         assert!(wrap("", 8).is_empty());
+    }
+
+    #[test]
+    fn both_ends_of_a_long_name_are_kept() {
+        let name = "rabbitmq_queue_messages{queue=\"orders\"}";
+        assert_eq!(fit_middle(name, 80), name);
+        let cut = fit_middle(name, 20);
+        assert_eq!((cut.as_str(), width(&cut)), ("rabbitmq_…=\"orders\"}", 20));
+        for room in 0..40 {
+            assert!(width(&fit_middle(name, room)) <= room.max(1), "{room}");
+        }
     }
 
     #[test]
