@@ -112,7 +112,7 @@ fn scrapes_alone_show_requests_and_selected_series() {
             let row = text.lines().find(|it| it.starts_with("per-object"));
             let row = flowing(row.unwrap_or(&text));
             assert!(row.contains(" 41 7 1: 3 s"), "{columns}: {text}");
-            let series = text.lines().filter(|it| it.contains("{queue=")).count();
+            let series = text.lines().filter(|it| it.contains("orders")).count();
             if rows == 10 {
                 continue;
             }
