@@ -57,6 +57,7 @@ describe('a scenario', () => {
   test('is named where another counts the same', () => {
     const run = runOf(['probe_queues', 'probe_nodes']);
     expect(whose(run, 'probe_queues')).toBe('probe queues: ');
+    expect(whose(run, 'probe_queue_page')).toBe('probe queue-page: ');
     expect(whose(runOf(['probe']), 'probe')).toBe('');
     expect(infoOf(run, 'probe_nodes_bytes').name).toBe('probe nodes: bytes');
     const { before, after } = scenarioPanels(run, 'probe_queues');

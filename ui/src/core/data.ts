@@ -46,14 +46,16 @@ export function infoOf(run: RunView, key: Metric): MetricInfo {
   return alike ? { ...found, name: `${called(found.scenario)}: ${found.name}` } : found;
 }
 
-/** A scenario's name as people read it: `probe queues`. */
+/** A scenario's name as people write it: `probe queue-page`. */
 export function called(scenario: string): string {
-  return scenario.replaceAll('_', ' ');
+  return scenario.replace('_', ' ').replaceAll('_', '-');
 }
 
 /** What a metric is called where the scenario's name stands above it already: `body` of `queue-page body`. */
 export function shortName({ name, scenario }: MetricInfo): string {
-  const own = called(scenario).replace(/^(probe|trace) /, '');
+  const own = called(scenario)
+    .replace(/^(probe|trace) /, '')
+    .replaceAll('-', ' ');
   const plain = name.replaceAll(/[-_]/g, ' ');
   return own !== '' && plain.startsWith(`${own} `) ? name.slice(own.length + 1) : name;
 }

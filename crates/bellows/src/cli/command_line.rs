@@ -206,9 +206,15 @@ fn key_of(error: &clap::Error, argument: &str) -> Option<&'static str> {
 
 /// A value that an option does not take. One that was typed behind the wrong option may be a secret.
 fn shown_value(argument: &str, value: &str) -> String {
-    let has_grammar = ["--schedule", "--message-size", "--fail-if", "--filter"]
-        .iter()
-        .any(|name| argument.starts_with(name));
+    let has_grammar = [
+        "--schedule",
+        "--message-size",
+        "--fail-if",
+        "--filter",
+        "--select",
+    ]
+    .iter()
+    .any(|name| argument.starts_with(name));
     let suspicious: &[char] = if has_grammar { &[] } else { &['@', '='] };
     if value.contains("://") || value.contains(suspicious) {
         return "***".to_owned();

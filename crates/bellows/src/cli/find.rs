@@ -93,15 +93,27 @@ fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
         if candidates.is_empty() {
             return Failure::failed(
                 format!("no run or file is named {name:?} (looked among {} in {})", counted(entries.len() as u64, "run"), runs.display()),
-                "`bellows runs` lists them; a part at either end of the id is enough, or `last`",
+                "`bellows runs` lists them; a part at either end of the id is enough, the experiment's name where it has one run, or `last`",
             ).observed(name);
         }
         Failure::Failed(Problem::new(
             format!("{name:?} means {} runs", candidates.len()),
-            candidates.join(", "),
+            shown_ids(&candidates),
             "give more of the id",
         ))
     })
+}
+
+/// Ids of an error at most.
+const SHOWN: usize = 10;
+
+/// The newest of several ids, and how many more there are.
+fn shown_ids(ids: &[String]) -> String {
+    let shown = ids.iter().take(SHOWN).cloned().collect::<Vec<_>>();
+    match ids.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
 }
 
 /// The runs of a folder, newest first.
@@ -215,10 +227,18 @@ fn choose<'a>(name: &str, entries: &'a [RunEntry]) -> Result<&'a RunEntry, Vec<S
     if let Some(exact) = entries.iter().find(|e| e.id == name) {
         return Ok(exact);
     }
-    let matching: Vec<&RunEntry> = entries
-        .iter()
-        .filter(|e| !name.is_empty() && (e.id.starts_with(name) || e.id.ends_with(name)))
-        .collect();
+    let of = |is_meant: &dyn Fn(&str) -> bool| -> Vec<&RunEntry> {
+        let entries = entries.iter();
+        entries
+            .filter(|e| !name.is_empty() && is_meant(&e.id))
+            .collect()
+    };
+    let mut matching = of(&|id| id.starts_with(name) || id.ends_with(name));
+    if matching.is_empty() {
+        // What people know by heart is the experiment.
+        let experiment = format!("-{name}-");
+        matching = of(&|id| id.contains(&experiment));
+    }
     match matching.as_slice() {
         [one] => Ok(one),
         some => Err(some.iter().map(|e| e.id.clone()).collect()),
@@ -254,6 +274,8 @@ mod tests {
         assert_eq!(found("a-x1"), Ok("2026-11-21T00-00-00Z-a-x1"));
         assert_eq!(found("2026-11-22"), Ok("2026-11-22T00-00-00Z-b-x2"));
         assert_eq!(found("2026-11-21").unwrap_err().len(), 2);
+        assert_eq!(found("b"), Ok("2026-11-22T00-00-00Z-b-x2"));
+        assert_eq!(found("a").unwrap_err().len(), 2);
         assert!(found("zzz").unwrap_err().is_empty());
         assert!(found("").unwrap_err().is_empty());
     }

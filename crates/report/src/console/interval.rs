@@ -99,14 +99,20 @@ pub(super) fn line(shape: &Shape, point: &SeriesPoint, beside: &[LinePart]) -> O
         point.t + point.dt,
         super::phase_name(point.phase)
     );
-    (!parts.is_empty()).then(|| fitted(head, &parts))
+    // Whoever looks at messages alone wants all of their latencies.
+    let is_alone = beside.is_empty() && point.scenarios().next().is_none();
+    let most = match is_alone {
+        true => usize::MAX,
+        false => MOST_COLUMNS,
+    };
+    (!parts.is_empty()).then(|| fitted(head, &parts, most))
 }
 
 /// The parts that have room, in their order.
-fn fitted(head: String, parts: &[LinePart]) -> String {
+fn fitted(head: String, parts: &[LinePart], most: usize) -> String {
     let mut ranked: Vec<(usize, &LinePart)> = parts.iter().enumerate().collect();
     ranked.sort_by_key(|(_, part)| part.rank);
-    let mut room = MOST_COLUMNS.saturating_sub(width(&head));
+    let mut room = most.saturating_sub(width(&head));
     let mut kept: BTreeMap<usize, &LinePart> = BTreeMap::new();
     for (index, part) in ranked {
         let is_named = kept.values().any(|it| it.owner == part.owner);

@@ -8,7 +8,7 @@ use measure::Nanos;
 
 use super::interval::{LinePart, Rank};
 use super::table::{Align, Table};
-use super::text::{Style, fit_end, sanitise, sparkline};
+use super::text::{Style, fit_end, fit_middle, sanitise, sparkline};
 use crate::numbers::{bytes, count, counted, duration, series_value};
 
 /// Pages that the sparkline looks back.
@@ -57,6 +57,8 @@ struct LivePage {
     series: f64,
     /// What came of all requests, where that is told.
     requests: Option<PageRequests>,
+    /// The last request brought no page: what is known is of an earlier one.
+    is_away: bool,
     /// What was selected of the last page: names with labels, and values with their units.
     selected: Vec<(String, String)>,
     /// How long each took that nobody was told of, and failures that were told.
@@ -81,7 +83,15 @@ impl LiveBeside {
     /// Takes what came of the requests for a page.
     pub(super) fn requested(&mut self, page: &str, requests: PageRequests) {
         let page = self.pages.entry(page.to_owned()).or_default();
-        page.requests = Some(requests);
+        let Some(before) = page.requests.replace(requests) else {
+            return;
+        };
+        let failed = requests.failed.saturating_sub(before.failed);
+        for _ in 0..failed.min(LOOK_BACK as u64) {
+            page.look_back(f64::NAN);
+        }
+        page.is_away = failed > 0 && requests.completed == before.completed
+            || page.is_away && requests.completed == before.completed;
     }
 
     /// Takes what a source of named series has now.
@@ -96,10 +106,8 @@ impl LiveBeside {
             page.series = value(SERIES).map_or(0.0, |(_, value)| *value);
             page.pages += 1;
             page.max_s = page.max_s.max(*seconds);
-            page.recent.push_back(*seconds);
-            if page.recent.len() > LOOK_BACK {
-                page.recent.pop_front();
-            }
+            page.look_back(*seconds);
+            page.is_away = false;
             // The table on a terminal tells no news.
             if page.news.len() < MOST_SERIES {
                 page.news.push(*seconds);
@@ -203,7 +211,13 @@ impl LiveBeside {
     /// What was selected of the pages, with the last values, in so many rows: the heads, the series, where there are more how
     /// many, and a blank line.
     pub(super) fn selected(&self, rows: usize, style: Style) -> Vec<String> {
-        let all = self.pages.values().flat_map(|page| &page.selected);
+        let all = self.pages.values().flat_map(|page| {
+            let row = move |(series, value): &(String, String)| match page.is_away {
+                true => (series.clone(), "-".to_owned()),
+                false => (series.clone(), value.clone()),
+            };
+            page.selected.iter().map(row)
+        });
         let number = all.clone().count();
         let room = rows.saturating_sub(2);
         if number == 0 || room == 0 {
@@ -218,9 +232,9 @@ impl LiveBeside {
             ("        last", Align::Right),
         ]);
         for (series, value) in all.take(shown) {
-            table.row(vec![series.clone(), value.clone()]);
+            table.row(vec![series, value]);
         }
-        table.shorten_first(style.columns, LEAST_NAME, fit_end);
+        table.shorten_first(style.columns, LEAST_NAME, fit_middle);
         let mut lines = table.lines(style.columns);
         if let Some(heads) = lines.first_mut() {
             *heads = style.faint(heads);
@@ -235,9 +249,17 @@ impl LiveBeside {
 }
 
 impl LivePage {
+    /// Keeps how long a page took, not a number where none came.
+    fn look_back(&mut self, seconds: f64) {
+        self.recent.push_back(seconds);
+        if self.recent.len() > LOOK_BACK {
+            self.recent.pop_front();
+        }
+    }
+
     /// Its row of the table.
     fn cells(&self, name: &str) -> Vec<String> {
-        let known = |text: String| match self.recent.is_empty() {
+        let known = |text: String| match self.recent.is_empty() || self.is_away {
             true => "-".to_owned(),
             false => text,
         };

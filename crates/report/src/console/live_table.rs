@@ -411,7 +411,15 @@ impl LiveTable {
                 continue;
             };
             let cell = |ns: u64, percentile: f64| marked(ns, l.supports(percentile));
-            let p99 = |point: &SeriesPoint| point.latency.get(metric).p99_ns as f64;
+            let p99 = |point: &SeriesPoint| {
+                let latency = point.latency.get(metric);
+                // A second without an answer has no latency, least of all a low one.
+                if latency.count > 0 {
+                    latency.p99_ns as f64
+                } else {
+                    f64::NAN
+                }
+            };
             table.row(vec![
                 metric.name().to_owned(),
                 cell(l.p50_ns, 50.0),

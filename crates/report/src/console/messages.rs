@@ -151,7 +151,9 @@ pub(super) fn faults(summary: &RunSummary) -> impl Iterator<Item = String> {
         }
         // What happens at one moment takes the broker itself nowhere.
         if fault.failed.is_none() && (fault.count.is_none() || fault.back_s.is_some()) {
-            let asked = fault.asked_s.filter(|_| fault.back_s.is_some());
+            // Where it was back when it was to be, that says nothing.
+            let took_longer = |asked: &f64| fault.back_s.is_some_and(|it| it > asked * 1.1 + 0.1);
+            let asked = fault.asked_s.filter(took_longer);
             let asked = asked.map(|it| format!(", {} s of it asked for", seconds_digits(it)));
             parts.push(format!(
                 "{subject} back {}{}",
@@ -246,6 +248,11 @@ mod tests {
             .iter_mut()
             .for_each(|it| it.asked_s = Some(5.0));
         assert_eq!(said(&asked), format!("{back}, 5 s of it asked for"));
+        asked
+            .faults
+            .iter_mut()
+            .for_each(|it| it.asked_s = Some(11.2));
+        assert_eq!(said(&asked), back);
         let mut late = summary.clone();
         late.faults.iter_mut().for_each(|it| it.late_s = Some(3.1));
         let told = "kill of node 1 at 15.4 s, 3.1 s late: node 1 back 11.29 s";

@@ -169,6 +169,17 @@ pub(super) fn fit_end(name: &str, room: usize) -> String {
     format!("…{end}")
 }
 
+/// Both ends of a name, of which either may tell it from others: at most `room` wide, and what is cut out is shown as `…`.
+#[must_use]
+pub(super) fn fit_middle(name: &str, room: usize) -> String {
+    if width(name) <= room {
+        return name.to_owned();
+    }
+    let begin = fit(name, room / 2);
+    let end = fit_end(name, (room + 1).saturating_sub(width(&begin)));
+    format!("{begin}{}", end.trim_start_matches('…'))
+}
+
 /// Exactly `columns` wide, text at the left.
 #[must_use]
 pub(super) fn left(text: &str, columns: usize) -> String {
@@ -243,13 +254,16 @@ pub fn listed<N: AsRef<str>, T: AsRef<str>>(rows: &[(N, T)], style: Style) -> St
 }
 
 /// The values as bars of height relative to the largest, oldest at the left. Zero and absent
-/// values are blank-based: `▁`.
+/// values are blank-based: `▁`. What is no number is blank: nothing came then.
 #[must_use]
 pub(super) fn sparkline(values: impl IntoIterator<Item = f64>) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let values: Vec<f64> = values.into_iter().collect();
     let largest = values.iter().copied().fold(0.0, f64::max);
     let bar = |value: f64| {
+        if value.is_nan() {
+            return ' ';
+        }
         let height = if largest > 0.0 {
             value / largest * 7.0
         } else {
@@ -314,10 +328,21 @@ mod tests {
     }
 
     #[test]
+    fn both_ends_of_a_long_name_are_kept() {
+        let name = "rabbitmq_queue_messages{queue=\"orders\"}";
+        assert_eq!(fit_middle(name, 80), name);
+        let cut = fit_middle(name, 20);
+        assert_eq!((cut.as_str(), width(&cut)), ("rabbitmq_…=\"orders\"}", 20));
+        for room in 0..40 {
+            assert!(width(&fit_middle(name, room)) <= room.max(1), "{room}");
+        }
+    }
+
+    #[test]
     fn sparklines_scale_to_the_largest() {
         assert_eq!(sparkline([0.0, 50.0, 100.0]), "▁▅█");
         assert_eq!(sparkline([0.0, 0.0]), "▁▁");
-        assert_eq!(sparkline([f64::NAN]), "▁");
+        assert_eq!(sparkline([1.0, f64::NAN, 1.0]), "█ █");
     }
 
     #[test]

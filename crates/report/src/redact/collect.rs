@@ -6,7 +6,6 @@ use archive::{LimitTrials, PairedMatrix, PairedRuns, RunReader, Topology, read_n
 
 use super::experiment::{note_arguments, note_command, note_experiment, note_value};
 use super::names::{NameKind, Names};
-use super::text::is_public_part;
 use crate::view::{ComparisonView, LimitView, MatrixView, ProcessView, RunView};
 
 /// Registered processes of the broker and of Erlang are code.
@@ -55,10 +54,7 @@ pub(super) fn note_run(names: &mut Names, view: &RunView, dir: &Path) {
         names.add(NameKind::Text, remark);
     }
     for page in &view.figures.scrapes {
-        // RabbitMQ's own pages are called alike everywhere.
-        if !page.name.split('/').all(is_public_part) {
-            names.add(NameKind::Label, &page.name);
-        }
+        names.add(NameKind::Label, &page.name);
         // Brokers of other runs are no names.
         let server = page.foreign_server.as_deref().unwrap_or_default();
         if !["beam.smp", "java"].contains(&server) {
@@ -77,9 +73,7 @@ pub(super) fn note_run(names: &mut Names, view: &RunView, dir: &Path) {
         if ["machine", "broker", archive::ERLANG_MEMORY].contains(&series.name.source.as_str()) {
             continue;
         }
-        if !series.name.source.split('/').all(is_public_part) {
-            names.add(NameKind::Label, &series.name.source);
-        }
+        names.add(NameKind::Label, &series.name.source);
         for (key, value) in &series.name.labels {
             note_label(names, key, value);
         }

@@ -24,7 +24,7 @@ const CHOICES: &str = "kind queue-type ack refuse who until auth allocation meth
     nodes recover apply-to delivery that slo think-time for at delay warmup measure drain min-block start-delay start-after consumer-latency \
     consumer-rate confirm-timeout timeout ttl poll message-size declare content-type content-encoding event precision from most least pairs seed \
     fail-if repeat x-queue-type x-overflow x-queue-mode x-dead-letter-strategy x-queue-leader-locator x-queue-version x-stream-offset x-match protocol \
-    margin latency-margin level confirm trials select";
+    margin latency-margin level confirm trials select call";
 /// Tables whose keys are somebody's own.
 const OWN_KEYS: [&str; 4] = ["headers", "parameters", "labels", "env"];
 /// Beginnings of keys in such tables that are the same everywhere.

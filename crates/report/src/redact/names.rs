@@ -46,7 +46,7 @@ impl NameKind {
 }
 
 /// Names that a broker or bellows brings along, the same everywhere: they tell nothing of anybody.
-const BUILT_IN: [&str; 21] = [
+const BUILT_IN: [&str; 15] = [
     "",
     "lo",
     "/",
@@ -61,12 +61,6 @@ const BUILT_IN: [&str; 21] = [
     "amq.rabbitmq.trace",
     "amq.rabbitmq.log",
     "amq.rabbitmq.event",
-    "rabbitmq",
-    "artemis",
-    "embedded",
-    "quorum",
-    "classic",
-    "stream",
     "#",
 ];
 
@@ -115,7 +109,26 @@ fn is_in_run(before: &[char]) -> bool {
     let text: String = before.iter().rev().take(16).rev().collect();
     let kinds = ["ab-", "limit-"];
     let bare = kinds.iter().find_map(|kind| text.strip_suffix(kind));
-    bare.unwrap_or(&text).ends_with("Z-")
+    let bare = bare.unwrap_or(&text);
+    bare.ends_with("Z-") || bare.ends_with("z-")
+}
+
+/// Kinds of brokers and of queues: somebody's queue may be called so, and everything else that is called so is a kind.
+const KINDS: [&str; 6] = [
+    "rabbitmq", "artemis", "embedded", "quorum", "classic", "stream",
+];
+
+/// Whether this is a name that somebody gave, and no kind of anything.
+const fn is_given(kind: NameKind) -> bool {
+    matches!(
+        kind,
+        NameKind::Queue
+            | NameKind::Exchange
+            | NameKind::RoutingKey
+            | NameKind::VirtualHost
+            | NameKind::User
+            | NameKind::Connection
+    )
 }
 
 impl Names {
@@ -135,7 +148,13 @@ impl Names {
     pub(super) fn add(&mut self, kind: NameKind, text: &str) {
         let text = text.trim();
         let key = folded(text);
-        if self.is_public(&key) {
+        let is_kind = KINDS.contains(&key.as_str());
+        if self.is_public(&key) || is_kind && !is_given(kind) {
+            return;
+        }
+        // What probes and pages are called after the paths of every broker.
+        let is_path = || key.split('/').all(is_public_part);
+        if matches!(kind, NameKind::Label | NameKind::Experiment) && is_path() {
             return;
         }
         let at = match self.by_text.get(&key) {
@@ -446,5 +465,7 @@ fn is_ordinary(key: &str) -> bool {
     key.chars().count() <= 2
         || numeric
         || quantity
+        || KINDS.contains(&key)
+        || is_public_part(key)
         || ORDINARY.split_whitespace().any(|it| it == key)
 }

@@ -152,3 +152,21 @@ fn names_in_addresses_are_found_behind_percent_signs() {
         "http://localhost:1/api/queues/%2F/queue-1 queue-1 queue-2"
     );
 }
+
+#[test]
+fn kinds_paths_and_words_are_told_from_names() {
+    // Somebody's queue may be called as its kind is; paths of every broker are nobody's.
+    let names = [
+        (NameKind::Queue, "classic"),
+        (NameKind::Label, "per-object"),
+        (NameKind::Label, "/metrics/per-object"),
+        (NameKind::Text, "quorum"),
+    ];
+    assert_eq!(shown(&names, "classic"), "queue-1");
+    assert_eq!(shown(&names, "/metrics/per-object"), "/metrics/per-object");
+    assert_eq!(shown(&names, "quorum"), "quorum");
+    // An apostrophe in a word quotes nothing.
+    let said = "look for a queue's limits and its leader, and into the broker's log";
+    assert_eq!(shown(&[], said), said);
+    assert_eq!(shown(&[], "no queue 'orders'"), "no queue 'queue-1'");
+}

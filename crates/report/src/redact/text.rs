@@ -245,7 +245,8 @@ impl Scan<'_> {
     /// labels: `{queue="orders"}`.
     fn quoted(&mut self, at: usize) -> Option<Piece> {
         let quote = *self.chars.get(at)?;
-        if !"'\"`".contains(quote) {
+        // `a queue's` is a word.
+        if !"'\"`".contains(quote) || quote == '\'' && !self.begins(at) {
             return None;
         }
         let start = at.saturating_sub(16);

@@ -17,6 +17,7 @@ mod reasons;
 mod requirements;
 pub(crate) mod scale;
 mod stacks;
+mod stalls;
 mod verdict;
 mod warnings;
 mod work;
@@ -32,6 +33,7 @@ pub(crate) use observer_effect::{change_and_interval, percent as effect_percent}
 pub use requirements::range;
 pub(crate) use requirements::{outcome, requirements_tally};
 pub use stacks::{amount, clock, covered, stacks};
+pub use stalls::stall;
 pub use verdict::verdict;
-pub use warnings::{stall, warning};
+pub use warnings::warning;
 pub use work::work;

@@ -1,9 +1,10 @@
 //! What each warning says: what was observed, which number that puts in doubt and which way, and what to do.
 
-use archive::{Stall, Stalled, Tier, Warning, WarningCode};
+use archive::{Tier, Warning, WarningCode};
 use measure::Nanos;
 
 use super::loaded;
+use super::stalls::{away, stalled};
 use crate::numbers::{count, counted, percent, rate, seconds};
 
 /// Makes the sentence of a warning: text; remedy.
@@ -23,39 +24,8 @@ pub fn warning(warning: &Warning) -> String {
     loaded::for_warning(sentence, warning)
 }
 
-/// One stall: `the broker stopped answering at 4.2 s for 600 ms (1 connection, 1,200 messages delayed)`; in a run
-/// of churn it delays cycles, as `items` says.
-#[must_use]
-pub fn stall(stall: &Stall, items: &str) -> String {
-    let sentence = format!(
-        "{} at {:.1} s for {} ({}, {} delayed)",
-        if stall.away && stall.who == Stalled::Broker {
-            "the broker was away"
-        } else if stall.away {
-            "bellows had no connection while the broker answered others"
-        } else {
-            stopped(stall.who.name())
-        },
-        stall.at_s,
-        seconds(stall.for_s),
-        counted(stall.connections, "connection"),
-        counted(stall.messages_delayed, one(items))
-    );
-    loaded::for_items(sentence, items)
-}
-
-fn stopped(who: &str) -> &'static str {
-    if who == Stalled::Broker.name() {
-        "the broker stopped answering"
-    } else if who == Stalled::Generator.name() {
-        "bellows itself stood still"
-    } else {
-        "the whole machine stood still"
-    }
-}
-
 /// What a warning counts: `messages`, `cycles`, `requests`.
-fn items(w: &Warning) -> &str {
+pub(super) fn items(w: &Warning) -> &str {
     match w.word("unit") {
         // Earlier archives say no more.
         "" if w.values.contains_key("beside")
@@ -69,7 +39,7 @@ fn items(w: &Warning) -> &str {
 }
 
 /// One of them.
-fn one(items: &str) -> &str {
+pub(super) fn one(items: &str) -> &str {
     items.strip_suffix('s').unwrap_or(items)
 }
 
@@ -299,12 +269,12 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
         ),
         WarningCode::BrokerGone => (
             format!(
-                "{} down when the run ended, the broker never came back{}: rates are too low, and latencies hold what \
+                "{} down when the run ended, and did not come back{}: rates are too low, and latencies hold what \
                  waited until then",
                 was_or_were(w.count("connections"), "connection"),
                 away(w)
             ),
-            "look into the broker's log, and allow a longer run",
+            "look into the broker's log, and at the node of each queue; allow a longer run",
         ),
         WarningCode::ConnectionsLost => (
             format!(
@@ -472,52 +442,10 @@ fn too_few_samples(w: &Warning) -> String {
     told.collect::<Vec<_>>().join(", ")
 }
 
-fn stalled(w: &Warning) -> (String, &'static str) {
-    let times = match w.count("times") {
-        0 | 1 => String::new(),
-        times => format!(", the longest of {times} times"),
-    };
-    let whose = w.word("who") == Stalled::Broker.name();
-    let text = format!(
-        "{} at {:.1} s for {}{times} ({}, {} delayed): {}",
-        stopped(w.word("who")),
-        w.number("at_s"),
-        seconds(w.number("for_s")),
-        counted(w.count("connections"), "connection"),
-        counted(w.count("messages_delayed"), one(items(w))),
-        if whose {
-            "the latencies hold all of it, as users would feel it"
-        } else {
-            "the latencies hold it, and are too high for the broker"
-        }
-    );
-    let remedy = if whose {
-        "look for garbage collection, a full disk or a paused machine at that time"
-    } else {
-        "leave bellows free cores, and run again"
-    };
-    (text, remedy)
-}
-
 /// A number of things that something became of: `1 connection was`, `2 connections were`.
 fn was_or_were(number: u64, what: &str) -> String {
     let verb = if number == 1 { "was" } else { "were" };
     format!("{} {verb}", counted(number, what))
-}
-
-/// When all connections were down, and for how long.
-fn away(w: &Warning) -> String {
-    let times = match w.count("times") {
-        0 => return String::new(),
-        1 => "",
-        _ => ", the longest time",
-    };
-    format!(
-        ", and none was left at {:.1} s for {}{times} ({} delayed)",
-        w.number("at_s"),
-        seconds(w.number("for_s")),
-        counted(w.count("messages_delayed"), "message"),
-    )
 }
 
 /// Faults that failed, did not begin, or began late.

@@ -561,7 +561,7 @@ impl Recording<'_> {
 }
 
 /// A fault in words: `kill of node 1`.
-fn named(fault: &FaultOutcome) -> String {
+pub(super) fn named(fault: &FaultOutcome) -> String {
     match fault.node {
         Some(node) => format!("{} of node {node}", fault.kind),
         None => fault.kind.clone(),

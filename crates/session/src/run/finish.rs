@@ -5,12 +5,13 @@ use std::path::Path;
 
 use archive::profile::ErlangProcess;
 use archive::{
-    FailureCount, PerMessage, PhaseSpan, Rss, RunLock, RunRecord, RunState, RunSummary, RunWriter,
-    ScenarioSummary, Throughput, Topology, Warning,
+    FailureCount, FaultOutcome, PerMessage, PhaseSpan, Rss, RunLock, RunRecord, RunState,
+    RunSummary, RunWriter, ScenarioSummary, Stalled, Throughput, Topology, Warning, WarningCode,
 };
 use load::OperationTally;
 use measure::{Clock, Counters, Nanos, Phase, Problem, Summaries};
 
+use super::faults::named;
 use super::profiling::Profiled;
 use super::recording::Recording;
 use super::scenarios::ScenarioContext;
@@ -68,6 +69,7 @@ impl Recording<'_> {
         let mut found = findings;
         found.extend(profiled.warnings.iter().cloned().chain(known));
         found.extend(looked_into);
+        found.iter_mut().for_each(|it| self.name_fault(it));
         self.record.state = match (&outcome.error, outcome.interrupted) {
             (Some(_), _) => RunState::Failed,
             (None, true) => RunState::Interrupted,
@@ -106,6 +108,21 @@ impl Recording<'_> {
             record,
             measured: self.measured,
             profiles: profiled.profiles,
+        }
+    }
+
+    /// Says of a broker that stood still whether a fault of the run did that.
+    fn name_fault(&self, warning: &mut Warning) {
+        if warning.code != WarningCode::Stalled || warning.word("who") != Stalled::Broker.name() {
+            return;
+        }
+        let (begin, length) = (warning.number("at_s"), warning.number("for_s"));
+        let was_on = |fault: &&FaultOutcome| {
+            let end = fault.t + fault.back_s.or(fault.asked_s).unwrap_or(0.0);
+            fault.failed.is_none() && fault.t <= begin + length && end >= begin
+        };
+        if let Some(fault) = self.faults.iter().find(was_on) {
+            warning.values.insert("fault".into(), named(fault).into());
         }
     }
 

@@ -65,7 +65,7 @@ impl RunsArgs {
 /// A run that was kept.
 #[derive(Debug, Args)]
 struct RunArg {
-    /// Run: path, id, part of its id that only it has, or `last`
+    /// Run: path, id, part at either end of its id that only it has, an experiment that ran once, or `last`
     #[arg(value_name = "RUN", add = complete::runs())]
     run: String,
     #[command(flatten)]

@@ -112,7 +112,7 @@ fn scrapes_alone_show_requests_and_selected_series() {
             let row = text.lines().find(|it| it.starts_with("per-object"));
             let row = flowing(row.unwrap_or(&text));
             assert!(row.contains(" 41 7 1: 3 s"), "{columns}: {text}");
-            let series = text.lines().filter(|it| it.contains("{queue=")).count();
+            let series = text.lines().filter(|it| it.contains("orders")).count();
             if rows == 10 {
                 continue;
             }
@@ -141,6 +141,32 @@ fn scrapes_alone_show_requests_and_selected_series() {
     let news = live.beside.news();
     let line = interval::line(&Shape::default(), &quiet_second(), &news).expect("a line");
     assert!(!line.contains("rabbitmq_queue"), "{line}");
+}
+
+/// Values of a page that is away are not shown as if they were of now.
+#[test]
+fn a_page_that_is_away_has_no_last_values() {
+    let requests = |completed, failed| PageRequests {
+        completed,
+        failed,
+        waiting: None,
+    };
+    let mut live = LiveTable::new(Shape::default(), terminal(120));
+    live.beside.requested("per-object", requests(1, 0));
+    live.beside.add(&selected(1));
+    let row = |live: &LiveTable, begin: &str| {
+        let lines = live.lines();
+        let found = lines.iter().find(|it| it.starts_with(begin));
+        found.cloned().unwrap_or_else(|| panic!("{lines:#?}"))
+    };
+    assert!(row(&live, "per-object").contains("250 ms"));
+    live.beside.requested("per-object", requests(1, 2));
+    let away = flowing(&row(&live, "per-object"));
+    assert!(away.starts_with("per-object - 250 ms - - 1 2 0"), "{away}");
+    assert!(row(&live, "rabbitmq_queue_messages").ends_with(" -"));
+    live.beside.requested("per-object", requests(2, 2));
+    live.beside.add(&selected(1));
+    assert!(row(&live, "rabbitmq_queue_messages").ends_with(" 1,000"));
 }
 
 /// Everything at once: a load, two probes and a page.
