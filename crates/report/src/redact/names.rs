@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::text::is_public_part;
 use crate::visible::visible;
 
 /// What a name is a name of.

@@ -1,7 +1,7 @@
 //! The findings that a verdict rests on, each in words.
 
+use super::stalls::stall;
 use super::verdict::Said;
-use super::warnings::stall;
 use crate::numbers::{at_least, counted, duration, percent, rate};
 
 impl Said<'_> {

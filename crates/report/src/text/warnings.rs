@@ -5,7 +5,7 @@ use measure::Nanos;
 
 use super::loaded;
 use super::stalls::{away, stalled};
-use crate::numbers::{count, counted, percent, rate, seconds};
+use crate::numbers::{count, counted, percent, rate};
 
 /// Makes the sentence of a warning: text; remedy.
 #[must_use]
