@@ -227,7 +227,8 @@ fn a_pipe_gets_one_line_for_each_interval() {
         text,
         "    1.0 s  warm-up  sent 8,110 msg/s  received 8,110 msg/s  \
          ack response p50 301 us p99 3.23 ms max 251 ms  end-to-end p50 301 us p99 3.23 ms max 251 ms  \
-         broker 1.20 cores, 180 MB  bellows 0.31 cores\n"
+         send ack p50 301 us p99 3.23 ms max 251 ms  transfer p50 301 us p99 3.23 ms max 251 ms  \
+         send delay p50 301 us p99 3.23 ms max 251 ms  broker 1.20 cores, 180 MB  bellows 0.31 cores\n"
     );
     // What differs, and what is not nothing, is told.
     point.counters.completed = 7_000;

@@ -151,7 +151,17 @@ fn a_page_that_is_away_has_no_last_values() {
         failed,
         waiting: None,
     };
-    let mut live = LiveTable::new(Shape::default(), terminal(120));
+    let shape = Shape {
+        title: "scrape".into(),
+        measure: Some(Nanos(60_000_000_000)),
+        ..Shape::default()
+    };
+    let style = Style {
+        rows: 24,
+        ..terminal(120)
+    };
+    let mut live = LiveTable::new(shape, style);
+    live.point(&quiet_second(), &Interval::new());
     live.beside.requested("per-object", requests(1, 0));
     live.beside.add(&selected(1));
     let row = |live: &LiveTable, begin: &str| {
