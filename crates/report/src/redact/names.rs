@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::text::is_public_part;
 use crate::visible::visible;
 
 /// What a name is a name of.
@@ -112,6 +111,41 @@ fn is_in_run(before: &[char]) -> bool {
     let bare = kinds.iter().find_map(|kind| text.strip_suffix(kind));
     let bare = bare.unwrap_or(&text);
     bare.ends_with("Z-") || bare.ends_with("z-")
+}
+
+/// Parts of paths that every broker's pages have.
+const PUBLIC_PARTS: [&str; 26] = [
+    "api",
+    "bindings",
+    "channels",
+    "connections",
+    "consumers",
+    "definitions",
+    "detailed",
+    "exchanges",
+    "health",
+    "healthchecks",
+    "checks",
+    "memory-breakdown",
+    "metrics",
+    "nodes",
+    "overview",
+    "per-object",
+    "permissions",
+    "policies",
+    "proc",
+    "queues",
+    "stats",
+    "sys",
+    "users",
+    "vhosts",
+    "whoami",
+    "%2F",
+];
+
+/// Whether a part of a path is one that every broker's pages have; an empty one is.
+pub(super) fn is_public_part(part: &str) -> bool {
+    part.is_empty() || PUBLIC_PARTS.contains(&part)
 }
 
 /// Kinds of brokers and of queues: somebody's queue may be called so, and everything else that is called so is a kind.

@@ -2,7 +2,9 @@
 
 use std::net::Ipv6Addr;
 
-use super::names::{NameKind, Names, SAYS_KIND, before, folded, is_loopback, is_word};
+use super::names::{
+    NameKind, Names, SAYS_KIND, before, folded, is_loopback, is_public_part, is_word,
+};
 
 /// Where programs are documented in public; the sources of known patterns are there.
 const PUBLIC_SITES: [&str; 8] = [
@@ -14,35 +16,6 @@ const PUBLIC_SITES: [&str; 8] = [
     "www.erlang-solutions.com/blog",
     "docs.kernel.org",
     "activemq.apache.org",
-];
-/// Parts of paths that every broker's pages have.
-const PUBLIC_PARTS: [&str; 26] = [
-    "api",
-    "bindings",
-    "channels",
-    "connections",
-    "consumers",
-    "definitions",
-    "detailed",
-    "exchanges",
-    "health",
-    "healthchecks",
-    "checks",
-    "memory-breakdown",
-    "metrics",
-    "nodes",
-    "overview",
-    "per-object",
-    "permissions",
-    "policies",
-    "proc",
-    "queues",
-    "stats",
-    "sys",
-    "users",
-    "vhosts",
-    "whoami",
-    "%2F",
 ];
 /// Longest name within quotes.
 const LONGEST_QUOTED: usize = 512;
@@ -370,18 +343,13 @@ impl Scan<'_> {
         if is_unit || first.is_empty() {
             return None;
         }
-        let is_page = *begin == "/" && PUBLIC_PARTS.contains(&first);
+        let is_page = *begin == "/" && is_public_part(first);
         let text = match is_page {
             true => self.page(&text),
             false => self.names.stand_in(NameKind::Path, &text),
         };
         Some(Piece { end, text })
     }
-}
-
-/// Whether a part of a path is one that every broker's pages have; an empty one is.
-pub(super) fn is_public_part(part: &str) -> bool {
-    part.is_empty() || PUBLIC_PARTS.contains(&part)
 }
 
 /// The text behind percent signs of an address.

@@ -3,7 +3,6 @@
 use archive::{Stall, Stalled, Warning};
 
 use super::loaded;
-use super::warnings::{items, one};
 use crate::numbers::{counted, seconds};
 
 /// One stall: `the broker stopped answering at 4.2 s for 600 ms (1 connection, 1,200 messages delayed)`; in a run
@@ -92,4 +91,23 @@ fn in_all(w: &Warning) -> &'static str {
         0 | 1 => "",
         _ => " in all",
     }
+}
+
+/// What a warning counts: `messages`, `cycles`, `requests`.
+pub(super) fn items(w: &Warning) -> &str {
+    match w.word("unit") {
+        // Earlier archives say no more.
+        "" if w.values.contains_key("beside")
+            || w.values.get("cycles").is_some_and(|it| it == true) =>
+        {
+            "cycles"
+        }
+        "" => "messages",
+        unit => unit,
+    }
+}
+
+/// One of them.
+pub(super) fn one(items: &str) -> &str {
+    items.strip_suffix('s').unwrap_or(items)
 }

@@ -4,7 +4,7 @@ use archive::{Tier, Warning, WarningCode};
 use measure::Nanos;
 
 use super::loaded;
-use super::stalls::{away, stalled};
+use super::stalls::{away, items, one, stalled};
 use crate::numbers::{count, counted, percent, rate};
 
 /// Makes the sentence of a warning: text; remedy.
@@ -22,25 +22,6 @@ pub fn warning(warning: &Warning) -> String {
         format!("{text}; {remedy}")
     };
     loaded::for_warning(sentence, warning)
-}
-
-/// What a warning counts: `messages`, `cycles`, `requests`.
-pub(super) fn items(w: &Warning) -> &str {
-    match w.word("unit") {
-        // Earlier archives say no more.
-        "" if w.values.contains_key("beside")
-            || w.values.get("cycles").is_some_and(|it| it == true) =>
-        {
-            "cycles"
-        }
-        "" => "messages",
-        unit => unit,
-    }
-}
-
-/// One of them.
-pub(super) fn one(items: &str) -> &str {
-    items.strip_suffix('s').unwrap_or(items)
 }
 
 /// Those of the counts that are not 0, in words.
