@@ -133,7 +133,10 @@ fn is_proven(dir: &Path, code: Option<i32>, found: &Value, route: &Value) {
     assert!(!fills.is_empty(), "no proven frame of route/2");
     for fill in fills {
         let numbers = fill.trim_start_matches("rgb(").trim_end_matches(')');
-        let rgb: Vec<u32> = numbers.split(',').map(|it| it.parse().unwrap()).collect();
+        let rgb: Vec<u32> = numbers
+            .split(',')
+            .map(|it| it.parse().expect("a number"))
+            .collect();
         assert!(rgb[0] > rgb[2] + 20, "dearer is orange, not {fill}");
     }
 }

@@ -30,7 +30,11 @@ fn answer(stream: &TcpStream, number: u64) {
 /// A server of a page that listens on its address, but not from `away.0` to `away.1` after its start. It serves until the test ends.
 fn server(away: (Duration, Duration)) -> SocketAddr {
     let mut listener = Some(TcpListener::bind("127.0.0.1:0").expect("a port"));
-    let address = listener.as_ref().unwrap().local_addr().expect("an address");
+    let address = listener
+        .as_ref()
+        .expect("a listener")
+        .local_addr()
+        .expect("an address");
     thread::spawn(move || {
         let begin = Instant::now();
         let mut number = 0;
@@ -131,7 +135,7 @@ fn a_probe_says_nothing_of_messages_and_is_read_as_earlier_ones_are() {
     }
     let folders = objects.map(|object| object["run_dir"].as_str().expect("a path").to_owned());
     as_before(&dir.join(&folders[0]));
-    let ids = folders.clone().map(|it| {
+    let ids = folders.map(|it| {
         let name = Path::new(&it).file_name().expect("a name");
         name.to_string_lossy().into_owned()
     });

@@ -90,8 +90,7 @@ impl LiveBeside {
         for _ in 0..failed.min(LOOK_BACK as u64) {
             page.look_back(f64::NAN);
         }
-        page.is_away = failed > 0 && requests.completed == before.completed
-            || page.is_away && requests.completed == before.completed;
+        page.is_away = (failed > 0 || page.is_away) && requests.completed == before.completed;
     }
 
     /// Takes what a source of named series has now.

@@ -140,7 +140,7 @@ impl Scrape {
                 }
                 // What a counter has counted since its process began says nothing of the run.
                 None if selected.is_counter => {}
-                None => kept.push(self.from_then_on(plan, name, selected.value)),
+                None => kept.push(self.since_then(plan, name, selected.value)),
             }
         }
         kept
@@ -157,13 +157,13 @@ impl Scrape {
             ("series of the page", SeriesUnit::Count, series),
         ];
         let named = |(name, unit, value)| {
-            self.from_then_on(plan, SeriesName::new(&plan.name, name, unit), value)
+            self.since_then(plan, SeriesName::new(&plan.name, name, unit), value)
         };
         costs.into_iter().map(named).collect()
     }
 
     /// A value that holds until the next page.
-    fn from_then_on(&self, plan: &ScrapePlan, name: SeriesName, value: f64) -> ScrapedSeries {
+    fn since_then(&self, plan: &ScrapePlan, name: SeriesName, value: f64) -> ScrapedSeries {
         ScrapedSeries {
             name,
             since: self.due,
