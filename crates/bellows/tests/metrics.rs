@@ -289,7 +289,7 @@ fn a_server_that_refuses_is_told_of_once_and_its_token_never() {
             .contains("authorization: bearer sesame"),
         "{first}"
     );
-    let refusals = ended.stderr.matches("401").count();
+    let refusals = ended.stderr.matches("401 Unauthorized").count();
     assert_eq!(refusals, 1, "{}", ended.stderr);
     assert!(
         ended.stderr.contains("BELLOWS_METRICS_TOKEN"),

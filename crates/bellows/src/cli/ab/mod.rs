@@ -188,9 +188,6 @@ impl AbArgs {
                 "leave out --no-profile and an empty profile.events, or --flame",
             ));
         }
-        for side in [a, b] {
-            session::check(side, session::SCENARIOS)?;
-        }
         if a == b && !self.aa {
             return Err(Failure::usage(
                 "A and B are the same",
@@ -217,8 +214,14 @@ impl AbArgs {
         });
         let fresh: Vec<PairedRuns> = fresh.collect();
         let runs_dir = &self.output.runs.runs;
-        // Where nothing is wrong with the command, it begins: no older result is left to be taken for this one's.
-        let begin = || self.files.begin(&matrix.name);
+        // Where nothing is wrong with the command, it begins: no older result is left to be taken for this one's, also
+        // where this machine cannot run it.
+        let begin = || {
+            self.files.begin(&matrix.name)?;
+            let mut all = sides.iter().flat_map(|it| [&it.a, &it.b]);
+            all.try_for_each(|side| session::check(side, session::SCENARIOS))
+                .map_err(Failure::from)
+        };
         let Some(named) = &self.resume else {
             begin()?;
             return PairedFolder::create(runs_dir, matrix, fresh);
