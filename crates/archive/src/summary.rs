@@ -189,7 +189,6 @@ pub struct ScrapedPage {
     pub received_bytes: u64,
     /// Those of a page, the median; 0 where an earlier version wrote none.
     #[serde(default)]
-    #[cfg_attr(feature = "typescript", ts(skip))]
     pub arrived_bytes: u64,
     /// Bytes of a page, not compressed: the median of those that were due in the measured phase.
     pub page_bytes: u64,
@@ -205,7 +204,6 @@ pub struct ScrapedPage {
     pub series_max: u64,
     /// The broker of the run serves it, and no other page that is scraped.
     #[serde(default)]
-    #[cfg_attr(feature = "typescript", ts(skip))]
     pub is_of_broker: bool,
     /// The program of the process that serves it, where that is on this machine and none of the broker's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -213,7 +211,7 @@ pub struct ScrapedPage {
     pub foreign_server: Option<String>,
     /// What a page costs that broker; absent where it cannot be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "typescript", ts(skip))]
+    #[cfg_attr(feature = "typescript", ts(optional))]
     pub broker_cpu: Option<PageCpu>,
 }
 
@@ -400,6 +398,7 @@ pub struct Rss {
 
 /// What a node of a cluster used in the measured phase, with its descendants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct NodeSummary {
     /// Its number, from 0 on.
     pub node: u32,

@@ -62,6 +62,9 @@ call = "rabbit_channel:handle_cast/2"
 node = 1
 limit = 100000
 rate = 10000
+[[scrape]]
+url = "/metrics/per-object"
+every = "500ms"
 "#;
 
 #[test]
@@ -87,6 +90,7 @@ fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
     assert!(fault["first_confirm_s"].is_null(), "{fault:#}");
     each_node_is_profiled(&summary);
     each_node_is_traced(&summary);
+    each_node_is_scraped(&summary);
     queues_have_their_members(&summary);
     // The others went on while it was away.
     let nodes = summary["nodes"].as_array().expect("nodes");
@@ -118,6 +122,20 @@ fn each_node_is_traced(summary: &Value) {
     let ended = killed["ended"].as_str().unwrap_or_default();
     assert!(ended.contains("was lost"), "{killed:#}");
     assert_ne!(survivor["node"], killed["node"], "{traces:#?}");
+}
+
+/// Each node serves a page of its own; that of the killed one is away with it.
+fn each_node_is_scraped(summary: &Value) {
+    let scrapes = summary["scrapes"].as_array().expect("scrapes");
+    let names: Vec<&str> = (scrapes.iter().filter_map(|it| it["name"].as_str())).collect();
+    let expected = [0, 1, 2].map(|node| format!("/metrics/per-object of node {node}"));
+    assert_eq!(names, expected, "{scrapes:#?}");
+    let failed: Vec<bool> = scrapes.iter().map(|it| it["failed"] != 0).collect();
+    assert_eq!(failed, [false, true, false], "{scrapes:#?}");
+    for page in [0, 2].map(|node| &scrapes[node]) {
+        assert!(page["completed"].as_u64() >= Some(10), "{page:#}");
+        assert!(page["series"].as_u64() > Some(100), "{page:#}");
+    }
 }
 
 /// The report has the leader of a quorum queue and all its members, and where the other queue is.

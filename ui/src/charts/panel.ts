@@ -99,7 +99,7 @@ export class Panel {
   constructor(
     public spec: PanelSpec,
     private readonly shared: Shared,
-    private readonly last: () => boolean,
+    private readonly hasAxis: () => boolean,
   ) {
     this.element = h(
       'figure',
@@ -123,7 +123,7 @@ export class Panel {
     this.width = width;
     this.palette = palette;
     this.chart?.destroy();
-    const axis = this.last() ? 26 : 0;
+    const axis = this.hasAxis() ? 26 : 0;
     const { left, right } = margins(width);
     this.chart = new uPlot(
       {

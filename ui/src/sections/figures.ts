@@ -18,6 +18,7 @@ import {
 import type { Store } from '../core/state';
 import type { LatencySummary, LedgerSummary, Metric, RunView } from '../core/view';
 import { figuresOf } from '../core/window';
+import { nodeTable } from './nodes';
 import { subject } from './panels';
 import { percentileCell } from './percentile-cell';
 import { failures, scenarioTiles } from './scenario';
@@ -168,6 +169,7 @@ export function figures(page: Page, store: Store): View {
       rowsOfTiles(run, of).map((row) => h('dl', { class: 'tiles' }, row)),
       latencies(run, window !== null),
       window ? null : scrapeTable(run),
+      window ? null : nodeTable(run),
     );
   };
   store.listen((_, changed) => {

@@ -49,7 +49,8 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
       significant(rate),
       `${unit}/s`,
       `${grouped(count(name, scenario, 'completed'))} ${unit === 'requests' ? 'answered' : 'in order'}${asked}`,
-      [kind, `${grouped(rate, 2)} ${unit}/s`, ...exact].join('; '),
+      // One that was due at the phase's end may end behind it: the count has it, the rate has not.
+      `${kind}; ${grouped(rate, 2)} ${unit}/s ended in the measured phase; of those due in it: ${exact.join('; ') || 'none'}`,
     ),
   ];
   // Of calls that others make it is theirs to say what failed.

@@ -19,6 +19,21 @@ function missed(page: ScrapedPage): string {
     .join(', ');
 }
 
+/** What a page costs the broker's CPU: null where nobody asked the broker of the run for one. */
+export function brokerCost(page: ScrapedPage): { text: string; title: string } | null {
+  const cpu = page.broker_cpu;
+  if (!cpu) {
+    if (!page.is_of_broker || page.completed === 0) return null;
+    return { text: '–', title: 'cannot be told: too few pages, or one at any time' };
+  }
+  const time = (s: number): string => `${s < 0 ? '-' : ''}${duration(Math.abs(s) * 1e9)}`;
+  const [low, high] = cpu.interval;
+  const spread = `95 % interval ${time(low)} to ${time(high)}`;
+  return low > 0
+    ? { text: time(cpu.seconds), title: `beyond what the load takes; ${spread}` }
+    : { text: '~ 0', title: `cannot be told from nothing: ${spread}` };
+}
+
 /** How long each page took. */
 export function scrapeTiles(run: RunView): Tile[] {
   return run.figures.scrapes.map((page) => {
@@ -30,7 +45,9 @@ export function scrapeTiles(run: RunView): Tile[] {
         ? `${counted(page.completed, 'page')}, ${bytes(page.page_bytes)} each (median)`
         : 'no page';
     const under = [size, missed(page)].filter(Boolean).join(', ');
-    const exact = `${visible(page.url)}: from when each was due until it had been read, p99 ${duration(response.p99_ns)}, max ${duration(response.max_ns)}; ${bytes(page.received_bytes)} received`;
+    const cost = page.broker_cpu ? brokerCost(page) : null;
+    const cpu = cost ? `; CPU of the broker for each ${cost.text}, ${cost.title}` : '';
+    const exact = `${visible(page.url)}: from when each was due until it had been read, p99 ${duration(response.p99_ns)}, max ${duration(response.max_ns)}; ${bytes(page.received_bytes)} received${cpu}`;
     return tile(`scrape ${visible(page.name)}`, value, unit ?? '', under, exact);
   });
 }
@@ -43,6 +60,9 @@ export function scrapeTable(run: RunView): HTMLElement | null {
     h('td', { class: 'num', title }, text);
   const time = (page: ScrapedPage, percentile: number, ns: number): HTMLElement =>
     number(percentileCell(page.response, percentile, ns));
+  const costs = scrapes.map(brokerCost);
+  const isOfBroker = costs.some((cost) => cost !== null);
+  const heads = ['pages', 'failed', 'p50', 'p99', 'max', 'page size', 'arrived', 'in all'];
   return h(
     'div',
     { class: 'scroll' },
@@ -57,7 +77,7 @@ export function scrapeTable(run: RunView): HTMLElement | null {
           'tr',
           {},
           h('th', { scope: 'col' }, 'scraped page'),
-          ['pages', 'failed', 'p50', 'p99', 'max', 'page size', 'arrived in all'].map((label) =>
+          [...heads, ...(isOfBroker ? ['broker CPU each'] : [])].map((label) =>
             h('th', { scope: 'col', class: 'num' }, label),
           ),
         ),
@@ -65,7 +85,7 @@ export function scrapeTable(run: RunView): HTMLElement | null {
       h(
         'tbody',
         {},
-        scrapes.map((page) =>
+        scrapes.map((page, i) =>
           h(
             'tr',
             {},
@@ -82,10 +102,16 @@ export function scrapeTable(run: RunView): HTMLElement | null {
               bytes(page.page_bytes),
               `${grouped(page.series)} series; the median of all pages`,
             ),
+            // An earlier version wrote none.
+            number(
+              page.arrived_bytes > 0 ? bytes(page.arrived_bytes) : '–',
+              'of a page, compressed where the server compresses; the median',
+            ),
             number(
               bytes(page.received_bytes),
               'for all requests, compressed where the server compresses',
             ),
+            isOfBroker ? number(costs[i]?.text ?? '', costs[i]?.title ?? null) : null,
           ),
         ),
       ),

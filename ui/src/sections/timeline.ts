@@ -51,6 +51,9 @@ export function hasRoom(
 /** Samples of a slice from which on its percentiles are more than its largest value and chance. */
 const LEAST_SAMPLES = 50;
 
+/** Panels from one with the time below it to the next. */
+const AXIS_EVERY = 6;
+
 /** Whether slices have so many samples each that their percentiles say something. */
 export function isDense({ t, count }: Pick<Histograms, 't' | 'count'>): boolean {
   return count.reduce((sum, it) => sum + it, 0) >= LEAST_SAMPLES * t.length;
@@ -123,7 +126,7 @@ export function timeline(
     hover: (t) => pointer.set(t),
   };
   for (const spec of specs) {
-    list.push(new Panel(spec, shared, () => seen().at(-1)?.spec.id === spec.id));
+    list.push(new Panel(spec, shared, () => hasAxis(spec)));
   }
   const hidden = (panel: Panel): boolean => {
     const at = named.indexOf(panel.spec);
@@ -131,6 +134,12 @@ export function timeline(
     return of !== undefined && !isShown(of, store.state.panels);
   };
   const seen = (): Panel[] => list.filter((panel) => !hidden(panel));
+  /** The last panel that is seen has the time below it, and of many so does each that is this far from the one before. */
+  const hasAxis = (spec: PanelSpec): boolean => {
+    const all = seen();
+    const below = all.length - 1 - all.findIndex((panel) => panel.spec.id === spec.id);
+    return below % AXIS_EVERY === 0;
+  };
   pointer.listen((t) => {
     for (const panel of list) {
       panel.cross(t);

@@ -128,7 +128,10 @@ impl Profile {
     }
 
     /// The same stacks of other frames: those of this name and module.
-    fn with_frames<'p>(&'p self, named: impl Fn(&'p Frame) -> (Cow<'p, str>, &'p str)) -> Self {
+    pub(super) fn with_frames<'p>(
+        &'p self,
+        named: impl Fn(&'p Frame) -> (Cow<'p, str>, &'p str),
+    ) -> Self {
         let mut names = Names::default();
         let of_frame: Vec<u32> = (self.frames.iter())
             .map(|frame| {

@@ -9,6 +9,7 @@
 //! [`FORMATS`] is the table of the formats that a profile is read from ([`Profile::open`]) and written in.
 //! Those of other crates are rows of the same kind ([`Profile::open_as`]).
 
+mod builds;
 mod classes;
 mod comparable;
 mod firefox;
@@ -44,6 +45,7 @@ mod waits;
 mod window;
 mod work;
 
+pub use builds::{NearCosts, other_builds};
 pub use classes::{ClassRules, ClassRulesError};
 pub use comparable::{incomparable, incomparable_summaries};
 pub use fold::{Detail, FoldedNames, NO_THREAD, ThreadGroups};

@@ -105,6 +105,8 @@ struct Sides {
     b: ProfilePart,
     /// Why it should not be.
     forced: Vec<Problem>,
+    /// Files that are another build on either side.
+    other_builds: Vec<String>,
 }
 
 impl DiffArgs {
@@ -141,15 +143,31 @@ impl DiffArgs {
                 a: a.for_rows(of)?,
                 b: b.for_rows(of)?,
                 forced: Vec::new(),
+                other_builds: Vec::new(),
             });
         };
-        let a = self.part.open(&self.a)?.for_rows(of)?;
-        let b = self.part.open(b)?.for_rows(of)?;
+        let mut a = self.part.open(&self.a)?.for_rows(of)?;
+        let mut b = self.part.open(b)?.for_rows(of)?;
         let mut forced = incomparable(&a.profile, &b.profile);
         if !self.force && !forced.is_empty() {
             return Err(Failure::Failed(forced.remove(0)));
         }
-        Ok(Sides { a, b, forced })
+        let mut other_builds = Vec::new();
+        // A line, a class or whose work it is has a name in every build.
+        if of == FunctionRowOf::Function {
+            other_builds = a.profile.other_builds(&b.profile);
+        }
+        if !other_builds.is_empty() {
+            for side in [&mut a, &mut b] {
+                side.profile = side.profile.with_one_unnamed(&other_builds);
+            }
+        }
+        Ok(Sides {
+            a,
+            b,
+            forced,
+            other_builds,
+        })
     }
 
     fn print(&self, sides: &Sides) -> Result<(), Failure> {
@@ -180,6 +198,7 @@ impl DiffArgs {
             a: side(&sides.a, &a),
             b: side(&sides.b, &b),
             forced: &sides.forced,
+            other_builds: &sides.other_builds,
         };
         if self.json {
             return output::print_json(&console::difference_as_json(&table));

@@ -109,13 +109,13 @@ struct GenerateArgs {
     /// Their type
     #[arg(long = "type", value_name = "TYPE", default_value = "classic", value_parser = ["classic", "quorum", "stream"])]
     queue_type: String,
-    /// What their names begin with; a number follows
+    /// What their names begin with; a number follows, from 0 on
     #[arg(long, value_name = "TEXT", default_value = "q-")]
     prefix: String,
     /// Their virtual host
     #[arg(long, value_name = "NAME", default_value = "/")]
     vhost: String,
-    /// An exchange to bind each queue to, by the queue's name
+    /// An exchange to bind each queue to, by the queue's name as routing key, or as value of the header `queue`
     #[arg(long, value_name = "NAME")]
     exchange: Option<String>,
     /// Type of that exchange

@@ -10,6 +10,7 @@ use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
 use crate::difference::{DifferenceRow, DifferenceSide, differences, smallest_change};
 use crate::numbers::{count, counted, percent_digits, weight};
+use crate::text::functions::other_builds;
 
 /// Shares of which the smallest change that shows is told.
 const EXAMPLES: [f64; 2] = [0.01, 0.1];
@@ -44,6 +45,8 @@ pub struct DifferenceTable<'a> {
     pub b: DifferenceSide<'a>,
     /// Why they should not be compared, where somebody wants it all the same.
     pub forced: &'a [Problem],
+    /// Files that are another build on either side, whose functions without a name are one row.
+    pub other_builds: &'a [String],
 }
 
 /// The rows that are shown, and of how many.
@@ -177,6 +180,7 @@ fn footer(table: &DifferenceTable<'_>, rows: &Rows, style: Style) -> Vec<String>
     let faint = sides
         .into_iter()
         .chain([shown, smallest(table)])
+        .chain(other_builds(table.other_builds).map(|it| sanitise(&it).into_owned()))
         .chain(notes.flat_map(notes_of));
     let faint = faint
         .flat_map(|line| wrap(&line, style.prose_columns()))
@@ -263,6 +267,7 @@ struct DifferenceJson<'a> {
     b: SideJson<'a>,
     by: &'static str,
     forced: Vec<String>,
+    other_builds: &'a [String],
     smallest_changes: Vec<SmallestChange>,
     rows: Vec<RowJson>,
 }
@@ -301,6 +306,7 @@ pub fn difference_as_json(table: &DifferenceTable<'_>) -> impl Serialize {
         b: side(&table.b),
         by: table.of.name(),
         forced: table.forced.iter().map(ToString::to_string).collect(),
+        other_builds: table.other_builds,
         smallest_changes: smallest_changes(table),
         rows: table.rows().shown.into_iter().map(row).collect(),
     }

@@ -282,7 +282,8 @@ pub(crate) fn notes(of: &Comparison) -> Vec<String> {
         notes.push(needed(of));
     }
     notes.extend(looks(of));
-    notes.extend(of.functions.as_ref().and_then(other_builds));
+    let functions = of.functions.as_ref();
+    notes.extend(functions.and_then(|it| other_builds(&it.other_builds)));
     notes.extend(of.functions.as_ref().and_then(renamed));
     if let Some(why) = &of.no_functions {
         notes.push(format!("Functions are not compared: {why}."));

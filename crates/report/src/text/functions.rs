@@ -104,9 +104,9 @@ pub(crate) fn signed_time(ns: f64) -> String {
     sign.to_owned() + &time(ns.abs())
 }
 
-/// Why functions of a file are one row.
-pub(super) fn other_builds(of: &ComparedFunctions) -> Option<String> {
-    let (last, others) = of.other_builds.split_last()?;
+/// Why functions of these files are one row each.
+pub(crate) fn other_builds(files: &[String]) -> Option<String> {
+    let (last, others) = files.split_last()?;
     let files = match others.is_empty() {
         true => last.clone(),
         false => format!("{} and {last}", others.join(", ")),

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use archive::{
-    BrokerSummary, PerMessage, RequestedSummary, Rss, RunReader, RunSummary, ScenarioSummary,
-    ScrapedPage, SeriesPoint, Throughput,
+    BrokerSummary, NodeSummary, PerMessage, RequestedSummary, Rss, RunReader, RunSummary,
+    ScenarioSummary, ScrapedPage, SeriesPoint, Throughput,
 };
 use measure::ledger::LedgerSummary;
 use measure::{Counters, Counts, Metric, Phase, Summaries};
@@ -50,6 +50,8 @@ pub struct Figures {
     pub cpu_cores: PerMessage,
     /// Peak resident memory, 10^6 bytes.
     pub rss_mb: Rss,
+    /// The nodes of a cluster in their order, where several run on this machine.
+    pub nodes: Vec<NodeSummary>,
     /// What became of the operations of scenarios other than messages, by their names.
     pub scenarios: BTreeMap<String, ScenarioSummary>,
     /// Other programs that loaded the broker.
@@ -86,6 +88,7 @@ impl Figures {
             cpu_us_per_message: summary.cpu_us_per_message,
             cpu_cores: summary.cpu_cores,
             rss_mb: summary.rss_mb,
+            nodes: summary.nodes.clone(),
             scenarios: scenarios
                 .map(|(name, of)| (name.to_owned(), of.clone()))
                 .collect(),

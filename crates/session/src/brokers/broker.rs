@@ -27,9 +27,10 @@ pub trait Broker: std::fmt::Debug + Send {
         None
     }
 
-    /// The server of its own pages of metrics, such as `http://127.0.0.1:15692`, where it was started with them.
-    fn metrics_server(&self) -> Option<&str> {
-        None
+    /// The servers of its own pages of metrics, such as `http://127.0.0.1:15692`, one of each node, where it was started with
+    /// them.
+    fn metrics_servers(&self) -> &[String] {
+        &[]
     }
 
     /// How its Erlang node is reached; `None` where it has none, or none is known.

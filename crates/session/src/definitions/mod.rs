@@ -99,10 +99,8 @@ impl Definitions {
     #[must_use]
     pub fn generate(options: &GenerateOptions) -> Self {
         let vhost = &options.vhost;
-        let digits = options.queues.saturating_sub(1).to_string().len();
-        let names = || {
-            (0..options.queues).map(move |number| format!("{}{number:0digits$}", options.prefix))
-        };
+        // Called as a load calls its destinations.
+        let names = || (0..options.queues).map(move |number| format!("{}{number}", options.prefix));
         let arguments = match options.queue_type.as_str() {
             "classic" => json!({}),
             other => json!({ "x-queue-type": other }),
@@ -123,8 +121,13 @@ impl Definitions {
                         0 => name.clone(),
                         number => format!("{name}.{number}"),
                     };
+                    // Headers exchanges do not look at routing keys, and without a header all messages match.
+                    let arguments = match options.exchange_type.as_str() {
+                        "headers" => json!({"x-match": "all", "queue": key}),
+                        _ => json!({}),
+                    };
                     json!({"source": exchange, "vhost": vhost, "destination": name,
-                        "destination_type": "queue", "routing_key": key, "arguments": {}})
+                        "destination_type": "queue", "routing_key": key, "arguments": arguments})
                 })
             });
             made.sections
@@ -216,11 +219,20 @@ mod tests {
         assert_eq!(sections, ["exchanges", "queues", "bindings"]);
         let text = String::from_utf8(text).unwrap();
         assert!(
-            text.contains("\"name\":\"q-00\"") && text.contains("\"name\":\"q-10\""),
+            text.contains("\"name\":\"q-0\"") && text.contains("\"name\":\"q-10\""),
             "{text}"
         );
-        assert!(text.contains("\"routing_key\":\"q-03.1\""), "{text}");
+        assert!(text.contains("\"routing_key\":\"q-3.1\""), "{text}");
         assert_eq!(text.lines().count(), 2 + 3 * 2 + 34, "an object a line");
+        // A binding without a header takes every message of a headers exchange.
+        let by_header = Definitions::generate(&GenerateOptions {
+            exchange_type: "headers".to_owned(),
+            ..options(2)
+        });
+        let bindings = &by_header.sections["bindings"];
+        let header = |binding: &Value| binding["arguments"]["queue"].as_str().map(str::to_owned);
+        let headers: Vec<_> = bindings.iter().filter_map(header).collect();
+        assert_eq!(headers, ["q-0", "q-0.1", "q-1", "q-1.1"]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use measure::{Length, Problem, Refused};
 use serde::{Deserialize, Serialize};
 
 use super::validate::wrong;
-use super::{BrokerKind, BrokerSpec, Experiment, Hidden};
+use super::{BrokerKind, BrokerSpec, Experiment, Hidden, MOST_NODES};
 use crate::scrape::{MOST_SELECTED, ScrapePlan, ScrapeUrl, Selector};
 
 /// More often nobody needs a page.
@@ -21,7 +21,7 @@ const MOST_SERIES: usize = 10_000;
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ScrapeSpec {
     /// Where the page is: `http://localhost:15692/metrics/per-object`; a path such as `/metrics/per-object` is one of a managed
-    /// RabbitMQ's own pages, which bellows has it serve on a free port.
+    /// RabbitMQ's own pages, which bellows has it serve on a free port; of a cluster, each node's.
     pub url: String,
     /// What its series are called after; host, port and path where absent, or the path alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,9 +50,9 @@ pub struct ScrapeSpec {
     /// With TLS: a PEM file with the authorities to trust, instead of the machine's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
-    /// The server of a path, which the run fills in.
+    /// The servers of a path, one of each node, which the run fills in.
     #[serde(skip)]
-    pub server: Option<String>,
+    pub servers: Vec<String>,
 }
 
 impl ScrapeSpec {
@@ -61,16 +61,17 @@ impl ScrapeSpec {
         self.url.starts_with('/')
     }
 
-    /// The page's whole address.
-    fn address(&self) -> String {
-        match self.is_of_broker() {
-            true => format!(
-                "{}{}",
-                self.server.as_deref().unwrap_or(NOT_STARTED),
-                self.url
-            ),
-            false => self.url.clone(),
+    /// The page's whole addresses: of a path one at each node.
+    fn addresses(&self, nodes: u32) -> Vec<String> {
+        if !self.is_of_broker() {
+            return vec![self.url.clone()];
         }
+        if self.servers.is_empty() {
+            let nodes = nodes.clamp(1, MOST_NODES) as usize;
+            return vec![format!("{NOT_STARTED}{}", self.url); nodes];
+        }
+        let servers = self.servers.iter();
+        servers.map(|it| format!("{it}{}", self.url)).collect()
     }
 
     const fn usual_every() -> Length {
@@ -89,23 +90,33 @@ impl ScrapeSpec {
         true
     }
 
-    fn plan(
+    /// Adds its plans to those that there are: of a path one for each node.
+    fn add_plans(
         &self,
         number: usize,
         broker: &BrokerSpec,
-        taken: &[ScrapePlan],
-    ) -> Result<ScrapePlan, Problem> {
+        plans: &mut Vec<ScrapePlan>,
+    ) -> Result<(), Problem> {
+        self.check(number, broker)?;
+        let addresses = self.addresses(broker.node_count());
+        let is_of_several = addresses.len() > 1;
+        for (node, address) in addresses.iter().enumerate() {
+            let node = is_of_several.then_some(node);
+            plans.push(self.plan(number, address, node, plans)?);
+        }
+        Ok(())
+    }
+
+    /// What is wrong with it whatever else is requested.
+    fn check(&self, number: usize, broker: &BrokerSpec) -> Result<(), Problem> {
         let key = |key: &str| format!("scrape.{number}.{key}");
         if self.is_of_broker() && !broker.serves_metrics() {
             return Err(wrong(
                 key("url"),
-                " is a path, and only a single RabbitMQ that bellows starts has pages that it could be one of",
+                " is a path, and only a RabbitMQ that bellows starts has pages that it could be one of",
                 "write http://HOST:PORT/PATH",
             ));
         }
-        let url: ScrapeUrl = self.address().parse().map_err(|refused: Refused| {
-            wrong(key("url"), format!(": {}", refused.what), refused.help)
-        })?;
         for (name, length) in [("every", self.every), ("timeout", self.timeout)] {
             if length < SHORTEST {
                 let help = format!("give at least {SHORTEST}");
@@ -127,12 +138,29 @@ impl ScrapeSpec {
                 "give scrape.password, too",
             ));
         }
+        Ok(())
+    }
+
+    fn plan(
+        &self,
+        number: usize,
+        address: &str,
+        node: Option<usize>,
+        taken: &[ScrapePlan],
+    ) -> Result<ScrapePlan, Problem> {
+        let key = |key: &str| format!("scrape.{number}.{key}");
+        let url: ScrapeUrl = address.parse().map_err(|refused: Refused| {
+            wrong(key("url"), format!(": {}", refused.what), refused.help)
+        })?;
         // The port that was free just now tells nobody anything.
         let usual = match self.is_of_broker() {
             true => self.url.split(['?', '#']).next().unwrap_or_default(),
             false => url.short(),
         };
-        let name = self.name.clone().unwrap_or_else(|| usual.to_owned());
+        let mut name = self.name.clone().unwrap_or_else(|| usual.to_owned());
+        if let Some(node) = node {
+            name += &format!(" of node {node}");
+        }
         // Figures go by names in which capitals, spaces, - and _ are alike: of two such, the second one's would be the first one's.
         let plain = archive::plain_name(&name);
         if let Some(other) = (taken.iter()).find(|other| archive::plain_name(&other.name) == plain)
@@ -166,7 +194,7 @@ impl Experiment {
     pub(crate) fn scrape_plans(&self) -> Result<Vec<ScrapePlan>, Problem> {
         let mut plans = Vec::new();
         for (number, spec) in self.scrape.iter().enumerate() {
-            plans.push(spec.plan(number, &self.broker, &plans)?);
+            spec.add_plans(number, &self.broker, &mut plans)?;
         }
         Ok(plans)
     }
@@ -176,19 +204,19 @@ impl Experiment {
         self.scrape.iter().any(ScrapeSpec::is_of_broker)
     }
 
-    /// The same with the server of such pages, which is known once the broker runs.
-    pub(crate) fn with_metrics_server(&self, server: Option<&str>) -> Self {
+    /// The same with the servers of such pages, which are known once the broker runs.
+    pub(crate) fn with_metrics_servers(&self, servers: &[String]) -> Self {
         let mut resolved = self.clone();
         for scrape in &mut resolved.scrape {
-            scrape.server = server.map(str::to_owned);
+            scrape.servers = servers.to_vec();
         }
         resolved
     }
 }
 
 impl BrokerSpec {
-    /// Whether bellows can have it serve a page of metrics: each node of a cluster would have one of its own.
+    /// Whether bellows can have it serve a page of metrics.
     fn serves_metrics(&self) -> bool {
-        self.kind == BrokerKind::Rabbitmq && self.node_count() == 1
+        self.kind == BrokerKind::Rabbitmq
     }
 }

@@ -2,17 +2,12 @@
 //! another name on the other side.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use archive::profile::Frame;
+use archive::profile::{Frame, NearCosts, other_builds as other_builds_of};
 
-use super::LEAST_SHARE;
 use super::costs::{Costed, FunctionCosts};
 use super::renamed::Renamed;
-
-/// Share of what a file's unnamed functions cost that both sides have names for in common, from which on it is the same build: of
-/// one build all do, but for those that were sampled once.
-const SAME_BUILD: f64 = 0.5;
 
 /// By which names functions are told apart.
 pub(super) struct Names {
@@ -68,32 +63,12 @@ impl Names {
 
 /// Files that are other builds on the other side.
 fn other_builds(a: &[&FunctionCosts], b: &[&FunctionCosts]) -> Vec<String> {
-    // A file that one side alone runs is no other build of anything, and one that was hardly sampled tells no build.
+    // A file that one side alone runs is no other build of anything.
     let (on_a, on_b) = (files(a), files(b));
     let whole: f64 = a.iter().chain(b).map(|run| run.broker).sum();
-    let (a, b) = (near(a), near(b));
-    let known: HashSet<_> = a.keys().filter(|it| b.contains_key(*it)).copied().collect();
-    let mut files: HashMap<&str, Costs> = HashMap::new();
-    for (name, cost) in a.iter().chain(&b) {
-        let file = files.entry(name.1).or_default();
-        file.all += cost;
-        file.common += if known.contains(name) { *cost } else { 0.0 };
-    }
-    let other = files
-        .iter()
-        .filter(|(_, it)| it.common < it.all * SAME_BUILD)
-        .filter(|(_, it)| it.all >= whole * LEAST_SHARE)
-        .filter(|(file, _)| on_a.contains(*file) && on_b.contains(*file));
-    let mut other_builds: Vec<String> = other.map(|(file, _)| (*file).to_owned()).collect();
-    other_builds.sort();
-    other_builds
-}
-
-/// What a file's unnamed functions cost, all of them and those that both sides have.
-#[derive(Default)]
-struct Costs {
-    all: f64,
-    common: f64,
+    let mut found = other_builds_of(&near(a), &near(b), whole);
+    found.retain(|file| on_a.contains(file.as_str()) && on_b.contains(file.as_str()));
+    found
 }
 
 /// The files of which a side runs any function.
@@ -103,8 +78,8 @@ fn files<'c>(side: &[&'c FunctionCosts]) -> HashSet<&'c str> {
 }
 
 /// What the functions without a name of their own cost in all runs, by name and file.
-fn near<'c>(side: &[&'c FunctionCosts]) -> HashMap<(&'c str, &'c str), f64> {
-    let mut near = HashMap::new();
+fn near<'c>(side: &[&'c FunctionCosts]) -> NearCosts<'c> {
+    let mut near = NearCosts::new();
     let functions = side.iter().flat_map(|run| &run.of_build.functions);
     for ((name, file), costs) in functions.filter(|(it, _)| Frame::is_name_near(&it.0)) {
         *near.entry((name.as_str(), file.as_str())).or_default() += costs.own;

@@ -223,7 +223,7 @@ fn apply_load(
         return Err(Error::Stopped { during: "start" });
     }
     let plans = experiment
-        .with_metrics_server(broker.metrics_server())
+        .with_metrics_servers(broker.metrics_servers())
         .scrape_plans()
         .map_err(Error::Usage)?;
     let memory_plan = MemoryPlan::of(experiment, broker)?;

@@ -18,6 +18,7 @@ fn table<'t>(a: &'t Profile, b: &'t Profile) -> DifferenceTable<'t> {
             name: "x3m4, 3 s to 5 s",
         },
         forced: &[],
+        other_builds: &[],
     }
 }
 
@@ -89,9 +90,11 @@ fn other_orders_other_rows_and_what_is_forced() {
     let matching = DifferenceTable {
         only: &|name| name == "f",
         forced: &forced,
+        other_builds: &["beam.smp".to_owned()],
         ..table(&a, &b)
     };
     let text = difference(&matching, Style::PLAIN);
+    assert!(text.contains("different builds of beam.smp"), "{text}");
     assert!(
         text.contains("forced: of different events (cpu and mmap)"),
         "{text}"

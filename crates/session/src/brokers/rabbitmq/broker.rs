@@ -17,12 +17,13 @@ use super::super::{
 };
 use super::{
     Cluster, Config, RabbitMq,
+    cluster::of_node,
     imports::definitions_to_import,
     install::{Installation, PRODUCT},
     patch, ports,
     ready::wait_for_queues,
 };
-use crate::experiment::{BrokerKind, BrokerSpec, Hidden};
+use crate::experiment::{BrokerKind, BrokerSpec, Hidden, MOST_NODES};
 use crate::management::{LoginRemedy, ManagementOptions, TIMEOUT};
 use crate::{Error, guardian, oauth2};
 
@@ -42,6 +43,8 @@ pub(in crate::brokers) const REGISTRATION: Registration = Registration {
 /// The plugin with the management API.
 const MANAGEMENT: &str = "rabbitmq_management";
 const PROMETHEUS: &str = "rabbitmq_prometheus";
+/// Where what is enabled for an experiment listens.
+const LOCAL: &str = "127.0.0.1";
 /// The user of a node, and its password.
 const USER: &str = "guest";
 
@@ -58,8 +61,8 @@ struct StartedNodes {
     endpoint: Endpoint,
     /// Its management API, where that is enabled.
     management: Option<ManagementOptions>,
-    /// The server of its pages of metrics, where an experiment asks for them.
-    metrics_server: Option<String>,
+    /// The servers of their pages of metrics, where an experiment asks for them.
+    metrics_servers: Vec<String>,
     /// Keeps the access token fresh, where there is one.
     _renewal: Option<oauth2::Renewal>,
 }
@@ -78,9 +81,9 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
         true => Some(enable_management(&mut config)?),
         false => None,
     };
-    let metrics_server = match request.experiment.needs_metrics() {
-        true => Some(enable(&mut config, PROMETHEUS, "prometheus")?),
-        false => None,
+    let metrics_servers = match request.experiment.needs_metrics() {
+        true => enable_metrics(&mut config, spec.node_count())?,
+        false => Vec::new(),
     };
     let version = Installation::find(spec.root.as_deref())?.version;
     let is_prepared = request.data.is_some_and(|data| data.original.is_some());
@@ -137,7 +140,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
         endpoints,
         endpoint,
         management,
-        metrics_server,
+        metrics_servers,
         _renewal: renewal,
     }))
 }
@@ -167,7 +170,8 @@ fn addresses(config: &Config, cluster: &Cluster, endpoints: &[Endpoint]) -> Stri
         .map(|it| format!("{}:{}", it.host, it.port))
         .collect();
     let mut parts = vec![format!("AMQP {}", clients.join(", "))];
-    parts.extend(ports::listening(config));
+    let of_nodes = (0..config.of_nodes.len().max(1)).map(|number| of_node(config, number));
+    parts.extend(of_nodes.flat_map(|config| ports::listening(&config)));
     let nodes = cluster.nodes().iter();
     let names: Vec<String> = nodes
         .filter_map(|node| Some(node.erlang().ok()?.node.to_string()))
@@ -231,8 +235,8 @@ impl Broker for StartedNodes {
         self.management.clone()
     }
 
-    fn metrics_server(&self) -> Option<&str> {
-        self.metrics_server.as_deref()
+    fn metrics_servers(&self) -> &[String] {
+        &self.metrics_servers
     }
 
     fn erlang(&self) -> Result<Option<ConnectOptions>, BrokerError> {
@@ -332,18 +336,41 @@ impl Broker for StartedNodes {
 /// Enables a plugin that serves HTTP on a free port of the loopback interface, or on the one that the settings name below
 /// `key`; where that is.
 fn enable(config: &mut Config, plugin: &str, key: &str) -> Result<String, Error> {
-    if !config.plugins.iter().any(|name| name == plugin) {
-        config.plugins.push(plugin.to_owned());
-    }
+    add_plugin(config, plugin);
     let [free] = free_ports()?;
     let mut setting = |what: &str, value: String| -> String {
         let settings = &mut config.settings;
         let key = format!("{key}.tcp.{what}");
         settings.entry(key).or_insert(value).clone()
     };
-    let ip = setting("ip", "127.0.0.1".to_owned());
+    let ip = setting("ip", LOCAL.to_owned());
     let port = setting("port", free.to_string());
     Ok(format!("http://{}:{port}", host_of(&ip)))
+}
+
+fn add_plugin(config: &mut Config, plugin: &str) {
+    if !config.plugins.iter().any(|name| name == plugin) {
+        config.plugins.push(plugin.to_owned());
+    }
+}
+
+/// Enables the pages of metrics: nodes of a cluster serve their own, each on a free port.
+fn enable_metrics(config: &mut Config, nodes: u32) -> Result<Vec<String>, Error> {
+    const PORT: &str = "prometheus.tcp.port";
+    // One that is named is of a node alone; of several, the check of shared ports refuses it.
+    if nodes < 2 || config.settings.contains_key(PORT) {
+        return Ok(vec![enable(config, PROMETHEUS, "prometheus")?]);
+    }
+    add_plugin(config, PROMETHEUS);
+    let ip = config.settings.entry("prometheus.tcp.ip".to_owned());
+    let ip = ip.or_insert_with(|| LOCAL.to_owned());
+    let host = host_of(ip);
+    let free = free_ports::<{ MOST_NODES as usize }>()?;
+    let ports: Vec<u16> = (0..nodes).zip(free).map(|(_, port)| port).collect();
+    let own = ports.iter().map(|port| (PORT.to_owned(), port.to_string()));
+    config.of_nodes = own.map(|setting| BTreeMap::from([setting])).collect();
+    let servers = ports.iter().map(|port| format!("http://{host}:{port}"));
+    Ok(servers.collect())
 }
 
 /// The host by which a server is reached that listens at an address.

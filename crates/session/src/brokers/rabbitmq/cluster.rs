@@ -217,8 +217,10 @@ impl Cluster {
 }
 
 /// Only the first node has the management API: it answers for all, and a port can be listened on once.
-fn of_node(config: &Config, number: usize) -> Config {
+pub(super) fn of_node(config: &Config, number: usize) -> Config {
     let mut config = config.clone();
+    let own = config.of_nodes.get(number).cloned();
+    config.settings.extend(own.unwrap_or_default());
     if number > 0 {
         config
             .settings

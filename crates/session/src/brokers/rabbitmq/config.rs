@@ -21,6 +21,8 @@ pub struct Config {
     /// Lines of `rabbitmq.conf`. They override what bellows sets; the listener and the first user
     /// cannot be set.
     pub settings: BTreeMap<String, String>,
+    /// Further lines that each node of a cluster has for itself, in the order of nodes.
+    pub of_nodes: Vec<BTreeMap<String, String>>,
     /// Text of `advanced.config`, Erlang terms. It overrides [`Config::settings`].
     pub advanced: Option<String>,
     /// Further environment of the node. What bellows sets itself wins.
@@ -49,6 +51,7 @@ impl Default for Config {
             tls: false,
             plugins: Vec::new(),
             settings: BTreeMap::new(),
+            of_nodes: Vec::new(),
             advanced: None,
             environment: BTreeMap::new(),
             emulator_arguments: Vec::new(),

@@ -43,13 +43,20 @@ pub(super) fn check(config: &Config) -> Result<(), BrokerError> {
     }
 }
 
-/// Refuses ports that each of several nodes would listen on. The first node alone has the management API.
+/// Refuses ports that each of several nodes would listen on. The first node alone has the management API, and nodes may have
+/// ports of their own.
 ///
 /// # Errors
 /// [`BrokerError::Config`] with the port and its key.
 pub(super) fn check_shared(config: &Config, nodes: u32) -> Result<(), BrokerError> {
     let mut shared = listener_ports(config).into_iter();
-    let shared = shared.find(|it| !it.key.starts_with("management."));
+    let has_own = |key: &str| {
+        config
+            .of_nodes
+            .first()
+            .is_some_and(|own| own.contains_key(key))
+    };
+    let shared = shared.find(|it| !it.key.starts_with("management.") && !has_own(&it.key));
     match shared.filter(|_| nodes > 1) {
         None => Ok(()),
         Some(ListenerPort { key, port, .. }) => Err(BrokerError::config(
