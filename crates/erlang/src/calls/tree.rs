@@ -159,7 +159,8 @@ fn sorted<'a>(pairs: impl Iterator<Item = (&'a str, u64)>) -> Vec<(&'a str, u64)
     for (name, calls) in pairs {
         *sums.entry(name).or_default() += calls;
     }
-    let mut sums: Vec<_> = sums.into_iter().collect();
+    // A call that began before anybody looked took time, and was none.
+    let mut sums: Vec<_> = sums.into_iter().filter(|(_, calls)| *calls > 0).collect();
     sums.sort_by_key(|(_, calls)| std::cmp::Reverse(*calls));
     sums
 }

@@ -117,9 +117,10 @@ best([Pid | Pids], Reductions, Sort, Limit, Count, Kept) ->
 
 first(Kept, Limit) -> lists:sublist(lists:reverse(lists:sort(Kept)), Limit).
 
+%% A process that holds several parts of one binary holds it once.
 binaries(Pid) ->
     case process_info(Pid, binary) of
-        {binary, Binaries} -> lists:sum([Size || {_, Size, _} <- Binaries]);
+        {binary, Binaries} -> lists:sum([Size || {_, Size, _} <- lists:ukeysort(1, Binaries)]);
         undefined -> 0
     end.
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use erlang::top::{TopProcess, TopRequest, TopWindow, top};
 use erlang::{Error, Helper};
@@ -42,6 +42,8 @@ const WINDOWS: [Duration; 6] = [
 ];
 /// How often the screen is drawn again without news, so that it follows its size.
 const REDRAW: Duration = Duration::from_millis(250);
+/// A node that is late by so much does not answer.
+const LONG_SILENCE: Duration = Duration::from_secs(2);
 /// A screen with fewer rows than this has none to spare.
 const SMALL: u16 = 30;
 /// Rows that the screen has at most.
@@ -77,6 +79,7 @@ pub(super) fn show(
         sort,
         node: helper.node().name().as_str().to_owned(),
         last: None,
+        since: Instant::now(),
         is_paused: false,
         all_keys: false,
         wish: Arc::clone(&wish),
@@ -146,6 +149,8 @@ struct TopView {
     sort: ProcessOrder,
     node: String,
     last: Option<TopWindow>,
+    /// Since when the next one is waited for.
+    since: Instant,
     is_paused: bool,
     /// Whether all keys are named, however many lines that takes.
     all_keys: bool,
@@ -167,6 +172,7 @@ impl TopView {
             match news.recv_timeout(REDRAW) {
                 Ok(TopNews::Window(window)) => {
                     self.last = Some((*window)?);
+                    self.since = Instant::now();
                     // Its order is that of the time at which it began.
                     self.arrange();
                     is_waiting = true;
@@ -235,18 +241,35 @@ impl TopView {
     }
 
     fn draw(&self, frame: &mut ratatui::Frame<'_>) {
+        let silence = self.silence();
         let Some(window) = &self.last else {
-            let text = format!("looking at {} …", self.node);
+            let mut text = format!("looking at {} …", self.node);
+            if let Some(silence) = silence {
+                text += &format!(" {silence}");
+            }
             frame.render_widget(Paragraph::new(text), frame.area());
             return;
         };
-        let mut lines = self.summary(window, frame.area());
+        let mut lines: Vec<String> = silence.into_iter().collect();
+        lines.extend(self.summary(window, frame.area()));
         lines.extend(self.keys(frame.area().width.into()));
         let lines: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
         let head = Constraint::Length(lines.len() as u16 + 1);
         let [top, rest] = Layout::vertical([head, Constraint::Fill(1)]).areas(frame.area());
         frame.render_widget(Paragraph::new(lines), top);
         frame.render_widget(self.table(window, rest.width), rest);
+    }
+
+    /// For how long the node has told nothing, where it should have: what is shown is of before.
+    fn silence(&self) -> Option<String> {
+        let window = self
+            .wish
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .window;
+        let over = self.since.elapsed().saturating_sub(window);
+        (over >= LONG_SILENCE && !self.is_paused)
+            .then(|| format!("the node has not answered for {} s", over.as_secs()))
     }
 
     /// What the node does as a whole. A long line has a second one where the screen has the rows for that.
@@ -341,12 +364,14 @@ mod tests {
     use super::super::tests::window;
     use super::*;
 
-    fn shown(width: u16, height: u16, sort: ProcessOrder) -> Vec<String> {
-        let view = TopView {
+    /// The view of a window that came so long ago.
+    fn view(ago: Duration, is_paused: bool, sort: ProcessOrder) -> TopView {
+        TopView {
             sort,
             node: "bellows-1234-5678@localhost".to_owned(),
             last: Some(window()),
-            is_paused: true,
+            since: Instant::now().checked_sub(ago).expect("a time"),
+            is_paused,
             all_keys: false,
             wish: Arc::new(Mutex::new(TopRequest {
                 window: Duration::from_secs(2),
@@ -355,7 +380,11 @@ mod tests {
                 flow: true,
             })),
             control: load::Control::new(),
-        };
+        }
+    }
+
+    fn shown(width: u16, height: u16, sort: ProcessOrder) -> Vec<String> {
+        let view = view(Duration::ZERO, true, sort);
         let mut screen = Terminal::new(TestBackend::new(width, height)).expect("a screen");
         screen.draw(|frame| view.draw(frame)).expect("a picture");
         let cells = screen.backend().buffer().content();
@@ -388,6 +417,16 @@ mod tests {
         ] {
             assert!(wide.contains(part), "{wide}");
         }
+    }
+
+    #[test]
+    fn a_node_that_does_not_answer_is_told_as_such() {
+        let told = |ago, is_paused| view(ago, is_paused, ProcessOrder::Memory).silence();
+        let seconds = Duration::from_secs;
+        assert_eq!(told(seconds(3), false), None);
+        let silent = "the node has not answered for 5 s".to_owned();
+        assert_eq!(told(seconds(7), false), Some(silent));
+        assert_eq!(told(seconds(7), true), None, "nobody asks it");
     }
 
     #[test]
