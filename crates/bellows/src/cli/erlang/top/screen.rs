@@ -202,7 +202,10 @@ impl TopView {
             Key::Char('+') => self.window(|now| WINDOWS.into_iter().find(|it| *it > now)),
             Key::Char('-') => self.window(|now| WINDOWS.into_iter().rev().find(|it| *it < now)),
             Key::Char('?') => self.all_keys = !self.all_keys,
-            Key::Char('p') => self.is_paused = !self.is_paused,
+            Key::Char('p') => {
+                self.is_paused = !self.is_paused;
+                self.since = Instant::now();
+            }
             Key::Esc | Key::Char('q' | 'x') | Key::Ctrl('d') => return true,
             // As the terminal would do: a second one, when the terminal is as it was, ends bellows at once.
             Key::Ctrl('c') => return signal_hook::low_level::raise(SIGINT).is_ok(),
