@@ -127,6 +127,8 @@ impl Found {
 
 #[derive(Debug)]
 struct Series {
+    /// Which selector found it first.
+    selector: usize,
     name: SeriesName,
     shown: String,
     rate_unit: SeriesUnit,
@@ -341,6 +343,7 @@ impl Selection {
         let number = self.names.insert(name.clone()).then(|| {
             let shown = selector.written(sample.name) + &with_braces(&group);
             self.series.push(Series {
+                selector: index,
                 name,
                 shown,
                 rate_unit,
@@ -368,6 +371,11 @@ impl Selection {
         });
         let last = self.last.replace((due, sent));
         let here = self.series.iter().filter(|series| series.page == page);
+        let mut here: Vec<&Series> = here.collect();
+        here.sort_by(|a, b| {
+            let order = a.selector.cmp(&b.selector);
+            order.then_with(|| natural_order(&a.shown, &b.shown))
+        });
         let value = |series: &Series| SelectedValue {
             name: series.name.clone(),
             shown: series.shown.clone(),
@@ -384,9 +392,7 @@ impl Selection {
                 }),
             is_counter: series.is_counter,
         };
-        let mut values: Vec<SelectedValue> = here.map(value).collect();
-        values.sort_by(|a, b| natural_order(&a.shown, &b.shown));
-        Ok(values)
+        Ok(here.into_iter().map(value).collect())
     }
 
     /// A page broke off: the next one is compared with the last that was whole.
