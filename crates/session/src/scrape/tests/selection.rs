@@ -309,6 +309,14 @@ fn series_stand_in_the_order_in_which_people_count() {
 }
 
 #[test]
+fn what_was_asked_for_first_stands_first() {
+    let mut selection = selection(&["sum(b)", "sum(a)", "b"], 10);
+    let values = at(&mut selection, 0, "a 1\nb 2\n");
+    let shown: Vec<&str> = values.iter().map(|it| it.shown.as_str()).collect();
+    assert_eq!(shown, ["sum (b)", "sum (a)", "b"]);
+}
+
+#[test]
 fn a_sum_is_shown_as_it_was_written_with_the_labels_of_its_group() {
     let select = "sum by (vhost) (queue_*{queue=~\"q-.*\", vhost!=\"{b}\"})";
     let values = at(&mut selection(&[select], 10), 0, PAGE);
