@@ -210,7 +210,13 @@ fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) 
         ];
         counts.row(cells.to_vec());
     }
-    let (cpu, rss) = (&summary.cpu_us_per_message, &summary.rss_mb);
+    let rss = &summary.rss_mb;
+    let each = &summary.cpu_us_per_message;
+    // Where other load ran beside the messages, nobody knows whose time it was.
+    let (head, cpu) = match each.broker.or(each.client) {
+        Some(_) => ("CPU us/msg", each),
+        None => ("CPU cores", &summary.cpu_cores),
+    };
     let sides = [
         ("broker", cpu.broker, rss.broker),
         ("bellows", cpu.client, rss.client),
@@ -218,7 +224,7 @@ fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) 
     let known = sides
         .iter()
         .filter(|(_, cpu, rss)| cpu.is_some() || rss.is_some());
-    let mut cost = Table::new(&[("", Left), ("CPU us/msg", Right), ("peak MB", Right)]);
+    let mut cost = Table::new(&[("", Left), (head, Right), ("peak MB", Right)]);
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), three_digits);
     for (who, cpu, rss) in known.clone() {
         cost.row(vec![(*who).to_owned(), number(*cpu), number(*rss)]);

@@ -290,6 +290,26 @@ fn a_pipe_gets_the_summary_of_a_terminal() {
 }
 
 #[test]
+fn cpu_is_told_in_cores_where_other_load_ran_beside_the_messages() {
+    let record = record(RunState::Complete, None);
+    let told = PerMessage {
+        broker: Some(0.523),
+        client: Some(0.25),
+    };
+    let run = RunSummary {
+        cpu_us_per_message: PerMessage::default(),
+        cpu_cores: told,
+        ..run_summary(0)
+    };
+    let text = summary(&shape(), &record, &run, None, Style::PLAIN);
+    assert!(
+        text.contains("CPU cores") && !text.contains("us/msg"),
+        "{text}"
+    );
+    assert!(text.contains("0.523"), "{text}");
+}
+
+#[test]
 fn the_summary_is_laid_out_for_every_width_and_nothing_is_cut() {
     for warnings in [0, 1, 2, 12] {
         let run = run_summary(warnings);
