@@ -2,7 +2,8 @@
 
 import { h, table } from '../core/dom';
 import { brief, counted, duration, exactDuration, visible } from '../core/format';
-import type { RunView, TracedCall, TraceView } from '../core/view';
+import type { Phase, RunView, TracedCall, TraceView } from '../core/view';
+import { PHASE_LABELS } from './lane';
 
 /** Characters of arguments in a cell at most; all of them show on hover. */
 const LONGEST = 160;
@@ -21,13 +22,20 @@ function ending({ returned }: TracedCall): string {
   return returned === 'ok' ? 'returned' : `raised ${visible(returned)}`;
 }
 
-function calls({ slowest }: TraceView, caption: string): HTMLElement {
+/** When a call began, in seconds since the start; with the phase where that is not the measured one. */
+export function calledAt({ phases }: Pick<RunView, 'phases'>, { t_ns }: Pick<TracedCall, 't_ns'>): string {
+  const t = t_ns / 1e9;
+  const phase: Phase = phases.find((it) => t >= it.start && t < it.end)?.phase ?? 'measure';
+  return `${t.toFixed(3)} s${phase === 'measure' ? '' : ` (${PHASE_LABELS[phase]})`}`;
+}
+
+function calls(run: RunView, { slowest }: TraceView, caption: string): HTMLElement {
   const hasArguments = slowest.some((it) => it.arguments.length > 0);
   const rows = slowest.map((call) => {
     const all = visible(call.arguments.join(', '));
     const took = call.duration_ns ?? null;
     return [
-      `${(call.t_ns / 1e9).toFixed(3)} s`,
+      calledAt(run, call),
       took === null ? '–' : h('span', { title: exactDuration(took) }, duration(took)),
       ending(call),
       who(call),
@@ -44,7 +52,7 @@ function calls({ slowest }: TraceView, caption: string): HTMLElement {
   return h('div', { class: 'scroll', tabindex: 0 }, table(caption, columns, rows));
 }
 
-function one(trace: TraceView): HTMLElement {
+function one(run: RunView, trace: TraceView): HTMLElement {
   const { function: name, node, kept, ended, slowest } = trace;
   const told = [
     kept > 0 ? `${counted(kept, 'call')} in traces.jsonl` : '',
@@ -57,7 +65,7 @@ function one(trace: TraceView): HTMLElement {
     h('h3', {}, h('code', {}, visible(name))),
     h('p', { class: 'hint' }, told.filter((it) => it !== '').join('; ')),
     slowest.length > 0
-      ? calls(trace, `The slowest calls of ${visible(name)}`)
+      ? calls(run, trace, `The slowest calls of ${visible(name)}`)
       : h('p', {}, 'It saw no call.'),
   );
 }
@@ -74,6 +82,6 @@ export function traces(run: RunView): HTMLElement | null {
       h('h2', { id: 'traces-title' }, 'Traced calls'),
       h('span', { class: 'readout' }, 'the slowest first, waits included'),
     ),
-    run.traces.map(one),
+    run.traces.map((trace) => one(run, trace)),
   );
 }

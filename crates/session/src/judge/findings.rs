@@ -12,7 +12,7 @@ use super::thresholds::{
     RUN_QUEUE_WAIT, SATURATED, SHORTEST, STEAL, WHOLE,
 };
 
-/// All of them, the gravest first.
+/// All of them, the gravest first; of equal ones what happened to users before what may have disturbed the figures.
 pub(super) fn findings(derived: &Derived<'_>, cause: &Cause) -> Vec<Warning> {
     let mut all = Vec::new();
     if derived.e.ended.debug_build {
@@ -25,8 +25,21 @@ pub(super) fn findings(derived: &Derived<'_>, cause: &Cause) -> Vec<Warning> {
     all.extend(of_machine(derived.e));
     all.extend(of_messages(derived.e));
     all.extend(of_run(derived.e));
-    all.sort_by_key(|warning| warning.tier);
+    all.sort_by_key(|warning| (warning.tier, !is_felt(warning.code)));
     all
+}
+
+/// Whether users meet it, and not figures alone.
+const fn is_felt(code: Code) -> bool {
+    matches!(
+        code,
+        Code::MessagesLost
+            | Code::CyclesFailed
+            | Code::MessagesNotAccepted
+            | Code::ConnectionsLost
+            | Code::BrokerGone
+            | Code::NodeGone
+    )
 }
 
 /// The generator's event loops, and the cores that it shares: the first of these explains the others.
