@@ -909,6 +909,7 @@ cpu_cores: PerMessage,
  * Peak resident memory, 10^6 bytes.
  */
 rss_mb: Rss,
+nodes: Array<NodeSummary>,
 /**
  * What became of the operations of scenarios other than messages, by their names.
  */
@@ -2441,13 +2442,22 @@ response: LatencySummary,
  */
 received_bytes: number,
 /**
+ * Those of a page, the median; 0 where an earlier version wrote none.
+ */
+arrived_bytes: number,
+/**
  * Bytes of a page, not compressed: the median of those that were due in the measured phase.
  */
 page_bytes: number,
 /**
  * Series of a page: the median.
  */
-series: number, };
+series: number,
+is_of_broker: boolean,
+broker_cpu?: PageCpu, };
+export type PageCpu = { seconds: number, interval: [number, number], };
+export type NodeSummary = { node: number, cpu_cores: number, rss_mb: number, };
+
 
 /**
  * The series: one entry per interval in each column; `null` where something could not be had.

@@ -23,7 +23,10 @@ function ending({ returned }: TracedCall): string {
 }
 
 /** When a call began, in seconds since the start; with the phase where that is not the measured one. */
-export function calledAt({ phases }: Pick<RunView, 'phases'>, { t_ns }: Pick<TracedCall, 't_ns'>): string {
+export function calledAt(
+  { phases }: Pick<RunView, 'phases'>,
+  { t_ns }: Pick<TracedCall, 't_ns'>,
+): string {
   const t = t_ns / 1e9;
   const phase: Phase = phases.find((it) => t >= it.start && t < it.end)?.phase ?? 'measure';
   return `${t.toFixed(3)} s${phase === 'measure' ? '' : ` (${PHASE_LABELS[phase]})`}`;
