@@ -771,6 +771,28 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await again.done();
   });
 
+  test('nodes of a cluster and pages stand beside the figures, with what a page costs', async () => {
+    const { page, done } = await open('faults');
+    const figures = page.locator('#figures');
+    const rows = (table) => figures.locator(table).locator('tbody tr').allInnerTexts();
+    const nodes = (await rows('table.nodes')).map((row) => row.replace(/\s+/g, ' ').trim());
+    assert.deepEqual(nodes, [
+      'node 0 0.412 cores 151 MB',
+      'node 1 0.118 cores 139 MB',
+      'node 2 0.387 cores 1.40 GB',
+    ]);
+    const scraped = figures.locator('table', { hasText: 'scraped page' });
+    const cost = scraped.locator('tbody tr td:last-child');
+    assert.deepEqual(await cost.allInnerTexts(), ['27.4 ms', '~ 0', '–', '', '']);
+    assert.match(await cost.nth(0).getAttribute('title'), /interval 12\.4 ms to 42\.1 ms/);
+    assert.match(await cost.nth(1).getAttribute('title'), /from nothing: .* -2\.00 ms to 4\.00 ms/);
+    await done();
+    // They are of the whole phase.
+    const window = await open('faults', '#t=24-40');
+    assert.equal(await window.page.locator('#figures table.nodes').count(), 0);
+    await window.done();
+  });
+
   test('figures, percentiles and waits follow the window', async () => {
     const { page, done } = await open('faults', '#t=24-40');
     const figures = page.locator('#figures');

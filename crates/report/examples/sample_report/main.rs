@@ -12,6 +12,7 @@
 //! numbers of producers beside it), and `matrix`
 //! (three matrices of comparisons, `matrix-one` and `matrix-three` beside it). All by default.
 
+mod beside;
 mod comparison;
 mod faults;
 mod limit;

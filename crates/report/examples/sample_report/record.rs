@@ -299,7 +299,10 @@ fn summary(state: &State, run: &Run) -> RunSummary {
     let known = state.load != Some(Shape::Bare);
     RunSummary {
         traces: Vec::new(),
-        nodes: Vec::new(),
+        nodes: match state.faults {
+            true => crate::beside::nodes(),
+            false => Vec::new(),
+        },
         schema: RunSummary::SCHEMA.into(),
         run_dir: "runs/sample".into(),
         broker: BrokerSummary {
@@ -320,7 +323,10 @@ fn summary(state: &State, run: &Run) -> RunSummary {
         churn: None,
         scenarios: Default::default(),
         programs: Vec::new(),
-        scrapes: Vec::new(),
+        scrapes: match state.faults {
+            true => crate::beside::scrapes(),
+            false => Vec::new(),
+        },
         ledger: Some(ledger()),
         requirements: requirements(state, run),
         latency: m.latencies.messages(),
