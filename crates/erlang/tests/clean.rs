@@ -286,6 +286,8 @@ fn what_can_never_match_is_refused_and_what_there_is_is_named() {
     assert!(said.contains("another number of arguments"), "{said}");
     let said = refused("lists:keyfind/2", None).expect("refused");
     assert!(said.contains("there is /3"), "{said}");
+    let said = refused("lists:keyfnid/3", None).expect("refused");
+    assert!(said.contains("there is keyfind"), "{said}");
     for fits in ["_, N, _ when N > 1", "A, B, C", "_, _, [_ | _]"] {
         assert_eq!(refused("lists:keyfind/3", Some(fits)), None, "{fits}");
     }

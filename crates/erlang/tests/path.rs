@@ -347,6 +347,8 @@ fn a_timed_call_tells_its_value_its_words_and_its_functions() {
         ("lists:seq(1, self())", "no call of a function with terms"),
         ("", "no call of a function with terms"),
         ("lists:no_such(1)", "no such function"),
+        ("lists:seqq(1, 10)", "there is seq"),
+        ("lists:seq(1)", "there is /2, /3"),
         ("no_such_module:f()", "no such module"),
     ] {
         let refused = timed(&time_options(call)).expect_err("refused").to_string();

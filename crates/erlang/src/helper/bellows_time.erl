@@ -71,7 +71,7 @@ is_there(Module, Function, Arity) ->
     end,
     bellows_keeper:is_ours(Module) andalso throw(bellows_trace:no_module(Module)),
     erlang:function_exported(Module, Function, Arity)
-        orelse throw({no_function, unicode:characters_to_binary(io_lib:format("~0tp:~0tp/~b", [Module, Function, Arity]))}).
+        orelse throw(bellows_trace:no_function(Module, Function, Arity, Module:module_info(exports))).
 
 %% The process that calls.
 

@@ -1,7 +1,7 @@
 %% Call traces with budgets. Two processes: the tracer gets the trace messages, and makes bounded texts of them; the
 %% worker controls it, looks at the budgets, keeps what is ready, and hands it out when asked.
 -module(bellows_trace).
--export([start/2, patterns/1, chosen/1, no_module/1]).
+-export([start/2, patterns/1, chosen/1, no_module/1, no_function/4]).
 
 %% Texts that were not fetched yet may take so many bytes.
 -define(UNREAD, 8388608).
@@ -54,21 +54,24 @@ pattern({Module, Function, Arity} = Pattern) when is_atom(Module), Module =/= '_
         {error, _} -> throw(no_module(Module))
     end,
     bellows_keeper:is_ours(Module) andalso throw(no_module(Module)),
-    Fits = [1 || {F, A} <- Module:module_info(functions),
+    Functions = Module:module_info(functions),
+    Fits = [1 || {F, A} <- Functions,
                  Function =:= '_' orelse Function =:= F, Arity =:= '_' orelse Arity =:= A],
-    Fits =:= [] andalso throw({no_function, absent(Module, Function, Arity)}),
+    Fits =:= [] andalso throw(no_function(Module, Function, Arity, Functions)),
     Pattern.
 
 %% A module that is not there, with the loaded ones whose names differ from its in one place by two letters at most.
 no_module(Module) ->
-    Asked = atom_to_list(Module),
-    Near = [Name || {Loaded, _} <- code:all_loaded(), not bellows_keeper:is_ours(Loaded),
-                    Name <- [atom_to_list(Loaded)], length(Name) > 3, is_near(Asked, Name)],
-    Found = case lists:sublist(lists:sort(Near), 3) of
-                [] -> "";
-                Names -> ["; there is ", lists:join(", ", Names)]
-            end,
-    {no_module, unicode:characters_to_binary([Asked, Found])}.
+    Loaded = [Name || {Name, _} <- code:all_loaded(), not bellows_keeper:is_ours(Name)],
+    {no_module, <<(text("~0tp", [Module]))/binary, (there_is(near(Module, Loaded)))/binary>>}.
+
+%% At most three of these names that differ from the one that was asked for in one place by two letters at most.
+near(Asked, Names) ->
+    Near = [Name || Name <- Names, length(atom_to_list(Name)) > 3, is_near(atom_to_list(Asked), atom_to_list(Name))],
+    [text("~0tp", [Name]) || Name <- lists:sublist(lists:usort(Near), 3)].
+
+there_is([]) -> <<>>;
+there_is(Names) -> iolist_to_binary(["; there is ", lists:join(", ", Names)]).
 
 is_near(Asked, Name) ->
     Longest = max(length(Asked), length(Name)),
@@ -80,18 +83,17 @@ is_near(Asked, Name) ->
 same([C | A], [C | B]) -> 1 + same(A, B);
 same(_, _) -> 0.
 
-%% The function that is not there, and with which numbers of arguments it is.
-absent(Module, Function, Arity) ->
+%% A function that is none of these, and with which numbers of arguments it is, or those that are called nearly so.
+no_function(Module, Function, Arity, Functions) ->
     Asked = case Arity of
                 '_' -> text("~0tp:~0tp", [Module, Function]);
                 _ -> text("~0tp:~0tp/~0tp", [Module, Function, Arity])
             end,
-    case lists:usort([A || {F, A} <- Module:module_info(functions), F =:= Function]) of
-        [] -> Asked;
-        Others -> <<Asked/binary, "; there is ", (others(Others))/binary>>
-    end.
-
-others(Arities) -> iolist_to_binary(lists:join(", ", [["/", integer_to_list(Arity)] || Arity <- Arities])).
+    Others = case lists:usort([A || {F, A} <- Functions, F =:= Function]) of
+                 [] -> near(Function, [F || {F, _} <- Functions]);
+                 Arities -> [["/", integer_to_list(Other)] || Other <- Arities]
+             end,
+    {no_function, <<Asked/binary, (there_is(Others))/binary>>}.
 
 match(<<>>, Body) -> [{'_', [], Body}];
 match(Text, Body) ->
