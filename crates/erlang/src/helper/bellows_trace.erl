@@ -67,7 +67,7 @@ no_module(Module) ->
 
 %% At most three of these names that differ from the one that was asked for in one place by two letters at most.
 near(Asked, Names) ->
-    Near = [Name || Name <- Names, length(atom_to_list(Name)) > 3, is_near(atom_to_list(Asked), atom_to_list(Name))],
+    Near = [Name || Name <- Names, length(atom_to_list(Name)) > 2, is_near(atom_to_list(Asked), atom_to_list(Name))],
     [text("~0tp", [Name]) || Name <- lists:sublist(lists:usort(Near), 3)].
 
 there_is([]) -> <<>>;
