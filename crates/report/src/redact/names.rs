@@ -166,6 +166,14 @@ const fn is_given(kind: NameKind) -> bool {
     )
 }
 
+/// A name without the node behind it: each node of a cluster has a page that is called so.
+fn of_all_nodes(text: &str) -> &str {
+    match text.rsplit_once(" of node ") {
+        Some((name, node)) if node.parse::<u32>().is_ok() => name,
+        _ => text,
+    }
+}
+
 impl Names {
     /// Names, and those that are nobody's secret beside the usual ones.
     pub(super) fn new(public: &[&str]) -> Self {
@@ -181,7 +189,7 @@ impl Names {
 
     /// Notes a name; one that is known keeps its kind.
     pub(super) fn add(&mut self, kind: NameKind, text: &str) {
-        let text = text.trim();
+        let text = of_all_nodes(text.trim());
         let key = folded(text);
         let is_kind = KINDS.contains(&key.as_str());
         if self.is_public(&key) || is_kind && !is_given(kind) {

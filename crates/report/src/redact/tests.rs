@@ -165,6 +165,14 @@ fn kinds_paths_and_words_are_told_from_names() {
     assert_eq!(shown(&names, "classic"), "queue-1");
     assert_eq!(shown(&names, "/metrics/per-object"), "/metrics/per-object");
     assert_eq!(shown(&names, "quorum"), "quorum");
+    let pages = [
+        (NameKind::Label, "/metrics of node 0"),
+        (NameKind::Label, "shop of node 0"),
+        (NameKind::Label, "shop of node 1"),
+    ];
+    let said = "/metrics of node 0, shop of node 0, shop of node 1";
+    let expected = "/metrics of node 0, label-1 of node 0, label-1 of node 1";
+    assert_eq!(shown(&pages, said), expected);
     // An apostrophe in a word quotes nothing.
     let said = "look for a queue's limits and its leader, and into the broker's log";
     assert_eq!(shown(&[], said), said);
