@@ -263,7 +263,7 @@ impl Names {
     /// What stands in the place of this whole text, which is a name.
     pub(super) fn stand_in(&mut self, kind: NameKind, text: &str) -> String {
         self.add(kind, text);
-        match self.by_text.get(&folded(text.trim())) {
+        match self.by_text.get(&folded(of_all_nodes(text.trim()))) {
             Some(&at) => self.pseudonym(at),
             None => text.to_owned(),
         }
