@@ -173,7 +173,10 @@ fn kinds_paths_and_words_are_told_from_names() {
     let said = "/metrics of node 0, shop of node 0, shop of node 1";
     let expected = "/metrics of node 0, label-1 of node 0, label-1 of node 1";
     assert_eq!(shown(&pages, said), expected);
-    assert_eq!(shown(&[], "a{queue=\"x of node 0\"}"), "a{queue=\"label-1\"}");
+    assert_eq!(
+        shown(&[], "a{queue=\"x of node 0\"}"),
+        "a{queue=\"label-1\"}"
+    );
     // An apostrophe in a word quotes nothing.
     let said = "look for a queue's limits and its leader, and into the broker's log";
     assert_eq!(shown(&[], said), said);
