@@ -909,6 +909,9 @@ cpu_cores: PerMessage,
  * Peak resident memory, 10^6 bytes.
  */
 rss_mb: Rss,
+/**
+ * The nodes of a cluster in their order, where several run on this machine.
+ */
 nodes: Array<NodeSummary>,
 /**
  * What became of the operations of scenarios other than messages, by their names.
@@ -1520,6 +1523,36 @@ lines: Array<NamedLine>,
  * Series that were left out because they are smaller.
  */
 left_out: number, };
+
+/**
+ * What a node of a cluster used in the measured phase, with its descendants.
+ */
+export type NodeSummary = {
+/**
+ * Its number, from 0 on.
+ */
+node: number,
+/**
+ * CPU time per second, in cores. What a node used before it was killed counts.
+ */
+cpu_cores: number,
+/**
+ * Peak resident memory in MB (10^6 bytes).
+ */
+rss_mb: number, };
+
+/**
+ * CPU time that a page costs the broker, beyond what it uses for the load meanwhile.
+ */
+export type PageCpu = {
+/**
+ * Of a page, as estimated.
+ */
+seconds: number,
+/**
+ * The interval that holds it with a confidence of 95 %.
+ */
+interval: [number, number], };
 
 /**
  * A piece of the sentence.
@@ -2453,11 +2486,14 @@ page_bytes: number,
  * Series of a page: the median.
  */
 series: number,
+/**
+ * The broker of the run serves it, and no other page that is scraped.
+ */
 is_of_broker: boolean,
+/**
+ * What a page costs that broker; absent where it cannot be told.
+ */
 broker_cpu?: PageCpu, };
-export type PageCpu = { seconds: number, interval: [number, number], };
-export type NodeSummary = { node: number, cpu_cores: number, rss_mb: number, };
-
 
 /**
  * The series: one entry per interval in each column; `null` where something could not be had.
