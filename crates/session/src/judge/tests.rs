@@ -266,9 +266,9 @@ fn churn_beside_messages_is_warned_of_and_the_verdict_is_about_the_messages() {
     let codes = codes(&facts);
     assert_eq!(
         codes,
-        [WarningCode::RateNotAchieved, WarningCode::CyclesFailed]
+        [WarningCode::CyclesFailed, WarningCode::RateNotAchieved]
     );
-    let limit = found.findings[0].count("in_flight_limit");
+    let limit = found.findings[1].count("in_flight_limit");
     assert_eq!(limit, 7, "that of churn, not of the messages");
 }
 
@@ -374,16 +374,16 @@ fn each_doubt_has_its_code_and_the_gravest_comes_first() {
     assert_eq!(
         codes,
         [
-            WarningCode::DebugBuild,
             WarningCode::MessagesLost,
+            WarningCode::DebugBuild,
             WarningCode::CertificateNotChecked,
+            WarningCode::ConnectionsLost,
+            WarningCode::MessagesNotAccepted,
             WarningCode::CpuSteal,
             WarningCode::ClockNotSteady,
             WarningCode::ConnectionBlocked,
             WarningCode::MessagesOutstanding,
-            WarningCode::ConnectionsLost,
             WarningCode::MessagesUnanswered,
-            WarningCode::MessagesNotAccepted,
             WarningCode::NotSteadyState,
             WarningCode::Interrupted,
             WarningCode::TooFewSamples,
