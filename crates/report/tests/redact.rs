@@ -9,11 +9,12 @@ use std::path::Path;
 
 use archive::{
     BindingRecord, ComparedRun, ComparedSide, ComparedSideName, Comparison, Event, ExchangeRecord,
-    Labels, MatrixKey, PairedMatrix, PairedRun, PairedRuns, QueueRecord, RunRecord, RunState,
-    RunSummary, RunWriter, Tag, Tier, Topology, Warning, WarningCode,
+    Labels, MatrixKey, PairedMatrix, PairedRun, PairedRuns, ProfileSummary, QueueRecord, RunRecord,
+    RunState, RunSummary, RunWriter, ScrapedPage, Tag, Tier, Topology, Warning, WarningCode,
+    WorkShare,
 };
 use base64::Engine as _;
-use measure::Problem;
+use measure::{LatencySummary, Problem};
 use report::html;
 use serde_json::json;
 use testkit::Random;
@@ -89,6 +90,8 @@ impl Named {
                 "load": [{"destination": format!("queue://{queue}"), "routing-key": key, "exchange": {"name": exchange},
                           "headers": {queue.as_str(): key}}],
                 "probe": [{"url": format!("http://{host}:15672/api/queues/{vhost}"), "name": "queues"}],
+                "trace": [{"match": format!("{{resource, <<\"{}\">>, queue, _}}", bare(vhost))}],
+                "command": [format!("{{host}}:{}", bare(key))],
             }),
             events: vec![Event {
                 t: 1.0,
@@ -125,6 +128,25 @@ impl Named {
                     ..Warning::new(WarningCode::Stalled, Tier::Note).with("queue", queue.as_str())
                 }],
                 schema: RunSummary::SCHEMA.to_owned(),
+                scrapes: vec![ScrapedPage {
+                    name: format!("{queue} of node 2"),
+                    response: LatencySummary {
+                        count: 1,
+                        p50_ns: 1_000,
+                        ..LatencySummary::default()
+                    },
+                    ..ScrapedPage::default()
+                }],
+                profiles: vec![ProfileSummary {
+                    event: "cpu".to_owned(),
+                    samples: 100,
+                    work: vec![WorkShare {
+                        of: format!("queue {queue}"),
+                        role: "queue".to_owned(),
+                        share: 0.5,
+                    }],
+                    ..ProfileSummary::default()
+                }],
                 ..RunSummary::default()
             }),
             ..RunRecord::default()
@@ -138,6 +160,11 @@ impl Named {
         fs::write(run.dir().join(archive::file::RECORD), record).expect("writable");
         run.dir().to_path_buf()
     }
+}
+
+/// A name without what would end a text of Erlang or a template.
+fn bare(name: &str) -> String {
+    name.replace(['"', '\'', '{', '}', '\\'], "")
 }
 
 /// A name that no sentence of a report has in it.
@@ -170,7 +197,7 @@ fn name(random: &mut Random) -> String {
         '\u{200b}',
         '\u{202e}',
     ];
-    let length = 3 + random.below(20);
+    let length = 3 + random.below(60);
     let mut name = "q7".to_owned();
     for _ in 0..length {
         name.push(match random.below(3) {
@@ -232,6 +259,20 @@ fn whatever_names_a_run_has_none_remains() {
                     !text.contains(&name.to_lowercase()),
                     "seed {seed}: {name:?} in {text:?}"
                 );
+            }
+        }
+        // Nor does a part of one that was shortened.
+        let ends = |name: &String| {
+            let letters = name.chars().count();
+            let head: String = name.chars().take(7).collect();
+            let tail: String = name.chars().skip(letters.saturating_sub(7)).collect();
+            [head, tail]
+        };
+        let is_long = |name: &&String| name.chars().count() > 16;
+        let long = [&named.queue, &named.vhost, &named.key].into_iter();
+        for part in long.filter(is_long).flat_map(ends) {
+            for text in &texts {
+                assert!(!text.contains(&part), "seed {seed}: {part:?} in {text:?}");
             }
         }
         // Joins stay right.

@@ -143,12 +143,15 @@ export function windowed(run: RunView, name: string, slices: Slices | null): Cou
   const rate = scenario?.requested?.rate ?? scenario?.rate ?? MANY;
   if (rate >= MANY && slices) return slices;
   const { t, dt, counts, requested } = run.series;
-  const over = rate > 0 ? 1 / rate : 1;
+  const asked = rate > 0 ? 1 / rate : 1;
   // A second is what the series has; much of a run in one window would say nothing of when.
   const length = (t.at(-1) ?? 0) + (dt.at(-1) ?? 0) - (t[0] ?? 0);
-  if (over <= 1.001 || over > length / 4) return { t, dt, counts, requested, over: 1 };
+  const over = asked <= 1.001 || asked > length / 4 ? 1 : asked;
   const at = t.map((start, i) => Math.floor((start + dt[i]! / 2 - t[0]!) / over));
   const firsts = at.flatMap((window, i) => (window === at[i - 1] ? [] : [i]));
+  // The last interval may be a moment, in which one operation would be a hundred per second.
+  const last = (t.at(-1) ?? 0) + (dt.at(-1) ?? 0) - (t[firsts.at(-1) ?? 0] ?? 0);
+  if (firsts.length > 1 && last < over / 2) firsts.pop();
   const ends = firsts.map((_, i) => firsts[i + 1] ?? t.length);
   const peaks = new Set(run.metrics.filter((it) => it.kind === 'peak').map((it) => it.key));
   const width = (from: number, to: number): number => t[to - 1]! + dt[to - 1]! - t[from]!;

@@ -21,7 +21,7 @@ const CODES: Record<WarningCode, string> = {
   messages_lost: 'Messages lost or damaged',
   messages_outstanding: 'Messages still in the broker',
   messages_not_accepted: 'Messages not accepted',
-  cycles_failed: 'Cycles failed',
+  cycles_failed: 'Operations failed',
   interrupted: 'Ended early',
   archive_incomplete: 'Archive incomplete',
   generator_late: 'Generator late',

@@ -1,40 +1,57 @@
 //! Whether two profiles are of the same builds of files, so that functions without a name of their own are called alike.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::frames::Frame;
 use super::model::Profile;
 
-/// Share of what a file's unnamed functions cost that both sides have names for in common, from which on it is the same build: of
-/// one build all do, but for those that were sampled once.
+/// Samples from which on a function is worth a word: below, that it is on one side alone may be chance.
+const LEAST_SAMPLES: f64 = 10.0;
+/// Samples that the other side would have of it, were it the same build. That it has none then is chance once in 150 times.
+const LEAST_EXPECTED: f64 = 5.0;
+/// Share of such functions that both sides have, from which on it is the same build: of one build all do, but for what one side
+/// alone calls.
 const SAME_BUILD: f64 = 0.5;
-/// A file whose unnamed functions cost less than this share of all is not worth a word.
-const LEAST_SHARE: f64 = 0.002;
 
-/// What functions cost that are called after their neighbours, by name and file.
-pub type NearCosts<'n> = HashMap<(&'n str, &'n str), f64>;
+/// Samples of one side of functions that are called after their neighbours, by name and file.
+#[derive(Clone, Debug, Default)]
+pub struct NearSamples<'n> {
+    /// Of each function.
+    pub of: HashMap<(&'n str, &'n str), f64>,
+    /// Of all functions.
+    pub all: f64,
+}
 
-/// Files that are other builds on the other side; `whole` is what everything costs on both sides together.
+/// Files that are other builds on the other side.
 #[must_use]
-pub fn other_builds(a: &NearCosts<'_>, b: &NearCosts<'_>, whole: f64) -> Vec<String> {
-    let known: HashSet<_> = a.keys().filter(|it| b.contains_key(*it)).collect();
-    let mut files: HashMap<&str, Costs> = HashMap::new();
-    for (name, cost) in a.iter().chain(b) {
-        let file = files.entry(name.1).or_default();
-        file.all += cost;
-        file.common += if known.contains(name) { *cost } else { 0.0 };
+pub fn other_builds(a: &NearSamples<'_>, b: &NearSamples<'_>) -> Vec<String> {
+    let mut files: HashMap<&str, Shares> = HashMap::new();
+    for (side, other) in [(a, b), (b, a)] {
+        let ratio = other.all / side.all;
+        for ((name, file), samples) in &side.of {
+            // Without a file nobody knows what would be another build of what.
+            if *samples < LEAST_SAMPLES || samples * ratio < LEAST_EXPECTED || file.is_empty() {
+                continue;
+            }
+            let shares = files.entry(file).or_default();
+            let share = samples / side.all;
+            shares.all += share;
+            if other.of.contains_key(&(*name, *file)) {
+                shares.common += share;
+            }
+        }
     }
     let other = files
         .iter()
-        .filter(|(_, it)| it.common < it.all * SAME_BUILD && it.all >= whole * LEAST_SHARE);
+        .filter(|(_, it)| it.common < it.all * SAME_BUILD);
     let mut other_builds: Vec<String> = other.map(|(file, _)| (*file).to_owned()).collect();
     other_builds.sort();
     other_builds
 }
 
-/// What a file's unnamed functions cost, all of them and those that both sides have.
+/// Shares of a file's unnamed functions, of all that tell and of those that both sides have.
 #[derive(Default)]
-struct Costs {
+struct Shares {
     all: f64,
     common: f64,
 }
@@ -44,25 +61,26 @@ impl Profile {
     /// there.
     #[must_use]
     pub fn other_builds(&self, other: &Self) -> Vec<String> {
-        let whole = self.total_weight().saturating_add(other.total_weight()) as f64;
-        let mut found = other_builds(&self.near_costs(), &other.near_costs(), whole);
+        let mut found = other_builds(&self.near_samples(), &other.near_samples());
         // A file that one side alone runs is no other build of anything.
         found.retain(|file| self.has_module(file) && other.has_module(file));
         found
     }
 
-    /// The weight at the leaf of functions that are called after their neighbours.
-    fn near_costs(&self) -> NearCosts<'_> {
-        let weights = self.node_weights();
-        let mut costs = NearCosts::new();
-        for (node, weight) in self.stacks.iter().zip(&weights.own) {
-            let frame = self.frames.get(node.frame as usize);
-            let Some(frame) = frame.filter(|it| it.is_near() && *weight > 0) else {
-                continue;
-            };
-            *costs.entry((&frame.name, &frame.module)).or_default() += *weight as f64;
+    /// Samples at the leaf of functions that are called after their neighbours.
+    fn near_samples(&self) -> NearSamples<'_> {
+        let mut near = NearSamples {
+            all: self.samples.len() as f64,
+            ..NearSamples::default()
+        };
+        for sample in &self.samples {
+            let node = self.stacks.get(sample.stack as usize);
+            let frame = node.and_then(|node| self.frames.get(node.frame as usize));
+            if let Some(frame) = frame.filter(|it| it.is_near()) {
+                *near.of.entry((&frame.name, &frame.module)).or_default() += 1.0;
+            }
         }
-        costs
+        near
     }
 
     fn has_module(&self, file: &str) -> bool {
@@ -83,30 +101,55 @@ impl Profile {
 #[cfg(test)]
 mod tests {
     use super::super::tests::profile;
+    use super::*;
+
+    fn of(stacks: &[(&str, usize)]) -> Profile {
+        let samples = stacks
+            .iter()
+            .flat_map(|(stack, count)| vec![(*stack, 1); *count]);
+        profile(&samples.collect::<Vec<_>>())
+    }
+
+    fn build(number: u32, samples: [usize; 3]) -> Profile {
+        let near = ["f-0x", "g+0x"].map(|it| format!("t;start;[near {it}{number}]"));
+        let [f, g, named] = samples;
+        of(&[(&near[0], f), (&near[1], g), ("t;start;named", named)])
+    }
 
     #[test]
     fn places_of_another_build_are_one_function() {
-        let [a, b] = [1, 2].map(|build| {
-            profile(&[
-                (&format!("t;start;[near f-0x{build}0]"), 10),
-                (&format!("t;start;[near g+0x{build}]"), 5),
-                ("t;start;named", 85),
-            ])
-        });
+        let (a, b) = (build(1, [10, 5, 85]), build(2, [12, 4, 84]));
         let file = "broker".to_owned();
-        assert_eq!(a.other_builds(&b), [file.clone()]);
-        assert_eq!(a.other_builds(&a), [String::new(); 0]);
+        assert_eq!(a.other_builds(&b), std::slice::from_ref(&file));
+        assert!(a.other_builds(&a).is_empty());
         let one = a.with_one_unnamed(std::slice::from_ref(&file));
         let rows = one.functions().into_iter();
         let rows: Vec<_> = rows.map(|it| (it.share.function, it.self_weight)).collect();
         let unnamed = format!("[no symbol in {file}]");
         let expected = [("named", 85), (unnamed.as_str(), 15), ("start", 0)];
         assert_eq!(rows, expected.map(|(name, own)| (name.to_owned(), own)));
-        // What is hardly sampled tells no build.
-        let rare = profile(&[("t;[near h+0x9]", 1), ("t;named", 999)]);
-        assert_eq!(
-            rare.other_builds(&profile(&[("t;named", 999)])),
-            [String::new(); 0]
-        );
+    }
+
+    #[test]
+    fn what_is_hardly_sampled_tells_no_build() {
+        let none = |a: &Profile, b: &Profile| {
+            assert!(a.other_builds(b).is_empty() && b.other_builds(a).is_empty());
+        };
+        // Samples of one build that chance has parted.
+        none(&build(1, [9, 9, 982]), &build(2, [9, 9, 982]));
+        // Of a short window nothing is expected of the other side's functions.
+        none(&build(1, [0, 0, 40]), &build(1, [10, 10, 980]));
+        none(&build(1, [1, 0, 100]), &build(1, [20, 20, 960]));
+        // One function that one side alone calls is no other build.
+        none(&build(1, [100, 0, 900]), &build(1, [100, 90, 810]));
+    }
+
+    #[test]
+    fn functions_of_no_file_are_of_no_build() {
+        let mut profiles = [build(1, [50, 50, 0]), build(2, [50, 50, 0])];
+        for frame in profiles.iter_mut().flat_map(|it| &mut it.frames) {
+            frame.module.clear();
+        }
+        assert!(profiles[0].other_builds(&profiles[1]).is_empty());
     }
 }

@@ -3,6 +3,8 @@
 -export([start/2]).
 
 -define(MOST_ROWS, 1000).
+%% Processes that are looked at before those of the node go on.
+-define(AT_ONCE, 20000).
 -define(MOST_TABLES, 10).
 -define(MOST_FLOW, 50).
 %% Rows of a table of metrics that are looked at for flow control.
@@ -19,8 +21,10 @@
 start(_, {Ms, Sort, Limit, Flow}) ->
     Us = self(),
     Heap = #{size => ?MOST_WORDS, kill => true, error_logger => false},
+    %% A short piece of work of known length: behind the processes of a busy node it would take half a minute.
+    Priority = case erlang:system_info(process_count) =< ?AT_ONCE of true -> high; false -> normal end,
     Reader = spawn_opt(fun () -> begin_reading(Us, Ms, Sort, min(Limit, ?MOST_ROWS), Flow) end,
-                       [link, {max_heap_size, Heap}]),
+                       [link, {priority, Priority}, {max_heap_size, Heap}]),
     await(Reader).
 
 await(Reader) ->

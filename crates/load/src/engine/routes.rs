@@ -39,7 +39,8 @@ pub(super) struct Routes<R: Routing> {
 }
 
 impl<R: Routing> Routes<R> {
-    pub(super) fn new<S>(clients: &[ClientSpec<S>]) -> Self {
+    /// `binds`: whether the load makes the bindings itself that its consumers rely on.
+    pub(super) fn new<S>(clients: &[ClientSpec<S>], binds: bool) -> Self {
         let participants = clients.iter().flat_map(|client| {
             let participants = client.participants.iter();
             participants.map(|participant| (client.cluster, participant))
@@ -48,6 +49,7 @@ impl<R: Routing> Routes<R> {
             cluster,
             destination: &participant.destination,
             consumes: matches!(participant.kind, ParticipantKind::Consumer(_)),
+            binds,
         });
         let mut routes = Self {
             routing: R::new(named),

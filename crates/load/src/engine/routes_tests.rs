@@ -3,7 +3,7 @@ use wire::topic::TopicPatterns;
 use super::*;
 use crate::engine::assignment::tests::assigned_together;
 use crate::random::Random;
-use crate::{AmqpDestination, Endpoint, Exchange, Group, Plan, RandomKeys};
+use crate::{AmqpDestination, Declare, Endpoint, Exchange, Group, Plan, RandomKeys};
 
 fn to(exchange: &str, key: &str, queue: &str) -> Destination {
     Destination {
@@ -146,6 +146,23 @@ fn kinds_of_exchanges_hold_for_all_groups() {
         for (published, consumed) in [(kind, kind), ("direct", kind), (kind, "direct")] {
             assert_eq!(kinds(published, consumed), [1], "{published} {consumed}");
         }
+    }
+}
+
+#[test]
+fn no_ledger_is_kept_where_bindings_of_others_decide_by_headers() {
+    let mut to_headers = to("x", "k", "q");
+    to_headers.amqp091.exchange = Some(Exchange::new("x", "headers"));
+    let mut plan = plan(vec![to_headers.clone()], vec![to_headers]);
+    for (declare, is_known) in [
+        (Declare::Always, true),
+        (Declare::IfMissing, true),
+        (Declare::Never, false),
+    ] {
+        plan.groups[1].queues.declare = declare;
+        let assignment = assigned_together(&plan);
+        assert_eq!(assignment.knows_expected, is_known, "{declare:?}");
+        assert_eq!(assignment.ledger_layout.is_ok(), is_known, "{declare:?}");
     }
 }
 

@@ -15,6 +15,8 @@ enum Held {
     Name(NameKind),
     /// An address, which its form tells.
     Address,
+    /// Erlang terms, whose texts and atoms are somebody's.
+    Terms,
     /// Words, of which those that are no numbers are somebody's.
     Words,
 }
@@ -61,6 +63,7 @@ fn held(key: &str) -> Held {
         }
         "tag" => NameKind::Tag,
         "description" | "note" | "advanced" | "password" => NameKind::Text,
+        "match" => return Held::Terms,
         _ => return Held::Words,
     })
 }
@@ -126,6 +129,7 @@ pub(super) fn note_value(names: &mut Names, key: &str, value: &str) {
         Held::Choice => {}
         Held::Name(kind) => note_known(names, kind, value),
         Held::Address => note_address(names, value),
+        Held::Terms => note_terms(names, value),
         Held::Words => note_words(names, value),
     }
 }
@@ -151,9 +155,37 @@ fn note_address(names: &mut Names, value: &str) {
     names.add(NameKind::Host, &decoded(host));
 }
 
-/// What is no number, no option and no address is somebody's.
+/// The texts and quoted atoms within Erlang terms.
+fn note_terms(names: &mut Names, value: &str) {
+    let mut rest = value;
+    while let Some(at) = rest.find(['"', '\'']) {
+        let (_, quoted) = rest.split_at(at);
+        let quote = if quoted.starts_with('"') { '"' } else { '\'' };
+        let inside = quoted.get(1..).unwrap_or_default();
+        let Some(end) = inside.find(quote) else {
+            return;
+        };
+        let (text, behind) = inside.split_at(end);
+        names.add(NameKind::Label, text);
+        rest = behind.get(1..).unwrap_or_default();
+    }
+}
+
+/// What is no number, no option and no address is somebody's; of a template (`{host}:shop`) what stands beside its marks.
 fn note_words(names: &mut Names, value: &str) {
-    if is_number(value) || value.contains("://") || value.contains('{') {
+    if is_number(value) || value.contains("://") {
+        return;
+    }
+    if value.contains('{') {
+        let beside = value.split('{').enumerate();
+        let beside = beside.map(|(at, it)| match it.split_once('}') {
+            Some((_, behind)) if at > 0 => behind,
+            _ => it,
+        });
+        beside
+            .map(|it| it.trim_matches([':', '/', ',', ';', '@', '=']))
+            .filter(|it| !it.contains('{'))
+            .for_each(|it| note_words(names, it));
         return;
     }
     if value.starts_with(['-', '+']) {

@@ -70,6 +70,8 @@ impl Redaction {
     /// Notes the names of a run's page, and takes those out that stand between code.
     pub(crate) fn note_run(&mut self, view: &mut RunView, dir: &Path) {
         collect::note_run(&mut self.names, view, dir);
+        // Of a part of a name nobody can tell whose it is.
+        view.headline.clone_from(&view.whole_headline);
         for call in view.traces.iter_mut().flat_map(|it| &mut it.slowest) {
             // Terms of the broker hold any names.
             call.name.clear();

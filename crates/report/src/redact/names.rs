@@ -464,7 +464,7 @@ pub(super) fn is_loopback(key: &str) -> bool {
 }
 
 /// Words that say what the name behind them is of.
-pub(super) const SAYS_KIND: [(&str, NameKind); 12] = [
+const SAYS_KIND: [(&str, NameKind); 12] = [
     ("queue", NameKind::Queue),
     ("stream", NameKind::Queue),
     ("topic", NameKind::Queue),
@@ -479,6 +479,16 @@ pub(super) const SAYS_KIND: [(&str, NameKind); 12] = [
     ("for name", NameKind::Queue),
 ];
 
+/// What kind of name stands behind this text, as its last word says.
+pub(super) fn said_kind(text: &str) -> Option<NameKind> {
+    let ends = |word: &str| {
+        let left = text.strip_suffix(word);
+        left.is_some_and(|left| !is_word(left.chars().next_back()))
+    };
+    let said = SAYS_KIND.iter().find(|(word, _)| ends(word));
+    said.map(|(_, kind)| *kind)
+}
+
 /// Whether the neighbours of a place say that a name stands there.
 fn stands_as_name(chars: &[char], from: usize, end: usize) -> bool {
     let (left, right) = (before(chars, from), chars.get(end).copied());
@@ -490,7 +500,7 @@ fn stands_as_name(chars: &[char], from: usize, end: usize) -> bool {
         let start = from.saturating_sub(16);
         let text: String = chars.get(start..from).unwrap_or_default().iter().collect();
         let text = folded(text.trim_end());
-        return SAYS_KIND.iter().any(|(word, _)| text.ends_with(word));
+        return said_kind(&text).is_some();
     }
     false
 }

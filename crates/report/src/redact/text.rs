@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 
 use super::names::{
-    NameKind, Names, SAYS_KIND, before, folded, is_loopback, is_public_part, is_word,
+    NameKind, Names, before, folded, is_loopback, is_public_part, is_word, said_kind,
 };
 
 /// Where programs are documented in public; the sources of known patterns are there.
@@ -227,10 +227,10 @@ impl Scan<'_> {
         let left = folded(text.trim_end());
         let is_label =
             quote == '"' && (left.ends_with('=') || left.ends_with("=~") || left.ends_with("!~"));
-        let says = SAYS_KIND.iter().find(|(word, _)| left.ends_with(word));
+        let says = said_kind(&left);
         let kind = match is_label {
             true => NameKind::Label,
-            false => says?.1,
+            false => says?,
         };
         let behind = self.chars.get(at + 1..)?;
         let length = behind

@@ -88,7 +88,8 @@ impl<'a> Said<'a> {
     fn sentence(&self, cause: &Cause, who: LimitedBy) -> String {
         let said = self.cause(cause);
         let said = match cause {
-            Cause::RateMet { .. } | Cause::ConsumersBehind { .. } | Cause::ConsumersSlow => said,
+            Cause::RateMet { .. } => said + &self.failed(),
+            Cause::ConsumersBehind { .. } | Cause::ConsumersSlow => said,
             Cause::AllFailed => said,
             Cause::BrokeOff => format!("undecided: {said}"),
             _ => match who {
@@ -98,6 +99,15 @@ impl<'a> Said<'a> {
             },
         };
         said + &self.could_have_made(who).unwrap_or_default()
+    }
+
+    /// How many operations failed, although as many were begun as was requested.
+    fn failed(&self) -> String {
+        let own = self.e.ended.churn.iter().filter(|churn| !churn.beside);
+        match own.map(|churn| churn.failed).sum() {
+            0 => String::new(),
+            failed => format!("; {} {} failed", count(failed), self.items),
+        }
     }
 
     /// What the generator could have made, where that was measured and is more.

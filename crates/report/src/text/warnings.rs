@@ -25,6 +25,7 @@ pub fn warning(warning: &Warning) -> String {
 }
 
 /// Those of the counts that are not 0, in words.
+
 fn parts(warning: &Warning, parts: &[(&str, &str)]) -> String {
     let parts = parts.iter().filter(|(name, _)| warning.count(name) > 0);
     let parts: Vec<String> = parts
@@ -62,10 +63,14 @@ fn told(w: &Warning) -> (String, &'static str) {
         ),
         WarningCode::GeneratorLate => (
             format!(
-                "the generator was late by up to {}, {} of the messages by over 1 ms: ack response and end-to-end \
-                 are too high by that",
+                "the generator was late by up to {}, {} of the {} by over 1 ms: {} are too high by that",
                 Nanos(w.count("lag_max_ns")),
-                percent(w.number("late_share"))
+                percent(w.number("late_share")),
+                items(w),
+                match items(w) {
+                    "messages" => "ack response and end-to-end",
+                    _ => "their times",
+                }
             ),
             "leave it a free core, or lower the load",
         ),

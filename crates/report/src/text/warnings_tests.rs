@@ -127,7 +127,14 @@ fn without_a_schedule_no_message_is_late() {
             .with("scheduled", scheduled);
         super::warning(&warning)
     };
-    assert!(late(true).contains("was late by up to 3.00 ms"));
+    assert!(late(true).contains("was late by up to 3.00 ms, 50 % of the messages"));
+    let of_requests =
+        Warning::new(WarningCode::GeneratorLate, Tier::Caution).with("unit", "requests");
+    let said = warning(&of_requests);
+    assert!(
+        said.contains("of the requests by over 1 ms: their times"),
+        "{said}"
+    );
     let unthrottled = late(false);
     assert!(!unthrottled.contains("late by"), "{unthrottled}");
     assert!(unthrottled.contains("in 70"), "{unthrottled}");

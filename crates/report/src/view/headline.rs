@@ -32,6 +32,8 @@ struct Facts<'a> {
     record: &'a RunRecord,
     summary: &'a RunSummary,
     phases: &'a [PhaseSpan],
+    /// Letters of a name of a page or a scenario.
+    letters: usize,
 }
 
 /// Two lines of the page at 1280 pixels.
@@ -83,6 +85,7 @@ pub(crate) fn sentence(
         record,
         summary,
         phases,
+        letters: KIND,
     });
     let mut parts = Vec::new();
     let attempts = ATTEMPTS.iter();
@@ -95,6 +98,21 @@ pub(crate) fn sentence(
         }
     }
     parts
+}
+
+/// The sentence with all details and whole names, however long that is: of a part of a name nobody can tell whose it is.
+pub(crate) fn whole_sentence(
+    record: &RunRecord,
+    phases: &[PhaseSpan],
+    summary: &RunSummary,
+) -> Vec<Part> {
+    let clauses = Clauses::of(&Facts {
+        record,
+        summary,
+        phases,
+        letters: usize::MAX,
+    });
+    clauses.parts(Detail::FurtherLatencies, usize::MAX)
 }
 
 fn letters(parts: &[Part]) -> usize {
@@ -136,7 +154,7 @@ impl<'a> Clauses<'a> {
         let share = |share: f64| three_digits(share * 100.0);
         Self {
             prefix: prefix(facts),
-            what: what + &faults(summary) + &scraped(summary),
+            what: what + &faults(summary) + &scraped(facts),
             latencies: latencies(summary),
             who: who(summary),
             used: used(facts),
@@ -358,11 +376,11 @@ fn flow(facts: &Facts<'_>) -> String {
                 .map_or("operations", |(_, it)| it.unit.as_str());
             let counts = counted(several.len() as u64, "load");
             let text = format!("{counts} of {unit}{}", length(facts.phases));
-            flows.push(text + &worst(several));
+            flows.push(text + &worst(several, facts.letters));
         }
         (_, several) => {
             if let Some(last) = flows.last_mut() {
-                last.push_str(&worst(several));
+                last.push_str(&worst(several, facts.letters));
             }
         }
     }
@@ -370,13 +388,13 @@ fn flow(facts: &Facts<'_>) -> String {
 }
 
 /// `; beside it probe queues response p99 31.0 ms`, of the scenario with the most failures, else of the slowest.
-fn worst(all: &[(&str, &ScenarioSummary)]) -> String {
+fn worst(all: &[(&str, &ScenarioSummary)], letters: usize) -> String {
     let p99 = |of: &ScenarioSummary| of.headline().map_or(0, |(_, latency)| latency.p99_ns);
     let rank = |(_, of): &&(&str, &ScenarioSummary)| (of.count("failed"), p99(of));
     let Some((name, of)) = all.iter().max_by_key(rank) else {
         return String::new();
     };
-    let mut text = format!("; {}", shortened(&scenario_name(name), KIND));
+    let mut text = format!("; {}", shortened(&scenario_name(name), letters));
     match of.count("failed") {
         0 => {}
         failed => text.push_str(&format!(
@@ -404,11 +422,12 @@ fn without_owner<'a>(metric: &'a str, scenario: &str) -> &'a str {
 }
 
 /// `; scrape per-object: p50 93.7 ms`: what the slowest of the scraped pages took.
-fn scraped(summary: &RunSummary) -> String {
-    let slowest = summary.scrapes.iter().max_by_key(|it| it.response.p50_ns);
+fn scraped(facts: &Facts<'_>) -> String {
+    let pages = facts.summary.scrapes.iter();
+    let slowest = pages.max_by_key(|it| it.response.p50_ns);
     match slowest.filter(|it| it.response.count > 0) {
         Some(page) => {
-            let name = shortened(&page.name, KIND);
+            let name = shortened(&page.name, facts.letters);
             format!("; scrape {name}: p50 {}", Nanos(page.response.p50_ns))
         }
         None => String::new(),

@@ -45,7 +45,7 @@ pub use comparison::{
 pub use distributions::{Curve, LatencyGrid};
 pub use figures::Figures;
 pub use headline::Part;
-pub(crate) use headline::sentence;
+pub(crate) use headline::{sentence, whole_sentence};
 pub use limit::{KneeView, LatencyBound, LimitView, TrialView};
 pub use named::{NamedLine, NamedPanel};
 pub use processes::ProcessView;
@@ -78,6 +78,10 @@ pub struct RunView {
     pub error: Option<Problem>,
     /// One sentence on the whole run.
     pub headline: Vec<Part>,
+    /// The same with whole names, for redaction.
+    #[serde(skip)]
+    #[cfg_attr(test, ts(skip))]
+    pub(crate) whole_headline: Vec<Part>,
     /// What may be wrong with the numbers.
     pub warnings: Vec<Warning>,
     /// What is missing or could not be read.
@@ -297,6 +301,7 @@ impl RunView {
         let named = named::read(&run.dir, &mut notes);
         let traces = traces::traces(run, &summary, &mut notes);
         let headline = sentence(record, &phases, &summary);
+        let whole_headline = whole_sentence(record, &phases, &summary);
         let repeats = Repeats::read(&run.dir).unwrap_or_else(|e| {
             notes.push(format!("the other runs of the series cannot be shown: {e}"));
             None
@@ -309,6 +314,7 @@ impl RunView {
             state: ViewState::from(record.state),
             error: problem(record),
             headline,
+            whole_headline,
             warnings: summary.warnings,
             notes,
             repeats,

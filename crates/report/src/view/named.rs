@@ -96,7 +96,36 @@ fn panels(all: Vec<NamedSeries>) -> Vec<NamedPanel> {
         groups.sort_by_key(|group| group.iter().all(is_zero));
     }
     groups.truncate(MOST_PANELS);
+    by_node(&mut groups);
     groups.into_iter().filter_map(panel).collect()
+}
+
+/// Puts what several nodes of a cluster have beside each other, in the order of the nodes and not of whose page came first.
+fn by_node(groups: &mut [Vec<NamedSeries>]) {
+    let place = |group: &Vec<NamedSeries>| {
+        let name = &group.first()?.name;
+        let of_page = name.source.rsplit_once(" of node ");
+        let (base, node) = match own_node(name) {
+            Some(node) => (name.source.clone(), node),
+            None => of_page.map(|(base, node)| (base.to_owned(), node.to_owned()))?,
+        };
+        Some((base, node.trim_start_matches("node ").parse::<u32>().ok()?))
+    };
+    let mut firsts = BTreeMap::new();
+    let keys: Vec<(usize, u32)> = (groups.iter().enumerate())
+        .map(|(at, group)| match place(group) {
+            None => (at, 0),
+            Some((base, node)) => (*firsts.entry(base).or_insert(at), node),
+        })
+        .collect();
+    let mut keyed: Vec<_> = keys
+        .into_iter()
+        .zip(groups.iter_mut().map(std::mem::take))
+        .collect();
+    keyed.sort_by_key(|(key, _)| *key);
+    for (place, (_, group)) in groups.iter_mut().zip(keyed) {
+        *place = group;
+    }
 }
 
 fn is_zero(series: &NamedSeries) -> bool {

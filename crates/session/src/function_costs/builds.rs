@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use archive::profile::{Frame, NearCosts, other_builds as other_builds_of};
+use archive::profile::{Frame, NearSamples, other_builds as other_builds_of};
 
 use super::costs::{Costed, FunctionCosts};
 use super::renamed::Renamed;
@@ -65,8 +65,7 @@ impl Names {
 fn other_builds(a: &[&FunctionCosts], b: &[&FunctionCosts]) -> Vec<String> {
     // A file that one side alone runs is no other build of anything.
     let (on_a, on_b) = (files(a), files(b));
-    let whole: f64 = a.iter().chain(b).map(|run| run.broker).sum();
-    let mut found = other_builds_of(&near(a), &near(b), whole);
+    let mut found = other_builds_of(&near(a), &near(b));
     found.retain(|file| on_a.contains(file.as_str()) && on_b.contains(file.as_str()));
     found
 }
@@ -77,12 +76,17 @@ fn files<'c>(side: &[&'c FunctionCosts]) -> HashSet<&'c str> {
     functions.map(|it| it.1.as_str()).collect()
 }
 
-/// What the functions without a name of their own cost in all runs, by name and file.
-fn near<'c>(side: &[&'c FunctionCosts]) -> NearCosts<'c> {
-    let mut near = NearCosts::new();
-    let functions = side.iter().flat_map(|run| &run.of_build.functions);
-    for ((name, file), costs) in functions.filter(|(it, _)| Frame::is_name_near(&it.0)) {
-        *near.entry((name.as_str(), file.as_str())).or_default() += costs.own;
+/// Samples of the functions without a name of their own in all runs, by name and file.
+fn near<'c>(side: &[&'c FunctionCosts]) -> NearSamples<'c> {
+    let mut near = NearSamples::default();
+    for run in side {
+        let samples = run.summary.samples as f64;
+        near.all += samples;
+        let functions = run.of_build.functions.iter();
+        for ((name, file), costs) in functions.filter(|(it, _)| Frame::is_name_near(&it.0)) {
+            let of_function = costs.own / run.broker * samples;
+            *near.of.entry((name.as_str(), file.as_str())).or_default() += of_function;
+        }
     }
     near
 }

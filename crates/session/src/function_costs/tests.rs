@@ -173,17 +173,19 @@ fn sampled_in(file: &str, stacks: &[(&str, u64)]) -> FunctionCosts {
             node = Some(builder.node(node, frame));
         }
         let thread = builder.thread("1_scheduler");
-        builder.sample(archive::profile::Sample {
-            t: 0,
-            weight: *samples,
-            stack: node.expect("a stack"),
-            thread,
-            cpu: 0,
-            complete: true,
-            unwinding: archive::profile::Unwinding::Unknown,
-            process: None,
-            wait: None,
-        });
+        for _ in 0..*samples {
+            builder.sample(archive::profile::Sample {
+                t: 0,
+                weight: 1,
+                stack: node.expect("a stack"),
+                thread,
+                cpu: 0,
+                complete: true,
+                unwinding: archive::profile::Unwinding::Unknown,
+                process: None,
+                wait: None,
+            });
+        }
     }
     let mut profile = builder.profile;
     profile.header.event = "cpu".to_owned();

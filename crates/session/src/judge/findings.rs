@@ -82,6 +82,7 @@ fn of_generator(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
             .with("lag_seconds_share", e.lag_explains)
             .with("lag_max_ns", e.loop_lag_max_ns)
             .with("scheduled", e.requested_rate.is_some())
+            .with("unit", e.items())
     })
 }
 

@@ -152,7 +152,11 @@ impl FromStr for Selector {
             rest.expect(")")?;
         }
         if !rest.text.is_empty() {
-            return Err(rest.refused("goes on where it should end"));
+            let is_function = rest.text.starts_with('(');
+            return Err(rest.refused(match is_function {
+                true => "is of a function other than sum, which alone is known (counters become rates by themselves)",
+                false => "goes on where it should end",
+            }));
         }
         let name = if name.is_empty() { "*" } else { name };
         let pattern =

@@ -66,7 +66,8 @@ pub fn scrape(
     let mut next = begin + SECOND;
     while !control.is_stopping() && !scraper.is_finished() {
         thread::sleep(POLL_INTERVAL);
-        if Clock.now() >= end {
+        // One request alone is sent however late that is.
+        if length.is_some() && Clock.now() >= end {
             // Else those that are late by then would be sent as well.
             scraper.send_no_more();
         }

@@ -350,7 +350,8 @@ fn amount(own: u64, counter: Counter) -> String {
 /// What was exact, what was sampled, and what it cost.
 fn provenance(calls: &Calls, counter: Counter) -> String {
     let on = calls.blocks.iter().filter(|it| it.counted);
-    let seconds: f64 = on.map(|it| it.duration.as_secs_f64()).sum();
+    // Nothing adds up to -0.
+    let seconds = on.map(|it| it.duration.as_secs_f64()).sum::<f64>() + 0.0;
     let how = match calls.loaded_anew.is_empty() {
         true => "Exact",
         false => "Counted, though not all",

@@ -113,6 +113,8 @@ impl NodeArgs {
             return Err(Failure::usage(cause, format!("give at least {SHORTEST}")));
         }
         let name = match &self.node {
+            // A run says its node's whole name; no EPMD knows it.
+            WantedNode::Named(name) if self.is_started(name) => return self.started(name.as_str()),
             WantedNode::Named(name) => name,
             WantedNode::Begins(text) => return self.started(text),
         };
@@ -134,6 +136,12 @@ impl NodeArgs {
             tls: self.tls.then_some(tls),
             timeout: self.timeout(),
         })
+    }
+
+    /// Whether a bellows of this user has started the node of this name here, and nothing says how else it is reached.
+    fn is_started(&self, name: &NodeName) -> bool {
+        let started = session::brokers::rabbitmq::started_nodes();
+        started.iter().any(|it| it.node == *name) && self.refuse_what_is_known("").is_ok()
     }
 
     fn timeout(&self) -> Duration {

@@ -79,7 +79,7 @@ pub(super) fn nanos(duration: Duration) -> u64 {
 /// Prints how long calls of each kind took.
 pub(super) fn print_spreads(head: &'static str, spreads: &[(&str, Spread)]) -> Result<(), Failure> {
     let mut columns = vec![GridColumn::text(head)];
-    let heads = ["calls", "min", "p50", "p90", "p99", "max", "mean"];
+    let heads = ["number", "min", "p50", "p90", "p99", "max", "mean"];
     columns.extend(heads.map(GridColumn::number));
     let rows = spreads.iter().map(|(what, spread)| spread.row(what));
     output::print(&grid(&columns, Some(0), rows, output::style()))

@@ -157,13 +157,19 @@ impl Topology {
     fn unknown_kind(&self, named: &Named<'_>) -> Option<String> {
         let exchange = publishes_to(named.destination).0;
         let kind = self.kinds.get(&(named.cluster, exchange.to_owned()))?;
-        let is_known = matches!(kind.as_str(), "direct" | "fanout" | "topic" | "headers");
-        (!is_known).then(|| {
-            format!(
+        match kind.as_str() {
+            "direct" | "fanout" | "topic" => None,
+            // Bindings of our own have no arguments, and match every message.
+            "headers" if named.binds => None,
+            "headers" => Some(format!(
+                "which queues the headers exchange {exchange:?} gives a message to is for bindings to decide that somebody \
+                 else has made"
+            )),
+            _ => Some(format!(
                 "which queues exchange {exchange:?} gives a message to is for its type {kind:?} to \
                  decide"
-            )
-        })
+            )),
+        }
     }
 
     /// What is published to the same address reaches the same queues.
