@@ -158,6 +158,14 @@ fn tripped(limit: &str, observed: u64, allowed: u64) -> (String, &'static str) {
             let text = "the process that made the calls has ended itself";
             return (text.to_owned(), "");
         }
+        "behind" => {
+            let seconds = observed as f64 / 1e3;
+            let text = format!(
+                "the tracing process was {seconds:.1} s behind the calls, and what was called in that time is missing"
+            );
+            let remedy = "leave out arguments (--no-arguments), name fewer functions or processes, or leave the node more CPU";
+            return (text, remedy);
+        }
         "rate" => (format!("{seen} calls in one second"), "--rate allows more"),
         "backlog" => (
             format!("{seen} trace messages waited on the node"),

@@ -12,7 +12,7 @@ use erlang::calls::{Calls, CallsOptions, Counter, RootOptions, follow};
 use erlang::term::{as_atom, as_int};
 use erlang::timing::{TimeOptions, time};
 use erlang::trace::{Trace, TraceEvent, TraceOptions};
-use erlang::{Budget, ConnectOptions, Cookie, Error, Helper, Node, ProcessFilter};
+use erlang::{Budget, ConnectOptions, Cookie, Ended, Error, Helper, Node, ProcessFilter};
 use testkit::{Proxy, Random};
 
 /// Says to this program, run once more, that it is to be killed: name and port of the node, and what to do.
@@ -263,6 +263,41 @@ fn a_lease_ends_what_is_cut_off_without_a_word() {
     proxy.keep_away(true);
     proxy.cut(Duration::ZERO);
     assert!(node.call("erlang", "node", vec![]).is_err());
+}
+
+/// A burst just before the end, which the tracer has not worked through by then.
+#[test]
+fn calls_that_were_made_in_time_are_told_however_late_the_tracer_is() {
+    const CALLS: u64 = 15_000;
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    let helper = Helper::load(&node).expect("loaded");
+    for argument_bytes in [0, 100] {
+        let options = TraceOptions {
+            functions: vec!["lists:flatlength/1".parse().expect("a pattern")],
+            returns: false,
+            argument_bytes,
+            budget: Budget {
+                backlog: 1_000_000,
+                ..Budget::lasting(Duration::from_millis(1_500))
+            },
+            ..trace_options()
+        };
+        let mut trace = Trace::start(&helper, &options).expect("a trace");
+        let burst = format!(
+            "spawn(fun () -> timer:sleep(1200), [lists:flatlength([1, 2]) || _ <- lists:seq(1, {CALLS})] end), ok."
+        );
+        eval(&node, &burst);
+        let mut calls = 0;
+        while trace.ended().is_none() {
+            let events = trace.next(Duration::from_secs(10)).expect("events");
+            calls += events.len() as u64;
+        }
+        assert_eq!(trace.ended(), Some(&Ended::Time), "{argument_bytes}");
+        assert_eq!(calls, CALLS, "{argument_bytes}");
+        trace.close().expect("closed");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::frames::Frame;
+use super::grouped::without_version;
 use super::model::Profile;
 
 /// Samples from which on a function is worth a word: below, that it is on one side alone may be chance.
@@ -77,23 +78,25 @@ impl Profile {
             let node = self.stacks.get(sample.stack as usize);
             let frame = node.and_then(|node| self.frames.get(node.frame as usize));
             if let Some(frame) = frame.filter(|it| it.is_near()) {
-                *near.of.entry((&frame.name, &frame.module)).or_default() += 1.0;
+                let file = without_version(&frame.module);
+                *near.of.entry((&frame.name, file)).or_default() += 1.0;
             }
         }
         near
     }
 
     fn has_module(&self, file: &str) -> bool {
-        self.frames.iter().any(|frame| frame.module == file)
+        let mut files = self.frames.iter().map(|it| without_version(&it.module));
+        files.any(|it| it == file)
     }
 
     /// The same samples with one function in place of all those of these files that have no name of their own.
     #[must_use]
     pub fn with_one_unnamed(&self, files: &[String]) -> Self {
-        let of_files = |frame: &Frame| frame.is_near() && files.contains(&frame.module);
-        self.with_frames(|frame| match of_files(frame) {
-            true => (Frame::without_symbol(&frame.module).into(), &frame.module),
-            false => (frame.name.as_str().into(), &frame.module),
+        let of_files = |file: &str| files.iter().any(|it| it == file);
+        self.with_frames(|frame| match without_version(&frame.module) {
+            file if frame.is_near() && of_files(file) => (Frame::without_symbol(file).into(), file),
+            _ => (frame.name.as_str().into(), &frame.module),
         })
     }
 }
@@ -142,6 +145,24 @@ mod tests {
         none(&build(1, [1, 0, 100]), &build(1, [20, 20, 960]));
         // One function that one side alone calls is no other build.
         none(&build(1, [100, 0, 900]), &build(1, [100, 90, 810]));
+    }
+
+    #[test]
+    fn a_library_of_another_version_is_another_build() {
+        let [a, b] = [3, 4].map(|version| {
+            let mut profile = build(version, [50, 50, 0]);
+            for frame in &mut profile.frames {
+                frame.module = format!("libcrypto.so.{version}");
+            }
+            profile
+        });
+        assert_eq!(a.other_builds(&b), ["libcrypto.so"]);
+        let names = |of: &Profile| {
+            let one = of.with_one_unnamed(&["libcrypto.so".to_owned()]);
+            let rows = one.functions().into_iter();
+            rows.map(|it| it.share.function).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&a), names(&b));
     }
 
     #[test]

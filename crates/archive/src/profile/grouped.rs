@@ -71,11 +71,7 @@ impl Profile {
     pub fn by_function(&self, known: bool) -> Self {
         self.with_frames(|frame| {
             let module = if known { frame.module.as_str() } else { "" };
-            let version = module
-                .find(".so.")
-                .map_or(module.len(), |at| at + ".so".len());
-            let module = module.get(..version).unwrap_or(module);
-            (frame.name.as_str().into(), module)
+            (frame.name.as_str().into(), without_version(module))
         })
     }
 
@@ -192,6 +188,14 @@ impl<'n> Names<'n> {
             next
         })
     }
+}
+
+/// A library's name without its version: `libcrypto.so` of `libcrypto.so.3`.
+pub(super) fn without_version(module: &str) -> &str {
+    let end = module
+        .find(".so.")
+        .map_or(module.len(), |at| at + ".so".len());
+    module.get(..end).unwrap_or(module)
 }
 
 /// The module that a frame's function is of.

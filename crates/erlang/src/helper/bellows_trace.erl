@@ -13,6 +13,10 @@
 %% After the last call that counts, returns are awaited so long (ms).
 -define(RETURNS, 2000).
 -define(TRACER_WORDS, 16777216).
+%% A tracer that is so far behind the calls ends (ms): what it tells is of another time, and what waits takes memory.
+-define(LATE, 2000).
+%% At the end it has so long for what waits (ms).
+-define(DRAIN, 3000).
 %% How often we look whether the patterns still stand (ms).
 -define(STAND, 1000).
 
@@ -75,9 +79,11 @@ there_is(Names) -> iolist_to_binary(["; there is ", lists:join(", ", Names)]).
 
 is_near(Asked, Name) ->
     Longest = max(length(Asked), length(Name)),
+    %% Of a short name a letter alone is a slip.
+    Slips = case Longest > 5 of true -> 2; false -> 1 end,
     Begin = same(Asked, Name),
-    Begin + same(lists:reverse(Asked), lists:reverse(Name)) >= Longest - 2 andalso Begin > 0
-        andalso abs(length(Asked) - length(Name)) =< 2.
+    Begin + same(lists:reverse(Asked), lists:reverse(Name)) >= Longest - Slips andalso Begin > 0
+        andalso abs(length(Asked) - length(Name)) =< Slips.
 
 %% How many characters both begin with.
 same([C | A], [C | B]) -> 1 + same(A, B);
@@ -155,8 +161,9 @@ trace(Owner, #{limits := Limits} = Options) ->
                       events => queue:new(), unread => 0, asker => none, failing => 0})
     end.
 
-begin_trace({ok, Session} = Opened, #{patterns := Patterns, match := Match, processes := Processes}) ->
-    Flags = [call, monotonic_timestamp],
+begin_trace({ok, Session} = Opened, #{patterns := Patterns, match := Match, processes := Processes, arguments := Bytes}) ->
+    %% Arguments that nobody wants are not copied either.
+    Flags = [call, monotonic_timestamp | [arity || Bytes =:= 0]],
     case Processes of
         processes ->
             bellows_session:processes(Session, existing, true, Flags),
@@ -217,8 +224,8 @@ stands(Now, #{look := Look, session := Session, standing := Standing, match := M
     end;
 stands(_, State) -> State.
 
-keep(Event, Bytes, #{events := Events, unread := Unread} = State) ->
-    Next = give(State#{events := queue:in({Event, Bytes}, Events), unread := Unread + Bytes}),
+keep(Event, Bytes, State) ->
+    Next = give(add(Event, Bytes, State)),
     case Next of
         #{unread := Left, state := running} when Left > ?UNREAD -> stop({unread, Left, ?UNREAD}, Next);
         _ -> Next
@@ -229,20 +236,51 @@ quiet(#{session := Session, patterns := Patterns} = State) ->
     [bellows_session:functions(Session, Pattern, false, [local]) || Pattern <- Patterns],
     State#{standing := []}.
 
-stop(Reason, #{state := running, session := Session, tracer := Tracer, patterns := Patterns} = State) ->
+stop({Why, _, _} = Reason, #{state := running, tracer := Tracer} = State) when Why =:= time; Why =:= asked ->
+    end_tracing(State),
+    %% Calls that were made in time are told, however late the tracer is with them.
+    Tracer ! {drain, self()},
+    drain(Reason, now_ms() + ?DRAIN, State);
+stop(Reason, #{state := running, tracer := Tracer} = State) ->
     %% Without a tracer no message is made any more, also before the flags are gone.
-    unlink(Tracer),
-    exit(Tracer, kill),
-    [bellows_session:functions(Session, Pattern, false, [local]) || Pattern <- Patterns],
-    bellows_session:close(Session),
-    Kept = last_events(Tracer, State),
-    give(Kept#{state := {done, Reason}});
+    end_tracer(Tracer),
+    end_tracing(State),
+    ended(Reason, State);
 stop(_, State) -> State.
 
+end_tracing(#{session := Session, patterns := Patterns}) ->
+    [bellows_session:functions(Session, Pattern, false, [local]) || Pattern <- Patterns],
+    bellows_session:close(Session).
+
+end_tracer(Tracer) ->
+    unlink(Tracer),
+    exit(Tracer, kill).
+
+%% What the tracer still has, until it has told all of it or the time for that is over.
+drain(_, _, #{unread := Unread} = State) when Unread > ?UNREAD -> ended({unread, Unread, ?UNREAD}, State);
+drain(Reason, Until, #{tracer := Tracer} = State) ->
+    receive
+        {event, Tracer, Event, Bytes} -> drain(Reason, Until, add(Event, Bytes, State));
+        {ask, Alias, _} -> drain(Reason, Until, State#{asker := Alias});
+        {drained, Tracer} -> ended(Reason, State);
+        {stop, Tracer, Other} -> ended(Other, State);
+        {'EXIT', Tracer, killed} -> ended({tracer_memory, ?TRACER_WORDS * 8, ?TRACER_WORDS * 8}, State);
+        {'EXIT', Tracer, {failed, _} = Failure} -> exit(Failure);
+        {'EXIT', Other, Why} when Other =/= Tracer -> exit(Why)
+    after max(0, Until - now_ms()) -> ended({behind, ?LATE + ?DRAIN, ?LATE}, State)
+    end.
+
+ended(Reason, #{tracer := Tracer} = State) ->
+    end_tracer(Tracer),
+    Kept = last_events(Tracer, State),
+    give(Kept#{state := {done, Reason}}).
+
+add(Event, Bytes, #{events := Events, unread := Unread} = State) ->
+    State#{events := queue:in({Event, Bytes}, Events), unread := Unread + Bytes}.
+
 %% What the tracer sent before it ended.
-last_events(Tracer, #{events := Events, unread := Unread} = State) ->
-    receive {event, Tracer, Event, Bytes} ->
-        last_events(Tracer, State#{events := queue:in({Event, Bytes}, Events), unread := Unread + Bytes})
+last_events(Tracer, State) ->
+    receive {event, Tracer, Event, Bytes} -> last_events(Tracer, add(Event, Bytes, State))
     after 0 -> State
     end.
 
@@ -300,11 +338,16 @@ message({trace_ts, Pid, call, Call, _}, #{returns := true} = State) ->
 message({trace_ts, Pid, return_from, Function, Value, At}, State) -> returned(Pid, Function, {ok, Value}, At, State);
 message({trace_ts, Pid, exception_from, Function, {Class, Reason}, At}, State) ->
     returned(Pid, Function, {Class, Reason}, At, State);
+message({drain, Worker}, #{worker := Worker} = State) -> Worker ! {drained, self()}, State;
 message(_, State) -> State.
 
 called(Pid, Call, At, #{worker := Worker, rate := Rate} = State) ->
     Second = erlang:convert_time_unit(At, native, second),
+    Late = erlang:convert_time_unit(erlang:monotonic_time() - At, native, millisecond),
     case State of
+        _ when Late > ?LATE ->
+            Worker ! {stop, self(), {behind, Late, ?LATE}},
+            exit(normal);
         #{second := Second, in_second := Rate} ->
             Worker ! {stop, self(), {rate, Rate + 1, Rate}},
             exit(normal);

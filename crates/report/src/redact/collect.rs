@@ -177,6 +177,17 @@ fn note_process(names: &mut Names, process: &ProcessView) {
     names.add(kind, name);
 }
 
+/// Values of such labels on pages of machines, of RabbitMQ and of Erlang.
+const USUAL_VALUES: &str = "user nice system idle iowait irq softirq steal running sleeping blocked stopped zombie ready unacked unconfirmed \
+    blocks blocks_size carriers carriers_size blocks_size_max carriers_size_max mbcs sbcs mbcs_pool sbcs_pool classic quorum stream \
+    rabbit_classic_queue rabbit_quorum_queue rabbit_stream_queue in out read write receive transmit rx tx processes binary ets code atom other \
+    scheduler dirty_cpu_scheduler dirty_io_scheduler aux poll async normal dirty_cpu dirty_io_thread check_io emulator gc port sleep some full";
+
+/// Whether a value that tells sorts apart is none of somebody's own.
+fn is_usual_value(value: &str) -> bool {
+    value.ends_with("_alloc") || USUAL_VALUES.split_whitespace().any(|it| it == value)
+}
+
 /// Notes the value of a label of a series, by what the label is called.
 fn note_label(names: &mut Names, key: &str, value: &str) {
     if value.parse::<f64>().is_ok() {
@@ -184,8 +195,13 @@ fn note_label(names: &mut Names, key: &str, value: &str) {
     }
     let kind = match key {
         // What every machine's and every broker's pages tell apart.
-        "cpu" | "mode" | "state" | "usage" | "alloc" | "kind" | "type" | "thread" | "quantile"
-        | "le" | "queue_type" | "direction" | "dirty_io" | "op" => return,
+        "cpu" | "quantile" | "le" | "dirty_io" => return,
+        "mode" | "state" | "usage" | "alloc" | "kind" | "type" | "thread" | "queue_type"
+        | "direction" | "op"
+            if is_usual_value(value) =>
+        {
+            return;
+        }
         "queue" => NameKind::Queue,
         "exchange" => NameKind::Exchange,
         "vhost" => NameKind::VirtualHost,

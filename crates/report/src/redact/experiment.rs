@@ -29,6 +29,8 @@ const CHOICES: &str = "kind queue-type ack refuse who until auth allocation meth
     margin latency-margin level confirm trials select call";
 /// Tables whose keys are somebody's own.
 const OWN_KEYS: [&str; 4] = ["headers", "parameters", "labels", "env"];
+/// Tables whose values are somebody's own, whatever their keys are called elsewhere.
+const OWN_VALUES: [&str; 2] = ["headers", "properties"];
 /// Beginnings of keys in such tables that are the same everywhere.
 const PUBLIC_KEYS: [&str; 5] = ["RABBITMQ_", "ERL_", "JAVA_", "x-match", "x-delay"];
 
@@ -74,6 +76,9 @@ pub(super) fn note_experiment(names: &mut Names, experiment: &Value) {
 }
 
 fn note_table(names: &mut Names, key: &str, value: &Value, own_keys: bool) {
+    if OWN_VALUES.contains(&key) {
+        note_own_values(names, value);
+    }
     match value {
         Value::Object(fields) => {
             for (inner, value) in fields {
@@ -101,6 +106,27 @@ fn note_table(names: &mut Names, key: &str, value: &Value, own_keys: bool) {
     }
 }
 
+/// Notes every text of a table; what is no number is somebody's.
+fn note_own_values(names: &mut Names, value: &Value) {
+    match value {
+        Value::Object(fields) => fields.values().for_each(|it| note_own_values(names, it)),
+        Value::Array(items) => items.iter().for_each(|it| note_own_values(names, it)),
+        Value::String(text) => note_own_value(names, text),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn note_own_value(names: &mut Names, text: &str) {
+    let is_plain = text.parse::<f64>().is_ok() || ["true", "false", ""].contains(&text);
+    // What a message is made of is said in the same words everywhere.
+    let is_type_of_content = text.split_once('/').is_some_and(|(kind, _)| {
+        ["text", "application", "image", "audio", "video"].contains(&kind)
+    });
+    if !is_plain && !is_type_of_content {
+        names.add(NameKind::Text, text);
+    }
+}
+
 /// A name of the table that `key` names.
 fn note_name(names: &mut Names, key: &str, value: &Value) {
     let kind = match key {
@@ -124,6 +150,9 @@ pub(super) fn note_value(names: &mut Names, key: &str, value: &str) {
             .find(|it| it.parse::<u32>().is_err())
             .unwrap_or_default();
         return note_name(names, of, &Value::String(value.to_owned()));
+    }
+    if path.any(|it| OWN_VALUES.contains(&it)) {
+        note_own_value(names, value);
     }
     match held(last) {
         Held::Choice => {}

@@ -139,17 +139,23 @@ impl Redaction {
     /// Where a name remains.
     pub(crate) fn html(&mut self, html: &str) -> Result<String, Problem> {
         let mut out = String::with_capacity(html.len());
+        let mut told = Vec::new();
         let mut rest = html;
         while let Some(start) = rest.find('<') {
             let (text, element) = rest.split_at(start);
-            out.push_str(&self.html_text(text));
+            told.push(self.html_text(text));
+            out.push_str(told.last().map_or("", String::as_str));
             let end = element.find('>').map_or(element.len(), |it| it + 1);
             let (element, behind) = element.split_at(end);
             out.push_str(element);
+            // Elements and their classes are bellows' own words.
+            told.extend(titles(element).map(str::to_owned));
             rest = behind;
         }
-        out.push_str(&self.html_text(rest));
-        self.check(&[unescaped(&out)])?;
+        told.push(self.html_text(rest));
+        out.push_str(told.last().map_or("", String::as_str));
+        let told: Vec<String> = told.iter().map(|it| unescaped(it)).collect();
+        self.check(&told)?;
         Ok(out)
     }
 
@@ -204,6 +210,20 @@ impl Redaction {
         }
         Ok(())
     }
+}
+
+/// The values of an element's attributes that are texts.
+fn titles(element: &str) -> impl Iterator<Item = &str> {
+    let mut parts = element.split('"');
+    let mut attribute = parts.next().unwrap_or_default();
+    std::iter::from_fn(move || {
+        let value = parts.next()?;
+        let of = std::mem::replace(&mut attribute, parts.next().unwrap_or_default());
+        let is_own = [" class=", " id=", " scope=", " style="]
+            .iter()
+            .any(|it| of.ends_with(it));
+        Some(if is_own { "" } else { value })
+    })
 }
 
 /// Whether a name stands in a text as a word, or anywhere if it is long enough to be told from others.
