@@ -143,6 +143,21 @@ describe('the panels of probes', () => {
     expect(panels.map((it) => it.times!.t.length)).toEqual([12, 4]);
   });
 
+  test('a moment at the end is a part of the second before it', () => {
+    const ended = run();
+    const { series } = ended;
+    series.t.push(12);
+    series.dt.push(0.01);
+    // One request in ten milliseconds.
+    for (const column of Object.values(series.counts)) column!.push(100);
+    series.requested.push(null);
+    const { t, dt, counts } = windowed(ended, 'probe_fails', null);
+    expect(t.length).toBe(12);
+    expect(dt.at(-1)).toBeCloseTo(1.01);
+    const last = counts.probe_fails_begun!.at(-1)!;
+    expect(last).toBeLessThan(3);
+  });
+
   test('keep a second where windows would be much of the run, and slices where requests are many', () => {
     const rare = run();
     rare.figures.scenarios.probe_slow!.requested!.rate = 0.1;
