@@ -237,20 +237,19 @@ quiet(#{session := Session, patterns := Patterns} = State) ->
     State#{standing := []}.
 
 stop({Why, _, _} = Reason, #{state := running, tracer := Tracer} = State) when Why =:= time; Why =:= asked ->
-    end_tracing(State),
-    %% Calls that were made in time are told, however late the tracer is with them.
+    end_calls(State),
+    %% Those that were made in time are told, however late the tracer is with them.
     Tracer ! {drain, self()},
     drain(Reason, now_ms() + ?DRAIN, State);
 stop(Reason, #{state := running, tracer := Tracer} = State) ->
     %% Without a tracer no message is made any more, also before the flags are gone.
     end_tracer(Tracer),
-    end_tracing(State),
+    end_calls(State),
     ended(Reason, State);
 stop(_, State) -> State.
 
-end_tracing(#{session := Session, patterns := Patterns}) ->
-    [bellows_session:functions(Session, Pattern, false, [local]) || Pattern <- Patterns],
-    bellows_session:close(Session).
+end_calls(#{session := Session, patterns := Patterns}) ->
+    [bellows_session:functions(Session, Pattern, false, [local]) || Pattern <- Patterns].
 
 end_tracer(Tracer) ->
     unlink(Tracer),
@@ -270,8 +269,9 @@ drain(Reason, Until, #{tracer := Tracer} = State) ->
     after max(0, Until - now_ms()) -> ended({behind, ?LATE + ?DRAIN, ?LATE}, State)
     end.
 
-ended(Reason, #{tracer := Tracer} = State) ->
+ended(Reason, #{session := Session, tracer := Tracer} = State) ->
     end_tracer(Tracer),
+    bellows_session:close(Session),
     Kept = last_events(Tracer, State),
     give(Kept#{state := {done, Reason}}).
 
