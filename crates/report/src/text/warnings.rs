@@ -25,7 +25,6 @@ pub fn warning(warning: &Warning) -> String {
 }
 
 /// Those of the counts that are not 0, in words.
-
 fn parts(warning: &Warning, parts: &[(&str, &str)]) -> String {
     let parts = parts.iter().filter(|(name, _)| warning.count(name) > 0);
     let parts: Vec<String> = parts

@@ -261,8 +261,7 @@ impl Client {
 const UNREACHABLE: &str = "check host and port, and that the plugin rabbitmq_prometheus is enabled; raise the time-out \
                            (--timeout; in an experiment, timeout of the scrape) where the server is just slow";
 const NO_HTTP: &str = "check host and port (RabbitMQ serves its pages of metrics on port 15692), and whether the server wants https://";
-const REFUSED: &str =
-    "check the path and the port (RabbitMQ: /metrics, /metrics/per-object, /metrics/detailed?family=… on port 15692)";
+const REFUSED: &str = "check the path and the port (RabbitMQ: /metrics, /metrics/per-object, /metrics/detailed?family=… on port 15692)";
 const NO_LOGIN: &str = "check user and password, or token: --user, --password-file and BELLOWS_SCRAPE_PASSWORD (in an experiment, user and \
                         password-file of the scrape)";
 const ENCODED: &str = "ask the server's administrator, or try --no-gzip";
