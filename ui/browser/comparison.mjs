@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
-import { reason, samples } from './samples.mjs';
+import { reason, samples, unfold } from './samples.mjs';
 
 describe('the page of a comparison in a browser', { skip: reason ?? false }, () => {
   const { file, open: openState, plain } = samples(['comparison', 'matrix']);
@@ -55,9 +55,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
       /^pair 1, A: 5\d,\d00\/s \(run-a-0\)/,
     );
     assert.equal(await card.locator('.cautious').count(), 2);
-    await page.getByText('Values of every run').click();
-    // What is folded is made when it is first opened.
-    await page.locator('#runs .behind tbody tr').first().waitFor();
+    await unfold(page.getByText('Values of every run'));
     assert.equal(await page.locator('#runs .behind tbody tr').count(), 12);
     await done();
   });
@@ -129,7 +127,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     const names = await page.locator('#time .panel').first().locator('.name').allInnerTexts();
     assert.deepEqual(names.toSorted(), ['A', 'B']);
     assert.ok((await page.locator('#latency canvas').count()) >= 1);
-    await page.locator('#latency summary').click();
+    await unfold(page.locator('#latency summary'));
     assert.match(
       await page.locator('#latency table').innerText(),
       /ack response\s+A\s+[\d.]+ [um]s/,
@@ -139,7 +137,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
 
   test('what was made anew and left out is said, and names stay text', async () => {
     const { page, done } = await open();
-    await page.locator('#warnings summary').click();
+    await unfold(page.locator('#warnings summary'));
     assert.match(
       await page.locator('#warnings').innerText(),
       /pair 3: a run does not count: invalid; others were made in their place/,
@@ -211,7 +209,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     assert.equal(await colour(cells.nth(4)), await colour(cells.nth(5)));
     assert.equal(await page.locator('#cells li').count(), 6);
     assert.equal(await page.locator('#app script, #app img').count(), 0);
-    await page.getByText('1 other figure: broker memory').click();
+    await unfold(page.getByText('1 other figure: broker memory'));
     assert.equal(await page.locator('#effects figure').count(), 4);
     await done();
   });

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { statSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import { reason, samples } from './samples.mjs';
+import { reason, samples, unfold } from './samples.mjs';
 
 const STATES = ['full', 'cut-off', 'rate', 'record', 'plain', 'hostile', 'faults', 'million'];
 /** Product budgets, in milliseconds and bytes (report.md); times are the best of a few attempts. */
@@ -24,12 +24,6 @@ const MINUTE_BYTES = 3_000_000;
 
 describe('the report in a browser', { skip: reason ?? false }, () => {
   const { file, open, plain } = samples(STATES);
-
-  /** Opens details and waits until they are filled: the browser tells of the opening in a later task. */
-  const unfold = async (summary) => {
-    await summary.click();
-    await summary.locator('xpath=following-sibling::*').first().waitFor();
-  };
 
   /** What a section's button offers for download. */
   async function exported(page, section, name) {
@@ -86,7 +80,7 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     assert.match(await open_.last().innerText(), /^Too few cores:/);
     const rest = page.locator('#warnings details');
     assert.equal(await rest.locator('summary').innerText(), '3 more: 1 caution, 2 notes');
-    await rest.locator('summary').click();
+    await unfold(rest.locator('summary'));
     assert.equal(await rest.locator('li').count(), 3);
     await page.getByRole('button', { name: '1 invalid, 2 cautions, 2 notes' }).click();
     const { y } = await page.locator('#warnings').boundingBox();

@@ -31,6 +31,12 @@ if (reason) {
   console.error(`SKIPPED browser tests: ${reason}`);
 }
 
+/** Opens details and waits until they are filled: the browser tells of the opening in a later task. */
+export async function unfold(summary) {
+  await summary.click();
+  await summary.locator('xpath=following-sibling::*').first().waitFor();
+}
+
 /** Makes the reports of these states before the tests of a suite, and opens them. */
 export function samples(states) {
   const dir = mkdtempSync(join(tmpdir(), 'bellows-report-'));

@@ -2,7 +2,7 @@
 %% calls it, while a sampler finds the modules that run below it. Their functions may be counted then. At last these modules
 %% are traced, too, in the processes on the entry's path (see bellows_path). Whoever uses this looks at the budgets meanwhile.
 -module(bellows_follow).
--export([open/3, plain/3, counted/4, tally/1, detailed/5, detailed/7, mode/2, thinner/2, modules/1, told/1, allowed/1, fallen/1,
+-export([open/3, plain/3, counted/4, tally/1, detailed/5, detailed/7, mode/2, thinner/2, modules/1, told/1, told/2, allowed/1, fallen/1,
          result/1, close/1, collections/3]).
 
 -define(TRACER_WORDS, 33554432).
@@ -129,8 +129,12 @@ flag({only, Pids}, #{session := Session}) ->
 %% The modules that the sampler has met, as patterns.
 modules(#{sampler := Sampler}) -> [{Module, '_', '_'} || Module <- bellows_sampler:modules(Sampler)].
 
-%% What the tracer has seen so far.
+%% What the tracer has seen so far, and that with all that a process did up to now.
 told(#{tracer := Tracer}) -> ask({tell, self()}, Tracer).
+
+told(Pid, #{session := Session} = Follow) ->
+    bellows_session:delivered(Session, Pid),
+    told(Follow).
 
 %% Calls below one of the entry: with more than one in two microseconds tracing takes longer than the work. The slowest
 %% tenth is what is looked for, so that its middle is what counts.
@@ -144,8 +148,9 @@ fallen(#{session := Session, entry := Entry}) ->
     bellows_version:fallen(Session, [{Pattern, Pattern} || Pattern <- Entry], traced).
 
 %% What the tracer has made of all, with names for the processes that served: it ends with that.
-result(#{tracer := Tracer, sampler := Sampler} = Follow) ->
+result(#{session := Session, tracer := Tracer, sampler := Sampler} = Follow) ->
     stop_tracing(Follow),
+    bellows_session:delivered(Session, all),
     unlink(Tracer),
     Path = ask({finish, self()}, Tracer),
     Labels = bellows_sampler:labels(Sampler),
@@ -180,6 +185,7 @@ collections(Pid, Fun, #{session := Session, tracer := Tracer}) ->
     bellows_session:processes(Session, Pid, true, [garbage_collection, monotonic_timestamp]),
     Result = Fun(),
     bellows_session:processes(Session, Pid, false, [garbage_collection, monotonic_timestamp]),
+    bellows_session:delivered(Session, Pid),
     {Result, ask({collections, self()}, Tracer)}.
 
 ask(Request, Tracer) ->

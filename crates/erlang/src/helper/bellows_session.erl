@@ -1,9 +1,11 @@
 %% A trace session: on OTP 27 and later one of its own beside those of others; before that the node has only one, which
 %% is ours where nobody else traces and no other bellows has claimed it.
 -module(bellows_session).
--export([open/2, functions/4, again/4, matching/1, processes/4, counters/3, close/1, undo/3, destroy/1, others/0]).
+-export([open/2, functions/4, again/4, matching/1, processes/4, delivered/2, counters/3, close/1, undo/3, destroy/1, others/0]).
 
 -define(CLAIM, bellows_tracing).
+%% How long messages of a trace may be on their way, in milliseconds.
+-define(DELIVERED, 1000).
 
 %% {ok, Session}, or {error, {busy, Text}} where somebody else traces. Tracer gets the messages.
 open(Owner, Tracer) ->
@@ -69,6 +71,15 @@ set({own, Session}, Processes, On, Flags) ->
     try trace:process(Session, Processes, On, Flags) catch error:badarg -> 0 end;
 set({only, _, Tracer}, Processes, On, Flags) ->
     try erlang:trace(Processes, On, [{tracer, Tracer} || On] ++ Flags) catch error:badarg -> 0 end.
+
+%% Waits until the tracer has all messages of what a process, or all of them, did up to now: they do not travel in order
+%% with those of others. What takes too long is not waited for.
+delivered(Session, Process) ->
+    Ref = case Session of
+              {own, Own} -> trace:delivered(Own, Process);
+              {only, _, _} -> erlang:trace_delivered(Process)
+          end,
+    receive {trace_delivered, Process, Ref} -> ok after ?DELIVERED -> late end.
 
 %% What a function's counters say.
 counters({own, Session}, Function, Counter) -> value(fun () -> trace:info(Session, Function, Counter) end);

@@ -267,7 +267,7 @@ followed(Call, Entry, Owner, #{runner := Runner, limits := Limits, baseline := B
             Chosen = #{Runner => true},
             Plain = bellows_follow:plain({only, [Runner]}, Opened, Chosen),
             Learned = ran(run, Call, ?LEARNED, Deadline(?LEARNING), Into, Watched),
-            #{plain := Durations} = bellows_follow:told(Plain),
+            #{plain := Durations} = bellows_follow:told(Runner, Plain),
             {Modules, Allowed} = case maps:get(patterns, Options) of
                                      [] -> {bellows_follow:modules(Plain), bellows_follow:allowed(Durations)};
                                      Given -> {Given, infinity}
@@ -283,11 +283,11 @@ followed(Call, Entry, Owner, #{runner := Runner, limits := Limits, baseline := B
     end.
 
 %% Once more where functions were left out meanwhile.
-traced(Call, Into, {_, time, _}, Deadline, Again, #{traced := Times, until := Until} = Options) ->
+traced(Call, Into, {_, time, _}, Deadline, Again, #{runner := Runner, traced := Times, until := Until} = Options) ->
     put(again, false),
     Ran = ran(run, Call, Times, Deadline(max(1000, Until - now_ms())), Into, Options),
     %% What the last call told may still be on its way, and is held then.
-    _ = bellows_follow:told(get(follow)),
+    _ = bellows_follow:told(Runner, get(follow)),
     timer:sleep(?SETTLE),
     receive {flood, _, Functions} -> thinner(Functions) after 0 -> ok end,
     case get(again) of

@@ -236,9 +236,10 @@ quiet(#{session := Session, patterns := Patterns} = State) ->
     [bellows_session:functions(Session, Pattern, false, [local]) || Pattern <- Patterns],
     State#{standing := []}.
 
-stop({Why, _, _} = Reason, #{state := running, tracer := Tracer} = State) when Why =:= time; Why =:= asked ->
+stop({Why, _, _} = Reason, #{state := running, session := Session, tracer := Tracer} = State) when Why =:= time; Why =:= asked ->
     end_calls(State),
     %% Those that were made in time are told, however late the tracer is with them.
+    bellows_session:delivered(Session, all),
     Tracer ! {drain, self()},
     drain(Reason, now_ms() + ?DRAIN, State);
 stop(Reason, #{state := running, tracer := Tracer} = State) ->
