@@ -14,6 +14,17 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     Ok(out::results(text)?)
 }
 
+/// Rows of the terminal of standard output, now.
+pub(crate) fn rows() -> usize {
+    // What is no terminal of this kind has as many as most.
+    ratatui::termion::terminal_size().map_or(24, |(_, rows)| rows.into())
+}
+
+/// Writes results in place of all that the terminal of standard output shows.
+pub(crate) fn print_in_place(text: &str) -> Result<(), Failure> {
+    Ok(out::results_in_place(text, rows())?)
+}
+
 /// Writes a file's content to standard output.
 pub(crate) fn data(bytes: &[u8]) -> Result<(), Failure> {
     Ok(out::data(bytes)?)

@@ -423,3 +423,36 @@ fn a_scrapes_gauges_stay_beside_its_rates() {
         "{lacking:?} of {sent:?}"
     );
 }
+
+/// What one scrapes through its restart has another process then.
+#[test]
+fn a_server_that_returns_as_another_process_has_used_cpu() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let port = free_port();
+    let address = format!("127.0.0.1:{port}");
+    let load: Vec<String> = load(&broker.url, &["--metrics", &address])
+        .into_iter()
+        .map(|word| if word == "5" { "2" } else { word }.to_owned())
+        .collect();
+    let load: Vec<&str> = load.iter().map(String::as_str).collect();
+    let serve = || start(bellows(dir.path(), &load));
+    let first = serve();
+    wait_for("the page", || ask(port, "GET", "/metrics").is_some());
+    let url = format!("http://{address}/metrics");
+    let args = ["scrape", &url, "--every", "100ms", "--for", "6", "--json"];
+    let scraped = start(bellows(dir.path(), &args));
+    first.end().assert_ok();
+    serve().end().assert_ok();
+    let scraped = scraped.end();
+    scraped.assert_ok();
+    assert!(
+        scraped.stderr.contains("the page was there before"),
+        "{scraped:?}"
+    );
+    let object: Value = serde_json::from_str(&scraped.stdout).expect("JSON");
+    let page = &object["scrapes"][0];
+    assert!(page["failed"].as_u64() >= Some(1), "{page:#}");
+    // Messages were sent meanwhile: the two have used milliseconds for each page.
+    assert!(page["server_cpu_ns"].as_u64() > Some(100_000), "{page:#}");
+}

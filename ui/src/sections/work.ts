@@ -27,7 +27,7 @@ export function whose(process: ProcessView, by: SplitBy): Whose {
     key: JSON.stringify(parts),
     label: text,
   });
-  if (by === 'process') return of(id === '' ? [role] : [label, role, vhost], label);
+  if (by === 'process') return of(id === '' ? [label] : [label, role, vhost], label);
   if (by === 'role') return of([role], role || 'other processes');
   if (by === 'connection')
     return of([connection], (connection ?? 'other connections') || 'no connection');

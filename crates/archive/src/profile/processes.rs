@@ -55,6 +55,21 @@ impl ErlangProcess {
             .all(|it| it.is_empty())
     }
 
+    /// Whether the node did not say what it is.
+    #[must_use]
+    pub fn is_unnamed(&self) -> bool {
+        self.from_stacks || self.is_unknown()
+    }
+
+    /// What processes of its role are called that the node did not name: `unnamed: connection`.
+    #[must_use]
+    pub fn unnamed_label(&self) -> String {
+        match self.role.as_str() {
+            "" => "unnamed: processes".to_owned(),
+            role => format!("unnamed: {role}"),
+        }
+    }
+
     /// What it is called: `queue orders-7`, `rabbit_event <0.321.0>`, `<0.123.0>`.
     #[must_use]
     pub fn label(&self) -> String {

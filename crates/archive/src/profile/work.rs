@@ -53,6 +53,11 @@ impl WorkBy {
         }
     }
 
+    /// Whether processes that the node did not name are one row for each role, where it has named others.
+    fn has_unnamed(self, has_named: bool) -> bool {
+        has_named && self == Self::Process
+    }
+
     /// What a process counts for, as people call it.
     fn label(self, process: &ErlangProcess) -> String {
         let or = |text: &str, otherwise: &str| match text {
@@ -82,6 +87,8 @@ impl WorkBy {
 pub enum WorkKind {
     /// What processes did.
     Processes,
+    /// What processes of one role did that the node did not name: most had ended when it was asked.
+    Unnamed,
     /// What no process did.
     NoProcess,
     /// Several rows, for which there was no room.
@@ -117,11 +124,12 @@ const fn is_none(count: &usize) -> bool {
 
 impl Work {
     /// Work of nothing yet, of such processes; of none where there is none.
-    fn of(by: WorkBy, process: Option<&ErlangProcess>) -> Self {
-        let (kind, of) = process.map_or_else(
-            || (WorkKind::NoProcess, "no Erlang process".to_owned()),
-            |it| (WorkKind::Processes, by.label(it)),
-        );
+    fn of(by: WorkBy, process: Option<&ErlangProcess>, is_unnamed: bool) -> Self {
+        let (kind, of) = match process {
+            None => (WorkKind::NoProcess, "no Erlang process".to_owned()),
+            Some(it) if is_unnamed => (WorkKind::Unnamed, it.unnamed_label()),
+            Some(it) => (WorkKind::Processes, by.label(it)),
+        };
         Self {
             of,
             kind,
@@ -142,12 +150,18 @@ impl Profile {
         if self.processes.is_empty() {
             return Vec::new();
         }
+        let told = self.has_named_processes();
         let mut all: HashMap<Option<[&str; 4]>, Work> = HashMap::new();
         for (process, weight) in self.sums(|sample| sample.process) {
             let known = process.and_then(|it| self.processes.get(it as usize));
+            let is_unnamed = known.is_some_and(|it| by.has_unnamed(told) && it.is_unnamed());
+            let key = |process| match is_unnamed {
+                true => WorkBy::Role.key(process),
+                false => by.key(process),
+            };
             let work = all
-                .entry(known.map(|process| by.key(process)))
-                .or_insert_with(|| Work::of(by, known));
+                .entry(known.map(key))
+                .or_insert_with(|| Work::of(by, known, is_unnamed));
             work.weight = work.weight.saturating_add(weight);
             work.processes += usize::from(known.is_some());
             work.from_stacks += usize::from(known.is_some_and(|it| it.from_stacks));
@@ -171,6 +185,13 @@ impl Profile {
         all
     }
 
+    /// Whether the node has named processes. Those that it did not name are then no rows of their own: each request may
+    /// have had one, and their numbers say nothing to people.
+    #[must_use]
+    pub fn has_named_processes(&self) -> bool {
+        self.processes.iter().any(|it| !it.is_unnamed())
+    }
+
     /// Whether it is known of some process what the work is split by; also where there are no processes at all.
     #[must_use]
     pub fn tells_work(&self, by: WorkBy) -> bool {
@@ -189,11 +210,16 @@ impl Profile {
     /// What the work of processes is called, and for each process which of these it is; the first is that of no process.
     /// Processes of one name are one: their identifiers differ from run to run.
     pub(super) fn work_names(&self, by: WorkBy) -> (Vec<String>, Vec<u32>) {
-        let mut names = vec![Work::of(by, None).of];
+        let told = self.has_named_processes();
+        let mut names = vec![Work::of(by, None, false).of];
         let mut known: HashMap<String, u32> = HashMap::new();
         let of_process = self.processes.iter().map(|process| {
             let next = names.len() as u32;
-            *known.entry(by.label(process)).or_insert_with_key(|name| {
+            let label = match by.has_unnamed(told) && process.is_unnamed() {
+                true => process.unnamed_label(),
+                false => by.label(process),
+            };
+            *known.entry(label).or_insert_with_key(|name| {
                 names.push(name.clone());
                 next
             })

@@ -22,6 +22,9 @@ const OWN_CODES: [&str; 9] = [
     "\u{1b}[1;31m",
 ];
 
+/// Goes to the first line of a terminal, and clears all of it.
+const CLEAR_SCREEN: &[u8] = b"\x1b[H\x1b[J";
+
 /// Lines with the product's own colours; every other control character, and what turns text around, as a symbol.
 #[must_use]
 pub fn harmless(text: &str) -> Cow<'_, str> {
@@ -57,6 +60,20 @@ pub fn results(text: &str) -> io::Result<()> {
     out.flush()
 }
 
+/// Results that take the place of all that the terminal of standard output shows; lines that it has no rows for are left out.
+///
+/// # Errors
+/// As [`results`].
+pub fn results_in_place(text: &str, rows: usize) -> io::Result<()> {
+    let text = harmless(text);
+    // The cursor stands in a row of its own below them.
+    let lines = text.split_inclusive('\n').take(rows.saturating_sub(1));
+    let mut out = io::stdout().lock();
+    out.write_all(CLEAR_SCREEN)?;
+    out.write_all(lines.collect::<String>().as_bytes())?;
+    out.flush()
+}
+
 /// A file's content to standard output, as it is unless that is a terminal.
 ///
 /// # Errors
@@ -79,7 +96,7 @@ pub fn aside(text: &str) {
 pub(super) fn clear_screen_aside() {
     let mut out = io::stderr().lock();
     // A terminal that has gone away is nobody's loss.
-    let _ = out.write_all(b"\x1b[H\x1b[J").and_then(|()| out.flush());
+    let _ = out.write_all(CLEAR_SCREEN).and_then(|()| out.flush());
 }
 
 /// The terminal of standard error as it is now: people change its size.

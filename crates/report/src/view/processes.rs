@@ -57,8 +57,15 @@ impl Processes {
         };
         let mut together: HashMap<ProcessView, usize> = HashMap::new();
         let mut told_apart = ToldApart::default();
-        for (place, (at, process)) in order.into_iter().enumerate() {
-            let view = if place < MOST_SHOWN {
+        let told = profile.has_named_processes();
+        let mut alone_so_far = 0;
+        for (at, process) in order {
+            let view = if told && process.is_unnamed() {
+                *together
+                    .entry(unnamed(process))
+                    .or_insert_with_key(|view| processes.add(view.clone()))
+            } else if alone_so_far < MOST_SHOWN {
+                alone_so_far += 1;
                 told_apart.connections.insert(&process.connection);
                 processes.add(alone(process))
             } else {
@@ -96,6 +103,19 @@ fn alone(process: &ErlangProcess) -> ProcessView {
         role: process.role.clone(),
         connection: Some(process.connection.clone()),
         vhost: Some(process.vhost.clone()),
+        processes: 0,
+    }
+}
+
+/// All processes of a role that the node did not name, while it has named others. Of them neither connection nor virtual host
+/// is known.
+fn unnamed(process: &ErlangProcess) -> ProcessView {
+    ProcessView {
+        label: process.unnamed_label(),
+        id: String::new(),
+        role: process.role.clone(),
+        connection: Some(String::new()),
+        vhost: Some(String::new()),
         processes: 0,
     }
 }
@@ -193,6 +213,44 @@ mod tests {
         assert_eq!(processes.number(None), 0);
         assert_eq!(processes.number(Some(all as u32)), 0);
         assert_eq!(processes.number(Some(u32::MAX)), 0);
+    }
+
+    #[test]
+    fn those_that_the_node_did_not_name_stand_together_however_large_they_are() {
+        let process = |i: usize| ErlangProcess {
+            role: "cowboy_http".into(),
+            from_stacks: i > 0,
+            ..ErlangProcess::unnamed(format!("<0.{i}.0>"))
+        };
+        let sample = |i: u32| Sample {
+            t: 0,
+            weight: 1 + u64::from(i),
+            stack: 0,
+            thread: 0,
+            cpu: 0,
+            complete: true,
+            unwinding: Unwinding::Unknown,
+            process: Some(i),
+            wait: None,
+        };
+        let mut profile = Profile {
+            processes: (0..300).map(process).collect(),
+            samples: (0..300).map(sample).collect(),
+            ..Profile::default()
+        };
+        let views = Processes::of(&profile).views;
+        let told: Vec<_> = views.iter().map(|it| (&*it.label, it.processes)).collect();
+        assert_eq!(
+            told,
+            [("unnamed: cowboy_http", 299), ("cowboy_http <0.0.0>", 1)]
+        );
+        let rows = profile.work(WorkBy::Process).into_iter();
+        let rows: Vec<_> = rows.map(|it| (it.of, it.processes as u32)).collect();
+        let told = told.iter().map(|(label, count)| ((*label).to_owned(), *count));
+        assert_eq!(rows, told.collect::<Vec<_>>());
+        // Nobody is named: each stands for itself.
+        profile.processes[0].from_stacks = true;
+        assert_eq!(Processes::of(&profile).views.len(), MOST_SHOWN + 1);
     }
 
     #[test]

@@ -32,6 +32,8 @@ const ACCEPT: &str =
 pub(super) struct Client {
     agent: Agent,
     plan: ScrapePlan,
+    /// Whether its page was there at one time.
+    was_there: bool,
 }
 
 /// What came of one request.
@@ -60,17 +62,19 @@ impl Client {
         Ok(Self {
             agent,
             plan: plan.clone(),
+            was_there: false,
         })
     }
 
     /// Requests the page and hands its samples to `selection`.
-    pub(super) fn fetch(&self, selection: &mut Selection) -> Fetched {
+    pub(super) fn fetch(&mut self, selection: &mut Selection) -> Fetched {
         let mut fetched = Fetched {
             answered: None,
             cost: PageCost::default(),
             result: Ok(()),
         };
         fetched.result = self.request(&mut fetched.answered, &mut fetched.cost, selection);
+        self.was_there |= fetched.result.is_ok();
         fetched
     }
 
@@ -250,7 +254,8 @@ impl Client {
         if why.starts_with("protocol: ") {
             return self.problem("was not answered in HTTP", why, NO_HTTP);
         }
-        self.problem("was not answered", why, UNREACHABLE)
+        let help = if self.was_there { AWAY } else { UNREACHABLE };
+        self.problem("was not answered", why, help)
     }
 
     fn problem(&self, what: &str, value: &str, help: &str) -> Problem {
@@ -260,6 +265,8 @@ impl Client {
 
 const UNREACHABLE: &str = "check host and port, and that the plugin rabbitmq_prometheus is enabled; raise the time-out \
                            (--timeout; in an experiment, timeout of the scrape) where the server is just slow";
+const AWAY: &str = "the page was there before: the server's log says why it is away; raise the time-out (--timeout; in an experiment, \
+                    timeout of the scrape) where the server is just slow";
 const NO_HTTP: &str = "check host and port (RabbitMQ serves its pages of metrics on port 15692), and whether the server wants https://";
 const REFUSED: &str = "check the path and the port (RabbitMQ: /metrics, /metrics/per-object, /metrics/detailed?family=… on port 15692)";
 const NO_LOGIN: &str = "check user and password, or token: --user, --password-file and BELLOWS_SCRAPE_PASSWORD (in an experiment, user and \

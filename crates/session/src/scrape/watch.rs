@@ -1,6 +1,7 @@
 //! Scrapes on their own, without a load: what each page costs its server.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
@@ -51,7 +52,7 @@ pub fn scrape(
     control: &Control,
     observer: &mut dyn ScrapeObserver,
 ) -> Result<Vec<ScrapeSummary>, Error> {
-    let mut servers: Vec<Server> = plans.iter().map(Server::of).collect();
+    let servers: Vec<Server> = plans.iter().map(Server::of).collect();
     let begin = Clock.now() + LEAD;
     // One request each, where no time is given.
     let end = begin + length.unwrap_or(Nanos(1));
@@ -59,6 +60,7 @@ pub fn scrape(
     let mut watched = Watched {
         plans,
         summaries: plans.iter().map(ScrapeSummary::new).collect(),
+        servers,
         observer,
         begin,
         end,
@@ -83,11 +85,15 @@ pub fn scrape(
     watched.add(&scraper.stop());
     watched.second(&vec![None; plans.len()]);
     let end = end.min(Clock.now()).max(begin);
-    let mut summaries = watched.summaries;
+    let Watched {
+        mut summaries,
+        servers,
+        ..
+    } = watched;
     for summary in &mut summaries {
         summary.finish(begin, begin, end);
     }
-    share_cpu(&mut summaries, &mut servers);
+    share_cpu(&mut summaries, &servers);
     Ok(summaries)
 }
 
@@ -95,6 +101,7 @@ pub fn scrape(
 struct Watched<'a> {
     plans: &'a [ScrapePlan],
     summaries: Vec<ScrapeSummary>,
+    servers: Vec<Server>,
     observer: &'a mut dyn ScrapeObserver,
     begin: Time,
     end: Time,
@@ -112,6 +119,7 @@ impl Watched<'_> {
     }
 
     fn second(&mut self, waiting: &[Option<Nanos>]) {
+        self.servers.iter_mut().for_each(Server::look);
         let now = Clock.now();
         self.observer.second(&ScrapeSecond {
             elapsed: now.since(self.begin),
@@ -123,9 +131,9 @@ impl Watched<'_> {
 }
 
 /// What each server has used, by its requests: pages of one server share it.
-fn share_cpu(summaries: &mut [ScrapeSummary], servers: &mut [Server]) {
+fn share_cpu(summaries: &mut [ScrapeSummary], servers: &[Server]) {
     let mut requests = BTreeMap::new();
-    for (summary, server) in summaries.iter().zip(&*servers) {
+    for (summary, server) in summaries.iter().zip(servers) {
         *requests.entry(server.tree.root()).or_insert(0) += summary.requests();
     }
     for (summary, server) in summaries.iter_mut().zip(servers) {
@@ -133,45 +141,84 @@ fn share_cpu(summaries: &mut [ScrapeSummary], servers: &mut [Server]) {
             .get(&server.tree.root())
             .copied()
             .unwrap_or_default();
-        summary.server_cpu_ns = server
-            .cpu_since()
-            .and_then(|cpu| cpu.0.checked_div(of_server));
+        summary.server_cpu_ns = server.used().and_then(|cpu| cpu.0.checked_div(of_server));
     }
 }
 
-/// The process that serves a page, where it runs here.
+/// The process that serves a page, where it runs here; once it has gone, the one that listens in its place.
 struct Server {
+    /// Where it listens on this machine; none where it is another machine's.
+    addresses: Vec<SocketAddr>,
     tree: ProcessTree,
-    before: Option<Nanos>,
+    /// CPU time at the first look, and at the last.
+    looks: Option<(Nanos, Nanos)>,
 }
 
 impl Server {
     fn of(plan: &ScrapePlan) -> Self {
-        let mut tree = ProcessTree::of(pid_of(plan));
-        let before = tree.read().map(|used| used.cpu);
-        Self { tree, before }
+        let addresses = addresses(plan);
+        let mut server = Self {
+            tree: ProcessTree::of(listener(&addresses)),
+            addresses,
+            looks: None,
+        };
+        server.read();
+        server
     }
 
-    /// What it has used since.
-    fn cpu_since(&mut self) -> Option<Nanos> {
-        let used = self.tree.read()?.cpu;
-        Some(used.saturating_sub(self.before?))
+    /// Looks at it once more. What a process used between the last look and its end is not seen.
+    fn look(&mut self) {
+        if !self.read()
+            && let Some(pid) = listener(&self.addresses)
+        {
+            self.tree.follow(pid);
+            self.read();
+        }
+    }
+
+    /// Whether there is such a process.
+    fn read(&mut self) -> bool {
+        let Some(used) = self.tree.read() else {
+            return false;
+        };
+        let (first, _) = self.looks.unwrap_or((used.cpu, used.cpu));
+        self.looks = Some((first, used.cpu));
+        true
+    }
+
+    /// What it has used between the looks; unknown where there never was such a process here.
+    fn used(&self) -> Option<Nanos> {
+        let (first, last) = self.looks?;
+        Some(last.saturating_sub(first))
     }
 }
 
 /// The one process of this machine that listens where a page is.
 pub(crate) fn pid_of(plan: &ScrapePlan) -> Option<u32> {
-    let uri: Uri = plan.url.as_str().parse().ok()?;
-    let host = uri.host()?.trim_matches(['[', ']']);
-    let port = uri
-        .port_u16()
-        .unwrap_or(if uri.scheme_str() == Some("https") {
+    listener(&addresses(plan))
+}
+
+/// Where a page is, on this machine.
+fn addresses(plan: &ScrapePlan) -> Vec<SocketAddr> {
+    let uri = plan.url.as_str().parse::<Uri>().ok();
+    let at = |uri: &Uri| {
+        let host = uri.host()?.trim_matches(['[', ']']);
+        let usual = if uri.scheme_str() == Some("https") {
             443
         } else {
             80
-        });
-    let pids = sockets::listening_on(&sockets::addresses_here(host, port));
-    match pids.as_slice() {
+        };
+        let port = uri.port_u16().unwrap_or(usual);
+        Some(sockets::addresses_here(host, port))
+    };
+    uri.as_ref().and_then(at).unwrap_or_default()
+}
+
+fn listener(addresses: &[SocketAddr]) -> Option<u32> {
+    if addresses.is_empty() {
+        return None;
+    }
+    match sockets::listening_on(addresses).as_slice() {
         [pid] => Some(*pid),
         _ => None,
     }

@@ -437,3 +437,54 @@ fn processes_that_the_node_did_not_name_have_the_role_that_their_stacks_tell() {
     assert!(profile.tells_work(WorkBy::Role) && profile.tells_work(WorkBy::Process));
     assert!(!profile.tells_work(WorkBy::Connection) && !profile.tells_work(WorkBy::VirtualHost));
 }
+
+/// A node starts a process for each request: a row for each of them would tell nothing.
+#[test]
+fn processes_that_the_node_did_not_name_are_one_row_of_their_role() {
+    let guessed = |id: &str, role: &str| ErlangProcess {
+        role: role.into(),
+        from_stacks: true,
+        ..ErlangProcess::unnamed(id)
+    };
+    let mut profile = small();
+    profile.processes = vec![
+        guessed("<0.1.0>", "cowboy_http"),
+        guessed("<0.2.0>", "cowboy_http"),
+        ErlangProcess::unnamed("<0.3.0>"),
+        guessed("<0.4.0>", "queue"),
+    ];
+    let of = [Some(0), Some(1), Some(2), None, Some(3)];
+    for (sample, process) in profile.samples.iter_mut().zip(of) {
+        sample.process = process;
+    }
+    let rows = |profile: &Profile| {
+        let work = profile.work(WorkBy::Process).into_iter();
+        let rows = work.map(|it| format!("{} {} {:?}", it.of, it.processes, it.kind));
+        rows.collect::<Vec<_>>()
+    };
+    // A node that was not asked has named none: its numbers are all that there is.
+    assert_eq!(rows(&profile).len(), 5);
+    profile.processes[3] = ErlangProcess {
+        name: "orders".into(),
+        from_stacks: false,
+        ..profile.processes[3].clone()
+    };
+    let mut told = rows(&profile);
+    told.sort();
+    assert_eq!(
+        told,
+        [
+            "no Erlang process 0 NoProcess",
+            "queue orders 1 Processes",
+            "unnamed: cowboy_http 2 Unnamed",
+            "unnamed: processes 1 Unnamed",
+        ]
+    );
+    // Each of them may have been somebody else.
+    let shares = profile.work_shares(WorkBy::Process, 9);
+    assert_eq!(shares.len(), 1, "{shares:?}");
+    assert_eq!(profile.work(WorkBy::Role).len(), 4);
+    let grouped = profile.by_work(WorkBy::Process);
+    let names: Vec<&str> = grouped.frames.iter().map(|it| it.name.as_str()).collect();
+    assert!(names.contains(&"unnamed: cowboy_http"), "{names:?}");
+}

@@ -197,13 +197,18 @@ impl Turns {
         }
     }
 
+    /// Runs that are still to be made.
+    fn runs_left(&self) -> usize {
+        self.plan.folder.cells.iter().map(runs_left).sum()
+    }
+
     /// How long it will take, as far as the runs of this command tell.
     fn time_left(&self) -> String {
         if self.took.is_empty() {
             return String::new();
         }
         let each = self.took.iter().sum::<Duration>() / self.took.len() as u32;
-        let left = self.plan.folder.cells.iter().map(runs_left).sum::<usize>();
+        let left = self.runs_left();
         let seconds = each.as_secs_f64() * left as f64;
         match seconds {
             ..90.0 => format!("; {seconds:.0} s left"),
@@ -253,8 +258,10 @@ impl Turns {
     fn stopped(&self) -> Failure {
         let folder = &self.plan.folder;
         let made = folder.cells.iter().map(|cell| cell.records.len());
-        let made = counted(made.sum::<usize>() as u64, "run");
-        let all = folder.cells.len() * folder.matrix.pairs as usize * 2;
+        let made = made.sum::<usize>();
+        // Others are made in place of those that do not count.
+        let all = made + self.runs_left();
+        let made = counted(made as u64, "run");
         find::stopped(&format!("stopped after {made} of {all}"), &folder.dir)
     }
 }

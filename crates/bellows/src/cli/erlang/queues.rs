@@ -20,6 +20,8 @@ use crate::{output, signals};
 
 /// Rows in a terminal where nothing else is requested.
 const SHOWN: u32 = 20;
+/// Lines around the rows in a terminal: before them, their heads, and what is to be said of the numbers.
+const AROUND: u32 = 12;
 /// Pages that are served read the node no more often than this where nothing else is requested.
 const SHORTEST: Duration = Duration::from_secs(1);
 /// How often the end of a server is looked for.
@@ -46,7 +48,7 @@ pub(crate) struct QueuesArgs {
     /// Which queues come first
     #[arg(long, value_enum, default_value_t = QueueOrder::Ready)]
     sort: QueueOrder,
-    /// Queues at most; 20 in a table, 100,000 in JSON and pages if absent
+    /// Queues at most; 20 in a table (with --every in a terminal, as many as it has rows for), 100,000 in JSON and pages if absent
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES)))]
     limit: Option<u32>,
     /// Read again after this time; the shortest time between two readings with --listen
@@ -102,14 +104,18 @@ impl QueuesArgs {
             every: self.every,
             count: self.count,
         };
-        let request = self.request();
+        let is_live = self.every.is_some() && self.count.is_none() && output::style().terminal;
         let done = repetition.run(|number| {
-            let counts = read_queues(&helper, &request)?;
+            let counts = read_queues(&helper, &self.request(is_live))?;
             if self.json {
                 return repetition.print_json(&counts);
             }
-            let gap = if number > 1 { "\n" } else { "" };
-            output::print(&format!("{gap}{}", shown(&counts, node.name().as_str())))
+            let text = shown(&counts, node.name().as_str());
+            match (is_live, number) {
+                (true, _) => output::print_in_place(&text),
+                (false, 1) => output::print(&text),
+                (false, _) => output::print(&format!("\n{text}")),
+            }
         });
         // What went wrong first is what is said.
         let closed = leave(helper);
@@ -118,8 +124,13 @@ impl QueuesArgs {
         Ok(done)
     }
 
-    fn request(&self) -> QueueRequest {
+    /// What to read; where it is shown in place, as many rows as the terminal has if nothing else is requested.
+    fn request(&self, is_live: bool) -> QueueRequest {
         let all = self.json || self.listen.is_some();
+        let shown = match is_live {
+            true => (output::rows() as u32).saturating_sub(AROUND).max(1),
+            false => SHOWN,
+        };
         QueueRequest {
             vhost: self.vhost.clone(),
             sort: match self.sort {
@@ -127,7 +138,7 @@ impl QueuesArgs {
                 QueueOrder::Unacked => QueueSort::Unacked,
                 QueueOrder::Name => QueueSort::Name,
             },
-            limit: self.limit.unwrap_or(if all { MOST_QUEUES } else { SHOWN }),
+            limit: self.limit.unwrap_or(if all { MOST_QUEUES } else { shown }),
             fresh: self.fresh.map(time),
         }
     }
@@ -140,7 +151,7 @@ impl QueuesArgs {
         let options = self.node.options()?;
         started(&options)?;
         let _look = look(&options, "erlang queues --listen");
-        let page = QueuePage::open(options, self.request(), shortest)?;
+        let page = QueuePage::open(options, self.request(false), shortest)?;
         let at = serve_queues(address, &page).map_err(|error| {
             Failure::failed(
                 "cannot serve counts of queues",
