@@ -246,7 +246,9 @@ mod tests {
         );
         let rows = profile.work(WorkBy::Process).into_iter();
         let rows: Vec<_> = rows.map(|it| (it.of, it.processes as u32)).collect();
-        let told = told.iter().map(|(label, count)| ((*label).to_owned(), *count));
+        let told = told
+            .iter()
+            .map(|(label, count)| ((*label).to_owned(), *count));
         assert_eq!(rows, told.collect::<Vec<_>>());
         // Nobody is named: each stands for itself.
         profile.processes[0].from_stacks = true;
