@@ -3,8 +3,8 @@
 -export([start/2]).
 
 -define(MOST_ROWS, 1000).
-%% Processes that are looked at before those of the node go on.
--define(AT_ONCE, 20000).
+%% How long processes are looked at before those of the node go on, in microseconds.
+-define(AHEAD, 1000).
 -define(MOST_TABLES, 10).
 -define(MOST_FLOW, 50).
 %% Rows of a table of metrics that are looked at for flow control.
@@ -21,10 +21,8 @@
 start(_, {Ms, Sort, Limit, Flow}) ->
     Us = self(),
     Heap = #{size => ?MOST_WORDS, kill => true, error_logger => false},
-    %% A short piece of work of known length: behind the processes of a busy node it would take half a minute.
-    Priority = case erlang:system_info(process_count) =< ?AT_ONCE of true -> high; false -> normal end,
     Reader = spawn_opt(fun () -> begin_reading(Us, Ms, Sort, min(Limit, ?MOST_ROWS), Flow) end,
-                       [link, {priority, Priority}, {max_heap_size, Heap}]),
+                       [link, {max_heap_size, Heap}]),
     await(Reader).
 
 await(Reader) ->
@@ -46,14 +44,13 @@ read(Ms, Sort, Limit, Flow) ->
     Before = now_us(),
     Schedulers = schedulers(),
     Counters = counters(),
-    Reductions = maps:from_list([{Pid, Count} || Pid <- processes(), Pid =/= self(),
-                                                 {_, Count} <- [process_info(Pid, reductions)]]),
+    Reductions = maps:from_list(ahead(fun reductions/2, processes(), [])),
     Scanned = now_us(),
     receive stop -> ok after max(0, Ms - (Scanned - Before) div 1000) -> ok end,
     After = now_us(),
     Utilisation = utilisation(Schedulers, schedulers()),
     Passed = passed(Counters, counters()),
-    Best = best(processes(), Reductions, Sort, Limit),
+    Best = best(Reductions, Sort, Limit),
     erlang:system_flag(scheduler_wall_time, false),
     Rows = described(Best),
     {Flows, FlowsWhole} = case Flow of true -> flows(); false -> {[], true} end,
@@ -98,14 +95,39 @@ counters() ->
 
 passed(Before, After) -> maps:map(fun (Key, Value) -> Value - maps:get(Key, Before) end, After).
 
-%% One pass over all processes, which keeps those alone that can be among the first.
-best(Pids, Reductions, Sort, Limit) ->
-    best(Pids, Reductions, Sort, Limit, 0, []).
+%% Folds over processes: some of them before those of the node go on, and then others after these have had their turn. Behind
+%% all of them a busy node would take half a minute for it, and before all of them they would wait for long.
+ahead(_, [], Known) -> Known;
+ahead(Look, Pids, Known) ->
+    process_flag(priority, high),
+    {Left, Next} = until(now_us() + ?AHEAD, Look, Pids, Known),
+    process_flag(priority, normal),
+    erlang:yield(),
+    ahead(Look, Left, Next).
 
-best([], _, _, Limit, _, Kept) -> first(Kept, Limit);
-best(Pids, Reductions, Sort, Limit, Count, Kept) when Count > 2 * Limit + 1000 ->
-    best(Pids, Reductions, Sort, Limit, Limit, first(Kept, Limit));
-best([Pid | Pids], Reductions, Sort, Limit, Count, Kept) ->
+until(_, _, [], Known) -> {[], Known};
+until(Due, Look, [Pid | Pids], Known) ->
+    Next = Look(Pid, Known),
+    case now_us() >= Due of
+        true -> {Pids, Next};
+        false -> until(Due, Look, Pids, Next)
+    end.
+
+reductions(Pid, Known) ->
+    case Pid =/= self() andalso process_info(Pid, reductions) of
+        {_, Count} -> [{Pid, Count} | Known];
+        _ -> Known
+    end.
+
+%% One pass over all processes, which keeps those alone that can be among the first.
+best(Reductions, Sort, Limit) ->
+    Look = fun (Pid, {Count, Kept}) when Count > 2 * Limit + 1000 -> candidate(Pid, Reductions, Sort, {Limit, first(Kept, Limit)});
+               (Pid, Known) -> candidate(Pid, Reductions, Sort, Known)
+           end,
+    {_, Kept} = ahead(Look, processes(), {0, []}),
+    first(Kept, Limit).
+
+candidate(Pid, Reductions, Sort, {Count, Kept}) ->
     case Pid =/= self() andalso process_info(Pid, [reductions, memory, message_queue_len]) of
         [{_, Total}, {_, Memory}, {_, Messages}] ->
             Passed = max(0, Total - maps:get(Pid, Reductions, 0)),
@@ -115,8 +137,8 @@ best([Pid | Pids], Reductions, Sort, Limit, Count, Kept) ->
                       messages -> Messages;
                       binaries -> binaries(Pid)
                   end,
-            best(Pids, Reductions, Sort, Limit, Count + 1, [{Key, Pid, Passed, Memory, Messages} | Kept]);
-        _ -> best(Pids, Reductions, Sort, Limit, Count, Kept)
+            {Count + 1, [{Key, Pid, Passed, Memory, Messages} | Kept]};
+        _ -> {Count, Kept}
     end.
 
 first(Kept, Limit) -> lists:sublist(lists:reverse(lists:sort(Kept)), Limit).
@@ -130,10 +152,12 @@ binaries(Pid) ->
 
 described(Best) ->
     Quorum = quorum([Name || {_, Pid, _, _, _} <- Best, {registered_name, Name} <- [registered(Pid)]]),
-    [maps:merge(role(Pid, Quorum),
-                #{pid => list_to_binary(pid_to_list(Pid)), reductions => Passed, memory => Memory,
-                  messages => Messages, binaries => binaries(Pid), doing => doing(Pid), flow => in_flow(Pid)})
-     || {_, Pid, Passed, Memory, Messages} <- Best].
+    Look = fun ({_, Pid, Passed, Memory, Messages}, Rows) ->
+               Row = #{pid => list_to_binary(pid_to_list(Pid)), reductions => Passed, memory => Memory, messages => Messages,
+                       binaries => binaries(Pid), doing => doing(Pid), flow => in_flow(Pid)},
+               [maps:merge(role(Pid, Quorum), Row) | Rows]
+           end,
+    lists:reverse(ahead(Look, Best, [])).
 
 registered(Pid) ->
     case process_info(Pid, registered_name) of

@@ -16,7 +16,7 @@
 %% A tracer that is so far behind the calls ends (ms): what it tells is of another time, and what waits takes memory.
 -define(LATE, 2000).
 %% At the end it has so long for what waits (ms).
--define(DRAIN, 3000).
+-define(DRAIN, 2000).
 %% How often we look whether the patterns still stand (ms).
 -define(STAND, 1000).
 
@@ -266,8 +266,9 @@ drain(Reason, Until, #{tracer := Tracer} = State) ->
         {stop, Tracer, Other} -> ended(Other, State);
         {'EXIT', Tracer, killed} -> ended({tracer_memory, ?TRACER_WORDS * 8, ?TRACER_WORDS * 8}, State);
         {'EXIT', Tracer, {failed, _} = Failure} -> exit(Failure);
-        {'EXIT', Other, Why} when Other =/= Tracer -> exit(Why)
-    after max(0, Until - now_ms()) -> ended({behind, ?LATE + ?DRAIN, ?LATE}, State)
+        {'EXIT', Tracer, _} -> drain(Reason, Until, State);
+        {'EXIT', _, Why} -> exit(Why)
+    after max(0, Until - now_ms()) -> ended({behind, ?DRAIN, ?LATE}, State)
     end.
 
 ended(Reason, #{session := Session, tracer := Tracer} = State) ->
