@@ -47,18 +47,25 @@ struct Named {
     vhost: String,
     host: String,
     user: String,
+    /// Each of which stands in one place.
+    own: [String; OWN],
 }
 
+/// Places that hold words of somebody's own.
+const OWN: usize = 12;
+
 impl Named {
-    fn all(&self) -> [&str; 6] {
-        [
+    fn all(&self) -> Vec<&str> {
+        let named = [
             &self.queue,
             &self.exchange,
             &self.key,
             &self.vhost,
             &self.host,
             &self.user,
-        ]
+        ];
+        let all = named.into_iter().chain(&self.own);
+        all.map(String::as_str).collect()
     }
 
     fn record(&self) -> RunRecord {
@@ -69,6 +76,7 @@ impl Named {
             vhost,
             host,
             user,
+            own,
         } = self;
         let sentence =
             format!("{queue} of {exchange} by {key} in {vhost}, {user} on rabbit@{host}");
@@ -88,10 +96,12 @@ impl Named {
                 "name": queue,
                 "broker": {"kind": "attach", "url": url, "user": user, "node": format!("rabbit@{host}")},
                 "load": [{"destination": format!("queue://{queue}"), "routing-key": key, "exchange": {"name": exchange},
-                          "headers": {queue.as_str(): key}}],
+                          "headers": {queue.as_str(): key, "kind": format!("application/{}", own[0]), "from": own[1]},
+                          "properties": {"content-type": format!("text/{}", own[2]), "type": own[3]}}],
                 "probe": [{"url": format!("http://{host}:15672/api/queues/{vhost}"), "name": "queues"}],
-                "trace": [{"match": format!("{{resource, <<\"{}\">>, queue, _}}", bare(vhost))}],
-                "command": [format!("{{host}}:{}", bare(key))],
+                "trace": [{"match": format!("{{resource, $\", <<\"{}\">>, queue, {}, 'a\\'{}', _}}", bare(vhost), own[4], own[5])}],
+                "command": [format!("{{host}}:{}", bare(key)), format!("{{\"tenant\":{{\"x\":{:?}}}}}", own[6]),
+                            format!("-P{}", own[7].to_uppercase()), format!("curl http://localhost/ -d {}", own[8])],
             }),
             events: vec![Event {
                 t: 1.0,
@@ -103,7 +113,11 @@ impl Named {
                     vhost: vhost.clone(),
                     leader: format!("rabbit@{host}"),
                     members: vec![format!("other-{host}@{host}"), format!("rabbit@{host}")],
-                    arguments: vec![format!("x-dead-letter-exchange={exchange}")],
+                    arguments: [
+                        format!("x-dead-letter-exchange={exchange}"),
+                        format!("event={}", own[11]),
+                    ]
+                    .into(),
                     ..QueueRecord::default()
                 }],
                 exchanges: vec![ExchangeRecord {
@@ -116,6 +130,7 @@ impl Named {
                     destination: queue.clone(),
                     routing_key: key.clone(),
                     vhost: vhost.clone(),
+                    arguments: [format!("match={}", own[9]), format!("type={}", own[10])].into(),
                     ..BindingRecord::default()
                 }],
                 ..Topology::default()
@@ -223,11 +238,18 @@ fn shown_by_pages(name: &str) -> String {
     name.chars().map(shown).collect()
 }
 
+fn letters(random: &mut Random) -> String {
+    let letters = (0..6).map(|_| char::from(b'a' + random.below(26) as u8));
+    letters.collect()
+}
+
 fn host(random: &mut Random) -> String {
-    let letters: String = (0..6)
-        .map(|_| char::from(b'a' + random.below(26) as u8))
-        .collect();
-    format!("zq{letters}.corp")
+    format!("zq{}.corp", letters(random))
+}
+
+/// A word that is an atom, too.
+fn own(random: &mut Random) -> String {
+    format!("zq{}", letters(random))
 }
 
 #[test]
@@ -242,6 +264,7 @@ fn whatever_names_a_run_has_none_remains() {
             vhost: name(&mut random),
             host: host(&mut random),
             user: name(&mut random),
+            own: std::array::from_fn(|_| own(&mut random)),
         };
         let run = named.write(dir.path());
         let page =
@@ -250,7 +273,8 @@ fn whatever_names_a_run_has_none_remains() {
         let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
         let mut texts = vec![summary];
         texts_of(&json, &mut texts);
-        let spelled = named.all().map(|it| [it.to_owned(), shown_by_pages(it)]);
+        let all = named.all().into_iter();
+        let spelled: Vec<_> = all.map(|it| [it.to_owned(), shown_by_pages(it)]).collect();
         let in_ids = [named.queue.clone(), archive::sanitised(&named.queue)];
         for name in spelled.iter().flatten().chain(&in_ids) {
             for text in &texts {
@@ -316,6 +340,7 @@ fn notes_and_tags_are_blotted_and_ordinary_names_are_told() {
         vhost: "/".to_owned(),
         host: "localhost".to_owned(),
         user: "guest".to_owned(),
+        own: std::array::from_fn(|_| "1".to_owned()),
     };
     let run = named.write(dir.path());
     let mut labels = Labels {

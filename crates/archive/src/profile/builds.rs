@@ -70,16 +70,15 @@ impl Profile {
 
     /// Samples at the leaf of functions that are called after their neighbours.
     fn near_samples(&self) -> NearSamples<'_> {
-        let mut near = NearSamples {
-            all: self.samples.len() as f64,
-            ..NearSamples::default()
-        };
+        let mut near = NearSamples::default();
         for sample in &self.samples {
+            let count = self.header.count(sample) as f64;
+            near.all += count;
             let node = self.stacks.get(sample.stack as usize);
             let frame = node.and_then(|node| self.frames.get(node.frame as usize));
             if let Some(frame) = frame.filter(|it| it.is_near()) {
                 let file = without_version(&frame.module);
-                *near.of.entry((&frame.name, file)).or_default() += 1.0;
+                *near.of.entry((&frame.name, file)).or_default() += count;
             }
         }
         near
@@ -131,6 +130,16 @@ mod tests {
         let unnamed = format!("[no symbol in {file}]");
         let expected = [("named", 85), (unnamed.as_str(), 15), ("start", 0)];
         assert_eq!(rows, expected.map(|(name, own)| (name.to_owned(), own)));
+    }
+
+    /// Files of other tools have one sample for each stack, with its weight.
+    #[test]
+    fn samples_that_were_added_up_are_as_many_as_their_weight() {
+        let [a, b] = [1, 2].map(|number| {
+            let near = ["f-0x", "g+0x"].map(|it| format!("t;start;[near {it}{number}]"));
+            profile(&[(&near[0], 100), (&near[1], 50), ("t;start;named", 850)])
+        });
+        assert_eq!(a.other_builds(&b), ["broker"]);
     }
 
     #[test]

@@ -75,6 +75,15 @@ impl ProfileHeader {
         }
     }
 
+    /// How many samples one stands for: where they were added up before, its weight says it.
+    #[must_use]
+    pub fn count(&self, sample: &Sample) -> u64 {
+        match self.unit.as_str() {
+            "samples" | "" => sample.weight,
+            _ => 1,
+        }
+    }
+
     /// What the profile is called beside others of its run, as its files are: `cpu`, and of a cluster's second node `cpu@1`.
     #[must_use]
     pub fn name(&self) -> String {

@@ -92,11 +92,7 @@ impl Profile {
             node: self.header.node,
             clock: self.header.kernel_event.clone(),
             frequency: self.header.frequency,
-            // Where samples were added up before, their weights say how many they were.
-            samples: match self.header.unit.as_str() {
-                "samples" | "" => all,
-                _ => self.samples.len() as u64,
-            },
+            samples: self.samples.iter().map(|it| self.header.count(it)).sum(),
             unit: self.header.unit.clone(),
             weight: all,
             lost: self.lost,

@@ -18,9 +18,7 @@ use crate::protocol::{BodyLengths, Connection, ConnectionSpec, Outgoing};
 use crate::random::Random;
 use crate::schedule::share;
 use crate::sizes::Stock;
-use crate::{
-    Allocation, ArrivalProcess, Declare, Destination, DestinationKind, Error, Group, Plan,
-};
+use crate::{Allocation, ArrivalProcess, Destination, DestinationKind, Error, Group, Plan};
 
 /// All clients' buffers may take twice this many bytes before they are needed. With many clients
 /// each has less to keep at a time; what goes beyond its share grows when it is needed.
@@ -74,9 +72,7 @@ pub(crate) fn assign<C: Connection>(
         assign_clusters(clusters, at, &mut clients[before..]);
         first_id += group.producer_count() as u32;
     }
-    let mut consuming = plan.groups.iter().filter(|it| it.consumer_count() > 0);
-    let binds = consuming.all(|it| it.queues.declare != Declare::Never);
-    let mut routes = Routes::<C::Routing>::new(&clients, binds);
+    let mut routes = Routes::<C::Routing>::new(&clients, &plan.groups);
     routes.expect_deliveries(&mut clients);
     let counting = |participant: &&ParticipantSpec| matches!(&participant.kind, ParticipantKind::Producer(p) if p.ends());
     let participants = clients

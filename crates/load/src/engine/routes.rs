@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
 use crate::protocol::{Named, Routing, RoutingAddress};
-use crate::{Destination, DestinationKind};
+use crate::{Declare, Destination, DestinationKind, Group};
 
 /// What shares messages: [`ClientSpec::cluster`], whether it is a topic, and its name.
 pub(super) type Key = (usize, bool, String);
@@ -39,17 +39,22 @@ pub(super) struct Routes<R: Routing> {
 }
 
 impl<R: Routing> Routes<R> {
-    /// `binds`: whether the load makes the bindings itself that its consumers rely on.
-    pub(super) fn new<S>(clients: &[ClientSpec<S>], binds: bool) -> Self {
+    /// Of the clients of these groups.
+    pub(super) fn new<S>(clients: &[ClientSpec<S>], groups: &[Group]) -> Self {
         let participants = clients.iter().flat_map(|client| {
             let participants = client.participants.iter();
             participants.map(|participant| (client.cluster, participant))
         });
-        let named = participants.clone().map(|(cluster, participant)| Named {
-            cluster,
-            destination: &participant.destination,
-            consumes: matches!(participant.kind, ParticipantKind::Consumer(_)),
-            binds,
+        let named = clients.iter().flat_map(|client| {
+            let group = groups.get(client.group);
+            let declares = group.is_some_and(|it| it.queues.declare != Declare::Never);
+            let participants = client.participants.iter();
+            participants.map(move |participant| Named {
+                cluster: client.cluster,
+                destination: &participant.destination,
+                consumes: matches!(participant.kind, ParticipantKind::Consumer(_)),
+                declares,
+            })
         });
         let mut routes = Self {
             routing: R::new(named),

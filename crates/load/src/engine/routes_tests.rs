@@ -167,6 +167,38 @@ fn no_ledger_is_kept_where_bindings_of_others_decide_by_headers() {
 }
 
 #[test]
+fn bindings_are_those_of_others_where_no_group_makes_them() {
+    let headers = |exchange: &str, queue: &str| {
+        let mut destination = to(exchange, "k", queue);
+        destination.amqp091.exchange = Some(Exchange::new(exchange, "headers"));
+        destination
+    };
+    let is_known = |plan: &Plan| assigned_together(plan).knows_expected;
+    // The consumers' group declares its queues and is not to bind them.
+    let mut unbound = plan(vec![headers("x", "q")], vec![headers("x", "q")]);
+    unbound.groups[0].queues.declare = Declare::Never;
+    unbound.groups[1].destinations[0].amqp091.bind = false;
+    assert!(!is_known(&unbound));
+    // The producers' group binds them.
+    let mut bound = plan(vec![headers("x", "q")], vec![headers("x", "q")]);
+    bound.groups[1].queues.declare = Declare::Never;
+    assert!(is_known(&bound));
+    bound.groups[0].destinations[0].name = "p".into();
+    assert!(!is_known(&bound), "another queue");
+    // Another group consumes from a queue that it has not declared.
+    let mut beside = plan(vec![headers("x", "q")], vec![headers("x", "q")]);
+    let mut other = beside.groups[1].clone();
+    other.destinations = vec![Destination::queue("r")];
+    other.queues.declare = Declare::Never;
+    beside.groups.push(other);
+    assert!(is_known(&beside));
+    beside.groups[2].destinations = vec![headers("y", "r")];
+    assert!(is_known(&beside), "nobody publishes there");
+    beside.groups[2].destinations = vec![headers("x", "r")];
+    assert!(!is_known(&beside));
+}
+
+#[test]
 fn no_ledger_is_kept_where_a_plugin_decides_who_gets_what() {
     let reason = |published: &str, consumed: &str| {
         let mut plan = plan(vec![to("x", "p", "p")], vec![to("x", "b", "b")]);

@@ -221,8 +221,8 @@ pub(crate) struct Named<'a> {
     pub(crate) destination: &'a Destination,
     /// Whether somebody consumes there.
     pub(crate) consumes: bool,
-    /// Whether the load makes the bindings itself that its consumers rely on.
-    pub(crate) binds: bool,
+    /// Whether its group declares it, and binds it where it is to be bound.
+    pub(crate) declares: bool,
 }
 
 /// Prepares a broker before the load, asks it beside the load, and cleans up after it, on a connection

@@ -181,11 +181,16 @@ fn note_process(names: &mut Names, process: &ProcessView) {
 const USUAL_VALUES: &str = "user nice system idle iowait irq softirq steal running sleeping blocked stopped zombie ready unacked unconfirmed \
     blocks blocks_size carriers carriers_size blocks_size_max carriers_size_max mbcs sbcs mbcs_pool sbcs_pool classic quorum stream \
     rabbit_classic_queue rabbit_quorum_queue rabbit_stream_queue in out read write receive transmit rx tx processes binary ets code atom other \
-    scheduler dirty_cpu_scheduler dirty_io_scheduler aux poll async normal dirty_cpu dirty_io_thread check_io emulator gc port sleep some full";
+    binary_alloc driver_alloc eheap_alloc ets_alloc exec_alloc fix_alloc literal_alloc ll_alloc mseg_alloc sl_alloc std_alloc sys_alloc temp_alloc \
+    test_alloc scheduler dirty_cpu_scheduler dirty_io_scheduler aux poll async normal dirty_cpu dirty_io_thread check_io emulator gc port sleep some full";
 
 /// Whether a value that tells sorts apart is none of somebody's own.
 fn is_usual_value(value: &str) -> bool {
-    value.ends_with("_alloc") || USUAL_VALUES.split_whitespace().any(|it| it == value)
+    let is_processor = |value: &str| {
+        let number = value.strip_prefix("cpu");
+        number.is_some_and(|it| it.parse::<u16>().is_ok())
+    };
+    is_processor(value) || USUAL_VALUES.split_whitespace().any(|it| it == value)
 }
 
 /// Notes the value of a label of a series, by what the label is called.
@@ -195,9 +200,8 @@ fn note_label(names: &mut Names, key: &str, value: &str) {
     }
     let kind = match key {
         // What every machine's and every broker's pages tell apart.
-        "cpu" | "quantile" | "le" | "dirty_io" => return,
-        "mode" | "state" | "usage" | "alloc" | "kind" | "type" | "thread" | "queue_type"
-        | "direction" | "op"
+        "cpu" | "dirty_io" | "mode" | "state" | "usage" | "alloc" | "kind" | "type" | "thread"
+        | "queue_type" | "direction" | "op"
             if is_usual_value(value) =>
         {
             return;

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::names::{NameKind, Names};
 use super::text::decoded;
+use super::words::{is_path, note_own_value, note_terms, note_words};
 
 /// What the text of a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +32,9 @@ const CHOICES: &str = "kind queue-type ack refuse who until auth allocation meth
 const OWN_KEYS: [&str; 4] = ["headers", "parameters", "labels", "env"];
 /// Tables whose values are somebody's own, whatever their keys are called elsewhere.
 const OWN_VALUES: [&str; 2] = ["headers", "properties"];
-/// Beginnings of keys in such tables that are the same everywhere.
-const PUBLIC_KEYS: [&str; 5] = ["RABBITMQ_", "ERL_", "JAVA_", "x-match", "x-delay"];
+/// Keys in such tables that are the same everywhere, and beginnings of others.
+const PUBLIC_KEYS: [&str; 2] = ["x-match", "x-delay"];
+const PUBLIC_BEGINNINGS: [&str; 3] = ["RABBITMQ_", "ERL_", "JAVA_"];
 
 /// What a key holds; a key that is not known holds words.
 fn held(key: &str) -> Held {
@@ -77,13 +79,13 @@ pub(super) fn note_experiment(names: &mut Names, experiment: &Value) {
 
 fn note_table(names: &mut Names, key: &str, value: &Value, own_keys: bool) {
     if OWN_VALUES.contains(&key) {
-        note_own_values(names, value);
+        note_own_values(names, "", value);
     }
     match value {
         Value::Object(fields) => {
             for (inner, value) in fields {
-                if own_keys && !PUBLIC_KEYS.iter().any(|it| inner.starts_with(it)) {
-                    names.add(NameKind::Label, inner);
+                if own_keys && !is_public_key(inner) {
+                    names.add_key(inner);
                 }
                 match inner.as_str() {
                     "name" => note_name(names, key, value),
@@ -106,24 +108,20 @@ fn note_table(names: &mut Names, key: &str, value: &Value, own_keys: bool) {
     }
 }
 
-/// Notes every text of a table; what is no number is somebody's.
-fn note_own_values(names: &mut Names, value: &Value) {
-    match value {
-        Value::Object(fields) => fields.values().for_each(|it| note_own_values(names, it)),
-        Value::Array(items) => items.iter().for_each(|it| note_own_values(names, it)),
-        Value::String(text) => note_own_value(names, text),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
+fn is_public_key(key: &str) -> bool {
+    PUBLIC_KEYS.contains(&key) || PUBLIC_BEGINNINGS.iter().any(|it| key.starts_with(it))
 }
 
-fn note_own_value(names: &mut Names, text: &str) {
-    let is_plain = text.parse::<f64>().is_ok() || ["true", "false", ""].contains(&text);
-    // What a message is made of is said in the same words everywhere.
-    let is_type_of_content = text.split_once('/').is_some_and(|(kind, _)| {
-        ["text", "application", "image", "audio", "video"].contains(&kind)
-    });
-    if !is_plain && !is_type_of_content {
-        names.add(NameKind::Text, text);
+/// Notes every text of a table; what is no number is somebody's.
+fn note_own_values(names: &mut Names, key: &str, value: &Value) {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            fields.for_each(|(key, it)| note_own_values(names, key, it));
+        }
+        Value::Array(items) => items.iter().for_each(|it| note_own_values(names, key, it)),
+        Value::String(text) => note_own_value(names, key, text),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
@@ -152,7 +150,7 @@ pub(super) fn note_value(names: &mut Names, key: &str, value: &str) {
         return note_name(names, of, &Value::String(value.to_owned()));
     }
     if path.any(|it| OWN_VALUES.contains(&it)) {
-        note_own_value(names, value);
+        note_own_value(names, last, value);
     }
     match held(last) {
         Held::Choice => {}
@@ -182,72 +180,6 @@ fn note_address(names: &mut Names, value: &str) {
     }
     let host = value.split(['/', ':']).next().unwrap_or_default();
     names.add(NameKind::Host, &decoded(host));
-}
-
-/// The texts and quoted atoms within Erlang terms.
-fn note_terms(names: &mut Names, value: &str) {
-    let mut rest = value;
-    while let Some(at) = rest.find(['"', '\'']) {
-        let (_, quoted) = rest.split_at(at);
-        let quote = if quoted.starts_with('"') { '"' } else { '\'' };
-        let inside = quoted.get(1..).unwrap_or_default();
-        let Some(end) = inside.find(quote) else {
-            return;
-        };
-        let (text, behind) = inside.split_at(end);
-        names.add(NameKind::Label, text);
-        rest = behind.get(1..).unwrap_or_default();
-    }
-}
-
-/// What is no number, no option and no address is somebody's; of a template (`{host}:shop`) what stands beside its marks.
-fn note_words(names: &mut Names, value: &str) {
-    if is_number(value) || value.contains("://") {
-        return;
-    }
-    if value.contains('{') {
-        let beside = value.split('{').enumerate();
-        let beside = beside.map(|(at, it)| match it.split_once('}') {
-            Some((_, behind)) if at > 0 => behind,
-            _ => it,
-        });
-        beside
-            .map(|it| it.trim_matches([':', '/', ',', ';', '@', '=']))
-            .filter(|it| !it.contains('{'))
-            .for_each(|it| note_words(names, it));
-        return;
-    }
-    if value.starts_with(['-', '+']) {
-        if let Some((option, value)) = value.split_once('=') {
-            note_value(names, option.trim_start_matches(['-', '+']), value);
-        }
-        return;
-    }
-    names.add(
-        if is_path(value) {
-            NameKind::Path
-        } else {
-            NameKind::Text
-        },
-        value,
-    );
-}
-
-fn is_path(value: &str) -> bool {
-    let endings = [
-        ".toml", ".json", ".pem", ".html", ".csv", ".md", ".xml", ".txt",
-    ];
-    value.contains('/') || endings.iter().any(|it| value.ends_with(it))
-}
-
-/// A number, also with a unit, or several of them.
-fn is_number(value: &str) -> bool {
-    let part = |it: &str| {
-        let rest = it.trim_start_matches(|c: char| c.is_ascii_digit() || ".+-".contains(c));
-        it.starts_with(|c: char| c.is_ascii_digit()) && rest.chars().count() <= 5
-    };
-    matches!(value, "" | "true" | "false" | "all" | "none" | "auto")
-        || value.split([',', '-', '@']).all(part)
 }
 
 /// Notes the names in a command line of bellows.
@@ -304,9 +236,11 @@ pub(super) fn note_arguments(names: &mut Names, arguments: &[String]) {
         let Some((key, value)) = argument.split_once('=') else {
             continue;
         };
-        if !key.starts_with("x-") {
-            names.add(NameKind::Label, key);
+        if key.starts_with("x-") {
+            note_value(names, key, value);
+        } else {
+            names.add_key(key);
+            note_own_value(names, key, value);
         }
-        note_value(names, key, value);
     }
 }

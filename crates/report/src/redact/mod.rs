@@ -10,6 +10,7 @@ mod experiment;
 mod names;
 mod shown;
 mod text;
+mod words;
 
 #[cfg(test)]
 mod tests;

@@ -212,6 +212,13 @@ impl Names {
         }
     }
 
+    /// Notes a key of somebody's own; one that is a word of every report tells nothing.
+    pub(super) fn add_key(&mut self, key: &str) {
+        if !is_ordinary(&folded(key)) {
+            self.add(NameKind::Label, key);
+        }
+    }
+
     fn add_new(&mut self, kind: NameKind, text: &str, key: &str) -> usize {
         let at = self.all.len();
         self.all.push(Name {

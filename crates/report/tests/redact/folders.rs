@@ -15,7 +15,7 @@ use report::html;
 use serde_json::{Value, json};
 use testkit::Random;
 
-use super::{Named, host, name, said, texts_of};
+use super::{Named, host, name, own, said, texts_of};
 
 /// Rounds of each test.
 const SEEDS: u64 = 15;
@@ -40,6 +40,7 @@ impl Telling {
             vhost: name(random),
             host: host(random),
             user: name(random),
+            own: std::array::from_fn(|_| own(random)),
         };
         let word = |random: &mut Random| host(random).replace(".corp", "");
         Self {
@@ -51,11 +52,11 @@ impl Telling {
 
     /// All names, and the parts of paths and of what consists of words.
     fn all(&self) -> Vec<String> {
-        let named = self.named.all().map(str::to_owned);
+        let named = self.named.all().into_iter().map(str::to_owned);
         let parts = self.definitions.split(['/', '.']);
         let parts = parts.filter(|it| it.starts_with("zq")).map(str::to_owned);
         let probe = self.probe.split(' ').next().map(str::to_owned);
-        named.into_iter().chain(parts).chain(probe).collect()
+        named.chain(parts).chain(probe).collect()
     }
 
     /// The address of a page of the management API, whose names are behind percent signs.

@@ -1,6 +1,6 @@
 //! Who gets whose messages: exchanges, routing keys and bindings, from the plan alone.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use wire::topic::{TopicPatterns, has_wildcards};
 
@@ -65,6 +65,8 @@ pub(crate) struct Topology {
     kinds: HashMap<(usize, String), String>,
     /// An exchange that is published to and whose kind is none of the protocol's own.
     unknown: Option<String>,
+    /// Exchanges to which a queue that is consumed from was bound by somebody else.
+    bound_by_others: HashSet<(usize, String)>,
     /// What each queue is bound to.
     queues: HashMap<(usize, String), Vec<ExchangeKey>>,
 }
@@ -84,6 +86,7 @@ impl Routing for Topology {
                 given.clone_into(kind);
             }
         }
+        topology.bound_by_others = bound_by_others(named.clone());
         for named in named {
             if !named.consumes && topology.unknown.is_none() {
                 topology.unknown = topology.unknown_kind(&named);
@@ -156,11 +159,12 @@ impl Topology {
     /// Why nobody can tell who gets what is published here, where a plugin decides about it.
     fn unknown_kind(&self, named: &Named<'_>) -> Option<String> {
         let exchange = publishes_to(named.destination).0;
-        let kind = self.kinds.get(&(named.cluster, exchange.to_owned()))?;
+        let key = (named.cluster, exchange.to_owned());
+        let kind = self.kinds.get(&key)?;
         match kind.as_str() {
             "direct" | "fanout" | "topic" => None,
             // Bindings of our own have no arguments, and match every message.
-            "headers" if named.binds => None,
+            "headers" if !self.bound_by_others.contains(&key) => None,
             "headers" => Some(format!(
                 "which queues the headers exchange {exchange:?} gives a message to is for bindings to decide that somebody \
                  else has made"
@@ -188,6 +192,30 @@ impl Topology {
             key: key.to_owned(),
         }
     }
+}
+
+/// The exchanges to which queues that the plan consumes from are bound, and not by the plan.
+fn bound_by_others<'a>(
+    named: impl Iterator<Item = Named<'a>> + Clone,
+) -> HashSet<(usize, String)> {
+    let of = |named: &Named<'a>| {
+        let exchange = publishes_to(named.destination).0;
+        (named.cluster, exchange, named.destination.name.as_str())
+    };
+    let ours = named
+        .clone()
+        .filter(|it| it.declares && binding(it.destination).is_some());
+    let ours: HashSet<_> = ours.map(|it| of(&it)).collect();
+    // A consumer binds what is its own.
+    let relies = |it: &Named<'a>| {
+        let destination = it.destination;
+        it.consumes && destination.kind == DestinationKind::Queue && !destination.exclusive
+    };
+    let relied = named.filter(relies).map(|it| of(&it));
+    let others = relied.filter(|it| !ours.contains(it));
+    others
+        .map(|(cluster, exchange, _)| (cluster, exchange.to_owned()))
+        .collect()
 }
 
 /// What kind of exchange the destination says that it is published to. Every broker has some of their own.
