@@ -205,6 +205,12 @@ impl Profile {
             .fold(0, |sum, s| sum.saturating_add(s.weight))
     }
 
+    /// How many samples there were, also where they were added up before.
+    pub(super) fn sample_count(&self) -> u64 {
+        let counts = self.samples.iter().map(|it| self.header.count(it));
+        counts.fold(0, u64::saturating_add)
+    }
+
     /// The samples in the order of time.
     pub(super) fn in_time_order(&self) -> Vec<&Sample> {
         let mut samples: Vec<&Sample> = self.samples.iter().collect();

@@ -92,7 +92,7 @@ impl Profile {
             node: self.header.node,
             clock: self.header.kernel_event.clone(),
             frequency: self.header.frequency,
-            samples: self.samples.iter().map(|it| self.header.count(it)).sum(),
+            samples: self.sample_count(),
             unit: self.header.unit.clone(),
             weight: all,
             lost: self.lost,

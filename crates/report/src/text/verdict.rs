@@ -106,7 +106,10 @@ impl<'a> Said<'a> {
         let own = self.e.ended.churn.iter().filter(|churn| !churn.beside);
         match own.map(|churn| churn.failed).sum() {
             0 => String::new(),
-            failed => format!("; {} {} failed", count(failed), self.items),
+            failed => format!(
+                "; {} failed",
+                counted(failed, self.items.trim_end_matches('s'))
+            ),
         }
     }
 
@@ -133,7 +136,10 @@ impl<'a> Said<'a> {
             Cause::AllFailed => {
                 let mut own = e.ended.churn.iter().filter(|churn| !churn.beside);
                 let failed = own.next().map_or(0, |churn| churn.failed);
-                format!("all {} {} failed", count(failed), self.items)
+                format!(
+                    "all of {} failed",
+                    counted(failed, self.items.trim_end_matches('s'))
+                )
             }
             Cause::TooShort => format!("only {:.2} s were measured, too short to tell", e.seconds),
             Cause::NoLoad => "bellows sent and received no message".to_owned(),

@@ -371,11 +371,11 @@ fn flow(facts: &Facts<'_>) -> String {
         ([], [(_, alone)]) => return operations(alone, facts.phases),
         (_, []) => {}
         ([], several) => {
-            let unit = several
-                .first()
-                .map_or("operations", |(_, it)| it.unit.as_str());
+            let mut units: Vec<&str> = several.iter().map(|(_, it)| it.unit.as_str()).collect();
+            units.dedup();
             let counts = counted(several.len() as u64, "load");
-            let text = format!("{counts} of {unit}{}", length(facts.phases));
+            let (units, length) = (units.join(" and "), length(facts.phases));
+            let text = format!("{counts} of {units}{length}");
             flows.push(text + &worst(several, facts.letters));
         }
         (_, several) => {

@@ -79,7 +79,8 @@ fn files<'c>(side: &[&'c FunctionCosts]) -> HashSet<&'c str> {
 /// Samples of the functions without a name of their own in all runs, by name and file.
 fn near<'c>(side: &[&'c FunctionCosts]) -> NearSamples<'c> {
     let mut near = NearSamples::default();
-    for run in side {
+    // Of a run without a sample nothing is known.
+    for run in side.iter().filter(|run| run.broker > 0.0) {
         let samples = run.summary.samples as f64;
         near.all += samples;
         let functions = run.of_build.functions.iter();

@@ -148,15 +148,17 @@ impl FromStr for Selector {
         if name.is_empty() && conditions.is_empty() {
             return Err(rest.refused("has neither a name nor a label"));
         }
+        let is_function = rest.text.starts_with('(') && conditions.is_empty() && name != "sum";
+        if is_function {
+            return Err(rest.refused(
+                "is of a function other than sum, which alone is known (counters become rates by themselves)",
+            ));
+        }
         if sum.is_some() {
             rest.expect(")")?;
         }
         if !rest.text.is_empty() {
-            let is_function = rest.text.starts_with('(');
-            return Err(rest.refused(match is_function {
-                true => "is of a function other than sum, which alone is known (counters become rates by themselves)",
-                false => "goes on where it should end",
-            }));
+            return Err(rest.refused("goes on where it should end"));
         }
         let name = if name.is_empty() { "*" } else { name };
         let pattern =

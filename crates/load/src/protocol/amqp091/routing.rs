@@ -195,9 +195,7 @@ impl Topology {
 }
 
 /// The exchanges to which queues that the plan consumes from are bound, and not by the plan.
-fn bound_by_others<'a>(
-    named: impl Iterator<Item = Named<'a>> + Clone,
-) -> HashSet<(usize, String)> {
+fn bound_by_others<'a>(named: impl Iterator<Item = Named<'a>> + Clone) -> HashSet<(usize, String)> {
     let of = |named: &Named<'a>| {
         let exchange = publishes_to(named.destination).0;
         (named.cluster, exchange, named.destination.name.as_str())
