@@ -495,6 +495,7 @@ impl Converter {
             own_cpu_ns: part.own_cpu.0,
             copied_bytes: self.copied,
             cpu_share: cpu_share(self.weight, self.subject.period_ns, part.process_cpu),
+            builds: self.stacks.symbols().builds(),
         }
     }
 

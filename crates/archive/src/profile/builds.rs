@@ -1,6 +1,8 @@
 //! Whether two profiles are of the same builds of files, so that functions without a name of their own are called alike.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
 
 use super::frames::Frame;
 use super::grouped::without_version;
@@ -14,6 +16,52 @@ const LEAST_EXPECTED: f64 = 5.0;
 /// alone calls.
 const SAME_BUILD: f64 = 0.5;
 
+/// Which build files are of, where that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Builds(BTreeMap<String, String>);
+
+impl Builds {
+    /// Notes a file's build. One that is of several builds is of none that could be compared.
+    pub fn add(&mut self, file: &str, build: &str) {
+        let known = self.0.entry(file.to_owned());
+        let known = known.or_insert_with(|| build.to_owned());
+        if known != build {
+            known.clear();
+        }
+    }
+
+    /// Notes those of another profile.
+    pub fn add_all(&mut self, other: &Self) {
+        other
+            .0
+            .iter()
+            .for_each(|(file, build)| self.add(file, build));
+    }
+
+    /// The build of a file.
+    #[must_use]
+    pub fn of(&self, file: &str) -> Option<&str> {
+        let build = self.0.get(file).map(String::as_str);
+        build.filter(|it| !it.is_empty())
+    }
+
+    /// Whether none is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The same by what files are called in all their versions.
+    #[must_use]
+    pub fn without_versions(&self) -> Self {
+        let mut all = Self::default();
+        let builds = self.0.iter();
+        builds.for_each(|(file, build)| all.add(without_version(file), build));
+        all
+    }
+}
+
 /// Samples of one side of functions that are called after their neighbours, by name and file.
 #[derive(Clone, Debug, Default)]
 pub struct NearSamples<'n> {
@@ -21,6 +69,8 @@ pub struct NearSamples<'n> {
     pub of: HashMap<(&'n str, &'n str), f64>,
     /// Of all functions.
     pub all: f64,
+    /// The files' builds, by what files are called in all their versions.
+    pub builds: Builds,
 }
 
 /// Files that are other builds on the other side.
@@ -37,14 +87,22 @@ pub fn other_builds(a: &NearSamples<'_>, b: &NearSamples<'_>) -> Vec<String> {
             let shares = files.entry(file).or_default();
             let share = samples / side.all;
             shares.all += share;
-            if other.of.contains_key(&(*name, *file)) {
-                shares.common += share;
-            }
+            let Some(samples) = other.of.get(&(*name, *file)) else {
+                continue;
+            };
+            shares.common += share;
+            shares.is_seen_on_both |= *samples >= LEAST_SAMPLES;
         }
     }
-    let other = files
-        .iter()
-        .filter(|(_, it)| it.common < it.all * SAME_BUILD);
+    let is_other = |file: &str, shares: &Shares| {
+        let is_other = shares.common < shares.all * SAME_BUILD;
+        match (a.builds.of(file), b.builds.of(file)) {
+            (Some(one), Some(other)) => is_other && one != other,
+            // What one side alone calls may be most of a file.
+            _ => is_other && !shares.is_seen_on_both,
+        }
+    };
+    let other = files.iter().filter(|(file, it)| is_other(file, it));
     let mut other_builds: Vec<String> = other.map(|(file, _)| (*file).to_owned()).collect();
     other_builds.sort();
     other_builds
@@ -55,6 +113,8 @@ pub fn other_builds(a: &NearSamples<'_>, b: &NearSamples<'_>) -> Vec<String> {
 struct Shares {
     all: f64,
     common: f64,
+    /// Whether one of them is worth a word on both sides.
+    is_seen_on_both: bool,
 }
 
 impl Profile {
@@ -70,7 +130,10 @@ impl Profile {
 
     /// Samples at the leaf of functions that are called after their neighbours.
     fn near_samples(&self) -> NearSamples<'_> {
-        let mut near = NearSamples::default();
+        let mut near = NearSamples {
+            builds: self.builds.without_versions(),
+            ..NearSamples::default()
+        };
         for sample in &self.samples {
             let count = self.header.count(sample) as f64;
             near.all += count;
@@ -102,6 +165,13 @@ impl Profile {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+
+    use measure::Time;
+
+    use super::super::merge::Merge;
+    use super::super::model::ProfileHeader;
+    use super::super::pprof;
     use super::super::tests::profile;
     use super::*;
 
@@ -140,6 +210,60 @@ mod tests {
             profile(&[(&near[0], 100), (&near[1], 50), ("t;start;named", 850)])
         });
         assert_eq!(a.other_builds(&b), ["broker"]);
+    }
+
+    /// One function of a file is what both sides call, and most is what one side calls alone.
+    #[test]
+    fn one_build_is_told_by_its_number_or_by_one_function_of_both_sides() {
+        let used = |functions: [(&str, usize); 3]| {
+            let stacks = functions.map(|(name, count)| (format!("t;start;[near {name}]"), count));
+            of(&stacks
+                .each_ref()
+                .map(|(stack, count)| (stack.as_str(), *count)))
+        };
+        let a = used([("f-0x1", 40), ("g+0x1", 60), ("h+0x1", 0)]);
+        let mut b = used([("f-0x1", 20), ("g+0x1", 0), ("h+0x1", 80)]);
+        assert!(a.other_builds(&b).is_empty());
+        // Fewer samples prove nothing by themselves.
+        b = used([("f-0x1", 9), ("g+0x1", 0), ("h+0x1", 91)]);
+        assert_eq!(a.other_builds(&b), ["broker"]);
+        let build = |profile: &Profile, number: &str| {
+            let mut profile = profile.clone();
+            profile.builds.add("broker", number);
+            profile
+        };
+        assert!(build(&a, "1").other_builds(&build(&b, "1")).is_empty());
+        assert_eq!(build(&a, "1").other_builds(&build(&b, "2")), ["broker"]);
+        assert_eq!(build(&a, "1").other_builds(&b), ["broker"]);
+        // What was joined of two builds is of none.
+        let mut joined = build(&b, "1");
+        joined.builds.add("broker", "2");
+        assert_eq!(
+            (joined.builds.of("broker"), joined.builds.of("x")),
+            (None, None)
+        );
+    }
+
+    #[test]
+    fn files_keep_the_builds() {
+        let mut profile = build(1, [1, 1, 1]);
+        profile.header = ProfileHeader::new(Time(0), 0);
+        profile.builds.add("broker", "0a1b");
+        let packed = profile.to_pprof().expect("a message");
+        let mut bytes = Vec::new();
+        let mut unpacked = flate2::read::GzDecoder::new(&*packed);
+        unpacked.read_to_end(&mut bytes).expect("gzip");
+        let read = pprof::read(&bytes).expect("a profile");
+        assert_eq!(read.builds, profile.builds);
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join("cpu.stacks");
+        profile.write_stacks(&file).expect("written");
+        let read = Profile::open(&file).expect("a profile");
+        assert_eq!(read.builds, profile.builds);
+        let mut merge = Merge::default();
+        merge.add(profile.clone());
+        merge.add(profile.clone());
+        assert_eq!(merge.finish().builds, profile.builds);
     }
 
     #[test]

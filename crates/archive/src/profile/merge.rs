@@ -198,6 +198,7 @@ impl Merge {
         profile.throttled = profile.throttled.saturating_add(part.throttled);
         profile.own_cpu_ns = profile.own_cpu_ns.saturating_add(part.own_cpu_ns);
         profile.copied_bytes = profile.copied_bytes.saturating_add(part.copied_bytes);
+        profile.builds.add_all(&part.builds);
         let (from, to) = part.span.unwrap_or_default();
         let (from, to) = (from.saturating_add(later), to.saturating_add(later));
         let span = profile.span.unwrap_or((from, to));

@@ -45,7 +45,7 @@ mod waits;
 mod window;
 mod work;
 
-pub use builds::{NearSamples, other_builds};
+pub use builds::{Builds, NearSamples, other_builds};
 pub use classes::{ClassRules, ClassRulesError};
 pub use comparable::{incomparable, incomparable_summaries};
 pub use fold::{Detail, FoldedNames, NO_THREAD, ThreadGroups};

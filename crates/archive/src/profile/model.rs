@@ -3,6 +3,7 @@
 use measure::Time;
 use serde::{Deserialize, Serialize};
 
+use super::builds::Builds;
 use super::frames::Frame;
 use super::processes::ErlangProcess;
 use super::waits::Wait;
@@ -192,6 +193,8 @@ pub struct Profile {
     pub cpu_share: Option<f64>,
     /// First and last moment of sampling, nanoseconds since the origin, where known.
     pub span: Option<(u64, u64)>,
+    /// Which build each file is of, as far as that is known.
+    pub builds: Builds,
     /// What the reader of this profile should know: missing permissions, a file cut off.
     pub notes: Vec<String>,
 }

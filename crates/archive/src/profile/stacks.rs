@@ -11,7 +11,7 @@
 //! {"sample":[1200345678,0,0,1,true,1,0,0]}             t, stack, thread, cpu, complete, weight, process, wait
 //! {"unwinding":"stack_copy"}                           how the samples from here on were unwound
 //! {"lost":3}  {"throttled":1}  {"note":"…"}            each adds to what was said before
-//! {"footer":{"from":…,"to":…,"own_cpu_ns":…}}
+//! {"footer":{"from":…,"to":…,"own_cpu_ns":…,"builds":{"libc.so.6":"1a2b…"}}}
 //! ```
 //!
 //! Threads, frames, nodes, processes and waits are numbered in the order of their lines, and stand before the first
@@ -25,6 +25,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::builds::Builds;
 use super::frames::{Frame, FrameKind, SourceLine};
 use super::model::{Profile, ProfileHeader, Sample, StackNode, Unwinding};
 use super::processes::ErlangProcess;
@@ -38,7 +39,7 @@ const BUFFER: usize = 64 * 1024;
 const LONGEST_LINE: u64 = 1 << 20;
 
 /// The last line of a file that was ended in order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Footer {
     /// First moment of sampling, nanoseconds since the origin.
     pub from: u64,
@@ -52,6 +53,9 @@ pub struct Footer {
     /// Share of the process's CPU time that the samples stand for (0 to 1); absent where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_share: Option<f64>,
+    /// Which build each file is of, as far as that is known.
+    #[serde(default, skip_serializing_if = "Builds::is_empty")]
+    pub builds: Builds,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -317,6 +321,7 @@ impl Profile {
             own_cpu_ns: self.own_cpu_ns,
             copied_bytes: self.copied_bytes,
             cpu_share: self.cpu_share,
+            builds: self.builds.clone(),
         })?;
         replacement.finish()
     }
@@ -490,6 +495,7 @@ impl Reader {
                 profile.own_cpu_ns = footer.own_cpu_ns;
                 profile.copied_bytes = footer.copied_bytes;
                 profile.cpu_share = footer.cpu_share;
+                profile.builds = footer.builds;
                 profile.span = Some((footer.from, footer.to));
                 return Ok(true);
             }

@@ -33,6 +33,8 @@ pub(crate) struct ElfSymbols {
     segments: Vec<(u64, u64, u64)>,
     table: Table,
     go: Option<GoFunctions>,
+    /// The number of its build in hexadecimal; empty where it has none.
+    pub(super) build: String,
 }
 
 impl ElfSymbols {
@@ -80,6 +82,7 @@ impl ElfSymbols {
             table: builder.build(end.unwrap_or(u64::MAX)),
             segments,
             go: GoFunctions::of(file),
+            build: file.build_id().ok().flatten().map_or_else(String::new, hex),
         }
     }
 
@@ -108,6 +111,10 @@ impl ElfSymbols {
         let (start, _, address) = self.segments.iter().find(inside)?;
         Some(address.wrapping_add(offset - start))
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The number of a file's build, where it has one.

@@ -21,7 +21,7 @@ mod table;
 
 use std::borrow::Cow;
 
-use archive::profile::{Frame, FrameKind, SourceLine};
+use archive::profile::{Builds, Frame, FrameKind, SourceLine};
 use linux::Status;
 use linux::maps;
 use measure::Time;
@@ -92,6 +92,11 @@ impl Symbols {
     /// Mapped files of which nothing was read, because there are so many.
     pub(crate) const fn files_left_out(&self) -> usize {
         self.modules.left_out()
+    }
+
+    /// Which builds the mapped files are of.
+    pub(crate) fn builds(&self) -> Builds {
+        self.modules.builds()
     }
 
     /// Reads the process's mappings again; says whether they have changed. Keeps what is known

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use archive::profile::{Frame, FrameKind};
+use archive::profile::{Builds, Frame, FrameKind};
 use linux::maps::{self, Mapping};
 use measure::Time;
 
@@ -72,6 +72,14 @@ impl Modules {
     /// Files of which nothing was read, because there are so many.
     pub(super) const fn left_out(&self) -> usize {
         self.all.len().saturating_sub(MOST_FILES)
+    }
+
+    /// The builds of those that were read.
+    pub(super) fn builds(&self) -> Builds {
+        let mut builds = Builds::default();
+        let known = self.all.iter().filter(|it| !it.symbols.build.is_empty());
+        known.for_each(|it| builds.add(&it.name, &it.symbols.build));
+        builds
     }
 
     /// The module of a mapping, loaded where it is new. A file that cannot be read is a module

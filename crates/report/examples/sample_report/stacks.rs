@@ -359,6 +359,7 @@ pub(crate) fn write_further(dir: &Path, state: &State) -> io::Result<()> {
             own_cpu_ns: 0,
             copied_bytes: 0,
             cpu_share: None,
+            ..Footer::default()
         })?;
     }
     Ok(())
@@ -458,6 +459,7 @@ pub(crate) fn write(dir: &Path, state: &State) -> io::Result<()> {
         own_cpu_ns: 640_000_000,
         copied_bytes: 0,
         cpu_share: Some(0.93),
+        ..Footer::default()
     })
 }
 

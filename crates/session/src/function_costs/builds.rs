@@ -81,6 +81,7 @@ fn near<'c>(side: &[&'c FunctionCosts]) -> NearSamples<'c> {
     let mut near = NearSamples::default();
     // Of a run without a sample nothing is known.
     for run in side.iter().filter(|run| run.broker > 0.0) {
+        near.builds.add_all(&run.builds);
         let samples = run.summary.samples as f64;
         near.all += samples;
         let functions = run.of_build.functions.iter();

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use archive::profile::{FORMATS, Profile, ShareDetail, ShareTree, USUAL_EVENT, sampled_events};
+use archive::profile::{
+    Builds, FORMATS, Profile, ShareDetail, ShareTree, USUAL_EVENT, sampled_events,
+};
 use archive::{ProfileSummary, Quantity, RunRecord};
 
 /// What is kept of a run's call paths: far less than what is asked about, so that a frame which is dear in other runs is rarely missing.
@@ -22,6 +24,8 @@ pub struct FunctionCosts {
     /// With such functions of a file as one, for builds that differ.
     pub(super) of_names: Costed,
     pub(super) summary: ProfileSummary,
+    /// Which builds its files are of, by what they are called in all their versions.
+    pub(super) builds: Builds,
 }
 
 /// What is set against other runs.
@@ -74,6 +78,7 @@ impl FunctionCosts {
             of_build: Costed::of(&profile.by_function(true), broker),
             of_names: Costed::of(&profile.by_named_function(), broker),
             summary: profile.summary(0),
+            builds: profile.builds.without_versions(),
         })
     }
 

@@ -1,6 +1,6 @@
 //! Costs of functions and call paths, from runs that are made up.
 
-use archive::profile::{Frame, FrameKind, Profile, ShareName, ShareNode, ShareTree};
+use archive::profile::{Builds, Frame, FrameKind, Profile, ShareName, ShareNode, ShareTree};
 use archive::{ProfileSummary, RunRecord, RunSummary};
 
 use super::costs::{Costed, Costs};
@@ -37,6 +37,7 @@ fn run(broker: f64, shares: &[(&str, f64)]) -> FunctionCosts {
             stacks: below_root(shares),
         },
         summary: ProfileSummary::default(),
+        builds: Builds::default(),
     }
 }
 

@@ -65,6 +65,8 @@ pub(super) struct Mapping {
     pub(super) id: u64,
     #[prost(int64, tag = "5")]
     pub(super) filename: i64,
+    #[prost(int64, tag = "6")]
+    pub(super) build_id: i64,
     #[prost(bool, tag = "7")]
     pub(super) has_functions: bool,
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use prost::encoding::{self, WireType};
 
 use super::{CUT_OFF, LABEL_PROCESS, LABEL_REASON, LABEL_STACK, LABEL_THREAD, LABEL_WAKER, proto};
+use crate::profile::builds::Builds;
 use crate::profile::frames::{Frame, SourceLine, UNKNOWN};
 use crate::profile::model::{Profile, ProfileHeader, Sample, Unwinding};
 use crate::profile::tree::Builder;
@@ -17,6 +18,9 @@ const LARGEST_HEAD: usize = 64 << 10;
 /// Comments that are read, and characters of each.
 const MOST_COMMENTS: usize = 64;
 const LONGEST_COMMENT: usize = 1_000;
+/// Files whose builds are kept, and characters of the name of a file or of a build.
+const MOST_BUILDS: usize = 1_024;
+const LONGEST_BUILD: usize = 256;
 
 /// Field numbers of the message `Profile`.
 const SAMPLE: u32 = 2;
@@ -49,6 +53,7 @@ pub(in crate::profile) fn read(bytes: &[u8]) -> Result<Profile, String> {
     })?;
     let mut profile = builder.profile;
     profile.header = reader.header(value);
+    profile.builds = reader.builds();
     let comments = reader.head.comment.iter().take(MOST_COMMENTS);
     let comments = comments.map(|&c| reader.text(c).chars().take(LONGEST_COMMENT).collect());
     profile.notes = comments.collect();
@@ -95,6 +100,11 @@ fn for_each_field<'a>(
     Ok(())
 }
 
+/// A file without its folders.
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
 fn decode<M: prost::Message + Default>(bytes: &[u8]) -> Result<M, String> {
     if bytes.len() > LARGEST_MESSAGE {
         return Err(format!("one of its messages has {} bytes", bytes.len()));
@@ -109,7 +119,8 @@ struct Reader<'a> {
     locations: HashMap<u64, proto::Location>,
     /// Name and file.
     functions: HashMap<u64, (i64, i64)>,
-    mappings: HashMap<u64, i64>,
+    /// File and build.
+    mappings: HashMap<u64, (i64, i64)>,
 }
 
 impl<'a> Reader<'a> {
@@ -127,7 +138,8 @@ impl<'a> Reader<'a> {
                 SAMPLE => {}
                 MAPPING => {
                     let mapping: proto::Mapping = decode(field.body)?;
-                    this.mappings.insert(mapping.id, mapping.filename);
+                    this.mappings
+                        .insert(mapping.id, (mapping.filename, mapping.build_id));
                     builder.take(64);
                 }
                 LOCATION => {
@@ -223,6 +235,18 @@ impl<'a> Reader<'a> {
         }))
     }
 
+    fn builds(&self) -> Builds {
+        let mut builds = Builds::default();
+        let texts = self.mappings.values();
+        let texts = texts.map(|(file, build)| (file_name(self.text(*file)), self.text(*build)));
+        let is_short = |text: &str| !text.is_empty() && text.len() <= LONGEST_BUILD;
+        let known = texts.filter(|(file, build)| is_short(file) && is_short(build));
+        known
+            .take(MOST_BUILDS)
+            .for_each(|(file, build)| builds.add(file, build));
+        builds
+    }
+
     fn sample(&self, sample: &proto::SampleMessage, weight: u64, builder: &mut Builder) {
         let label = |key: &str| sample.label.iter().find(|l| self.text(l.key) == key);
         let thread = builder.thread(label(LABEL_THREAD).map_or("", |l| self.text(l.str)));
@@ -241,8 +265,8 @@ impl<'a> Reader<'a> {
                 let path = self
                     .mappings
                     .get(&l.mapping_id)
-                    .map_or("", |&m| self.text(m));
-                (path.rsplit('/').next().unwrap_or(path), l.line.as_slice())
+                    .map_or("", |&(file, _)| self.text(file));
+                (file_name(path), l.line.as_slice())
             });
             if lines.is_empty() {
                 let frame = builder.frame(&Frame::unknown(module));

@@ -78,9 +78,11 @@ impl Writer {
             .zip(modules)
             .map(|(id, module)| {
                 let filename = self.string(module);
+                let build_id = self.string(profile.builds.of(module).unwrap_or_default());
                 let mapping = proto::Mapping {
                     id,
                     filename,
+                    build_id,
                     has_functions: true,
                 };
                 (module.to_owned(), mapping)

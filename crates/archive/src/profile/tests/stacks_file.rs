@@ -43,6 +43,7 @@ fn write(profile: &Profile, mut writer: StacksWriter) -> io::Result<()> {
         own_cpu_ns,
         copied_bytes: profile.copied_bytes,
         cpu_share: profile.cpu_share,
+        ..Footer::default()
     })
 }
 
@@ -216,6 +217,7 @@ fn sampled(path: &Path) {
             own_cpu_ns: 5,
             copied_bytes: 6,
             cpu_share: Some(0.75),
+            ..Footer::default()
         })
         .unwrap();
 }
