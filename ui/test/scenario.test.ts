@@ -158,6 +158,23 @@ describe('the panels of probes', () => {
     expect(last).toBeLessThan(3);
   });
 
+  test('a part of a window of rare requests is left out at the end', () => {
+    const ended = run();
+    const { series } = ended;
+    for (const t of [12, 13]) {
+      series.t.push(t);
+      series.dt.push(t === 12 ? 1 : 0.7);
+      for (const column of Object.values(series.counts)) column!.push(t === 12 ? 0 : 1 / 0.7);
+      series.requested.push(null);
+    }
+    const { t, dt, counts } = windowed(ended, 'probe_slow', null);
+    expect([t, dt]).toEqual([
+      [0, 3, 6, 9],
+      [3, 3, 3, 3],
+    ]);
+    expect(counts.probe_slow_completed!.at(-1)).toBeCloseTo(1 / 3);
+  });
+
   test('keep a second where windows would be much of the run, and slices where requests are many', () => {
     const rare = run();
     rare.figures.scenarios.probe_slow!.requested!.rate = 0.1;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { PhaseSpan } from '../src/core/view';
-import { calledAt } from '../src/sections/traces';
+import { calledAt, commonBeginning, telling } from '../src/sections/traces';
 
 test('a call outside of the measured phase is told as such', () => {
   const phases: PhaseSpan[] = [
@@ -13,4 +13,15 @@ test('a call outside of the measured phase is told as such', () => {
   expect(at(7_000_000_000)).toBe('7.000 s');
   expect(at(20_500_000_000)).toBe('20.500 s (drain)');
   expect(at(30_000_000_000)).toBe('30.000 s');
+});
+
+test('long arguments are shown from where those of several calls begin to differ', () => {
+  const head = `#{bindings => #{},body => ${'x'.repeat(300)}`;
+  const texts = [`${head},path => <<"/api/queues">>}`, `${head},path => <<"/api/nodes">>}`];
+  const common = commonBeginning(texts);
+  expect(telling(texts[0]!, common)).toMatch(/^… x+,path => <<"\/api\/queues">>}$/);
+  expect(telling(texts[1]!, common)).toMatch(/^… x+,path => <<"\/api\/nodes">>}$/);
+  // Those of one call, of equal ones and short ones begin at their beginning.
+  for (const alike of [[texts[0]!], [texts[0]!, texts[0]!], ['a, b', 'a, c']])
+    expect(telling(alike[0]!, commonBeginning(alike))).toMatch(/^(#{bindings|a, b$)/);
 });

@@ -143,6 +143,10 @@ impl session::Observer for Show {
         self.live.values(values);
     }
 
+    fn page_failed(&mut self, page: &str) {
+        self.live.page_failed(page);
+    }
+
     fn event(&mut self, event: &Event) {
         self.live.event(event);
     }

@@ -424,27 +424,42 @@ fn a_scrapes_gauges_stay_beside_its_rates() {
     );
 }
 
-/// What one scrapes through its restart has another process then.
+/// What one scrapes or probes through its restart has another process then.
 #[test]
 fn a_server_that_returns_as_another_process_has_used_cpu() {
     let dir = folder();
     let broker = Broker::start(dir.path());
     let port = free_port();
     let address = format!("127.0.0.1:{port}");
-    let load: Vec<String> = load(&broker.url, &["--metrics", &address])
-        .into_iter()
-        .map(|word| if word == "5" { "2" } else { word }.to_owned())
-        .collect();
-    let load: Vec<&str> = load.iter().map(String::as_str).collect();
-    let serve = || start(bellows(dir.path(), &load));
-    let first = serve();
-    wait_for("the page", || ask(port, "GET", "/metrics").is_some());
+    let serve = |seconds: &str| {
+        let load = load(&broker.url, &["--metrics", &address]).into_iter();
+        let load: Vec<&str> = load
+            .map(|it| if it == "5" { seconds } else { it })
+            .collect();
+        let mut command = bellows(dir.path(), &load);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().map(Server).expect("bellows")
+    };
+    let is_there = || ask(port, "GET", "/metrics").is_some();
+    let mut first = serve("2");
+    wait_for("the page", is_there);
     let url = format!("http://{address}/metrics");
     let args = ["scrape", &url, "--every", "100ms", "--for", "6", "--json"];
     let scraped = start(bellows(dir.path(), &args));
-    first.end().assert_ok();
-    serve().end().assert_ok();
-    let scraped = scraped.end();
+    let args = [
+        "probe",
+        &url,
+        "--every",
+        "100ms",
+        "--duration",
+        "6",
+        "--json",
+    ];
+    let probed = start(bellows(dir.path(), &args));
+    first.0.wait().expect("its end");
+    let second = serve("60");
+    let (scraped, probed) = (scraped.end(), probed.end());
+    drop(second);
     scraped.assert_ok();
     assert!(
         scraped.stderr.contains("the page was there before"),
@@ -455,4 +470,10 @@ fn a_server_that_returns_as_another_process_has_used_cpu() {
     assert!(page["failed"].as_u64() >= Some(1), "{page:#}");
     // Messages were sent meanwhile: the two have used milliseconds for each page.
     assert!(page["server_cpu_ns"].as_u64() > Some(100_000), "{page:#}");
+    probed.assert_ok();
+    let again = "requests are answered again, after ";
+    assert!(probed.stderr.contains(again), "{probed:?}");
+    let object: Value = serde_json::from_str(&probed.stdout).expect("JSON");
+    let cpu = object["broker"]["cpu_cores"].as_f64();
+    assert!(cpu > Some(0.0) && cpu < Some(2.0), "{object:#}");
 }

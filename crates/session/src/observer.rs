@@ -22,6 +22,8 @@ pub trait Observer {
     fn interval(&mut self, _interval: &Interval) {}
     /// What named series are now: all that each source among them has.
     fn values(&mut self, _values: &[(SeriesName, f64)]) {}
+    /// A request for a page of metrics brought none.
+    fn page_failed(&mut self, _page: &str) {}
     /// A broker that was started for the run logged this line.
     fn logged(&mut self, _line: &str) {}
     /// Something happened, such as a blocked connection.

@@ -1,5 +1,7 @@
 //! CPU time and memory of the broker's process tree, of bellows itself, and of the machine.
 
+use std::net::SocketAddr;
+
 use archive::{ProcessUsage, SeriesName, SeriesUnit};
 use linux::machine::CpuTicks;
 use linux::sockets::{self, Server};
@@ -10,6 +12,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::activity::{Activity, BROKER};
 use crate::connection_time::ConnectionCounts;
+
+/// How often a broker is looked for that has gone.
+const LOOK_EVERY: Nanos = Nanos::from_millis(1_000);
 
 /// What had been used up to an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -72,6 +77,8 @@ pub(crate) trait UsageSource {
 #[derive(Debug)]
 pub(crate) struct ProcUsage {
     broker: ProcessTree,
+    /// Where the broker listens, if one that returns as another process is to be found by that, and when it was last looked for.
+    returns_at: (Vec<SocketAddr>, Time),
     /// Those of further brokers that are loaded.
     further: Vec<ProcessTree>,
     /// Other programs that load the broker, and what they used when they were last seen.
@@ -135,12 +142,32 @@ impl ProcUsage {
     pub(crate) fn new(broker: Option<u32>) -> Self {
         Self {
             broker: ProcessTree::of(broker),
+            returns_at: (Vec::new(), Time(0)),
             further: Vec::new(),
             generators: Vec::new(),
             ports: Vec::new(),
             page_bytes: rustix::param::page_size() as u64,
             activity: Activity::default(),
             nodes: None,
+        }
+    }
+
+    /// A broker that has gone is the process that listens there next.
+    pub(crate) fn returning_at(mut self, addresses: Vec<SocketAddr>) -> Self {
+        self.returns_at.0 = addresses;
+        self
+    }
+
+    /// Looks for a broker that has gone, which takes longer than a reading.
+    fn look_again(&mut self) {
+        let (addresses, looked) = &mut self.returns_at;
+        let now = Clock.now();
+        if addresses.is_empty() || now.since(*looked) < LOOK_EVERY {
+            return;
+        }
+        *looked = now;
+        if let [pid] = sockets::listening_on(addresses).as_slice() {
+            self.broker.follow(*pid);
         }
     }
 
@@ -196,6 +223,9 @@ impl UsageSource for ProcUsage {
         // The clock is read right beside what divides by it.
         let trees = std::iter::once(&mut self.broker).chain(&mut self.further);
         let read: Vec<Option<ProcessUse>> = trees.map(ProcessTree::read).collect();
+        if read.first().is_some_and(Option::is_none) {
+            self.look_again();
+        }
         let broker = match &mut self.nodes {
             Some(nodes) => nodes.add(read),
             None => read

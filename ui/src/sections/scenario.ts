@@ -149,10 +149,12 @@ export function windowed(run: RunView, name: string, slices: Slices | null): Cou
   const over = asked <= 1.001 || asked > length / 4 ? 1 : asked;
   const at = t.map((start, i) => Math.floor((start + dt[i]! / 2 - t[0]!) / over));
   const firsts = at.flatMap((window, i) => (window === at[i - 1] ? [] : [i]));
-  // The last interval may be a moment, in which one operation would be a hundred per second.
+  // What is left at the end is a part of a window: one operation in a moment would be a hundred per second. Of rare ones
+  // nobody knows how many a whole window would have had.
   const last = (t.at(-1) ?? 0) + (dt.at(-1) ?? 0) - (t[firsts.at(-1) ?? 0] ?? 0);
-  if (firsts.length > 1 && last < over / 2) firsts.pop();
-  const ends = firsts.map((_, i) => firsts[i + 1] ?? t.length);
+  const rest = firsts.length > 1 && last < over * 0.95 ? firsts.pop() : undefined;
+  const end = over > 1 ? (rest ?? t.length) : t.length;
+  const ends = firsts.map((_, i) => firsts[i + 1] ?? end);
   const peaks = new Set(run.metrics.filter((it) => it.kind === 'peak').map((it) => it.key));
   const width = (from: number, to: number): number => t[to - 1]! + dt[to - 1]! - t[from]!;
   const merge = (column: Column, peak: boolean): Column =>

@@ -32,17 +32,35 @@ export function calledAt(
   return `${t.toFixed(3)} s${phase === 'measure' ? '' : ` (${PHASE_LABELS[phase]})`}`;
 }
 
+/** How much of the beginning all of these have in common; nothing where that is short. */
+export function commonBeginning(texts: string[]): number {
+  const [first = '', ...others] = texts;
+  let length = first.length;
+  for (const text of others)
+    while (!text.startsWith(first.slice(0, length))) length = Math.floor(length * 0.9);
+  return others.length === 0 || length < LONGEST / 2 ? 0 : length;
+}
+
+/** Arguments from where those of several calls begin to differ. */
+export function telling(all: string, common: number): string {
+  const own = all.slice(common);
+  if (all.length <= LONGEST || common === 0 || own === '') return brief(all, LONGEST);
+  return `… ${brief(own, LONGEST - 2)}`;
+}
+
 function calls(run: RunView, { slowest }: TraceView, caption: string): HTMLElement {
   const hasArguments = slowest.some((it) => it.arguments.length > 0);
-  const rows = slowest.map((call) => {
-    const all = visible(call.arguments.join(', '));
+  const texts = slowest.map((call) => visible(call.arguments.join(', ')));
+  const common = commonBeginning(texts);
+  const rows = slowest.map((call, i) => {
+    const all = texts[i] ?? '';
     const took = call.duration_ns ?? null;
     return [
       calledAt(run, call),
       took === null ? '–' : h('span', { title: exactDuration(took) }, duration(took)),
       ending(call),
       who(call),
-      ...(hasArguments ? [h('code', { class: 'term', title: all }, brief(all, LONGEST))] : []),
+      ...(hasArguments ? [h('code', { class: 'term', title: all }, telling(all, common))] : []),
     ];
   });
   const columns = [

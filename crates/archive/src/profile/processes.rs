@@ -7,6 +7,15 @@ pub(super) const OTHER_PROCESSES: &str = "other processes";
 /// Distinct processes of a profile. A node that starts one for each request has any number.
 pub(super) const MOST_PROCESSES: usize = 1 << 16;
 
+/// What looks of bellows into the node are called.
+const LOOKING: &str = "bellows, looking";
+
+/// Whether this is the module that bellows loads into a node for a while: `bellows_1a2b3c4d`.
+fn is_helper(module: &str) -> bool {
+    let hash = module.strip_prefix("bellows_").unwrap_or_default();
+    hash.len() == 8 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// An Erlang process, and what it does where the node has said it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ErlangProcess {
@@ -66,6 +75,7 @@ impl ErlangProcess {
     pub fn unnamed_label(&self) -> String {
         match self.role.as_str() {
             "" => "unnamed: processes".to_owned(),
+            role if is_helper(role) => LOOKING.to_owned(),
             role => format!("unnamed: {role}"),
         }
     }

@@ -27,7 +27,7 @@ open_only(Owner, Tracer, Tries) ->
                 %% Perhaps an earlier trace of ours is just being undone.
                 _ -> unregister(?CLAIM), timer:sleep(100), open_only(Owner, Tracer, Tries - 1)
             end;
-        taken when Tries =< 1 -> {error, {busy, <<"another bellows traces on this node">>}};
+        taken when Tries =< 1 -> {error, {busy, <<"another bellows traces on this node; a run with [[trace]] does until its measured phase has ended">>}};
         taken -> timer:sleep(100), open_only(Owner, Tracer, Tries - 1)
     end.
 

@@ -163,6 +163,15 @@ impl Live {
         }
     }
 
+    /// A request for a page of metrics brought none.
+    pub fn page_failed(&mut self, page: &str) {
+        match &mut self.view {
+            View::Quiet => {}
+            View::Plain(view) => view.beside.failed(page),
+            View::Table(view) => view.table.beside.failed(page),
+        }
+    }
+
     /// What came of the requests for a page of metrics so far.
     pub fn page(&mut self, name: &str, requests: PageRequests) {
         match &mut self.view {

@@ -57,6 +57,8 @@ struct LivePage {
     series: f64,
     /// What came of all requests, where that is told.
     requests: Option<PageRequests>,
+    /// Requests that failed, where each of them is told.
+    failures: u64,
     /// The last request brought no page: what is known is of an earlier one.
     is_away: bool,
     /// What was selected of the last page: names with labels, and values with their units.
@@ -91,6 +93,14 @@ impl LiveBeside {
             page.look_back(f64::NAN);
         }
         page.is_away = (failed > 0 || page.is_away) && requests.completed == before.completed;
+    }
+
+    /// Takes that a request for a page brought none.
+    pub(super) fn failed(&mut self, page: &str) {
+        let page = self.pages.entry(page.to_owned()).or_default();
+        page.failures += 1;
+        page.is_away = true;
+        page.look_back(f64::NAN);
     }
 
     /// Takes what a source of named series has now.
@@ -178,6 +188,7 @@ impl LiveBeside {
             return Vec::new();
         }
         let has_requests = self.pages.values().any(|page| page.requests.is_some());
+        let has_failures = self.pages.values().any(|page| page.failures > 0);
         let mut heads = vec![
             ("scraped page", Left),
             ("    last", Right),
@@ -188,15 +199,18 @@ impl LiveBeside {
         ];
         if has_requests {
             heads.extend([("failed", Right), ("in flight", Right)]);
+        } else if has_failures {
+            heads.push(("failed", Right));
         }
         heads.push(("last 10", Left));
         let mut table = Table::new(&heads);
-        table.drop_in_order(match has_requests {
-            true => &[8, 4, 3, 2],
-            false => &[6, 4],
+        table.drop_in_order(match (has_requests, has_failures) {
+            (true, _) => &[8, 4, 3, 2],
+            (false, true) => &[7, 4, 3],
+            (false, false) => &[6, 4],
         });
         for (name, page) in &self.pages {
-            table.row(page.cells(name));
+            table.row(page.cells(name, has_failures));
         }
         table.shorten_first(style.columns, LEAST_NAME, fit_end);
         let mut lines = table.lines(style.columns);
@@ -210,10 +224,23 @@ impl LiveBeside {
     /// What was selected of the pages, with the last values, in so many rows: the heads, the series, where there are more how
     /// many, and a blank line.
     pub(super) fn selected(&self, rows: usize, style: Style) -> Vec<String> {
-        let all = self.pages.values().flat_map(|page| {
-            let row = move |(series, value): &(String, String)| match page.is_away {
-                true => (series.clone(), "-".to_owned()),
-                false => (series.clone(), value.clone()),
+        let are_several = self
+            .pages
+            .values()
+            .filter(|it| !it.selected.is_empty())
+            .count()
+            > 1;
+        let all = self.pages.iter().flat_map(|(name, page)| {
+            let row = move |(series, value): &(String, String)| {
+                // Each node of a cluster has the same series.
+                let series = match are_several {
+                    true => format!("{}: {series}", sanitise(name)),
+                    false => series.clone(),
+                };
+                match page.is_away {
+                    true => (series, "-".to_owned()),
+                    false => (series, value.clone()),
+                }
             };
             page.selected.iter().map(row)
         });
@@ -257,7 +284,7 @@ impl LivePage {
     }
 
     /// Its row of the table.
-    fn cells(&self, name: &str) -> Vec<String> {
+    fn cells(&self, name: &str, has_failures: bool) -> Vec<String> {
         let known = |text: String| match self.recent.is_empty() || self.is_away {
             true => "-".to_owned(),
             false => text,
@@ -284,7 +311,10 @@ impl LivePage {
                     Some(waited) => format!("1: {} s", waited.0 / 1_000_000_000),
                 },
             ]),
-            None => cells.push(count(self.pages)),
+            None => {
+                cells.push(count(self.pages));
+                cells.extend(has_failures.then(|| count(self.failures)));
+            }
         }
         cells.push(sparkline(self.recent.iter().copied()));
         cells

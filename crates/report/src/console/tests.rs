@@ -12,7 +12,8 @@ mod warnings;
 use archive::profile::{Frame, FrameKind, Profile, Sample, StackNode, Unwinding};
 use archive::{
     BrokerSummary, FunctionShare, PerMessage, PhaseSpan, ProcessUsage, ProfileSummary, Rss,
-    RunRecord, RunState, RunSummary, SeriesPoint, Throughput, Tier, Warning, WarningCode,
+    RunRecord, RunState, RunSummary, SeriesName, SeriesPoint, SeriesUnit, Throughput, Tier,
+    Warning, WarningCode,
 };
 use measure::{Counters, Interval, LatencySummary, Metric, Nanos, Phase, Problem, Recorder, Time};
 
@@ -467,6 +468,39 @@ fn latencies_say_which_time_they_are_of() {
     let transfer = live.lines();
     let transfer = transfer.iter().find(|line| line.starts_with("transfer"));
     assert!(transfer.is_some_and(|line| line.trim_end().ends_with('-')));
+}
+
+/// As a run with a page of each node of a cluster tells it.
+#[test]
+fn a_page_that_is_away_shows_no_values_and_whose_its_series_are() {
+    let mut live = LiveTable::new(shape(), TERMINAL);
+    live.enter(Phase::Measure);
+    live.point(&point(Phase::Measure, 5.0), &Interval::new());
+    let name = |page, name, unit| SeriesName::new(page, name, unit);
+    for page in ["metrics of node 0", "metrics of node 1"] {
+        live.beside.add(&[
+            (name(page, "scrape time", SeriesUnit::Seconds), 0.0284),
+            (name(page, "rabbitmq_connections", SeriesUnit::Count), 2.0),
+        ]);
+    }
+    let row = |live: &LiveTable, begin: &str| {
+        let lines = live.lines();
+        let line = lines.iter().find(|line| line.starts_with(begin));
+        line.unwrap_or_else(|| panic!("{begin} in {lines:#?}"))
+            .clone()
+    };
+    assert!(row(&live, "metrics of node 1 ").contains("28.4 ms"));
+    live.beside.failed("metrics of node 1");
+    live.beside.failed("metrics of node 1");
+    let away = row(&live, "metrics of node 1 ");
+    let cells: Vec<&str> = away.split_whitespace().skip(4).collect();
+    assert_eq!(cells[..6], ["-", "28.4", "ms", "-", "-", "1"], "{away}");
+    assert_eq!(cells[6], "2", "{away}");
+    assert!(row(&live, "scraped page").contains("failed"));
+    let there = row(&live, "metrics of node 0: rabbitmq_connections");
+    assert!(there.trim_end().ends_with(" 2"), "{there}");
+    let away = row(&live, "metrics of node 1: rabbitmq_connections");
+    assert!(away.trim_end().ends_with(" -"), "{away}");
 }
 
 #[test]

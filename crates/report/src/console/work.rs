@@ -96,7 +96,7 @@ fn from_stacks(rows: &[Work]) -> usize {
 /// What there was no room for, as one.
 fn together(others: &[Work]) -> Option<Work> {
     (!others.is_empty()).then(|| Work {
-        of: counted(others.len() as u64, "other"),
+        of: format!("others ({})", counted(others.len() as u64, "row")),
         kind: WorkKind::Others,
         role: String::new(),
         share: others.iter().map(|it| it.share).sum(),

@@ -88,6 +88,8 @@ fn note_table(names: &mut Names, key: &str, value: &Value, own_keys: bool) {
                     names.add_key(inner);
                 }
                 match inner.as_str() {
+                    // A trace that has no name is called as its function.
+                    "name" if fields.get("call") == Some(value) => {}
                     "name" => note_name(names, key, value),
                     _ => note_table(
                         names,

@@ -190,6 +190,10 @@ impl Names {
     /// Notes a name; one that is known keeps its kind.
     pub(super) fn add(&mut self, kind: NameKind, text: &str) {
         let text = of_all_nodes(text.trim());
+        // Signs alone are nobody's words.
+        if !is_given(kind) && text.chars().all(|c| c.is_ascii_punctuation()) {
+            return;
+        }
         let key = folded(text);
         let is_kind = KINDS.contains(&key.as_str());
         if self.is_public(&key) || is_kind && !is_given(kind) {

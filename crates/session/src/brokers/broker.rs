@@ -1,10 +1,12 @@
 //! What a run needs of a broker, whichever it is.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use archive::profile::ErlangProcess;
 use archive::{BrokerSummary, Topology};
 use erlang::ConnectOptions;
+use linux::sockets;
 use load::Endpoint;
 
 use super::{BrokerError, Fault, PlayedFaults, log::LogFollower};
@@ -193,6 +195,16 @@ pub struct Processes {
 }
 
 impl Processes {
+    /// Where the broker's process listens, if it was found by that alone: there it is found again once it returns as another one.
+    #[must_use]
+    pub fn returns_at(&self, endpoint: &Endpoint) -> Vec<SocketAddr> {
+        let Listener { found, given } = self.listener;
+        match found.is_some() && found == self.main && given.is_none() {
+            true => sockets::addresses_here(&endpoint.host, endpoint.port),
+            false => Vec::new(),
+        }
+    }
+
     /// The process of a node, by its number.
     #[must_use]
     pub fn of_node(&self, node: usize) -> Option<u32> {

@@ -78,6 +78,16 @@ fn replace(at: &mut Value, path: &[&str], new: Value) -> Result<(), Refused> {
     };
     match at {
         Value::Table(table) => {
+            let is_in_list = rest.len() > 1 && rest[0].parse::<usize>().is_ok();
+            if is_in_list && !table.contains_key(*first) {
+                let what = format!(
+                    "there is no {first}.{}: the experiment has no {first}",
+                    rest[0]
+                );
+                let help =
+                    format!("write a whole one, as in --set '{first}=[{{ key = \"value\" }}]'");
+                return Err(Refused::new(what, help));
+            }
             let missing = || Value::Table(toml::Table::new());
             replace(
                 table.entry((*first).to_owned()).or_insert_with(missing),

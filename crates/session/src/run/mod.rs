@@ -301,7 +301,8 @@ fn apply_load(
     let usage = || {
         let usage = ProcUsage::new(processes.main)
             .with_further(further.iter().copied().flatten())
-            .connected_to(ports.iter().copied());
+            .connected_to(ports.iter().copied())
+            .returning_at(processes.returns_at(&endpoint));
         Box::new(match nodes.is_empty() {
             true => usage,
             false => usage.of_nodes(),

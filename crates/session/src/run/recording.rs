@@ -242,6 +242,9 @@ impl<'a> Recording<'a> {
 
     /// Keeps what came of scrapes.
     fn keep_scraped(&mut self, scraped: Scraped) {
+        for page in &scraped.failed {
+            self.observer.page_failed(page);
+        }
         for told in &scraped.told {
             self.observer.values(told);
         }

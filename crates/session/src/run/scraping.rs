@@ -62,6 +62,8 @@ pub(super) struct Scraped {
     pub(super) rows: Vec<ScrapedRow>,
     /// All values of each page, in the order of the requests: gauges and rates are of different times, and so in different rows.
     pub(super) told: Vec<Vec<(SeriesName, f64)>>,
+    /// Pages of which a request brought none.
+    pub(super) failed: Vec<String>,
     /// Sentences that belong to the moment.
     pub(super) notes: Vec<String>,
     /// What the run lacks of pages, at its end.
@@ -251,6 +253,9 @@ impl Scraping {
         let Some(problem) = failure.filter(|_| !scrape.is_unanswered) else {
             return;
         };
+        if let Some(plan) = self.plans.get(scrape.plan) {
+            scraped.failed.push(plan.name.clone());
+        }
         if !self.told_failure.contains(&scrape.plan) {
             self.told_failure.push(scrape.plan);
             let note = format!("a scrape failed: {}", problem.sentence());

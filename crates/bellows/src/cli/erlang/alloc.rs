@@ -160,6 +160,7 @@ fn sides(reading: &AllocReading) -> String {
     };
     let vm = |kind: &str| memory.vm.get(kind).copied().map(bytes);
     row("the VM's total", vm("total"));
+    let mut rest = memory.vm.get("total").copied();
     for (kind, name) in [
         ("processes", "  processes"),
         ("binary", "  binaries"),
@@ -168,7 +169,12 @@ fn sides(reading: &AllocReading) -> String {
         ("atom", "  atoms"),
     ] {
         row(name, vm(kind));
+        let size = memory.vm.get(kind).copied();
+        rest = rest
+            .zip(size)
+            .and_then(|(rest, size)| rest.checked_sub(size));
     }
+    row("  other", rest.map(bytes));
     for step in &reading.difference {
         let sign = if step.bytes < 0 { "-" } else { "+" };
         row(

@@ -11,6 +11,10 @@ use crate::{Error, OperationTally, RunEvent, Silence};
 /// A request that is sent later than this after its time counts as late.
 const LATE: Nanos = Nanos(1_000_000);
 
+/// Requests that fail one after the other before the next answer is told, and how often it is.
+const LONG_FAILURE: u64 = 3;
+const MOST_RETURNS: u32 = 16;
+
 /// The interval of the moment, and the tally of requests that were due in the measured phase.
 pub(super) struct RequestCounts {
     pub(super) metrics: ProbeMetrics,
@@ -31,6 +35,10 @@ pub(super) struct RequestCounts {
     delayed: u64,
     /// Requests that were sent twice.
     pub(super) resent: u64,
+    /// Requests that have failed since the last one that did not.
+    failed_since: u64,
+    /// How often it was told that requests are answered again.
+    told_returns: u32,
     /// Since when the loop waits, for room or for the time of the next request.
     waiting: Waiting,
 }
@@ -52,6 +60,8 @@ impl RequestCounts {
             begun: 0,
             delayed: 0,
             resent: 0,
+            failed_since: 0,
+            told_returns: 0,
             waiting: Waiting::since(now, Awaited::Due(Time(u64::MAX))),
         }
     }
@@ -140,9 +150,24 @@ impl RequestCounts {
         }
     }
 
+    /// A request was answered in order; an event where several before it failed.
+    pub(super) fn complete(&mut self, due: Time) -> Option<RunEvent> {
+        self.add(self.metrics.completed, due, 1);
+        let failed = std::mem::take(&mut self.failed_since);
+        if failed < LONG_FAILURE || self.told_returns >= MOST_RETURNS {
+            return None;
+        }
+        self.told_returns += 1;
+        let failed = measure::count(failed);
+        Some(RunEvent::Note(format!(
+            "requests are answered again, after {failed} that failed"
+        )))
+    }
+
     /// A request has failed; an event where that is the first time for this reason.
     pub(super) fn fail(&mut self, due: Time, error: Error) -> Option<RunEvent> {
         self.add(self.metrics.failed, due, 1);
+        self.failed_since += 1;
         if due < self.measure_at {
             return None;
         }

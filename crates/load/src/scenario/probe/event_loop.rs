@@ -411,7 +411,9 @@ impl<'a> Probe<'a> {
         }
         let metrics = self.counts.metrics;
         if status < 400 {
-            self.counts.add(metrics.completed, due, 1);
+            if let Some(event) = self.counts.complete(due) {
+                self.say(event);
+            }
             if status >= 300 && !std::mem::replace(&mut self.told_redirect, true) {
                 let label = &self.plan.label;
                 let note = format!("{label} answers with status {status}, which is not followed");

@@ -21,15 +21,15 @@ Busy = [{Reductions, Pid} || Pid <- processes(),
 Pids = [Pid || {_, Pid} <- lists:sublist(lists:reverse(lists:sort(Busy)), Kept)],
 
 InAllHosts = fun (List) -> lists:append([List(Host) || Host <- rabbit_vhost:list_names()]) end,
-Leader = fun (Queue) ->
+Process = fun (Queue) ->
     case amqqueue:get_pid(Queue) of
         Pid when is_pid(Pid) -> Pid;
-        %% A quorum queue's process has a registered name.
-        {Name, Node} when Node =:= node() -> whereis(Name);
+        %% A quorum queue's process has a registered name, on each of its members the same.
+        {Name, _} -> whereis(Name);
         _ -> none
     end
 end,
-Queues = maps:from_list([{Leader(Queue), amqqueue:get_name(Queue)}
+Queues = maps:from_list([{Process(Queue), amqqueue:get_name(Queue)}
                          || Queue <- InAllHosts(fun (Host) -> rabbit_amqqueue:list(Host) end)]),
 
 %% What the node's own metrics know of connections and channels, by process.
