@@ -21,8 +21,8 @@ pub(crate) fn rows() -> usize {
 }
 
 /// Writes results in place of all that the terminal of standard output shows.
-pub(crate) fn print_in_place(text: &str) -> Result<(), Failure> {
-    Ok(out::results_in_place(text, rows())?)
+pub(crate) fn print_in_place(text: &str, is_first: bool) -> Result<(), Failure> {
+    Ok(out::results_in_place(text, rows(), is_first)?)
 }
 
 /// Writes a file's content to standard output.

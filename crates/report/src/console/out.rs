@@ -64,13 +64,16 @@ pub fn results(text: &str) -> io::Result<()> {
 ///
 /// # Errors
 /// As [`results`].
-pub fn results_in_place(text: &str, rows: usize) -> io::Result<()> {
+pub fn results_in_place(text: &str, rows: usize, is_first: bool) -> io::Result<()> {
     let text = harmless(text);
     // The cursor stands in a row of its own below them.
-    let lines = text.split_inclusive('\n').take(rows.saturating_sub(1));
+    let lines = text.lines().take(rows.saturating_sub(1));
+    let lines: String = lines.map(|line| format!("{line}\x1b[K\n")).collect();
     let mut out = io::stdout().lock();
-    out.write_all(CLEAR_SCREEN)?;
-    out.write_all(lines.collect::<String>().as_bytes())?;
+    // A screen that is cleared goes into the history of some terminals: that is for what was there before.
+    out.write_all(if is_first { CLEAR_SCREEN } else { b"\x1b[H" })?;
+    out.write_all(lines.as_bytes())?;
+    out.write_all(b"\x1b[J")?;
     out.flush()
 }
 

@@ -104,7 +104,8 @@ impl QueuesArgs {
             every: self.every,
             count: self.count,
         };
-        let is_live = self.every.is_some() && self.count.is_none() && output::style().terminal;
+        let is_live =
+            !self.json && self.every.is_some() && self.count.is_none() && output::style().terminal;
         let done = repetition.run(|number| {
             let counts = read_queues(&helper, &self.request(is_live))?;
             if self.json {
@@ -112,7 +113,7 @@ impl QueuesArgs {
             }
             let text = shown(&counts, node.name().as_str());
             match (is_live, number) {
-                (true, _) => output::print_in_place(&text),
+                (true, _) => output::print_in_place(&text, number == 1),
                 (false, 1) => output::print(&text),
                 (false, _) => output::print(&format!("\n{text}")),
             }
@@ -127,9 +128,11 @@ impl QueuesArgs {
     /// What to read; where it is shown in place, as many rows as the terminal has if nothing else is requested.
     fn request(&self, is_live: bool) -> QueueRequest {
         let all = self.json || self.listen.is_some();
-        let shown = match is_live {
-            true => (output::rows() as u32).saturating_sub(AROUND).max(1),
-            false => SHOWN,
+        let room = (output::rows() as u32).saturating_sub(AROUND).max(1);
+        let usual = if all { MOST_QUEUES } else { SHOWN };
+        let limit = match is_live {
+            true => self.limit.map_or(room, |limit| limit.min(room)),
+            false => self.limit.unwrap_or(usual),
         };
         QueueRequest {
             vhost: self.vhost.clone(),
@@ -138,7 +141,7 @@ impl QueuesArgs {
                 QueueOrder::Unacked => QueueSort::Unacked,
                 QueueOrder::Name => QueueSort::Name,
             },
-            limit: self.limit.unwrap_or(if all { MOST_QUEUES } else { shown }),
+            limit,
             fresh: self.fresh.map(time),
         }
     }
