@@ -12,6 +12,25 @@ fn shown(noted: &[(NameKind, &str)], text: &str) -> String {
 }
 
 #[test]
+fn fields_that_a_page_is_asked_for_stay() {
+    let mut names = Names::new(&[]);
+    for (text, shown) in [
+        (
+            "GET /api/queues?columns=name,messages_ready at 1 s",
+            "GET /api/queues?columns=name,messages_ready at 1 s",
+        ),
+        (
+            "GET /metrics/detailed?family=queue_metrics&page=2",
+            "GET /metrics/detailed?family=queue_metrics&page=2",
+        ),
+        ("GET /api/queues?name=orders", "GET /api/queues?text-1"),
+        ("GET /api/queues?columns=Orders-7", "GET /api/queues?text-2"),
+    ] {
+        assert_eq!(redacted(&mut names, text), shown);
+    }
+}
+
+#[test]
 fn names_are_replaced_whole_the_longest_first_and_the_same_everywhere() {
     let noted = [
         (NameKind::Queue, "orders"),

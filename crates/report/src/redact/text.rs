@@ -202,6 +202,7 @@ impl Scan<'_> {
             .collect();
         let query = match query {
             "" => String::new(),
+            query if is_public_query(query) => format!("?{query}"),
             query => format!("?{}", self.names.stand_in(NameKind::Text, query)),
         };
         format!("{}{query}", parts.join("/"))
@@ -350,6 +351,24 @@ impl Scan<'_> {
         };
         Some(Piece { end, text })
     }
+}
+
+/// Whether what is asked for are fields, families or pages that every broker has.
+fn is_public_query(query: &str) -> bool {
+    let keys = [
+        "columns",
+        "family",
+        "sort",
+        "page",
+        "page_size",
+        "disable_stats",
+        "enable_queue_totals",
+    ];
+    let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_.".contains(c);
+    query.split('&').all(|part| {
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        keys.contains(&key) && value.chars().all(is_letter)
+    })
 }
 
 /// The text behind percent signs of an address.
