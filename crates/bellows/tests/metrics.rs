@@ -457,6 +457,7 @@ fn a_server_that_returns_as_another_process_has_used_cpu() {
     ];
     let probed = start(bellows(dir.path(), &args));
     first.0.wait().expect("its end");
+    thread::sleep(Duration::from_millis(800));
     let second = serve("60");
     let (scraped, probed) = (scraped.end(), probed.end());
     drop(second);

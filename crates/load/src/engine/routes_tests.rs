@@ -159,7 +159,9 @@ fn no_ledger_is_kept_where_bindings_of_others_decide_by_headers() {
         (Declare::IfMissing, true),
         (Declare::Never, false),
     ] {
-        plan.groups[1].queues.declare = declare;
+        for group in &mut plan.groups {
+            group.queues.declare = declare;
+        }
         let assignment = assigned_together(&plan);
         assert_eq!(assignment.knows_expected, is_known, "{declare:?}");
         assert_eq!(assignment.ledger_layout.is_ok(), is_known, "{declare:?}");
