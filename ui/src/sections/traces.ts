@@ -48,10 +48,12 @@ export function telling(all: string, common: number): string {
   return `… ${brief(own, LONGEST - 2)}`;
 }
 
-function calls(run: RunView, { slowest }: TraceView, caption: string): HTMLElement {
-  const hasArguments = slowest.some((it) => it.arguments.length > 0);
+function calls(run: RunView, { slowest }: TraceView): HTMLElement {
   const texts = slowest.map((call) => visible(call.arguments.join(', ')));
   const common = commonBeginning(texts);
+  // What all of them have says nothing of one.
+  const alike = slowest.length > 1 && new Set(texts).size === 1 ? (texts[0] ?? '') : '';
+  const hasArguments = alike === '' && texts.some((it) => it !== '');
   const rows = slowest.map((call, i) => {
     const all = texts[i] ?? '';
     const took = call.duration_ns ?? null;
@@ -70,7 +72,20 @@ function calls(run: RunView, { slowest }: TraceView, caption: string): HTMLEleme
     { label: 'process' },
     ...(hasArguments ? [{ label: 'arguments' }] : []),
   ];
-  return h('div', { class: 'scroll', tabindex: 0 }, table(caption, columns, rows));
+  const shown = table('The slowest calls', columns, rows);
+  return h(
+    'div',
+    {},
+    alike === ''
+      ? null
+      : h(
+          'p',
+          { class: 'hint' },
+          'The arguments of all of these, as far as they are kept: ',
+          h('code', { class: 'term', title: alike }, brief(alike, LONGEST)),
+        ),
+    h('div', { class: 'scroll', tabindex: 0 }, shown),
+  );
 }
 
 function one(run: RunView, trace: TraceView): HTMLElement {
@@ -86,7 +101,7 @@ function one(run: RunView, trace: TraceView): HTMLElement {
     h('h3', {}, h('code', {}, visible(name))),
     h('p', { class: 'hint' }, told.filter((it) => it !== '').join('; ')),
     slowest.length > 0
-      ? calls(run, trace, `The slowest calls of ${visible(name)}`)
+      ? calls(run, trace)
       : h('p', {}, 'It saw no call.'),
   );
 }

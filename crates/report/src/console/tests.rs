@@ -473,7 +473,12 @@ fn latencies_say_which_time_they_are_of() {
 /// As a run with a page of each node of a cluster tells it.
 #[test]
 fn a_page_that_is_away_shows_no_values_and_whose_its_series_are() {
-    let mut live = LiveTable::new(shape(), TERMINAL);
+    let style = Style {
+        columns: 120,
+        rows: 50,
+        ..TERMINAL
+    };
+    let mut live = LiveTable::new(shape(), style);
     live.enter(Phase::Measure);
     live.point(&point(Phase::Measure, 5.0), &Interval::new());
     let name = |page, name, unit| SeriesName::new(page, name, unit);

@@ -15,6 +15,10 @@ const TERM_WORDS: &str = "when andalso orelse and or xor not true false undefine
     is_reference is_tuple element hd tl length size tuple_size map_size byte_size bit_size abs round trunc node self binary bytes \
     utf8 integer";
 
+/// Options of Erlang and Java that have one dash and several letters. Others may be `-pPASSWORD`.
+const LONG_OPTIONS: &str = "noshell noinput sname name kernel rabbit pa pz boot smp env hidden proto_dist config mnesia os_mon sasl args_file \
+    start_epmd ea da esa server cp classpath jar";
+
 fn is_one_of(words: &str, word: &str) -> bool {
     words.split_whitespace().any(|it| it == word)
 }
@@ -116,7 +120,7 @@ pub(super) fn note_words(names: &mut Names, value: &str) {
 fn are_options(value: &str) -> bool {
     let is_option = |word: &str| {
         let name = word.trim_start_matches(['-', '+']);
-        let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
         let is_size = ["Xmx", "Xms", "Xss", "Xmn"].iter().any(|it| {
             let size = name.strip_prefix(it);
             size.is_some_and(|size| {
@@ -124,7 +128,7 @@ fn are_options(value: &str) -> bool {
             })
         });
         let dashes = word.len() - name.len();
-        let is_long = dashes == 2 || word.starts_with('+') || name.len() <= 8;
+        let is_long = dashes == 2 || word.starts_with('+') || is_one_of(LONG_OPTIONS, name);
         dashes > 0 && (name.len() <= 2 || is_size || is_long && name.chars().all(is_letter))
     };
     value.starts_with(['-', '+'])
@@ -173,7 +177,7 @@ mod tests {
             (r#"{open, "never closed"#, &["open", "never closed"]),
             ("größe, 'Ж", &["größe", "Ж"]),
             ("$", &[]),
-            ("\"\\", &["\\"]),
+            ("\"\\", &[]),
         ] {
             assert_eq!(noted(note_terms, terms), found, "{terms}");
         }
@@ -193,8 +197,10 @@ mod tests {
             ("+S 1:1 +sbwt none -Xmx512m", &[]),
             ("--quiet", &[]),
             ("-noshell", &[]),
+            ("-p", &[]),
             ("--user-name=alice", &["alice"]),
             ("-Phunter2secret", &["-Phunter2secret"]),
+            ("-psecret", &["-psecret"]),
             ("curl http://shop/ -d key", &["curl http://shop/ -d key"]),
             ("http://shop/", &[]),
             ("10ms,20ms", &[]),
