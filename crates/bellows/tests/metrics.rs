@@ -473,6 +473,6 @@ fn a_server_that_returns_as_another_process_has_used_cpu() {
     let again = "requests are answered again, after ";
     assert!(probed.stderr.contains(again), "{probed:?}");
     let object: Value = serde_json::from_str(&probed.stdout).expect("JSON");
-    let cpu = object["broker"]["cpu_cores"].as_f64();
+    let cpu = object["cpu_cores"]["broker"].as_f64();
     assert!(cpu > Some(0.0) && cpu < Some(2.0), "{object:#}");
 }

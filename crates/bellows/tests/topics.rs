@@ -70,7 +70,7 @@ fn play(node: &RabbitMq, keys: &[String], patterns: &[String]) -> Outcome {
             // Until all is sent.
             warmup: Nanos::ZERO,
             measure: None,
-            drain: Nanos::from_millis(4_000),
+            drain: Nanos::from_millis(30_000),
         },
         ..Plan::default()
     };
