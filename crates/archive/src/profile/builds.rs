@@ -1,11 +1,9 @@
 //! Whether two profiles are of the same builds of files, so that functions without a name of their own are called alike.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use serde::{Deserialize, Serialize};
-
+use super::build_ids::{Builds, without_version};
 use super::frames::Frame;
-use super::grouped::without_version;
 use super::model::Profile;
 
 /// Samples from which on a function is worth a word: below, that it is on one side alone may be chance.
@@ -15,52 +13,6 @@ const LEAST_EXPECTED: f64 = 5.0;
 /// Share of such functions that both sides have, from which on it is the same build: of one build all do, but for what one side
 /// alone calls.
 const SAME_BUILD: f64 = 0.5;
-
-/// Which build files are of, where that is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Builds(BTreeMap<String, String>);
-
-impl Builds {
-    /// Notes a file's build. One that is of several builds is of none that could be compared.
-    pub fn add(&mut self, file: &str, build: &str) {
-        let known = self.0.entry(file.to_owned());
-        let known = known.or_insert_with(|| build.to_owned());
-        if known != build {
-            known.clear();
-        }
-    }
-
-    /// Notes those of another profile.
-    pub fn add_all(&mut self, other: &Self) {
-        other
-            .0
-            .iter()
-            .for_each(|(file, build)| self.add(file, build));
-    }
-
-    /// The build of a file.
-    #[must_use]
-    pub fn of(&self, file: &str) -> Option<&str> {
-        let build = self.0.get(file).map(String::as_str);
-        build.filter(|it| !it.is_empty())
-    }
-
-    /// Whether none is known.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The same by what files are called in all their versions.
-    #[must_use]
-    pub fn without_versions(&self) -> Self {
-        let mut all = Self::default();
-        let builds = self.0.iter();
-        builds.for_each(|(file, build)| all.add(without_version(file), build));
-        all
-    }
-}
 
 /// Samples of one side of functions that are called after their neighbours, by name and file.
 #[derive(Clone, Debug, Default)]

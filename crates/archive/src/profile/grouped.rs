@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use super::build_ids::without_version;
 use super::frames::{Frame, FrameKind, UNKNOWN};
 use super::model::{Profile, Sample, StackNode};
 use super::tree::Interner;
@@ -188,14 +189,6 @@ impl<'n> Names<'n> {
             next
         })
     }
-}
-
-/// A library's name without its version: `libcrypto.so` of `libcrypto.so.3`.
-pub(super) fn without_version(module: &str) -> &str {
-    let end = module
-        .find(".so.")
-        .map_or(module.len(), |at| at + ".so".len());
-    module.get(..end).unwrap_or(module)
 }
 
 /// The module that a frame's function is of.

@@ -9,6 +9,7 @@
 //! [`FORMATS`] is the table of the formats that a profile is read from ([`Profile::open`]) and written in.
 //! Those of other crates are rows of the same kind ([`Profile::open_as`]).
 
+mod build_ids;
 mod builds;
 mod classes;
 mod comparable;
@@ -45,7 +46,8 @@ mod waits;
 mod window;
 mod work;
 
-pub use builds::{Builds, NearSamples, other_builds};
+pub use build_ids::Builds;
+pub use builds::{NearSamples, other_builds};
 pub use classes::{ClassRules, ClassRulesError};
 pub use comparable::{incomparable, incomparable_summaries};
 pub use fold::{Detail, FoldedNames, NO_THREAD, ThreadGroups};

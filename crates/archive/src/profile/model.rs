@@ -3,7 +3,7 @@
 use measure::Time;
 use serde::{Deserialize, Serialize};
 
-use super::builds::Builds;
+use super::build_ids::Builds;
 use super::frames::Frame;
 use super::processes::ErlangProcess;
 use super::waits::Wait;

@@ -25,7 +25,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::builds::Builds;
+use super::build_ids::Builds;
 use super::frames::{Frame, FrameKind, SourceLine};
 use super::model::{Profile, ProfileHeader, Sample, StackNode, Unwinding};
 use super::processes::ErlangProcess;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use prost::encoding::{self, WireType};
 
 use super::{CUT_OFF, LABEL_PROCESS, LABEL_REASON, LABEL_STACK, LABEL_THREAD, LABEL_WAKER, proto};
-use crate::profile::builds::Builds;
+use crate::profile::build_ids::Builds;
 use crate::profile::frames::{Frame, SourceLine, UNKNOWN};
 use crate::profile::model::{Profile, ProfileHeader, Sample, Unwinding};
 use crate::profile::tree::Builder;
