@@ -100,9 +100,7 @@ function one(run: RunView, trace: TraceView): HTMLElement {
     { class: 'trace' },
     h('h3', {}, h('code', {}, visible(name))),
     h('p', { class: 'hint' }, told.filter((it) => it !== '').join('; ')),
-    slowest.length > 0
-      ? calls(run, trace)
-      : h('p', {}, 'It saw no call.'),
+    slowest.length > 0 ? calls(run, trace) : h('p', {}, 'It saw no call.'),
   );
 }
 
