@@ -22,7 +22,7 @@ fn size() -> Size {
     match std::env::var_os("BELLOWS_SEEDS") {
         None => Size {
             pairs: 8,
-            measure: "1500ms",
+            measure: "2500ms",
             share: 0.02,
         },
         Some(_) => Size {

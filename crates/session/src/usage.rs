@@ -162,7 +162,8 @@ impl ProcUsage {
     fn look_again(&mut self) {
         let (addresses, looked) = &mut self.returns_at;
         let now = Clock.now();
-        if addresses.is_empty() || now.since(*looked) < LOOK_EVERY {
+        // What was found there at first and is not the broker, such as a tunnel, is not looked for either.
+        if addresses.is_empty() || self.broker.root().is_none() || now.since(*looked) < LOOK_EVERY {
             return;
         }
         *looked = now;
