@@ -111,7 +111,7 @@ impl QueuesArgs {
             if self.json {
                 return repetition.print_json(&counts);
             }
-            let text = shown(&counts, node.name().as_str());
+            let text = shown(&counts, node.name().as_str(), is_live);
             match (is_live, number) {
                 (true, _) => output::print_in_place(&text, number == 1),
                 (false, 1) => output::print(&text),
@@ -192,7 +192,7 @@ fn is_loopback(address: &str) -> bool {
 }
 
 /// The counts as a table with a line before and after it.
-fn shown(counts: &QueueCounts, node: &str) -> String {
+fn shown(counts: &QueueCounts, node: &str, is_live: bool) -> String {
     let columns = [
         GridColumn::text("queue"),
         GridColumn::text("vhost"),
@@ -218,10 +218,13 @@ fn shown(counts: &QueueCounts, node: &str) -> String {
         );
     }
     if counts.left_out() > 0 {
-        out += &format!(
-            "and {} more: --limit N shows more, --json all\n",
-            count(counts.left_out())
-        );
+        // In place there are as many as the terminal has rows for.
+        let remedy = match is_live {
+            true => "without --every, --limit N shows more",
+            false => "--limit N shows more",
+        };
+        let more = count(counts.left_out());
+        out += &format!("and {more} more: {remedy}, --json all\n");
     }
     out.push('\n');
     for note in notes(counts) {
