@@ -12,6 +12,10 @@ mod levels;
 mod limit;
 mod looks;
 mod order;
+#[cfg(test)]
+mod reference_tests;
+#[cfg(test)]
+mod reference_within_tests;
 mod scalability;
 mod shares;
 mod spread;

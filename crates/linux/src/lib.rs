@@ -12,6 +12,8 @@ mod cpu_time;
 pub mod cpus;
 pub mod machine;
 pub mod maps;
+#[cfg(test)]
+mod names_tests;
 mod process_tree;
 pub mod processes;
 pub mod sockets;

@@ -1,5 +1,5 @@
 //! The text of `perf script`, folded and read. The expected lines are those of `stackcollapse-perf.pl`;
-//! `crates/bellows/tests/formats.rs` compares with the script itself where it is there.
+//! `crates/bellows/tests/all/formats.rs` compares with the script itself where it is there.
 
 use std::io::Write as _;
 

@@ -1,0 +1,432 @@
+//! `bellows ab` against the embedded broker: a change that is found, runs that are stopped and gone on with, and what is refused.
+
+use crate::common;
+
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::pages::page_after;
+use common::{Ended, bellows, folder, run};
+use serde_json::Value;
+
+/// Short runs against the embedded broker.
+fn experiment(dir: &Path) {
+    let text = "name = \"turns\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
+                [phases]\nwarmup = \"200ms\"\nmeasure = \"600ms\"\ndrain = \"5s\"\n\
+                [[load]]\nrate = 2000\n";
+    std::fs::write(dir.join("turns.toml"), text).expect("an experiment");
+}
+
+/// Side B delays every confirm.
+const SLOW: [&str; 2] = [
+    "--b-set",
+    "fault=[{ kind = \"slow-ack\", at = \"0s\", delay = \"20ms\" }]",
+];
+
+fn compared(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout)
+        .unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr))
+}
+
+fn figure<'a>(compared: &'a Value, name: &str) -> &'a Value {
+    let mut figures = compared["figures"].as_array().expect("figures").iter();
+    let found = figures.find(|it| it["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {compared:#}"))
+}
+
+/// The only folder of runs in pairs.
+fn pairs_folder(dir: &Path) -> Option<PathBuf> {
+    let found = std::fs::read_dir(dir.join(common::RUNS)).ok()?;
+    let mut found = found.flatten().map(|it| it.path());
+    found.find(|path| path.join("pairs.json").is_file())
+}
+
+fn pairs(folder: &Path) -> Value {
+    let text = std::fs::read(folder.join("pairs.json")).expect("pairs.json");
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+fn made(folder: &Path) -> Vec<String> {
+    let runs = pairs(folder)["runs"].as_array().cloned();
+    let id = |run: Value| run["id"].as_str().expect("an id").to_owned();
+    runs.expect("runs").into_iter().map(id).collect()
+}
+
+#[test]
+fn a_change_is_found_in_runs_that_are_made_in_turns() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let all = ["ab", "turns.toml", "--pairs", "5", "--seed", "3", "--json"];
+    let ended = run(dir, &[&all[..], &SLOW].concat());
+    assert_eq!(ended.code(), Some(3), "worse: {}", ended.stderr);
+    let found = compared(&ended);
+    let p50 = figure(&found, "ack response p50");
+    assert_eq!(p50["decision"], "changed", "{p50:#}");
+    assert!(p50["change"].as_f64() > Some(1.0), "{p50:#}");
+    assert_eq!(found["paired"], true);
+    assert_eq!(found["b"]["runs"].as_array().map(Vec::len), Some(5));
+
+    // Every line says which run it is, and the order is that of the seed.
+    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let kept = pairs(&pairs_dir);
+    let sides: Vec<&str> = kept["runs"]
+        .as_array()
+        .expect("runs")
+        .iter()
+        .map(|run| run["side"].as_str().expect("a side"))
+        .collect();
+    // More where others had the machine's cores.
+    assert!(sides.len() >= 10, "{sides:?}");
+    assert!(
+        sides.chunks(2).all(|pair| pair[0] != pair[1]),
+        "each pair has both: {sides:?}"
+    );
+    assert_eq!(sides[1], sides[2], "ABBA or BAAB: {sides:?}");
+    assert!(ended.stderr.contains("pair 5 of 5, "), "{}", ended.stderr);
+
+    // The runs are found as all others are, and compared again with the same result.
+    let ids = |side: &str| -> Vec<String> {
+        let runs = found[side]["runs"].as_array().expect("runs").iter();
+        runs.map(|run| run["id"].as_str().expect("an id").to_owned())
+            .collect()
+    };
+    let (a, b) = (ids("a"), ids("b"));
+    let named = [
+        "compare", "--paired", "--force", "--json", &a[0], &a[1], &a[2], &a[3], &a[4], "--with",
+        &b[0], &b[1], &b[2], &b[3], &b[4],
+    ];
+    let again = compared(&run(dir, &named));
+    let tagged = run(dir, &["runs", "--filter", "tag=side-a"]);
+    assert!(tagged.stdout.contains("pair-5"), "{}", tagged.stdout);
+    assert_eq!(figure(&again, "ack response p50"), p50);
+    let stored = std::fs::read(pairs_dir.join("comparison.json")).expect("comparison.json");
+    assert_eq!(
+        serde_json::from_slice::<Value>(&stored).expect("JSON"),
+        found
+    );
+}
+
+#[test]
+fn runs_that_were_killed_are_gone_on_with_and_none_is_lost() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let all = ["ab", "turns.toml", "--pairs", "3", "--aa", "--quiet"];
+    let mut child = bellows(dir, &all).spawn().expect("bellows");
+    let deadline = Instant::now() + common::DEADLINE;
+    let before = loop {
+        assert!(Instant::now() < deadline, "three runs are made");
+        let done = pairs_folder(dir).map(|it| made(&it)).unwrap_or_default();
+        if done.len() >= 3 {
+            break done;
+        }
+        thread::sleep(Duration::from_millis(50));
+    };
+    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let name = pairs_dir
+        .file_name()
+        .unwrap()
+        .to_string_lossy()
+        .into_owned();
+    let suffix = name.rsplit('-').next().expect("a suffix");
+    // While it goes on, nobody else adds runs, which would disturb those of both.
+    let second = run(dir, &[&all[..], &["--resume", suffix]].concat());
+    second.assert_error(1, &["another bellows"]);
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    let before = match made(&pairs_dir) {
+        later if later.len() > before.len() => later,
+        _ => before,
+    };
+
+    let other = ["ab", "turns.toml", "--resume", suffix];
+    run(dir, &[&other[..], &SLOW].concat()).assert_error(2, &["other sides"]);
+    let more = [
+        "ab",
+        "turns.toml",
+        "--pairs",
+        "2",
+        "--aa",
+        "--resume",
+        suffix,
+    ];
+    run(dir, &more).assert_error(2, &["fixed at the beginning"]);
+
+    let ended = run(dir, &[&all[..], &["--resume", suffix]].concat());
+    assert!(
+        matches!(ended.code(), Some(0 | 3 | 4)),
+        "{}{}",
+        ended.stdout,
+        ended.stderr
+    );
+    let after = made(&pairs_dir);
+    assert!(after.len() >= 6, "{after:?}");
+    assert!(after.starts_with(&before), "{before:?} {after:?}");
+    assert!(ended.stdout.starts_with("pair "), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("A against itself, 3 pairs"),
+        "{}",
+        ended.stdout
+    );
+}
+
+#[test]
+fn a_run_that_had_ended_when_the_command_was_killed_is_not_made_again() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let all = ["ab", "turns.toml", "--pairs", "2", "--aa", "--quiet"];
+    run(dir, &all);
+    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let before = made(&pairs_dir);
+    // As if it had been killed between the end of its last run and the note of it.
+    let mut kept = pairs(&pairs_dir);
+    kept["runs"].as_array_mut().expect("runs").pop();
+    std::fs::write(pairs_dir.join("pairs.json"), kept.to_string()).expect("written");
+    let name = pairs_dir.to_str().expect("a name");
+    let ended = run(dir, &[&all[..], &["--resume", name]].concat());
+    assert!(
+        ended.stderr.contains("had ended before, and counts"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(made(&pairs_dir), before);
+}
+
+#[test]
+fn looks_that_were_fixed_keep_their_level_whoever_goes_on() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let short = [
+        "--set",
+        "phases.warmup=50ms",
+        "--set",
+        "phases.measure=150ms",
+    ];
+    let line = ["ab", "turns.toml", "--aa", "--pairs", "7", "--quiet"];
+    // Whatever is measured lies within such margins.
+    let wide = [
+        "--margin",
+        "100%",
+        "--latency-margin",
+        "100%",
+        "--until-decided",
+    ];
+    let first = run(dir, &[&line[..], &short, &wide].concat());
+    assert!(matches!(first.code(), Some(0 | 3 | 4)), "{first:#?}");
+    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let decided = || -> Value {
+        let text = std::fs::read(pairs_dir.join("comparison.json")).expect("comparison.json");
+        serde_json::from_slice(&text).expect("JSON")
+    };
+    let level = decided()["level"].as_f64().expect("a level");
+    assert_eq!(decided()["looks"], serde_json::json!([5, 7]));
+    assert!(level < 0.04, "{level}");
+    // Gone on with to all pairs: a look was taken, and each had a stricter level.
+    let folder = pairs_dir.to_str().expect("a name");
+    let rest = run(dir, &[&line[..], &short, &["--resume", folder]].concat());
+    assert!(matches!(rest.code(), Some(0 | 3 | 4)), "{rest:#?}");
+    assert!(made(&pairs_dir).len() >= 14, "all pairs are made");
+    assert_eq!(decided()["looks"], serde_json::json!([5, 7]));
+    assert_eq!(decided()["level"].as_f64(), Some(level));
+}
+
+#[test]
+fn what_makes_no_sense_says_why() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let ab = |more: &[&str]| run(dir, &[&["ab", "turns.toml"], more].concat());
+    ab(&[]).assert_error(2, &["the same"]);
+    ab(&["--aa", "--set", "phases.measure=0s"]).assert_error(2, &["an end"]);
+    ab(&["--aa", "--resume", "none"]).assert_error(1, &["none"]);
+    let both = ab(&["--aa", "--b-set", "load.0.rate=1"]);
+    assert_eq!(both.code(), Some(2), "{}", both.stderr);
+    let one = ab(&["--aa", "--pairs", "1"]);
+    assert_eq!(one.code(), Some(2), "{}", one.stderr);
+    // What would fail at the end, or with the first run of side B.
+    for (more, said) in [
+        (&["--aa", "-o", "none/x.html"][..], "none/x.html"),
+        (&["--b", "rabbitmq@/none"], "no RabbitMQ found"),
+        (
+            &["--b-set", "broker.scheduler=1"],
+            "--b-set broker.scheduler=",
+        ),
+        (
+            &["--b-set", "load.0.rate"],
+            "--b-set load.0.rate: it has no value",
+        ),
+    ] {
+        let ended = ab(more);
+        assert!(
+            ended.code() != Some(0) && ended.stderr.contains(said),
+            "{more:?}: {ended:#?}"
+        );
+        assert!(!ended.stderr.contains("pair 1 of"), "{more:?}: {ended:#?}");
+    }
+    let runs = std::fs::read_dir(dir.join(common::RUNS));
+    let made = runs
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|it| made(&it.path()));
+    assert_eq!(made.flatten().count(), 0, "no run was made");
+}
+
+/// Fewer than five pairs can prove nothing: more of them are no second look.
+#[test]
+fn too_few_pairs_say_so_at_once_and_may_become_more() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let ab = |more: &[&str]| {
+        run(
+            dir,
+            &[&["ab", "turns.toml", "--json"], &SLOW[..], more].concat(),
+        )
+    };
+    let few = ab(&["--pairs", "2", "--seed", "3"]);
+    let told = few.stderr.find("prove nothing: 5 are the fewest");
+    assert!(
+        told < few.stderr.find("pair 1 of 2") && told.is_some(),
+        "{}",
+        few.stderr
+    );
+    let p50 = compared(&few);
+    let p50 = figure(&p50, "ack response p50");
+    assert_eq!(
+        (p50["decision"].as_str(), &p50["needed"]),
+        (Some("undecided"), &Value::Null)
+    );
+    let folder = pairs_folder(dir).expect("a folder");
+    let before = made(&folder);
+    let name = folder
+        .file_name()
+        .and_then(|it| it.to_str())
+        .expect("a name");
+    let more = ab(&["--pairs", "5", "--resume", name]);
+    assert_eq!(more.code(), Some(3), "{}", more.stderr);
+    assert_eq!(
+        figure(&compared(&more), "ack response p50")["decision"],
+        "changed"
+    );
+    let after = made(&folder);
+    assert!(after.starts_with(&before) && after.len() >= 10, "{after:?}");
+    // These could have decided something.
+    ab(&["--pairs", "8", "--resume", name]).assert_error(2, &["fixed at the beginning"]);
+}
+
+#[test]
+fn a_comparison_has_a_page_and_files_for_ci_servers() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let all = ["ab", "turns.toml", "--pairs", "2", "--quiet"];
+    let files = [
+        "--junit",
+        "ab.xml",
+        "--markdown",
+        "ab.md",
+        "--go-bench",
+        "ab.txt",
+        "-o",
+        "ab.html",
+    ];
+    let ended = run(dir, &[&all[..], &SLOW, &files].concat());
+    assert!(
+        [Some(3), Some(4)].contains(&ended.code()),
+        "{}",
+        ended.stderr
+    );
+    let read = |name: &str| std::fs::read_to_string(dir.join(name)).expect(name);
+    for (name, part) in [
+        (
+            "ab.xml",
+            "<testcase classname=\"turns\" name=\"ack response p50\">",
+        ),
+        ("ab.md", "| ack response p50 |"),
+        ("ab.txt", "\nside: b\nBenchmarkTurns 1 "),
+        ("ab.html", "data-page=\"comparison\""),
+    ] {
+        assert!(read(name).contains(part), "{part}: {}", read(name));
+    }
+
+    // The page lies beside the runs, is named at the end, and made again.
+    let pairs_dir = pairs_folder(dir).expect("a folder");
+    let page = pairs_dir.join("report.html");
+    let last = ended.stdout.lines().last().unwrap_or_default();
+    assert_eq!(
+        last,
+        format!("page: {}", page.display()),
+        "{}",
+        ended.stdout
+    );
+    let before = std::fs::read(&page).expect("a page");
+    std::fs::remove_file(&page).expect("removed");
+    let folder = pairs_dir.to_str().expect("a name");
+    let again = run(dir, &["report", folder]);
+    again.assert_ok();
+    assert_eq!(again.stdout.trim(), page.to_str().expect("a name"));
+    assert_eq!(std::fs::read(&page).expect("a page"), before);
+    // Its name's end is enough, and another file may be named.
+    let end = folder.rsplit('-').next().expect("an end");
+    run(dir, &["report", end, "-o", "again.html"]).assert_ok();
+    assert!(read("again.html").contains("data-page=\"comparison\""));
+
+    // Where nothing was decided, that is said.
+    std::fs::remove_file(pairs_dir.join("comparison.json")).expect("removed");
+    let undecided = run(dir, &["report", folder]);
+    undecided.assert_error(1, &["comparison.json"]);
+    for part in ["two pairs", "--resume"] {
+        assert!(undecided.stderr.contains(part), "{undecided:#?}");
+    }
+}
+
+#[test]
+fn a_job_that_fails_leaves_no_older_result() {
+    let dir = folder();
+    let dir = dir.path();
+    std::fs::write(dir.join("ab.xml"), "<testsuite>all passed</testsuite>").expect("a file");
+    let text = "name = \"none\"\n[broker]\nkind = \"rabbitmq\"\nroot = \"/nowhere\"\n[phases]\nmeasure = \"1s\"\n[[load]]\n";
+    std::fs::write(dir.join("none.toml"), text).expect("an experiment");
+    let all = [
+        "ab",
+        "none.toml",
+        "--aa",
+        "--pairs",
+        "2",
+        "--junit",
+        "ab.xml",
+        "--quiet",
+    ];
+    assert_eq!(run(dir, &all).code(), Some(1));
+    let left = std::fs::read_to_string(dir.join("ab.xml")).expect("a file");
+    assert!(
+        left.contains("errors=\"1\"") && !left.contains("all passed"),
+        "{left}"
+    );
+}
+
+#[test]
+fn the_time_of_scraped_pages_is_compared() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let [fast, slow] = [5, 60].map(|ms| page_after(Duration::from_millis(ms)));
+    let mut text = std::fs::read_to_string(dir.join("turns.toml")).expect("an experiment");
+    text += &format!("[[scrape]]\nname = \"per-object\"\nurl = \"{fast}\"\nevery = \"100ms\"\n");
+    std::fs::write(dir.join("turns.toml"), text).expect("an experiment");
+    let slow = format!("scrape.0.url={slow}");
+    let sides = ["ab", "turns.toml", "--pairs", "5", "--seed", "3", "--json"];
+    let ended = run(dir, &[&sides[..], &["--b-set", &slow]].concat());
+    let found = compared(&ended);
+    let p50 = figure(&found, "per-object page p50");
+    assert_eq!(p50["decision"], "changed", "{p50:#}");
+    assert!(p50["change"].as_f64() > Some(2.0), "{p50:#}");
+    assert_eq!(ended.code(), Some(3), "worse: {}", ended.stderr);
+    // Six pages are too few for a percentile.
+    assert_eq!(figure(&found, "per-object page max")["unit"], "ns");
+}

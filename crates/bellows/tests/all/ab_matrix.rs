@@ -1,0 +1,258 @@
+//! `bellows ab --over` against the embedded broker: cells whose runs are interleaved, gone on with, decided together, and refused kindly.
+
+use crate::common;
+
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{bellows, folder, run};
+use serde_json::Value;
+
+/// Short runs against the embedded broker.
+fn experiment(dir: &Path) {
+    let text = "name = \"turns\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
+                [phases]\nwarmup = \"100ms\"\nmeasure = \"400ms\"\ndrain = \"5s\"\n\
+                [[load]]\nrate = 2000\n";
+    std::fs::write(dir.join("turns.toml"), text).expect("an experiment");
+}
+
+/// Side B delays every confirm.
+const SLOW: [&str; 2] = [
+    "--b-set",
+    "fault=[{ kind = \"slow-ack\", at = \"0s\", delay = \"20ms\" }]",
+];
+/// Four cells.
+const OVER: [&str; 4] = [
+    "--over",
+    "load.0.message-size=12,2000",
+    "--over",
+    "load.0.producers=1,2",
+];
+
+fn json(path: &Path) -> Value {
+    let text = std::fs::read(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+/// The only folder with a matrix.
+fn matrix_folder(dir: &Path) -> Option<PathBuf> {
+    let found = std::fs::read_dir(dir.join(common::RUNS)).ok()?;
+    let mut found = found.flatten().map(|it| it.path());
+    found.find(|path| path.join("matrix.json").is_file())
+}
+
+/// The ids of the runs of each cell.
+fn made(folder: &Path) -> Vec<Vec<String>> {
+    let matrix = json(&folder.join("matrix.json"));
+    let cells = matrix["cells"].as_array().expect("cells").iter();
+    let ids = |cell: &Value| -> Vec<String> {
+        let pairs = folder.join(cell["folder"].as_str().expect("a name"));
+        let runs = json(&pairs.join("pairs.json"));
+        let runs = runs["runs"].as_array().expect("runs").iter();
+        runs.map(|run| run["id"].as_str().expect("an id").to_owned())
+            .collect()
+    };
+    cells.map(ids).collect()
+}
+
+#[test]
+fn every_cell_is_a_comparison_and_all_are_decided_together() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let ab = ["ab", "turns.toml", "--pairs", "5", "--seed", "3"];
+    let files = [
+        "--junit",
+        "ab.xml",
+        "--markdown",
+        "ab.md",
+        "--go-bench",
+        "ab.txt",
+        "-o",
+        "ab.html",
+        "--json",
+    ];
+    let ended = run(dir, &[&ab[..], &SLOW, &OVER, &files].concat());
+    assert_eq!(ended.code(), Some(3), "worse: {}", ended.stderr);
+    let found: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!(found["keys"][0]["key"], "load.0.message-size");
+    let cells = found["cells"].as_array().expect("cells");
+    assert_eq!(cells.len(), 4);
+    assert_eq!(cells[1]["values"], serde_json::json!(["12", "2"]));
+    let figures: usize = cells
+        .iter()
+        .map(|cell| cell["comparison"]["figures"].as_array().map_or(0, Vec::len))
+        .sum();
+    let mut changed = 0;
+    for cell in cells {
+        let of = &cell["comparison"];
+        assert_eq!(of["family"]["figures"], figures, "{of:#}");
+        assert_eq!(of["b"]["runs"].as_array().map(Vec::len), Some(5));
+        let mut all = of["figures"].as_array().expect("figures").iter();
+        let p50 = all.find(|it| it["name"] == "ack response p50");
+        changed += usize::from(p50.expect("p50")["decision"] == "changed");
+    }
+
+    // A machine that is not left alone may hide one of them.
+    assert!(changed >= 2, "{found:#}");
+
+    // A pair of each cell, then the next one of each.
+    let told: Vec<&str> = ended
+        .stderr
+        .lines()
+        .filter(|line| line.contains(": pair ") && line.contains("rate "))
+        .collect();
+    assert!(told.len() >= 40, "{}", ended.stderr);
+    assert!(
+        told[..8].iter().all(|line| line.contains("pair 1 of 5, ")),
+        "{told:#?}"
+    );
+    let read = |name: &str| std::fs::read_to_string(dir.join(name)).expect(name);
+    for (name, part) in [
+        ("ab.xml", "tests=\"4\" failures="),
+        ("ab.xml", "name=\"message-size=2000, producers=1\""),
+        ("ab.md", "| message-size | producers |"),
+        ("ab.txt", "\nBenchmarkTurns/message-size=12/producers=2 1 "),
+        ("ab.html", "data-page=\"matrix\""),
+    ] {
+        assert!(read(name).contains(part), "{part}: {}", read(name));
+    }
+    again(dir, &found);
+}
+
+/// Of each cell: the runs of B that count, and what is decided of each figure.
+fn decisions(of: &Value) -> Vec<(Value, Vec<(Value, Value)>)> {
+    let cells = of["cells"].as_array().expect("cells").iter();
+    let cells = cells.map(|cell| &cell["comparison"]);
+    let figures = |of: &Value| {
+        let figures = of["figures"].as_array().expect("figures").iter();
+        let decided = figures.map(|it| (it["name"].clone(), it["decision"].clone()));
+        decided.collect()
+    };
+    cells
+        .map(|it| (it["b"]["runs"].clone(), figures(it)))
+        .collect()
+}
+
+/// What was decided is decided once more from the folder, and its pages are made anew.
+fn again(dir: &Path, found: &Value) {
+    let folder = matrix_folder(dir).expect("a folder");
+    let path = folder.to_str().expect("a name");
+    let again = run(dir, &["compare", path, "--json"]);
+    assert_eq!(again.code(), Some(3), "{}", again.stderr);
+    let again: Value = serde_json::from_str(&again.stdout).expect("JSON");
+    assert_eq!(decisions(&again), decisions(found));
+    let table = run(dir, &["compare", path.rsplit('-').next().expect("an end")]);
+    for part in [
+        "B is worse in ",
+        "message-size (rows) by producers (columns)\n",
+        "\nbroker cpu\n  12 / 1 ",
+    ] {
+        assert!(table.stdout.contains(part), "{part}: {}", table.stdout);
+    }
+    for cell in found["cells"].as_array().expect("cells") {
+        let cell = folder.join(cell["folder"].as_str().expect("a name"));
+        assert!(json(&cell.join("comparison.json"))["figures"].is_array());
+        std::fs::remove_file(cell.join("report.html")).expect("a page of its own");
+    }
+    std::fs::remove_file(folder.join("report.html")).expect("a page");
+    run(dir, &["report", path]).assert_ok();
+    let page = std::fs::read_to_string(folder.join("report.html")).expect("a page");
+    assert!(page.contains("data-page=\"matrix\""));
+    assert!(folder.join("cell-4-2000-2/report.html").is_file());
+
+    // A cell can be looked at by itself, and its runs are listed with all others.
+    let cell = folder.join("cell-1-12-1");
+    let alone = run(dir, &["compare", cell.to_str().expect("a name")]);
+    assert!(
+        alone.stdout.contains("ack response p50"),
+        "{}",
+        alone.stdout
+    );
+    let tagged = run(dir, &["runs", "--filter", "tag=cell-4"]);
+    assert!(tagged.stdout.contains("pair-5"), "{}", tagged.stdout);
+}
+
+#[test]
+fn cells_that_were_killed_are_gone_on_with_and_no_run_is_made_twice() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let all = ["ab", "turns.toml", "--pairs", "2", "--aa", "--quiet"];
+    let all = [&all[..], &OVER].concat();
+    let mut child = bellows(dir, &all).spawn().expect("bellows");
+    let deadline = Instant::now() + common::DEADLINE;
+    let before = loop {
+        assert!(Instant::now() < deadline, "five runs are made");
+        let done = matrix_folder(dir).map(|it| made(&it)).unwrap_or_default();
+        if done.iter().map(Vec::len).sum::<usize>() >= 5 {
+            break done;
+        }
+        thread::sleep(Duration::from_millis(50));
+    };
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    let folder = matrix_folder(dir).expect("a folder");
+    let name = folder.to_string_lossy().into_owned();
+    let suffix = name.rsplit('-').next().expect("a suffix");
+    let other = ["ab", "turns.toml", "--aa", "--resume", suffix];
+    run(dir, &other).assert_error(2, &["other cells"]);
+    let less = [&other[..], &OVER[..2]].concat();
+    run(dir, &less).assert_error(2, &["other cells"]);
+
+    let ended = run(dir, &[&all[..], &["--resume", suffix]].concat());
+    assert!(
+        matches!(ended.code(), Some(0 | 3 | 4)),
+        "{}{}",
+        ended.stdout,
+        ended.stderr
+    );
+    let after = made(&folder);
+    for (before, after) in before.iter().zip(&after) {
+        assert!(after.starts_with(before), "{before:?} {after:?}");
+        assert!(after.len() >= 4, "{after:?}");
+    }
+    assert!(
+        ended.stdout.contains("A against itself in 4 cells"),
+        "{}",
+        ended.stdout
+    );
+}
+
+#[test]
+fn what_makes_no_matrix_says_why_before_anything_runs() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let ab = |more: &[&str]| run(dir, &[&["ab", "turns.toml", "--aa"], more].concat());
+    for (more, why) in [
+        (&["--over", "load.0.message-size"][..], "has no values"),
+        (&["--over", "load.0.message-sise=1,2"], "unknown key"),
+        (
+            &["--over", "load.0.producers=1,x"],
+            "--over load.0.producers=x",
+        ),
+        (&["--over", "load.0.producers=1,,2"], "empty"),
+        (
+            &["--over", "load.0.queue-type=classic,quorum"],
+            "--over load.0.queue-type=quorum: ",
+        ),
+        (
+            &["--over", "load.0.rate=1,2", "--over", "load.0.rate=3"],
+            "key is given twice",
+        ),
+        (
+            &["--over", "load.0.rate=1,2", "--a-set", "load.0.rate=3"],
+            "one side sets load.0.rate",
+        ),
+    ] {
+        ab(more).assert_error(2, &[why]);
+    }
+    let many: Vec<String> = (1..=101).map(|n| n.to_string()).collect();
+    let many = format!("load.0.rate={}", many.join(","));
+    ab(&["--over", &many]).assert_error(2, &["101 cells", "100 are the most"]);
+    let nothing = run(dir, &["compare", "turns.toml"]);
+    nothing.assert_error(2, &["nothing to compare with"]);
+    assert!(matrix_folder(dir).is_none(), "nothing was begun");
+}

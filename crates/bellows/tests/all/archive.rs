@@ -1,0 +1,196 @@
+//! The runs that were kept: found, labelled, removed.
+
+use crate::common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{RUNS, bellows, folder, only_run, run, start, wait_for};
+use serde_json::Value;
+
+const SHORT: [&str; 10] = [
+    "demo",
+    "--no-profile",
+    "--quiet",
+    "--set",
+    "phases.warmup=0s",
+    "--set",
+    "phases.measure=200ms",
+    "--set",
+    "load.0.rate=1000",
+    "--note=the first",
+];
+
+fn list(dir: &Path, more: &[&str]) -> Vec<Value> {
+    let args: Vec<&str> = ["runs", "--json"].iter().chain(more).copied().collect();
+    let ended = run(dir, &args);
+    ended.assert_ok();
+    serde_json::from_str(&ended.stdout).expect("an array")
+}
+
+fn refuses(dir: &Path, args: &[&str], part: &str) {
+    let ended = run(dir, args);
+    assert_eq!(ended.code(), Some(2), "{ended:?}");
+    assert!(ended.stderr.contains(part), "{part:?} in {ended:?}");
+}
+
+#[test]
+fn runs_are_labelled_found_shown_and_removed() {
+    let dir = folder();
+    let dir = dir.path();
+    let demo = |more: &[&str]| {
+        let args: Vec<&str> = SHORT.iter().chain(more).copied().collect();
+        run(dir, &args).assert_ok();
+    };
+    demo(&["--tag", "base", "--tag=nightly"]);
+    demo(&[]);
+    let all = list(dir, &[]);
+    assert_eq!(all.len(), 2);
+    assert_eq!(
+        all[1]["labels"]["tags"],
+        serde_json::json!(["base", "nightly"])
+    );
+    assert_eq!(all[0]["labels"]["note"], "the first");
+    assert!(all[0]["bytes"].as_u64() > Some(1_000), "{:#}", all[0]);
+    assert!(all[0]["seconds"].as_f64() >= Some(0.2), "{:#}", all[0]);
+
+    let found = list(
+        dir,
+        &["--filter", "tag=night* state=complete broker=embedded*"],
+    );
+    assert_eq!(found.len(), 1);
+    assert!(list(dir, &["--filter", "tag=weekly"]).is_empty());
+    refuses(
+        dir,
+        &["runs", "--filter", "colour=red"],
+        "keys are id, name",
+    );
+
+    let tagged = all[1]["id"].as_str().expect("an id");
+    let suffix = &tagged[tagged.len() - 4..];
+    let table = run(dir, &["runs"]);
+    assert!(
+        table.stdout.contains("  #base #nightly the first\n"),
+        "{}",
+        table.stdout
+    );
+    assert!(
+        table.stdout.contains(&format!("demo-{suffix} ")),
+        "{}",
+        table.stdout
+    );
+
+    let noted = run(dir, &["runs", "note", suffix, "new disk"]);
+    assert_eq!(noted.stdout, format!("{tagged}: #base #nightly new disk\n"));
+    let shown = run(dir, &["runs", "show", suffix]);
+    for part in [
+        tagged,
+        "#base #nightly new disk",
+        "ack response",
+        "report.html",
+    ] {
+        assert!(shown.stdout.contains(part), "{part:?} in {}", shown.stdout);
+    }
+    refuses(
+        dir,
+        &["runs", "tag", suffix, "two words"],
+        "letters, digits and",
+    );
+
+    run(dir, &["runs", "rm", suffix]).assert_error(2, &["has a tag", "nothing was removed"]);
+    let dry = run(dir, &["runs", "prune", "--keep", "0", "--dry-run"]);
+    assert!(
+        dry.stdout.contains("1 run would be removed"),
+        "{}",
+        dry.stdout
+    );
+    assert_eq!(list(dir, &[]).len(), 2);
+    refuses(dir, &["runs", "prune"], "--keep");
+    run(dir, &["runs", "prune", "--older-than", "30d"]).assert_ok();
+    assert_eq!(list(dir, &[]).len(), 2);
+    let pruned = run(dir, &["runs", "prune", "--keep", "0"]);
+    assert!(
+        pruned.stdout.contains("1 run removed, "),
+        "{}",
+        pruned.stdout
+    );
+    let removed = run(dir, &["runs", "tag", "last", "base", "nightly", "--remove"]);
+    assert_eq!(removed.stdout, format!("{tagged}: new disk\n"));
+    run(dir, &["runs", "rm", "last"]).assert_ok();
+    assert!(list(dir, &[]).is_empty());
+}
+
+#[test]
+fn a_run_that_goes_on_is_not_removed() {
+    let dir = folder();
+    let dir = dir.path();
+    let args = ["demo", "--no-profile", "--set", "phases.measure=60s"];
+    let going = start(bellows(dir, &args));
+    wait_for("run", || {
+        fs::read_dir(dir.join(RUNS)).is_ok_and(|runs| runs.count() == 1)
+    });
+    let listed = list(dir, &[]);
+    assert_eq!(listed[0]["active"], true);
+    run(dir, &["runs", "rm", "last"]).assert_error(1, &["has not ended"]);
+    let pruned = run(dir, &["runs", "prune", "--keep", "0"]);
+    assert!(
+        pruned.stdout.contains("0 runs removed"),
+        "{}",
+        pruned.stdout
+    );
+    going.signal("KILL");
+    going.end();
+    assert!(only_run(dir).is_dir());
+    run(dir, &["runs", "rm", "last"]).assert_ok();
+    assert!(list(dir, &[]).is_empty());
+}
+
+#[test]
+fn runs_lie_in_the_data_folder_unless_one_is_named() {
+    let dir = folder();
+    let mut command = bellows(dir.path(), &SHORT);
+    command
+        .env_remove("BELLOWS_RUNS")
+        .env("XDG_DATA_HOME", dir.path());
+    start(command).end().assert_ok();
+    let kept = dir.path().join("bellows").join("runs");
+    assert_eq!(fs::read_dir(&kept).expect("runs").count(), 1);
+    let mut doctor = bellows(dir.path(), &["doctor", "--json"]);
+    doctor
+        .env_remove("BELLOWS_RUNS")
+        .env("XDG_DATA_HOME", dir.path());
+    let told = start(doctor).end().stdout;
+    let place = format!("in {}", kept.display());
+    assert!(told.contains(&place), "{place} in {told}");
+}
+
+#[test]
+fn last_is_for_profiles_the_last_run_that_has_one() {
+    let dir = folder();
+    run(dir.path(), &SHORT).assert_ok();
+    run(dir.path(), &["top", "last"]).assert_error(1, &["none of 1 run in", "has a profile"]);
+    let profiled = [
+        "demo",
+        "--quiet",
+        "--set",
+        "phases.warmup=0s",
+        "--set",
+        "phases.measure=1s",
+    ];
+    run(dir.path(), &profiled).assert_ok();
+    // A later run without samples does not hide it.
+    run(dir.path(), &SHORT).assert_ok();
+    let stopped = dir
+        .path()
+        .join(RUNS)
+        .join("2099-01-01T00-00-00Z-stopped-aaaa");
+    fs::create_dir(&stopped).expect("folder");
+    fs::write(stopped.join("series.jsonl"), "").expect("series");
+    fs::write(stopped.join("cpu.stacks"), "").expect("stacks");
+    let ended = run(dir.path(), &["top", "last"]);
+    if ended.stderr.contains("none of 4 runs in") {
+        testkit::skip!("this user may not profile");
+    }
+    ended.assert_ok();
+    assert!(ended.stdout.contains("self %"), "{ended:?}");
+}

@@ -1,0 +1,58 @@
+//! `bellows artemis perf`: its command lines, what it prints against what Artemis printed, and the
+//! faults of the original that it has not.
+
+use crate::common;
+mod faults;
+mod formats;
+mod options;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{Broker, Ended, folder, run};
+use serde_json::Value;
+
+/// What Artemis itself wrote; see the README there.
+fn recorded(name: &str) -> String {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/artemis");
+    fs::read_to_string(dir.join(name)).expect("fixture")
+}
+
+/// A broker, a folder, and the command line's beginning.
+struct Bench {
+    dir: tempfile::TempDir,
+    broker: Broker,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = folder();
+        let broker = Broker::start(dir.path());
+        Self { dir, broker }
+    }
+
+    fn args<'a>(&'a self, tool: &'a str, options: &[&'a str]) -> Vec<&'a str> {
+        let mut args = vec!["artemis", "perf", tool, "--url", &self.broker.url];
+        args.extend(options);
+        args
+    }
+
+    fn perf(&self, tool: &str, options: &[&str]) -> Ended {
+        run(self.dir.path(), &self.args(tool, options))
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn samples(&self, name: &str) -> Vec<Value> {
+        let text = fs::read_to_string(self.file(name)).expect("samples");
+        serde_json::from_str(&text).expect("an array of samples")
+    }
+}
+
+fn number(value: &Value) -> u64 {
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("no number: {value}"))
+}

@@ -1,0 +1,351 @@
+//! Whatever the other side does: one clear line with its remedy, the right exit code, no hang.
+
+use crate::common;
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{
+    Broker, bellows, folder, only_run, run, seconds_recorded, server_that_says, start, wait_for,
+};
+
+fn client(dir: &Path, url: &str, more: &[&str]) -> common::Ended {
+    let base = [
+        "client",
+        "queue://Q",
+        "--url",
+        url,
+        "--duration",
+        "1",
+        "--quiet",
+    ];
+    run(dir, &base.iter().chain(more).copied().collect::<Vec<_>>())
+}
+
+fn nothing_is_left(dir: &Path) {
+    let runs = fs::read_dir(dir.join("runs"));
+    assert_eq!(runs.map_or(0, Iterator::count), 0, "a run folder was left");
+}
+
+#[test]
+fn nobody_listens() {
+    let dir = folder();
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let url = format!("amqp://127.0.0.1:{port}");
+    client(dir.path(), &url, &[])
+        .assert_error(1, &["cannot connect to amqp://guest@127.0.0.1", "refused"]);
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn with_json_an_error_is_an_object_with_cause_value_and_remedy() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let wrong = format!("amqp://guest:s3cret@{}", broker.address());
+    let many = u32::MAX.to_string();
+    for (code, cause, url, args) in [
+        (
+            1,
+            "cannot log in to",
+            &wrong,
+            ["--json", "--no-archive"].as_slice(),
+        ),
+        (2, "", &broker.url, &["--json", "--rate", "-1"]),
+        (2, "", &broker.url, &["--json", "--num-destinations", &many]),
+    ] {
+        let ended = client(dir.path(), url, args);
+        assert_eq!(ended.code(), Some(code), "{ended:#?}");
+        let told: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        let field = |name: &str| told["error"][name].as_str().unwrap().to_owned();
+        assert!(field("cause").starts_with(cause), "{told}");
+        assert!(
+            !field("value").is_empty() && !field("help").is_empty(),
+            "{told}"
+        );
+        assert!(!ended.stdout.contains("s3cret"), "{told}");
+        assert!(ended.stderr.contains("error: "), "people read it too");
+    }
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn the_host_does_not_exist() {
+    let dir = folder();
+    client(dir.path(), "amqp://no-such-host.invalid", &[])
+        .assert_error(1, &["cannot connect to amqp://guest@no-such-host.invalid"]);
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn the_password_is_wrong() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let url = format!("amqp://guest:wrong@{}", broker.address());
+    let ended = client(dir.path(), &url, &[]);
+    ended.assert_error(
+        1,
+        &["cannot log in to amqp://guest@", "ACCESS_REFUSED", "403"],
+    );
+    assert!(!ended.stderr.contains("wrong"), "{ended:?}");
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn the_virtual_host_does_not_exist() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let ended = client(dir.path(), &format!("{}/nowhere", broker.url), &[]);
+    ended.assert_error(1, &["/nowhere", "NOT_ALLOWED", "530"]);
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn the_server_sends_garbage() {
+    let dir = folder();
+    let address = server_that_says(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+    client(dir.path(), &format!("amqp://{address}"), &[]).assert_error(1, &["HTTP"]);
+    let address = server_that_says(&[0xde, 0xad, 0xbe, 0xef, 0xde, 0xad, 0xbe, 0xef, 0xff, 0xff]);
+    client(dir.path(), &format!("amqp://{address}"), &[])
+        .assert_error(1, &["does not speak AMQP 0-9-1", "offset 0", "de ad be ef"]);
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn the_server_sends_half_a_frame_and_hangs() {
+    let dir = folder();
+    // The header of a method frame on channel 0 that announces 500 bytes, and ten of them.
+    let address = server_that_says(&[1, 0, 0, 0, 0, 1, 0xf4, 0, 10, 0, 10, 0, 9, 0, 0, 0, 0]);
+    client(dir.path(), &format!("amqp://{address}"), &[]).assert_error(
+        1,
+        &["no answer from amqp://guest@", "within 10.0 s", "17 bytes"],
+    );
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn the_queue_exists_with_other_arguments() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    client(dir.path(), &broker.url, &["--no-archive"]).assert_ok();
+    client(dir.path(), &broker.url, &["--queue-args", "x-max-length=5"])
+        .assert_error(1, &["declare", "\"Q\"", "PRECONDITION_FAILED", "406"]);
+    nothing_is_left(dir.path());
+}
+
+/// What a load would have emptied first is still there when the load cannot run.
+#[test]
+fn a_load_that_is_refused_has_emptied_no_queue() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let on = |more: &[&str]| {
+        let base = ["--url", &broker.url, "--no-archive", "--quiet"];
+        run(dir.path(), &[more, &base].concat())
+    };
+    on(&["producer", "queue://kept", "--message-count", "5"]).assert_ok();
+    let limited = ["queue://limited", "--queue-args", "x-max-length=5"];
+    on(&[&["producer", "--message-count", "1"], &limited[..]].concat()).assert_ok();
+    let both = ["queue://kept", "queue://limited", "--purge"];
+    on(&[&["client", "--duration", "1"], &both[..]].concat())
+        .assert_error(1, &["PRECONDITION_FAILED", "limited"]);
+    let channels = ["--producers", "3000", "--shared-connections", "1"];
+    on(&[
+        &["producer", "queue://kept", "--duration", "1", "--purge"],
+        &channels[..],
+    ]
+    .concat())
+    .assert_error(2, &["cannot share a connection", "channels"]);
+    let ended = on(&["consumer", "queue://kept", "--duration", "1", "--json"]);
+    ended.assert_ok();
+    let summary: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(summary["received"]["total"], 5, "{summary}");
+}
+
+#[test]
+fn the_queue_must_exist_and_does_not() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    client(dir.path(), &broker.url, &["--no-declare"]).assert_error(1, &["NOT_FOUND", "404"]);
+}
+
+#[test]
+fn the_broker_is_killed_in_the_middle() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let args = [
+        "client",
+        "--url",
+        &broker.url,
+        "--rate",
+        "500",
+        "--duration",
+        "50",
+        "--quiet",
+    ];
+    let client = start(bellows(dir.path(), &args));
+    wait_for("recorded second", || seconds_recorded(dir.path()) >= 2);
+    common::signal(broker.child.id(), "KILL");
+    let ended = client.end();
+    ended.assert_error(1, &["lost the connection to amqp://guest@"]);
+    assert!(
+        ended.stdout.starts_with("client: Failed after "),
+        "{ended:#?}"
+    );
+    let record = fs::read_to_string(only_run(dir.path()).join("run.json")).unwrap();
+    assert!(record.contains("\"failed\""), "{record}");
+    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    assert_eq!(record["problem"], record["summary"]["error"]);
+    let cause = record["problem"]["cause"].as_str().unwrap();
+    assert!(cause.starts_with("lost the connection to"), "{cause}");
+    assert!(
+        record["error"].as_str().unwrap().starts_with(cause),
+        "{record}"
+    );
+    assert!(
+        ended.stdout.contains(&format!("\nfailed: {cause}: ")),
+        "the summary does not say why: {ended:#?}"
+    );
+    assert!(
+        ended.report().is_file(),
+        "what was measured until then has no report: {ended:#?}"
+    );
+}
+
+/// Nothing is started, and no load is applied, for what could never have been written or used.
+#[test]
+fn what_cannot_work_is_refused_before_the_start() {
+    let dir = folder();
+    for args in [
+        &["client", "--hdr", "no/such/folder.hlog"] as &[&str],
+        &["client", "--hdr", "."],
+        &[
+            "run",
+            "rated",
+            "--set",
+            "load.0.source-addresses=[\"192.0.2.1\"]",
+        ],
+        &["churn", "connections", "--source-addresses", "192.0.2.1"],
+    ] {
+        let ended = run(dir.path(), args);
+        let code = ended.code().unwrap_or_default();
+        ended.assert_error(code, &["cannot "]);
+        assert!(matches!(code, 1 | 2), "{ended:#?}");
+        for step in ["starting", "connecting"] {
+            assert!(!ended.stderr.contains(step), "{ended:#?}");
+        }
+    }
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn there_is_no_such_process() {
+    let dir = folder();
+    run(
+        dir.path(),
+        &["record", "--pid", "4194304", "--duration", "1"],
+    )
+    .assert_error(1, &["4194304"]);
+    run(
+        dir.path(),
+        &["record", "--name", "no-such-program", "--duration", "1"],
+    )
+    .assert_error(1, &["no-such-program"]);
+    nothing_is_left(dir.path());
+}
+
+#[test]
+fn the_process_dies_while_it_is_profiled() {
+    let dir = folder();
+    let mut busy = Command::new("sh");
+    busy.args(["-c", "while :; do :; done"])
+        .stdin(Stdio::null());
+    let mut busy = busy.spawn().unwrap();
+    let pid = busy.id().to_string();
+    let recording = start(bellows(
+        dir.path(),
+        &["record", "--pid", &pid, "--duration", "50"],
+    ));
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    busy.kill().unwrap();
+    busy.wait().unwrap();
+    let ended = recording.end();
+    assert!(
+        ended.took.as_secs() < 20,
+        "it went on without the process: {ended:#?}"
+    );
+    assert!(!ended.stderr.contains("panicked"), "{ended:#?}");
+    if ended.code() != Some(0) {
+        // Where profiling is not permitted, that is what it says.
+        ended.assert_error(1, &["profil"]);
+        testkit::skip!("this user may not profile: {}", ended.stderr);
+    }
+    assert!(ended.stdout.contains("self %"), "{ended:#?}");
+    assert!(ended.report().is_file(), "{ended:#?}");
+}
+
+#[test]
+fn the_disk_is_full() {
+    let dir = folder();
+    let Some(disk) = SmallDisk::mount(&dir.path().join("disk")) else {
+        testkit::skip!("mounting a small disk (tmpfs) takes root");
+    };
+    let broker = Broker::start(dir.path());
+    let runs = disk.0.join("runs");
+    let args = [
+        "client",
+        "--url",
+        &broker.url,
+        "--max-pending",
+        "10",
+        "--duration",
+        "3",
+        "--quiet",
+        "--runs",
+        runs.to_str().unwrap(),
+    ];
+    // Room for the first file and nothing more.
+    fs::write(disk.0.join("filler"), vec![0; 44 << 10]).unwrap();
+    let ended = start(bellows(dir.path(), &args)).end();
+    assert!(!ended.stderr.contains("panicked"), "{ended:#?}");
+    assert!(
+        ended.stdout.contains("\nsent "),
+        "the numbers are lost: {ended:#?}"
+    );
+    assert!(
+        ended.stdout.contains("No space left on device"),
+        "{ended:#?}"
+    );
+    ended.assert_error(1, &["report.html", "No space left on device"]);
+    // Nothing half-written: what is there can be read.
+    let listed = run(dir.path(), &["runs", "--runs", runs.to_str().unwrap()]);
+    listed.assert_ok();
+}
+
+/// 64 KiB that can be filled, unmounted when dropped.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    fn mount(at: &Path) -> Option<Self> {
+        fs::create_dir_all(at).ok()?;
+        let mut mount = Command::new("mount");
+        mount
+            .args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"])
+            .arg(at)
+            .stderr(Stdio::null());
+        mount
+            .status()
+            .is_ok_and(|s| s.success())
+            .then(|| Self(at.to_owned()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}

@@ -1,0 +1,320 @@
+//! What a broker is to a run: any process that bellows guards can be loaded, harmed and removed, and a
+//! broker that is started once serves several runs.
+
+use crate::common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use common::folder;
+use session::brokers::managed::{
+    Launch, Managed, Probe, Progress, Waiting, Workspace, accepts, free_ports,
+};
+use session::brokers::{self, Broker, BrokerError, Fault, Identity, Processes, log};
+use session::{Experiment, NoObserver, RunOptions, RunOutcome, guardian};
+
+/// A second managed broker: the embedded one, as a process like any other.
+#[derive(Debug)]
+struct Toy {
+    process: Managed,
+    identity: Identity,
+    endpoint: load::Endpoint,
+}
+
+const BELLOWS: &str = env!("CARGO_BIN_EXE_bellows");
+
+impl Toy {
+    fn start(parent: &Path) -> Result<Self, BrokerError> {
+        let workspace = Workspace::new("Toy", Some(parent), 1_000_000)?;
+        let [port] = free_ports()?;
+        let launch = Launch {
+            product: "Toy",
+            program: BELLOWS.into(),
+            arguments: ["broker", "--listen", &format!("127.0.0.1:{port}")]
+                .map(Into::into)
+                .into(),
+            environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
+            process_name: "bellows",
+            probes: vec![Probe {
+                port,
+                answers: accepts,
+            }],
+            reason: log::tail,
+            start_timeout: Duration::from_secs(30),
+            guard: vec![BELLOWS.into(), guardian::SUBCOMMAND.into()],
+        };
+        let mut waiting = Waiting {
+            progress: &mut |_| {},
+            cancelled: &|| false,
+        };
+        Ok(Self {
+            process: workspace.start(launch, "starting a toy", &mut waiting)?,
+            identity: Identity {
+                kind: "toy",
+                product: "Toy",
+                version: Some("1.2.3".to_owned()),
+                runtime: None,
+            },
+            endpoint: load::Endpoint::new("127.0.0.1", port),
+        })
+    }
+
+    fn pid(&self) -> u32 {
+        self.process.pid().expect("it runs")
+    }
+}
+
+impl Broker for Toy {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn endpoint(&self) -> &load::Endpoint {
+        &self.endpoint
+    }
+
+    fn processes(&self) -> Processes {
+        Processes::started(self.process.pid())
+    }
+
+    fn inject(&mut self, fault: Fault) -> Result<(), BrokerError> {
+        self.process.inject(fault)
+    }
+
+    fn logs(&self, lines: usize) -> String {
+        self.process.log_tail(lines)
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), BrokerError> {
+        self.process.stop()
+    }
+}
+
+fn experiment(text: &str) -> Experiment {
+    Experiment::from_toml(text, "test").expect("an experiment")
+}
+
+fn run_on(broker: &mut dyn Broker, experiment: &Experiment, runs: &Path) -> RunOutcome {
+    let options = RunOptions {
+        scenarios: session::SCENARIOS,
+        runs_dir: Some(runs.to_owned()),
+        labels: archive::Labels::default(),
+        command: Vec::new(),
+        bellows_exe: BELLOWS.into(),
+        texts: session::Texts::default(),
+    };
+    let control = load::Control::new();
+    let outcome = session::run_on(broker, experiment, &options, &control, &mut NoObserver);
+    outcome.unwrap_or_else(|error| panic!("{error}: {}", broker.logs(20)))
+}
+
+/// The file that says who must be removed.
+fn state_file(process: &Managed) -> PathBuf {
+    let uid = rustix::process::getuid().as_raw();
+    PathBuf::from(format!(
+        "/tmp/bellows-{uid}/{}.json",
+        process.workspace().name()
+    ))
+}
+
+/// One that only waits to be collected does not run.
+fn is_running(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+const FAULTS: &str = r#"
+[phases]
+warmup = "300ms"
+measure = "5s"
+drain = "2s"
+
+[profile]
+events = []
+
+[[fault]]
+at = "500ms"
+kind = "stop"
+for = "400ms"
+
+[[fault]]
+at = "2s"
+kind = "kill"
+for = "300ms"
+
+[[load]]
+destination = "queue://toy"
+rate = 500
+recover = "5ms-10ms"
+"#;
+
+#[test]
+fn another_managed_broker_is_loaded_harmed_and_removed_like_the_first() {
+    let (parent, runs) = (folder(), folder());
+    let mut toy = Toy::start(parent.path()).expect("a toy");
+    let first = toy.pid();
+    let outcome = run_on(&mut toy, &experiment(FAULTS), runs.path());
+    let events = &outcome.record.events;
+    let summary = outcome.record.summary.expect("a summary");
+    assert_eq!(summary.broker.kind, "toy");
+    assert_eq!(summary.broker.pid, Some(first));
+    assert_eq!(outcome.record.versions.broker.as_deref(), Some("Toy 1.2.3"));
+    let back = |kind: &str| {
+        let fault = summary.faults.iter().find(|fault| fault.kind == kind);
+        let back = fault.and_then(|fault| fault.back_s);
+        back.unwrap_or_else(|| panic!("{kind}: {:?} {events:?}", summary.faults))
+    };
+    assert!((0.39..1.0).contains(&back("stop")), "{}", back("stop"));
+    assert!((0.29..5.0).contains(&back("kill")), "{}", back("kill"));
+    assert_ne!(toy.pid(), first, "another process serves by now");
+    let ready = toy.logs(20).matches("ready amqp://").count();
+    assert_eq!(ready, 2, "it was started twice: {}", toy.logs(20));
+    let first_confirm = summary.faults.iter().all(|it| it.first_confirm_s.is_some());
+    assert!(first_confirm, "{:?}", summary.faults);
+
+    let directory = toy.process.workspace().directory().to_owned();
+    let (state, pid) = (state_file(&toy.process), toy.pid());
+    assert!(directory.starts_with(parent.path()) && state.exists());
+    Box::new(toy).stop().expect("its end");
+    assert!(!directory.exists() && !state.exists());
+    assert!(!is_running(pid));
+}
+
+#[test]
+fn a_broker_whose_guardian_was_killed_is_removed_all_the_same() {
+    let parent = folder();
+    let toy = Toy::start(parent.path()).expect("a toy");
+    let (state, pid) = (state_file(&toy.process), toy.pid());
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
+    let (_, rest) = stat.rsplit_once(") ").expect("a name");
+    let guardian = rest
+        .split(' ')
+        .nth(1)
+        .expect("a parent")
+        .parse()
+        .expect("pid");
+    common::signal(guardian, "KILL");
+    drop(toy);
+    assert!(!state.exists());
+    assert!(!is_running(pid));
+    let left = fs::read_dir(parent.path()).expect("folder").count();
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn a_broker_that_ends_instead_of_starting_says_why_and_leaves_nothing() {
+    let parent = folder();
+    let workspace = Workspace::new("Toy", Some(parent.path()), 1_000_000).expect("room");
+    let launch = Launch {
+        product: "Toy",
+        program: "/bin/sh".into(),
+        arguments: ["-c", "echo no licence; exit 7"].map(Into::into).into(),
+        environment: Vec::new(),
+        process_name: "",
+        probes: vec![Probe {
+            port: 1,
+            answers: |_| false,
+        }],
+        reason: log::tail,
+        start_timeout: Duration::from_secs(30),
+        guard: vec![BELLOWS.into(), guardian::SUBCOMMAND.into()],
+    };
+    let mut told = Vec::new();
+    let mut waiting = Waiting {
+        progress: &mut |progress| match progress {
+            Progress::Step(text) => told.push(text.to_owned()),
+            Progress::Waiting(..) | Progress::Logged(_) => {}
+        },
+        cancelled: &|| false,
+    };
+    let error = workspace.start(launch, "starting a toy", &mut waiting);
+    let problem = error.expect_err("no toy").problem();
+    assert_eq!(problem.cause, "Toy ended while it started");
+    assert_eq!(problem.value, "exit status 7");
+    assert_eq!(problem.log, "no licence");
+    assert_eq!(told[0], "starting a toy");
+    assert_eq!(fs::read_dir(parent.path()).expect("folder").count(), 0);
+}
+
+const SHORT: &str = r#"
+[phases]
+warmup = "200ms"
+measure = "1s"
+
+[profile]
+events = []
+
+[[load]]
+destination = "queue://twice"
+rate = 200
+"#;
+
+#[test]
+fn a_rabbitmq_that_is_started_once_serves_two_runs() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("no RabbitMQ; apt-get install rabbitmq-server");
+    }
+    let runs = folder();
+    let experiment = experiment(SHORT);
+    let control = load::Control::new();
+    let exe = Path::new(BELLOWS);
+    let started = brokers::start(&experiment, exe, &control, &mut NoObserver);
+    let mut broker = started.expect("a managed RabbitMQ");
+    let pid = broker.processes().main;
+    let outcomes = [1, 2].map(|_| run_on(&mut *broker, &experiment, runs.path()));
+    assert_eq!(broker.processes().main, pid);
+    broker.stop().expect("its end");
+    let folders = outcomes
+        .each_ref()
+        .map(|it| it.run_dir.clone().expect("kept"));
+    assert_ne!(folders[0], folders[1]);
+    for outcome in outcomes {
+        let summary = outcome.record.summary.expect("a summary");
+        assert_eq!(
+            (summary.broker.kind.as_str(), summary.broker.pid),
+            ("rabbitmq", pid)
+        );
+        assert_eq!(summary.ledger.map(|ledger| ledger.lost), Some(0));
+        assert!(summary.received.total >= 200, "{}", summary.received.total);
+        assert!(summary.cpu_us_per_message.broker > Some(0.0));
+        assert_eq!(outcome.record.topology.queues.len(), 1);
+    }
+}
+
+const SECURED: &str = r#"
+[broker]
+kind = "embedded"
+tls = true
+auth = "external"
+
+[phases]
+warmup = "200ms"
+measure = "1s"
+
+[profile]
+events = []
+
+[[load]]
+destination = "queue://secured"
+rate = 500
+"#;
+
+/// Only a client with a certificate, over TLS, can log in so.
+#[test]
+fn an_experiment_loads_the_embedded_broker_over_tls_and_its_keys_are_gone_then() {
+    let (dir, keys) = (folder(), folder());
+    fs::write(dir.path().join("secured.toml"), SECURED).expect("file");
+    let arguments = ["run", "secured.toml", "--json", "--quiet"];
+    let mut command = common::bellows(dir.path(), &arguments);
+    command.env("TMPDIR", keys.path());
+    let ended = common::start(command).end();
+    ended.assert_ok();
+    let summary: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert!(
+        summary["received"]["total"].as_u64() > Some(400),
+        "{summary:#}"
+    );
+    assert_eq!(summary["ledger"]["lost"], 0);
+    assert!(!ended.stdout.contains("certificate_not_checked"));
+    assert_eq!(fs::read_dir(keys.path()).expect("folder").count(), 0);
+}

@@ -1,0 +1,275 @@
+//! Churn as a run: its folder, its counts beside those of the broker, its end by force.
+
+use crate::common;
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use common::{Broker, bellows, folder, run, start};
+use serde_json::Value;
+
+const REFUSED: &str = r#"
+name = "refused"
+
+[broker]
+kind = "embedded"
+
+[phases]
+warmup = "200ms"
+measure = "1500ms"
+drain = "3s"
+
+[profile]
+events = []
+
+[[fault]]
+at = "300ms"
+kind = "refuse-login"
+count = 37
+
+[[fault]]
+at = "1s"
+for = "100ms"
+kind = "stall"
+
+[churn]
+kind = "connections"
+rate = 200
+messages = 1
+"#;
+
+fn object(text: &str) -> Value {
+    let object = serde_json::from_str(text).expect("one JSON object");
+    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/run.schema.json");
+    let schema = fs::read_to_string(schema).expect("schema");
+    let schema: Value = serde_json::from_str(&schema).expect("JSON");
+    let problems = common::schema::problems(&schema, &object);
+    assert_eq!(problems, Vec::<String>::new(), "{object:#}");
+    object
+}
+
+#[test]
+fn refused_logins_are_counted_exactly_and_a_stall_counts_for_all_that_were_due() {
+    let dir = folder();
+    fs::write(dir.path().join("refused.toml"), REFUSED).expect("file");
+    let ended = run(dir.path(), &["run", "refused.toml", "--json", "--quiet"]);
+    ended.assert_ok();
+    let object = object(&ended.stdout);
+    let churn = &object["churn"];
+    let refused = &object["faults"].as_array().expect("faults").iter();
+    let refused = refused.clone().find(|f| f["kind"] == "refuse-login");
+    assert_eq!(refused.expect("the fault")["count"], 37, "{object:#}");
+    let of = |key: &str| churn[key].as_u64().expect("a count");
+    assert_eq!(
+        (of("begun"), of("failed"), of("not_begun")),
+        (300, 37, 0),
+        "{churn:#}"
+    );
+    assert_eq!(of("completed"), 300 - 37, "{churn:#}");
+    let failures = churn["failures"].as_array().expect("failures");
+    assert_eq!(failures.len(), 1, "one reason: {failures:#?}");
+    assert_eq!(failures[0]["count"], 37);
+    let steps = &churn["steps"];
+    assert_eq!(steps["cycle"]["count"], 300 - 37);
+    assert_eq!(steps["connect"]["count"], 300, "refusals come after it");
+    // 20 cycles were due in the stall, evenly: the slowest of them waited for nearly all of it.
+    let max = steps["cycle"]["max_ns"].as_u64().expect("max");
+    assert!(max > 90_000_000, "{steps:#}");
+    let p50 = steps["cycle"]["p50_ns"].as_u64().expect("p50");
+    assert!(p50 < 50_000_000, "{steps:#}");
+    let asked = &object["requested"];
+    assert_eq!(
+        asked["rate"].as_f64().map(f64::round),
+        Some(200.0),
+        "{asked:#}"
+    );
+    let codes = object["warnings"].as_array().expect("warnings").iter();
+    assert!(codes.clone().any(|w| w["code"] == "cycles_failed"));
+
+    let listed = run(dir.path(), &["runs"]);
+    assert!(listed.stdout.contains("cycles"), "{listed:?}");
+    let report = run(dir.path(), &["report", "last"]);
+    report.assert_ok();
+    let log = fs::read_to_string(only(&dir.path().join("runs")).join("latency.hlog"));
+    let log = log.expect("histograms");
+    for tag in [
+        "Tag=warmup_cycle,",
+        "Tag=cycle,",
+        "Tag=log_in,",
+        "Tag=close,",
+    ] {
+        assert!(log.contains(tag), "{tag}");
+    }
+}
+
+fn only(runs: &Path) -> std::path::PathBuf {
+    let mut found = fs::read_dir(runs).expect("runs").flatten();
+    found.next().expect("a run").path()
+}
+
+#[test]
+fn a_killed_churn_leaves_a_readable_folder() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let args = [
+        "churn",
+        "connections",
+        "--url",
+        &broker.url,
+        "--rate",
+        "100",
+        "--duration",
+        "60",
+    ];
+    let churn = start(bellows(dir.path(), &args));
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let seconds = || {
+        let runs = fs::read_dir(dir.path().join("runs")).into_iter().flatten();
+        let series = runs.flatten().map(|run| run.path().join("series.jsonl"));
+        let texts = series.filter_map(|path| fs::read_to_string(path).ok());
+        texts.map(|text| text.lines().count()).max().unwrap_or(0)
+    };
+    while seconds() < 2 {
+        assert!(Instant::now() < deadline, "no second was recorded");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    churn.signal("KILL");
+    let _ = churn.end();
+    let listed = run(dir.path(), &["runs"]);
+    assert!(listed.stdout.contains("unfinished"), "{listed:?}");
+    let report = run(dir.path(), &["report", "last"]);
+    report.assert_ok();
+    let page = fs::read_to_string(dir.path().join(report.stdout.trim_end())).expect("page");
+    assert!(
+        page.contains("connections a second opened and closed"),
+        "the headline"
+    );
+    assert!(page.contains("<th>log in</th>"), "the steps");
+}
+
+#[test]
+fn a_broker_that_refuses_every_login_is_an_error_and_leaves_no_folder() {
+    let dir = folder();
+    let text = REFUSED
+        .replace("count = 37\n", "")
+        .replace("at = \"300ms\"\n", "");
+    fs::write(dir.path().join("all.toml"), text).expect("file");
+    let ended = run(dir.path(), &["run", "all.toml", "--quiet"]);
+    ended.assert_error(1, &["ACCESS_REFUSED"]);
+    let left = fs::read_dir(dir.path().join("runs")).map_or(0, Iterator::count);
+    assert_eq!(left, 0);
+}
+
+/// The ready-made experiment, short: both kinds of load start and end together, and each keeps its rate.
+#[test]
+fn connections_come_and_go_beside_messages() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = folder();
+    let ended = run(
+        dir.path(),
+        &[
+            "run",
+            "churn-beside",
+            "--set",
+            "phases.warmup=1s",
+            "--set",
+            "phases.measure=3s",
+            "--set",
+            "load.0.rate=500",
+            "--set",
+            "churn.rate=20",
+            "--json",
+            "--quiet",
+        ],
+    );
+    ended.assert_ok();
+    let object = object(&ended.stdout);
+    let churn = &object["churn"];
+    assert_eq!(
+        (&churn["begun"], &churn["completed"]),
+        (&60.into(), &60.into())
+    );
+    assert_eq!(churn["steps"]["log_in"]["count"], 60, "{churn:#}");
+    assert_eq!(object["sent"]["total"], 2_000, "{object:#}");
+    assert_eq!(object["received"]["total"], 2_000);
+    assert_eq!(object["latency"]["end_to_end"]["count"], 1_500);
+    assert_eq!(object["ledger"]["lost"], 0);
+    // The CPU of either cannot be told from the other's.
+    assert_eq!(object["cpu_us_per_message"]["broker"], Value::Null);
+    assert_eq!(churn["cpu_ms_per_cycle"]["broker"], Value::Null);
+    let rate = |of: &Value| of["requested"]["rate"].as_f64().map(f64::round);
+    assert_eq!((rate(&object), rate(churn)), (Some(500.0), Some(20.0)));
+    // Whenever the last cycle began: requested and achieved are of the same cycles as the counts.
+    let achieved = churn["requested"]["achieved"].as_f64().expect("a share");
+    assert!((achieved - 1.0).abs() < 1e-9, "{churn:#}");
+    let series = only(&dir.path().join("runs")).join("series.jsonl");
+    let series = fs::read_to_string(series).expect("a series");
+    let both = series.lines().filter(|line| {
+        let point: Value = serde_json::from_str(line).expect("JSON");
+        point["counters"]["sent"].as_u64() > Some(400)
+            && point["cycles"]["begun"].as_u64() > Some(10)
+    });
+    assert!(both.count() >= 3, "each second has both: {series}");
+}
+
+/// The ready-made experiment, short: RabbitMQ takes every kind, and the flame graph has its code.
+#[test]
+fn rabbitmq_ends_every_cycle_in_order() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = folder();
+    for (kind, step) in [("connections", "log_in"), ("queues", "declare")] {
+        let kind = format!("churn.kind={kind}");
+        let ended = run(
+            dir.path(),
+            &[
+                "run",
+                "connection-churn",
+                "--set",
+                "phases.warmup=1s",
+                "--set",
+                "phases.measure=3s",
+                "--set",
+                "churn.rate=40",
+                "--set",
+                &kind,
+                "--json",
+                "--quiet",
+            ],
+        );
+        ended.assert_ok();
+        let object = object(&ended.stdout);
+        let churn = &object["churn"];
+        let count = |key: &str| churn[key].as_u64().expect("a count");
+        // A machine whose disk is busy may hold the node up for a second: what was due then is not begun.
+        assert_eq!(count("begun") + count("not_begun"), 120, "{churn:#}");
+        assert!(count("begun") > 40, "{churn:#}");
+        assert_eq!(churn["completed"], churn["begun"], "{churn:#}");
+        assert_eq!(churn["steps"][step]["count"], churn["begun"], "{churn:#}");
+        assert!(object["verdict"].is_object());
+        let copied = object["profiles"][0]["copied_share"].as_f64();
+        if step == "log_in" && copied.is_some_and(|share| share > 0.5) {
+            roles_of_what_has_ended(dir.path());
+        }
+    }
+}
+
+/// The connections have gone when the node is asked what its processes do: their stacks tell it.
+fn roles_of_what_has_ended(dir: &Path) {
+    let ended = run(dir, &["top", "last", "--by", "role", "--json"]);
+    ended.assert_ok();
+    let rows: Value = serde_json::from_str(&ended.stdout).expect("rows");
+    let rows = rows.as_array().expect("rows");
+    let connections = rows.iter().find(|row| row["of"] == "connection");
+    let connections = connections.unwrap_or_else(|| panic!("{}", ended.stdout));
+    assert!(connections["share"].as_f64() > Some(0.05), "{connections}");
+    let from_stacks = connections["from_stacks"].as_u64();
+    assert!(from_stacks > Some(20), "{connections}");
+    let table = run(dir, &["top", "last", "--by", "role"]);
+    let note = "known by their stacks alone";
+    assert!(table.stdout.contains(note), "{}", table.stdout);
+}

@@ -1,0 +1,600 @@
+//! The command line itself: help, wrong usage, reading what was kept, closed pipes.
+
+use crate::common;
+
+use std::fs;
+use std::io::Read;
+use std::process::Stdio;
+
+use common::{Broker, bellows, folder, run, start};
+
+const COMMANDS: [&str; 25] = [
+    "demo",
+    "run",
+    "client",
+    "producer",
+    "consumer",
+    "artemis",
+    "perf-test",
+    "churn",
+    "probe",
+    "record",
+    "top",
+    "diff",
+    "flame",
+    "fold",
+    "broker",
+    "runs",
+    "report",
+    "doctor",
+    "calibrate",
+    "scrape",
+    "erlang",
+    "topology",
+    "help",
+    "completions",
+    "man",
+];
+
+const FOLDED: &str = "\
+scheduler;$rabbit_channel:handle_method/3;$rabbit_exchange:route/2 60
+scheduler;$rabbit_channel:handle_method/3;$ets:select/2 30
+scheduler;[unknown] 10
+";
+
+#[test]
+fn every_command_explains_itself_with_an_example() {
+    let dir = folder();
+    for command in COMMANDS {
+        for flag in ["--help", "-h"] {
+            if (command, flag) == ("perf-test", "-h") {
+                // PerfTest's -h is the broker's address.
+                continue;
+            }
+            let help = run(dir.path(), &[command, flag]);
+            help.assert_ok();
+            let example = format!("  bellows {command}");
+            assert!(
+                help.stdout.contains("Examples:\n"),
+                "{command} {flag}: {}",
+                help.stdout
+            );
+            assert!(
+                help.stdout.contains(&example),
+                "{command} {flag}: {}",
+                help.stdout
+            );
+            let widest = help.stdout.lines().map(|l| l.chars().count()).max();
+            assert!(
+                widest <= Some(100),
+                "{command} {flag} wraps at 100 columns: {}",
+                help.stdout
+            );
+        }
+    }
+    let help = run(dir.path(), &["--help"]);
+    for command in COMMANDS {
+        let about = help
+            .stdout
+            .lines()
+            .find(|l| l.trim_start().starts_with(&format!("{command} ")));
+        assert!(about.is_some(), "{command} is not listed:\n{}", help.stdout);
+    }
+    assert!(!help.stdout.contains("__guard"));
+    assert!(
+        help.stdout.contains("3 a requirement was missed"),
+        "{help:?}"
+    );
+    let version = run(dir.path(), &["--version"]);
+    assert!(version.stdout.starts_with("bellows 0."), "{version:?}");
+}
+
+#[test]
+fn wrong_usage_ends_with_2_and_leaves_nothing() {
+    let dir = folder();
+    for args in [
+        &["bogus"] as &[&str],
+        &[],
+        &["run"],
+        &["client", "--rate", "0"],
+        &["client", "--rate", "fast"],
+        &["client", "--schedule", "stepss:1@1s"],
+        &["client", "--schedule", "trace:missing.csv"],
+        &["client", "--rate", "1", "--schedule", "poisson:1"],
+        &["client", "--think-time", "5ms", "--max-pending", "2"],
+        &["client", "--rate-per-producer"],
+        &["client", "--message-size", "20-10"],
+        &["client", "--acks"],
+        &["client", "--producers", "0"],
+        &["client", "--duration", "-3"],
+        &["client", "--url", "http://localhost"],
+        &["client", "tcp://x", "--duration", "1"],
+        &["client", "--message-size", "4", "--duration", "1"],
+        &["client", "--hdr", "x", "--no-archive"],
+        &["record"],
+        &["record", "--pid", "1", "--name", "x"],
+        &["top", "last", "--grep", "("],
+        &["broker", "--memory-limit", "some"],
+        &["run", "no-such-experiment"],
+        &["run", "missing.toml"],
+    ] {
+        let ended = run(dir.path(), args);
+        assert_eq!(ended.code(), Some(2), "{args:?}: {ended:#?}");
+        assert!(
+            ended.stdout.is_empty() && !ended.stderr.contains("panicked"),
+            "{ended:#?}"
+        );
+    }
+    assert_eq!(
+        fs::read_dir(dir.path()).unwrap().count(),
+        0,
+        "something was left"
+    );
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_line_and_the_nearest_known_one() {
+    let dir = folder();
+    let file = "name = \"x\"\n\n[[load]]\ndestination = \"queue://q\"\nmax-pendign = 5\n";
+    fs::write(dir.path().join("mine.toml"), file).unwrap();
+    let ended = run(dir.path(), &["run", "mine.toml"]);
+    ended.assert_error(2, &["mine.toml:5", "\"max-pendign\""]);
+    assert!(
+        ended.stderr.contains("help: did you mean \"max-pending\"?"),
+        "{}",
+        ended.stderr
+    );
+
+    let ended = run(dir.path(), &["run", "embedded", "--set", "load.0.raet=5"]);
+    ended.assert_error(2, &["--set load.0.raet=5", "\"raet\""]);
+    assert!(ended.stderr.contains("\"rate\""), "{}", ended.stderr);
+
+    let ended = run(dir.path(), &["run", "stream-publsh"]);
+    ended.assert_error(2, &["stream-publsh"]);
+    assert!(
+        ended.stderr.contains("\"stream-publish\""),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn the_experiments_are_listed() {
+    let dir = folder();
+    let ended = run(dir.path(), &["run", "--list"]);
+    ended.assert_ok();
+    assert!(
+        ended
+            .stdout
+            .lines()
+            .any(|l| l.starts_with("stream-publish ")),
+        "{}",
+        ended.stdout
+    );
+}
+
+#[test]
+fn profiles_of_other_tools_make_tables_and_flame_graphs() {
+    let dir = folder();
+    fs::write(dir.path().join("x.folded"), FOLDED).unwrap();
+    let table = run(
+        dir.path(),
+        &["top", "x.folded", "--sort", "total", "--limit", "1"],
+    );
+    table.assert_ok();
+    assert!(table.stdout.contains("90.00  "), "{}", table.stdout);
+    assert!(
+        table.stdout.contains("$rabbit_channel:handle_method/3"),
+        "{}",
+        table.stdout
+    );
+    assert!(
+        table.stdout.contains("unknown share 10.00 %"),
+        "{}",
+        table.stdout
+    );
+
+    let json = run(
+        dir.path(),
+        &["top", "x.folded", "--grep", r"^\$ets\w*:", "--json"],
+    );
+    json.assert_ok();
+    let rows: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(rows[0]["function"], "$ets:select/2");
+    assert_eq!(rows.as_array().map(Vec::len), Some(1));
+
+    let flame = run(
+        dir.path(),
+        &["flame", "x.folded", "-o", "x.svg", "--title", "a title"],
+    );
+    flame.assert_ok();
+    assert_eq!(flame.stdout, "x.svg\n");
+    let svg = fs::read_to_string(dir.path().join("x.svg")).unwrap();
+    assert!(svg.contains("a title") && svg.contains("$rabbit_exchange:route/2"));
+    let piped = run(dir.path(), &["flame", "x.folded", "-o", "-"]);
+    assert!(
+        piped.stdout.trim_end().ends_with("</svg>"),
+        "{}",
+        piped.stdout.len()
+    );
+
+    // A profile may come through a pipe.
+    let shell = std::process::Command::new("bash")
+        .args([
+            "-c",
+            "\"$0\" top <(cat x.folded)",
+            env!("CARGO_BIN_EXE_bellows"),
+        ])
+        .current_dir(dir.path())
+        .output()
+        .expect("bash");
+    assert!(shell.status.success(), "{shell:?}");
+    // What is no plain file stays what it is.
+    let stdout = run(dir.path(), &["flame", "x.folded", "-o", "/dev/stdout"]);
+    assert_eq!(stdout.stdout, piped.stdout);
+    run(dir.path(), &["flame", "x.folded", "-o", "/dev/null"]).assert_ok();
+    std::os::unix::fs::symlink("x.svg", dir.path().join("link.svg")).expect("link");
+    fs::write(dir.path().join("x.svg"), "old").expect("file");
+    run(dir.path(), &["flame", "x.folded", "-o", "link.svg"]).assert_ok();
+    let drawn = fs::read_to_string(dir.path().join("x.svg")).expect("drawn");
+    assert!(drawn.contains("</svg>"), "{drawn}");
+    let unwritable = run(dir.path(), &["flame", "x.folded", "-o", "no/such/x.svg"]);
+    unwritable.assert_error(1, &["cannot write no/such/x.svg", "No such file"]);
+    let empty = run(
+        dir.path(),
+        &["flame", "x.folded", "--from", "5", "--to", "6"],
+    );
+    empty.assert_error(1, &["no sample of x.folded lies between 5 s and 6 s"]);
+    let late = run(dir.path(), &["top", "x.folded", "--from", "900"]);
+    late.assert_error(1, &["no sample of x.folded lies after 900 s"]);
+    let nobody = run(dir.path(), &["record"]);
+    assert_eq!(nobody.code(), Some(2));
+    assert!(
+        nobody.stderr.contains("--pid <PID>|--name <NAME>"),
+        "{nobody:?}"
+    );
+    run(dir.path(), &["top", "x.folded", "--from", "6", "--to", "5"])
+        .assert_error(2, &["the window from 6 s to 5 s is empty"]);
+}
+
+#[test]
+fn runs_that_are_not_there_are_named() {
+    let dir = folder();
+    run(dir.path(), &["top", "last"]).assert_error(1, &["there is no run in runs"]);
+    run(dir.path(), &["report", "7k2q"]).assert_error(1, &["no run or file is named \"7k2q\""]);
+    let none = run(dir.path(), &["runs"]);
+    none.assert_ok();
+    assert!(none.stdout.contains("no runs in runs"), "{none:?}");
+    let json = run(dir.path(), &["runs", "--json"]);
+    assert_eq!(json.stdout, "[]\n");
+    fs::create_dir_all(dir.path().join("empty")).unwrap();
+    run(dir.path(), &["report", "empty"]).assert_error(1, &["empty is not a run"]);
+    fs::write(dir.path().join("junk.folded"), [0xff, 0, 1, 2]).unwrap();
+    run(dir.path(), &["top", "junk.folded"]).assert_error(1, &["junk.folded"]);
+}
+
+#[test]
+fn the_doctor_sees_this_machine() {
+    let dir = folder();
+    let ended = run(dir.path(), &["doctor"]);
+    ended.assert_ok();
+    assert!(ended.stdout.contains(" checks: "), "{}", ended.stdout);
+    let widest = ended.stdout.lines().map(|l| l.chars().count()).max();
+    assert!(widest <= Some(100), "{}", ended.stdout);
+    let json = run(dir.path(), &["doctor", "--json"]);
+    let checks: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert!(checks.as_array().is_some_and(|c| c.len() >= 5), "{checks}");
+}
+
+/// The shells that `completions` and the documentation name.
+const SHELLS: [&str; 5] = ["bash", "zsh", "fish", "elvish", "powershell"];
+
+#[test]
+fn completions_and_manual_cover_every_command() {
+    let dir = folder();
+    for shell in SHELLS {
+        let ended = run(dir.path(), &["completions", shell]);
+        ended.assert_ok();
+        assert!(ended.stdout.contains("BELLOWS_COMPLETE"), "{shell}");
+        let commands = completed(dir.path(), shell, &[""]);
+        for command in COMMANDS {
+            assert!(commands.contains(command), "{shell} {command}: {commands}");
+        }
+        assert!(!commands.contains("__guard"), "{shell}: {commands}");
+    }
+    let page = run(dir.path(), &["man"]);
+    assert!(page.stdout.contains(".TH bellows"), "{page:?}");
+    run(dir.path(), &["man", "--out", "man1"]).assert_ok();
+    assert!(dir.path().join("man1/bellows-client.1").is_file());
+    for page in fs::read_dir(dir.path().join("man1")).unwrap().flatten() {
+        let text = fs::read_to_string(page.path()).unwrap();
+        let leaks = text.contains("__guard") || page.path().to_string_lossy().contains("guard");
+        assert!(!leaks, "{page:?}");
+    }
+}
+
+/// What a shell offers for the last of these words.
+fn completed(dir: &std::path::Path, shell: &str, words: &[&str]) -> String {
+    let mut args = vec!["--", "bellows"];
+    args.extend(words);
+    let mut command = bellows(dir, &args);
+    command
+        .env("BELLOWS_COMPLETE", shell)
+        .env("_CLAP_IFS", "\n")
+        .env("_CLAP_COMPLETE_INDEX", words.len().to_string());
+    let ended = start(command).end();
+    ended.assert_ok();
+    ended.stdout
+}
+
+#[test]
+fn shells_complete_experiments_runs_and_the_options_of_perf_test() {
+    let dir = folder();
+    fs::write(dir.path().join("mine.toml"), "").unwrap();
+    let broker = Broker::start(dir.path());
+    let args = [
+        "client",
+        "--url",
+        &broker.url,
+        "--message-count",
+        "10",
+        "--quiet",
+    ];
+    run(dir.path(), &args).assert_ok();
+    let id = common::only_run(dir.path());
+    let id = id.file_name().unwrap().to_str().unwrap();
+    let (_, short) = id.split_once("Z-").unwrap();
+    for shell in SHELLS {
+        for (words, offered) in [
+            (&["run", "str"] as &[&str], "stream-publish"),
+            (&["run", "mi"], "mine.toml"),
+            (&["client", "--max"], "--max-pending"),
+            (&["client", "--queue-type", "q"], "quorum"),
+            (&["report", ""], id),
+            (&["runs", "show", &short[..3]], short),
+            (&["top", "la"], "last"),
+            (&["help", "meas"], "measurement"),
+            (&["help", "ru"], "runs"),
+            (&["perf-test", "--prod"], "--producers"),
+            (&["perf-test", "-x", "1", "--cons"], "--consumers"),
+        ] {
+            let all = completed(dir.path(), shell, words);
+            let found = all.lines().any(|line| line.trim().starts_with(offered));
+            assert!(found, "{shell} {words:?}: {all}");
+        }
+    }
+    // As bash itself does it.
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_bellows"));
+    let script = "eval \"$(bellows completions bash)\"; COMP_WORDS=(bellows run stream-p); COMP_CWORD=2; \
+                  _clap_complete_bellows bellows stream-p run; echo \"${COMPREPLY[@]}\"";
+    let mut bash = std::process::Command::new("bash");
+    bash.args(["-c", script]);
+    let path = std::env::var("PATH").unwrap_or_default();
+    bash.env(
+        "PATH",
+        format!("{}:{path}", program.parent().unwrap().display()),
+    );
+    let ended = start(bash).end();
+    assert_eq!(ended.stdout, "stream-publish\n", "{ended:?}");
+}
+
+/// Zsh loads the installed file when somebody first asks for completions, and those were missing.
+#[test]
+fn zsh_completes_from_the_first_time_on() {
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_bellows"));
+    let dir = folder();
+    let script = run(dir.path(), &["completions", "zsh"]);
+    fs::write(dir.path().join("_bellows"), script.stdout).unwrap();
+    let mut zsh = std::process::Command::new("zsh");
+    let line = "compdef() {}; _describe() { print -l ${(P)argv[-1]} }; fpath=(. $fpath); autoload -U _bellows; \
+                words=(bellows run str); CURRENT=3; _bellows; print again; _bellows";
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}:{path}", program.parent().unwrap().display());
+    zsh.args(["-fc", line])
+        .current_dir(dir.path())
+        .env("PATH", path);
+    let Ok(ended) = zsh.output() else {
+        testkit::skip!("zsh is not installed: apt-get install zsh");
+    };
+    let said = String::from_utf8_lossy(&ended.stdout);
+    let (first, again) = said.split_once("again\n").unwrap_or_default();
+    assert!(first.starts_with("stream-publish:"), "{ended:?}");
+    assert_eq!(first, again, "{ended:?}");
+}
+
+#[test]
+fn an_error_about_the_command_line_is_json_where_everything_is() {
+    let dir = folder();
+    for args in [
+        &["client", "--json", "--rate", "fast"] as &[&str],
+        &["run", "--json"],
+        &["demo", "--json", "--no-such-option"],
+    ] {
+        let ended = run(dir.path(), args);
+        assert_eq!(ended.code(), Some(2), "{ended:?}");
+        let value: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        let cause = value["error"]["cause"].as_str().unwrap();
+        assert!(!cause.is_empty() && !cause.contains("error:"), "{value}");
+        assert!(
+            value["error"]["help"].as_str().unwrap().contains("--help"),
+            "{value}"
+        );
+        assert!(ended.stderr.starts_with("error: "), "{ended:?}");
+    }
+    // These have their own, which takes a file.
+    let ended = run(dir.path(), &["artemis", "perf", "client", "--json"]);
+    assert_eq!(
+        (ended.code(), ended.stdout.as_str()),
+        (Some(2), ""),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn a_closed_pipe_ends_it_quietly() {
+    let dir = folder();
+    fs::write(dir.path().join("x.folded"), FOLDED).unwrap();
+    for args in [
+        &["--help"] as &[&str],
+        &["completions", "bash"],
+        &["top", "x.folded"],
+        &["doctor"],
+    ] {
+        let mut command = bellows(dir.path(), args);
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let mut stderr = String::new();
+        child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut stderr)
+            .unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{args:?}: {stderr}");
+        assert_eq!(stderr, "", "{args:?}");
+    }
+}
+
+#[test]
+fn the_broker_says_when_it_is_ready_and_ends_with_its_signals() {
+    let dir = folder();
+    for name in ["INT", "TERM"] {
+        let broker = start(bellows(dir.path(), &["broker", "--listen", "127.0.0.1:0"]));
+        // It says so at once; the signal must find its handlers in place.
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        broker.signal(name);
+        let ended = broker.end();
+        ended.assert_ok();
+        assert!(
+            ended.stdout.starts_with("ready amqp://127.0.0.1:"),
+            "{ended:?}"
+        );
+        assert!(ended.stderr.contains("nothing survives"), "{ended:?}");
+    }
+    let broker = Broker::start(dir.path());
+    run(dir.path(), &["broker", "--listen", broker.address()])
+        .assert_error(1, &["cannot listen on", broker.address()]);
+}
+
+#[test]
+fn a_machine_that_was_never_calibrated_says_how_to() {
+    let dir = folder();
+    let mut command = bellows(dir.path(), &["calibrate", "--show"]);
+    command.env("XDG_DATA_HOME", dir.path());
+    let ended = start(command).end();
+    ended.assert_error(1, &["nothing is kept for this machine"]);
+    assert!(
+        ended.stderr.contains("help: run `bellows calibrate`"),
+        "{ended:#?}"
+    );
+}
+
+/// A broker that confirms late holds a closed loop back, and an open one keeps its rate.
+#[test]
+fn a_requested_rate_is_an_open_loop() {
+    let dir = folder();
+    let faults = dir.path().join("slow.toml");
+    fs::write(
+        &faults,
+        "[[fault]]\nkind = \"slow-ack\"\ndelay = \"100ms\"\n",
+    )
+    .unwrap();
+    let broker = Broker::with(dir.path(), &["--faults", &faults.to_string_lossy()]);
+    let sent = |more: &[&str]| {
+        let base = [
+            "producer",
+            "--url",
+            &broker.url,
+            "--no-archive",
+            "--json",
+            "--quiet",
+        ];
+        let args: Vec<&str> = base.iter().chain(more).copied().collect();
+        let ended = run(dir.path(), &args);
+        ended.assert_ok();
+        let summary: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        summary["sent"]["rate"].as_f64().unwrap()
+    };
+    let open = sent(&["--rate", "0.3k", "--duration", "2"]);
+    assert!(open > 200.0, "{open}");
+    let open = sent(&["--schedule", "poisson:18k/min", "--duration", "2"]);
+    assert!(open > 200.0, "{open}");
+    let closed = sent(&["--rate", "300", "--max-pending", "1", "--duration", "2"]);
+    assert!(closed < 20.0, "{closed}");
+    let help = run(dir.path(), &["artemis", "perf", "producer", "--help"]);
+    let option = help
+        .stdout
+        .split("--max-pending")
+        .nth(1)
+        .unwrap_or_default();
+    assert!(
+        option
+            .split("--")
+            .next()
+            .unwrap_or_default()
+            .contains("[default: 1]"),
+        "{option}"
+    );
+}
+
+/// What stands before a warning, by what it takes from the numbers.
+const TIERS: [&str; 3] = ["invalid: ", "caution: ", "note: "];
+
+/// At a rate that nobody reaches, so that there is something to warn of: once, with the verdict that it refers to,
+/// and without steps that do not happen.
+#[test]
+fn a_warning_is_told_once_and_the_verdict_that_it_names_is_there() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let (url, rate) = (broker.url.as_str(), "50000000");
+    let ours = [
+        "client",
+        "queue://once",
+        "--url",
+        url,
+        "--rate",
+        rate,
+        "--duration",
+        "1",
+        "--warmup",
+        "0",
+    ];
+    let perf_test = ["perf-test", "-h", url, "-r", rate, "-z", "1"];
+    let artemis = [
+        "artemis",
+        "perf",
+        "client",
+        "--url",
+        url,
+        "--rate",
+        rate,
+        "--duration",
+        "1",
+        "--warmup",
+        "0",
+        "queue://once",
+    ];
+    for args in [ours.as_slice(), &perf_test, &artemis] {
+        let ended = run(dir.path(), args);
+        // A rate that is not met is no failure of the run.
+        ended.assert_ok();
+        let text = format!("{}{}", ended.stdout, ended.stderr);
+        let mut warnings: Vec<&str> = text
+            .lines()
+            .filter(|line| TIERS.iter().any(|tier| line.starts_with(tier)))
+            .collect();
+        assert!(!warnings.is_empty(), "{args:?}: {text}");
+        warnings.sort_unstable();
+        assert!(
+            warnings.windows(2).all(|two| two[0] != two[1]),
+            "{args:?}: {text}"
+        );
+        let named = !text.contains("see the verdict") || text.contains("\nverdict: ");
+        assert!(named, "{args:?}: {text}");
+        assert!(!text.contains("the profiler"), "{args:?}: {text}");
+    }
+}

@@ -1,0 +1,347 @@
+//! A cluster of three real RabbitMQ nodes on one machine: a node that is killed, policies and definitions, and what is
+//! left after `kill -9`.
+
+use crate::common;
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use archive::profile::{FORMATS, Profile};
+use serde_json::Value;
+
+const EXPERIMENT: &str = r#"
+name = "cluster"
+[broker]
+kind = "rabbitmq"
+nodes = 3
+definitions = "queues.json"
+[[broker.policy]]
+pattern = "^defined$"
+definition = { max-length = 100000 }
+[phases]
+warmup = "500ms"
+measure = "6s"
+drain = "30s"
+[profile]
+frequency = 99
+[[fault]]
+at = "500ms"
+kind = "kill"
+node = 1
+for = "500ms"
+[[load]]
+destination = "queue://quorum"
+queue-type = "quorum"
+persistent = true
+producers = 3
+consumers = 3
+rate = 200
+max-pending = 200
+message-size = 100
+ack = 20
+nodes = "all"
+recover = "100ms-400ms"
+[[load]]
+destination = "queue://defined"
+declare = false
+rate = 20
+max-pending = 200
+message-size = 100
+nodes = [2, 0]
+recover = "100ms-400ms"
+[[trace]]
+name = "survivor"
+call = "rabbit_channel:handle_cast/2"
+node = 2
+limit = 20
+rate = 10000
+[[trace]]
+name = "killed"
+call = "rabbit_channel:handle_cast/2"
+node = 1
+limit = 100000
+rate = 10000
+[[scrape]]
+url = "/metrics/per-object"
+every = "500ms"
+"#;
+
+#[test]
+fn a_killed_node_loses_no_confirmed_message_of_a_quorum_queue() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = common::folder();
+    let queues = r#"{"queues": [{"name": "defined", "vhost": "/", "durable": true, "auto_delete": false, "arguments": {}}]}"#;
+    fs::write(dir.path().join("queues.json"), queues).expect("write");
+    fs::write(dir.path().join("cluster.toml"), EXPERIMENT).expect("write");
+    let args = ["run", "cluster.toml", "--json", "--quiet"];
+    let ended = common::start(common::bellows(dir.path(), &args)).end();
+    ended.assert_ok();
+    let summary: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let ledger = &summary["ledger"];
+    assert_eq!(ledger["lost"], 0, "{summary:#}");
+    assert_eq!(ledger["corrupt"], 0, "{summary:#}");
+    let fault = &summary["faults"][0];
+    assert_eq!(fault["node"], 1, "{fault:#}");
+    assert!(fault["back_s"].as_f64().is_some(), "{fault:#}");
+    // The other nodes went on confirming.
+    assert!(fault["first_confirm_s"].is_null(), "{fault:#}");
+    each_node_is_profiled(&summary);
+    each_node_is_traced(&summary);
+    each_node_is_scraped(&summary);
+    queues_have_their_members(&summary);
+    // The others went on while it was away.
+    let nodes = summary["nodes"].as_array().expect("nodes");
+    assert_eq!(nodes.len(), 3, "{summary:#}");
+    for node in nodes {
+        // Its CPU is read once a second, and node 1 was killed before that.
+        let was_killed = node["node"] == 1;
+        assert!(
+            was_killed || node["cpu_cores"].as_f64().is_some_and(|it| it > 0.0),
+            "{node:#}"
+        );
+        assert!(
+            node["rss_mb"].as_f64().is_some_and(|it| it > 10.0),
+            "{node:#}"
+        );
+    }
+}
+
+/// A trace of a node sees that node's calls, and ends with it.
+fn each_node_is_traced(summary: &Value) {
+    let traces = summary["traces"].as_array().expect("traces");
+    let of = |name: &str| {
+        let found = traces.iter().find(|it| it["scenario"] == name);
+        found.unwrap_or_else(|| panic!("no {name}: {traces:#?}"))
+    };
+    let (survivor, killed) = (of("trace_survivor"), of("trace_killed"));
+    assert_eq!(survivor["kept"], 20, "{survivor:#}");
+    assert!(killed["kept"].as_u64() > Some(0), "{killed:#}");
+    let ended = killed["ended"].as_str().unwrap_or_default();
+    assert!(ended.contains("was lost"), "{killed:#}");
+    assert_ne!(survivor["node"], killed["node"], "{traces:#?}");
+}
+
+/// Each node serves a page of its own; that of the killed one is away with it.
+fn each_node_is_scraped(summary: &Value) {
+    let scrapes = summary["scrapes"].as_array().expect("scrapes");
+    let names: Vec<&str> = (scrapes.iter().filter_map(|it| it["name"].as_str())).collect();
+    let expected = [0, 1, 2].map(|node| format!("/metrics/per-object of node {node}"));
+    assert_eq!(names, expected, "{scrapes:#?}");
+    let failed: Vec<bool> = scrapes.iter().map(|it| it["failed"] != 0).collect();
+    assert_eq!(failed, [false, true, false], "{scrapes:#?}");
+    for page in [0, 2].map(|node| &scrapes[node]) {
+        assert!(page["completed"].as_u64() >= Some(10), "{page:#}");
+        assert!(page["series"].as_u64() > Some(100), "{page:#}");
+    }
+}
+
+/// The report has the leader of a quorum queue and all its members, and where the other queue is.
+fn queues_have_their_members(summary: &Value) {
+    let run = Path::new(summary["run_dir"].as_str().expect("a run folder"));
+    let (page, _) = common::page_parts(&run.join("report.html"));
+    let queues = page["topology"]["queues"].as_array().expect("queues");
+    let queue = |name: &str| {
+        let found = queues.iter().find(|it| it["name"] == name);
+        found.unwrap_or_else(|| panic!("no {name}: {queues:#?}"))
+    };
+    let (quorum, defined) = (queue("quorum"), queue("defined"));
+    let members = quorum["members"].as_array().expect("members");
+    assert_eq!(members, &["node 0", "node 1", "node 2"], "{quorum:#}");
+    assert!(members.contains(&quorum["leader"]), "{quorum:#}");
+    assert!(members.contains(&defined["leader"]), "{defined:#}");
+    assert_eq!(defined["members"], Value::Null, "{defined:#}");
+}
+
+/// Those that were not killed, in files of their own and with the roles of their own processes.
+fn each_node_is_profiled(summary: &Value) {
+    let run = Path::new(summary["run_dir"].as_str().expect("a run folder"));
+    let profiles = summary["profiles"].as_array().expect("profiles");
+    for (node, name) in [(0, "cpu"), (2, "cpu@2")] {
+        let profile = profiles.iter().find(|it| it["node"] == node);
+        let profile = profile.unwrap_or_else(|| panic!("no profile of node {node}: {summary:#}"));
+        assert!(profile["samples"].as_u64() > Some(10), "{profile:#}");
+        let read = Profile::open_as(&FORMATS, run, Some(name)).expect("a profile");
+        assert_eq!(read.header.node, Some(node));
+        assert_eq!(
+            profile["samples"].as_u64(),
+            Some(read.samples.len() as u64),
+            "each file has its node's samples"
+        );
+        let of_queue = read
+            .processes
+            .iter()
+            .any(|it| it.label().contains("quorum"));
+        assert!(of_queue, "node {node} names its own processes");
+        assert!(run.join(format!("{name}.svg")).exists());
+    }
+    let warnings = summary["warnings"].as_array().expect("warnings").iter();
+    let texts: Vec<&str> = warnings.filter_map(|it| it["text"].as_str()).collect();
+    // It is sampled again from its return on, and the warning says so with both times.
+    let lacks = |text: &&str| text.contains("the profile of node 1 lacks the time from");
+    assert_eq!(texts.iter().filter(|it| lacks(it)).count(), 1, "{texts:#?}");
+    let ended = |text: &&str| text.contains("covers it until then");
+    assert!(!texts.iter().any(ended), "{texts:#?}");
+    let pids = [None, Some("cpu@2")].map(|event| {
+        let read = Profile::open_as(&FORMATS, run, event).expect("a profile");
+        read.header.pid
+    });
+    assert_ne!(pids[0], pids[1]);
+    let args = ["top", &run.display().to_string(), "--event", "cpu@2"];
+    common::start(common::bellows(run, &args)).end().assert_ok();
+    let (page, _) = common::page_parts(&run.join("report.html"));
+    let drawn = page["profiles"].as_array().expect("profiles").iter();
+    let drawn: Vec<&str> = drawn.filter_map(|it| it["event"].as_str()).collect();
+    assert!(
+        drawn.starts_with(&["cpu"]) && drawn.contains(&"cpu@2"),
+        "{drawn:?}"
+    );
+}
+
+#[test]
+fn nothing_is_left_of_a_cluster_whose_bellows_is_killed() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = common::folder();
+    let data = dir.path().join("data");
+    fs::create_dir(&data).expect("a folder");
+    let file = "[broker]\nnodes = 3\n[profile]\nevents = []\n[[load]]\n";
+    fs::write(dir.path().join("three.toml"), file).expect("write");
+    let mut command = common::bellows(dir.path(), &["run", "three.toml", "--quiet"]);
+    let mut bellows = command.env("TMPDIR", &data).spawn().expect("it starts");
+    let nodes = || {
+        let names = fs::read_dir(&data).into_iter().flatten().flatten();
+        names
+            .filter(|it| it.path().join("broker.log").exists())
+            .count()
+    };
+    let wait = |count: usize| {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while nodes() != count {
+            assert!(Instant::now() < deadline, "{} nodes, not {count}", nodes());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    wait(3);
+    bellows.kill().expect("SIGKILL");
+    bellows.wait().expect("its end");
+    wait(0);
+}
+
+const BROKEN: &str = r#"
+name = "broken"
+[broker]
+kind = "rabbitmq"
+nodes = 2
+[phases]
+warmup = "500ms"
+measure = "6s"
+drain = "5s"
+[profile]
+events = []
+[[fault]]
+at = "3s"
+kind = "stop"
+node = 1
+for = "200ms"
+[[fault]]
+at = "4s"
+kind = "stop"
+node = 0
+for = "300ms"
+[[load]]
+destination = "queue://broken"
+rate = 100
+max-pending = 100
+message-size = 100
+nodes = [0]
+recover = "100ms-400ms"
+"#;
+
+/// The process of the node with this number, whose data is below `data`.
+fn pid_of_node(data: &Path, number: u8) -> Option<u32> {
+    let address = format!(".{}", number + 1);
+    let processes = fs::read_dir("/proc").expect("/proc").flatten();
+    let pids = processes.filter_map(|it| it.file_name().to_str()?.parse::<u32>().ok());
+    let is_node = |pid: &u32| {
+        let of = |file: &str| format!("/proc/{pid}/{file}");
+        let command = fs::read(of("cmdline")).unwrap_or_default();
+        let words = command.split(|it| *it == 0).map(String::from_utf8_lossy);
+        let mut words = words.skip_while(|it| *it != "-name").skip(1);
+        fs::read_link(of("cwd")).is_ok_and(|it| it.starts_with(data))
+            && fs::read_to_string(of("comm")).is_ok_and(|it| it.starts_with("beam.smp"))
+            && words.next().is_some_and(|name| name.ends_with(&address))
+    };
+    let found: Vec<u32> = pids.filter(is_node).collect();
+    assert!(found.len() < 2, "{found:?} are node {number}");
+    found.first().copied()
+}
+
+#[test]
+fn a_fault_that_fails_is_told_and_the_next_one_takes_place() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = common::folder();
+    let data = dir.path().join("data");
+    fs::create_dir(&data).expect("a folder");
+    fs::write(dir.path().join("broken.toml"), BROKEN).expect("write");
+    let args = ["run", "broken.toml", "--json", "--quiet"];
+    let mut command = common::bellows(dir.path(), &args);
+    command.env("TMPDIR", &data);
+    let started = common::start(command);
+    common::wait_for("a load", || common::seconds_recorded(dir.path()) > 0);
+    // The node ends by itself, before its fault.
+    let data = data.canonicalize().expect("a path");
+    let pid = pid_of_node(&data, 1).expect("node 1");
+    common::signal(pid, "KILL");
+    let ended = started.end();
+    ended.assert_ok();
+
+    let summary: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/run.schema.json");
+    let schema: Value = serde_json::from_slice(&fs::read(schema).expect("schema")).expect("JSON");
+    let problems = common::schema::problems(&schema, &summary);
+    assert_eq!(problems, Vec::<String>::new(), "{summary:#}");
+    let run = common::only_run(dir.path());
+    let record = fs::read(run.join("run.json")).expect("run.json");
+    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    for summary in [&summary, &record["summary"]] {
+        let faults = &summary["faults"];
+        assert_eq!(faults[0]["failed"], "RabbitMQ is gone", "{faults:#}");
+        assert!(faults[0]["back_s"].is_null(), "{faults:#}");
+        assert!(faults[1].get("failed").is_none(), "{faults:#}");
+        assert!(faults[1]["back_s"].as_f64() >= Some(0.3), "{faults:#}");
+        let warnings = summary["warnings"].as_array().expect("warnings");
+        let is_told = |code: &str| {
+            warnings
+                .iter()
+                .any(|it| it["code"] == code && it["tier"] != "note")
+        };
+        assert!(
+            is_told("faults_missed") && is_told("node_gone"),
+            "{warnings:#?}"
+        );
+    }
+
+    let id = run.file_name().and_then(|it| it.to_str()).expect("a name");
+    let shown = common::run(dir.path(), &["runs", "show", id]);
+    shown.assert_ok();
+    // What is wrapped on a terminal is one sentence.
+    let shown = shown
+        .stdout
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    for told in [
+        " s: failed: RabbitMQ is gone",
+        " s: node 0 back 0.",
+        "of 2 faults, 1 could not be done (stop of node 1: RabbitMQ is gone)",
+        "node 1 of the cluster was not there any more when the run ended",
+    ] {
+        assert!(shown.contains(told), "{told:?} is not in {shown}");
+    }
+}

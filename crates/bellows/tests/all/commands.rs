@@ -1,0 +1,256 @@
+//! `[[load]]` with `kind = "command"`: other programs as the load, and Artemis under its own.
+
+use crate::common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use archive::profile::{FrameKind, Profile};
+use serde_json::Value;
+
+use common::{Ended, Started};
+
+fn start(dir: &Path, experiment: &str) -> Started {
+    fs::write(dir.join("it.toml"), experiment).expect("write");
+    common::start(common::bellows(dir, &["run", "it.toml"]))
+}
+
+fn run(dir: &Path, experiment: &str) -> Ended {
+    start(dir, experiment).end()
+}
+
+fn record(folder: &Path) -> Value {
+    let text = fs::read_to_string(folder.join("run.json")).expect("run.json");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+fn log(folder: &Path, name: &str) -> String {
+    fs::read_to_string(folder.join(name)).expect(name)
+}
+
+/// An experiment with one load for each command, written as TOML.
+fn experiment(commands: &[&str]) -> String {
+    let head = "name = 'x'\nbroker.kind = 'embedded'\nphases = { warmup = '1s', measure = '2s', drain = '1s' }\n";
+    let load = |command: &&str| format!("[[load]]\nkind = 'command'\ncommand = {command}\n");
+    head.to_owned() + &commands.iter().map(load).collect::<String>()
+}
+
+/// An experiment whose load is a script of `sh`, without double quotes in it.
+fn script(text: &str) -> String {
+    experiment(&[&format!("['sh', '-c', \"{text}\"]")])
+}
+
+fn is_gone(pid: u64) -> bool {
+    !Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// Waits for a file with the number of a process.
+fn number(file: PathBuf) -> u64 {
+    let read = || fs::read_to_string(&file).ok()?.trim().parse().ok();
+    common::wait_for("number of a process", || read().is_some());
+    read().expect("a number")
+}
+
+#[test]
+fn programs_run_until_the_measured_phase_ends_and_count_as_the_generator() {
+    let dir = common::folder();
+    let dir = dir.path();
+    // The first ends after the second, and stands before it.
+    let busy = "['sh', '-c', 'trap \"sleep 0.3; exit 3\" TERM; echo at {host}:{port} of {url}; while :; do :; done']";
+    let silent = "['sleep', '600']";
+    let ended = run(dir, &experiment(&[busy, silent]));
+    ended.assert_ok();
+    let folder = common::only_run(dir);
+    let said = log(&folder, "load-0.log");
+    assert!(said.starts_with("at 127.0.0.1:"), "{said}");
+    assert!(said.contains("of amqp://guest@127.0.0.1:"), "{said}");
+    assert_eq!(log(&folder, "load-1.log"), "");
+    let record = record(&folder);
+    let programs = &record["summary"]["programs"];
+    assert_eq!(programs[0]["status"], "told to end: exit status 3");
+    assert_eq!(programs[1]["status"], "told to end: signal 15");
+    assert_eq!(programs[1]["command"], "sleep 600");
+    let client = record["summary"]["cpu_cores"]["client"].as_f64();
+    assert!(
+        client > Some(0.2),
+        "the busy program's time counts: {client:?}"
+    );
+    let phases = record["phases"].as_array().expect("phases");
+    let measured = phases.iter().find(|of| of["phase"] == "measure");
+    let second = |key| measured.and_then(|of| of[key].as_f64()).expect(key);
+    let length = second("end") - second("start");
+    assert!((length - 2.0).abs() < 0.3, "{length}");
+    // What bellows has no figures of is not shown as none.
+    assert!(
+        ended
+            .stdout
+            .contains("programs loaded the embedded broker for 2 s"),
+        "{ended:#?}"
+    );
+    assert!(ended.stdout.contains("load-0.log"), "{ended:#?}");
+    assert!(!ended.stdout.contains("msg/s"), "{ended:#?}");
+}
+
+#[test]
+fn a_program_that_fails_or_does_nothing_fails_the_run() {
+    for (load, code, parts) in [
+        (
+            script("sleep 1.5; printf 'the \\\\033[31mdisk\\\\007 is on fire'; exit 7"),
+            1,
+            ["sh failed", "exit status 7", "is on fire"],
+        ),
+        (
+            experiment(&["['true']"]),
+            1,
+            ["before anything was measured", "warm-up", ""],
+        ),
+        (
+            experiment(&["['no-such-program']"]),
+            1,
+            ["no-such-program cannot be started", "PATH", ""],
+        ),
+        (
+            experiment(&["['/etc/passwd']"]),
+            1,
+            ["/etc/passwd cannot be started", "ermission denied", ""],
+        ),
+    ] {
+        let dir = common::folder();
+        let ended = run(dir.path(), &load);
+        assert_eq!(ended.code(), Some(code), "{ended:#?}");
+        let said = ended.stdout.clone() + &ended.stderr;
+        for part in parts {
+            assert!(said.contains(part), "{part:?} {ended:#?}");
+        }
+        // Nothing of it reaches the terminal as it is.
+        assert!(!said.contains(['\u{1b}', '\u{7}']), "{ended:#?}");
+    }
+}
+
+#[test]
+fn a_program_that_ends_in_order_ends_the_run() {
+    let dir = common::folder();
+    let ended = run(dir.path(), &experiment(&["['sleep', '2']"]));
+    ended.assert_ok();
+    assert!(ended.stdout.contains("exit status 0"), "{ended:#?}");
+}
+
+#[test]
+fn a_program_that_floods_and_does_not_want_to_end_is_bounded_and_killed() {
+    let dir = common::folder();
+    let dir = dir.path();
+    let flood = "trap '' TERM; (trap '' TERM; exec sleep 600) & echo $! > child; echo first; while :; do echo \
+                 yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done";
+    let ended = run(dir, &script(flood));
+    ended.assert_ok();
+    assert!(ended.took < Duration::from_secs(40), "{:?}", ended.took);
+    let folder = common::only_run(dir);
+    let said = log(&folder, "load-0.log");
+    assert!(said.starts_with("first\nyyy"));
+    assert!(said.contains("bytes are left out]"));
+    assert!(said.len() < 600_000, "{}", said.len());
+    let status = &record(&folder)["summary"]["programs"][0]["status"];
+    assert_eq!(status, "killed: it did not end when it was told to");
+    assert!(is_gone(number(dir.join("child"))));
+}
+
+/// Whoever ends bellows, and however: nothing of the load runs on.
+#[test]
+fn a_load_does_not_outlive_bellows() {
+    for (signal, kept) in [("INT", true), ("KILL", false)] {
+        let dir = common::folder();
+        let dir = dir.path();
+        let load = "setsid sleep 600 & echo $! > far; echo $$ > near; echo here; exec sleep 600";
+        let started = start(dir, &script(load));
+        let processes = [number(dir.join("far")), number(dir.join("near"))];
+        if kept {
+            common::wait_for("measured second", || common::seconds_recorded(dir) > 1);
+        }
+        started.signal(signal);
+        let ended = started.end();
+        common::wait_for("end of the load", || processes.into_iter().all(is_gone));
+        if kept {
+            let said = log(&common::only_run(dir), "load-0.log");
+            assert_eq!(said, "here\n", "{ended:#?}");
+        }
+    }
+}
+
+/// Where `scripts/setup artemis` puts it.
+fn artemis() -> Option<PathBuf> {
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let home = checkout.join(".tools/artemis").canonicalize().ok()?;
+    home.join("lib/artemis-boot.jar").exists().then_some(home)
+}
+
+fn run_artemis(dir: &Path, arguments: &[&str]) -> Ended {
+    let arguments = [&["run", "artemis-perf"], arguments].concat();
+    let mut command = common::bellows(dir, &arguments);
+    // Where its directory is made.
+    command.env("TMPDIR", dir);
+    if let Some(home) = artemis() {
+        command.env("ARTEMIS_HOME", home);
+    }
+    common::start(command).end_of_long()
+}
+
+/// Directories of brokers in `dir`.
+fn brokers_left(dir: &Path) -> usize {
+    let entries = fs::read_dir(dir).expect("read").flatten();
+    let names = entries.map(|entry| entry.file_name());
+    names
+        .filter(|name| name.to_string_lossy().starts_with("bellows-"))
+        .count()
+}
+
+#[test]
+fn artemis_runs_under_its_own_load_and_its_profile_is_whole() {
+    if artemis().is_none() {
+        testkit::skip!("no Artemis; scripts/setup artemis");
+    }
+    let dir = common::folder();
+    let dir = dir.path();
+    let lengths = ["phases.warmup=8s", "phases.measure=6s"];
+    let ended = run_artemis(dir, &["--set", lengths[0], "--set", lengths[1]]);
+    ended.assert_ok();
+    let folder = common::only_run(dir);
+    let record = record(&folder);
+    let broker = record["versions"]["broker"].as_str().expect("a broker");
+    assert!(broker.starts_with("ActiveMQ Artemis 2."), "{broker}");
+    let said = log(&folder, "load-0.log");
+    assert!(said.contains("--- received:"), "{said}");
+    // Nothing of it is left.
+    let pid = record["summary"]["broker"]["pid"].as_u64();
+    let pid = pid.expect("a process");
+    // Killed by now, and collected in a moment.
+    common::wait_for("end of Artemis", || is_gone(pid));
+    assert_eq!(brokers_left(dir), 0);
+    let Ok(profile) = Profile::open(&folder) else {
+        testkit::skip!("this user may not profile: {}", ended.stderr);
+    };
+    let summary = profile.summary(20);
+    assert!(summary.samples > 300, "{summary:?}");
+    assert!(summary.complete_share >= 0.9, "{summary:?}");
+    assert!(summary.unknown_share < 0.05, "{summary:?}");
+    let of_artemis = profile.frames.iter().filter(|frame| {
+        frame.kind == FrameKind::Java && frame.name.starts_with("org.apache.activemq.artemis.")
+    });
+    assert!(of_artemis.count() > 20);
+}
+
+#[test]
+fn an_artemis_that_does_not_start_says_why_and_leaves_nothing() {
+    let dir = common::folder();
+    let dir = dir.path();
+    let nowhere = run_artemis(dir, &["--set", "broker.root=nowhere"]);
+    nowhere.assert_error(1, &["no ActiveMQ Artemis found", "nowhere/lib"]);
+    if artemis().is_none() {
+        testkit::skip!("no Artemis; scripts/setup artemis");
+    }
+    let refused = run_artemis(dir, &["--set", "broker.java-args=['-XX:NoSuchOption']"]);
+    refused.assert_error(1, &["ActiveMQ Artemis ended while it started"]);
+    assert!(refused.stderr.contains("NoSuchOption"), "{refused:#?}");
+    assert_eq!(brokers_left(dir), 0);
+    assert!(!dir.join(common::RUNS).exists(), "no run was made");
+}

@@ -1,0 +1,169 @@
+//! `bellows compare` on runs against the embedded broker: the same against itself, a load that is slower, and what is refused.
+
+use crate::common;
+
+use std::path::Path;
+
+use common::{Ended, folder, run};
+use serde_json::Value;
+
+/// Three short runs of a paced load against the embedded broker.
+fn runs(dir: &Path, tag: &str, more: &str) {
+    let text = format!(
+        "name = \"paced\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
+         [phases]\nwarmup = \"200ms\"\nmeasure = \"700ms\"\ndrain = \"5s\"\n\
+         [[load]]\nrate = 2000\n{more}"
+    );
+    let file = format!("{tag}.toml");
+    std::fs::write(dir.join(&file), text).expect("an experiment");
+    let args = ["run", &file, "--quiet", "--repeat", "3", "--tag", tag];
+    run(dir, &args).assert_ok();
+}
+
+/// The broker delays every confirm.
+const SLOW: &str = "[[fault]]\nkind = \"slow-ack\"\nat = \"0s\"\ndelay = \"20ms\"\n";
+
+fn compared(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout)
+        .unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr))
+}
+
+fn figure<'a>(compared: &'a Value, name: &str) -> &'a Value {
+    let figures = compared["figures"].as_array();
+    let figures = figures.unwrap_or_else(|| panic!("no figures: {compared:#}"));
+    let found = figures.iter().find(|it| it["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {compared:#}"))
+}
+
+#[test]
+fn a_change_is_found_and_what_differs_otherwise_is_refused() {
+    let dir = folder();
+    let dir = dir.path();
+    runs(dir, "before", "");
+    runs(dir, "after", SLOW);
+
+    // Sides differ in the broker alone, unless somebody insists.
+    let sides = ["compare", "tag=before", "--with", "tag=after"];
+    run(dir, &sides).assert_error(1, &["different loads", "fault"]);
+    let with = |more: &[&str]| run(dir, &[&sides[..], &["--force"], more].concat());
+    let ended = with(&["--json"]);
+    let found = compared(&ended);
+    let p50 = figure(&found, "ack response p50");
+    assert_eq!(p50["decision"], "changed", "{p50:#}");
+    assert!(p50["change"].as_f64() > Some(1.0), "{p50:#}");
+    assert_eq!(ended.code(), Some(3), "worse");
+    assert_eq!(found["a"]["runs"].as_array().map(Vec::len), Some(3));
+    assert_eq!(p50["a"].as_array().map(Vec::len), Some(3));
+    let names = found["figures"].as_array().expect("figures").iter();
+    assert!(
+        names.clone().all(|it| it["name"] != "sent rate"),
+        "a rate was requested"
+    );
+
+    // The other way round the same change is for the better.
+    let back = [
+        "compare",
+        "tag=after",
+        "--with",
+        "tag=before",
+        "--json",
+        "--force",
+    ];
+    let back = run(dir, &back);
+    let found = compared(&back);
+    let again = figure(&found, "ack response p50");
+    let product =
+        (1.0 + p50["change"].as_f64().unwrap()) * (1.0 + again["change"].as_f64().unwrap());
+    assert!((product - 1.0).abs() < 1e-9, "{product}");
+    assert!(again["change"].as_f64() < Some(0.0), "{again:#}");
+
+    let shown = with(&[]);
+    for part in [
+        // Whether something else is better by chance decides whether it is "for the worse" or "(worse)".
+        ": B has",
+        "worse",
+        "ack response p50",
+        "changed, worse",
+        "no pairs",
+        "although",
+    ] {
+        assert!(shown.stdout.contains(part), "{part}: {}", shown.stdout);
+    }
+    let paired = compared(&with(&["--json", "--paired"]));
+    // Three pairs are too few for the guard.
+    assert_eq!(figure(&paired, "ack response p50")["decision"], "undecided");
+}
+
+#[test]
+fn what_cannot_be_compared_says_why() {
+    let dir = folder();
+    let dir = dir.path();
+    runs(dir, "one", "");
+    let none = run(dir, &["compare", "tag=one", "--with", "tag=none"]);
+    none.assert_error(1, &["tag=none"]);
+    let same = run(dir, &["compare", "tag=one", "--with", "last"]);
+    same.assert_error(2, &["both sides"]);
+    let bad = run(
+        dir,
+        &["compare", "tag=one", "--with", "tag=one", "--margin=-1%"],
+    );
+    assert_eq!(bad.code(), Some(2));
+    assert!(bad.stderr.contains("per cent"), "{}", bad.stderr);
+    let ids: Vec<String> = std::fs::read_dir(dir.join(common::RUNS))
+        .expect("runs")
+        .flatten()
+        .map(|it| it.file_name().to_string_lossy().into_owned())
+        .collect();
+    // One run of a side decides nothing, and is too short for intervals within it.
+    let sides = ["compare", &ids[0], "--with", &ids[1], &ids[2]];
+    let one = run(dir, &sides);
+    assert_eq!(one.code(), Some(4), "{one:#?}");
+    for part in [
+        "cannot tell: one run of A",
+        "A is one run, and tells no interval within it: it is too short",
+    ] {
+        assert!(one.stdout.contains(part), "{part}: {}", one.stdout);
+    }
+    let json = compared(&run(dir, &[&sides[..], &["--json"]].concat()));
+    for of in json["figures"].as_array().expect("figures") {
+        assert_eq!(of["decision"], "undecided", "{of:#}");
+    }
+    // Pairs are for tests.
+    let paired = run(dir, &["compare", &ids[0], "--with", &ids[1], "--paired"]);
+    paired.assert_error(1, &["too few runs", "1 of 1 run"]);
+}
+
+#[test]
+fn folders_of_runs_are_compared_and_the_page_links_to_the_runs_beside_it() {
+    let dir = folder();
+    let dir = dir.path();
+    let text = "name = \"paced\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
+                [phases]\nwarmup = \"100ms\"\nmeasure = \"400ms\"\ndrain = \"5s\"\n[[load]]\nrate = 1000\n";
+    std::fs::write(dir.join("paced.toml"), text).expect("an experiment");
+    for side in ["old", "new"] {
+        let args = [
+            "run",
+            "paced.toml",
+            "--quiet",
+            "--repeat",
+            "2",
+            "--runs",
+            side,
+        ];
+        run(dir, &args).assert_ok();
+    }
+    let sides = ["compare", "old", "--with", "new/", "--json"];
+    let files = ["-o", "page.html", "--junit", "c.xml"];
+    let ended = run(dir, &[&sides[..], &files].concat());
+    let found = compared(&ended);
+    for side in ["a", "b"] {
+        assert_eq!(found[side]["runs"].as_array().map(Vec::len), Some(2));
+    }
+    let page = std::fs::read_to_string(dir.join("page.html")).expect("a page");
+    assert!(page.contains("data-page=\"comparison\""));
+    assert!(ended.stderr.contains("page: page.html"), "{}", ended.stderr);
+    let junit = std::fs::read_to_string(dir.join("c.xml")).expect("a file");
+    assert!(junit.contains("classname=\"paced\""), "{junit}");
+    std::fs::create_dir(dir.join("empty")).expect("a folder");
+    run(dir, &["compare", "empty", "--with", "new"]).assert_error(1, &["holds no run", "empty"]);
+}

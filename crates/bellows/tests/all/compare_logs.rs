@@ -1,0 +1,340 @@
+//! `bellows compare` of histogram logs: those that Java wrote, those of several runs, one log alone, and what is refused.
+
+use crate::common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{Ended, folder, run};
+use serde_json::Value;
+
+/// A log of so many seconds, in which values of `us` microseconds and twice as many lie around a level that differs from second to second
+/// and a little from log to log. Nothing in it names a unit.
+fn log(dir: &Path, name: &str, seconds: u32, us: f64, tags: &[&str]) {
+    let apart = name.bytes().map(u32::from).sum::<u32>() % 7;
+    let mut text = "#[Histogram log format version 1.3]\n".to_owned();
+    for second in 0..seconds {
+        // Levels that stay for some seconds.
+        let level =
+            1.0 + 0.02 * f64::from((second / 3 * 7 + apart) % 11) + 0.001 * f64::from(apart);
+        let mut histogram = measure::new_histogram();
+        for value in 0..2_000u32 {
+            let spread = 1.0 + f64::from(value) / 2_000.0;
+            histogram.saturating_record((us * 1e3 * level * spread) as u64);
+        }
+        let encoded = archive::encode_histogram(&histogram).expect("a histogram");
+        for tag in tags {
+            text += &format!("{tag}{}.000,1.000,1.0,{encoded}\n", 1_700_000_000 + second);
+        }
+    }
+    std::fs::write(dir.join(name), text).expect("a log");
+}
+
+fn compared(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout)
+        .unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr))
+}
+
+fn figure<'a>(compared: &'a Value, name: &str) -> &'a Value {
+    let figures = compared["figures"].as_array().expect("figures");
+    let found = figures.iter().find(|it| it["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {compared:#}"))
+}
+
+#[test]
+fn logs_of_both_sides_are_compared_as_runs_are() {
+    let dir = folder();
+    let dir = dir.path();
+    for n in 1..=4 {
+        log(
+            dir,
+            &format!("a{n}.hlog"),
+            20,
+            100.0,
+            &["Tag=warmup ping,", "Tag=ping,"],
+        );
+        log(
+            dir,
+            &format!("b{n}.hlog"),
+            20,
+            150.0,
+            &["Tag=ping,", "Tag=other,"],
+        );
+    }
+    let sides = [
+        "a1.hlog", "a2.hlog", "a3.hlog", "--with", "b1.hlog", "b2.hlog", "b3.hlog",
+    ];
+    let args = [
+        &["compare"],
+        &sides[..],
+        &[
+            "--unit",
+            "ns",
+            "--json",
+            "-o",
+            "page.html",
+            "--junit",
+            "x.xml",
+        ],
+    ]
+    .concat();
+    let ended = run(dir, &args);
+    assert_eq!(ended.code(), Some(3), "{}{}", ended.stdout, ended.stderr);
+    let found = compared(&ended);
+    let names: Vec<&str> = (found["figures"].as_array().expect("figures").iter())
+        .filter_map(|it| it["name"].as_str())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "ping rate",
+            "ping p50",
+            "ping p90",
+            "ping p99",
+            "ping p99.9",
+            "ping max"
+        ]
+    );
+    for name in &names[1..] {
+        assert_eq!(figure(&found, name)["decision"], "changed", "{name}");
+    }
+    let rate = figure(&found, "ping rate");
+    assert_eq!(
+        (&rate["decision"], &rate["a"][0]),
+        (&"same".into(), &2000.0.into())
+    );
+    let change = figure(&found, "ping p50")["change"]
+        .as_f64()
+        .expect("a change");
+    assert!((0.45..0.55).contains(&change), "{change}");
+    let remarks = found["remarks"].to_string();
+    for part in [
+        "6 logs read as nanoseconds: --unit says so",
+        "B alone has other: left out",
+    ] {
+        assert!(remarks.contains(part), "{part}: {remarks}");
+    }
+    let page = std::fs::read_to_string(dir.join("page.html")).expect("a page");
+    assert!(page.contains("data-page=\"comparison\""));
+    assert!(
+        std::fs::read_to_string(dir.join("x.xml"))
+            .expect("a file")
+            .contains("ping p99")
+    );
+
+    let same = run(
+        dir,
+        &[
+            "compare", "a1.hlog", "a2.hlog", "--with", "a3.hlog", "a4.hlog", "--level", "0.1%",
+        ],
+    );
+    assert!(matches!(same.code(), Some(0 | 4)), "{}", same.stdout);
+    assert!(!same.stdout.contains("changed, "), "{}", same.stdout);
+    assert!(
+        same.stdout.contains("A: 2 logs: a1.hlog, a2.hlog"),
+        "{}",
+        same.stdout
+    );
+    assert!(
+        same.stdout
+            .contains("4 logs read as nanoseconds: nothing says so"),
+        "{}",
+        same.stdout
+    );
+}
+
+#[test]
+fn a_log_alone_knows_its_own_quantiles_and_decides_nothing() {
+    let dir = folder();
+    let dir = dir.path();
+    log(dir, "a.hlog", 60, 100.0, &[""]);
+    log(dir, "b.hlog", 60, 300.0, &[""]);
+    log(dir, "short.hlog", 20, 100.0, &[""]);
+    let found = run(dir, &["compare", "a.hlog", "--with", "b.hlog", "--json"]);
+    assert_eq!(found.code(), Some(4), "{}{}", found.stdout, found.stderr);
+    let json = compared(&found);
+    for of in json["figures"].as_array().expect("figures") {
+        assert_eq!(of["decision"], "undecided", "{of:#}");
+    }
+    for (side, at) in [("a", 0), ("b", 1)] {
+        for name in ["latency p50", "latency p99"] {
+            let of = figure(&json, name);
+            let ends = of["within_one_run"][side].as_array().expect("an interval");
+            let (low, high) = (ends[0].as_f64().unwrap(), ends[1].as_f64().unwrap());
+            let value = of["means"][at].as_f64().unwrap();
+            assert!(low < value * 1.001 && value < high * 1.001, "{of:#}");
+            assert!(
+                low > 0.8 * value && high < 1.2 * value && low < high,
+                "{of:#}"
+            );
+        }
+        assert_eq!(json[side]["within_one_run"]["block_s"], 5.0);
+        assert_eq!(json[side]["within_one_run"]["seconds"], 60.0);
+    }
+    assert!(figure(&json, "latency rate")["within_one_run"]["a"].is_null());
+    // The same run draws the same.
+    assert_eq!(
+        run(dir, &["compare", "a.hlog", "--with", "b.hlog", "--json"]).stdout,
+        found.stdout
+    );
+
+    let shown = run(dir, &["compare", "a.hlog", "--with", "b.hlog"]).stdout;
+    for part in [
+        "cannot tell whether anything changed: one run of a side",
+        "cannot tell: one run of A and of B",
+        "within one run",
+        "A is one run of 60 s",
+        "stationary bootstrap",
+        "nothing says so",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let short = run(dir, &["compare", "a.hlog", "--with", "short.hlog"]).stdout;
+    assert!(
+        short.contains("B is one run, and tells no interval within it: it is too short: 20 s"),
+        "{short}"
+    );
+    let one_and_two = run(
+        dir,
+        &["compare", "a.hlog", "--with", "b.hlog", "short.hlog"],
+    )
+    .stdout;
+    assert!(
+        one_and_two.contains("cannot tell: one run of A"),
+        "{one_and_two}"
+    );
+    assert!(!one_and_two.contains("B is one run"), "{one_and_two}");
+}
+
+#[test]
+fn what_is_refused_says_why() {
+    let dir = folder();
+    let dir = dir.path();
+    log(dir, "a.hlog", 3, 100.0, &["Tag=x,"]);
+    log(dir, "b.hlog", 3, 100.0, &[""]);
+    std::fs::write(dir.join("c.hlog"), "{}\n").expect("a file");
+    let refused = |args: &[&str], code, parts: &[&str]| {
+        run(dir, &[&["compare"], args].concat()).assert_error(code, parts);
+    };
+    refused(
+        &["a.hlog", "--with", "b.hlog"],
+        1,
+        &["no tag in common", "A has x, B has latency"],
+    );
+    refused(
+        &["a.hlog", "--with", "c.hlog"],
+        1,
+        &[
+            "c.hlog is no HDR histogram log",
+            "start, length, largest value",
+        ],
+    );
+    refused(&["a.hlog", "--with", "d.hlog"], 1, &["d.hlog"]);
+    refused(&["a.hlog", "--with", "./a.hlog"], 2, &["named twice"]);
+    refused(&["a.hlog"], 2, &["nothing to compare with"]);
+    refused(
+        &["a.hlog", "--with", "last"],
+        2,
+        &["mixed with runs", "last is none"],
+    );
+    refused(
+        &["a.hlog", "--with", "b.hlog", "--flame", "x.svg"],
+        2,
+        &["--flame"],
+    );
+    refused(
+        &["x", "--with", "y", "--unit", "us"],
+        2,
+        &["--unit is for histogram logs"],
+    );
+    let unknown = run(
+        dir,
+        &["compare", "a.hlog", "--with", "b.hlog", "--unit", "h"],
+    );
+    assert_eq!(unknown.code(), Some(2), "{unknown:#?}");
+    assert!(unknown.stderr.contains("ns, us, ms"), "{unknown:#?}");
+    assert!(!dir.join("x.svg").exists());
+}
+
+#[test]
+fn logs_that_java_wrote_have_the_percentiles_that_histogram_log_processor_prints() {
+    let jar = "/usr/share/java/hdrhistogram.jar";
+    let javac = Command::new("javac").arg("-version").output();
+    if !Path::new(jar).exists() || javac.is_err() {
+        testkit::skip!("needs libhdrhistogram-java and default-jdk-headless");
+    }
+    let dir = folder();
+    let dir = dir.path();
+    let ran = |program: &str, args: &[&str]| {
+        let out = Command::new(program)
+            .args(args)
+            .current_dir(dir)
+            .output()
+            .expect(program);
+        assert!(
+            out.status.success(),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    };
+    let source = include_str!("../../../archive/tests/all/java_logs/Logs.java");
+    std::fs::write(dir.join("Logs.java"), source).expect("a source");
+    ran("javac", &["-cp", jar, "-d", ".", "Logs.java"]);
+    for (n, factor) in [("1", "1"), ("2", "1.01"), ("3", "1.5"), ("4", "1.51")] {
+        std::fs::create_dir(dir.join(n)).expect("a folder");
+        ran(
+            "java",
+            &["-cp", &format!("{jar}:."), "Logs", "write", n, n, factor],
+        );
+    }
+    let args = ["1", "2", "--with", "3", "4"];
+    let sides: Vec<String> = (args.iter())
+        .map(|it| {
+            if it.starts_with('-') {
+                (*it).to_owned()
+            } else {
+                format!("{it}/untagged.hlog")
+            }
+        })
+        .collect();
+    let sides: Vec<&str> = sides.iter().map(String::as_str).collect();
+    let ended = run(
+        dir,
+        &[&["compare"], &sides[..], &["--json", "--unit", "us"]].concat(),
+    );
+    let json = compared(&ended);
+    let mut compared_values = 0;
+    for (side, at, file) in [("a", 0, sides[0]), ("a", 1, sides[1]), ("b", 0, sides[3])] {
+        let processor = "org.HdrHistogram.HistogramLogProcessor";
+        let told = ran(
+            "java",
+            &[
+                "-cp",
+                jar,
+                processor,
+                "-csv",
+                "-outputValueUnitRatio",
+                "1",
+                "-i",
+                file,
+            ],
+        );
+        for row in told.lines() {
+            let fields: Vec<f64> = row.split(',').filter_map(|it| it.parse().ok()).collect();
+            let [value, share, ..] = fields[..] else {
+                continue;
+            };
+            let name = match share {
+                0.5 => "latency p50",
+                0.9 => "latency p90",
+                1.0 => "latency max",
+                _ => continue,
+            };
+            let ours = figure(&json, name)[side][at].as_f64().expect("a value");
+            assert_eq!(ours, value * 1e3, "{name} of {file}");
+            compared_values += 1;
+        }
+    }
+    assert!(compared_values >= 9, "{compared_values}");
+}

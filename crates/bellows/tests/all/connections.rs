@@ -1,0 +1,72 @@
+//! Ten thousand connections from one process to one embedded broker.
+
+use crate::common;
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Bytes of resident memory that an idle connection may take on the load's side.
+const MOST_BYTES: u64 = 24 << 10;
+
+fn resident_bytes(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    line.and_then(|l| l.trim().strip_suffix(" kB")?.parse::<u64>().ok())
+        .unwrap_or(0)
+        * 1_024
+}
+
+fn open_files(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
+}
+
+#[test]
+fn one_process_opens_ten_thousand_connections() {
+    let hard = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+    if hard.is_some_and(|hard| hard < 10_300) {
+        testkit::skip!("ulimit -Hn is {hard:?}; 10,000 connections need 10,300");
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let broker = common::Broker::start(dir.path());
+    let args = [
+        "client",
+        "queue://many",
+        "--url",
+        &broker.url,
+        "--producers",
+        "5000",
+        "--consumers",
+        "5000",
+        "--rate",
+        "1000",
+        "--message-size",
+        "32",
+        "--duration",
+        "4",
+        "--json",
+        "--no-archive",
+    ];
+    let load = common::start(common::bellows(dir.path(), &args));
+    let pid = load.child.id();
+    let deadline = Instant::now() + Duration::from_secs(40);
+    let mut least = u64::MAX;
+    while open_files(pid) < 10_000 {
+        least = least.min(resident_bytes(pid).max(1 << 20));
+        assert!(Instant::now() < deadline, "only {} open", open_files(pid));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // Well into the load.
+    std::thread::sleep(Duration::from_secs(2));
+    let each = resident_bytes(pid) / 10_000;
+    let ended = load.end();
+    ended.assert_ok();
+    let summary: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    assert_eq!(summary["ledger"]["lost"].as_u64(), Some(0), "{summary:#}");
+    let sent = summary["sent"]["total"].as_u64().expect("sent");
+    assert!((3_990..=4_010).contains(&sent), "{sent} sent of 4,000");
+    assert_eq!(summary["received"]["total"].as_u64(), Some(sent));
+    eprintln!("{each} bytes of resident memory for each connection");
+    assert!(each < MOST_BYTES, "{each} bytes for each connection");
+}

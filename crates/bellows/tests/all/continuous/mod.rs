@@ -1,0 +1,385 @@
+//! Recordings that go on: periods of real processes, what is kept of them, and servers that they are sent to.
+
+use crate::common;
+mod push;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use archive::profile::Profile;
+use archive::{RunRecord, RunState};
+use serde_json::Value;
+
+use common::{DEADLINE, Ended, RUNS, Started};
+
+/// A program that uses all the CPU time that it gets, under a name of its own.
+struct Busy(Child);
+
+impl Busy {
+    fn start(dir: &Path, name: &str) -> Self {
+        let program = dir.join(name);
+        if !program.exists() {
+            fs::copy("/bin/bash", &program).expect("copy");
+        }
+        let mut command = Command::new(program);
+        command.args(["-c", "while :; do :; done"]);
+        command.stdin(Stdio::null());
+        loop {
+            match command.spawn() {
+                Ok(child) => return Self(child),
+                // A child of another test still has the copy open for writing, until it runs its own program.
+                Err(e) if e.kind() == ErrorKind::ExecutableFileBusy => {
+                    thread::sleep(Duration::from_millis(10));
+                }
+                Err(e) => panic!("{e}"),
+            }
+        }
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    fn kill(&mut self) {
+        self.0.kill().expect("kill");
+        self.0.wait().expect("wait");
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Names that no other process of this machine has.
+fn unique(what: &str) -> String {
+    format!("{what}-{}", std::process::id())
+}
+
+fn record(dir: &Path, args: &[&str]) -> Started {
+    let args = [&["record", "--freq", "499"], args].concat();
+    common::start(common::bellows(dir, &args))
+}
+
+/// Whether processes may be profiled here; else why not.
+fn refused(dir: &Path) -> Option<String> {
+    let busy = Busy::start(dir, "probe");
+    let pid = busy.pid().to_string();
+    let ended = record(
+        dir,
+        &["--pid", &pid, "--duration", "100ms", "--runs", "probe-runs"],
+    )
+    .end();
+    (ended.code() != Some(0)).then_some(ended.stderr)
+}
+
+macro_rules! needs_perf_events {
+    ($dir:expr) => {
+        if let Some(reason) = $crate::continuous::refused($dir) {
+            testkit::skip!("this user may not profile: {reason}");
+        }
+    };
+}
+
+use needs_perf_events;
+
+/// The run folders of a recording, in the order of time.
+fn periods(dir: &Path) -> Vec<(PathBuf, RunRecord)> {
+    let folders = fs::read_dir(dir.join(RUNS)).into_iter().flatten().flatten();
+    let read = |path: PathBuf| {
+        let text = fs::read(path.join("run.json")).ok()?;
+        Some((path, serde_json::from_slice(&text).expect("a record")))
+    };
+    let mut all: Vec<(PathBuf, RunRecord)> = folders.filter_map(|it| read(it.path())).collect();
+    all.sort_by_key(|(_, record)| record.origin_unix_ns);
+    all
+}
+
+fn wait_for(what: &str, mut until: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !until() {
+        assert!(started.elapsed() < DEADLINE, "no {what}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn ended_periods(dir: &Path) -> usize {
+    let all = periods(dir);
+    all.iter()
+        .filter(|(_, it)| it.state != RunState::Running)
+        .count()
+}
+
+fn stop(started: Started) -> Ended {
+    started.signal("TERM");
+    let ended = started.end();
+    ended.assert_ok();
+    ended
+}
+
+#[test]
+fn periods_follow_each_other_without_a_gap() {
+    let dir = common::folder();
+    let dir = dir.path();
+    needs_perf_events!(dir);
+    let name = unique("gapless");
+    let busy = Busy::start(dir, &name);
+    let args = ["--name", &name, "--every", "2s", "--label", "env=test"];
+    let started = record(dir, &args);
+    wait_for("four periods", || ended_periods(dir) >= 4);
+    let ended = stop(started);
+
+    let all = periods(dir);
+    let mut before: Option<u64> = None;
+    let mut samples = 0;
+    let mut cpu = (0.0, 0.0);
+    for (folder, record) in &all {
+        assert_eq!(record.state, RunState::Complete, "{folder:?}");
+        let period = record.period.as_ref().expect("a period");
+        assert_eq!((&period.recording, period.pid), (&name, busy.pid()));
+        assert_eq!(period.labels["env"], "test");
+        let length = (record.phases[0].end * 1e9).round() as u64;
+        if let Some(end) = before {
+            assert_eq!(
+                record.origin_unix_ns % 2_000_000_000,
+                0,
+                "aligned to the wall clock"
+            );
+            assert!(
+                record.origin_unix_ns.abs_diff(end) < 2_000_000,
+                "a gap before {folder:?}"
+            );
+        }
+        before = Some(record.origin_unix_ns + length);
+        let profile = Profile::open(folder).expect("a profile");
+        assert!(profile.is_consistent());
+        assert_eq!(profile.header.pid, busy.pid());
+        let last = profile.samples.iter().map(|it| it.t).max();
+        assert!(
+            last.is_none_or(|last| last < length),
+            "{last:?} of {length} in {folder:?}"
+        );
+        samples += profile.samples.len();
+        if let Some(share) = profile.cpu_share {
+            let sampled = profile.total_weight() as f64 * profile.header.period_ns as f64;
+            cpu = (cpu.0 + sampled, cpu.1 + sampled / share);
+        }
+    }
+    assert!(all.len() >= 5, "{all:?}");
+    assert!(cpu.0 >= 0.95 * cpu.1, "{cpu:?}");
+    let told = ended
+        .stdout
+        .lines()
+        .filter(|line| line.contains("samples"))
+        .count();
+    assert_eq!(told, all.len(), "{}", ended.stdout);
+
+    // All periods as one profile; then one of them by its time.
+    let selection = format!("{name}@-1h..");
+    let rows = top(dir, &[&selection, "--json", "--limit", "100000"]);
+    let sum: u64 = rows.iter().filter_map(|row| row["samples"].as_u64()).sum();
+    assert_eq!(sum as usize, samples);
+    let (folder, record) = &all[2];
+    let from = jiff::Timestamp::from_nanosecond(i128::from(record.origin_unix_ns)).expect("a time");
+    let to = from + jiff::SignedDuration::from_secs(2);
+    let one = top(
+        dir,
+        &[
+            &format!("{name}@{from}..{to}"),
+            "--json",
+            "--limit",
+            "100000",
+        ],
+    );
+    let sum: u64 = one.iter().filter_map(|row| row["samples"].as_u64()).sum();
+    assert_eq!(
+        sum as usize,
+        Profile::open(folder).expect("a profile").samples.len()
+    );
+    let filter = ["runs", "--filter", "label=env=test", "--json"];
+    let listed = common::start(common::bellows(dir, &filter)).end();
+    let listed: Value = serde_json::from_str(&listed.stdout).expect("JSON");
+    assert_eq!(listed.as_array().map(Vec::len), Some(all.len()));
+    let none = common::start(common::bellows(dir, &["top", "nobody@-1h.."])).end();
+    none.assert_error(1, &["holds no period"]);
+    let wrong = common::start(common::bellows(dir, &["top", "x@9..8x"])).end();
+    wrong.assert_error(2, &["is no time"]);
+}
+
+fn top(dir: &Path, args: &[&str]) -> Vec<Value> {
+    let args = [&["top"], args].concat();
+    let ended = common::start(common::bellows(dir, &args)).end();
+    ended.assert_ok();
+    serde_json::from_str(&ended.stdout).expect("rows")
+}
+
+#[test]
+fn old_periods_go_and_only_those() {
+    let dir = common::folder();
+    let dir = dir.path();
+    needs_perf_events!(dir);
+    let name = unique("kept");
+    let _busy = Busy::start(dir, &name);
+    let foreign = dir.join(RUNS).join("2020-01-01T00-00-00Z-other-abcd");
+    fs::create_dir_all(&foreign).expect("make");
+    fs::write(foreign.join("series.jsonl"), "").expect("write");
+    let started = record(dir, &["--name", &name, "--every", "1s", "--keep", "3s"]);
+    let begun = Instant::now();
+    let mut most = 0;
+    while begun.elapsed() < Duration::from_secs(8) {
+        most = most.max(ended_periods(dir));
+        thread::sleep(Duration::from_millis(100));
+    }
+    stop(started);
+    let left = ended_periods(dir);
+    assert!(
+        (3..=5).contains(&left) && most <= 6,
+        "{left}, at most {most}"
+    );
+    assert!(foreign.join("series.jsonl").exists());
+}
+
+#[test]
+fn processes_that_end_are_found_again_and_several_are_followed() {
+    let dir = common::folder();
+    let dir = dir.path();
+    needs_perf_events!(dir);
+    let (one, two) = (unique("one"), unique("two"));
+    let args = [
+        "--name",
+        &one,
+        "--name",
+        &two,
+        "--every",
+        "1s",
+        "--recording",
+        "both",
+    ];
+    let started = record(dir, &args);
+    // It waits for them.
+    thread::sleep(Duration::from_millis(1_500));
+    let mut first = Busy::start(dir, &one);
+    let second = Busy::start(dir, &two);
+    let of = |pid: u32| {
+        let all = periods(dir);
+        let ours = all
+            .iter()
+            .filter(|(_, it)| it.period.as_ref().is_some_and(|it| it.pid == pid));
+        ours.filter(|(_, it)| it.state != RunState::Running).count()
+    };
+    wait_for("period of each", || {
+        of(first.pid()) > 0 && of(second.pid()) > 0
+    });
+    let ended = first.pid();
+    first.kill();
+    let again = Busy::start(dir, &one);
+    wait_for("period of the new one", || of(again.pid()) > 1);
+    let told = stop(started);
+    for text in [
+        format!("no process is called {one}, {two}"),
+        format!("{one} ({ended}) has ended"),
+        format!("recording {one} ({})", again.pid()),
+        format!("recording {two} ({})", second.pid()),
+    ] {
+        assert!(told.stderr.contains(&text), "{text}: {told:#?}");
+    }
+    // The sum says how many processes there were; each has periods of its own.
+    let rows = top(dir, &["both@-1h..", "--by", "module", "--json"]);
+    let modules: Vec<&str> = rows
+        .iter()
+        .filter_map(|row| row["function"].as_str())
+        .collect();
+    for name in [&one, &two] {
+        assert!(modules.contains(&name.as_str()), "{modules:?}");
+    }
+}
+
+#[test]
+fn a_recording_of_one_process_ends_with_it() {
+    let dir = common::folder();
+    let dir = dir.path();
+    needs_perf_events!(dir);
+    let mut busy = Busy::start(dir, "single");
+    let pid = busy.pid().to_string();
+    let started = record(dir, &["--pid", &pid, "--every", "60s"]);
+    wait_for("folder", || !periods(dir).is_empty());
+    thread::sleep(Duration::from_millis(700));
+    busy.kill();
+    let ended = started.end();
+    ended.assert_ok();
+    assert!(ended.stderr.contains("has ended"), "{ended:#?}");
+    let all = periods(dir);
+    assert_eq!(all.len(), 1);
+    assert!(Profile::open(&all[0].0).expect("a profile").total_weight() > 50);
+    let none = record(dir, &["--pid", &pid, "--every", "60s"]).end();
+    none.assert_error(1, &["no process"]);
+}
+
+#[test]
+fn a_recording_that_is_killed_leaves_what_it_had() {
+    let dir = common::folder();
+    let dir = dir.path();
+    needs_perf_events!(dir);
+    let name = unique("killed");
+    let _busy = Busy::start(dir, &name);
+    let started = record(dir, &["--name", &name, "--every", "3s"]);
+    wait_for("period", || ended_periods(dir) >= 1);
+    thread::sleep(Duration::from_millis(2_300));
+    started.signal("KILL");
+    started.end();
+    let all = periods(dir);
+    let with_samples = all
+        .iter()
+        .filter(|(folder, _)| Profile::open(folder).is_ok_and(|it| it.samples.len() > 100));
+    assert!(with_samples.count() >= 2, "{all:?}");
+    let running = all.iter().filter(|(_, it)| it.state == RunState::Running);
+    assert!((1..=2).contains(&running.count()));
+    // The next recording of this name takes care of them.
+    let args = [
+        "--name",
+        &name,
+        "--every",
+        "1s",
+        "--keep",
+        "1s",
+        "--duration",
+        "4s",
+    ];
+    record(dir, &args).end().assert_ok();
+    let left = periods(dir);
+    let is_old = |folder: &Path| all.iter().any(|(old, _)| old == folder);
+    assert!(!left.iter().any(|(folder, _)| is_old(folder)), "{left:?}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let dir = common::folder();
+    let dir = dir.path();
+    let pid = std::process::id().to_string();
+    for (args, part) in [
+        (&["--every", "0.5s"][..], "too short"),
+        (&["--every", "60s", "--keep", "30s"], "--keep is shorter"),
+        (&["--every", "60s", "--tag", "x"], "--tag"),
+        (&["--every", "60s", "--json"], "--json"),
+        (&["--every", "60s", "--label", "env"], "it has no ="),
+        (&["--every", "60s", "--push", "localhost:4040"], "http://"),
+        (&["--every", "60s", "--push", "http://u:p@h"], "--push-user"),
+        (
+            &["--every", "60s", "--push", "http://h", "--push-user", "u"],
+            "password",
+        ),
+        (&["--keep", "24h"], "--every"),
+    ] {
+        let ended = record(dir, &[&["--pid", &pid], args].concat()).end();
+        assert_eq!(ended.code(), Some(2), "{ended:#?}");
+        assert!(ended.stderr.contains(part), "{part}: {ended:#?}");
+    }
+    let ended = record(dir, &["--name", "a", "--name", "b"]).end();
+    ended.assert_error(2, &["several processes"]);
+}

@@ -1,0 +1,262 @@
+//! `diff`: two profiles, and a part of one beside the rest of its run.
+
+use crate::common;
+
+use std::fs;
+use std::path::Path;
+
+use archive::RunReader;
+use archive::profile::Profile;
+use measure::Phase;
+use serde_json::Value;
+
+use common::{folder, run};
+
+const BEFORE: &str = "\
+scheduler;$rabbit_channel:handle_method/3;$rabbit_exchange:route/2 600
+scheduler;$rabbit_channel:handle_method/3;$ets:select/2 300
+scheduler;$rabbit_misc:old/1 100
+";
+const AFTER: &str = "\
+scheduler;$rabbit_channel:handle_method/3;$rabbit_exchange:route/2 1500
+scheduler;$rabbit_channel:handle_method/3;$ets:select/2 310
+scheduler;$rabbit_queue:new/1 190
+";
+
+fn before_and_after() -> tempfile::TempDir {
+    let dir = folder();
+    fs::write(dir.path().join("a.folded"), BEFORE).expect("write");
+    fs::write(dir.path().join("b.folded"), AFTER).expect("write");
+    dir
+}
+
+fn json(dir: &Path, args: &[&str]) -> Value {
+    let args: Vec<&str> = [&["diff"], args, &["--json", "--limit", "100000"]].concat();
+    let ended = run(dir, &args);
+    ended.assert_ok();
+    serde_json::from_str(&ended.stdout).expect("JSON")
+}
+
+fn rows(told: &Value) -> &Vec<Value> {
+    told["rows"].as_array().expect("rows")
+}
+
+fn sum(told: &Value, side: &str) -> f64 {
+    let shares = rows(told).iter().map(|row| row[side]["self"].as_f64());
+    shares.map(|share| share.expect("a share")).sum()
+}
+
+#[test]
+fn two_files_make_a_table_a_picture_and_text() {
+    let dir = before_and_after();
+    let dir = dir.path();
+    let table = run(dir, &["diff", "a.folded", "b.folded"]);
+    table.assert_ok();
+    let lines: Vec<&str> = table.stdout.lines().collect();
+    let ets = "30.00     15.50  -14.50";
+    assert!(lines[1].contains("60.00     75.00  +15.00"), "{table:#?}");
+    assert!(
+        lines[1..5].iter().any(|line| line.contains(ets)),
+        "{table:#?}"
+    );
+    for part in ["A: a.folded, 1,000 samples", "B: b.folded, 2,000 samples"] {
+        assert!(table.stdout.contains(part), "{table:#?}");
+    }
+
+    let told = json(dir, &["a.folded", "b.folded"]);
+    let first = &rows(&told)[0];
+    assert_eq!(first["function"], "$rabbit_exchange:route/2");
+    assert!((first["self_change"].as_f64().expect("a change") - 0.15).abs() < 1e-9);
+    for side in ["a", "b"] {
+        assert!((sum(&told, side) - 1.0).abs() < 1e-9, "{told}");
+    }
+    let some = json(
+        dir,
+        &[
+            "a.folded", "b.folded", "--grep", "^\\$ets:", "--sort", "total",
+        ],
+    );
+    assert_eq!(rows(&some).len(), 1, "{some}");
+    let modules = json(dir, &["a.folded", "b.folded", "--by", "module"]);
+    let names: Vec<_> = rows(&modules).iter().map(|row| &row["function"]).collect();
+    assert!(
+        names.iter().any(|name| *name == "rabbit_queue"),
+        "{names:?}"
+    );
+
+    let drawn = run(dir, &["diff", "a.folded", "b.folded", "-o", "d.svg"]);
+    drawn.assert_ok();
+    assert_eq!(drawn.stdout, "d.svg\n");
+    let svg = fs::read_to_string(dir.join("d.svg")).expect("an image");
+    for part in [
+        "B compared with A",
+        "$rabbit_exchange:route/2 (A 60.00 %, B 75.00 %, +15.00 points)",
+        "only in A (10.00 % of A",
+        "$rabbit_misc:old/1 (A 10.00 %, B 0.00 %, -10.00 points)",
+    ] {
+        assert!(svg.contains(part), "{part:?} in {svg}");
+    }
+    let widths_of_a = ["diff", "a.folded", "b.folded", "-o", "-", "--widths", "a"];
+    let piped = run(dir, &widths_of_a).stdout;
+    assert!(piped.contains("only in B (9.50 % of B") && piped.ends_with("</svg>"));
+
+    run(dir, &["diff", "a.folded", "b.folded", "-o", "d.folded"]).assert_ok();
+    let text = fs::read_to_string(dir.join("d.folded")).expect("text");
+    let expected = "\
+scheduler;$rabbit_channel:handle_method/3;$ets:select/2 300 310
+scheduler;$rabbit_channel:handle_method/3;$rabbit_exchange:route/2 600 1500
+scheduler;$rabbit_misc:old/1 100 0
+scheduler;$rabbit_queue:new/1 0 190
+";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn a_profile_does_not_differ_from_itself() {
+    let dir = before_and_after();
+    let told = json(dir.path(), &["a.folded", "a.folded"]);
+    assert_eq!(rows(&told).len(), 4);
+    for row in rows(&told) {
+        assert_eq!(
+            (&row["self_change"], &row["total_change"]),
+            (&0.0.into(), &0.0.into())
+        );
+        assert_eq!(row["self_by_chance"], true);
+    }
+    let drawn = run(dir.path(), &["diff", "a.folded", "a.folded", "-o", "-"]).stdout;
+    for colour in ["rgb(86,180,233)", "rgb(230,159,0)"] {
+        // In the legend alone.
+        assert_eq!(drawn.matches(colour).count(), 1, "{drawn}");
+    }
+    assert!(drawn.contains("no change is proven"));
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_with_cause_and_remedy() {
+    let dir = before_and_after();
+    let dir = dir.path();
+    // Samples of a second event, by its name, in the text of perf.
+    let script = |event: &str| {
+        let sample =
+            |i| format!("beam.smp 7/8 [000] 1.{i}: 1 {event}:\n\t10 main+0x1 (/bin/x)\n\n");
+        (0..9).map(sample).collect::<String>()
+    };
+    fs::write(dir.join("cpu.perf"), script("cpu-clock")).expect("write");
+    fs::write(dir.join("faults.perf"), script("page-faults")).expect("write");
+    let files = ["diff", "cpu.perf", "faults.perf"];
+    run(dir, &files).assert_error(1, &["different events", "cpu and page-faults"]);
+    run(dir, &[&files[..], &["-o", "d.svg"]].concat()).assert_error(1, &["different events"]);
+    assert!(!dir.join("d.svg").exists(), "a refused picture was written");
+    let forced = run(dir, &[&files[..], &["--force"]].concat());
+    forced.assert_ok();
+    assert!(forced.stdout.contains("forced: ") && forced.stdout.contains("(cpu and page-faults)"));
+    run(dir, &[&files[..], &["--force", "-o", "d.svg"]].concat()).assert_ok();
+    let svg = fs::read_to_string(dir.join("d.svg")).expect("an image");
+    assert!(svg.contains("forced: cpu and page-faults"), "{svg:.900}");
+
+    run(dir, &["diff", "a.folded"]).assert_error(2, &["differs from nothing"]);
+    run(dir, &["diff", "a.folded", "b.folded", "-o", "d.pdf"])
+        .assert_error(2, &["d.pdf tells no form"]);
+    run(dir, &["diff", "a.folded", "none.folded"]).assert_error(1, &["none.folded"]);
+    run(dir, &["diff", "a.folded", "--from", "0", "--to", "9"])
+        .assert_error(1, &["nothing of a.folded is left to compare with"]);
+    run(dir, &["diff", "a.folded", "--from", "3", "--to", "2"])
+        .assert_error(2, &["the window from 3 s to 2 s is empty"]);
+}
+
+/// Slow for three seconds, fast for the rest.
+const EXPERIMENT: &str = r#"
+name = "two-rates"
+[broker]
+kind = "embedded"
+[phases]
+warmup = "1s"
+measure = "5s"
+[[load]]
+destination = "queue://q"
+schedule = "steps:500@3s,8000@60s"
+"#;
+
+#[test]
+fn a_window_stands_beside_the_rest_of_the_measured_phase() {
+    let dir = folder();
+    let dir = dir.path();
+    fs::write(dir.join("rates.toml"), EXPERIMENT).expect("write");
+    let ended = run(dir, &["run", "rates.toml"]);
+    ended.assert_ok();
+    let folder = dir.join(ended.report());
+    let folder = folder.parent().expect("a folder");
+    let Ok(whole) = Profile::open(folder) else {
+        testkit::skip!("this user may not profile: {}", ended.stderr);
+    };
+    let record = RunReader::open(folder).expect("a run").record;
+    let measured = record.phases.iter().find(|it| it.phase == Phase::Measure);
+    let measured = measured.expect("a measured phase");
+    let within = |from: f64, to: f64| {
+        let ns = |seconds: f64| (seconds * 1e9) as u64;
+        let samples = whole.samples.iter();
+        samples
+            .filter(|it| (ns(from)..ns(to)).contains(&it.t))
+            .count() as u64
+    };
+    // On a busy machine the profile begins late.
+    let first = whole.samples.iter().map(|it| it.t).min();
+    let from = first.expect("a sample") as f64 / 1e9 + 0.2;
+    let (from, to) = (format!("{from:.1}"), format!("{:.1}", from + 1.0));
+    let seconds = |text: &str| text.parse().expect("a number");
+    let window = within(seconds(&from), seconds(&to));
+    let rest = within(measured.start, measured.end) - window;
+
+    let told = json(dir, &["last", "--from", &from, "--to", &to]);
+    assert_eq!(
+        (&told["b"]["weight"], &told["a"]["weight"]),
+        (&window.into(), &rest.into())
+    );
+    assert!((sum(&told, "a") - 1.0).abs() < 1e-9 && (sum(&told, "b") - 1.0).abs() < 1e-9);
+    let text = run(
+        dir,
+        &[
+            "diff",
+            "last",
+            "--where",
+            "sent rate > 4000",
+            "--by",
+            "class",
+        ],
+    );
+    text.assert_ok();
+    for part in [
+        ", the rest, ",
+        " seconds in which sent rate > 4000, ",
+        "class",
+    ] {
+        assert!(text.stdout.contains(part), "{part:?} in {text:#?}");
+    }
+    run(
+        dir,
+        &[
+            "diff",
+            "last",
+            "--where",
+            "sent rate > 4000",
+            "-o",
+            "fast.svg",
+        ],
+    )
+    .assert_ok();
+    let svg = fs::read_to_string(dir.join("fast.svg")).expect("an image");
+    assert!(
+        svg.contains("seconds in which sent rate &gt; 4000"),
+        "{svg:.900}"
+    );
+    run(dir, &["diff", "last", "--where", "sent rate > 1M"])
+        .assert_error(1, &["sent rate > 1M held"]);
+
+    // What the run's files say of it is the same, but for what a format leaves out.
+    for file in ["profile.pb.gz", "cpu.folded"] {
+        let file = folder.join(file);
+        let told = json(dir, &["last", file.to_str().expect("a path")]);
+        let changed = rows(&told).iter().filter(|row| row["self_change"] != 0.0);
+        assert_eq!(changed.count(), 0, "{told}");
+    }
+}

@@ -1,0 +1,86 @@
+//! A RabbitMQ that bellows has not started, asked by its Erlang cookie.
+
+use crate::common;
+
+use std::ffi::OsString;
+use std::fs;
+
+use serde_json::Value;
+use session::brokers::rabbitmq::{Config, RabbitMq};
+use session::guardian;
+
+fn summary(ended: &common::Ended) -> Value {
+    serde_json::from_str(&ended.stdout).expect("one object")
+}
+
+/// A broker that bellows has not started tells its queues and consumers where its Erlang node is named.
+#[test]
+fn an_attached_node_is_asked_by_its_cookie() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let folder = common::folder();
+    let dir = folder.path();
+    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
+    let config = Config {
+        guard: vec![exe, guardian::SUBCOMMAND.into()],
+        ..Config::default()
+    };
+    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
+    let erlang = node.erlang().expect("how it is reached");
+    let (_, port) = erlang.address.as_ref().expect("an address");
+    let (name, port) = (erlang.node.to_string(), port.to_string());
+    // It works where its files are.
+    let home = fs::read_link(format!("/proc/{}/cwd", node.pid())).expect("its folder");
+    let cookie = home.join(".erlang.cookie").display().to_string();
+    let info = [
+        "erlang",
+        "info",
+        &name,
+        "--port",
+        &port,
+        "--cookie-file",
+        &cookie,
+        "--json",
+    ];
+    let info = common::run(dir, &info);
+    info.assert_ok();
+    let info = summary(&info);
+    assert_eq!(info["rabbitmq"], node.version(), "{info:#}");
+    assert_eq!(
+        info["bellows_modules"],
+        Value::Array(Vec::new()),
+        "{info:#}"
+    );
+    let url = node.url();
+    let arguments = [
+        "client",
+        "queue://asked",
+        "--url",
+        &url,
+        "--node",
+        &name,
+        "--node-port",
+        &port,
+        "--cookie-file",
+        &cookie,
+        "--duration",
+        "1",
+        "--max-pending",
+        "10",
+        "--quiet",
+    ];
+    let ended = common::run(dir, &arguments);
+    ended.assert_ok();
+    let record = fs::read(common::only_run(dir).join("run.json")).expect("run.json");
+    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let queue = &record["topology"]["queues"][0];
+    assert_eq!(
+        (&queue["name"], &queue["consumers"]),
+        (&"asked".into(), &1.into()),
+        "{record:#}"
+    );
+    let cookie = fs::read_to_string(cookie).expect("the cookie");
+    assert!(!record.to_string().contains(cookie.trim()), "{record:#}");
+    node.stop().expect("stop");
+}

@@ -1,0 +1,168 @@
+//! Every example in the help of `bellows erlang`'s commands works on a real RabbitMQ.
+
+use crate::common;
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use common::{bellows, folder, managed};
+
+const COMMANDS: [&str; 8] = [
+    "info", "top", "alloc", "queues", "trace", "calls", "memory", "time",
+];
+
+/// What stands in an example, and what is run instead: the same with less time.
+const INSTEAD: [(&str, &str); 9] = [
+    ("--for 30s", "--for 4s"),
+    ("--for 5s", "--for 1s"),
+    ("--for 60", "--for 1"),
+    ("--every 10s", "--every 1s"),
+    ("--every 5s", "--every 1s"),
+    ("--every 2s", "--every 1s"),
+    ("--count 10", "--count 2"),
+    ("--count 6", "--count 2"),
+    ("127.0.0.1:9420", "127.0.0.1:0"),
+];
+
+/// The commands that the help of one command shows.
+fn examples(command: &str) -> Vec<String> {
+    let help = Command::new(env!("CARGO_BIN_EXE_bellows"))
+        .args(["erlang", command, "--help"])
+        .output();
+    let help = String::from_utf8(help.expect("help").stdout).expect("text");
+    let (_, shown) = help.split_once("\nExamples:\n").expect("examples");
+    let mut examples: Vec<String> = Vec::new();
+    for line in shown.lines().take_while(|line| line.starts_with("  ")) {
+        let line = line.trim();
+        match examples
+            .last_mut()
+            .filter(|_| !line.starts_with("bellows "))
+        {
+            // The screen was too narrow for it.
+            Some(last) => *last = format!("{last} {line}"),
+            None => examples.push(line.to_owned()),
+        }
+    }
+    examples
+}
+
+/// The same example for a node of that name.
+fn for_node(example: &str, node: &str) -> String {
+    let mut line = example.replace("rabbit@localhost", node);
+    for (long, short) in INSTEAD {
+        line = line.replace(long, short);
+    }
+    // What goes on until somebody ends it: reading on, a page, a trace that nobody's calls end.
+    let ends = ["--once", "--count"].iter().any(|it| line.contains(it));
+    let goes_on = ["--every", "--listen", " top "]
+        .iter()
+        .any(|it| line.contains(it))
+        && !ends
+        || (line.contains(" trace ") && !line.contains("--for"));
+    if goes_on {
+        // The signal is what a person's Ctrl-C sends; without the option it comes twice, which ends it at once.
+        line = format!("timeout --foreground --preserve-status --signal INT 3 {line}");
+    }
+    line
+}
+
+fn works(dir: &Path, example: &str, node: &str) -> Result<(), String> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let program = Path::new(env!("CARGO_BIN_EXE_bellows"));
+    let folder = program.parent().expect("a folder").display();
+    let line = for_node(example, node);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &line]).current_dir(dir);
+    shell
+        .stdin(Stdio::null())
+        .env("PATH", format!("{folder}:{path}"));
+    let ended = common::start(shell).end();
+    // One profile needs a younger node than Debian's, and says so.
+    let is_too_old = ended.stderr.contains("OTP 26") || ended.stderr.contains("OTP/26");
+    if ended.code() == Some(0) || (example.contains(" memory ") && is_too_old) {
+        return Ok(());
+    }
+    Err(format!(
+        "{line}\n  ended with {:?}\n{}{}",
+        ended.code(),
+        ended.stdout,
+        ended.stderr
+    ))
+}
+
+#[test]
+fn every_example_of_help_works() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = folder();
+    let (rabbit, management) = managed::with_management();
+    let node = rabbit.erlang().expect("access").node;
+    // Somebody works with the node, and looks at it.
+    let load = [
+        "client",
+        "queue://work",
+        "--rate",
+        "100",
+        "--quiet",
+        "--url",
+    ];
+    let url = rabbit.plain_url();
+    let load = common::start(bellows(dir.path(), &[&load[..], &[&url]].concat()));
+    let asked = AtomicBool::new(true);
+    let failed = thread::scope(|scope| {
+        scope.spawn(|| {
+            while asked.load(Ordering::Relaxed) {
+                ask_for_queues(management);
+            }
+        });
+        let failed = try_all(dir.path(), node.name());
+        asked.store(false, Ordering::Relaxed);
+        failed
+    });
+    load.signal("INT");
+    load.end_of_long();
+    rabbit.stop().expect("an end");
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// The management API's list of queues, as a page of it would ask for it five times a second.
+fn ask_for_queues(port: u16) {
+    let ask = || -> std::io::Result<()> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+        let login = "Authorization: Basic Z3Vlc3Q6Z3Vlc3Q=";
+        write!(
+            stream,
+            "GET /api/queues HTTP/1.0\r\nHost: localhost\r\n{login}\r\n\r\n"
+        )?;
+        std::io::copy(&mut stream, &mut std::io::sink())?;
+        Ok(())
+    };
+    // What it answers is not what this is about.
+    let _ = ask();
+    thread::sleep(Duration::from_millis(200));
+}
+
+/// Those examples that do not work, with what they print.
+fn try_all(dir: &Path, node: &str) -> Vec<String> {
+    let mut failed = Vec::new();
+    let mut tried = 0;
+    for command in COMMANDS {
+        for example in examples(command) {
+            // A node elsewhere, over TLS, which `tls.rs` has.
+            if example.contains("example.org") {
+                continue;
+            }
+            tried += 1;
+            failed.extend(works(dir, &example, node).err());
+        }
+    }
+    assert!(tried > 25, "only {tried} examples were found");
+    failed
+}

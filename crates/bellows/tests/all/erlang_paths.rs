@@ -1,0 +1,169 @@
+//! `erlang calls --root` and `erlang time` at a real RabbitMQ, whose management API is asked meanwhile.
+
+use crate::common;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use common::{Ended, folder, managed, run};
+use erlang::Node;
+use erlang::term::as_int;
+use serde_json::Value;
+use session::brokers::rabbitmq::RabbitMq;
+
+const ROOT: &str = "rabbit_mgmt_wm_queues:to_json/2";
+
+/// Asks the management API for its queues; whether it told them.
+fn ask_for_queues(port: u16) -> bool {
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        let login = "Authorization: Basic Z3Vlc3Q6Z3Vlc3Q=";
+        write!(
+            stream,
+            "GET /api/queues HTTP/1.0\r\nHost: localhost\r\n{login}\r\n\r\n"
+        )?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    ask().is_ok_and(|answer| answer.contains(" 200 "))
+}
+
+/// The options by which the node is reached.
+fn access(rabbit: &RabbitMq) -> [String; 5] {
+    let erlang = rabbit.erlang().expect("how it is reached");
+    let (_, port) = erlang.address.as_ref().expect("an address");
+    let home = std::fs::read_link(format!("/proc/{}/cwd", rabbit.pid())).expect("its folder");
+    let cookie = home.join(".erlang.cookie").display().to_string();
+    [
+        erlang.node.to_string(),
+        "--port".to_owned(),
+        port.to_string(),
+        "--cookie-file".to_owned(),
+        cookie,
+    ]
+}
+
+fn erlang(dir: &Path, rabbit: &RabbitMq, command: &str, arguments: &[&str]) -> Ended {
+    let access = access(rabbit);
+    let mut all = vec!["erlang", command];
+    all.extend(access.iter().map(String::as_str));
+    all.extend(arguments);
+    run(dir, &all)
+}
+
+fn data(ended: &Ended) -> Value {
+    ended.assert_ok();
+    serde_json::from_str(&ended.stdout).expect("one object")
+}
+
+#[test]
+fn the_management_api_is_followed_into_the_processes_that_it_asks() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let folder = folder();
+    let dir = folder.path();
+    let (rabbit, port) = managed::with_management();
+    let url = format!("http://127.0.0.1:{port}");
+    let file = ["topology", "generate", "--queues", "50", "-o", "d.json"];
+    run(dir, &file).assert_ok();
+    run(dir, &["topology", "apply", "d.json", "--management", &url]).assert_ok();
+    let (stop, told) = (AtomicBool::new(false), AtomicU64::new(0));
+    let followed = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                told.fetch_add(u64::from(ask_for_queues(port)), Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let arguments = [
+            "--root",
+            ROOT,
+            "--for",
+            "8",
+            "-o",
+            "path.folded",
+            "--waits",
+            "--json",
+        ];
+        let followed = erlang(dir, &rabbit, "calls", &arguments);
+        stop.store(true, Ordering::Relaxed);
+        followed
+    });
+    let followed = data(&followed);
+    assert!(told.load(Ordering::Relaxed) > 0, "the API was asked");
+    api_calls_are_followed(&followed, dir);
+    a_function_is_timed(dir, &rabbit);
+    nothing_is_left(&Node::connect(&rabbit.erlang().expect("access")).expect("connected"));
+    rabbit.stop().expect("an end");
+}
+
+fn api_calls_are_followed(followed: &Value, dir: &Path) {
+    let calls = &followed["durations"]["calls"];
+    assert!(calls.as_u64() > Some(0), "{followed:#}");
+    assert!(
+        followed["untraced"]["calls"].as_u64() > Some(0),
+        "{followed:#}"
+    );
+    let functions = followed["functions"].as_array().expect("functions");
+    let found = |name: &str| {
+        let found = functions.iter().find(|it| it["function"] == name);
+        found.unwrap_or_else(|| panic!("{name} in {followed:#}"))
+    };
+    assert_eq!(&found(ROOT)["calls"], calls);
+    // It reads queues out of a cache, which is a process.
+    let cache = found("[rabbit_mgmt_db_cache_queues]");
+    assert!(cache["calls"].as_u64() > Some(0), "{cache:#}");
+    found("rabbit_mgmt_db_cache:handle_call/3");
+    let stacks = std::fs::read_to_string(dir.join("path.folded")).expect("stacks");
+    let below =
+        "gen_server:call/3;[rabbit_mgmt_db_cache_queues];rabbit_mgmt_db_cache:handle_call/3";
+    assert!(
+        stacks.lines().all(|line| line.starts_with(ROOT)),
+        "{stacks}"
+    );
+    assert!(stacks.contains(below), "{stacks}");
+}
+
+fn a_function_is_timed(dir: &Path, rabbit: &RabbitMq) {
+    let call = "rabbit_amqqueue:list(<<\"/\">>)";
+    let arguments = [call, "--times", "50", "--json", "-o", "time.svg"];
+    let timed = data(&erlang(dir, rabbit, "time", &arguments));
+    assert_eq!(timed["times"]["calls"], 50, "{timed:#}");
+    assert!(timed["first_ns"].as_u64() > Some(0), "{timed:#}");
+    assert!(
+        timed["collected"]["words_per_call"].as_u64() > Some(50),
+        "{timed:#}"
+    );
+    let functions = timed["traced"]["functions"].as_array().expect("functions");
+    let entry = functions
+        .iter()
+        .find(|it| it["function"] == "rabbit_amqqueue:list/1");
+    assert_eq!(entry.expect("the entry")["calls"], 5, "{timed:#}");
+    let picture = std::fs::read_to_string(dir.join("time.svg")).expect("a picture");
+    assert!(picture.contains("rabbit_amqqueue:list/1"), "{picture}");
+    // Names are checked there, and nothing else than a call of terms is made.
+    erlang(dir, rabbit, "time", &["rabbit_amqqueue:no(1)"]).assert_error(1, &["no such function"]);
+    let nested = ["rabbit_amqqueue:list(erlang:halt())"];
+    erlang(dir, rabbit, "time", &nested).assert_error(1, &["no call of a function with terms"]);
+}
+
+fn nothing_is_left(node: &Node) {
+    let flags =
+        "length([P || P <- processes(), {flags, [_ | _]} <- [erlang:trace_info(P, flags)]]).";
+    let patterns = "length([F || M <- [gen, gen_server, rabbit_mgmt_wm_queues, rabbit_amqqueue], F <- M:module_info(functions), \
+         {_, V} <- [erlang:trace_info({M, element(1, F), element(2, F)}, traced)], V =/= false, V =/= undefined]).";
+    let modules =
+        "length([M || {M, _} <- code:all_loaded(), lists:prefix(\"bellows_\", atom_to_list(M))]).";
+    for question in [flags, patterns, modules] {
+        let left = node
+            .evaluate(Duration::from_secs(60), question)
+            .expect("an answer");
+        assert_eq!(as_int(&left), Some(0), "{question}");
+    }
+}

@@ -1,0 +1,170 @@
+//! Profiles of a RabbitMQ: several events of one run, and names where the node writes none.
+
+use crate::common;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use archive::profile::Profile;
+use serde_json::Value;
+use session::brokers::rabbitmq::{Config, RabbitMq};
+use session::guardian;
+
+/// What `bellows` prints where it succeeds.
+fn printed(dir: &Path, args: &[&str]) -> String {
+    let ended = common::start(common::bellows(dir, args)).end();
+    ended.assert_ok();
+    ended.stdout
+}
+
+#[test]
+fn a_broker_is_sampled_by_several_events_at_once() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = common::folder();
+    let experiment = "name = \"events\"\n[broker]\nkind = \"rabbitmq\"\n[phases]\nwarmup = \"1s\"\n\
+        measure = \"4s\"\n[profile]\nevents = [\"cpu\", \"off-cpu\", \"page-faults\", \"no:such_event\"]\n\
+        [[load]]\ndestination = \"queue://orders\"\nmax-pending = 1000\n";
+    fs::write(dir.path().join("events.toml"), experiment).expect("write");
+    let ended = common::start(common::bellows(dir.path(), &["run", "events.toml"])).end();
+    ended.assert_ok();
+    let folder = dir.path().join(ended.report());
+    let folder = folder.parent().expect("run folder");
+    let record = fs::read(folder.join("run.json")).expect("run.json");
+    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let profiles = record["summary"]["profiles"].as_array().expect("profiles");
+    if profiles.is_empty() {
+        testkit::skip!("this user may not profile: {}", ended.stderr);
+    }
+    let known: Vec<_> = profiles
+        .iter()
+        .map(|it| (it["event"].as_str(), it["unit"].as_str()))
+        .map(|(event, unit)| (event.unwrap_or(""), unit.unwrap_or("")))
+        .collect();
+    let wanted = [
+        ("cpu", "samples"),
+        ("off-cpu", "nanoseconds"),
+        ("page-faults", "faults"),
+    ];
+    assert_eq!(known, wanted, "{}", ended.stderr);
+    // What cannot be had is told, with its cause and remedy, and spoils nothing else.
+    let told = record["warnings"].as_array().expect("warnings").iter();
+    let told: Vec<_> = told.filter_map(|it| it["text"].as_str()).collect();
+    let missing = told.iter().find(|text| text.contains("no:such_event"));
+    let missing = missing.unwrap_or_else(|| panic!("{told:#?}"));
+    assert!(missing.contains("no profile of no:such_event"), "{missing}");
+    for event in ["cpu", "off-cpu", "page-faults"] {
+        for extension in ["stacks", "folded", "svg"] {
+            let length = fs::metadata(folder.join(format!("{event}.{extension}")));
+            assert!(length.expect("file").len() > 100, "{event}.{extension}");
+        }
+        assert!(ended.stdout.contains(&format!("{event} profile: ")));
+    }
+    assert!(!folder.join("no:such_event.stacks").exists());
+    let pprof = Profile::open(folder.join("page-faults.pb.gz")).expect("pprof");
+    assert_eq!(pprof.header.unit, "faults");
+    let svg = fs::read_to_string(folder.join("off-cpu.svg")).expect("svg");
+    assert!(svg.contains(" ms, "), "waiting is shown in milliseconds");
+    let copied = profiles
+        .iter()
+        .all(|it| it["copied_share"].as_f64() > Some(0.9));
+    let whole = profiles
+        .iter()
+        .all(|it| it["complete_share"].as_f64() > Some(0.9));
+    assert!(!copied || whole, "{profiles:#?}");
+    // Threads of a node mostly wait.
+    let waited = profiles.get(1).and_then(|it| it["weight"].as_u64());
+    assert!(waited > Some(4_000_000_000), "{waited:?}");
+    the_commands_take_the_event_that_is_named(dir.path());
+}
+
+fn the_commands_take_the_event_that_is_named(dir: &Path) {
+    let top = |event: &[&str]| printed(dir, &[&["top", "last", "--limit", "8"], event].concat());
+    let usual = top(&[]);
+    assert!(
+        usual.contains("samples") && usual.contains("by cpu-clock"),
+        "{usual}"
+    );
+    assert_eq!(top(&["--event", "cpu"]), usual);
+    let waits = top(&["--event", "off-cpu"]);
+    assert!(
+        waits.contains(" ms ") && waits.contains("by context-switches"),
+        "{waits}"
+    );
+    let faults = top(&["--event", "page-faults"]);
+    assert!(faults.contains("faults"), "{faults}");
+    printed(
+        dir,
+        &["flame", "last", "--event", "off-cpu", "-o", "waits.svg"],
+    );
+    let args = ["top", "last", "--event", "brk"];
+    let none = common::start(common::bellows(dir, &args)).end();
+    none.assert_error(1, &["brk"]);
+}
+
+#[test]
+fn an_unknown_event_is_refused_with_those_that_are_known() {
+    let dir = common::folder();
+    let known = "known are cpu, off-cpu, context-switches, page-faults";
+    for args in [
+        &["record", "--pid", "1", "--event", "nmap"][..],
+        &["top", "last", "--event", "nmap"],
+        &["run", "demo", "--event", "nmap"],
+        &["run", "demo", "--set", "profile.events=[\"nmap\"]"],
+    ] {
+        let ended = common::start(common::bellows(dir.path(), args)).end();
+        assert_eq!(ended.code(), Some(2), "{ended:#?}");
+        let told = ["nmap", known].iter().all(|it| ended.stderr.contains(it));
+        assert!(told, "{}", ended.stderr);
+    }
+    let twice = ["run", "demo", "--event", "cpu", "--event", "cpu"];
+    let ended = common::start(common::bellows(dir.path(), &twice)).end();
+    ended.assert_error(2, &["twice"]);
+}
+
+/// A node as others start it: no flag has its JIT tell names, and it keeps no frame pointers.
+#[test]
+fn a_node_without_perf_support_has_names_and_whole_stacks() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = common::folder();
+    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
+    let config = Config {
+        guard: vec![exe, guardian::SUBCOMMAND.into()],
+        // The last one holds.
+        emulator_arguments: vec!["+JPperf".into(), "false".into()],
+        ..Config::default()
+    };
+    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
+    let (pid, url) = (node.pid().to_string(), node.url());
+    let load =
+        "producer queue://q --queue-type stream --max-pending 500 --duration 7 --quiet --url";
+    let load: Vec<&str> = load.split(' ').chain([url.as_str()]).collect();
+    let load = common::start(common::bellows(dir.path(), &load));
+    let arguments = ["record", "--pid", &pid, "--duration", "4", "--quiet"];
+    let ended = common::run(dir.path(), &arguments);
+    load.end().assert_ok();
+    assert!(!Path::new(&format!("/tmp/perf-{pid}.map")).exists());
+    node.stop().expect("stop");
+    if ended.stderr.contains("perf_event") {
+        testkit::skip!("this user may not profile: {}", ended.stderr);
+    }
+    ended.assert_ok();
+    let stacks = dir.path().join(ended.report()).with_file_name("cpu.stacks");
+    let profile = Profile::open(stacks).expect("stacks");
+    let summary = profile.summary(3);
+    if summary.copied_share < 0.5 {
+        testkit::skip!("this user may not copy stacks: {}", ended.stderr);
+    }
+    assert!(summary.samples > 300, "{summary:?}");
+    assert!(summary.complete_share >= 0.97, "{summary:?}");
+    assert!(summary.unknown_share < 0.01, "{summary:?}");
+    let names = || profile.frames.iter().map(|frame| frame.name.as_str());
+    assert!(names().filter(|it| it.starts_with("$rabbit_")).count() > 20);
+    for name in ["$osiris_writer:handle_batch/2", "$global::process_main"] {
+        assert!(names().any(|it| it == name), "{name}");
+    }
+}

@@ -1,0 +1,116 @@
+//! Scripts of faults from the command line: what the summary says of them.
+
+use crate::common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use common::{bellows, folder, run};
+use serde_json::Value;
+
+const EXPERIMENT: &str = r#"
+[broker]
+kind = "embedded"
+
+[phases]
+warmup = "300ms"
+measure = "1200ms"
+drain = "3s"
+
+[profile]
+events = []
+
+[[fault]]
+kind = "lose"
+every = 50
+
+[[fault]]
+at = "500ms"
+for = "100ms"
+kind = "stall"
+
+[[fault]]
+at = "100ms"
+kind = "duplicate"
+every = 100
+count = 3
+
+[[fault]]
+at = "300ms"
+kind = "drop"
+who = "consumers"
+
+[[load]]
+destination = "queue://faulty"
+rate = 2000
+recover = "5ms-10ms"
+"#;
+
+#[test]
+fn an_experiment_reports_what_was_injected_beside_the_ledger() {
+    let dir = folder();
+    fs::write(dir.path().join("faulty.toml"), EXPERIMENT).expect("file");
+    let ended = run(dir.path(), &["run", "faulty.toml", "--json", "--quiet"]);
+    ended.assert_ok();
+    let object: Value = serde_json::from_str(&ended.stdout).expect("one JSON object");
+    let fault = |kind: &str| {
+        let faults = object["faults"].as_array().expect("faults");
+        let found = faults.iter().find(|fault| fault["kind"] == kind);
+        found.unwrap_or_else(|| panic!("no {kind}: {faults:#?}"))
+    };
+    assert_eq!(fault("lose")["count"], object["ledger"]["lost"]);
+    assert!(object["ledger"]["lost"].as_u64() > Some(20), "{object:#}");
+    assert_eq!(fault("duplicate")["count"], 3);
+    assert_eq!(object["ledger"]["duplicated"], 3);
+    assert_eq!(fault("drop")["count"], 1);
+    let stall = fault("stall");
+    assert_eq!(stall["count"], 1);
+    let back = stall["back_s"].as_f64().expect("it came back");
+    // Where somebody else has the processor it begins late.
+    assert!((0.095..0.15).contains(&back), "{back}");
+    assert!(stall["first_confirm_s"].as_f64() >= Some(0.09), "{stall}");
+    let distance = stall["t"].as_f64().unwrap_or(0.0) - fault("drop")["t"].as_f64().unwrap_or(0.0);
+    assert!((distance - 0.2).abs() < 0.02, "{distance} s between them");
+
+    let again = run(dir.path(), &["run", "faulty.toml"]);
+    assert!(again.stdout.contains("stall at "), "{again:?}");
+    assert!(again.stdout.contains("duplicate at "), "{again:?}");
+}
+
+#[test]
+fn the_broker_alone_prints_what_it_did() {
+    let dir = folder();
+    let script = "[[fault]]\nkind = \"refuse-login\"\ncount = 1\n";
+    fs::write(dir.path().join("faults.toml"), script).expect("file");
+    let broker = [
+        "broker",
+        "--listen",
+        "127.0.0.1:0",
+        "--faults",
+        "faults.toml",
+    ];
+    let mut child = bellows(dir.path(), &broker)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("bellows");
+    let mut lines = BufReader::new(child.stdout.take().expect("stdout")).lines();
+    let ready = lines.next().expect("a line").expect("text");
+    let url = ready.strip_prefix("ready ").expect("ready").to_owned();
+    let refused = run(
+        dir.path(),
+        &["client", "queue://q", "--url", &url, "--duration", "1"],
+    );
+    assert!(refused.stderr.contains("403"), "{refused:?}");
+    common::signal(child.id(), "TERM");
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    assert!(child.wait().expect("end").success());
+    assert_eq!(rest.len(), 2, "{rest:?}");
+    assert!(rest[0].starts_with("refuse-login: 1 hit"), "{rest:?}");
+
+    let wrong = "[[fault]]\nkind = \"lose\"\nevry = 2\n";
+    fs::write(dir.path().join("faults.toml"), wrong).expect("file");
+    let refused = run(dir.path(), &["broker", "--faults", "faults.toml"]);
+    assert!(refused.stderr.contains("faults.toml:3"), "{refused:?}");
+}

@@ -1,0 +1,492 @@
+//! Profiles from and for other tools: `fold` against `stackcollapse-perf.pl`, and what `flame` and `top` read and write.
+
+use crate::common;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::{Ended, bellows, folder, run};
+use testkit::Random;
+
+/// The Perl script, where it is on the path.
+fn script() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let mut found = std::env::split_paths(&path).map(|dir| dir.join("stackcollapse-perf.pl"));
+    found.find(|it| it.is_file())
+}
+
+/// What `bellows fold` writes.
+fn fold(dir: &Path, flags: &[&str], file: &str) -> Ended {
+    let args: Vec<&str> = ["fold", file].iter().chain(flags).copied().collect();
+    run(dir, &args)
+}
+
+/// Text as `perf script` prints it, and as it does not: odd names, missing parts, lines that are nothing.
+fn random_script(random: &mut Random) -> String {
+    const COMMS: [&str; 12] = [
+        "java",
+        "java",
+        "V8 WorkerThread",
+        "beam.smp",
+        "1_scheduler",
+        "swapper",
+        "kworker/0:1",
+        "a",
+        "x 12",
+        "x 12/13",
+        "[oops]",
+        "  indented",
+    ];
+    const IDS: [&str; 9] = [
+        "12", "12/13", "0/0", "0", "12/", "//3", "12//13", "12/00", "12x",
+    ];
+    const TIMES: [&str; 5] = ["[000] 1.5:", "94564.109216:", "[001]", "", "123"];
+    const PERIODS: [&str; 8] = [
+        "1",
+        "1001001",
+        "0",
+        "00",
+        "",
+        "18446744073709551615",
+        "99999999999999999999999",
+        "x",
+    ];
+    const EVENTS: [&str; 8] = [
+        "cpu-clock:",
+        "cpu-clock:",
+        "cpu-clock:",
+        "cpu-clock:",
+        "cycles:u:",
+        "sched:sched_switch: a=1",
+        "",
+        "cycles: ",
+    ];
+    const ADDRESSES: [&str; 6] = ["ffffffff8103ce3b", "7f3c", "0", "10x", "", "-"];
+    const FUNCTIONS: [&str; 24] = [
+        "main+0x1c",
+        "main",
+        "[unknown]",
+        "f+0xZZ",
+        "f+0x",
+        "+0x12",
+        "a->b->c+0x1",
+        "->a",
+        "a->->",
+        "->",
+        "[unknown]->b",
+        "std::vector<int>::push_back(int const&)+0x10",
+        "(anonymous namespace)::run(char*)+0x1",
+        "(perf)",
+        "x(anonymous namespace)::y(int)",
+        "net/http.(*Client).Do+0x2",
+        "RegExp:[&<>\"'] ",
+        "Lorg/a/B;::call(La;)V+0x4",
+        "L;x",
+        "a;b",
+        "$rabbit_exchange:route/2+0x4c",
+        "f_[j]",
+        "f_[i]->g",
+        " ",
+    ];
+    const MODULES: [&str; 16] = [
+        "([kernel.kallsyms])",
+        "([nf_conntrack])",
+        "(/tmp/perf-4711.map)",
+        "(/usr/bin/a b)",
+        "([unknown])",
+        "(/lib/build/vmlinux)",
+        "([vdso])",
+        "(/memfd:x (deleted))",
+        "()",
+        "(",
+        "",
+        "(/tmp/perf-12.map.old)",
+        "(/x/[y]/z)",
+        "([unknown.ko])",
+        "(inlined)",
+        "(a) (b)",
+    ];
+    let mut text = String::new();
+    for _ in 0..random.below(40) {
+        let comm = random.of(&COMMS);
+        let (ids, time) = (random.of(&IDS), random.of(&TIMES));
+        let (period, event) = (random.of(&PERIODS), random.of(&EVENTS));
+        let blanks = random.of(&[" ", "     ", "\t"]);
+        text += &format!("{comm}{blanks}{ids} {time}{blanks}{period} {event}\n");
+        for _ in 0..random.below(6) {
+            let (address, function) = (random.of(&ADDRESSES), random.of(&FUNCTIONS));
+            let indent = random.of(&["\t", "        ", "", " "]);
+            text += &format!("{indent}{address} {function} {}\n", random.of(&MODULES));
+            if random.one_in(4) {
+                text += random.of(&[
+                    "  file.cpp:137\n",
+                    "  libc.so[27b25]\n",
+                    "\n",
+                    "# a comment\n",
+                    "nothing\n",
+                    " \r\n",
+                ]);
+            }
+        }
+        if !random.one_in(6) {
+            text.push('\n');
+        }
+    }
+    text
+}
+
+#[test]
+#[ignore = "needs stackcollapse-perf.pl on the path: make prove"]
+fn fold_writes_the_bytes_of_the_perl_script() {
+    let Some(script) = script() else {
+        testkit::skip!(
+            "no stackcollapse-perf.pl on the path; it is in github.com/brendangregg/FlameGraph"
+        );
+    };
+    let dir = folder();
+    let flags: [&[&str]; 8] = [
+        &[],
+        &["--all"],
+        &["--kernel", "--tid"],
+        &["--jit", "--pid"],
+        &["--addrs"],
+        &["--srcline"],
+        &["--event-filter=cycles:u"],
+        &["--event-filter=nothing", "--all"],
+    ];
+    let known = include_bytes!("../../../archive/src/profile/tests/perf-script.txt");
+    let seeds = std::env::var("BELLOWS_SEEDS")
+        .ok()
+        .and_then(|it| it.parse().ok());
+    for seed in 0..seeds.unwrap_or(60) {
+        let text = match seed {
+            0 => known.to_vec(),
+            seed => random_script(&mut Random::new(seed)).into_bytes(),
+        };
+        fs::write(dir.path().join("script.txt"), &text).unwrap();
+        let flags = flags[seed as usize % flags.len()];
+        let perl = Command::new("perl")
+            .arg(&script)
+            .args(flags)
+            .arg("script.txt")
+            .current_dir(dir.path())
+            .output()
+            .expect("perl");
+        let ours = fold(dir.path(), flags, "script.txt");
+        let wanted = String::from_utf8_lossy(&perl.stdout);
+        assert_eq!(
+            ours.stdout,
+            wanted,
+            "seed {seed}, {flags:?}\n{}",
+            String::from_utf8_lossy(&text)
+        );
+        if wanted.is_empty() {
+            ours.assert_error(1, &["no sample"]);
+        } else {
+            ours.assert_ok();
+        }
+    }
+}
+
+/// A program with inlined functions, built with line numbers.
+fn program(dir: &Path) -> Option<PathBuf> {
+    let source = "static inline __attribute__((always_inline)) int inner(int x) { return x * 3; }\n\
+        static inline __attribute__((always_inline)) int outer(int x) { return inner(x) + 1; }\n\
+        int main(int argc, char **argv) { return outer(argc); }\n";
+    fs::write(dir.join("inlined.c"), source).expect("written");
+    let built = Command::new("cc")
+        .args(["-g", "-O1", "-o", "inlined", "inlined.c"])
+        .current_dir(dir)
+        .status();
+    built
+        .is_ok_and(|it| it.success())
+        .then(|| dir.join("inlined"))
+}
+
+#[test]
+#[ignore = "needs stackcollapse-perf.pl on the path: make prove"]
+fn inlined_functions_are_told_as_the_perl_script_tells_them() {
+    let dir = folder();
+    let (Some(script), Some(program)) = (script(), program(dir.path())) else {
+        testkit::skip!("no stackcollapse-perf.pl on the path, or no C compiler");
+    };
+    let symbols = Command::new("nm")
+        .arg(&program)
+        .output()
+        .expect("nm")
+        .stdout;
+    let symbols = String::from_utf8(symbols).unwrap();
+    let main = symbols
+        .lines()
+        .find_map(|line| line.strip_suffix(" T main"))
+        .expect("main");
+    let start = u64::from_str_radix(main, 16).unwrap();
+    let mut text = String::from("inlined 1 1.0: 1 cpu-clock:\n");
+    for offset in 0..12 {
+        let (address, path) = (start + offset, program.display());
+        text += &format!("\t{address:x} main+{offset:#x} ({path})\n");
+        // An address of memory, as perf prints it of code that was moved.
+        text += &format!("\t7f00{address:08x} main+{offset:#x} ({path})\n");
+    }
+    text += "\t10 gone+0x1 (/no/such/file)\n\n";
+    fs::write(dir.path().join("script.txt"), text).unwrap();
+    for flags in [&["--inline"][..], &["--inline", "--context"]] {
+        let perl = Command::new("perl")
+            .arg(&script)
+            .args(flags)
+            .arg("script.txt")
+            .current_dir(dir.path())
+            .output()
+            .expect("perl");
+        let ours = fold(dir.path(), flags, "script.txt");
+        assert_eq!(ours.stdout, String::from_utf8_lossy(&perl.stdout));
+        assert!(ours.stdout.contains("outer"), "{}", ours.stdout);
+    }
+}
+
+#[test]
+fn fold_reads_pipes_and_packed_files_and_says_what_is_wrong() {
+    let dir = folder();
+    let text = include_str!("../../../archive/src/profile/tests/perf-script.txt");
+    fs::write(dir.path().join("script.txt"), text).unwrap();
+    let plain = fold(dir.path(), &[], "script.txt");
+    plain.assert_ok();
+    assert!(
+        plain.stderr.contains("cpu-clock"),
+        "the other event is told: {}",
+        plain.stderr
+    );
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(text.as_bytes()).unwrap();
+    fs::write(dir.path().join("script.gz"), gzip.finish().unwrap()).unwrap();
+    assert_eq!(fold(dir.path(), &[], "script.gz").stdout, plain.stdout);
+    let mut child = bellows(dir.path(), &["fold"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(text.as_bytes())
+        .unwrap();
+    let piped = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&piped.stdout), plain.stdout);
+    fs::write(dir.path().join("x.folded"), "a;b 3\n").unwrap();
+    fold(dir.path(), &[], "x.folded").assert_error(1, &["no sample"]);
+    fold(dir.path(), &[], "none.txt").assert_error(1, &["cannot read none.txt"]);
+}
+
+#[test]
+fn profiles_are_written_by_the_end_of_the_name_or_by_format() {
+    let dir = folder();
+    fs::write(dir.path().join("x.folded"), "t;main;a 3\nt;main;b 2\n").unwrap();
+    for (file, starts) in [
+        ("x.speedscope.json", &b"{\"$schema\""[..]),
+        ("x.profile.json.gz", &[0x1f, 0x8b]),
+        ("x.pb.gz", &[0x1f, 0x8b]),
+        ("y.folded", b"t;main;a 3\n"),
+        ("x.svg", b"<?xml"),
+        ("picture", b"<?xml"),
+    ] {
+        let made = run(dir.path(), &["flame", "x.folded", "-o", file]);
+        made.assert_ok();
+        assert_eq!(made.stdout, format!("{file}\n"));
+        let bytes = fs::read(dir.path().join(file)).unwrap();
+        assert!(bytes.starts_with(starts), "{file}");
+    }
+    let named = run(
+        dir.path(),
+        &["flame", "x.folded", "--format", "speedscope", "-o", "-"],
+    );
+    assert!(named.stdout.starts_with("{\"$schema\""), "{}", named.stdout);
+    let usual = run(dir.path(), &["flame", "x.folded", "--format", "pprof"]);
+    assert_eq!(usual.stdout, "cpu.pb.gz\n");
+    let table = run(dir.path(), &["top", "cpu.pb.gz", "--json"]);
+    let rows: serde_json::Value = serde_json::from_str(&table.stdout).unwrap();
+    assert_eq!(rows[0]["function"], "a");
+    // A name that means nothing, or what is only read.
+    run(dir.path(), &["flame", "x.folded", "-o", "x.json"])
+        .assert_error(2, &["x.json tells no format by its end"]);
+    run(dir.path(), &["flame", "x.folded", "-o", "x.stacks"])
+        .assert_error(2, &["read and not written"]);
+    assert!(!dir.path().join("x.json").exists());
+    let help = run(dir.path(), &["flame", "--help"]);
+    for name in ["svg", "pprof", "folded", "speedscope", "firefox"] {
+        assert!(help.stdout.contains(name), "{name}: {}", help.stdout);
+    }
+}
+
+/// A link that somebody else put there must not lead to another's file, and what was read or recorded stays.
+#[test]
+fn a_file_that_nobody_named_harms_no_other() {
+    let dir = folder();
+    let at = |name: &str| dir.path().join(name);
+    fs::write(at("x.folded"), "a;b 3\n").unwrap();
+    fs::write(at("victim"), "precious").unwrap();
+    std::os::unix::fs::symlink(at("victim"), at("cpu.svg")).unwrap();
+    run(dir.path(), &["flame", "x.folded"]).assert_ok();
+    assert_eq!(fs::read_to_string(at("victim")).unwrap(), "precious");
+    assert!(fs::symlink_metadata(at("cpu.svg")).unwrap().is_file());
+
+    let precious = "# precious\na;b 3\n";
+    fs::write(at("cpu.folded"), precious).unwrap();
+    let words = ["flame", "cpu.folded", "--format", "folded"];
+    run(dir.path(), &words).assert_error(2, &["would replace the profile"]);
+    let words = ["flame", "cpu.folded", "-o", "./cpu.folded"];
+    run(dir.path(), &words).assert_error(2, &["would replace the profile"]);
+    assert_eq!(fs::read_to_string(at("cpu.folded")).unwrap(), precious);
+    fs::write(at("run.json"), "{}").unwrap();
+    run(dir.path(), &["flame", "x.folded"]).assert_error(2, &["a file of the recording"]);
+}
+
+#[test]
+fn the_text_of_perf_makes_tables_and_flame_graphs() {
+    let dir = folder();
+    let text = include_str!("../../../archive/src/profile/tests/perf-script.txt");
+    fs::write(dir.path().join("script.txt"), text).unwrap();
+    let table = run(dir.path(), &["top", "script.txt", "--limit", "3"]);
+    table.assert_ok();
+    assert!(table.stdout.contains("tcp_sendmsg"), "{}", table.stdout);
+    run(dir.path(), &["flame", "script.txt", "-o", "cpu.svg"]).assert_ok();
+    let svg = fs::read_to_string(dir.path().join("cpu.svg")).unwrap();
+    assert!(svg.contains("$rabbit_exchange:route/2"));
+    fs::write(dir.path().join("x.html"), "<html>").unwrap();
+    run(dir.path(), &["top", "x.html"]).assert_error(1, &["it looks like HTML or an image"]);
+}
+
+/// A program that spends its time below known functions, with frame pointers and without.
+const BURN: &str = "
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+static volatile unsigned long sink;
+static char text[4096];
+__attribute__((noinline)) static int spin(int n) { for (int i = 0; i < n; i++) sink += i * 3; return n; }
+__attribute__((noinline)) static int heavy(int n) { int x = spin(n * 3); sink += x; return x + 1; }
+__attribute__((noinline)) static int light(int n) { int x = spin(n); sink += x; return x + 2; }
+__attribute__((noinline)) static int search(int n) { int x = 0; for (int i = 0; i < n; i++) x += strlen(text); sink += x; return x + 3; }
+__attribute__((noinline)) static int recurse(int n) { int x = n ? recurse(n - 1) : heavy(20000); sink += x; return x + 4; }
+int main(void) {
+    struct timespec begin, now;
+    memset(text, 'a', sizeof text - 1);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do {
+        sink += heavy(20000) + light(20000) + recurse(5) + search(300);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while ((now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000 < 700);
+    return 0;
+}
+";
+
+/// Records the program; `None` where `perf` or a compiler is missing, or nothing may be recorded.
+fn recorded(dir: &Path, name: &str, build: &[&str], mode: &[&str]) -> Option<PathBuf> {
+    let (source, program) = (format!("{name}.c"), format!("./{name}"));
+    fs::write(dir.join(&source), BURN).expect("written");
+    let quiet = |command: &mut Command| {
+        let ended = command
+            .current_dir(dir)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        ended.is_ok_and(|it| it.success())
+    };
+    let file = format!("{name}.data");
+    let built = quiet(
+        Command::new("cc")
+            .args(build)
+            .args(["-O1", "-g", "-o", name, &source]),
+    );
+    let record = [
+        "record",
+        "-q",
+        "-e",
+        "cpu-clock:u",
+        "-F",
+        "499",
+        "-o",
+        &file,
+    ];
+    let made = built
+        && quiet(
+            Command::new("perf")
+                .args(record)
+                .args(mode)
+                .args(["--", &program]),
+        );
+    made.then(|| dir.join(file))
+}
+
+/// Folded lines in which all that has no name of its own is called the same, sorted and added up. The C library has
+/// several names for many of its functions, of which perf may take one and we the other.
+fn by_stack(folded: &str) -> std::collections::BTreeMap<String, u64> {
+    let mut sums = std::collections::BTreeMap::new();
+    for line in folded.lines() {
+        let (stack, count) = line.rsplit_once(' ').expect("a count");
+        let named = stack.split(';').map(|name| match name {
+            name if name.starts_with('[') => "[unknown]",
+            name => without_decoration(name),
+        });
+        let stack: Vec<&str> = named.collect();
+        *sums.entry(stack.join(";")).or_insert(0) += count.parse::<u64>().expect("a number");
+    }
+    sums
+}
+
+/// The C library's `__GI___clock_gettime`, `__clock_gettime` and `clock_gettime` are one function, and so are
+/// `__libc_start_main_impl` and `__libc_start_main`; `clock_gettime@@GLIBC_2.17` and `clock_gettime`.
+fn without_decoration(name: &str) -> &str {
+    let name = name.split_once('@').map_or(name, |(name, _version)| name);
+    let name = name.strip_prefix("__GI_").unwrap_or(name);
+    name.trim_start_matches('_').trim_end_matches("_impl")
+}
+
+#[test]
+fn recordings_give_the_stacks_that_perf_gives() {
+    let dir = folder();
+    let modes: [(&str, &[&str], &[&str]); 2] = [
+        ("frame_pointers", &["-fno-omit-frame-pointer"], &["-g"]),
+        (
+            "dwarf",
+            &["-fomit-frame-pointer"],
+            &["--call-graph", "dwarf"],
+        ),
+    ];
+    for (name, build, mode) in modes {
+        let Some(file) = recorded(dir.path(), name, build, mode) else {
+            testkit::skip!(
+                "no perf, no C compiler, or perf may not record (kernel.perf_event_paranoid)"
+            );
+        };
+        let script = Command::new("perf")
+            .args(["script", "-i"])
+            .arg(&file)
+            .current_dir(dir.path())
+            .output()
+            .expect("perf script");
+        fs::write(dir.path().join("script.txt"), &script.stdout).unwrap();
+        let theirs = fold(dir.path(), &[], "script.txt");
+        let file = file.to_str().unwrap();
+        let ours = run(
+            dir.path(),
+            &["flame", file, "--format", "folded", "-o", "-"],
+        );
+        ours.assert_ok();
+        let (theirs, ours) = (by_stack(&theirs.stdout), by_stack(&ours.stdout));
+        assert_eq!(ours, theirs, "{name}");
+        assert!(
+            ours.keys().any(|stack| stack.ends_with(";spin")),
+            "{ours:?}"
+        );
+        // The text gives the same again.
+        let read = run(
+            dir.path(),
+            &["flame", "script.txt", "--format", "folded", "-o", "-"],
+        );
+        assert_eq!(by_stack(&read.stdout), theirs, "{name}");
+        run(dir.path(), &["top", file]).assert_ok();
+    }
+}

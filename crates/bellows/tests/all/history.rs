@@ -1,0 +1,83 @@
+//! `bellows history` over runs of the embedded broker, of which the later ones have a fault.
+
+use crate::common;
+
+use std::fs;
+
+use common::{folder, run};
+use serde_json::Value;
+
+#[test]
+fn a_change_is_found_between_two_runs_and_others_are_left_out() {
+    let dir = folder();
+    let dir = dir.path();
+    let text = "name = \"nightly\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
+                [phases]\nwarmup = \"100ms\"\nmeasure = \"600ms\"\ndrain = \"5s\"\n\
+                [[load]]\nrate = 500\n";
+    fs::write(dir.join("fast.toml"), text).expect("an experiment");
+    let slow = "[[fault]]\nkind = \"slow-ack\"\nat = \"0s\"\ndelay = \"20ms\"\n";
+    // A fault is part of an experiment; the broker's configuration is not of the load, and may differ.
+    let mut ids = Vec::new();
+    for number in 0..10 {
+        let ended = run(dir, &["run", "fast.toml", "--quiet", "--json"]);
+        ended.assert_ok();
+        let summary: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+        let kept = summary["run_dir"].as_str().expect("a folder").to_owned();
+        let id = kept.rsplit('/').next().expect("a name").to_owned();
+        if number >= 5 {
+            slow_down(&kept);
+        }
+        ids.push(id);
+    }
+    fs::write(dir.join("slow.toml"), format!("{text}{slow}")).expect("an experiment");
+    let ended = run(dir, &["history", "nightly", "--json"]);
+    ended.assert_ok();
+    let found: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!(
+        found["runs"].as_array().map(Vec::len),
+        Some(10),
+        "{found:#}"
+    );
+    let figures = found["figures"].as_array().expect("figures");
+    let p50 = figures.iter().find(|it| it["name"] == "ack response p50");
+    let changes = p50.expect("a figure")["changes"]
+        .as_array()
+        .expect("changes");
+    assert_eq!(changes.len(), 1, "{changes:#?}");
+    assert_eq!(changes[0]["between"], serde_json::json!([ids[4], ids[5]]));
+    assert_eq!(changes[0]["worse"], true);
+
+    // The newest run decides: of another load, it is alone.
+    run(dir, &["run", "slow.toml", "--quiet"]).assert_ok();
+    let ended = run(dir, &["history", "nightly"]);
+    ended.assert_ok();
+    assert!(
+        ended.stdout.contains("10 runs left out"),
+        "{}",
+        ended.stdout
+    );
+    let filtered = run(dir, &["history", "nightly", "--filter", "tag=none"]);
+    filtered.assert_error(1, &["no run of \"nightly\""]);
+    let none = run(dir, &["history", "other"]);
+    none.assert_error(1, &["no run of \"other\""]);
+    assert!(
+        none.stderr.contains("there are runs of nightly"),
+        "{}",
+        none.stderr
+    );
+}
+
+/// Makes a run's answers take 40 times as long, as a slower broker would have.
+fn slow_down(run_dir: &str) {
+    let path = std::path::Path::new(run_dir).join("run.json");
+    let text = fs::read(&path).expect("run.json");
+    let mut record: Value = serde_json::from_slice(&text).expect("JSON");
+    let latency = record["summary"]["latency"]["ack_response"]
+        .as_object_mut()
+        .expect("a latency");
+    for (key, value) in latency.iter_mut().filter(|it| it.0.ends_with("_ns")) {
+        let slower = value.as_u64().expect(key) * 40;
+        *value = slower.into();
+    }
+    fs::write(path, record.to_string()).expect("written");
+}

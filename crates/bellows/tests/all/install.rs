@@ -1,0 +1,113 @@
+//! `make install`: what it puts where, and what it says where it may not.
+
+use crate::common;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use common::folder;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Runs `scripts/install` with this build's binary.
+fn install(dir: &Path, binary: &str) -> Output {
+    Command::new(root().join("scripts/install"))
+        .arg(dir)
+        .arg(binary)
+        .output()
+        .expect("scripts/install")
+}
+
+#[test]
+fn binary_manual_and_completions_are_installed_and_work() {
+    let dir = folder();
+    let prefix = dir.path().join("a prefix");
+    let output = install(&prefix, env!("CARGO_BIN_EXE_bellows"));
+    assert!(output.status.success(), "{output:#?}");
+    let installed = prefix.join("bin/bellows");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout).trim_end(),
+        installed.display().to_string()
+    );
+    let version = Command::new(&installed).arg("--version").output();
+    assert!(version.expect("runs").status.success());
+    for (file, part) in [
+        ("man/man1/bellows.1", ".TH bellows 1"),
+        ("man/man1/bellows-run.1", ".TH bellows"),
+        (
+            "bash-completion/completions/bellows",
+            "-F _clap_complete_bellows bellows",
+        ),
+        ("zsh/site-functions/_bellows", "#compdef bellows"),
+        (
+            "fish/vendor_completions.d/bellows.fish",
+            "complete --keep-order --exclusive --command bellows",
+        ),
+    ] {
+        let path = prefix.join("share").join(file);
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        assert!(text.contains(part), "{file}: {part}");
+    }
+}
+
+/// dash leaves the ~ of `make install PREFIX=~/x` as it is.
+#[test]
+fn a_tilde_that_no_shell_expanded_is_the_home_folder() {
+    let home = folder();
+    let install = |prefix: &str| {
+        let mut install = Command::new(root().join("scripts/install"));
+        install.args([prefix, env!("CARGO_BIN_EXE_bellows")]);
+        install.env("HOME", home.path()).current_dir(home.path());
+        install.output().expect("scripts/install")
+    };
+    assert!(install("~/in here").status.success());
+    assert!(home.path().join("in here/bin/bellows").is_file());
+    assert!(install("~").status.success());
+    assert!(home.path().join("bin/bellows").is_file());
+    let output = install("~nobody/x");
+    assert!(!output.status.success(), "{output:#?}");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("without ~"), "{told}");
+    assert!(!home.path().join("~").exists() && !home.path().join("~nobody").exists());
+}
+
+#[test]
+fn a_missing_binary_is_told_in_one_line() {
+    let dir = folder();
+    let output = install(dir.path(), "/nonexistent/bellows");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "install: there is no /nonexistent/bellows: make build makes it\n"
+    );
+    assert_eq!(fs::read_dir(dir.path()).expect("folder").count(), 0);
+}
+
+/// A package is staged below DESTDIR. Without cargo, as for root, what was built before is installed.
+#[test]
+fn make_installs_below_prefix_and_destdir() {
+    let dir = folder();
+    let programs = dir.path().join("programs");
+    fs::create_dir(&programs).expect("folder");
+    for name in ["bash", "sh", "env", "install", "mkdir"] {
+        symlink(Path::new("/usr/bin").join(name), programs.join(name)).expect("link");
+    }
+    let stage = dir.path().join("stage");
+    let output = Command::new("/usr/bin/make")
+        .arg("install")
+        .arg(format!("BELLOWS={}", env!("CARGO_BIN_EXE_bellows")))
+        .arg(format!("DESTDIR={}", stage.display()))
+        .arg("PREFIX=/usr")
+        .current_dir(root())
+        .env("PATH", &programs)
+        .env_remove("MAKEFLAGS")
+        .output()
+        .expect("make");
+    assert!(output.status.success(), "{output:#?}");
+    assert!(stage.join("usr/bin/bellows").is_file());
+    assert!(stage.join("usr/share/man/man1/bellows.1").is_file());
+}

@@ -1,0 +1,180 @@
+//! Recordings of Java's flight recorder: read as the JDK's own `jfr` reads them.
+
+use crate::common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use common::{folder, run};
+use serde_json::Value;
+
+/// Three parts of work and one, in a thread whose name is not harmless.
+const BUSY: &str = r#"
+public class Busy {
+    static long sink;
+    static void spin(long ms) {
+        long end = System.nanoTime() + ms * 1_000_000L;
+        while (System.nanoTime() < end) {
+            for (int i = 0; i < 20_000; i++) { sink += Long.bitCount(i * 31L) ^ i; }
+        }
+    }
+    static void heavy() { spin(75); }
+    static void light() { spin(25); }
+    public static void main(String[] arguments) throws Exception {
+        Thread worker = new Thread(() -> {
+            for (int i = 0; i < 40; i++) { heavy(); light(); }
+        }, "worker <1>");
+        worker.start();
+        worker.join();
+    }
+}
+"#;
+
+/// Records the program; `None` where there is no JDK.
+fn recorded(dir: &Path) -> bool {
+    fs::write(dir.join("Busy.java"), BUSY).expect("a source");
+    let ran = |program: &str, arguments: &[&str]| {
+        let ended = Command::new(program)
+            .args(arguments)
+            .current_dir(dir)
+            .output();
+        ended.is_ok_and(|it| it.status.success())
+    };
+    ran("javac", &["Busy.java"])
+        && ran(
+            "java",
+            &[
+                "-XX:StartFlightRecording=filename=busy.jfr,settings=profile",
+                "Busy",
+            ],
+        )
+}
+
+/// Stacks as the JDK prints them, root first, and how often each was taken.
+fn printed(dir: &Path) -> BTreeMap<String, u64> {
+    let mut stacks = BTreeMap::new();
+    for event in printed_samples(dir) {
+        let values = &event["values"];
+        let mut stack = vec![
+            values["sampledThread"]["javaName"]
+                .as_str()
+                .expect("a name")
+                .to_owned(),
+        ];
+        for frame in values["stackTrace"]["frames"]
+            .as_array()
+            .expect("frames")
+            .iter()
+            .rev()
+        {
+            let method = &frame["method"];
+            let class = method["type"]["name"]
+                .as_str()
+                .expect("a class")
+                .replace('/', ".");
+            let class = class.split("$$Lambda").next().map_or(String::new(), |it| {
+                if it.len() < class.len() {
+                    format!("{it}$$Lambda")
+                } else {
+                    it.to_owned()
+                }
+            });
+            stack.push(format!(
+                "{class}.{}",
+                method["name"].as_str().expect("a name")
+            ));
+        }
+        if stack.first().is_some_and(|it| it == "worker <1>") {
+            *stacks.entry(stack.join(";")).or_insert(0) += 1;
+        }
+    }
+    stacks
+}
+
+/// The lines of the program's own methods, as the JDK prints them, and how often each was running.
+fn printed_lines(dir: &Path) -> BTreeMap<String, u64> {
+    let mut lines = BTreeMap::new();
+    for event in printed_samples(dir) {
+        let leaf = &event["values"]["stackTrace"]["frames"][0];
+        let method = &leaf["method"];
+        if method["type"]["name"] == "Busy" {
+            let name = method["name"].as_str().expect("a name");
+            let line = format!("Busy.{name} line {}", leaf["lineNumber"]);
+            *lines.entry(line).or_insert(0) += 1;
+        }
+    }
+    lines
+}
+
+/// The samples of a recording, as the JDK prints them.
+fn printed_samples(dir: &Path) -> Vec<Value> {
+    let arguments = [
+        "print",
+        "--json",
+        "--stack-depth",
+        "64",
+        "--events",
+        "jdk.ExecutionSample",
+        "busy.jfr",
+    ];
+    let printed = Command::new("jfr")
+        .args(arguments)
+        .current_dir(dir)
+        .output()
+        .expect("jfr");
+    let told: Value = serde_json::from_slice(&printed.stdout).expect("JSON");
+    let events = told["recording"]["events"].as_array().expect("events");
+    events.clone()
+}
+
+#[test]
+fn a_recording_of_the_flight_recorder_is_read_as_the_jdk_reads_it() {
+    let dir = folder();
+    let dir = dir.path();
+    if !recorded(dir) {
+        testkit::skip!("no JDK: apt-get install default-jdk-headless");
+    }
+    let folded = run(dir, &["flame", "busy.jfr", "--format", "folded", "-o", "-"]);
+    folded.assert_ok();
+    // What starts the JVM is not told the same way by both: hidden classes have numbers.
+    let ours = folded
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with("worker <1>;"))
+        .map(|line| {
+            let (stack, count) = line.rsplit_once(' ').expect("a count");
+            (stack.to_owned(), count.parse().expect("a number"))
+        });
+    assert_eq!(ours.collect::<BTreeMap<String, u64>>(), printed(dir));
+
+    let json = run(dir, &["top", "busy.jfr", "--json", "--limit", "1000"]);
+    let rows: Value = serde_json::from_str(&json.stdout).expect("JSON");
+    let total = |function: &str| {
+        let mut rows = rows.as_array().expect("rows").iter();
+        let row = rows.find(|row| row["function"] == function);
+        row.map_or(0.0, |row| row["total"].as_f64().expect("a share"))
+    };
+    let by_line = [
+        "top", "busy.jfr", "--by", "line", "--json", "--limit", "100000",
+    ];
+    let by_line = run(dir, &by_line);
+    let by_line: Value = serde_json::from_str(&by_line.stdout).expect("JSON");
+    let own = by_line.as_array().expect("rows").iter().filter_map(|row| {
+        let name = row["function"].as_str().expect("a name");
+        let samples = row["samples"].as_u64().expect("a count");
+        (name.starts_with("Busy.") && samples > 0).then(|| (name.to_owned(), samples))
+    });
+    assert_eq!(own.collect::<BTreeMap<_, _>>(), printed_lines(dir));
+    // Some 200 samples: within three standard errors of three quarters.
+    let share = total("Busy.heavy") / (total("Busy.heavy") + total("Busy.light"));
+    assert!((0.65..0.85).contains(&share), "{share}");
+    // Times begin with the recording.
+    run(dir, &["top", "busy.jfr", "--from", "1", "--to", "2"]).assert_ok();
+    run(dir, &["diff", "busy.jfr", "busy.jfr"]).assert_ok();
+
+    let whole = fs::read(dir.join("busy.jfr")).expect("a recording");
+    fs::write(dir.join("half.jfr"), &whole[..whole.len() / 2]).expect("a file");
+    run(dir, &["top", "half.jfr"]).assert_error(1, &["half.jfr", "flight recorder", "cut off"]);
+}

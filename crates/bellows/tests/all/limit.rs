@@ -1,0 +1,278 @@
+//! `bellows limit` against the embedded broker: a limit that is known is found, a search that is stopped goes on, and what is refused.
+
+use crate::common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use common::{Ended, bellows, folder, run};
+use serde_json::Value;
+
+/// A consumer that takes 2,000 messages a second and holds few, so that the limit is known.
+const LOAD: &str = "name = \"known\"\n[broker]\nkind = \"embedded\"\n[phases]\nwarmup = \"300ms\"\nmeasure = \"1s\"\n\
+                    drain = \"500ms\"\n[[load]]\nconsumers = 1\nconsumer-rate = 2000\nprefetch = 10\n";
+
+/// One search at a time: beside another one the generator is late, and trials are unclear.
+fn by_itself() -> MutexGuard<'static, ()> {
+    static SEARCHES: Mutex<()> = Mutex::new(());
+    SEARCHES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn experiment(dir: &Path) {
+    fs::write(dir.join("known.toml"), LOAD).expect("an experiment");
+}
+
+fn found(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout)
+        .unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr))
+}
+
+/// The only folder of trials.
+fn trials_folder(dir: &Path) -> Option<PathBuf> {
+    let found = fs::read_dir(dir.join(common::RUNS)).ok()?;
+    let mut found = found.flatten().map(|it| it.path());
+    found.find(|path| path.join("limit.json").is_file())
+}
+
+fn trials(folder: &Path) -> Vec<Value> {
+    let text = fs::read(folder.join("limit.json")).expect("limit.json");
+    let read: Value = serde_json::from_slice(&text).expect("JSON");
+    read["trials"].as_array().expect("trials").clone()
+}
+
+/// Tried are 920, 1,840, 3,680, 2,600 and 2,190: the limit lies in the middle of two of them, so that none is decided by chance.
+const SEARCH: [&str; 8] = [
+    "limit",
+    "known.toml",
+    "--from",
+    "920",
+    "--precision",
+    "20%",
+    "--confirm",
+    "2",
+];
+
+#[test]
+fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
+    let _alone = by_itself();
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let set = ["--set", "load.0.message-size=300"];
+    let ended = run(
+        dir,
+        &[&SEARCH[..], &["--slo", "lost = 0", "--json"], &set].concat(),
+    );
+    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+    let limit = found(&ended);
+    let end = |name: &str| limit["found"][name].as_f64().expect("a rate");
+    let (low, high) = (end("low"), end("high"));
+    assert!((1_500.0..=1_900.0).contains(&low), "{low} {limit:#}");
+    assert!(high > 2_100.0 && high <= low * 1.6, "{low} {high}");
+    assert_eq!(limit["found"]["confirmed"], true);
+    let last = limit["trials"]
+        .as_array()
+        .and_then(|it| it.iter().rfind(|trial| trial["outcome"] == "missed"));
+    let why = last.expect("a trial that missed")["why"][0].as_str();
+    assert!(
+        why.is_some_and(|it| it.starts_with("the backlog grew")),
+        "{why:?}"
+    );
+
+    // The rates that people want next, as command lines that run.
+    let calm = &limit["suggested"][0];
+    let rate = calm["rate"].as_f64().expect("a rate");
+    assert!((rate - low / 3.0).abs() < low * 0.01, "{calm}");
+    let command = calm["command"].as_str().expect("a command line");
+    assert!(
+        command.contains("--set load.0.message-size=300 "),
+        "what was tried: {command}"
+    );
+    let arguments: Vec<&str> = command.split(' ').skip(1).collect();
+    let ended = run(dir, &[&arguments[..], &["--json", "--quiet"]].concat());
+    assert_eq!(ended.code(), Some(0), "{command}: {}", ended.stderr);
+    let sent = found(&ended)["sent"]["rate"].as_f64();
+    assert!(
+        sent.is_some_and(|it| (it - rate).abs() < rate * 0.02),
+        "{sent:?} {rate}"
+    );
+
+    // Page, list and report know the folder.
+    let kept = trials_folder(dir).expect("a folder");
+    let page = fs::read_to_string(kept.join("report.html")).expect("a page");
+    assert!(page.contains("data-page=\"limit\""));
+    fs::remove_file(kept.join("report.html")).expect("removed");
+    let name = kept
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
+    let ended = run(dir, &["report", &name]);
+    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+    assert!(kept.join("report.html").is_file());
+    let listed = run(dir, &["runs", "--json"]);
+    let count = trials(&kept).len() + 1;
+    let runs = found(&listed).as_array().map(Vec::len);
+    assert_eq!(runs, Some(count), "{}", listed.stdout);
+}
+
+#[test]
+fn a_search_that_was_stopped_goes_on_and_makes_no_trial_twice() {
+    let _alone = by_itself();
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let search = common::start(bellows(dir, &[&SEARCH[..], &["--json"]].concat()));
+    let made = || trials_folder(dir).map_or(0, |folder| trials(&folder).len());
+    common::wait_for("a second trial", || made() >= 2);
+    let folder = trials_folder(dir).expect("a folder").display().to_string();
+    let second = run(dir, &[&SEARCH[..], &["--resume", &folder]].concat());
+    second.assert_error(1, &["another bellows"]);
+    search.signal("INT");
+    let stopped = search.end();
+    assert_eq!(stopped.code(), Some(130), "{}", stopped.stderr);
+    assert!(stopped.stderr.contains("--resume"), "{}", stopped.stderr);
+    let told = found(&stopped)["trials"].as_array().map(Vec::len);
+    assert!(told >= Some(2), "one object: {}", stopped.stdout);
+    let kept = trials_folder(dir).expect("a folder");
+    let before = trials(&kept);
+    assert!(before.len() >= 2, "{}", before.len());
+
+    let name = kept
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
+    let suffix = name.rsplit('-').next().expect("a part");
+    let other = run(
+        dir,
+        &["limit", "known.toml", "--from", "500", "--resume", suffix],
+    );
+    assert_eq!(other.code(), Some(2), "{}", other.stderr);
+    let ended = run(
+        dir,
+        &[&SEARCH[..], &["--resume", suffix, "--json"]].concat(),
+    );
+    assert_eq!(ended.code(), Some(0), "{}{}", ended.stdout, ended.stderr);
+    let after = trials(&kept);
+    assert_eq!(after[..before.len()], before[..]);
+    assert!(after.len() > before.len());
+}
+
+#[test]
+fn an_end_that_is_not_found_is_said_and_told_by_the_code() {
+    let _alone = by_itself();
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    let few = ["--trials", "1", "--set", "phases.measure=300ms"];
+    let ended = run(dir, &[&SEARCH[..], &few].concat());
+    assert_eq!(ended.code(), Some(4), "{}", ended.stderr);
+    assert!(
+        ended.stdout.contains("no rate was found that does not"),
+        "{}",
+        ended.stdout
+    );
+    let ended = run(dir, &[&SEARCH[..], &few, &["--strict"]].concat());
+    assert_eq!(ended.code(), Some(5), "{}", ended.stderr);
+}
+
+#[test]
+fn what_cannot_be_searched_is_refused_with_a_remedy() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    for (arguments, says) in [
+        (
+            &["--set", "load.0.think-time=1s"][..],
+            "not free to be chosen",
+        ),
+        (&["--set", "load.0.producers=0"], "sends no messages"),
+        (&["--set", "phases.measure=0s"], "a trial needs an end"),
+        (
+            &["--from", "5", "--least", "10"],
+            "outside of what may be tried",
+        ),
+        (&["--slo", "lost"], "it compares nothing"),
+        (&["--precision", "0.1%"], "1% to 100%"),
+        (&["--resume", "nothing"], "no folder of trials"),
+    ] {
+        let ended = run(dir, &[&["limit", "known.toml"], arguments].concat());
+        assert!(
+            ended.stderr.contains(says),
+            "{arguments:?}: {}",
+            ended.stderr
+        );
+        assert!(matches!(ended.code(), Some(1 | 2)), "{arguments:?}");
+    }
+    assert_eq!(
+        trials_folder(dir),
+        None,
+        "nothing is left of what is refused"
+    );
+}
+
+#[test]
+fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir);
+    // A consumer takes 2,000 messages a second, whatever the machine does meanwhile: they scale in proportion.
+    let scale = |numbers: &str| {
+        let key = format!("load.0.consumers={numbers}");
+        let set = [
+            "--set",
+            "load.0.prefetch=1000",
+            "--set",
+            "load.0.max-pending=100",
+        ];
+        let line = [
+            "limit",
+            "known.toml",
+            "--scale",
+            &key,
+            "--confirm",
+            "1",
+            "--json",
+            "--quiet",
+        ];
+        [&line[..], &set[..]]
+            .concat()
+            .into_iter()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let ended = run(dir, &scale("1,2,3"));
+    ended.assert_error(2, &["4 to 50 different numbers"]);
+    let ended = run(dir, &scale("2,3,4,5"));
+    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+    let made = found(&ended);
+    let law = &made["scale"]["law"];
+    assert_eq!(made["scale"]["runs"].as_array().map(Vec::len), Some(4));
+    let alone = law["alone"]["value"].as_f64().expect("a throughput");
+    assert!((1_000.0..=4_000.0).contains(&alone), "{law:#}");
+    let page = common::page(&trials_folder(dir).expect("a folder").join("report.html"));
+    assert_eq!(page["scale"]["noun"], "consumers");
+
+    // Gone on with, only the further number is run, also where it is smaller than all others.
+    let folder = trials_folder(dir).expect("a folder");
+    let resumed = [
+        scale("1,2,3,4,5"),
+        vec!["--resume".to_owned(), folder.display().to_string()],
+    ]
+    .concat();
+    let ended = run(dir, &resumed);
+    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+    assert_eq!(
+        found(&ended)["scale"]["runs"].as_array().map(Vec::len),
+        Some(5)
+    );
+    let ended = run(
+        dir,
+        &["report".as_ref(), folder.as_os_str(), "--redact".as_ref()],
+    );
+    ended.assert_ok();
+    let page = common::page(&folder.join("report-redacted.html"));
+    assert_eq!(page["name"], "experiment-1");
+}

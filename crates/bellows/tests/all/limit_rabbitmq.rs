@@ -1,0 +1,84 @@
+//! `bellows limit --scale` on a real RabbitMQ: throughputs of numbers of producers, the law that is fitted to them, and what is said of
+//! it: either a peak, or why there is none.
+
+use crate::common;
+
+use std::fs;
+
+use common::{bellows, folder, run, start};
+use serde_json::Value;
+
+const NUMBERS: [u64; 4] = [1, 2, 3, 4];
+
+#[test]
+fn numbers_of_producers_of_a_real_broker_are_fitted_and_told() {
+    let dir = folder();
+    let dir = dir.path();
+    let args = [
+        "limit",
+        "classic-in-out",
+        "--scale",
+        "load.0.producers=1,2,3,4",
+        "--confirm",
+        "1",
+        "--set",
+        "phases.warmup=300ms",
+        "--set",
+        "phases.measure=1s",
+        "--set",
+        "phases.drain=3s",
+        "--json",
+        "--quiet",
+    ];
+    let ended = start(bellows(dir, &args)).end_of_long();
+    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+    let found: Value = serde_json::from_str(&ended.stdout)
+        .unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr));
+    let scale = &found["scale"];
+    let runs = scale["runs"].as_array().expect("runs");
+    let mut made: Vec<u64> = runs
+        .iter()
+        .filter_map(|it| it["clients"].as_u64())
+        .collect();
+    made.sort_unstable();
+    assert_eq!(made, NUMBERS);
+    for run in runs {
+        assert!(run["throughput"].as_f64() > Some(500.0), "{run}");
+        assert!(run["broker_cores"].as_f64() > Some(0.05), "{run}");
+    }
+    let law = &scale["law"];
+    assert!(law["alone"]["value"].as_f64() > Some(500.0), "{law:#}");
+    for of in ["contention", "coherence"] {
+        assert!(law[of]["value"].as_f64() >= Some(0.0), "{law:#}");
+    }
+    // One of both, never neither.
+    let (peak, doubt) = (law["peak"].is_number(), !law["no_peak"].is_null());
+    assert_ne!(peak, doubt, "{law:#}");
+
+    // The page says the same.
+    let kept = fs::read_dir(dir.join(common::RUNS)).expect("runs");
+    let mut kept = kept.flatten().map(|it| it.path());
+    let kept = kept.find(|it| it.join("limit.json").is_file());
+    let kept = kept.expect("a folder");
+    let page = common::page(&kept.join("report.html"));
+    let told: Vec<&str> = page["scale"]["explained"]
+        .as_array()
+        .expect("sentences")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let told = told.join(" ");
+    assert_eq!(told.contains("peaks at"), peak, "{told}");
+    assert!(
+        peak || told.contains("no peak") || told.contains("never pass less"),
+        "{told}"
+    );
+    assert_eq!(page["scale"]["law"]["peak"].is_number(), peak);
+    let ended = run(
+        dir,
+        &["report".as_ref(), kept.as_os_str(), "--redact".as_ref()],
+    );
+    ended.assert_ok();
+    let page = common::page(&kept.join("report-redacted.html"));
+    assert_eq!(page["scale"]["runs"].as_array().map(Vec::len), Some(4));
+}

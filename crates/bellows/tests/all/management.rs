@@ -1,0 +1,597 @@
+//! A RabbitMQ that bellows has not started, asked by its management API; and servers that are none.
+
+use crate::common;
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use archive::Topology;
+use common::{bellows, folder, managed, only_run, run, start};
+use serde_json::{Value, json};
+use session::brokers::rabbitmq::RabbitMq;
+use session::experiment::{BrokerKind, BrokerSpec};
+use session::{Experiment, NoObserver, brokers};
+
+/// Names that somebody chose to break something: JSON, HTML, Erlang's syntax, URLs and terminals.
+const ODD: &str = "q\" \\ /ä€🙂 <b>&amp;%2F {[}] ~p \u{1b}[31m";
+
+/// A broker with queues of all types, bindings of all kinds, and names and arguments that are hard to write.
+fn definitions() -> Value {
+    let queue = |vhost: &str, name: &str, arguments: Value| json!({"vhost": vhost, "name": name, "durable": true, "auto_delete": false, "arguments": arguments});
+    let exchange = |vhost: &str, name: &str, kind: &str| {
+        json!({"vhost": vhost, "name": name, "type": kind, "durable": true, "auto_delete": false,
+            "internal": false, "arguments": {}})
+    };
+    let binding = |source: &str, kind: &str, destination: &str, key: &str, arguments: Value| {
+        json!({"vhost": "/", "source": source, "destination_type": kind, "destination": destination,
+            "routing_key": key, "arguments": arguments})
+    };
+    let permission = |vhost: &str| json!({"user": "guest", "vhost": vhost, "configure": ".*", "write": ".*", "read": ".*"});
+    let headers = json!({"x-match": "all", "count": 3, "share": 1.5, "yes": true, "text": ODD,
+        "list": [1, "two", [3]], "table": {"b": 1, "a": {"c": "d"}}});
+    json!({
+        "vhosts": [{"name": "second"}, {"name": "/odd & <vhost>"}],
+        "permissions": [permission("second"), permission("/odd & <vhost>")],
+        "queues": [
+            queue("/", "held", json!({"x-max-length": 1000, "x-overflow": "reject-publish"})),
+            queue("/", "replicated", json!({"x-queue-type": "quorum", "x-delivery-limit": 5})),
+            queue("/", "log", json!({"x-queue-type": "stream"})),
+            queue("/", ODD, json!({"x-dead-letter-exchange": ODD})),
+            queue("second", "held", json!({})),
+            queue("/odd & <vhost>", "held", json!({})),
+        ],
+        "exchanges": [
+            exchange("/", "in", "topic"),
+            exchange("/", "by headers", "headers"),
+            exchange("/", ODD, "fanout"),
+            exchange("/", "held", "direct"),
+            exchange("second", "in", "fanout"),
+        ],
+        "bindings": [
+            binding("in", "exchange", "by headers", "a.#", json!({})),
+            binding("in", "exchange", "held", "x", json!({})),
+            binding("in", "queue", "held", "x", json!({})),
+            binding("in", "queue", ODD, ODD, json!({})),
+            binding("by headers", "queue", "replicated", "", headers),
+            binding("by headers", "queue", "replicated", "", json!({"x-match": "any", "count": 3})),
+            binding(ODD, "queue", "log", "line\nbreak", json!({})),
+        ],
+    })
+}
+
+/// A broker that runs, asked over Erlang's distribution.
+fn by_node(node: &RabbitMq, cookie: &Path) -> BrokerSpec {
+    let erlang = node.erlang().expect("how it is reached");
+    let (_, port) = erlang.address.expect("an address");
+    BrokerSpec {
+        kind: BrokerKind::Attach,
+        url: Some(node.plain_url()),
+        node: Some(erlang.node.to_string()),
+        node_port: Some(port),
+        cookie_file: Some(cookie.to_owned()),
+        ..BrokerSpec::default()
+    }
+}
+
+/// The same, asked by its management API.
+fn by_management(node: &RabbitMq, port: u16) -> BrokerSpec {
+    BrokerSpec {
+        kind: BrokerKind::Attach,
+        url: Some(node.plain_url()),
+        management: Some(format!("http://localhost:{port}/")),
+        ..BrokerSpec::default()
+    }
+}
+
+fn topology(broker: &BrokerSpec) -> Topology {
+    let experiment = Experiment {
+        broker: broker.clone(),
+        ..Experiment::default()
+    };
+    let control = load::Control::new();
+    let broker = brokers::start(&experiment, Path::new("bellows"), &control, &mut NoObserver);
+    let broker = broker.expect("a broker that runs");
+    assert!(broker.has_topology());
+    broker.topology(&|| false).expect("a topology")
+}
+
+/// Applies definitions to a broker.
+fn apply(dir: &Path, port: u16, definitions: &Value) {
+    let file = dir.join("definitions.json");
+    fs::write(&file, definitions.to_string()).expect("a file");
+    let api = format!("http://127.0.0.1:{port}");
+    let args = [
+        "topology",
+        "apply",
+        "definitions.json",
+        "--management",
+        &api,
+    ];
+    run(dir, &args).assert_ok();
+}
+
+#[test]
+fn the_management_api_tells_the_same_topology_as_the_node() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = folder();
+    let dir = dir.path();
+    let (node, port) = managed::with_management();
+    let home = fs::read_link(format!("/proc/{}/cwd", node.pid())).expect("its folder");
+    let by_node = by_node(&node, &home.join(".erlang.cookie"));
+    let by_management = by_management(&node, port);
+    apply(dir, port, &definitions());
+    let url = node.plain_url();
+    let send = [
+        "producer",
+        "queue://held",
+        "--no-declare",
+        "--message-count",
+        "7",
+        "--url",
+        &url,
+    ];
+    run(dir, &send).assert_ok();
+    let mut consumer = start(bellows(
+        dir,
+        &[
+            "consumer",
+            "queue://replicated",
+            "--no-declare",
+            "--duration",
+            "50",
+            "--url",
+            &url,
+        ],
+    ));
+
+    let begun = Instant::now();
+    let (asked, told) = loop {
+        let (asked, told) = (topology(&by_node), topology(&by_management));
+        let mut same = told.clone();
+        same.lagging = false;
+        // Consumers are those of the statistics, which are renewed every five seconds.
+        if same == asked && asked.queues.iter().any(|it| it.consumers == 1) {
+            break (asked, told);
+        }
+        assert!(
+            begun.elapsed() < common::DEADLINE,
+            "{told:#?}\nis not {asked:#?}"
+        );
+        thread::sleep(Duration::from_millis(500));
+    };
+    assert!(told.lagging && !asked.lagging);
+    let queues: Vec<_> = told
+        .queues
+        .iter()
+        .map(|it| (it.vhost.as_str(), it.name.as_str()))
+        .collect();
+    let others = [("/odd & <vhost>", "held"), ("second", "held")];
+    let mine = ["held", "log", ODD, "replicated"].map(|name| ("/", name));
+    assert_eq!(queues, [mine.as_slice(), &others].concat());
+    let held = &told.queues[0];
+    assert_eq!((held.messages, held.kind.as_str()), (7, "classic"));
+    assert_eq!(
+        held.arguments,
+        ["x-max-length=1000", "x-overflow=reject-publish"]
+    );
+    assert_eq!(told.exchanges.len(), 5);
+    let of_headers: Vec<_> = told
+        .bindings
+        .iter()
+        .filter(|it| it.source == "by headers")
+        .collect();
+    assert_eq!(of_headers.len(), 2);
+    let text = format!("text={ODD}");
+    let wanted = [
+        "count=3",
+        "list=[1,\"two\",[3]]",
+        "share=1.5",
+        "table={\"a\":{\"c\":\"d\"},\"b\":1}",
+        &text,
+        "x-match=all",
+        "yes=true",
+    ];
+    assert!(
+        of_headers.iter().any(|it| it.arguments == wanted),
+        "{of_headers:#?}"
+    );
+    let between = told
+        .bindings
+        .iter()
+        .filter(|it| it.destination_type == "exchange");
+    assert_eq!(between.count(), 2);
+    consumer.signal("INT");
+    let _ = consumer.child.wait();
+
+    many_queues_are_told_in_two_pages(dir, port, &by_node, &by_management);
+    a_run_keeps_topology_and_no_password(dir, &node, port);
+    a_wrong_login_is_refused_before_the_load(dir, &node, port);
+    a_wrong_cookie_is_refused_before_the_load(dir, &node, port);
+    probes_of_paths_go_to_the_api(dir, &node, port);
+    node.stop().expect("stop");
+}
+
+/// Of many objects the same first thousand of each kind are kept.
+fn many_queues_are_told_in_two_pages(
+    dir: &Path,
+    port: u16,
+    by_node: &BrokerSpec,
+    by_management: &BrokerSpec,
+) {
+    let generate = [
+        "topology",
+        "generate",
+        "--queues",
+        "1500",
+        "--prefix",
+        "many",
+        "--exchange",
+        "in",
+        "--exchange-type",
+        "topic",
+        "-o",
+        "many.json",
+    ];
+    run(dir, &generate).assert_ok();
+    let api = format!("http://127.0.0.1:{port}");
+    run(
+        dir,
+        &["topology", "apply", "many.json", "--management", &api],
+    )
+    .assert_ok();
+    let names = |topology: &Topology| -> Vec<_> {
+        topology
+            .queues
+            .iter()
+            .map(|it| (it.vhost.clone(), it.name.clone()))
+            .collect()
+    };
+    let (asked, told) = (topology(by_node), topology(by_management));
+    assert_eq!(told.queues.len(), 1_000);
+    assert_eq!(names(&told), names(&asked));
+    assert_eq!(told.bindings, asked.bindings);
+    assert_eq!(told.exchanges, asked.exchanges);
+    assert_eq!(told.omitted, asked.omitted);
+    // Queues, and for each a binding of its own and one of the default exchange.
+    assert_eq!(told.omitted, (1_506 - 1_000) + (3_000 + 6 + 7 - 1_000));
+    run(
+        dir,
+        &[
+            "topology",
+            "delete",
+            "many.json",
+            "--quiet",
+            "--management",
+            &api,
+        ],
+    )
+    .assert_ok();
+}
+
+fn a_run_keeps_topology_and_no_password(dir: &Path, node: &RabbitMq, port: u16) {
+    let dir = dir.join("kept");
+    fs::create_dir(&dir).expect("a folder");
+    apply(
+        &dir,
+        port,
+        &json!({
+            "users": [{"name": "watcher", "password": "s3cret:wörd", "tags": "monitoring"}],
+            "permissions": [{"user": "watcher", "vhost": "second", "configure": "", "write": "", "read": ""}],
+        }),
+    );
+    let (api, url) = (format!("http://localhost:{port}"), node.plain_url());
+    let mut command = bellows(
+        &dir,
+        &[
+            "client",
+            "queue://run",
+            "--url",
+            &url,
+            "--management",
+            &api,
+            "--management-user",
+            "watcher",
+            "--duration",
+            "1",
+            "--max-pending",
+            "10",
+            "--quiet",
+        ],
+    );
+    // The broker's own user has another one: the first is for the API alone.
+    command.env("BELLOWS_MANAGEMENT_PASSWORD", "s3cret:wörd");
+    command.env("BELLOWS_PASSWORD", "guest");
+    start(command).end().assert_ok();
+    let record = fs::read_to_string(only_run(&dir).join("run.json")).expect("run.json");
+    assert!(!record.contains("s3cret"), "{record}");
+    let record: Value = serde_json::from_str(&record).expect("JSON");
+    assert_eq!(
+        record["experiment"]["broker"]["management"], api,
+        "{record:#}"
+    );
+    assert_eq!(record["experiment"]["broker"]["management-user"], "watcher");
+    let topology: Topology =
+        serde_json::from_value(record["topology"].clone()).expect("a topology");
+    assert!(topology.lagging);
+    // It sees the virtual hosts that it may use.
+    let seen: Vec<_> = topology.queues.iter().map(|it| it.vhost.as_str()).collect();
+    assert_eq!(seen, ["second"], "{topology:#?}");
+}
+
+fn a_wrong_login_is_refused_before_the_load(dir: &Path, node: &RabbitMq, port: u16) {
+    let (api, url) = (format!("http://localhost:{port}"), node.plain_url());
+    let client = |more: &[&str], password: &str| {
+        let mut args = vec![
+            "client",
+            "queue://never",
+            "--url",
+            &url,
+            "--management",
+            &api,
+            "--duration",
+            "1",
+            "--no-archive",
+        ];
+        args.extend(more);
+        let mut command = bellows(dir, &args);
+        command.env("BELLOWS_MANAGEMENT_PASSWORD", password);
+        start(command).end()
+    };
+    let refused = client(&["--management-user", "nobody"], "s3cret");
+    refused.assert_error(1, &["cannot log in to the management API", "401"]);
+    let help = "set broker.management-user (--management-user), and its password in BELLOWS_MANAGEMENT_PASSWORD; the user needs the tag monitoring";
+    assert!(refused.stderr.contains(help), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("s3cret"), "{}", refused.stderr);
+    // The user is the broker's, and the password is the API's all the same.
+    let refused = client(&[], "s3cret");
+    refused.assert_error(1, &["cannot log in to the management API", "401"]);
+    assert!(refused.stderr.contains(help), "{}", refused.stderr);
+    let missing = client(&["--management-user", "nobody"], "");
+    missing.assert_error(1, &["there is no password", "nobody"]);
+    // The port of AMQP is none of HTTP.
+    let amqp = node.plain_url().replace("amqp://guest:guest@", "http://");
+    let other = run(
+        dir,
+        &[
+            "client",
+            "queue://never",
+            "--url",
+            &url,
+            "--management",
+            &amqp,
+            "--duration",
+            "1",
+            "--no-archive",
+        ],
+    );
+    other.assert_error(1, &["cannot log in to the management API"]);
+    let queues = topology(&by_management(node, port)).queues;
+    assert!(queues.iter().all(|it| it.name != "never"), "no load began");
+}
+
+fn a_wrong_cookie_is_refused_before_the_load(dir: &Path, node: &RabbitMq, port: u16) {
+    let options = node.erlang().expect("access");
+    let at = options.address.expect("an address");
+    fs::write(dir.join("cookie"), "WRONG").expect("a file");
+    let (url, name) = (node.plain_url(), options.node.to_string());
+    let client = |node_port: &str| {
+        let args = [
+            "client",
+            "queue://never",
+            "--url",
+            &url,
+            "--node",
+            &name,
+            "--node-port",
+            node_port,
+            "--cookie-file",
+            "cookie",
+            "--duration",
+            "1",
+            "--no-archive",
+        ];
+        run(dir, &args)
+    };
+    let refused = client(&at.1.to_string());
+    refused.assert_error(1, &["refuses the cookie"]);
+    for part in [
+        "broker.cookie-file (--cookie-file)",
+        "BELLOWS_ERLANG_COOKIE",
+    ] {
+        assert!(refused.stderr.contains(part), "{}", refused.stderr);
+    }
+    let nobody = client("1");
+    nobody.assert_error(1, &["cannot connect to"]);
+    assert!(nobody.stderr.contains("--node-port"), "{}", nobody.stderr);
+    let queues = topology(&by_management(node, port)).queues;
+    assert!(queues.iter().all(|it| it.name != "never"), "no load began");
+}
+
+fn probes_of_paths_go_to_the_api(dir: &Path, node: &RabbitMq, port: u16) {
+    let dir = dir.join("probed");
+    fs::create_dir(&dir).expect("a folder");
+    let text = format!(
+        "name = \"x\"\n[broker]\nkind = \"attach\"\nurl = \"{}\"\nmanagement = \"http://localhost:{port}/\"\n\
+         [phases]\nwarmup = \"0s\"\nmeasure = \"1s\"\n[profile]\nevents = []\n\
+         [[probe]]\nurl = \"/api/queues?columns=name\"\nevery = \"100ms\"\n",
+        node.plain_url()
+    );
+    fs::write(dir.join("x.toml"), &text).expect("a file");
+    let probed = run(&dir, &["run", "x.toml", "--json"]);
+    probed.assert_ok();
+    let summary: Value = serde_json::from_str(&probed.stdout).expect("JSON");
+    let probe = &summary["scenarios"]["probe"];
+    assert!(probe["probe_completed"].as_u64() >= Some(5), "{summary:#}");
+    assert_eq!(probe["probe_failed"], 0, "{summary:#}");
+    fs::write(dir.join("y.toml"), text.replace("management =", "#")).expect("a file");
+    let none = run(&dir, &["run", "y.toml"]);
+    none.assert_error(2, &["probe.0.url", "is a path"]);
+    assert!(none.stderr.contains("broker.management"), "{}", none.stderr);
+}
+
+/// A server that takes any login and answers each path in its own way, a piece at a time.
+fn server(answer: fn(&str, &mut TcpStream)) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { break };
+            thread::spawn(move || {
+                let mut request = Vec::new();
+                let mut byte = [0; 1];
+                while !request.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|n| n > 0)
+                {
+                    request.extend(byte);
+                }
+                let text = String::from_utf8_lossy(&request).into_owned();
+                answer(text.split(' ').nth(1).unwrap_or_default(), &mut stream);
+            });
+        }
+    });
+    address
+}
+
+fn say(stream: &mut TcpStream, body: &str) {
+    let length = body.len();
+    let _ = write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    );
+}
+
+const WHOAMI: &str = "{\"name\":\"guest\",\"tags\":[\"administrator\"]}";
+const EMPTY: &str = "{\"items\":[],\"filtered_count\":0}";
+
+/// Says text without an end until nobody listens any more.
+fn say_endlessly(stream: &mut TcpStream, begin: &str, piece: &str) {
+    let _ = write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{begin}"
+    );
+    while stream.write_all(piece.as_bytes()).is_ok() {}
+}
+
+/// What an event of a run says of its topology.
+fn note(api: SocketAddr) -> String {
+    let dir = folder();
+    let broker = common::Broker::start(dir.path());
+    let api = format!("http://{api}");
+    let args = [
+        "client",
+        "queue://q",
+        "--url",
+        &broker.url,
+        "--management",
+        &api,
+        "--duration",
+        "1",
+        "--max-pending",
+        "10",
+        "--quiet",
+    ];
+    run(dir.path(), &args).assert_ok();
+    let record = fs::read(only_run(dir.path()).join("run.json")).expect("run.json");
+    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    assert_eq!(record["topology"]["queues"], json!([]), "{record:#}");
+    let events = record["events"].as_array().expect("events");
+    let mut labels = events.iter().filter_map(|it| it["label"].as_str());
+    let label = labels.find(|it| it.contains("its queues and bindings"));
+    label
+        .unwrap_or_else(|| panic!("no note: {record:#}"))
+        .to_owned()
+}
+
+#[test]
+fn an_api_that_answers_garbage_or_without_an_end_costs_the_topology_alone() {
+    // It turns bad after the login, when the load has run.
+    let garbage = server(|path, stream| match path {
+        "/api/whoami" => say(stream, WHOAMI),
+        _ => say(stream, "[\u{1b}[31m<html>"),
+    });
+    let said = note(garbage);
+    assert!(said.contains("answers what RabbitMQ does not"), "{said}");
+    assert!(said.contains("check that this is the port"), "{said}");
+    let endless_page = server(|path, stream| match path {
+        "/api/whoami" => say(stream, WHOAMI),
+        _ => say_endlessly(stream, "{\"items\":[{\"name\":\"", &"x".repeat(1 << 16)),
+    });
+    let said = note(endless_page);
+    assert!(said.contains("has over 8388608 bytes"), "{said}");
+    let many_items = server(|path, stream| match path {
+        "/api/whoami" => say(stream, WHOAMI),
+        _ => say_endlessly(stream, "{\"items\":[{}", &",{}".repeat(1 << 16)),
+    });
+    let said = note(many_items);
+    assert!(
+        said.contains("bytes") || said.contains("up to 500 objects"),
+        "{said}"
+    );
+    let endless_binding = server(|path, stream| match path {
+        "/api/whoami" => say(stream, WHOAMI),
+        _ if path.starts_with("/api/bindings") => {
+            say_endlessly(stream, "[{\"source\":\"", &"x".repeat(1 << 16));
+        }
+        _ => say(stream, EMPTY),
+    });
+    let said = note(endless_binding);
+    assert!(said.contains("its list of bindings is too long"), "{said}");
+}
+
+#[test]
+fn an_api_that_is_none_or_silent_is_known_before_the_load() {
+    let dir = folder();
+    let broker = common::Broker::start(dir.path());
+    let client = |api: &str| {
+        let args = [
+            "client",
+            "queue://q",
+            "--url",
+            &broker.url,
+            "--management",
+            api,
+            "--duration",
+            "1",
+            "--no-archive",
+        ];
+        run(dir.path(), &args)
+    };
+    let page = server(|_, stream| say(stream, "<html>Welcome</html>"));
+    let none = client(&format!("http://{page}"));
+    none.assert_error(
+        1,
+        &[
+            "cannot log in to the management API",
+            "answers what RabbitMQ does not",
+        ],
+    );
+    let silent = server(|_, _| thread::sleep(common::DEADLINE));
+    let begun = Instant::now();
+    client(&format!("http://{silent}")).assert_error(1, &["no answer within 10 s"]);
+    assert!(
+        begun.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        begun.elapsed()
+    );
+    let drip = server(|_, stream| {
+        while stream.write_all(b"H").is_ok() {
+            thread::sleep(Duration::from_millis(100));
+        }
+    });
+    client(&format!("http://{drip}")).assert_error(1, &["cannot log in to the management API"]);
+    client("http://127.0.0.1:1").assert_error(1, &["cannot log in", "refused"]);
+    client("localhost:15672").assert_error(2, &["--management", "does not begin with http://"]);
+    let login = client("http://me:s3cret@localhost:15672");
+    login.assert_error(2, &["--management", "it holds a login"]);
+    assert!(
+        login.stderr.contains("--management-user"),
+        "{}",
+        login.stderr
+    );
+    assert!(!login.stderr.contains("s3cret"), "{}", login.stderr);
+}

@@ -1,0 +1,478 @@
+//! Series that go out while a run is on: to Debian's Prometheus and InfluxDB, and to servers that refuse them.
+
+use crate::common;
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{Broker, bellows, folder, only_run, start, wait_for};
+use serde_json::Value;
+
+/// A server of Debian's that ends with the test.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Server {
+    fn start(dir: &Path, program: &str, args: &[&str]) -> Self {
+        let log = fs::File::create(dir.join("server.log")).expect("a log");
+        let mut command = Command::new(program);
+        command.args(args).current_dir(dir).stdin(Stdio::null());
+        command.stdout(log.try_clone().expect("a log")).stderr(log);
+        Self(command.spawn().expect(program))
+    }
+}
+
+fn is_installed(program: &str) -> bool {
+    Path::new("/usr/bin").join(program).exists()
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+/// The body of an answer with status 200.
+fn ask(port: u16, method: &str, target: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .ok()?;
+    write!(
+        stream,
+        "{method} {target} HTTP/1.0\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
+    )
+    .ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).ok()?;
+    let answer = String::from_utf8(answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    head.contains(" 200 ").then(|| body.to_owned())
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+/// What the panels of the dashboard show.
+fn dashboard_expressions() -> Vec<String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/grafana/bellows.json");
+    let dashboard = json(&fs::read_to_string(file).expect("the dashboard"));
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let targets = panels
+        .iter()
+        .flat_map(|panel| panel["targets"].as_array().expect("targets"));
+    let all = targets.map(|target| target["expr"].as_str().expect("a query").to_owned());
+    all.collect()
+}
+
+/// The load of these tests: 2,000 messages a second for five seconds.
+fn load<'a>(address: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let load = [
+        "client",
+        "queue://demo",
+        "--url",
+        address,
+        "--rate",
+        "2000",
+        "--duration",
+        "5",
+        "--json",
+        "--max-pending",
+        "500",
+    ];
+    load.into_iter().chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn prometheus_scrapes_what_the_run_recorded() {
+    if !is_installed("prometheus") {
+        testkit::skip!("no prometheus; apt-get install prometheus");
+    }
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let mut load = load(&broker.url, &["--metrics", "0"]);
+    load.retain(|word| *word != "5");
+    let at = load
+        .iter()
+        .position(|word| *word == "--duration")
+        .expect("an option");
+    load.insert(at + 1, "15");
+    // Where the page is, is said on standard error.
+    let said = dir.path().join("said");
+    let mut command = bellows(dir.path(), &load);
+    command.stdout(Stdio::piped());
+    command.stderr(fs::File::create(&said).expect("a file"));
+    let started = command.spawn().expect("bellows");
+    let page = || {
+        let said = fs::read_to_string(&said).expect("a file");
+        let line = said
+            .lines()
+            .find_map(|line| line.strip_prefix("metrics: http://"));
+        line.and_then(|url| url.strip_suffix("/metrics"))
+            .map(str::to_owned)
+    };
+    wait_for("the page", || page().is_some());
+    let config = format!(
+        "global: {{scrape_interval: 500ms, scrape_timeout: 400ms}}\n\
+         scrape_configs:\n- job_name: bellows\n  static_configs: [{{targets: ['{}']}}]\n",
+        page().unwrap_or_default(),
+    );
+    fs::write(dir.path().join("prometheus.yml"), config).expect("a file");
+    let port = free_port();
+    let listen = format!("--web.listen-address=127.0.0.1:{port}");
+    let _server = Server::start(
+        dir.path(),
+        "prometheus",
+        &[
+            "--config.file=prometheus.yml",
+            "--storage.tsdb.path=data",
+            &listen,
+        ],
+    );
+    wait_for("Prometheus", || ask(port, "GET", "/-/ready").is_some());
+    let query = |text: &str| {
+        let answer = ask(port, "GET", &format!("/api/v1/query?query={text}"))?;
+        let value = json(&answer);
+        let first = value["data"]["result"].get(0)?["value"][1].as_str()?;
+        first.parse::<f64>().ok()
+    };
+    wait_for("a scrape of the measured phase", || {
+        query("sum(rate(bellows_messages_sent_total%5B3s%5D))").is_some_and(|rate| rate > 1_500.0)
+    });
+    assert_eq!(
+        query("up"),
+        Some(1.0),
+        "{:?}",
+        ask(port, "GET", "/api/v1/targets")
+    );
+    let rate = query("sum(rate(bellows_messages_sent_total%5B3s%5D))").expect("a rate");
+    let p99 =
+        "histogram_quantile(0.99,bellows_latency_seconds_bucket%7Blatency=%22ack_response%22%7D)";
+    let p99 = query(p99).expect("a quantile");
+    let exact =
+        "bellows_latency_quantile_seconds%7Blatency=%22ack_response%22,quantile=%220.99%22%7D";
+    assert!(query(exact).is_some_and(|s| s > 0.0));
+    // The machine's, and those of both processes.
+    let cores = query("sum(bellows_machine_cpu_cores)").expect("cores");
+    assert!(cores > 0.0 && cores < 1e4, "{cores}");
+    assert_eq!(query("count(bellows_process_memory_bytes)"), Some(2.0));
+    for expression in dashboard_expressions() {
+        let text = expression
+            .replace("$__rate_interval", "3s")
+            .replace("$experiment", ".*");
+        let text: String = text.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        assert!(query(&text).is_some(), "nothing is shown for {expression}");
+    }
+    let ended = started.wait_with_output().expect("an end");
+    assert!(
+        ended.status.success(),
+        "{}",
+        fs::read_to_string(&said).unwrap_or_default()
+    );
+    let summary = json(&String::from_utf8_lossy(&ended.stdout));
+    assert!((rate - 2_000.0).abs() < 700.0, "{rate}");
+    let recorded = summary["latency"]["ack_response"]["p99_ns"]
+        .as_f64()
+        .expect("p99")
+        / 1e9;
+    // Buckets are 1, 2 and 5 of each decade, and the run went on after the question.
+    assert!(
+        p99 < recorded * 30.0 + 0.01 && p99 > recorded / 30.0,
+        "{p99} {recorded}"
+    );
+}
+
+#[test]
+fn influxdb_is_sent_every_message_that_was_counted() {
+    if !is_installed("influxd") {
+        testkit::skip!("no influxd; apt-get install influxdb");
+    }
+    let dir = folder();
+    let (port, rpc) = (free_port(), free_port());
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let config = format!(
+        "reporting-disabled = true\nbind-address = \"127.0.0.1:{rpc}\"\n[meta]\ndir = \"{}\"\n\
+         [data]\ndir = \"{}\"\nwal-dir = \"{}\"\n[http]\nbind-address = \"127.0.0.1:{port}\"\n\
+         [monitor]\nstore-enabled = false\n",
+        at("meta"),
+        at("data"),
+        at("wal"),
+    );
+    fs::write(dir.path().join("influx.conf"), config).expect("a file");
+    let _server = Server::start(dir.path(), "influxd", &["-config", "influx.conf"]);
+    wait_for("InfluxDB", || {
+        ask(port, "GET", "/query?q=SHOW%20DATABASES").is_some()
+    });
+    ask(port, "POST", "/query?q=CREATE%20DATABASE%20load").expect("a database");
+    let broker = Broker::start(dir.path());
+    let to = format!("http://127.0.0.1:{port}/write?db=load");
+    let ended = start(bellows(
+        dir.path(),
+        &load(&broker.url, &["--metrics-to", &to]),
+    ))
+    .end();
+    ended.assert_ok();
+    let summary = json(&ended.stdout);
+    let query = |text: &str| {
+        let text = text.replace(' ', "%20").replace('"', "%22");
+        let answer = ask(port, "GET", &format!("/query?db=load&q={text}")).expect("an answer");
+        json(&answer)["results"][0]["series"][0]["values"].clone()
+    };
+    let last = |name: &str| query(&format!("SELECT LAST(counter) FROM {name}"))[0][1].as_u64();
+    assert_eq!(
+        last("bellows_messages_sent"),
+        summary["sent"]["total"].as_u64()
+    );
+    assert_eq!(
+        last("bellows_messages_received"),
+        summary["received"]["total"].as_u64()
+    );
+    let latency =
+        query("SELECT LAST(count) FROM bellows_latency_seconds WHERE latency='ack_response'");
+    assert_eq!(latency[0][1].as_u64(), summary["sent"]["total"].as_u64());
+    let seconds = query("SELECT COUNT(gauge) FROM bellows_machine_context_switches_per_second");
+    assert!(
+        seconds[0][1].as_u64().is_some_and(|count| count >= 4),
+        "{seconds}"
+    );
+    assert!(!ended.stderr.contains("not sent"), "{}", ended.stderr);
+}
+
+/// Answers every request with a status, and keeps what it was sent.
+fn refusing(status: &'static str) -> (String, std::sync::mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let (tell, told) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.set_read_timeout(Some(Duration::from_millis(300)));
+            let mut request = Vec::new();
+            let _ = stream.read_to_end(&mut request);
+            let _ = tell.send(String::from_utf8_lossy(&request).into_owned());
+            let said = "you sent sesame";
+            let _ = write!(
+                stream,
+                "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{said}",
+                said.len()
+            );
+        }
+    });
+    (format!("http://{address}/v1/metrics"), told)
+}
+
+#[test]
+fn a_server_that_refuses_is_told_of_once_and_its_token_never() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let (to, told) = refusing("401 Unauthorized");
+    let mut command = bellows(dir.path(), &load(&broker.url, &["--metrics-to", &to]));
+    command.env("BELLOWS_METRICS_TOKEN", "sesame");
+    let ended = start(command).end();
+    ended.assert_ok();
+    let first = told
+        .recv_timeout(Duration::from_secs(1))
+        .expect("a request");
+    assert!(
+        first
+            .to_lowercase()
+            .contains("authorization: bearer sesame"),
+        "{first}"
+    );
+    let refusals = ended.stderr.matches("401 Unauthorized").count();
+    assert_eq!(refusals, 1, "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("BELLOWS_METRICS_TOKEN"),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stderr.contains("were not sent"), "{}", ended.stderr);
+    let run = only_run(dir.path());
+    let mut kept = ended.stderr + &ended.stdout;
+    for file in fs::read_dir(&run).expect("a run").flatten() {
+        kept += &String::from_utf8_lossy(&fs::read(file.path()).expect("a file"));
+    }
+    assert!(!kept.contains("sesame"));
+}
+
+#[test]
+fn addresses_that_make_no_sense_are_refused_and_a_server_that_is_silent_delays_nothing() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let refuse = |more: &[&str], part: &str| {
+        let ended = start(bellows(dir.path(), &load(&broker.url, more))).end();
+        ended.assert_error(2, &[part]);
+    };
+    refuse(
+        &["--metrics-to", "http://127.0.0.1:1/"],
+        "its path says no protocol",
+    );
+    refuse(
+        &["--metrics-to", "http://u:geheim@127.0.0.1/v1/metrics"],
+        "it holds a password",
+    );
+    // Taken by the broker.
+    let ended = start(bellows(
+        dir.path(),
+        &load(&broker.url, &["--metrics", broker.address()]),
+    ))
+    .end();
+    ended.assert_error(1, &["cannot serve metrics"]);
+
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("an address");
+    let to = format!("http://{address}/v1/metrics");
+    let begun = Instant::now();
+    let ended = start(bellows(
+        dir.path(),
+        &load(&broker.url, &["--metrics-to", &to]),
+    ))
+    .end();
+    ended.assert_ok();
+    assert!(
+        begun.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert!(ended.stderr.contains("were not sent"), "{}", ended.stderr);
+}
+
+/// A page with a gauge and a counter that grows by ten from one request to the next.
+fn page_of_both() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for (number, mut stream) in listener.incoming().flatten().enumerate() {
+            let _ = stream.read(&mut [0; 4096]);
+            let jobs = number * 10;
+            let page = format!("# TYPE jobs counter\njobs {jobs}\n# TYPE depth gauge\ndepth 7\n");
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\
+                 Connection: close\r\n\r\n{page}",
+                page.len()
+            );
+        }
+    });
+    format!("http://{address}/metrics")
+}
+
+#[test]
+fn a_scrapes_gauges_stay_beside_its_rates() {
+    let dir = folder();
+    let text = format!(
+        "name = \"both\"\n[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
+         [phases]\nwarmup = \"100ms\"\nmeasure = \"5s\"\ndrain = \"2s\"\n[[load]]\nrate = 100\n\
+         [[scrape]]\nurl = \"{}\"\nname = \"page\"\nevery = \"500ms\"\nselect = [\"jobs\", \"depth\"]\n",
+        page_of_both()
+    );
+    fs::write(dir.path().join("both.toml"), text).expect("a file");
+    let (to, told) = refusing("200 OK");
+    let to = to.replace("/v1/metrics", "/write?db=load");
+    let said = dir.path().join("said");
+    let mut command = bellows(
+        dir.path(),
+        &["run", "both.toml", "--metrics", "0", "--metrics-to", &to],
+    );
+    command.stdout(Stdio::null());
+    command.stderr(fs::File::create(&said).expect("a file"));
+    let mut started = command.spawn().expect("bellows");
+    let port = || {
+        let said = fs::read_to_string(&said).expect("a file");
+        let line = said
+            .lines()
+            .find_map(|line| line.strip_prefix("metrics: http://"))?;
+        line.strip_suffix("/metrics")?
+            .rsplit_once(':')?
+            .1
+            .parse()
+            .ok()
+    };
+    wait_for("the page", || port().is_some());
+    let all = [
+        "bellows_page_jobs",
+        "bellows_page_depth",
+        "bellows_page_scrape_time",
+    ];
+    let lacks = |page: &str| all.iter().any(|name| !page.contains(name));
+    let port = port().expect("a port");
+    wait_for("a rate", || {
+        ask(port, "GET", "/metrics").is_some_and(|page| page.contains(all[0]))
+    });
+    for _ in 0..10 {
+        let page = ask(port, "GET", "/metrics").expect("a page");
+        assert!(!lacks(&page), "{page}");
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert!(started.wait().expect("an end").success());
+    let sent: Vec<String> = told.try_iter().collect();
+    let rates = sent.iter().filter(|lines| lines.contains(all[0]));
+    let lacking: Vec<_> = rates.clone().filter(|lines| lacks(lines)).collect();
+    assert!(
+        rates.count() > 1 && lacking.is_empty(),
+        "{lacking:?} of {sent:?}"
+    );
+}
+
+/// What one scrapes or probes through its restart has another process then.
+#[test]
+fn a_server_that_returns_as_another_process_has_used_cpu() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let port = free_port();
+    let address = format!("127.0.0.1:{port}");
+    let serve = |seconds: &str| {
+        let load = load(&broker.url, &["--metrics", &address]).into_iter();
+        let load: Vec<&str> = load
+            .map(|it| if it == "5" { seconds } else { it })
+            .collect();
+        let mut command = bellows(dir.path(), &load);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().map(Server).expect("bellows")
+    };
+    let is_there = || ask(port, "GET", "/metrics").is_some();
+    let mut first = serve("2");
+    wait_for("the page", is_there);
+    let url = format!("http://{address}/metrics");
+    let args = ["scrape", &url, "--every", "100ms", "--for", "6", "--json"];
+    let scraped = start(bellows(dir.path(), &args));
+    let args = [
+        "probe",
+        &url,
+        "--every",
+        "100ms",
+        "--duration",
+        "6",
+        "--json",
+    ];
+    let probed = start(bellows(dir.path(), &args));
+    first.0.wait().expect("its end");
+    thread::sleep(Duration::from_millis(800));
+    let second = serve("60");
+    let (scraped, probed) = (scraped.end(), probed.end());
+    drop(second);
+    scraped.assert_ok();
+    let object: Value = serde_json::from_str(&scraped.stdout).expect("JSON");
+    let page = &object["scrapes"][0];
+    let help = page["problem"]["help"].as_str().unwrap_or_default();
+    assert!(help.starts_with("the page was there before"), "{page:#}");
+    assert!(page["failed"].as_u64() >= Some(1), "{page:#}");
+    // Messages were sent meanwhile: the two have used milliseconds for each page.
+    assert!(page["server_cpu_ns"].as_u64() > Some(100_000), "{page:#}");
+    probed.assert_ok();
+    let again = "requests are answered again, after ";
+    assert!(probed.stderr.contains(again), "{probed:?}");
+    let object: Value = serde_json::from_str(&probed.stdout).expect("JSON");
+    let cpu = object["cpu_cores"]["broker"].as_f64();
+    assert!(cpu > Some(0.0) && cpu < Some(2.0), "{object:#}");
+}

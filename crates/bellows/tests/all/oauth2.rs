@@ -1,0 +1,200 @@
+//! Access tokens as RabbitMQ itself checks them: its own plugin verifies their signature, scopes
+//! and life. RabbitMQ 3.10 remembers what a channel may do for a while (a minute, here a second);
+//! then it refuses whose token has expired, and newer ones end the connection.
+
+use crate::common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// How long a token lives, in seconds.
+const LIFE: u64 = 4;
+const KEY: &[u8] = b"the key that only the endpoint and the broker know";
+
+const EXPERIMENT: &str = r#"
+name = "tokens"
+[broker]
+plugins = ["rabbitmq_auth_backend_oauth2"]
+config.auth_backends.1 = "rabbit_auth_backend_oauth2"
+advanced = """[{rabbit, [{channel_tick_interval, 1000}]}, {rabbitmq_auth_backend_oauth2, [
+  {resource_server_id, <<"rabbitmq">>},
+  {key_config, [{default_key, <<"test">>}, {signing_keys, #{<<"test">> => {map, #{
+    <<"kty">> => <<"MAC">>, <<"alg">> => <<"HS256">>, <<"use">> => <<"sig">>,
+    <<"value">> => <<"the key that only the endpoint and the broker know">>}}}}]}]}]."""
+oauth2 = { uri = "URI", client-id = "perf", scopes = ["rabbitmq.write:*/*"] }
+
+[phases]
+warmup = "1s"
+measure = "10s"
+drain = "3s"
+
+[profile]
+events = []
+
+[[load]]
+destination = "queue://tokens"
+rate = 200
+max-pending = 50
+"#;
+
+/// RFC 4648, 5, without padding.
+fn base64url(bytes: &[u8]) -> String {
+    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let word = chunk
+            .iter()
+            .fold(0u32, |word, byte| word << 8 | u32::from(*byte));
+        let word = word << (8 * (3 - chunk.len()));
+        for digit in 0..=chunk.len() {
+            text.push(char::from(DIGITS[(word >> (18 - 6 * digit)) as usize & 63]));
+        }
+    }
+    text
+}
+
+/// HMAC-SHA256 (RFC 2104); the key is shorter than a block.
+fn sign(text: &str) -> Vec<u8> {
+    let pad = |mask: u8| -> Vec<u8> {
+        let byte = |at: usize| KEY.get(at).copied().unwrap_or(0) ^ mask;
+        (0..64).map(byte).collect()
+    };
+    let inner = Sha256::new()
+        .chain_update(pad(0x36))
+        .chain_update(text)
+        .finalize();
+    let outer = Sha256::new().chain_update(pad(0x5c)).chain_update(inner);
+    outer.finalize().to_vec()
+}
+
+fn token() -> String {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("clock")
+        .as_secs();
+    let header = json!({"alg": "HS256", "typ": "JWT", "kid": "test"});
+    let all = ["configure", "read", "write"].map(|right| format!("rabbitmq.{right}:*/*"));
+    let claims = json!({
+        "aud": ["rabbitmq"], "scope": all, "client_id": "perf", "exp": now + LIFE,
+    });
+    let part = |value: Value| base64url(value.to_string().as_bytes());
+    let text = format!("{}.{}", part(header), part(claims));
+    let signature = base64url(&sign(&text));
+    format!("{text}.{signature}")
+}
+
+/// A token endpoint that grants so many; refuses the rest. Counts those granted.
+fn endpoint(most: usize) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let uri = format!("http://{}/token", listener.local_addr().expect("address"));
+    let granted = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&granted);
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let mut reader = BufReader::new(stream);
+            let mut length = 0;
+            let mut line = String::new();
+            while reader.read_line(&mut line).is_ok_and(|n| n > 2) {
+                let lower = line.to_lowercase();
+                if let Some(number) = lower.strip_prefix("content-length:") {
+                    length = number.trim().parse().expect("a length");
+                }
+                line.clear();
+            }
+            let mut form = vec![0; length];
+            reader.read_exact(&mut form).expect("the form");
+            let form = String::from_utf8(form).expect("text");
+            let is_known = form.contains("client_id=perf") && form.contains("client_secret=s3cret");
+            let is_granted = is_known && count.load(Ordering::Relaxed) < most;
+            let (status, body) = if is_granted {
+                count.fetch_add(1, Ordering::Relaxed);
+                (200, json!({"access_token": token(), "expires_in": LIFE}))
+            } else {
+                (401, json!({"error": "invalid_client"}))
+            };
+            let body = body.to_string();
+            let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n", body.len());
+            let answer = format!("{head}Connection: close\r\n\r\n{body}");
+            reader
+                .get_mut()
+                .write_all(answer.as_bytes())
+                .expect("answer");
+        }
+    });
+    (uri, granted)
+}
+
+fn run(dir: &Path, uri: &str) -> common::Started {
+    std::fs::write(dir.join("tokens.toml"), EXPERIMENT.replace("URI", uri)).expect("file");
+    let mut command = common::bellows(dir, &["run", "tokens.toml", "--json", "--quiet"]);
+    command.env("BELLOWS_OAUTH2_CLIENT_SECRET", "s3cret");
+    common::start(command)
+}
+
+#[test]
+fn a_run_outlives_its_tokens_and_ends_with_the_last() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let (kept, cut) = (common::folder(), common::folder());
+    let (many, granted) = endpoint(usize::MAX);
+    // Enough for the start and one renewal.
+    let (few, granted_few) = endpoint(2);
+    let (renewed, expired) = (run(kept.path(), &many), run(cut.path(), &few));
+
+    let ended = renewed.end();
+    ended.assert_ok();
+    let object: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    assert_eq!(object["ledger"]["lost"], 0, "{object:#}");
+    let received = object["received"]["total"].as_u64().expect("received");
+    assert!(received >= 2_150, "{received} of some 2,200");
+    let lives = granted.load(Ordering::Relaxed);
+    assert!(lives >= 4, "only {lives} tokens in 11 s");
+
+    let ended = expired.end();
+    assert_eq!(ended.code(), Some(1), "{ended:#?}");
+    assert_eq!(granted_few.load(Ordering::Relaxed), 2);
+    assert!(ended.stderr.contains("403"), "{ended:#?}");
+
+    for dir in [kept.path(), cut.path()] {
+        let run = common::only_run(dir);
+        for file in std::fs::read_dir(run).expect("run").flatten() {
+            let bytes = std::fs::read(file.path()).unwrap_or_default();
+            let text = String::from_utf8_lossy(&bytes);
+            for secret in ["s3cret", "eyJhbGciOi"] {
+                assert!(!text.contains(secret), "{secret} in {:?}", file.path());
+            }
+        }
+    }
+}
+
+#[test]
+fn plugins_that_are_not_there_are_named() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = common::folder();
+    let plugins = |name: &str| {
+        let text = format!(
+            "name = \"x\"\nbroker.plugins = [\"{name}\"]\n[[load]]\ndestination = \"queue://x\"\n"
+        );
+        std::fs::write(dir.path().join("x.toml"), text).expect("file");
+        common::run(dir.path(), &["run", "x.toml"])
+    };
+    let ended = plugins("rabbitmq_auth_backend_oauth");
+    ended.assert_error(1, &["lacks a plugin", "rabbitmq_auth_backend_oauth\""]);
+    assert!(
+        ended.stderr.contains("rabbitmq_auth_backend_oauth2"),
+        "{ended:?}"
+    );
+    let ended = plugins("no name");
+    ended.assert_error(2, &["is not the name of a plugin"]);
+}

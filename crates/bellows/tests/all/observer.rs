@@ -1,0 +1,151 @@
+//! What profiling itself costs: blocks with it and without.
+
+use crate::common;
+
+use std::path::Path;
+
+use archive::profile::Profile;
+use archive::{ObserverEffect, RunReader};
+use common::{RUNS, folder, run};
+use serde_json::Value;
+
+/// What is taken shortly after sampling was to be switched off, and before it was.
+const LATE: u64 = 60_000_000;
+
+/// The blocks of a run of the embedded broker, more or less profiled.
+fn observed<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let short = [
+        "run",
+        "demo",
+        "--observer",
+        "--quiet",
+        "--set",
+        "profile.blocks=500ms",
+        "--set",
+        "phases.warmup=500ms",
+        "--set",
+        "phases.drain=1s",
+    ];
+    short.iter().chain(more).copied().collect()
+}
+
+fn the_only_run(dir: &Path) -> RunReader {
+    let mut runs = std::fs::read_dir(dir.join(RUNS)).expect("runs").flatten();
+    let run = runs.next().expect("a run").path();
+    RunReader::open(&run).expect("a readable run")
+}
+
+fn effect_of(run: &RunReader) -> Option<ObserverEffect> {
+    let summary = run.record.summary.as_ref().expect("a summary");
+    if summary.profiles.is_empty() {
+        return None;
+    }
+    summary.observer_effect.clone()
+}
+
+#[test]
+fn samples_come_from_the_blocks_with_profiling_and_their_cost_is_told() {
+    let dir = folder();
+    let ended = run(
+        dir.path(),
+        &observed(&["--freq", "9999", "--set", "phases.measure=8s"]),
+    );
+    ended.assert_ok();
+    let of = the_only_run(dir.path());
+    let Some(effect) = effect_of(&of) else {
+        testkit::skip!("this user may not profile");
+    };
+    assert_eq!(effect.blocks.len(), 16, "{effect:?}");
+    assert_eq!(effect.pairs + effect.left_out, 8);
+    assert!(effect.pairs >= 4, "{effect:?}");
+    for pair in effect.blocks.chunks(2) {
+        assert_ne!(pair[0].on, pair[1].on, "{pair:?}");
+    }
+    let profile = Profile::open(&of.dir).expect("a profile");
+    for block in &effect.blocks {
+        let (from, to) = ((block.start * 1e9) as u64, (block.end * 1e9) as u64);
+        let taken = profile
+            .samples
+            .iter()
+            .filter(|it| (from..to).contains(&it.t));
+        if block.on {
+            assert!(taken.count() > 20, "{block:?}");
+        } else {
+            let late = taken.filter(|it| it.t >= from + LATE).count();
+            assert_eq!(late, 0, "{block:?}");
+        }
+    }
+    // 9,999 stacks a second are copied in half of the time: that costs the broker CPU.
+    let cpu = effect.broker_cpu_us.expect("the broker's CPU");
+    assert!(cpu.off > 0.0 && cpu.change > 0.0, "{cpu:?}");
+    assert!(cpu.low < cpu.change && cpu.change < cpu.high, "{cpu:?}");
+    // It has a target rate.
+    assert!(effect.paced && effect.rate.is_none(), "{effect:?}");
+    assert_eq!(effect.latency, "end-to-end");
+    // What the samples stand for is set against the CPU time of the blocks with them alone.
+    let summary = of.record.summary.as_ref().expect("a summary");
+    let covered = summary.profiles[0].cpu_share.expect("a share of CPU time");
+    assert!(covered > 0.6, "{covered} of the CPU time was sampled");
+
+    let said = ended
+        .stdout
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    for part in [
+        "what profiling cost",
+        "the rate was as requested",
+        "pairs of 0.50 s blocks",
+    ] {
+        assert!(said.contains(part), "{part} is not in {said}");
+    }
+    let page = std::fs::read_to_string(dir.path().join(ended.report())).expect("a report");
+    assert!(page.len() > 10_000);
+}
+
+#[test]
+fn each_event_is_a_row_of_a_table() {
+    let dir = folder();
+    let more = [
+        "--event",
+        "cpu,page-faults",
+        "--json",
+        "--set",
+        "phases.measure=3s",
+    ];
+    let ended = run(dir.path(), &observed(&more));
+    ended.assert_ok();
+    let table: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    assert_eq!(table["schema"], "bellows.observer/1");
+    let rows = table["rows"].as_array().expect("rows");
+    let named: Vec<_> = rows.iter().map(|row| row["event"].as_str()).collect();
+    assert_eq!(named, [Some("cpu"), Some("page-faults")], "{table}");
+    for row in rows {
+        let dir = dir.path().join(row["run_dir"].as_str().expect("a folder"));
+        let run = RunReader::open(&dir).expect("a run");
+        let effect = serde_json::to_value(effect_of(&run)).expect("JSON");
+        assert_eq!(row["observer_effect"], effect);
+    }
+}
+
+#[test]
+fn blocks_that_tell_nothing_are_refused() {
+    let dir = folder();
+    let refused = [
+        (&["--no-profile"][..], "nothing is sampled"),
+        (&["--event", "malloc-held"], "would be taken for held"),
+        (&["--set", "phases.measure=2s"], "2 pairs of blocks"),
+        (&["--set", "profile.blocks=100ms"], "too short"),
+        (&["--set", "profile.blocks=550ms"], "tenths of a second"),
+        (
+            &["--event", "cpu,off-cpu", "--repeat", "3"],
+            "neither repeated nor judged",
+        ),
+    ];
+    for (more, why) in refused {
+        run(dir.path(), &observed(more)).assert_error(2, &[why]);
+    }
+    let several = ["run", "demo", "--freq", "99,999"];
+    run(dir.path(), &several).assert_error(2, &["several frequencies"]);
+    assert!(!dir.path().join(RUNS).exists(), "nothing was run");
+}

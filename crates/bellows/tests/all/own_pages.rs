@@ -1,0 +1,145 @@
+//! Pages that a run serves itself for its probes, read from a real RabbitMQ's node.
+
+use crate::common;
+
+use std::path::Path;
+use std::time::Duration;
+
+use common::pages::page_after;
+use common::{folder, run};
+use serde_json::Value;
+
+/// The queue page beside the management API, with a restart of the node in between.
+const EXPERIMENT: &str = r#"
+name = "pages"
+[broker]
+kind = "rabbitmq"
+[profile]
+events = []
+[phases]
+warmup = "0s"
+measure = "30s"
+drain = "5s"
+[[load]]
+destination = "queue://orders"
+num-destinations = 20
+rate = 200
+recover = "100ms-500ms"
+[[probe]]
+name = "api"
+url = "/api/queues?columns=name,messages_ready"
+every = "250ms"
+timeout = "2s"
+[[probe]]
+name = "page"
+page = "queues"
+every = "250ms"
+timeout = "2s"
+[[fault]]
+at = "3s"
+kind = "kill"
+for = "500ms"
+"#;
+
+#[test]
+fn a_page_of_queues_answers_before_and_after_a_restart_of_the_node() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = folder();
+    std::fs::write(dir.path().join("pages.toml"), EXPERIMENT).expect("a file");
+    let ran = run(dir.path(), &["run", "pages.toml", "--json", "--quiet"]);
+    ran.assert_ok();
+    let summary: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let counts = |probe: &str| {
+        let counts = &summary["scenarios"][probe];
+        let count = |what: &str| {
+            let count = counts[format!("{probe}_{what}")].as_u64();
+            count.unwrap_or_else(|| panic!("{what}: {counts}"))
+        };
+        (count("completed"), count("failed"))
+    };
+    for probe in ["probe_api", "probe_page"] {
+        let (completed, failed) = counts(probe);
+        // 12 are due before the kill; without a new connection to the node none would follow.
+        assert!(
+            completed > 20,
+            "{probe}: {completed} completed, {failed} failed"
+        );
+        assert!(failed > 0, "{probe}: the restart takes seconds");
+    }
+}
+
+/// A page of the broker's own metrics beside one that another process serves.
+#[test]
+fn the_brokers_own_page_is_scraped_wherever_it_is_and_anothers_is_told() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = folder();
+    let other = page_after(Duration::ZERO);
+    let text = format!(
+        "name = \"scraped\"\n[broker]\nkind = \"rabbitmq\"\n[profile]\nevents = []\n\
+         [phases]\nwarmup = \"0s\"\nmeasure = \"4s\"\ndrain = \"2s\"\n\
+         [[load]]\ndestination = \"queue://orders\"\nrate = 100\n\
+         [[scrape]]\nurl = \"/metrics/per-object\"\nevery = \"1s\"\nselect = [\"sum(rabbitmq_queue_messages)\"]\n\
+         [[scrape]]\nname = \"other\"\nurl = \"{other}\"\nevery = \"1s\"\n"
+    );
+    std::fs::write(dir.path().join("scraped.toml"), text).expect("a file");
+    let ran = run(dir.path(), &["run", "scraped.toml", "--json"]);
+    ran.assert_ok();
+    let summary: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let scrapes = summary["scrapes"].as_array().expect("scrapes");
+    let is_of_broker = |name: &str| {
+        let page = scrapes.iter().find(|it| it["name"] == name);
+        let page = page.unwrap_or_else(|| panic!("no {name}: {scrapes:#?}"));
+        assert!(page["completed"].as_u64() > Some(1), "{page:#}");
+        page["is_of_broker"] == true
+    };
+    assert!(is_of_broker("/metrics/per-object") && !is_of_broker("other"));
+    let told = format!("page other is served by process {} ", std::process::id());
+    assert!(ran.stderr.contains(&told), "{}", ran.stderr);
+    // The run says which page that was, and its report can be given to others, who do not hear what else runs here.
+    let run_dir = Path::new(summary["run_dir"].as_str().expect("a folder"));
+    let record = std::fs::read_to_string(run_dir.join("run.json")).expect("a record");
+    let record: Value = serde_json::from_str(&record).expect("JSON");
+    assert_eq!(
+        record["experiment"]["scrape"][0]["url"],
+        "/metrics/per-object"
+    );
+    let report = run_dir.display().to_string();
+    run(
+        dir.path(),
+        &["report", &report, "--redact", "-o", "red.html"],
+    )
+    .assert_ok();
+    let (page, _) = common::page_parts(&dir.path().join("red.html"));
+    assert!(page.to_string().contains("is served by process"));
+    assert!(!page.to_string().contains("own_pages"), "{page:#}");
+    // Where there is no such page, nothing is started.
+    let wrong = "[broker]\nkind = \"embedded\"\n[phases]\nmeasure = \"1s\"\n[[load]]\n[[scrape]]\nurl = \"/metrics\"\n";
+    std::fs::write(dir.path().join("wrong.toml"), wrong).expect("a file");
+    run(dir.path(), &["run", "wrong.toml"]).assert_error(2, &["scrape.0.url", "is a path"]);
+}
+
+#[test]
+fn a_page_that_no_broker_has_is_refused_before_anything_starts() {
+    let dir = folder();
+    let load = "[[load]]\nrate = 1\n[phases]\nmeasure = \"1s\"\n";
+    for (broker, probe, said) in [
+        ("kind = \"embedded\"", "page = \"queues\"", "Erlang node"),
+        ("kind = \"attach\"", "page = \"queues\"", "Erlang node"),
+        ("kind = \"rabbitmq\"", "", "probe.0.url"),
+        (
+            "kind = \"rabbitmq\"",
+            "page = \"queues\"\nurl = \"/api\"",
+            "one of url and page",
+        ),
+        ("kind = \"rabbitmq\"", "page = \"nodes\"", "unknown value"),
+    ] {
+        let text = format!("[broker]\n{broker}\n{load}[[probe]]\n{probe}\n");
+        std::fs::write(dir.path().join("wrong.toml"), text).expect("a file");
+        let ran = run(dir.path(), &["run", "wrong.toml"]);
+        ran.assert_error(2, &[said]);
+    }
+}

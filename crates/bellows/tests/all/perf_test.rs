@@ -1,0 +1,385 @@
+//! `bellows perf-test`: PerfTest's lines, meaning and errors. What PerfTest 2.22.1 printed on a
+//! RabbitMQ lies in tests/data/perf-test.
+
+use crate::common;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use common::{Broker, Ended, folder, run};
+use regex::Regex;
+use session::brokers::rabbitmq::{Config, RabbitMq};
+use session::guardian;
+
+/// Every line that PerfTest prints; the part in `more` is ours alone.
+const INTERVAL: &str = r"^id: (?<id>\S+), time (?<time>\d+\.\d{3}) s(?<sent>, sent: RATE)?(?<returned>, returned: RATE)?(?<confirmed>, confirmed: RATE, nacked: RATE)?(?<received>, received: RATE)?(?<latency>, min/median/75th/95th/99th (consumer latency: FIVE)?(, )?(confirm latency: FIVE)?)?(?<more>, 99\.9th/99\.99th/max (consumer latency: THREE)?(, )?(confirm latency: THREE)?)?$";
+const COMPACT: &str = r"^\d+\.\d{3}s(?<rates>( +RATE)+)(?<latency>( +FIVE)*)(?<more>( +THREE)*)$";
+const HEADING: &str = r"^time {6}(?<rates>( +(sent|returned|confirmed|nacked|received))+)(?<latency>( +(consumer|confirm) latency)*)(?<more>( +(consumer|confirm) 99\.9\+)*)$";
+const STARTING: &str = r"^id: \S+, starting (consumer|producer) #\d+(, channel #\d+)?$";
+const STOPPED: &str = r"^test stopped( \((Reached time limit|((Producer|Consumer) reached message limit|Consumer is idle for more than 1 second|Consumer queue\(s\) empty)( \[\d+\])?|, )+\))?$";
+const AVERAGE: &str = r"^(id: \S+, )?(sending|receiving) rate avg: RATE$";
+const SUMMARY: &str = r"^(id: \S+, )?(consumer|confirm) latency min/median/75th/95th/99th FIVE$";
+const MORE: &str = r"^(id: \S+, )?(consumer|confirm) latency 99\.9th/99\.99th/max THREE$";
+
+fn pattern(text: &str) -> Regex {
+    let five = r"(\d+/){4}\d+ (µs|ms)";
+    let three = r"(\d+/){2}\d+ (µs|ms)";
+    let rate = r"(\d+|0\.\d\d|\d\.\d) msg/s";
+    let whole = text
+        .replace("FIVE", five)
+        .replace("THREE", three)
+        .replace("RATE", rate);
+    Regex::new(&whole).expect("pattern")
+}
+
+/// The shape of an output: the kinds of its lines, and the parts that those have.
+fn shape(output: &str) -> Vec<String> {
+    let kinds = [
+        ("interval", INTERVAL),
+        ("compact", COMPACT),
+        ("heading", HEADING),
+        ("starting", STARTING),
+        ("stopped", STOPPED),
+        ("average", AVERAGE),
+        ("summary", SUMMARY),
+    ];
+    let mut shape: Vec<String> = Vec::new();
+    for line in output.lines().filter(|line| !pattern(MORE).is_match(line)) {
+        let found = kinds.iter().find_map(|(kind, text)| {
+            let pattern = pattern(text);
+            let captures = pattern.captures(line)?;
+            let parts = [
+                "sent",
+                "returned",
+                "confirmed",
+                "received",
+                "rates",
+                "latency",
+            ];
+            let part = |name: &&&str| {
+                let part = captures.name(name)?.as_str();
+                let digits = |c: char| c.is_ascii_digit() || matches!(c, '.' | ' ');
+                let text: String = part.chars().filter(|c| !digits(*c)).collect();
+                // Numbers differ; what they are of does not.
+                (!text.is_empty()).then_some(text)
+            };
+            let parts: Vec<_> = parts.iter().filter_map(|name| part(&name)).collect();
+            Some(format!("{kind} {}", parts.join(" ")))
+        });
+        let found = found.unwrap_or_else(|| panic!("PerfTest has no such line: {line:?}"));
+        // How many intervals there are is a matter of time.
+        if shape.last() != Some(&found) || found.starts_with("starting") {
+            shape.push(found);
+        }
+    }
+    shape
+}
+
+fn recorded(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/perf-test");
+    fs::read_to_string(path.join(name)).expect("recorded")
+}
+
+fn perf_test(dir: &Path, url: &str, line: &str) -> Ended {
+    let mut args = vec!["perf-test", "-h", url];
+    args.extend(line.split_whitespace());
+    run(dir, &args)
+}
+
+#[test]
+fn lines_are_those_of_perf_test() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    for (file, line) in [
+        ("default.txt", "-d one -r 500 -z 2"),
+        (
+            "compact.txt",
+            "-d one -r 500 -z 2 -c 50 -f mandatory -mf compact",
+        ),
+        ("slow.txt", "-d one -z 2 -r 0.5 -y 1 -c 5"),
+        ("producer.txt", "-d one -y 0 -z 2 -r 5 -u q1"),
+    ] {
+        let ended = perf_test(dir.path(), &broker.url, line);
+        ended.assert_ok();
+        assert_eq!(shape(&ended.stdout), shape(&recorded(file)), "{line}");
+        let report = ended
+            .stderr
+            .lines()
+            .last()
+            .and_then(|l| l.strip_prefix("report: "));
+        let report = report.unwrap_or_else(|| panic!("no report: {ended:#?}"));
+        assert!(dir.path().join(report).exists(), "{report}");
+    }
+}
+
+#[test]
+fn the_csv_file_is_that_of_perf_test_with_columns_at_the_end() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    for (file, line) in [
+        (
+            "confirms.csv",
+            "-d one -r 500 -z 2 -c 50 -f mandatory -o out.csv",
+        ),
+        ("producer.csv", "-d one -y 0 -z 2 -r 5 -u q1 -o out.csv"),
+    ] {
+        perf_test(dir.path(), &broker.url, line).assert_ok();
+        let csv = fs::read_to_string(dir.path().join("out.csv")).expect("csv");
+        let recorded = recorded(file);
+        let (ours, theirs) = (csv.lines().next(), recorded.lines().next());
+        let header = ours.and_then(|ours| ours.strip_prefix(theirs.unwrap_or_default()));
+        let header = header.unwrap_or_else(|| panic!("another header: {csv}"));
+        assert!(
+            header.starts_with(",99.9th p. consumer latency (µs),"),
+            "{header}"
+        );
+        assert!(header.ends_with(",max confirm latency (µs)"), "{header}");
+        let empty = |line: &str| -> Vec<bool> { line.split(',').map(str::is_empty).collect() };
+        let expected = empty(recorded.lines().nth(1).expect("a line"));
+        let lines: Vec<_> = csv.lines().skip(1).collect();
+        assert_eq!(lines.len(), 2, "{csv}");
+        for line in lines {
+            let cells = empty(line);
+            assert_eq!(
+                cells.get(..expected.len()),
+                Some(expected.as_slice()),
+                "{line}"
+            );
+            assert_eq!(cells.len(), expected.len() + 6, "{line}");
+        }
+    }
+}
+
+#[test]
+fn counts_and_sequences_are_each_clients() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let line = "-d n -C 100 -D 50 -c 10 -x 3 -y 6 -qp q-%02d -qpf 1 -qpt 3 -ms";
+    let ended = perf_test(dir.path(), &broker.url, line);
+    ended.assert_ok();
+    let starting = ended.stdout.lines().filter(|l| l.contains(" starting "));
+    assert_eq!(starting.count(), 2 * (3 + 6));
+    let stopped =
+        "test stopped (Producer reached message limit [3], Consumer reached message limit [6])";
+    assert!(ended.stdout.contains(stopped), "{}", ended.stdout);
+    let json = common::only_run(dir.path()).join("run.json");
+    let json = fs::read_to_string(json).expect("json");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("json");
+    assert_eq!(json["summary"]["sent"]["total"], 300);
+    assert_eq!(json["summary"]["received"]["total"], 300);
+    let load = &json["experiment"]["load"][0];
+    assert_eq!(load["destinations"][2], "queue://q-03");
+    assert_eq!(load["total-consumers"], 6);
+}
+
+/// What a run counted: sent and received.
+fn totals(dir: &Path) -> (u64, u64) {
+    let json = fs::read_to_string(common::only_run(dir).join("run.json")).expect("json");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("json");
+    let total = |name: &str| json["summary"][name]["total"].as_u64().expect("total");
+    (total("sent"), total("received"))
+}
+
+/// Every command line with what it sends and receives.
+const WORKLOADS: [(&str, u64, u64); 14] = [
+    // Each consumer has a queue of its own, as there is no name.
+    ("-C 100 -y 3", 100, 300),
+    ("-C 100 -y 2 -f persistent", 100, 200),
+    // Each queue gets every message, and each consumer reads both.
+    ("-C 100 -u a,b -y 2 -f persistent -ad false", 100, 200),
+    ("-C 100 -u t -t topic -k some.key", 100, 100),
+    ("-C 50 -X 3 -Y 2 -u channels -c 10", 150, 150),
+    ("-C 100 -u tx -m 10 -n 5", 100, 100),
+    ("-C 20 -u polled -po -pi 1", 20, 20),
+    ("-C 50 -u slow -L 1000 -q 10", 50, 50),
+    ("-C 100 -u vl -vl 0:1 100:1 -q 5", 100, 100),
+    (
+        "-C 100 -u mp -mp priority=5,tenant=blue -T text/plain",
+        100,
+        100,
+    ),
+    ("-C 100 -vr 500:1 200:1 -vs 100:1 2000:1", 100, 100),
+    ("-C 100 -u dropped -na -re false", 100, 100),
+    ("-C 50 -u idle -y 2 -ew idle", 50, 50),
+    // Random keys find no queue.
+    ("-C 50 -u lost -K -z 2 -st 0 -f mandatory", 50, 0),
+];
+
+#[test]
+fn workloads_do_what_they_do_in_perf_test() {
+    let broker_dir = folder();
+    let broker = Broker::start(broker_dir.path());
+    for (line, sent, received) in WORKLOADS {
+        let dir = folder();
+        let ended = perf_test(dir.path(), &broker.url, &format!("-d w {line}"));
+        ended.assert_ok();
+        shape(&ended.stdout);
+        assert_eq!(totals(dir.path()), (sent, received), "{line}: {ended:#?}");
+    }
+}
+
+#[test]
+fn an_interval_in_which_nothing_moves_has_a_line() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let ended = perf_test(dir.path(), &broker.url, "-d idle -x 0 -u empty -z 2");
+    ended.assert_ok();
+    let idle = ended
+        .stdout
+        .lines()
+        .filter(|l| l.contains("received: 0 msg/s"));
+    assert_eq!(idle.count(), 2, "{}", ended.stdout);
+}
+
+#[test]
+fn ctrl_c_ends_a_test_in_order() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let args = ["perf-test", "-h", &broker.url, "-r", "100"];
+    let started = common::start(common::bellows(dir.path(), &args));
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    started.signal("INT");
+    let ended = started.end();
+    ended.assert_ok();
+    assert!(
+        ended.stdout.contains("\ntest stopped\nid: test-"),
+        "{ended:#?}"
+    );
+    let rate = ended.stdout.split("sending rate avg: ").nth(1);
+    let rate = rate.and_then(|rest| rest.split(' ').next()?.parse::<u32>().ok());
+    // Whole messages over the time until the signal.
+    assert!(
+        rate.is_some_and(|rate| (95..=105).contains(&rate)),
+        "{ended:#?}"
+    );
+}
+
+#[test]
+fn errors_are_never_ignored() {
+    let dir = folder();
+    let nobody = "amqp://127.0.0.1:1";
+    for (line, code, parts) in [
+        ("--flush", 2, &["--flush"] as &[&str]),
+        ("-x one", 2, &["-x/--producers", "one"]),
+        // With a URL beside it, it may be a piece of a password.
+        ("-x 1 stray", 2, &["takes no argument", "not shown"]),
+        ("-x", 2, &["-x/--producers", "no value"]),
+        ("--cons 1", 2, &["--cons begins several"]),
+        ("-mda", 2, &["-mda/--metrics-datadog", "services"]),
+        ("--verbose", 2, &["--verbose"]),
+        ("-f persistant", 2, &["persistant"]),
+        ("-A 100 -q 10", 2, &["--multi-ack-every"]),
+        ("-qq -sq", 2, &["quorum queues and streams"]),
+        ("-qp q-%d -qpf 1", 2, &["sequence"]),
+        ("-smssb 4gb", 2, &["4gb"]),
+        ("-ma 10", 2, &["--max-age"]),
+        ("-i 0", 2, &["--interval"]),
+        ("-jb -bc 0", 2, &["0 JSON documents"]),
+        ("-B none.json", 2, &["none.json"]),
+        ("-sco soon", 2, &["--stream-consumer-offset", "soon"]),
+        ("-x 0 -y 0", 2, &["neither a producer nor a consumer"]),
+        ("-sst 1 -z 1", 1, &["127.0.0.1:1", "within 1 s"]),
+        ("-z 1", 1, &["127.0.0.1:1"]),
+        ("-z 1 -o no/such/folder.csv", 1, &["no/such/folder.csv"]),
+    ] {
+        perf_test(dir.path(), nobody, line).assert_error(code, parts);
+    }
+    let unknown = perf_test(dir.path(), nobody, "--autoak");
+    unknown.assert_error(2, &["--autoak"]);
+    assert!(unknown.stderr.contains("-a/--autoack"), "{unknown:#?}");
+    let left = fs::read_dir(dir.path().join("runs")).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "a run folder is left");
+}
+
+#[test]
+fn help_and_versions_are_printed() {
+    let dir = folder();
+    for (flag, part) in [
+        ("--help", " -x,--producers <arg>"),
+        ("-?", " -x,--producers <arg>"),
+        ("-mh", " -mpr,--metrics-prometheus"),
+        ("-env", "  PRODUCERS "),
+        ("-v", "bellows 0."),
+    ] {
+        let ended = run(dir.path(), &["perf-test", flag]);
+        ended.assert_ok();
+        assert!(ended.stdout.contains(part), "{flag}: {}", ended.stdout);
+    }
+}
+
+/// The two loads of RabbitMQ's "Profiling with flame graphs" (2022), but for their length. The
+/// environment names the broker, as PerfTest lets it.
+#[test]
+fn the_command_lines_of_the_flame_graph_article_and_workloads_run_on_rabbitmq() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = folder();
+    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
+    let config = Config {
+        guard: vec![exe, guardian::SUBCOMMAND.into()],
+        ..Config::default()
+    };
+    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
+    let publish = "--queue my-stream --queue-args x-queue-type=stream --auto-delete false \
+                   --flag persistent --producers 1 --confirm 2000 --consumers 0 --time 3";
+    let consume = "--queue my-stream --queue-args x-queue-type=stream --auto-delete false \
+                   --flag persistent --producers 0 --consumers 4 --qos 10000 \
+                   --multi-ack-every 1000 -consumer-args x-stream-offset=first --time 3";
+    let mut counts = Vec::new();
+    for (line, total) in [(publish, "sent"), (consume, "received")] {
+        let mut args = vec!["perf-test"];
+        args.extend(line.split_whitespace());
+        let mut command = common::bellows(dir.path(), &args);
+        command
+            .env("URI", node.url())
+            .env("BELLOWS_RUNS", dir.path().join(total));
+        let ended = common::start(command).end();
+        ended.assert_ok();
+        assert!(
+            ended.stderr.contains("from the environment: URI"),
+            "{ended:#?}"
+        );
+        let run = fs::read_dir(dir.path().join(total))
+            .expect("runs")
+            .flatten()
+            .next();
+        let json = fs::read_to_string(run.expect("a run").path().join("run.json")).expect("json");
+        let json: serde_json::Value = serde_json::from_str(&json).expect("json");
+        counts.push(json["summary"][total]["total"].as_u64().unwrap_or_default());
+        shape(&ended.stdout);
+    }
+    let [sent, received] = counts[..] else {
+        panic!("two counts: {counts:?}")
+    };
+    assert!(sent > 1_000, "{sent} sent");
+    // Each of four consumers of a stream gets every message.
+    assert!(
+        received > sent.min(100_000),
+        "{received} of 4 x {sent} received"
+    );
+    for (line, sent, received) in [
+        ("-C 100 -y 3 -r 200", 100, 300),
+        ("-C 100 -y 2 -qq -c 10", 100, 200),
+        ("-C 100 -u a,b -y 2 -X 2 -f persistent -ad false", 200, 400),
+        (
+            "-C 100 -u tx -t topic -k some.key -m 10 -n 5 -A 5",
+            100,
+            100,
+        ),
+        ("-C 20 -u polled -po -pi 1", 20, 20),
+        (
+            "-C 50 -u p -mp priority=5,tenant=blue -qa x-max-priority=9 -ew empty",
+            50,
+            50,
+        ),
+    ] {
+        let dir = folder();
+        let ended = perf_test(dir.path(), &node.url(), line);
+        ended.assert_ok();
+        shape(&ended.stdout);
+        assert_eq!(totals(dir.path()), (sent, received), "{line}: {ended:#?}");
+    }
+    node.stop().expect("stop");
+}

@@ -1,0 +1,261 @@
+//! Data of a broker that is prepared once: every run begins with a copy of it.
+
+use crate::common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{bellows, folder, run, start};
+use serde_json::Value;
+
+/// Where the data is kept, below the folder that the commands run in.
+const KEPT: &str = "kept";
+
+/// A backlog in a stream and in a durable queue, 50 empty queues, and consumers that read the stream.
+const EXPERIMENT: &str = r#"
+name = "prepared"
+[broker]
+kind = "rabbitmq"
+data = "prepare"
+data-dir = "kept"
+[phases]
+warmup = "0s"
+measure = "2s"
+drain = "1s"
+[profile]
+events = []
+[[prepare]]
+destination = "queue://log"
+queue-type = "stream"
+fill = 20_000
+message-size = 12
+[[prepare]]
+destination = "queue://backlog"
+fill = 2_000
+message-size = 100
+persistent = true
+[[prepare]]
+destination = "queue://empty"
+num-destinations = 50
+[[load]]
+destination = "queue://log"
+queue-type = "stream"
+producers = 0
+consumers = 1
+prefetch = 1000
+ack = 100
+message-size = 12
+stream-offset = "first"
+"#;
+
+fn experiment(dir: &Path, text: &str) {
+    fs::write(dir.join("prepared.toml"), text).expect("a file");
+}
+
+/// Every file below a folder, with its bytes.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            all.extend(files(&path));
+        } else {
+            all.insert(path.clone(), fs::read(path).expect("a file"));
+        }
+    }
+    all
+}
+
+fn records(dir: &Path) -> Vec<Value> {
+    let mut found = Vec::new();
+    let mut folders = vec![dir.join(common::RUNS)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let record = entry.path().join("run.json");
+            match fs::read(&record) {
+                Ok(text) => found.push(serde_json::from_slice(&text).expect("JSON")),
+                Err(_) => folders.push(entry.path()),
+            }
+        }
+    }
+    found
+}
+
+/// What `runs data` lists.
+fn kept(dir: &Path) -> Vec<Value> {
+    let listed = run(dir, &["runs", "data", "--dir", KEPT, "--json"]);
+    listed.assert_ok();
+    serde_json::from_str(&listed.stdout).expect("a list")
+}
+
+fn messages_in(record: &Value, queue: &str) -> Option<u64> {
+    let queues = record["topology"]["queues"].as_array().expect("queues");
+    let found = queues.iter().find(|it| it["name"] == queue);
+    found.unwrap_or_else(|| panic!("no {queue}: {record:#}"))["messages"].as_u64()
+}
+
+#[test]
+fn runs_begin_with_copies_of_what_was_prepared_once() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir, EXPERIMENT);
+    let twice = start(bellows(dir, &["run", "prepared.toml", "--repeat", "2"])).end_of_long();
+    twice.assert_ok();
+    let told = |what: &str| twice.stderr.matches(what).count();
+    assert_eq!(
+        told("later runs begin with copies\n"),
+        1,
+        "{}",
+        twice.stderr
+    );
+    assert_eq!(told("a copy of prepared data"), 2, "{}", twice.stderr);
+    let [data] = &kept(dir)[..] else {
+        panic!("{:?}", kept(dir));
+    };
+    let key = data["key"].as_str().expect("a key");
+    let original = dir.join(KEPT).join(key);
+    let before = files(&original);
+    let found = records(dir);
+    assert_eq!(found.len(), 2);
+    for record in &found {
+        let summary = &record["summary"];
+        assert_eq!(summary["received"]["total"], 20_000, "{summary:#}");
+        // Their age is that of the data, and no latency of this run.
+        assert_eq!(summary["latency"]["end_to_end"]["count"], 0, "{summary:#}");
+        assert_eq!(messages_in(record, "backlog"), Some(2_000));
+        assert_eq!(messages_in(record, "empty49"), Some(0));
+        let events = record["events"].to_string();
+        assert!(events.contains("a copy of prepared data"), "{events}");
+    }
+
+    // Another broker on the same data: B would not prepare the same by itself.
+    let sides = [
+        &[
+            "ab",
+            "prepared.toml",
+            "--pairs",
+            "2",
+            "--b-set",
+            "broker.config.heartbeat=77",
+        ][..],
+        &["--set", "phases.measure=1s", "--quiet"],
+    ];
+    let ended = start(bellows(dir, &sides.concat())).end_of_long();
+    assert!(matches!(ended.code(), Some(0 | 3 | 4)), "{ended:#?}");
+    // A pair that something disturbed is made again.
+    let found = records(dir);
+    assert!(
+        found.len() >= 6 && found.len().is_multiple_of(2),
+        "{ended:#?}"
+    );
+    for record in &found {
+        assert_eq!(record["summary"]["received"]["total"], 20_000, "{record:#}");
+    }
+    assert_eq!(kept(dir).len(), 1, "both sides began with the same data");
+    assert!(before == files(&original), "the original has changed");
+
+    let removed = run(dir, &["runs", "data", "--dir", KEPT, "--remove", key]);
+    removed.assert_ok();
+    assert_eq!(fs::read_dir(dir.join(KEPT)).expect("the folder").count(), 0);
+}
+
+/// Whether a broker that is being filled has written messages of a stream.
+fn is_filling(dir: &Path) -> bool {
+    let brokers = fs::read_dir(dir.join(KEPT)).into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> = brokers.map(|entry| entry.path().join("data")).collect();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|it| it == "segment") {
+                if entry.metadata().is_ok_and(|file| file.len() > 100_000) {
+                    return true;
+                }
+            } else {
+                folders.push(path);
+            }
+        }
+    }
+    false
+}
+
+#[test]
+fn data_that_is_half_filled_when_bellows_is_killed_is_prepared_anew() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir, &EXPERIMENT.replace("fill = 20_000", "fill = 400_000"));
+    let killed = start(bellows(dir, &["run", "prepared.toml"]));
+    let deadline = Instant::now() + common::DEADLINE;
+    while !is_filling(dir) {
+        assert!(Instant::now() < deadline, "nothing is filled");
+        thread::sleep(Duration::from_millis(5));
+    }
+    killed.signal("KILL");
+    let ended = killed.end();
+    assert_eq!(ended.code(), None, "{ended:#?}");
+    assert_eq!(
+        kept(dir),
+        Vec::<Value>::new(),
+        "half of it counts as nothing"
+    );
+    let again = start(bellows(dir, &["run", "prepared.toml"])).end_of_long();
+    again.assert_ok();
+    assert!(
+        again.stderr.contains("preparing the data of"),
+        "{}",
+        again.stderr
+    );
+    let [data] = &kept(dir)[..] else {
+        panic!("{:?}", kept(dir));
+    };
+    assert!(
+        data["what"].to_string().contains("402,000 messages"),
+        "{data:#}"
+    );
+    // The guardian of the killed one has removed what it had filled by then.
+    let deadline = Instant::now() + common::DEADLINE;
+    let brokers = || {
+        let entries = fs::read_dir(dir.join(KEPT)).expect("the folder").flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names
+            .filter(|name| name.starts_with("bellows-"))
+            .collect::<Vec<_>>()
+    };
+    while !brokers().is_empty() {
+        assert!(Instant::now() < deadline, "{:?} is left", brokers());
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn what_cannot_be_kept_is_refused_before_anything_is_started() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir, EXPERIMENT);
+    for (change, parts) in [
+        ("broker.nodes=3", ["broker.data", "one node"]),
+        (
+            "prepare.1.persistent=false",
+            ["prepare.1.persistent", "would be gone"],
+        ),
+        ("prepare.1.rate=5", ["prepare.1.rate", "no effect"]),
+        ("broker.kind=embedded", ["broker.data", "no effect"]),
+    ] {
+        let refused = run(dir, &["run", "prepared.toml", "--set", change]);
+        refused.assert_error(2, &parts);
+    }
+    assert!(!dir.join(KEPT).exists());
+    let none = run(dir, &["runs", "data", "--dir", KEPT]);
+    none.assert_ok();
+    assert!(none.stdout.contains("no prepared data"), "{none:#?}");
+    let unknown = run(dir, &["runs", "data", "--dir", KEPT, "--remove", "0123"]);
+    unknown.assert_error(1, &["no prepared data 0123", KEPT]);
+}

@@ -1,0 +1,330 @@
+//! Which process is the broker, and what it may use: several on one port, wrappers with its name, cores
+//! of one's own.
+
+use crate::common;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use common::{Broker, bellows, folder, run, start};
+use serde_json::Value;
+
+const PRODUCER: &str = "producer queue://q --rate 100 --warmup 200ms --duration 1 --json --quiet";
+
+/// Runs a command line to its end and reads its JSON object.
+fn object(command: Command) -> Value {
+    let ended = start(command).end();
+    ended.assert_ok();
+    serde_json::from_str(&ended.stdout).expect("an object")
+}
+
+#[test]
+fn of_two_brokers_on_one_port_ours_is_watched() {
+    let dir = folder();
+    let first = Broker::start(dir.path());
+    let port = first.url.rsplit(':').next().expect("a port");
+    let second = Broker::start_at(dir.path(), &format!("127.0.0.2:{port}"));
+    for broker in [&first, &second] {
+        let line = format!("{PRODUCER} --url {}", broker.url);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let summary = object(bellows(dir.path(), &words));
+        assert_eq!(summary["broker"]["pid"], broker.child.id(), "{summary:#}");
+        assert!(
+            summary["cpu_us_per_message"]["broker"].is_number(),
+            "{summary:#}"
+        );
+    }
+}
+
+/// CPU time that a process has used, by its ticks of 10 ms.
+fn cpu_seconds(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
+    let (_, fields) = stat.rsplit_once(')').expect("a name");
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    ticks
+        .map(|it| it.parse::<f64>().expect("a number"))
+        .sum::<f64>()
+        / 100.0
+}
+
+/// Groups on brokers of their own: all CPU against all messages. One broker's alone would be a wrong number about
+/// it.
+#[test]
+fn the_cpu_of_all_loaded_brokers_counts() {
+    let dir = folder();
+    let brokers = [Broker::start(dir.path()), Broker::start(dir.path())];
+    let group = |broker: &Broker, rate: u32| {
+        format!(
+            "[[load]]\ndestination = \"queue://q\"\nproducers = 1\nconsumers = 1\nrate = {rate}\n\
+             url = \"{}\"\n",
+            broker.url
+        )
+    };
+    let groups = [group(&brokers[0], 10), group(&brokers[1], 20_000)].concat();
+    let head = "name = \"two\"\n[broker]\nkind = \"attach\"\n[phases]\nwarmup = \"0s\"\nmeasure = \"2s\"\n\
+                drain = \"1s\"\n[profile]\nevents = []\n";
+    std::fs::write(dir.path().join("two.toml"), [head, &groups].concat()).expect("a file");
+    let used = || {
+        brokers
+            .iter()
+            .map(|broker| cpu_seconds(broker.child.id()))
+            .sum::<f64>()
+    };
+    let before = used();
+    let summary = object(bellows(
+        dir.path(),
+        &["run", "two.toml", "--json", "--quiet"],
+    ));
+    let total = used() - before;
+    let each = summary["cpu_us_per_message"]["broker"].as_f64();
+    let each = each.expect("both processes are known");
+    let messages = summary["sent"]["total"].as_f64().expect("a number");
+    let share = each * messages / 1e6 / total;
+    assert!(
+        (0.6..1.1).contains(&share),
+        "{share} of {total} s: {summary:#}"
+    );
+}
+
+/// Pinning the generator is good practice, and does not make the machine smaller.
+#[test]
+fn a_generator_with_a_core_of_its_own_is_no_lack_of_cores() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let has_taskset = Command::new("taskset").arg("-V").output().is_ok();
+    if cores < 2 || !has_taskset {
+        testkit::skip!("it takes two cores, and taskset (util-linux)");
+    }
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let mut command = Command::new("taskset");
+    command
+        .args(["-c", "1", env!("CARGO_BIN_EXE_bellows")])
+        .args(PRODUCER.split_whitespace())
+        .args(["--url", &broker.url])
+        .current_dir(dir.path())
+        .env("BELLOWS_RUNS", common::RUNS)
+        .stdin(Stdio::null());
+    let summary = object(command);
+    let run = common::only_run(dir.path());
+    let record = std::fs::read_to_string(run.join("run.json")).expect("run.json");
+    let record: Value = serde_json::from_str(&record).expect("JSON");
+    assert_eq!(
+        record["hardware"]["cores"], cores,
+        "{:#}",
+        record["hardware"]
+    );
+    assert_eq!(summary["verdict"]["evidence"]["cores"], 1);
+    for warning in summary["warnings"].as_array().expect("warnings") {
+        let text = warning["text"].as_str().expect("text");
+        assert!(!text.contains("of the 1 "), "{text}");
+    }
+}
+
+/// Starts a shell that works without end, by a file of this name.
+fn busy(dir: &Path, name: &str, arguments: &[&str]) -> Child {
+    let program = dir.join(name);
+    if !program.exists() {
+        std::fs::copy("/bin/sh", &program).expect("a copy");
+    }
+    let mut command = Command::new(&program);
+    command.args(["-c", "while :; do :; done"]).args(arguments);
+    let child = command.stdin(Stdio::null()).spawn().expect("sh");
+    let shown = format!("/proc/{}/cmdline", child.id());
+    common::wait_for("the command line of the new program", || {
+        std::fs::read_to_string(&shown).is_ok_and(|line| line.contains("while"))
+    });
+    child
+}
+
+fn end(mut children: Vec<Child>) {
+    for child in &mut children {
+        child.kill().expect("kill");
+        child.wait().expect("wait");
+    }
+}
+
+/// `timeout` has our arguments among its own, the name with them.
+#[test]
+fn a_wrapper_is_not_what_is_recorded() {
+    let dir = folder();
+    let name = format!("a-node-{}@host", std::process::id());
+    let broker = busy(dir.path(), "beam.smp", &["beam", "-sname", &name]);
+    let pid = broker.id();
+    let mut command = Command::new("timeout");
+    command
+        .args([
+            "50",
+            env!("CARGO_BIN_EXE_bellows"),
+            "record",
+            "--name",
+            &name,
+        ])
+        .args(["--duration", "1", "--json", "--quiet"])
+        .current_dir(dir.path())
+        .env("BELLOWS_RUNS", common::RUNS)
+        .stdin(Stdio::null());
+    let ended = start(command).end();
+    end(vec![broker]);
+    if ended.code() != Some(0) {
+        // Where profiling is not permitted, that is what it says.
+        ended.assert_error(1, &["profil"]);
+        testkit::skip!("this user may not profile: {}", ended.stderr);
+    }
+    let summary: Value = serde_json::from_str(&ended.stdout).expect("an object");
+    assert_eq!(summary["broker"]["pid"], pid, "{summary:#}");
+}
+
+/// Each way of naming one of several processes; who has several to choose from is told what tells them apart.
+#[test]
+fn several_processes_of_one_name_are_told_apart() {
+    let dir = folder();
+    let me = std::process::id();
+    let program = format!("twin-{me}");
+    std::fs::copy(env!("CARGO_BIN_EXE_bellows"), dir.path().join(&program)).expect("a copy");
+    let brokers = [(), ()].map(|()| Broker::of(dir.path(), &dir.path().join(&program)));
+    let ended = run(dir.path(), &["record", "--name", &program, "--json"]);
+    ended.assert_error(1, &["2 processes are called", &program]);
+    assert!(ended.stderr.contains("--pid N"), "{ended:#?}");
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    let heads = lines.iter().position(|line| line.contains("pid  "));
+    let heads = heads.unwrap_or_else(|| panic!("no table: {ended:#?}"));
+    let user = Command::new("id").arg("-un").output().expect("id");
+    let user = String::from_utf8_lossy(&user.stdout).trim().to_owned();
+    for broker in &brokers {
+        let pid = broker.child.id().to_string();
+        let row = lines
+            .iter()
+            .find(|line| line.trim_start().starts_with(&pid));
+        let row = row.unwrap_or_else(|| panic!("{pid} is not listed: {ended:#?}"));
+        let port = broker.url.rsplit(':').next().expect("a port");
+        let column = |head: &str| lines[heads].find(head).expect("a head");
+        for (head, cell) in [("user", user.as_str()), ("ports", port), ("started", "20")] {
+            let cells = row.get(column(head)..).unwrap_or_default();
+            assert!(cells.starts_with(cell), "{head} {cell}: {row:?}");
+        }
+    }
+    let error: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let log = error["error"]["log"].as_str().expect("a table");
+    assert_eq!(log.lines().count(), 3, "{log}");
+
+    let nodes = [format!("left-{me}"), format!("right-{me}@there")];
+    let busy = nodes.each_ref().map(|node| {
+        let flag = if node.contains('@') {
+            "-name"
+        } else {
+            "-sname"
+        };
+        busy(dir.path(), "beam.smp", &["beam", flag, node])
+    });
+    let pids = busy.each_ref().map(Child::id);
+    let mut outcomes = Vec::new();
+    for name in [nodes[0].clone(), nodes[1].clone(), format!("right-{me}")] {
+        let arguments = [
+            "record",
+            "--name",
+            &name,
+            "--duration",
+            "1",
+            "--json",
+            "--quiet",
+        ];
+        outcomes.push(run(dir.path(), &arguments));
+    }
+    end(busy.into());
+    for (ended, pid) in outcomes.iter().zip([pids[0], pids[1], pids[1]]) {
+        if ended.code() != Some(0) {
+            ended.assert_error(1, &["profil"]);
+            testkit::skip!("this user may not profile: {}", ended.stderr);
+        }
+        let summary: Value = serde_json::from_str(&ended.stdout).expect("an object");
+        assert_eq!(summary["broker"]["pid"], pid, "{summary:#}");
+    }
+}
+
+/// A node that takes its name later than its start, as RabbitMQ does by default: only EPMD knows it.
+#[test]
+fn a_node_that_only_epmd_knows_is_found() {
+    let has = |program: &str| Command::new("which").arg(program).output();
+    let has = |program| has(program).is_ok_and(|found| found.status.success());
+    if !has("erl") || !has("epmd") {
+        testkit::skip!("erl and epmd are not installed: apt-get install erlang-base");
+    }
+    let dir = folder();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = free.local_addr().expect("an address").port().to_string();
+    drop(free);
+    let mut epmd = Command::new("epmd");
+    let epmd = epmd.args(["-port", &port, "-address", "127.0.0.1"]);
+    let epmd = epmd.stdin(Stdio::null()).spawn().expect("epmd");
+    common::wait_for("EPMD", || {
+        std::net::TcpStream::connect(format!("127.0.0.1:{port}")).is_ok()
+    });
+    let name = format!("late-{}", std::process::id());
+    let script = format!(
+        "{{ok, _}} = net_kernel:start(['{name}@localhost', shortnames]), \
+         F = fun(F) -> F(F) end, F(F)."
+    );
+    let node = Command::new("erl")
+        .args(["-noshell", "-start_epmd", "false", "-eval", &script])
+        .env("ERL_EPMD_PORT", &port)
+        .env("HOME", dir.path())
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("erl");
+    let pid = node.id();
+    let record = || {
+        let arguments = [
+            "record",
+            "--name",
+            &name,
+            "--duration",
+            "1",
+            "--json",
+            "--quiet",
+        ];
+        let mut command = bellows(dir.path(), &arguments);
+        command.env("ERL_EPMD_PORT", &port);
+        start(command).end()
+    };
+    // It registers itself when it is ready.
+    let mut ended = record();
+    let begun = std::time::Instant::now();
+    while ended.stderr.contains("no process is called") && begun.elapsed() < common::DEADLINE {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        ended = record();
+    }
+    end(vec![node, epmd]);
+    if ended.code() != Some(0) {
+        ended.assert_error(1, &["profil"]);
+        testkit::skip!("this user may not profile: {}", ended.stderr);
+    }
+    let summary: Value = serde_json::from_str(&ended.stdout).expect("an object");
+    assert_eq!(summary["broker"]["pid"], pid, "{summary:#}");
+}
+
+#[test]
+fn a_process_without_cpu_time_has_no_profile() {
+    let dir = folder();
+    let mut idle = Command::new("sleep").arg("60").spawn().expect("sleep");
+    let pid = idle.id().to_string();
+    // It has started once it sleeps.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let ended = run(dir.path(), &["record", "--pid", &pid, "--duration", "1"]);
+    let arguments = ["record", "--pid", &pid, "--duration", "1", "--json"];
+    let json = run(dir.path(), &arguments);
+    idle.kill().expect("kill");
+    idle.wait().expect("wait");
+    if ended.stderr.contains("perf_event") {
+        testkit::skip!("this user may not profile: {}", ended.stderr);
+    }
+    ended.assert_error(1, &["no samples", "used no CPU"]);
+    assert!(ended.stderr.contains("while it works"), "{ended:?}");
+    assert_eq!(json.code(), Some(1), "{json:#?}");
+    let error: Value = serde_json::from_str(&json.stdout).expect("one value, the error");
+    let cause = error["error"]["cause"].as_str().expect("a cause");
+    assert!(cause.contains("no samples"), "{cause}");
+    let top = run(dir.path(), &["top", "last"]);
+    top.assert_error(1, &["has a profile with samples"]);
+    let flame = run(dir.path(), &["flame", "last", "--from", "1"]);
+    flame.assert_error(1, &["has a profile with samples"]);
+}

@@ -1,0 +1,590 @@
+//! The main job against a real RabbitMQ.
+
+use crate::common;
+
+use std::ffi::OsString;
+use std::fs;
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use session::brokers::rabbitmq::{Config, RabbitMq};
+use session::guardian;
+
+/// A node for all tests that leave others theirs: each has queues of its own. Its guardian, which is this build's, ends it
+/// when this program has ended.
+fn shared_node() -> &'static RabbitMq {
+    static NODE: OnceLock<RabbitMq> = OnceLock::new();
+    NODE.get_or_init(node)
+}
+
+/// A node that the test itself drives.
+fn node() -> RabbitMq {
+    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
+    let config = Config {
+        guard: vec![exe, guardian::SUBCOMMAND.into()],
+        ..Config::default()
+    };
+    RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ")
+}
+
+fn installed() -> bool {
+    testkit::has_rabbitmq()
+}
+
+fn summary(ended: &common::Ended) -> Value {
+    serde_json::from_str(&ended.stdout).expect("one object")
+}
+
+fn client(dir: &std::path::Path, url: &str, args: &[&str]) -> common::Started {
+    let mut all = vec!["producer"];
+    all.extend_from_slice(args);
+    all.extend_from_slice(&["--url", url, "--json", "--quiet", "--no-archive"]);
+    common::start(common::bellows(dir, &all))
+}
+
+#[test]
+fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
+    if !installed() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let node = shared_node();
+    for kind in ["classic", "quorum", "stream"] {
+        let queue = format!("queue://counted-{kind}");
+        let args = [
+            queue.as_str(),
+            "--queue-type",
+            kind,
+            "--persistent",
+            "--max-pending",
+            "500",
+            "--message-size",
+            "12",
+            "--warmup",
+            "500ms",
+            "--duration",
+            "2",
+        ];
+        let ended = client(dir.path(), &node.url(), &args).end();
+        ended.assert_ok();
+        let summary = summary(&ended);
+        let sent = summary["sent"]["total"].as_u64().expect("sent");
+        assert!(sent > 1_000, "{kind}: only {sent} sent");
+        assert_eq!(summary["completed"]["total"].as_u64(), Some(sent), "{kind}");
+        let broker = summary["cpu_us_per_message"]["broker"]
+            .as_f64()
+            .expect("broker CPU");
+        assert!(
+            broker > 0.5,
+            "{kind}: the broker's CPU was not seen: {broker} us a message"
+        );
+        // Quorum queues and streams report their length with a delay of a few seconds.
+        let name = format!("counted-{kind}");
+        let mut counted = None;
+        for _ in 0..20 {
+            let topology = node.topology(&|| false).expect("topology");
+            counted = topology
+                .queues
+                .iter()
+                .find(|q| q.name == name)
+                .map(|q| q.messages);
+            if counted == Some(sent) {
+                break;
+            }
+            thread::sleep(Duration::from_millis(500));
+        }
+        assert_eq!(counted, Some(sent), "{kind}: RabbitMQ counts otherwise");
+    }
+}
+
+#[test]
+fn a_node_is_recorded_by_its_name() {
+    if !installed() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let node = node();
+    let line = fs::read(format!("/proc/{}/cmdline", node.pid())).expect("its command line");
+    let words: Vec<_> = line
+        .split(|byte| *byte == 0)
+        .map(String::from_utf8_lossy)
+        .collect();
+    let flag = words
+        .iter()
+        .position(|word| word == "-sname")
+        .expect("a name");
+    let full = words[flag + 1].to_string();
+    let (short, _) = full.split_once('@').expect("a host");
+    for name in [full.as_str(), short] {
+        let load = client(dir.path(), &node.url(), &["--duration", "4"]);
+        let arguments = [
+            "record",
+            "--name",
+            name,
+            "--duration",
+            "1",
+            "--json",
+            "--quiet",
+        ];
+        let ended = common::run(dir.path(), &arguments);
+        load.end().assert_ok();
+        if ended.stderr.contains("perf_event") {
+            testkit::skip!("this user may not profile: {}", ended.stderr);
+        }
+        ended.assert_ok();
+        assert_eq!(summary(&ended)["broker"]["pid"], node.pid(), "{ended:#?}");
+    }
+    node.stop().expect("stop");
+}
+
+/// An exchange of one's own, and nothing left of it nor of its queues; what lay in them before is gone.
+#[test]
+fn a_client_cleans_up_what_it_declared() {
+    if !installed() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let node = shared_node();
+    let before = client(
+        dir.path(),
+        &node.url(),
+        &["queue://a", "--message-count", "50"],
+    )
+    .end();
+    before.assert_ok();
+    let other = ["queue://a", "--queue-args", "x-max-length=5"];
+    let unbound = ["--exchange", "unbound", "--delete"];
+    let refused = client(dir.path(), &node.url(), &[other, unbound].concat());
+    refused.end().assert_error(1, &["x-max-length"]);
+    let topology = node.topology(&|| false).expect("topology");
+    assert!(
+        topology.exchanges.iter().all(|it| it.name != "unbound"),
+        "{topology:?}"
+    );
+    let arguments = [
+        "client",
+        "queue://a",
+        "queue://b",
+        "--url",
+        &node.url(),
+        "--exchange",
+        "both",
+        "--exchange-type",
+        "fanout",
+        "--routing-key",
+        "any",
+        "--purge",
+        "--delete",
+        "--message-count",
+        "100",
+        "--no-ledger",
+        "--json",
+        "--quiet",
+    ];
+    let ended = common::run(dir.path(), &arguments);
+    ended.assert_ok();
+    let summary = summary(&ended);
+    let sent = summary["sent"]["total"].as_u64().expect("a number");
+    // Each queue has a copy, and none of the fifty.
+    assert_eq!(
+        summary["received"]["total"].as_u64(),
+        Some(2 * sent),
+        "{summary:#}"
+    );
+    let topology = node.topology(&|| false).expect("topology");
+    let is_left = |name: &str| ["a", "b"].contains(&name);
+    assert!(
+        !topology.queues.iter().any(|it| is_left(&it.name)),
+        "{topology:?}"
+    );
+    assert!(
+        topology.exchanges.iter().all(|it| it.name != "both"),
+        "{topology:?}"
+    );
+}
+
+/// A start that takes seconds says for how long it took, and with `--verbose` what the broker logs.
+#[test]
+fn the_brokers_log_is_shown_where_that_is_asked_for() {
+    if !installed() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let run = |more: &[&str]| {
+        let base = ["run", "rated", "--no-profile", "--set", "phases.warmup=0s"];
+        let short = ["--set", "phases.measure=1s", "--set", "load.0.rate=100"];
+        common::run(dir.path(), &[&base[..], &short, more].concat())
+    };
+    let plain = run(&[]);
+    plain.assert_ok();
+    let took = |line: &str| line.starts_with("starting RabbitMQ ") && line.contains(": took ");
+    assert!(plain.stderr.lines().any(took), "{plain:#?}");
+    let listens = |line: &str| line.starts_with("RabbitMQ listens: AMQP 127.0.0.1:");
+    assert!(plain.stderr.lines().any(listens), "{plain:#?}");
+    assert!(!plain.stderr.contains("broker log: "), "{plain:#?}");
+    assert!(
+        !plain.stderr.contains("preparing the profiler"),
+        "{plain:#?}"
+    );
+    let verbose = run(&["--verbose"]);
+    verbose.assert_ok();
+    let logged = verbose
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with("broker log: "));
+    let logged: Vec<&str> = logged.collect();
+    assert!(logged.len() > 10, "{verbose:#?}");
+    for part in ["Starting RabbitMQ", "connection"] {
+        assert!(
+            logged.iter().any(|line| line.contains(part)),
+            "{part}: {logged:#?}"
+        );
+    }
+}
+
+#[test]
+fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
+    if !installed() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let node = shared_node();
+    for kind in ["classic", "quorum", "stream"] {
+        let line = format!(
+            "client queue://ledger-{kind} --queue-type {kind} --rate 3000 --producers 2 --consumers 2 \
+             --max-pending 500 --message-size 200 --ack-every 10 --duration 2 --url {} --json --quiet \
+             --no-archive",
+            node.url()
+        );
+        let args: Vec<&str> = line.split(' ').collect();
+        let ended = common::start(common::bellows(dir.path(), &args)).end();
+        ended.assert_ok();
+        let summary = summary(&ended);
+        let sent = summary["sent"]["total"].as_u64().expect("sent");
+        // Every subscriber of a stream gets every message.
+        let receivers = if kind == "stream" { 2 } else { 1 };
+        let ledger = &summary["ledger"];
+        assert_eq!(ledger["sent"], sent * receivers, "{kind}: {summary:#}");
+        assert_eq!(ledger["delivered"], sent * receivers, "{kind}: {summary:#}");
+        for key in [
+            "lost",
+            "unconfirmed_missing",
+            "unconfirmed_delivered",
+            "duplicated",
+            "duplicated_redelivered",
+            "reordered",
+            "corrupt",
+            "foreign",
+        ] {
+            assert_eq!(ledger[key], 0, "{kind}, {key}: {ledger:#}");
+        }
+    }
+}
+
+#[test]
+fn a_stall_of_the_broker_shows_in_ack_response_and_not_in_send_ack() {
+    if !installed() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let node = node();
+    let args = [
+        "queue://stalled",
+        "--rate",
+        "1000",
+        "--max-pending",
+        "10",
+        "--message-size",
+        "64",
+        "--warmup",
+        "1",
+        "--duration",
+        "4",
+    ];
+    let load = client(dir.path(), &node.url(), &args);
+    // In the middle of the measured phase, whenever within it that is.
+    thread::sleep(Duration::from_millis(2_500));
+    common::signal(node.pid(), "STOP");
+    thread::sleep(Duration::from_millis(500));
+    common::signal(node.pid(), "CONT");
+    let ended = load.end();
+    ended.assert_ok();
+    let summary = summary(&ended);
+    let of = |metric: &str, key: &str| {
+        summary["latency"][metric][key]
+            .as_u64()
+            .unwrap_or_else(|| panic!("{metric} {key}"))
+    };
+    assert_eq!(of("ack_response", "count"), 4_000, "{summary:#}");
+    // 500 messages became due in the stall and waited up to 500 ms: an eighth of all 4,000, so
+    // the 99th percentile lies in the stall and the 90th at its end.
+    assert!(of("ack_response", "max_ns") >= 480_000_000, "{summary:#}");
+    assert!(of("ack_response", "p99.9_ns") >= 450_000_000, "{summary:#}");
+    assert!(of("ack_response", "p99_ns") >= 400_000_000, "{summary:#}");
+    assert!(of("ack_response", "p90_ns") >= 50_000_000, "{summary:#}");
+    // Only the ten messages in flight were slow once sent.
+    assert!(of("send_ack", "p99_ns") < 300_000_000, "{summary:#}");
+    node.stop().expect("stop");
+}
+
+#[test]
+fn the_main_job_leaves_a_whole_folder_and_no_broker() {
+    if !installed() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let args = [
+        "run",
+        "stream-publish",
+        "--set",
+        "phases.warmup=1s",
+        "--set",
+        "phases.measure=3s",
+        "--set",
+        "broker.env.PLUGIN_PASSWORD=s3cret-in-env",
+    ];
+    let ended = common::start(common::bellows(dir.path(), &args)).end();
+    ended.assert_ok();
+    let report = dir.path().join(ended.report());
+    let folder = report.parent().expect("run folder");
+    for file in [
+        "run.json",
+        "series.jsonl",
+        "latency.hlog",
+        "cpu.stacks",
+        "profile.pb.gz",
+        "cpu.folded",
+        "cpu.svg",
+        "report.html",
+    ] {
+        let length = fs::metadata(folder.join(file)).map_or(0, |m| m.len());
+        assert!(length > 100, "{file} has {length} bytes");
+    }
+    let files = fs::read_dir(folder).expect("folder").flatten();
+    for text in files
+        .map(|file| fs::read(file.path()).expect("file"))
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .chain([ended.stdout, ended.stderr])
+    {
+        assert!(
+            !text.contains("s3cret") && !text.contains("guest:guest"),
+            "{text}"
+        );
+    }
+    let folded = fs::read_to_string(folder.join("cpu.folded")).expect("folded");
+    assert!(
+        folded.contains("$rabbit_channel:"),
+        "no Erlang function of the broker in the profile"
+    );
+    // Over the default exchange RabbitMQ skips the look-up that this experiment is about, which is done by the
+    // first of these up to RabbitMQ 3.12 and by the second in 4.
+    let look_up = [";$rabbit_router:", ";$rabbit_db_binding:"];
+    assert!(
+        folded.contains(";$rabbit_exchange:route/") && look_up.iter().any(|it| folded.contains(it)),
+        "no route is looked up"
+    );
+    let record: Value =
+        serde_json::from_slice(&fs::read(folder.join("run.json")).expect("run.json"))
+            .expect("JSON");
+    let pid = record["summary"]["broker"]["pid"].as_u64().expect("pid");
+    // A killed process stays in the table until its memory is torn down and its parent has looked.
+    let entry = format!("/proc/{pid}");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while std::path::Path::new(&entry).exists() {
+        assert!(Instant::now() < deadline, "the broker still runs");
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(record["topology"]["queues"][0]["type"], "stream");
+}
+
+#[test]
+fn the_topology_has_the_consumers_that_were_there_under_load() {
+    if !installed() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = common::folder();
+    let experiment = r#"
+name = "seen"
+[broker]
+kind = "rabbitmq"
+[phases]
+warmup = "200ms"
+measure = "1500ms"
+[profile]
+events = []
+[[load]]
+destination = "queue://seen"
+rate = 500
+consumers = 2
+max-pending = 100
+"#;
+    fs::write(dir.path().join("seen.toml"), experiment).expect("write");
+    let ended = common::start(common::bellows(dir.path(), &["run", "seen.toml"])).end();
+    ended.assert_ok();
+    let report = dir.path().join(ended.report());
+    let record = fs::read(report.with_file_name("run.json")).expect("run.json");
+    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let queue = &record["topology"]["queues"][0];
+    assert_eq!(
+        (&queue["name"], &queue["consumers"]),
+        (&"seen".into(), &2.into())
+    );
+}
+
+/// A run of a few seconds in which RabbitMQ is killed and started again.
+fn summary_of_a_crash(loads: &str) -> Value {
+    let dir = common::folder();
+    let experiment = format!(
+        r#"
+name = "crash"
+[broker]
+kind = "rabbitmq"
+[phases]
+warmup = "500ms"
+measure = "24s"
+drain = "15s"
+[profile]
+events = []
+[[fault]]
+at = "1500ms"
+kind = "kill"
+for = "500ms"
+{loads}"#
+    );
+    fs::write(dir.path().join("crash.toml"), experiment).expect("write");
+    let args = ["run", "crash.toml", "--json", "--quiet"];
+    let ended = common::start(common::bellows(dir.path(), &args)).end();
+    ended.assert_ok();
+    let summary = summary(&ended);
+    let fault = &summary["faults"][0];
+    let back = fault["back_s"].as_f64().expect("it comes back");
+    let first = fault["first_confirm_s"].as_f64().expect("a confirm");
+    assert!((0.5..24.0).contains(&back) && first > 0.5, "{fault:#}");
+    let max = summary["latency"]["ack_response"]["max_ns"].as_u64();
+    let longest = max.expect("latency") as f64 / 1e9;
+    // A message that was due just after the crash waited for its client's first confirm. The last client is back later:
+    // each tries less often the longer the broker is away.
+    let later = (longest - first) / back.max(5.0);
+    assert!((-0.2..1.0).contains(&later), "{longest} s, {fault:#}");
+    summary
+}
+
+#[test]
+fn a_crash_loses_no_confirmed_message_of_a_quorum_queue_or_a_stream() {
+    if !installed() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let load = |kind: &str| {
+        format!(
+            r#"
+[[load]]
+destination = "queue://crash-{kind}"
+queue-type = "{kind}"
+persistent = true
+rate = 800
+max-pending = 200
+message-size = 100
+ack = 20
+recover = "100ms-400ms"
+"#
+        )
+    };
+    let summary = summary_of_a_crash(&(load("quorum") + &load("stream")));
+    let ledger = &summary["ledger"];
+    assert_eq!(ledger["lost"], 0, "{summary:#}");
+    assert_eq!(
+        (&ledger["duplicated"], &ledger["corrupt"]),
+        (&0.into(), &0.into())
+    );
+    assert_eq!(ledger["exact"], true);
+    let count = |key: &str| ledger[key].as_u64().expect("count");
+    let (sent, delivered) = (count("sent"), count("delivered"));
+    assert_eq!(sent, delivered + count("unconfirmed_missing"), "{ledger:#}");
+    assert_eq!(sent, summary["sent"]["total"].as_u64().expect("total"));
+    let lost = summary["warnings"].as_array().expect("warnings");
+    assert!(
+        lost.iter().any(|w| w["code"] == "connections_lost"),
+        "{summary:#}"
+    );
+}
+
+#[test]
+fn a_crash_loses_what_a_transient_queue_holds_and_the_ledger_says_how_much() {
+    if !installed() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    // The consumer falls behind, so that there is something to lose.
+    let load = r#"
+[[load]]
+destination = "queue://crash-transient"
+durable = false
+rate = 15000
+max-pending = 1000
+message-size = 100
+prefetch = 1
+recover = "100ms-400ms"
+"#;
+    let summary = summary_of_a_crash(load);
+    let ledger = &summary["ledger"];
+    let count = |key: &str| ledger[key].as_u64().expect("count");
+    assert!(count("lost") > 0, "{summary:#}");
+    let received = summary["received"]["total"].as_u64().expect("received");
+    assert_eq!(count("delivered"), received, "{summary:#}");
+    assert_eq!(
+        count("sent"),
+        received + count("lost") + count("outstanding") + count("unconfirmed_missing"),
+        "{ledger:#}"
+    );
+}
+
+/// Processes and files of managed nodes that were there for `bellows` with this pid.
+fn remains_of(bellows: u32) -> Vec<String> {
+    let states = format!("/tmp/bellows-{}", rustix::process::getuid().as_raw());
+    fs::read_dir(states)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| fs::read_to_string(entry.path()).ok())
+        .filter(|state| state.contains(&format!("\"owner\":{{\"pid\":{bellows},")))
+        .collect()
+}
+
+/// Starts a run, and sends it signals once its RabbitMQ is on the way.
+fn interrupted_while_rabbitmq_starts(signals: &[&str]) -> common::Ended {
+    let dir = common::folder();
+    let run = common::start(common::bellows(dir.path(), &["run", "stream-publish"]));
+    let pid = run.child.id();
+    common::wait_for("node", || !remains_of(pid).is_empty());
+    // It takes some four seconds to be ready.
+    thread::sleep(Duration::from_millis(500));
+    for signal in signals {
+        run.signal(signal);
+        thread::sleep(Duration::from_millis(100));
+    }
+    let asked = Instant::now();
+    let ended = run.end();
+    assert!(asked.elapsed() < Duration::from_secs(3), "{ended:#?}");
+    common::wait_for("end of the node", || remains_of(pid).is_empty());
+    assert!(!dir.path().join("runs").exists(), "nothing was measured");
+    ended
+}
+
+#[test]
+fn a_signal_while_rabbitmq_starts_is_heeded_at_once() {
+    if !installed() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let ended = interrupted_while_rabbitmq_starts(&["INT"]);
+    assert_eq!(ended.code(), Some(130), "{ended:#?}");
+    let told = ended
+        .stderr
+        .ends_with("stopped in start: nothing measured\n");
+    assert!(told && !ended.stderr.contains("error:"), "{ended:#?}");
+    let ended = interrupted_while_rabbitmq_starts(&["TERM", "INT"]);
+    assert!(
+        matches!(ended.code(), Some(130 | 143)),
+        "the first may have ended it before the second came: {ended:#?}"
+    );
+}

@@ -1,0 +1,321 @@
+//! RabbitMQ 4 on an Erlang/OTP with trace sessions, from the root directory that `BELLOWS_RABBITMQ_ROOT` names: one that
+//! debootstrap or a container image makes. `make prove` runs these.
+
+use crate::common;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use erlang::term::as_bytes;
+use serde_json::Value;
+use session::brokers::rabbitmq::{Config, RabbitMq};
+use session::guardian;
+
+const IGNORED: &str = "BELLOWS_RABBITMQ_ROOT names no root directory with RabbitMQ 4: debootstrap \
+                       --include=rabbitmq-server trixie DIR";
+
+/// The directory, or a reason to skip the test.
+fn root() -> Option<PathBuf> {
+    let root = std::env::var_os("BELLOWS_RABBITMQ_ROOT").filter(|it| !it.is_empty())?;
+    Some(PathBuf::from(root))
+}
+
+fn json(ended: &common::Ended) -> Value {
+    ended.assert_ok();
+    serde_json::from_str(&ended.stdout).expect("one object")
+}
+
+/// A folder with an experiment of the root's RabbitMQ.
+fn experiment(root: &Path, text: &str) -> tempfile::TempDir {
+    let folder = common::folder();
+    let text = text.replace("ROOT", &format!("{:?}", root.display().to_string()));
+    fs::write(folder.path().join("four.toml"), text).expect("write");
+    folder
+}
+
+const ONE: &str = r#"
+name = "four"
+[broker]
+kind = "rabbitmq"
+root = ROOT
+[phases]
+warmup = "500ms"
+measure = "4s"
+[[load]]
+destination = "queue://one"
+rate = 2000
+message-size = 100
+"#;
+
+#[test]
+#[ignore = "needs BELLOWS_RABBITMQ_ROOT"]
+fn one_node_is_loaded_and_profiled_with_whole_stacks() {
+    let Some(root) = root() else {
+        testkit::skip!("{IGNORED}");
+    };
+    let folder = experiment(&root, ONE);
+    let args = ["run", "four.toml", "--json", "--quiet"];
+    let ended = common::run(folder.path(), &args);
+    if ended.stderr.contains("perf_event") {
+        testkit::skip!("this user may not profile: {}", ended.stderr);
+    }
+    let summary = json(&ended);
+    let version = summary["broker"]["version"].as_str().expect("a version");
+    assert!(version.starts_with("4."), "{version}");
+    assert_eq!(summary["ledger"]["lost"], 0, "{summary:#}");
+    let record = fs::read(common::only_run(folder.path()).join("run.json")).expect("run.json");
+    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    assert_eq!(record["topology"]["queues"][0]["name"], "one", "{record:#}");
+    let profile = &summary["profiles"][0];
+    let complete = profile["complete_share"].as_f64().expect("a share");
+    let unknown = profile["unknown_share"].as_f64().expect("a share");
+    assert!(complete > 0.95 && unknown < 0.05, "{profile:#}");
+    // Functions of Erlang, and of the emulator that the loader mapped.
+    let rows = common::run(folder.path(), &["top", "last", "--limit", "300"]);
+    rows.assert_ok();
+    for name in ["rabbit_channel:", "erts_schedule"] {
+        assert!(rows.stdout.contains(name), "no {name} in {}", rows.stdout);
+    }
+}
+
+const CLUSTER: &str = r#"
+name = "four"
+[broker]
+kind = "rabbitmq"
+root = ROOT
+nodes = 3
+[phases]
+warmup = "500ms"
+measure = "12s"
+drain = "30s"
+[profile]
+events = []
+[[fault]]
+at = "500ms"
+kind = "kill"
+node = 1
+for = "500ms"
+[[load]]
+destination = "queue://quorum"
+queue-type = "quorum"
+persistent = true
+producers = 3
+consumers = 3
+rate = 100
+max-pending = 200
+message-size = 100
+ack = 20
+nodes = "all"
+recover = "100ms-400ms"
+"#;
+
+/// Each node of RabbitMQ 4 starts another one to ask the others by, while it joins them.
+#[test]
+#[ignore = "needs BELLOWS_RABBITMQ_ROOT"]
+fn three_nodes_are_one_cluster_and_one_of_them_may_be_killed() {
+    let Some(root) = root() else {
+        testkit::skip!("{IGNORED}");
+    };
+    let folder = experiment(&root, CLUSTER);
+    let args = ["run", "four.toml", "--json", "--quiet"];
+    let summary = json(&common::start(common::bellows(folder.path(), &args)).end_of_long());
+    assert_eq!(summary["ledger"]["lost"], 0, "{summary:#}");
+    let nodes = summary["nodes"].as_array().expect("nodes");
+    assert_eq!(nodes.len(), 3, "{summary:#}");
+    let fault = &summary["faults"][0];
+    assert_eq!(fault["node"], 1, "{fault:#}");
+    assert!(fault["back_s"].as_f64().is_some(), "{fault:#}");
+}
+
+#[test]
+#[ignore = "needs BELLOWS_RABBITMQ_ROOT"]
+fn mirrored_queues_are_refused_before_anything_is_started() {
+    let Some(root) = root() else {
+        testkit::skip!("{IGNORED}");
+    };
+    let policy =
+        "[[broker.policy]]\npattern = \"^m\"\ndefinition = { ha-mode = \"all\" }\n[phases]";
+    let folder = experiment(&root, &ONE.replace("[phases]", policy));
+    let ended = common::run(folder.path(), &["run", "four.toml"]);
+    ended.assert_error(1, &["no classic mirrored queues", "ha-mode"]);
+    assert!(ended.stderr.contains("quorum"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("starting"), "{}", ended.stderr);
+}
+
+const PREPARED: &str = r#"
+name = "prepared"
+[broker]
+kind = "rabbitmq"
+data = "prepare"
+data-dir = "kept"
+[phases]
+warmup = "0s"
+measure = "1s"
+[profile]
+events = []
+[[prepare]]
+destination = "queue://log"
+queue-type = "stream"
+fill = 1000
+[[load]]
+destination = "queue://log"
+queue-type = "stream"
+producers = 0
+stream-offset = "first"
+"#;
+
+/// RabbitMQ upgrades in steps: what it has against a larger one is told in its own words.
+#[test]
+#[ignore = "needs BELLOWS_RABBITMQ_ROOT"]
+fn a_copy_of_data_that_rabbitmq_does_not_upgrade_is_refused_with_its_own_reason() {
+    let Some(root) = root() else {
+        testkit::skip!("{IGNORED}");
+    };
+    if !Path::new("/usr/lib/rabbitmq/lib/rabbitmq_server-3.10.8").exists() {
+        testkit::skip!("the machine's RabbitMQ is not 3.10.8, of which 4 is no upgrade");
+    }
+    let folder = experiment(&root, PREPARED);
+    let side = format!("rabbitmq@{}", root.display());
+    let args = ["ab", "four.toml", "--pairs", "2", "--b", &side];
+    let ended = common::start(common::bellows(folder.path(), &args)).end_of_long();
+    ended.assert_error(
+        1,
+        &["RabbitMQ 4.", "does not start on a copy", "RabbitMQ 3.10.8"],
+    );
+    assert!(ended.stderr.contains("feature flag"), "{}", ended.stderr);
+    // By itself it prepares its own, and begins with that.
+    let args = [
+        "run",
+        "four.toml",
+        "--broker-root",
+        &root.display().to_string(),
+        "--json",
+        "--quiet",
+    ];
+    let summary = json(&common::start(common::bellows(folder.path(), &args)).end_of_long());
+    assert_eq!(summary["received"]["total"], 1000, "{summary:#}");
+}
+
+/// What bellows asks of a node, on a release with trace sessions, and what is left of it there.
+#[test]
+#[ignore = "needs BELLOWS_RABBITMQ_ROOT"]
+fn its_erlang_node_is_asked_and_keeps_nothing() {
+    let Some(root) = root() else {
+        testkit::skip!("{IGNORED}");
+    };
+    let folder = common::folder();
+    let dir = folder.path();
+    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
+    let config = Config {
+        root: Some(root),
+        guard: vec![exe, guardian::SUBCOMMAND.into()],
+        ..Config::default()
+    };
+    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
+    let access = node.erlang().expect("how it is reached");
+    let (name, port) = (access.node.to_string(), access.address.expect("a port").1);
+    let home = fs::read_link(format!("/proc/{}/cwd", node.pid())).expect("its folder");
+    let cookie = home.join(".erlang.cookie").display().to_string();
+    let url = node.url();
+    let load = [
+        "client",
+        "queue://asked",
+        "--rate",
+        "300",
+        "--max-pending",
+        "50",
+        "--duration",
+        "600",
+        "--url",
+        &url,
+        "--quiet",
+        "--no-archive",
+    ];
+    let load = common::start(common::bellows(dir, &load));
+    let ask = |command: &str, arguments: &[&str]| {
+        let port = port.to_string();
+        let mut all = vec!["erlang", command, &name];
+        all.extend_from_slice(arguments);
+        all.extend(["--port", &port, "--cookie-file", &cookie]);
+        let ended = common::run(dir, &all);
+        ended.assert_ok();
+        ended
+    };
+    let before = traces(&node);
+    let queues = || json(&ask("queues", &["--fresh", "5s", "--json"]));
+    common::wait_for("the load's consumer", || {
+        queues()["rows"][0]["consumers"] == 1
+    });
+
+    let top = json(&ask("top", &["--json", "--count", "1", "--every", "500ms"]));
+    let processes = top["processes"].as_array().expect("processes");
+    for role in ["queue", "channel", "connection"] {
+        assert!(
+            processes.iter().any(|it| it["role"] == role),
+            "no {role} in {top:#}"
+        );
+    }
+    let alloc = ask("alloc", &["--for", "200ms"]).stdout;
+    assert!(
+        alloc.contains("eheap_alloc") && alloc.contains("resident (RSS)"),
+        "{alloc}"
+    );
+    let options = [
+        "rabbit_channel:handle_method/3",
+        "--limit",
+        "3",
+        "--returns",
+        "--durations",
+    ];
+    let trace = ask("trace", &options).stdout;
+    assert!(trace.contains("rabbit_channel:handle_method("), "{trace}");
+    let modules = ["rabbit_channel", "rabbit_amqqueue_process", "--for", "2s"];
+    let svg = ["-o", "calls.svg"];
+    let calls = ask("calls", &[&modules[..], &svg[..]].concat()).stdout;
+    assert!(calls.contains("rabbit_channel:handle_method/3"), "{calls}");
+    let drawn = fs::read_to_string(dir.join("calls.svg")).expect("a picture");
+    assert!(drawn.contains("rabbit_channel"), "{drawn}");
+    let memory = ask("memory", &modules).stdout;
+    assert!(
+        memory.contains("rabbit_channel:handle_method/3"),
+        "{memory}"
+    );
+    assert!(memory.contains("words/call"), "{memory}");
+
+    let info = json(&ask("info", &["--json"]));
+    assert_eq!(info["rabbitmq"], node.version(), "{info:#}");
+    assert_eq!(
+        info["bellows_modules"],
+        Value::Array(Vec::new()),
+        "{info:#}"
+    );
+    assert_eq!(traces(&node), before);
+    load.signal("INT");
+    load.end();
+    node.stop().expect("stop");
+}
+
+/// What of a node is traced.
+fn traces(node: &RabbitMq) -> String {
+    let link = erlang::Node::connect(&node.erlang().expect("access")).expect("a connection");
+    let traces = link
+        .evaluate(Duration::from_secs(20), TRACES)
+        .expect("an answer");
+    String::from_utf8_lossy(as_bytes(&traces).expect("text")).into_owned()
+}
+
+/// Processes with trace flags, functions with counters, and trace sessions of this node.
+const TRACES: &str = r#"
+Traced = [Pid || Pid <- processes(), {flags, [_ | _]} <- [erlang:trace_info(Pid, flags)]],
+Counted = [M || M <- [rabbit_channel, rabbit_amqqueue_process],
+                {F, A} <- M:module_info(functions),
+                {all, [_ | _]} <- [erlang:trace_info({M, F, A}, all)]],
+_ = code:ensure_loaded(trace),
+Sessions = case erlang:function_exported(trace, session_info, 1) of
+               true -> trace:session_info(all);
+               false -> []
+           end,
+unicode:characters_to_binary(io_lib:format("~0tp", [Traced ++ Counted ++ Sessions])).
+"#;

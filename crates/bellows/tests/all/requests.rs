@@ -1,0 +1,265 @@
+//! `probe` and `scrape` alone: requests without a load of messages, and pages that are away for a while.
+
+use crate::common;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{folder, run};
+use serde_json::Value;
+
+/// Answers one request with a page whose counter says how many there were.
+fn answer(stream: &TcpStream, number: u64) {
+    let heads = BufReader::new(stream).lines().map_while(Result::ok);
+    if heads.take_while(|line| !line.is_empty()).count() == 0 {
+        return;
+    }
+    let page = format!("jobs_total {number}\ndepth{{queue=\"orders\"}} 7\n");
+    let length = page.len();
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n\
+         Connection: close\r\nContent-Length: {length}\r\n\r\n{page}"
+    );
+    let _ = (&mut &*stream).write_all(answer.as_bytes());
+}
+
+/// A server of a page that listens on its address, but not from `away.0` to `away.1` after its start. It serves until the test ends.
+fn server(away: (Duration, Duration)) -> SocketAddr {
+    let mut listener = Some(TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let address = listener
+        .as_ref()
+        .expect("a listener")
+        .local_addr()
+        .expect("an address");
+    thread::spawn(move || {
+        let begin = Instant::now();
+        let mut number = 0;
+        loop {
+            let is_away = (away.0..away.1).contains(&begin.elapsed());
+            if is_away {
+                listener = None;
+            } else if listener.is_none() {
+                listener = TcpListener::bind(address).ok();
+            }
+            if let Some(listener) = &listener {
+                listener.set_nonblocking(true).expect("a listener");
+                while let Ok((stream, _)) = listener.accept() {
+                    stream.set_nonblocking(false).expect("a stream");
+                    number += 10;
+                    answer(&stream, number);
+                }
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+    address
+}
+
+fn always() -> SocketAddr {
+    server((Duration::MAX, Duration::MAX))
+}
+
+fn valid(object: &Value) {
+    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/run.schema.json");
+    let schema = fs::read_to_string(schema).expect("schema");
+    let schema: Value = serde_json::from_str(&schema).expect("JSON");
+    let problems = common::schema::problems(&schema, object);
+    assert_eq!(problems, Vec::<String>::new(), "{object:#}");
+}
+
+/// Makes a run's record that of an earlier version, which wrote parts of messages for every run.
+fn as_before(run_dir: &Path) {
+    let path = run_dir.join("run.json");
+    let mut record: Value =
+        serde_json::from_slice(&fs::read(&path).expect("run.json")).expect("JSON");
+    let summary = record["summary"].as_object_mut().expect("a summary");
+    let none = serde_json::json!({"total": 0, "rate": 0.0});
+    for part in ["sent", "completed", "received", "blocked"] {
+        assert!(summary.insert(part.to_owned(), none.clone()).is_none());
+    }
+    let latency = serde_json::json!({
+        "count": 0, "mean_ns": 0, "p50_ns": 0, "p90_ns": 0, "p99_ns": 0, "p99.9_ns": 0, "p99.99_ns": 0, "max_ns": 0
+    });
+    let names = [
+        "ack_response",
+        "end_to_end",
+        "send_ack",
+        "transfer",
+        "send_delay",
+    ];
+    let all = names.map(|name| (name.to_owned(), latency.clone()));
+    summary.insert(
+        "latency".to_owned(),
+        Value::Object(all.into_iter().collect()),
+    );
+    let cpu = serde_json::json!({"broker": null, "client": null});
+    summary.insert("cpu_us_per_message".to_owned(), cpu);
+    let broker = serde_json::json!({"kind": "", "version": null, "pid": null});
+    summary.insert("broker".to_owned(), broker);
+    fs::write(&path, record.to_string()).expect("written");
+}
+
+#[test]
+fn a_probe_says_nothing_of_messages_and_is_read_as_earlier_ones_are() {
+    let dir = folder();
+    let dir = dir.path();
+    let url = format!("http://user:secret@{}/metrics", always());
+    let probe = |url: &str| {
+        let args = [
+            "probe",
+            url,
+            "--every",
+            "50ms",
+            "--duration",
+            "1",
+            "--json",
+            "--quiet",
+        ];
+        let ran = run(dir, &args);
+        ran.assert_ok();
+        serde_json::from_str::<Value>(&ran.stdout).expect("JSON")
+    };
+    let objects = [probe(&url), probe(&url)];
+    for object in &objects {
+        valid(object);
+        for part in ["sent", "completed", "received", "blocked", "latency"] {
+            assert!(object.get(part).is_none(), "{part}: {object:#}");
+        }
+        assert!(object["broker"].get("kind").is_none(), "{object:#}");
+        let begun = object["scenarios"]["probe"]["probe_begun"].as_u64();
+        assert!(begun >= Some(10), "{object:#}");
+    }
+    let folders = objects.map(|object| object["run_dir"].as_str().expect("a path").to_owned());
+    as_before(&dir.join(&folders[0]));
+    let ids = folders.map(|it| {
+        let name = Path::new(&it).file_name().expect("a name");
+        name.to_string_lossy().into_owned()
+    });
+    let listed = run(dir, &["runs"]);
+    listed.assert_ok();
+    let complete = listed.stdout.matches(" complete ").count();
+    assert_eq!(complete, 2, "{}", listed.stdout);
+    let history = run(dir, &["history", "probe"]);
+    history.assert_ok();
+    let compared = run(dir, &["compare", &ids[0], "--with", &ids[1]]);
+    assert!(matches!(compared.code(), Some(0 | 3 | 4)), "{compared:?}");
+    assert!(compared.stdout.contains("response p50"), "{compared:?}");
+    for id in &ids {
+        run(dir, &["report", id]).assert_ok();
+    }
+}
+
+/// What a broker's page is while it starts again is what one scrapes for.
+#[test]
+fn a_page_that_is_away_for_a_while_is_scraped_on() {
+    let dir = folder();
+    let address = server((Duration::from_millis(1_200), Duration::from_millis(2_700)));
+    let url = format!("http://{address}/metrics");
+    let args = [
+        "scrape",
+        &url,
+        "--every",
+        "250ms",
+        "--for",
+        "5",
+        "--select",
+        "jobs_total",
+        "--select",
+        "depth",
+    ];
+    let ran = run(dir.path(), &args);
+    ran.assert_ok();
+    let lines: Vec<&str> = ran
+        .stdout
+        .lines()
+        .filter(|it| it.contains(" s  measure  "))
+        .collect();
+    assert!((4..=6).contains(&lines.len()), "{ran:?}");
+    // The time of the measurement, the page and its series, a rate where it is a counter; no line goes on for ever.
+    assert!(
+        lines[0].starts_with("    1.0 s  measure  page 127.0.0.1:"),
+        "{ran:?}"
+    );
+    assert!(lines[0].contains("  depth{queue=\"orders\"} 7"), "{ran:?}");
+    assert!(
+        lines[0].contains("  jobs_total 40.") || lines[0].contains("  jobs_total 39."),
+        "{ran:?}"
+    );
+    assert!(
+        lines.iter().all(|line| line.chars().count() <= 202),
+        "{ran:?}"
+    );
+    assert!(
+        lines.iter().any(|line| line.contains(" failed ")),
+        "{ran:?}"
+    );
+    let told = |part: &str| {
+        ran.stderr
+            .lines()
+            .filter(|line| line.contains(part))
+            .count()
+    };
+    assert_eq!(
+        told("was not answered"),
+        1,
+        "once, and not for each request: {ran:?}"
+    );
+    assert_eq!(told("a page again, after "), 1, "{ran:?}");
+    let json = run(
+        dir.path(),
+        &["scrape", &url, "--json", "--quiet", "--select", "depth"],
+    );
+    json.assert_ok();
+    let object: Value = serde_json::from_str(&json.stdout).expect("JSON");
+    let selected = &object["scrapes"][0]["selected"][0];
+    assert_eq!(selected["series"], "depth{queue=\"orders\"}", "{object:#}");
+}
+
+/// A refusal costs the server little: that is no cost of an answer.
+#[test]
+fn refusals_are_no_measure_of_what_an_answer_costs() {
+    let dir = folder();
+    let refused = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = refused.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in refused.incoming().flatten() {
+            let heads = BufReader::new(&stream).lines().map_while(Result::ok);
+            let _ = heads.take_while(|line| !line.is_empty()).count();
+            let answer =
+                "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
+            let _ = (&stream).write_all(answer.as_bytes());
+        }
+    });
+    let url = format!("http://{address}/");
+    let args = [
+        "probe",
+        &url,
+        "--every",
+        "50ms",
+        "--duration",
+        "1",
+        "--json",
+    ];
+    let probed = run(dir.path(), &args);
+    let object: Value = serde_json::from_str(&probed.stdout).expect("JSON");
+    let probe = &object["scenarios"]["probe"];
+    assert!(probe["probe_status_4xx"].as_u64() >= Some(10), "{object:#}");
+    assert_eq!(
+        probe["cpu_ms_per_cycle"]["broker"],
+        Value::Null,
+        "{object:#}"
+    );
+    assert!(!probed.stderr.contains("CPU per request"), "{probed:?}");
+    let scraped = run(
+        dir.path(),
+        &["scrape", &url, "--every", "100ms", "--for", "1"],
+    );
+    scraped.assert_error(1, &["401"]);
+    for part in ["/request", "B/s"] {
+        assert!(!scraped.stdout.contains(part), "{scraped:?}");
+    }
+}

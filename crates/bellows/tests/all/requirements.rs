@@ -1,0 +1,179 @@
+//! Runs that are held to what was required of them.
+
+use crate::common;
+
+use std::fs;
+
+use common::{bellows, folder, run, seconds_recorded, start, wait_for};
+use serde_json::Value;
+
+const SHORT: [&str; 8] = [
+    "demo",
+    "--no-profile",
+    "--set",
+    "phases.warmup=0s",
+    "--set",
+    "phases.measure=1s",
+    "--set",
+    "load.0.rate=2000",
+];
+
+fn demo(more: &[&str]) -> common::Ended {
+    let dir = folder();
+    let args: Vec<&str> = SHORT.iter().chain(more).copied().collect();
+    run(dir.path(), &args)
+}
+
+#[test]
+fn the_exit_code_says_whether_the_requirements_were_met() {
+    let met = demo(&["--fail-if", "lost > 0", "--fail-if", "sent rate < 1k"]);
+    met.assert_ok();
+    assert!(
+        met.stdout.contains("met      lost = 0         0\n"),
+        "{}",
+        met.stdout
+    );
+
+    let missed = demo(&["--fail-if=end-to-end p50 < 1h", "--fail-if", "lost > 0"]);
+    assert_eq!(missed.code(), Some(3), "{missed:?}");
+    assert!(
+        missed.stdout.contains("MISSED   end-to-end p50 >= 1h  "),
+        "{}",
+        missed.stdout
+    );
+
+    // 2,000 messages have too few beyond the 99.99th percentile.
+    let unknown = demo(&["--fail-if", "end-to-end p99.99 > 1h"]);
+    assert_eq!(unknown.code(), Some(4), "{unknown:?}");
+    assert!(
+        unknown.stdout.contains("cannot tell: fewer than ten"),
+        "{}",
+        unknown.stdout
+    );
+    // What was missed counts more than what cannot be told.
+    let both = demo(&[
+        "--fail-if",
+        "end-to-end p99.99 > 1h",
+        "--fail-if",
+        "sent rate > 1",
+    ]);
+    assert_eq!(both.code(), Some(3), "{both:?}");
+}
+
+#[test]
+fn requirements_stand_in_files_json_and_junit() {
+    let dir = folder();
+    let text = "[broker]\nkind = \"embedded\"\n[profile]\nevents = []\n\
+                [phases]\nwarmup = \"0s\"\nmeasure = \"500ms\"\n\
+                [[load]]\ndestination = \"queue://q\"\nrate = \"1k\"\n\
+                [[require]]\nthat = \"lost = 0\"\n[[require]]\nthat = \"stalls < 0\"\n";
+    fs::write(dir.path().join("held.toml"), text).expect("file");
+    let ended = run(
+        dir.path(),
+        &[
+            "run",
+            "held.toml",
+            "--json",
+            "--quiet",
+            "--junit",
+            "out.xml",
+        ],
+    );
+    assert_eq!(ended.code(), Some(3), "{ended:?}");
+    let summary: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!(summary["requirements"][0]["met"], true, "{summary:#}");
+    assert_eq!(summary["requirements"][1]["met"], false, "{summary:#}");
+    let schema = fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/run.schema.json"
+    ));
+    let schema: Value = serde_json::from_str(&schema.expect("schema")).expect("JSON");
+    assert_eq!(
+        common::schema::problems(&schema, &summary),
+        Vec::<String>::new()
+    );
+    let xml = fs::read_to_string(dir.path().join("out.xml")).expect("out.xml");
+    for part in [
+        "<testsuite name=\"run\"",
+        "tests=\"3\" failures=\"1\" errors=\"0\"",
+        "name=\"the run\"",
+        "name=\"stalls &lt; 0\"",
+        "<failure message=\"missed: ",
+        "<system-out>met: 0</system-out>",
+    ] {
+        assert!(xml.contains(part), "{part:?} in {xml}");
+    }
+}
+
+/// A CI server must not see the green file of an earlier run.
+#[test]
+fn a_run_that_measures_nothing_passes_nothing() {
+    let dir = folder();
+    fs::write(dir.path().join("old.xml"), "<testsuite/>").expect("file");
+    let closed = "amqp://127.0.0.1:1";
+    let args = [
+        "client",
+        "queue://q",
+        "--url",
+        closed,
+        "--fail-if",
+        "lost > 0",
+    ];
+    let args: Vec<&str> = args.into_iter().chain(["--junit", "old.xml"]).collect();
+    run(dir.path(), &args).assert_error(1, &["127.0.0.1:1"]);
+    let xml = fs::read_to_string(dir.path().join("old.xml")).expect("old.xml");
+    assert!(
+        xml.contains("<error message=\"it has not ended\"/>"),
+        "{xml}"
+    );
+
+    let args = [
+        "demo",
+        "--no-profile",
+        "--set",
+        "phases.warmup=30s",
+        "--fail-if",
+        "stalls > 99",
+        "--junit",
+        "stopped.xml",
+    ];
+    let started = start(bellows(dir.path(), &args));
+    wait_for("second", || seconds_recorded(dir.path()) > 0);
+    started.signal("INT");
+    let ended = started.end();
+    assert_eq!(ended.code(), Some(130), "{ended:?}");
+    assert!(
+        ended
+            .stderr
+            .contains("stopped in warm-up: nothing measured"),
+        "{ended:?}"
+    );
+    let xml = fs::read_to_string(dir.path().join("stopped.xml")).expect("stopped.xml");
+    assert!(
+        xml.contains("<error message=\"it has not ended\"/>"),
+        "{xml}"
+    );
+
+    let nowhere = ["demo", "--junit", "/nonexistent/x.xml"];
+    let refused = run(dir.path(), &nowhere);
+    refused.assert_error(1, &["/nonexistent/x.xml"]);
+    assert_eq!(refused.stdout, "");
+}
+
+#[test]
+fn what_cannot_be_required_is_refused() {
+    let dir = folder();
+    for (condition, part) in [
+        ("p99 > 20ms", "is no quantity"),
+        ("end-to-end p99 > 20", "with its unit"),
+        // What must not be, rather than what has to hold.
+        ("lost", "compares nothing"),
+        ("lost", "\"lost > 0\""),
+    ] {
+        let ended = run(dir.path(), &["demo", "--fail-if", condition]);
+        assert_eq!(ended.code(), Some(2), "{ended:?}");
+        assert!(ended.stderr.contains(part), "{ended:?}");
+    }
+    let args = ["demo", "--no-profile", "--fail-if", "connect time p99 > 1s"];
+    run(dir.path(), &args).assert_error(2, &["no latency called \"connect time\""]);
+}

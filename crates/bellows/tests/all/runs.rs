@@ -1,0 +1,574 @@
+//! Whole runs against the embedded broker: what they print, what they leave, how they are stopped.
+
+use crate::common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::{Broker, bellows, folder, only_run, run, seconds_recorded, start, wait_for};
+use serde_json::Value;
+
+/// `bellows demo`, long enough for whole seconds, short enough for a test.
+const DEMO: [&str; 7] = [
+    "demo",
+    "--set",
+    "phases.warmup=500ms",
+    "--set",
+    "phases.measure=1500ms",
+    "--set",
+    "load.0.rate=2000",
+];
+
+fn demo<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    DEMO.iter().chain(more).copied().collect()
+}
+
+fn read_json(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).expect("file")).expect("JSON")
+}
+
+#[test]
+fn the_demo_ends_by_naming_its_report() {
+    let dir = folder();
+    let ended = run(dir.path(), &demo(&[]));
+    ended.assert_ok();
+    let report = ended.report();
+    let html = fs::read_to_string(dir.path().join(&report)).expect("report");
+    assert!(html.contains("<!doctype html>") || html.contains("<!DOCTYPE html>"));
+    for part in [" s  warm-up  sent ", " s  measure  sent ", "\ndemo: "] {
+        assert!(
+            ended.stdout.contains(part),
+            "{part:?} is missing: {}",
+            ended.stdout
+        );
+    }
+    assert!(
+        ended
+            .stdout
+            .lines()
+            .any(|line| line.starts_with("sent ") && line.contains(" 4,000 ")),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        ended.stdout.contains("\nack response  "),
+        "{}",
+        ended.stdout
+    );
+
+    let listed = run(dir.path(), &["runs"]);
+    assert!(
+        listed
+            .stdout
+            .lines()
+            .nth(1)
+            .is_some_and(|l| l.contains("complete")),
+        "{listed:?}"
+    );
+    // The command that made the run is the one that makes it again.
+    let record = read_json(&only_run(dir.path()).join("run.json"));
+    assert_eq!(record["command"][1], "demo");
+    let again = run(dir.path(), &["report", "last", "-o", "again.html"]);
+    again.assert_ok();
+    assert!(dir.path().join("again.html").is_file());
+}
+
+#[test]
+fn json_is_one_object_that_its_schema_describes() {
+    let dir = folder();
+    let ended = run(dir.path(), &demo(&["--json", "--quiet"]));
+    ended.assert_ok();
+    assert_eq!(ended.stderr, "");
+    let object: Value = serde_json::from_str(&ended.stdout).expect("one JSON object");
+    let schema =
+        read_json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run.schema.json"));
+    assert_eq!(
+        common::schema::problems(&schema, &object),
+        Vec::<String>::new()
+    );
+    assert_eq!(object["sent"]["total"], 4_000);
+    assert_eq!(object["received"]["total"], 4_000);
+    let record = read_json(&only_run(dir.path()).join("run.json"));
+    assert_eq!(record["summary"], object, "run.json holds another summary");
+
+    // The validator itself notices what is wrong.
+    let mut wrong = object;
+    wrong["sent"]["total"] = Value::from(-1);
+    wrong["latency"]["transfer"]["p99_ns"] = Value::from("fast");
+    wrong["extra"] = Value::from(1);
+    wrong["warnings"][0]["code"] = Value::from("made_up");
+    wrong.as_object_mut().expect("object").remove("profiles");
+    let found = common::schema::problems(&schema, &wrong);
+    for place in [
+        "$.sent.total: minimum",
+        "p99_ns: type",
+        "$: additionalProperties",
+        "code: enum",
+        "$: required",
+    ] {
+        assert!(
+            found.iter().any(|p| p.contains(place)),
+            "{place:?} was not found: {found:#?}"
+        );
+    }
+}
+
+#[test]
+fn with_json_everything_else_goes_to_standard_error() {
+    let dir = folder();
+    let ended = run(dir.path(), &demo(&["--json"]));
+    ended.assert_ok();
+    assert!(
+        serde_json::from_str::<Value>(&ended.stdout).is_ok(),
+        "{}",
+        ended.stdout
+    );
+    for part in [" s  measure  sent ", "\ndemo: ", "report: "] {
+        assert!(
+            ended.stderr.contains(part),
+            "{part:?} is missing: {}",
+            ended.stderr
+        );
+    }
+}
+
+#[test]
+fn quiet_leaves_the_summary_only() {
+    let dir = folder();
+    let ended = run(dir.path(), &demo(&["--quiet", "--no-profile"]));
+    ended.assert_ok();
+    assert_eq!(ended.stderr, "");
+    assert!(ended.stdout.starts_with("demo: "), "{}", ended.stdout);
+    ended.report();
+}
+
+#[test]
+fn strict_turns_warnings_into_5() {
+    let dir = folder();
+    // 1,000 messages are too few for the percentiles that are printed.
+    let ended = run(
+        dir.path(),
+        &demo(&["--strict", "--quiet", "--set", "load.0.rate=100"]),
+    );
+    assert_eq!(ended.code(), Some(5), "{ended:#?}");
+    ended.report();
+}
+
+#[test]
+fn client_producer_and_consumer_count_the_same_messages() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let base = [
+        "queue://Q",
+        "--url",
+        &broker.url,
+        "--message-count",
+        "500",
+        "--json",
+        "--quiet",
+    ];
+    let with = |command: &str, more: &[&str]| {
+        let args: Vec<&str> = [command].iter().chain(&base).chain(more).copied().collect();
+        let ended = run(dir.path(), &args);
+        ended.assert_ok();
+        serde_json::from_str::<Value>(&ended.stdout).expect("one JSON object")
+    };
+    let client = with("client", &["--max-pending", "50", "--no-archive"]);
+    assert_eq!(
+        (&client["sent"]["total"], &client["received"]["total"]),
+        (&500.into(), &500.into())
+    );
+    assert_eq!(client["run_dir"], "");
+    let producer = with("producer", &["--max-pending", "50"]);
+    assert_eq!(producer["completed"]["total"], 500);
+    assert_eq!(producer["received"]["total"], 0);
+    let consumer = with("consumer", &["--ack-every", "10", "--hdr", "out.hlog"]);
+    assert_eq!(consumer["received"]["total"], 500);
+    assert!(
+        fs::read_to_string(dir.path().join("out.hlog")).is_ok_and(|t| t.contains("end-to-end"))
+    );
+    let runs = run(dir.path(), &["runs", "--json"]);
+    let runs: Value = serde_json::from_str(&runs.stdout).expect("JSON");
+    assert_eq!(
+        runs.as_array().map(Vec::len),
+        Some(2),
+        "--no-archive kept a run, or one is lost"
+    );
+}
+
+#[test]
+fn show_latency_and_rate_decide_what_a_line_holds() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let lines = |more: &[&str]| {
+        let base = [
+            "client",
+            "--url",
+            &broker.url,
+            "--duration",
+            "1",
+            "--no-archive",
+        ];
+        let args: Vec<&str> = base.iter().chain(more).copied().collect();
+        let ended = run(dir.path(), &args);
+        ended.assert_ok();
+        let end = ended.stdout.find("client: ").expect("summary");
+        ended.stdout[..end].to_owned()
+    };
+    assert!(!lines(&[]).contains(" p99 "));
+    let all_out = lines(&["--show-latency"]);
+    assert!(all_out.contains("  send ack p50 ") && !all_out.contains("send delay"));
+    assert!(lines(&["--show-latency", "--rate", "100"]).contains("  send delay p50 "));
+}
+
+#[test]
+fn a_password_is_neither_shown_nor_kept() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let url = format!("amqp://guest:s3cret-in-url@{}", broker.address());
+    let args = [
+        "client",
+        "--url",
+        &url,
+        "--password",
+        "guest",
+        "--message-count",
+        "10",
+    ];
+    let ended = run(dir.path(), &args);
+    ended.assert_ok();
+    let mut command = bellows(
+        dir.path(),
+        &["client", "--url", &broker.url, "--duration", "1"],
+    );
+    command.env("BELLOWS_PASSWORD", "s3cret-in-env");
+    let refused = start(command).end();
+    refused.assert_error(1, &["cannot log in to amqp://guest@", "403"]);
+    let help = start({
+        let mut command = bellows(dir.path(), &["client", "--help"]);
+        command.env("BELLOWS_PASSWORD", "s3cret-in-env");
+        command
+    })
+    .end();
+    let mut texts = vec![
+        ended.stdout,
+        ended.stderr,
+        refused.stdout,
+        refused.stderr,
+        help.stdout,
+    ];
+    for file in fs::read_dir(only_run(dir.path())).expect("run").flatten() {
+        texts.push(String::from_utf8_lossy(&fs::read(file.path()).expect("file")).into_owned());
+    }
+    for text in texts {
+        assert!(!text.contains("s3cret"), "{text}");
+    }
+}
+
+/// A client that would go on for a minute, once it has recorded two seconds.
+fn long_run(dir: &Path, url: &str) -> common::Started {
+    let args = [
+        "client",
+        "--url",
+        url,
+        "--rate",
+        "500",
+        "--max-pending",
+        "100",
+        "--duration",
+        "60",
+    ];
+    let client = start(bellows(dir, &args));
+    wait_for("recorded second", || seconds_recorded(dir) >= 2);
+    client
+}
+
+#[test]
+fn a_load_with_recover_outlives_its_broker() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let address = broker.address().to_owned();
+    let args = [
+        "client",
+        "--url",
+        &broker.url,
+        "--rate",
+        "500",
+        "--max-pending",
+        "100",
+        "--duration",
+        "4",
+        "--recover",
+        "50ms-150ms",
+        "--json",
+    ];
+    let client = start(bellows(dir.path(), &args));
+    wait_for("recorded second", || seconds_recorded(dir.path()) >= 1);
+    drop(broker);
+    std::thread::sleep(Duration::from_millis(400));
+    let _second = Broker::start_at(dir.path(), &address);
+    let ended = client.end();
+    ended.assert_ok();
+    let summary: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    assert_eq!(summary["sent"]["total"], 2_000, "{summary:#}");
+    let max = summary["latency"]["ack_response"]["max_ns"].as_u64();
+    assert!(max.is_some_and(|ns| ns >= 380_000_000), "{summary:#}");
+    let warnings = summary["warnings"].as_array().expect("warnings");
+    assert!(
+        warnings.iter().any(|w| w["code"] == "connections_lost"),
+        "{summary:#}"
+    );
+    let record = read_json(&only_run(dir.path()).join("run.json"));
+    let labels = record["events"].to_string();
+    assert!(
+        labels.contains("connections reconnect") && labels.contains("are back"),
+        "{labels}"
+    );
+}
+
+#[test]
+fn the_first_signal_ends_in_order() {
+    for name in ["INT", "TERM"] {
+        let dir = folder();
+        let broker = Broker::start(dir.path());
+        let client = long_run(dir.path(), &broker.url);
+        client.signal(name);
+        let ended = client.end();
+        ended.assert_ok();
+        assert!(ended.took < Duration::from_secs(20), "{ended:#?}");
+        assert!(
+            ended.stdout.contains("\nclient: Stopped after "),
+            "{ended:#?}"
+        );
+        assert!(ended.report().is_file(), "{ended:#?}");
+        let record = read_json(&only_run(dir.path()).join("run.json"));
+        assert_eq!(record["state"], "interrupted");
+        let (sent, received) = (&record["summary"]["sent"], &record["summary"]["received"]);
+        assert_eq!(sent["total"], received["total"], "the drain was left out");
+    }
+}
+
+/// What was not measured has no percentiles, and leaves nothing.
+#[test]
+fn a_signal_before_the_measured_phase_says_that_nothing_was_measured() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    for (name, code) in [("INT", 130), ("TERM", 143)] {
+        let args = [
+            "client",
+            "--url",
+            &broker.url,
+            "--warmup",
+            "60",
+            "--duration",
+            "60",
+            "--json",
+        ];
+        let client = start(bellows(dir.path(), &args));
+        wait_for("recorded second", || seconds_recorded(dir.path()) >= 1);
+        client.signal(name);
+        let ended = client.end();
+        assert_eq!(ended.code(), Some(code), "{ended:#?}");
+        assert!(
+            ended
+                .stderr
+                .ends_with("stopped in warm-up: nothing measured\n"),
+            "{ended:#?}"
+        );
+        assert!(!ended.stderr.contains("error:"), "{ended:#?}");
+        let value: Value = serde_json::from_str(&ended.stdout).expect("one object");
+        assert_eq!(value["error"]["cause"], "stopped in warm-up", "{value}");
+        let left = fs::read_dir(dir.path().join(common::RUNS)).expect("the folder of runs");
+        assert_eq!(left.flatten().filter(|it| it.path().is_dir()).count(), 0);
+    }
+    // A broker that never answers: its start is what was stopped.
+    let silent = common::server_that_says(b"");
+    let url = format!("amqp://{silent}");
+    let client = start(bellows(
+        dir.path(),
+        &["client", "--url", &url, "--no-archive"],
+    ));
+    std::thread::sleep(Duration::from_millis(700));
+    client.signal("INT");
+    let ended = client.end();
+    assert_eq!(ended.code(), Some(130), "{ended:#?}");
+    assert!(
+        ended
+            .stderr
+            .ends_with("stopped in start: nothing measured\n"),
+        "{ended:#?}"
+    );
+}
+
+#[test]
+fn the_second_signal_ends_at_once() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let client = long_run(dir.path(), &broker.url);
+    // A stopped broker keeps the drain waiting.
+    common::signal(broker.child.id(), "STOP");
+    client.signal("INT");
+    std::thread::sleep(Duration::from_millis(300));
+    client.signal("INT");
+    let asked = std::time::Instant::now();
+    let ended = client.end();
+    common::signal(broker.child.id(), "CONT");
+    assert_eq!(ended.code(), Some(130), "{ended:#?}");
+    assert!(
+        asked.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        asked.elapsed()
+    );
+}
+
+#[test]
+fn after_kill_9_the_folder_is_readable() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let client = long_run(dir.path(), &broker.url);
+    client.signal("KILL");
+    let ended = client.end();
+    assert_eq!(ended.code(), None, "{ended:?}");
+    let listed = run(dir.path(), &["runs"]);
+    assert!(listed.stdout.contains("unfinished"), "{listed:?}");
+    let report = run(dir.path(), &["report", "last"]);
+    report.assert_ok();
+    let path = report.stdout.trim_end();
+    assert!(
+        fs::metadata(dir.path().join(path)).is_ok_and(|m| m.len() > 10_000),
+        "{report:?}"
+    );
+    assert!(seconds_recorded(dir.path()) >= 2);
+}
+
+#[test]
+fn kill_9_leaves_no_embedded_broker_behind() {
+    let dir = folder();
+    let mut args = demo(&["--no-profile"]);
+    args.extend(["--set", "phases.measure=60s"]);
+    let bellows = start(bellows(dir.path(), &args));
+    wait_for("recorded second", || seconds_recorded(dir.path()) >= 1);
+    let children = children(bellows.child.id());
+    assert!(
+        !children.is_empty(),
+        "the embedded broker is not a child process"
+    );
+    bellows.signal("KILL");
+    bellows.end();
+    wait_for("end of the embedded broker", || {
+        children
+            .iter()
+            .all(|pid| !Path::new(&format!("/proc/{pid}/exe")).exists())
+    });
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+        .expect("tasks")
+        .flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    lists
+        .flat_map(|l| {
+            l.split_whitespace()
+                .filter_map(|p| p.parse().ok())
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_run_quietly() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let script = format!(
+        "'{}' client --url {} --duration 60 2>err | head -n 3; echo ${{PIPESTATUS[0]}}",
+        env!("CARGO_BIN_EXE_bellows"),
+        broker.url
+    );
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &script])
+        .current_dir(dir.path())
+        .env("BELLOWS_RUNS", common::RUNS)
+        .stdin(Stdio::null());
+    let ended = start(bash).end();
+    assert!(ended.took < Duration::from_secs(20), "{ended:#?}");
+    assert!(ended.stdout.ends_with("\n0\n"), "{ended:#?}");
+    let stderr = fs::read_to_string(dir.path().join("err")).expect("err");
+    assert!(
+        !stderr.contains("panicked") && !stderr.contains("error:"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn what_was_asked_for_stands_against_what_was_sent() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let client = |more: &[&'static str]| {
+        let mut args = vec!["client", "--url", &broker.url, "--json"];
+        args.extend_from_slice(more);
+        run(dir.path(), &args)
+    };
+    let ended = client(&[
+        "--schedule",
+        "steps:100@1s,400@1s,arrivals=poisson",
+        "--message-size",
+        "50,3000",
+        "--duration",
+        "2",
+        "--max-pending",
+        "500",
+    ]);
+    ended.assert_ok();
+    let object: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let schema =
+        read_json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run.schema.json"));
+    assert_eq!(
+        common::schema::problems(&schema, &object),
+        Vec::<String>::new()
+    );
+    let requested = &object["requested"];
+    let total = requested["total"].as_f64().expect("a number");
+    assert!((total - 500.0).abs() < 5.0, "{requested}");
+    let sent = object["sent"]["total"].as_f64().expect("a number");
+    // The root of 500 is 22.
+    assert!((sent - 500.0).abs() < 110.0, "{sent}");
+    let windows = requested["over_time"].as_array().expect("windows");
+    let asked = |at: usize| windows[at]["requested"].as_f64().expect("a number");
+    assert!((asked(0) - 100.0).abs() < 5.0 && (asked(1) - 400.0).abs() < 5.0);
+    assert!(ended.stderr.contains("requested: 2"), "{}", ended.stderr);
+    let points = fs::read_to_string(only_run(dir.path()).join("series.jsonl")).expect("series");
+    assert!(points.contains("\"requested_rate\":"), "{points}");
+
+    let ended = client(&[
+        "--think-time",
+        "5ms",
+        "--message-count",
+        "50",
+        "--no-archive",
+    ]);
+    ended.assert_ok();
+    let object: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    assert_eq!(object["closed_loop"], true);
+    assert_eq!(object["requested"], Value::Null);
+}
+
+#[test]
+fn without_a_ledger_bodies_may_be_smaller_than_its_header() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let args = |more: &[&'static str]| {
+        let mut args = vec!["producer", "--url", &broker.url, "--message-size", "4"];
+        args.extend_from_slice(&["--message-count", "20", "--json", "--no-archive"]);
+        args.extend_from_slice(more);
+        run(dir.path(), &args)
+    };
+    args(&[]).assert_error(2, &["a message of 4 bytes"]);
+    let ended = args(&["--no-ledger"]);
+    ended.assert_ok();
+    let summary: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    assert_eq!(summary["completed"]["total"], 20);
+    assert_eq!(summary["ledger"], Value::Null);
+}

@@ -1,0 +1,137 @@
+//! `bellows ab` of a broker of which one function takes a few per cent of the CPU more: found, and named.
+
+use crate::common;
+
+use std::path::Path;
+
+use common::{bellows, folder, run, start};
+use serde_json::Value;
+
+/// The function that the fault makes slower, and what the fault runs there: that is new work, so either may be named.
+const FUNCTIONS: [&str; 2] = ["VirtualHost::route", "slow::burn"];
+
+/// How many pairs, how long each run is, and by what share of the broker's CPU B is slower.
+struct Size {
+    pairs: u32,
+    measure: &'static str,
+    share: f64,
+}
+
+/// `BELLOWS_SEEDS` is set where there is time to prove more: a smaller change.
+fn size() -> Size {
+    match std::env::var_os("BELLOWS_SEEDS") {
+        None => Size {
+            pairs: 8,
+            measure: "2500ms",
+            share: 0.02,
+        },
+        Some(_) => Size {
+            pairs: 8,
+            measure: "10s",
+            share: 0.005,
+        },
+    }
+}
+
+fn experiment(dir: &Path, measure: &str) {
+    let text = format!(
+        "name = \"slower\"\n[broker]\nkind = \"embedded\"\n[profile]\nfrequency = 4999\n\
+         [phases]\nwarmup = \"400ms\"\nmeasure = \"{measure}\"\ndrain = \"5s\"\n\
+         [[load]]\nmax-pending = 100\n"
+    );
+    std::fs::write(dir.join("slower.toml"), text).expect("an experiment");
+}
+
+fn change(of: &Value) -> f64 {
+    of["b"].as_f64().expect("b") - of["a"].as_f64().expect("a")
+}
+
+#[test]
+fn a_function_that_got_slower_by_two_per_cent_of_the_cpu_is_found_and_named() {
+    let dir = folder();
+    let dir = dir.path();
+    let Size {
+        pairs,
+        measure,
+        share,
+    } = size();
+    experiment(dir, measure);
+    let slower = |share: f64| format!("fault=[{{ kind = \"slow-route\", share = {share} }}]");
+    // A broker with faults hands messages over otherwise than one without: both sides have one, A's so small that it is none.
+    let (hardly, slower) = (slower(0.0001), slower(share));
+    let pairs = pairs.to_string();
+    let args = [
+        "ab",
+        "slower.toml",
+        "--pairs",
+        &pairs,
+        "--seed",
+        "5",
+        "--a-set",
+        &hardly,
+        "--b-set",
+        &slower,
+        "--flame",
+        "slower.svg",
+        "--json",
+    ];
+    let ended = start(bellows(dir, &args)).end_of_long();
+    let found: Value = serde_json::from_str(&ended.stdout)
+        .unwrap_or_else(|_| panic!("{}{}", ended.stdout, ended.stderr));
+    let functions = &found["functions"];
+    let named = functions["explained"].as_array().expect("explained");
+    let first = named
+        .first()
+        .unwrap_or_else(|| panic!("nothing is named: {found:#}"));
+    let name = first["function"].as_str().expect("a name");
+    let is_slower = |name: &str| FUNCTIONS.iter().any(|it| name.contains(it));
+    assert!(is_slower(name), "{name} of {named:#?}");
+    // What was asked for is what is told, as far as so few samples say.
+    let whole = functions["broker"]["a"].as_f64().expect("the broker's");
+    let part = first["change"].as_f64().expect("a change") / whole;
+    assert!(part > share * 0.5 && part < share * 1.7, "{part}");
+
+    // The picture marks it, and is small.
+    let svg = std::fs::read_to_string(dir.join("slower.svg")).expect("the picture");
+    assert!(svg.len() < 3_000_000, "{}", svg.len());
+    let is_marked = FUNCTIONS.iter().any(|it| marked(&svg, it));
+    assert!(is_marked, "{FUNCTIONS:?} have no colour");
+
+    // The folder decides the same again, and its page has the call paths.
+    let again = run(dir, &["compare", &folder_of(dir), "--json"]);
+    let again: Value = serde_json::from_str(&again.stdout).expect("JSON");
+    assert_eq!(again["functions"]["explained"][0]["function"], name);
+    assert!(change(&again["functions"]["broker"]).is_finite());
+}
+
+/// Whether a frame of this name is proven to be dearer, and drawn so.
+fn marked(svg: &str, name: &str) -> bool {
+    svg.split("<title>").skip(1).any(|frame| {
+        let (title, drawn) = frame.split_once("</title>").unwrap_or_default();
+        let fill = drawn.split("fill=\"").nth(1).unwrap_or_default();
+        let is_grey = fill.starts_with("rgb(205,204,202)") || fill.starts_with("rgb(255,255,255)");
+        title.contains(name) && title.contains(", proven") && !is_grey
+    })
+}
+
+/// The folder of runs in pairs.
+fn folder_of(dir: &Path) -> String {
+    let found = std::fs::read_dir(dir.join(common::RUNS)).expect("runs");
+    let mut found = found.flatten().map(|it| it.path());
+    let folder = found.find(|path| path.join("comparison-stacks.json").is_file());
+    folder.expect("a folder of pairs").display().to_string()
+}
+
+#[test]
+fn a_picture_of_a_matrix_or_of_runs_without_profiles_is_refused() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir, "200ms");
+    let ab = ["ab", "slower.toml", "--aa", "--pairs", "2"];
+    let matrix = ["--over", "load.0.producers=1,2", "--flame", "x.svg"];
+    run(dir, &[&ab[..], &matrix].concat()).assert_error(2, &["one comparison", "x.svg"]);
+    let without = ["--no-profile", "--quiet", "--flame", "x.svg"];
+    let ended = run(dir, &[&ab[..], &without].concat());
+    ended.assert_error(2, &["--flame draws", "none are taken"]);
+    assert!(!dir.join("x.svg").exists());
+}

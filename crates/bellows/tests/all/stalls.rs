@@ -1,0 +1,207 @@
+//! A silence of the broker is found and named, whether or not anybody injected it, and told apart from bellows' own
+//! stop and from the machine's: each is stopped by a signal, at random moments and for random times.
+
+use crate::common;
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use common::{Broker, bellows, folder, start};
+use serde_json::Value;
+
+/// A broker that answers after 5 ms: something is always in flight.
+const SCRIPT: &str = "[[fault]]\nkind = \"slow-ack\"\ndelay = \"5ms\"\n";
+/// A machine with other things to do can spoil a run; not every time.
+const ATTEMPTS: usize = 3;
+
+/// Sends a signal to several processes, one right after the other.
+fn signal(name: &str, pids: &[u32]) {
+    let mut command = Command::new("kill");
+    command.arg(format!("-{name}"));
+    command.args(pids.iter().map(u32::to_string));
+    assert!(
+        command.status().expect("kill").success(),
+        "cannot send {name}"
+    );
+}
+
+/// What is stopped, when, and for how long.
+#[derive(Clone, Copy, Debug)]
+struct Stop {
+    who: &'static str,
+    after: Duration,
+    length: Duration,
+}
+
+impl Stop {
+    fn of(seed: u64) -> Self {
+        let random = &mut testkit::Random::new(seed);
+        Self {
+            who: random.of(&["broker", "generator", "machine"]),
+            after: Duration::from_millis(700 + random.below(500)),
+            length: Duration::from_millis(200 + random.below(701)),
+        }
+    }
+}
+
+/// Runs 2,000 msg/s for 3 s, and stops somebody meanwhile.
+fn stopped(dir: &Path, broker: &Broker, stop: Stop) -> Value {
+    let url = &broker.url;
+    let line = format!(
+        "producer queue://stalls --url {url} --warmup 300ms --duration 3 --rate 2000 --max-pending 100 --purge --json --quiet"
+    );
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let started = start(bellows(dir, &words));
+    std::thread::sleep(stop.after);
+    let (ours, theirs) = (started.child.id(), broker.child.id());
+    // The broker stops first, and goes on last.
+    let (pids, back): (&[u32], &[u32]) = match stop.who {
+        "broker" => (&[theirs], &[theirs]),
+        "generator" => (&[ours], &[ours]),
+        _ => (&[theirs, ours], &[ours, theirs]),
+    };
+    signal("STOP", pids);
+    std::thread::sleep(stop.length);
+    signal("CONT", back);
+    let ended = started.end();
+    ended.assert_ok();
+    serde_json::from_str(&ended.stdout).expect("an object")
+}
+
+/// What is wrong with what a run says of a stop.
+fn wrong(summary: &Value, stop: Stop) -> Option<String> {
+    let stalls = summary["stalls"].as_array()?;
+    let longest = stalls.iter().max_by(|a, b| {
+        a["for_s"]
+            .as_f64()
+            .partial_cmp(&b["for_s"].as_f64())
+            .expect("numbers")
+    });
+    let Some(found) = longest else {
+        return Some("no stall was found".to_owned());
+    };
+    let off = found["for_s"].as_f64()? - stop.length.as_secs_f64();
+    let delayed = found["messages_delayed"].as_u64()? as f64;
+    let due = stop.length.as_secs_f64() * 2_000.0;
+    let warned = summary["warnings"]
+        .as_array()?
+        .iter()
+        .any(|it| it["code"] == "stalled");
+    let sentence = summary["verdict"]["sentence"].as_str()?;
+    let right = found["who"] == stop.who
+        && off.abs() < 0.1
+        && (due * 0.6..due * 1.6 + 200.0).contains(&delayed)
+        && found["connections"] == 1
+        && warned
+        && !sentence.contains("--max-pending")
+        && !sentence.contains("--threads");
+    (!right).then(|| format!("{found}: {sentence}"))
+}
+
+#[test]
+fn whoever_stands_still_is_named_with_its_time_and_what_it_delayed() {
+    let dir = folder();
+    let faults = dir.path().join("slow.toml");
+    std::fs::write(&faults, SCRIPT).expect("a script");
+    let broker = Broker::with(dir.path(), &["--faults", &faults.to_string_lossy()]);
+    for seed in testkit::seeds(6) {
+        let stop = Stop::of(seed);
+        let mut last = None;
+        for _ in 0..ATTEMPTS {
+            last = wrong(&stopped(dir.path(), &broker, stop), stop);
+            if last.is_none() {
+                break;
+            }
+        }
+        assert_eq!(
+            last, None,
+            "seed {seed}, {stop:?}: BELLOWS_FIRST_SEED={seed} BELLOWS_SEEDS=1"
+        );
+    }
+}
+
+/// Cycles are what a stall delays where connections come and go.
+#[test]
+fn a_stall_under_churn_is_named() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let line = format!(
+        "churn connections --url {} --rate 100 --warmup 300ms --duration 3 --json --quiet",
+        broker.url
+    );
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let mut last = None;
+    for _ in 0..ATTEMPTS {
+        let started = start(bellows(dir.path(), &words));
+        std::thread::sleep(Duration::from_millis(1_500));
+        signal("STOP", &[broker.child.id()]);
+        std::thread::sleep(Duration::from_millis(600));
+        signal("CONT", &[broker.child.id()]);
+        let ended = started.end();
+        ended.assert_ok();
+        let summary: Value = serde_json::from_str(&ended.stdout).expect("an object");
+        let stall = &summary["stalls"][0];
+        let for_s = stall["for_s"].as_f64().unwrap_or(0.0);
+        let cycles = stall["messages_delayed"].as_u64().unwrap_or(0);
+        let sentence = summary["verdict"]["sentence"].as_str().unwrap_or("");
+        let right = stall["who"] == "broker"
+            && (0.5..0.75).contains(&for_s)
+            && (50..80).contains(&cycles)
+            && sentence.starts_with("the broker stopped answering for");
+        last = (!right).then(|| format!("{}: {sentence}", summary["stalls"]));
+        if last.is_none() {
+            break;
+        }
+    }
+    assert_eq!(last, None);
+}
+
+/// A broker that stops at the end and does not come back in time: what was due counts with the time it has waited.
+#[test]
+fn what_has_no_answer_at_the_end_counts_with_the_time_it_has_waited() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let text = format!(
+        "[broker]\nkind = \"attach\"\nurl = \"{}\"\n[phases]\nwarmup = \"0s\"\nmeasure = \"2s\"\ndrain = \"500ms\"\n\
+         [profile]\nevents = []\n\
+         [[load]]\ndestination = \"queue://stalls\"\nrate = 1000\nmax-pending = 100\n",
+        broker.url
+    );
+    std::fs::write(dir.path().join("stops.toml"), text).expect("an experiment");
+    let started = start(bellows(
+        dir.path(),
+        &["run", "stops.toml", "--json", "--quiet"],
+    ));
+    std::thread::sleep(Duration::from_millis(1_500));
+    signal("STOP", &[broker.child.id()]);
+    std::thread::sleep(Duration::from_millis(4_000));
+    signal("CONT", &[broker.child.id()]);
+    let ended = started.end();
+    let summary: Value =
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:#?}"));
+    let count = |value: &Value| value.as_u64().unwrap_or(0);
+    let warnings = summary["warnings"].as_array().expect("warnings");
+    let warning = warnings
+        .iter()
+        .find(|it| it["code"] == "messages_unanswered");
+    let warning = warning.unwrap_or_else(|| panic!("{warnings:#?}"));
+    assert_eq!(warning["tier"], "caution");
+    let censored = count(&warning["values"]["unanswered"]) + count(&warning["values"]["unsent"]);
+    let latency = &summary["latency"]["ack_response"];
+    assert_eq!(
+        count(&latency["count"]),
+        count(&summary["completed"]["total"]) + censored,
+        "{latency}"
+    );
+    // Over a tenth of the messages waited for over 500 ms, and the 99th percentile says so.
+    assert!(
+        censored > 200 && count(&latency["p99_ns"]) > 500_000_000,
+        "{censored}: {latency}"
+    );
+    assert_eq!(
+        summary["stalls"][0]["who"], "broker",
+        "{}",
+        summary["stalls"]
+    );
+}

@@ -1,0 +1,172 @@
+//! TLS and login by certificate against a real RabbitMQ.
+
+use crate::common;
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::Value;
+use session::brokers::rabbitmq::{Config, RabbitMq};
+use session::guardian;
+
+/// A node with TLS that the test itself drives; its guardian is this build's.
+fn node() -> RabbitMq {
+    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
+    let config = Config {
+        guard: vec![exe, guardian::SUBCOMMAND.into()],
+        tls: true,
+        ..Config::default()
+    };
+    RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ")
+}
+
+fn client(dir: &Path, url: &str, args: &[&str]) -> common::Ended {
+    let mut all = vec!["client", "queue://secured", "--url", url, "--duration", "1"];
+    all.extend_from_slice(&["--max-pending", "100", "--json", "--no-archive"]);
+    all.extend_from_slice(args);
+    common::start(common::bellows(dir, &all)).end()
+}
+
+fn received(ended: &common::Ended) -> u64 {
+    ended.assert_ok();
+    let summary: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let received = summary["received"]["total"].as_u64().expect("received");
+    assert_eq!(summary["ledger"]["lost"].as_u64(), Some(0), "{summary:#}");
+    received
+}
+
+#[test]
+fn rabbitmq_is_loaded_over_tls_and_takes_certificates_for_logins() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let node = node();
+    let (url, plain) = (node.url(), node.plain_url());
+    let tls = node.endpoint().expect("endpoint").tls.expect("TLS");
+    let own = tls.identity.expect("identity");
+    let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+    let (ca, cert, key) = (
+        text(&tls.ca.expect("authority")),
+        text(&own.certificate),
+        text(&own.key),
+    );
+
+    let ended = client(dir.path(), &url, &["--ca", &ca]);
+    assert!(received(&ended) > 100, "{ended:#?}");
+    assert!(!ended.stdout.contains("certificate_not_checked"));
+
+    // The password is wrong: it is not needed.
+    let nobody = url.replace("guest:guest@", "nobody:wrong@");
+    let by_name = [
+        "--ca", &ca, "--cert", &cert, "--key", &key, "--auth", "external",
+    ];
+    assert!(received(&client(dir.path(), &nobody, &by_name)) > 100);
+
+    let ended = client(dir.path(), &url, &["--insecure"]);
+    assert!(received(&ended) > 100);
+    assert!(
+        ended.stdout.contains("certificate_not_checked"),
+        "{ended:#?}"
+    );
+    assert!(
+        ended
+            .stderr
+            .contains("--insecure: the broker's certificate was not")
+    );
+
+    // The machine's own authorities have never heard of it.
+    let ended = client(dir.path(), &url, &[]);
+    ended.assert_error(
+        1,
+        &["cannot secure", "issued by nobody who is trusted here"],
+    );
+    assert!(ended.stderr.contains("--ca FILE"), "{ended:#?}");
+
+    let ended = client(dir.path(), &url, &["--ca", &ca, "--sni", "other.example"]);
+    ended.assert_error(1, &["not for \"other.example\" but for", "localhost"]);
+
+    // The server's own key pair is of the authority, but no user has its name.
+    let server = [
+        "--ca",
+        &ca,
+        "--auth",
+        "external",
+        "--cert",
+        &cert.replace("client.pem", "server.pem"),
+        "--key",
+        &key.replace("client-key.pem", "server-key.pem"),
+    ];
+    let ended = client(dir.path(), &url, &server);
+    assert_eq!(ended.code(), Some(1), "{ended:#?}");
+
+    let wrong = plain.replace("amqp://", "amqps://");
+    let ended = client(dir.path(), &wrong, &["--ca", &ca]);
+    ended.assert_error(1, &["AMQP without TLS"]);
+    assert!(ended.stderr.contains("5671"), "{ended:#?}");
+    let ended = client(dir.path(), &url.replace("amqps://", "amqp://"), &[]);
+    // Erlang/OTP 25 resets the connection without a word, 27 says in TLS that it does not understand.
+    let told: &[&str] = if ended.stderr.contains("it speaks TLS") {
+        &["does not speak AMQP", "(amqps)"]
+    } else {
+        &["cannot connect", "could not log in"]
+    };
+    ended.assert_error(1, told);
+    assert!(ended.stderr.contains("amqps"), "{ended:#?}");
+
+    let ended = client(dir.path(), &plain, &["--ca", &ca]);
+    ended.assert_error(2, &["--ca has no effect without TLS"]);
+}
+
+/// `bellows broker` with certificates of its own, used by a client that trusts no other.
+#[test]
+fn the_embedded_broker_makes_its_own_certificates() {
+    let dir = tempfile::tempdir().expect("folder");
+    let listen = ["--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"];
+    let start = |more: &[&str]| {
+        let all = [&["broker", "--exit-with-stdin"], &listen[..], more].concat();
+        let mut command = common::bellows(dir.path(), &all);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("bellows");
+        let lines = BufReader::new(child.stdout.take().expect("stdout")).lines();
+        let find = |line: String| line.strip_prefix("ready amqps://").map(str::to_owned);
+        let found = lines.map_while(Result::ok).find_map(find);
+        (child, format!("amqps://{}", found.expect("a TLS address")))
+    };
+    let (mut broker, url) = start(&["--tls-make", "."]);
+    assert!(received(&client(dir.path(), &url, &["--ca", "ca.pem"])) > 100);
+    let by_name = [
+        "--ca",
+        "ca.pem",
+        "--cert",
+        "client.pem",
+        "--key",
+        "client-key.pem",
+    ];
+    let by_name = [&by_name[..], &["--auth", "external"]].concat();
+    let nobody = url.replace("amqps://", "amqps://nobody:wrong@");
+    assert!(received(&client(dir.path(), &nobody, &by_name)) > 100);
+    let ended = client(dir.path(), &url, &[]);
+    ended.assert_error(1, &["issued by nobody who is trusted here"]);
+    drop(broker.stdin.take());
+    broker.wait().expect("it ends");
+
+    // The second finds what the first has made.
+    let before = std::fs::read(dir.path().join("ca.pem")).expect("authority");
+    let (mut broker, url) = start(&["--tls-make", ".", "--tls-require-cert"]);
+    let after = std::fs::read(dir.path().join("ca.pem")).expect("authority");
+    assert_eq!(before, after);
+    let ended = client(dir.path(), &url, &["--ca", "ca.pem"]);
+    ended.assert_error(1, &["CertificateRequired"]);
+    assert!(received(&client(dir.path(), &url, &by_name)) > 100);
+    drop(broker.stdin.take());
+    broker.wait().expect("it ends");
+
+    let ended = common::run(dir.path(), &["broker", "--tls-listen", "127.0.0.1:0"]);
+    ended.assert_error(2, &["--tls-listen needs a certificate"]);
+    let files = ["--tls-cert", "nowhere.pem", "--tls-key", "client-key.pem"];
+    let ended = common::run(dir.path(), &[&["broker"], &listen[..], &files].concat());
+    ended.assert_error(1, &["nowhere.pem", "No such file"]);
+}

@@ -1,0 +1,251 @@
+//! Files of definitions against a real RabbitMQ's management API, and against servers that are none.
+
+use crate::common;
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use common::{bellows, folder, managed, run, start};
+use serde_json::Value;
+
+/// The objects of a section of a file that are not the broker's own.
+fn names(dir: &Path, file: &str, section: &str) -> Vec<String> {
+    let text = fs::read(dir.join(file)).expect("a file");
+    let value: Value = serde_json::from_slice(&text).expect("JSON");
+    let objects = value[section].as_array().cloned().unwrap_or_default();
+    let key = if section == "bindings" {
+        "routing_key"
+    } else {
+        "name"
+    };
+    let name = |object: &Value| object[key].as_str().expect("a name").to_owned();
+    let mut names: Vec<String> = objects.iter().map(name).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn queues_are_made_imported_exported_and_deleted_again() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = folder();
+    let (node, port) = managed::with_management();
+    let api = format!("http://127.0.0.1:{port}");
+    let user = node.url();
+    let (user, password) = login(&user);
+    let topology = |args: &[&str]| {
+        let mut command = bellows(dir.path(), &["topology"]);
+        command.args(args);
+        if args.first() != Some(&"generate") {
+            command.args(["--management", &api, "--user", &user]);
+            command.env("BELLOWS_PASSWORD", &password);
+        }
+        start(command).end()
+    };
+    // Over several requests, with a name that has to be escaped.
+    let generate = [
+        "generate",
+        "--queues",
+        "1200",
+        "--prefix",
+        "o/ä #",
+        "--exchange",
+        "in/out",
+        "--bindings",
+        "2",
+        "--exchange-type",
+        "topic",
+        "-o",
+        "some.json",
+    ];
+    topology(&generate).assert_ok();
+    let applied = topology(&["apply", "some.json"]);
+    applied.assert_ok();
+    assert!(
+        applied.stdout.starts_with("3,601 objects imported in "),
+        "{applied:?}"
+    );
+    topology(&["export", "-o", "all.json"]).assert_ok();
+    let exported = fs::metadata(dir.path().join("all.json")).expect("a file");
+    assert_eq!(exported.permissions().mode() & 0o777, 0o600);
+    for section in ["queues", "bindings"] {
+        assert_eq!(
+            names(dir.path(), "all.json", section),
+            names(dir.path(), "some.json", section)
+        );
+    }
+    assert_eq!(names(dir.path(), "all.json", "exchanges"), ["in/out"]);
+    // What is imported twice is there once.
+    topology(&["apply", "some.json", "--quiet"]).assert_ok();
+    // What stands in no file stays.
+    let kept = [
+        "generate",
+        "--queues",
+        "1",
+        "--prefix",
+        "kept",
+        "-o",
+        "kept.json",
+    ];
+    topology(&kept).assert_ok();
+    topology(&["apply", "kept.json"]).assert_ok();
+    let deleted = topology(&["delete", "some.json"]);
+    deleted.assert_ok();
+    assert!(
+        deleted.stdout.starts_with("1,201 objects deleted in ") && deleted.stdout.ends_with(" s\n"),
+        "{deleted:?}"
+    );
+    let gone = topology(&["delete", "some.json"]);
+    gone.assert_ok();
+    assert!(
+        gone.stdout.starts_with("0 objects deleted in ")
+            && gone.stdout.ends_with(" s; 1,201 were not there\n"),
+        "{gone:?}"
+    );
+    topology(&["export", "-o", "left.json"]).assert_ok();
+    assert_eq!(names(dir.path(), "left.json", "queues"), ["kept0"]);
+    assert_eq!(names(dir.path(), "left.json", "exchanges"), [""; 0]);
+    assert_eq!(
+        names(dir.path(), "left.json", "users"),
+        std::slice::from_ref(&user)
+    );
+
+    // RabbitMQ takes the line break out of a name that is to be deleted: another queue would go.
+    fs::write(
+        dir.path().join("lines.json"),
+        r#"{"queues": [{"name": "kept\n0", "vhost": "/", "durable": true, "auto_delete": false, "arguments": {}}]}"#,
+    )
+    .expect("a file");
+    topology(&["apply", "lines.json"]).assert_ok();
+    topology(&["delete", "lines.json"]).assert_error(1, &["line breaks", "kept\\n0"]);
+    topology(&["export", "-o", "lines_left.json"]).assert_ok();
+    let left = names(dir.path(), "lines_left.json", "queues");
+    assert_eq!(left, ["kept\n0", "kept0"]);
+
+    // One virtual host's, and what is wrong with objects or login.
+    topology(&["export", "--vhost", "/", "-o", "one.json"]).assert_ok();
+    assert_eq!(names(dir.path(), "one.json", "queues"), left);
+    for args in [
+        ["export", "-o", "x.json"].as_slice(),
+        &["apply", "one.json"],
+        &["delete", "one.json"],
+    ] {
+        let args = [args, &["--vhost", "none"]].concat();
+        let ended = topology(&args);
+        ended.assert_error(1, &["no virtual host \"none\"", "there is \"/\""]);
+        assert!(ended.stderr.contains("add_vhost"), "{ended:#?}");
+    }
+    fs::write(
+        dir.path().join("bad.json"),
+        r#"{"queues": [{"name": 1, "vhost": "/"}]}"#,
+    )
+    .expect("a file");
+    topology(&["apply", "bad.json"]).assert_error(1, &["cannot import queues", "400"]);
+    // A reason that RabbitMQ writes as a list of characters.
+    fs::write(
+        dir.path().join("type.json"),
+        r#"{"exchanges": [{"name": "x", "vhost": "/", "type": "nosuch", "durable": true,
+            "auto_delete": false, "internal": false, "arguments": {}}]}"#,
+    )
+    .expect("a file");
+    let refused = topology(&["apply", "type.json"]);
+    refused.assert_error(
+        1,
+        &["cannot import exchanges", "unknown exchange type 'nosuch'"],
+    );
+    let mut command = bellows(
+        dir.path(),
+        &["topology", "export", "--management", &api, "--user", "no"],
+    );
+    command.env("BELLOWS_PASSWORD", "sesame");
+    let refused = start(command).end();
+    refused.assert_error(1, &["401"]);
+    assert!(!refused.stderr.contains("sesame"), "{}", refused.stderr);
+    // The password for the API alone comes before the other, also for the usual user.
+    let mut command = bellows(dir.path(), &["topology", "export", "--management", &api]);
+    command.env("BELLOWS_PASSWORD", "guest");
+    command.env("BELLOWS_MANAGEMENT_PASSWORD", "sesame");
+    let refused = start(command).end();
+    refused.assert_error(1, &["401"]);
+    let help = "the password in BELLOWS_MANAGEMENT_PASSWORD or BELLOWS_PASSWORD";
+    assert!(refused.stderr.contains(help), "{}", refused.stderr);
+    assert!(!dir.path().join("x.json").exists());
+}
+
+/// User and password of a node's address.
+fn login(url: &str) -> (String, String) {
+    let rest = url.strip_prefix("amqp://").expect("scheme");
+    let Some((login, _)) = rest.split_once('@') else {
+        return ("guest".to_owned(), "guest".to_owned());
+    };
+    let (user, password) = login.split_once(':').expect("a password");
+    (user.to_owned(), password.to_owned())
+}
+
+#[test]
+fn what_is_no_definitions_or_no_api_is_refused() {
+    let dir = folder();
+    fs::write(dir.path().join("text.json"), "queues").expect("a file");
+    let apply = |file: &str, url: &str| {
+        run(
+            dir.path(),
+            &["topology", "apply", file, "--management", url],
+        )
+    };
+    apply("none.json", "http://127.0.0.1:1").assert_error(1, &["cannot read"]);
+    apply("text.json", "http://127.0.0.1:1").assert_error(1, &["holds no definitions"]);
+    let one = ["topology", "generate", "--queues", "1", "-o", "one.json"];
+    run(dir.path(), &one).assert_ok();
+    apply("one.json", "127.0.0.1").assert_error(1, &["no address of a management API"]);
+    apply("one.json", "http://u:geheim@127.0.0.1:1").assert_error(1, &["no address"]);
+    apply("one.json", "http://127.0.0.1:1").assert_error(1, &["cannot import queues", "refused"]);
+    // A node that takes the request and is busy.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let busy = format!("http://{}", silent.local_addr().expect("an address"));
+    for (args, help) in [
+        (
+            ["apply", "one.json"].as_slice(),
+            "what was imported stays; run it again, or allow more with --timeout",
+        ),
+        (
+            &["delete", "one.json"],
+            "what was deleted is gone; run it again, or allow more",
+        ),
+        (&["export"], "the node is busy: allow more with --timeout"),
+    ] {
+        let args = [
+            &["topology"],
+            args,
+            &["--management", &busy, "--timeout", "300ms"],
+        ]
+        .concat();
+        let ended = run(dir.path(), &args);
+        ended.assert_error(1, &["no whole answer within the time-out"]);
+        assert!(ended.stderr.contains(help), "{ended:#?}");
+    }
+    let short = run(dir.path(), &["topology", "export", "--timeout", "0"]);
+    short.assert_error(2, &["--timeout 0s is too short"]);
+    let broker = common::Broker::start(dir.path());
+    let other = format!("http://{}", broker.address());
+    apply("one.json", &other).assert_error(1, &["cannot import queues"]);
+    let to_stdout = run(
+        dir.path(),
+        &["topology", "generate", "--queues", "3", "--type", "stream"],
+    );
+    to_stdout.assert_ok();
+    let made: Value = serde_json::from_str(&to_stdout.stdout).expect("JSON");
+    assert_eq!(made["queues"][2]["arguments"]["x-queue-type"], "stream");
+    let thousand = ["topology", "generate", "--queues", "1k", "-o", "1k.json"];
+    run(dir.path(), &thousand).assert_ok();
+    assert_eq!(names(dir.path(), "1k.json", "queues").len(), 1_000);
+    for wrong in ["0", "2.1M", "1.0001k", "1K", "-1", "many"] {
+        let args = ["topology", "generate", &format!("--queues={wrong}")];
+        let refused = run(dir.path(), &args);
+        assert_eq!(refused.code(), Some(2), "{refused:?}");
+        let why = "it must be a whole number from 1 to 2,000,000, such as 500 or 1k";
+        assert!(refused.stderr.contains(why), "{refused:?}");
+    }
+}

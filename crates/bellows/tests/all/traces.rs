@@ -1,0 +1,328 @@
+//! Traces of a RabbitMQ's functions beside a load, and looks of other commands into a run's node, on its time axis.
+
+use crate::common;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use common::managed::with_management;
+use common::{Ended, bellows, folder, run, start, wait_for};
+use erlang::term::{Term, as_atom, as_tuple, atom, int, tuple};
+use erlang::{Helper, Node};
+use serde_json::Value;
+use session::brokers::rabbitmq::RabbitMq;
+
+const FUNCTION: &str = "rabbit_mgmt_wm_queues:to_json/2";
+
+fn json(ended: &Ended) -> Value {
+    ended.assert_ok();
+    serde_json::from_str(&ended.stdout).expect("JSON")
+}
+
+/// The values of warnings with this code.
+fn warnings<'a>(summary: &'a Value, code: &str) -> Vec<&'a Value> {
+    let all = summary["warnings"].as_array().expect("warnings");
+    all.iter().filter(|it| it["code"] == code).collect()
+}
+
+fn lines(run_dir: &Value) -> Vec<Value> {
+    let path = Path::new(run_dir.as_str().expect("a folder")).join("traces.jsonl");
+    let text = fs::read_to_string(&path).expect("traced calls");
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect()
+}
+
+/// A run against a broker that is there and stays.
+fn attached(rabbit: &RabbitMq, api: u16, measure: u32, trace: &str) -> String {
+    let node = rabbit.erlang().expect("its node");
+    let (_, node_port) = node.address.expect("its port");
+    let directory = rabbit.process().workspace().directory();
+    format!(
+        r#"
+name = "traced"
+[broker]
+kind = "attach"
+url = "{}"
+node = "{}"
+node-port = {node_port}
+cookie-file = "{}"
+management = "http://127.0.0.1:{api}"
+[profile]
+events = []
+[phases]
+warmup = "3s"
+measure = "{measure}s"
+drain = "5s"
+[[load]]
+destination = "queue://orders"
+rate = 100
+[[probe]]
+name = "queues"
+url = "/api/queues?columns=name"
+every = "200ms"
+[[trace]]
+name = "queues"
+{trace}
+"#,
+        rabbit.url(),
+        node.node.as_str(),
+        directory.join(".erlang.cookie").display(),
+    )
+}
+
+fn is_false(term: &Term) -> bool {
+    as_atom(term) == Some("false")
+}
+
+/// Nothing of bellows is loaded there, and nobody is traced.
+fn assert_clean(rabbit: &RabbitMq) {
+    let node = Node::connect(&rabbit.erlang().expect("its node")).expect("a connection");
+    let ask = |module: &str, function: &str, arguments| {
+        node.call(module, function, arguments).expect("an answer")
+    };
+    let module = || vec![atom(Helper::module())];
+    assert!(is_false(&ask("erlang", "module_loaded", module())));
+    assert!(is_false(&ask("erlang", "check_old_code", module())));
+    let function = tuple([atom("rabbit_mgmt_wm_queues"), atom("to_json"), int(2)]);
+    let traced = ask("erlang", "trace_info", vec![function, atom("traced")]);
+    let traced = as_tuple(&traced).expect("{traced, Value}");
+    assert!(traced.last().is_some_and(is_false), "{traced:?}");
+    let claimed = ask("erlang", "whereis", vec![atom("bellows_tracing")]);
+    assert_eq!(as_atom(&claimed), Some("undefined"));
+}
+
+#[test]
+fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_node() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let (rabbit, api) = with_management();
+    let dir = folder();
+    let file = dir.path().join("traced.toml");
+    let of = |trace: &str| attached(&rabbit, api, 6, trace);
+    fs::write(&file, of(&format!("call = \"{FUNCTION}\""))).expect("a file");
+    let summary = json(&run(
+        dir.path(),
+        &["run", "traced.toml", "--json", "--quiet"],
+    ));
+    let probe = &summary["scenarios"]["probe_queues"];
+    let trace = &summary["scenarios"]["trace_queues"];
+    // Every request that was sent in the measured phase calls the function once, a few milliseconds later.
+    let requests = probe["probe_queues_completed"].as_u64().expect("a count");
+    let calls = trace["trace_queues_begun"].as_u64().expect("a count");
+    assert!((29..=31).contains(&requests), "{probe}");
+    assert!(calls.abs_diff(requests) <= 1, "{requests}: {trace}");
+    let latency = &trace["steps"]["trace_queues_duration"];
+    assert_eq!(latency["count"], trace["trace_queues_completed"], "{trace}");
+    let response = probe["steps"]["probe_queues_response"]["p50_ns"].as_u64();
+    assert!(latency["p50_ns"].as_u64() < response, "{latency}");
+    // What it saw is archived, with who made it and with what.
+    let told = &summary["traces"][0];
+    assert_eq!(
+        (told["function"].as_str(), told["scenario"].as_str()),
+        (Some(FUNCTION), Some("trace_queues"))
+    );
+    let lines = lines(&summary["run_dir"]);
+    assert_eq!(told["kept"].as_u64(), Some(lines.len() as u64));
+    assert!(
+        lines.len() as u64 >= calls,
+        "warm-up and drain are kept, too"
+    );
+    for line in &lines {
+        assert_eq!(line["function"], FUNCTION, "{line}");
+        assert_eq!(line["returned"], "ok", "{line}");
+        assert!(line["duration_ns"].as_u64() > Some(0), "{line}");
+        assert!(
+            line["pid"].as_str().is_some_and(|it| it.starts_with('<')),
+            "{line}"
+        );
+        assert_eq!(
+            line["arguments"].as_array().map(Vec::len),
+            Some(2),
+            "{line}"
+        );
+    }
+    assert!(warnings(&summary, "trace_ended").is_empty(), "{summary:#}");
+    assert_eq!(warnings(&summary, "traced").len(), 1);
+    assert_clean(&rabbit);
+    // Calls after the limit are nobody's, and arguments can be left out.
+    let trace = format!(
+        "call = \"{FUNCTION}\"\nlimit = 15\narguments = false\n[[require]]\nthat = \"queues call duration max < 60s\""
+    );
+    fs::write(&file, of(&trace)).expect("a file");
+    let ran = run(dir.path(), &["run", "traced.toml", "--json", "--quiet"]);
+    let summary: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    // What the first calls met the others need not.
+    let required = &summary["requirements"][0];
+    assert_eq!(required["met"], Value::Null, "{required}");
+    assert_eq!(required["why"], "its trace ended before the load did");
+    let trace = &summary["scenarios"]["trace_queues"];
+    let calls = trace["trace_queues_begun"].as_u64();
+    assert!((1..=15).contains(&calls.unwrap_or(0)), "{trace}");
+    // Five a second come for as long as it lasts, which is a part of the six seconds.
+    let rate = trace["rate"].as_f64().expect("a rate");
+    assert!((3.0..8.0).contains(&rate), "{trace}");
+    let [ended] = warnings(&summary, "trace_ended")[..] else {
+        panic!("{summary:#}");
+    };
+    assert_eq!(ended["values"]["limit"], "limit", "{ended}");
+    assert!(
+        ended["text"]
+            .as_str()
+            .is_some_and(|it| it.contains("trace.limit allows more"))
+    );
+    let lines = self::lines(&summary["run_dir"]);
+    assert_eq!(lines.len(), 15);
+    assert!(
+        lines
+            .iter()
+            .all(|it| it["arguments"].as_array().is_some_and(Vec::is_empty))
+    );
+    assert_clean(&rabbit);
+    // Two at one node are one trace there, and each has its own calls.
+    let two = format!(
+        "call = \"{FUNCTION}\"\n[[trace]]\nname = \"asked\"\ncall = \"rabbit_mgmt_wm_queues:is_authorized/2\""
+    );
+    fs::write(&file, of(&two)).expect("a file");
+    let summary = json(&run(
+        dir.path(),
+        &["run", "traced.toml", "--json", "--quiet"],
+    ));
+    let requests = summary["scenarios"]["probe_queues"]["probe_queues_completed"].as_u64();
+    for name in ["trace_queues", "trace_asked"] {
+        let trace = &summary["scenarios"][name];
+        let calls = trace[format!("{name}_begun")].as_u64().expect("a count");
+        assert!(
+            calls.abs_diff(requests.unwrap_or(0)) <= 1,
+            "{requests:?}: {trace}"
+        );
+    }
+    assert_eq!(summary["traces"].as_array().map(Vec::len), Some(2));
+    assert_clean(&rabbit);
+    // What cannot be traced is told before the load begins.
+    fs::write(&file, of("call = \"rabbit_nowhere:f/1\"")).expect("a file");
+    let ran = run(dir.path(), &["run", "traced.toml", "--json", "--quiet"]);
+    ran.assert_error(1, &["the node has no such module", "rabbit_nowhere"]);
+    assert_clean(&rabbit);
+}
+
+/// The Erlang node that a run tells of.
+fn node_of(log: &Path) -> Option<String> {
+    let text = fs::read_to_string(log).ok()?;
+    let (_, rest) = text.split_once("Erlang node ")?;
+    Some(rest.split(';').next()?.to_owned())
+}
+
+const MANAGED: &str = r#"
+name = "looked-into"
+[profile]
+events = []
+[phases]
+warmup = "3s"
+measure = "12s"
+drain = "5s"
+[[load]]
+destination = "queue://orders"
+rate = 200
+[[trace]]
+call = "rabbit_channel:handle_cast/2"
+# The broker has no such process before the load comes.
+role = "channel"
+limit = 100000
+rate = 20
+"#;
+
+/// Starts a run, and waits until it is measured.
+fn started(dir: &Path) -> (common::Started, String, PathBuf) {
+    fs::write(dir.join("looked.toml"), MANAGED).expect("a file");
+    let log = dir.join("log");
+    let args = ["run", "looked.toml"];
+    let mut command = bellows(dir, &args);
+    // What it tells is needed while it runs.
+    let script = format!("exec \"$0\" \"$@\" 2>{}", log.display());
+    let exe = command.get_program().to_owned();
+    let mut shell = std::process::Command::new("sh");
+    shell
+        .args(["-c", &script])
+        .arg(exe)
+        .args(args)
+        .current_dir(dir);
+    shell.stdin(Stdio::null()).env("BELLOWS_RUNS", common::RUNS);
+    command = shell;
+    File::create(&log).expect("a file");
+    let run = start(command);
+    wait_for("the node's name", || node_of(&log).is_some());
+    let node = node_of(&log).expect("a name");
+    wait_for("the measured phase", || {
+        let runs = fs::read_dir(dir.join(common::RUNS)).into_iter().flatten();
+        let slices = runs.flatten().map(|it| it.path().join("slices.jsonl"));
+        let mut slices = slices.filter_map(|it| fs::read_to_string(it).ok());
+        slices.any(|it| it.contains("\"measure\""))
+    });
+    (run, node, log)
+}
+
+#[test]
+fn looks_into_a_runs_node_stand_on_its_time_axis_and_a_budget_that_trips_is_told() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = folder();
+    let (run, node, _) = started(dir.path());
+    // Whoever names it as bellows' own looks into the same.
+    let short = node.split('@').next().expect("a name");
+    let top = ["erlang", "top", short, "--once", "--every", "1s"];
+    start(bellows(dir.path(), &top)).end().assert_ok();
+    let counting = ["erlang", "calls", short, "lists", "--for", "60s"];
+    let counting = start(bellows(dir.path(), &counting));
+    std::thread::sleep(Duration::from_secs(2));
+    counting.signal("KILL");
+    let _ = counting.end();
+    let ended = run.end();
+    ended.assert_ok();
+    let folder = common::only_run(dir.path());
+    let text = fs::read(folder.join("run.json")).expect("a record");
+    let record: Value = serde_json::from_slice(&text).expect("JSON");
+    let looks = record["looks"].as_array().expect("looks");
+    let [top, calls] = &looks[..] else {
+        panic!("{looks:#?}");
+    };
+    let length = |look: &Value| {
+        let at = |key: &str| look[key].as_f64().expect("seconds");
+        at("end") - at("start")
+    };
+    assert_eq!(top["command"], "bellows erlang top");
+    assert_eq!(top["killed"], false);
+    assert!((1.0..8.0).contains(&length(top)), "{top}");
+    assert_eq!(calls["command"], "bellows erlang calls");
+    assert_eq!(calls["killed"], true, "{calls}");
+    // It was noticed within a second or two, and not at its end of a minute.
+    assert!((0.5..8.0).contains(&length(calls)), "{calls}");
+    let summary = &record["summary"];
+    assert_eq!(warnings(summary, "looked_into").len(), 1, "{summary:#}");
+    let [tripped] = warnings(summary, "trace_ended")[..] else {
+        panic!("{summary:#}");
+    };
+    assert_eq!(tripped["values"]["limit"], "rate", "{tripped}");
+    assert_eq!(
+        summary["traces"][0]["function"],
+        "rabbit_channel:handle_cast/2"
+    );
+    let page = common::page(&folder.join("report.html"));
+    assert_eq!(page["looks"].as_array().map(Vec::len), Some(2), "{page:#}");
+    let trace = &page["traces"][0];
+    assert!(
+        trace["slowest"].as_array().is_some_and(|it| !it.is_empty()),
+        "{trace:#}"
+    );
+    assert!(trace["ended"].is_array(), "{trace:#}");
+    assert!(
+        ended
+            .stdout
+            .contains("traced: rabbit_channel:handle_cast/2"),
+        "{ended:#?}"
+    );
+}

@@ -1,0 +1,370 @@
+//! What a summary says of who limited the run, in runs that are limited on purpose: by each of those
+//! that may be to blame. Each run has the machine for itself, as far as this file is concerned; what
+//! other processes do meanwhile is looked for in the evidence before a verdict is called wrong.
+
+use crate::common;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use common::{Broker, bellows, folder, start};
+use serde_json::Value;
+use testkit::Link;
+
+/// Runs that are limited by who gets the cores cannot be beside each other.
+static MACHINE: Mutex<()> = Mutex::new(());
+/// A machine with other things to do can spoil a run; not every time.
+const ATTEMPTS: usize = 3;
+const COMMON: &str = "--warmup 300ms --duration 1 --json --quiet --no-archive";
+
+fn machine() -> MutexGuard<'static, ()> {
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Runs a command line and reads the verdict from its JSON object.
+fn verdict(mut command: Command, dir: &Path) -> Value {
+    command.env("XDG_DATA_HOME", dir);
+    let ended = start(command).end();
+    ended.assert_ok();
+    let object: Value = serde_json::from_str(&ended.stdout).expect("an object");
+    object["verdict"].clone()
+}
+
+fn produce(dir: &Path, url: &str, more: &str) -> Value {
+    let line = format!("producer queue://verdict --url {url} {COMMON} {more}");
+    let words: Vec<&str> = line.split_whitespace().collect();
+    verdict(bellows(dir, &words), dir)
+}
+
+/// CPU of processes that are neither broker nor generator, in cores.
+fn others(verdict: &Value) -> f64 {
+    let e = &verdict["evidence"];
+    let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+    number(&e["machine_cores"]) * (1.0 - number(&e["idle"]))
+        - number(&e["client_cores"])
+        - number(&e["broker"]["cores"])
+}
+
+/// Runs until the verdict is the one expected, with these words in its sentence. Where it never is,
+/// processes that have nothing to do with the test must have taken over half a core, and it must
+/// say `undecided` or blame the generator's lack of cores for it.
+fn expect(who: &str, words: &[&str], ours: f64, run: impl Fn() -> Value) {
+    let mut last = Value::Null;
+    for _ in 0..ATTEMPTS {
+        last = run();
+        let sentence = last["sentence"].as_str().expect("a sentence");
+        if last["limited_by"] == who && words.iter().all(|word| sentence.contains(word)) {
+            let decided = last["reasons"].as_array().expect("reasons");
+            assert!(decided.iter().any(|r| r["decided"] == true), "{last:#}");
+            return;
+        }
+    }
+    let disturbed = others(&last) - ours > 0.5;
+    let careful = last["limited_by"] == "undecided" || last["limited_by"] == "generator";
+    assert!(disturbed && careful, "not {who}, {words:?}: {last:#}");
+    eprintln!("not {who} beside other processes: {}", last["sentence"]);
+}
+
+/// A process that does nothing but use a core; on one of them only, where that is said.
+struct Hog(Child);
+
+impl Hog {
+    fn start(core: Option<usize>) -> Self {
+        let mut command = match core {
+            Some(core) => on(core, "sh"),
+            None => Command::new("sh"),
+        };
+        command.args(["-c", "while :; do :; done"]);
+        Self(command.spawn().expect("a busy process"))
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A program that may run on one core only.
+fn on(core: usize, program: &str) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", &core.to_string(), program]);
+    command
+}
+
+fn has_taskset() -> bool {
+    let mut found = Command::new("taskset");
+    let found = found.arg("-V").stdout(Stdio::null());
+    found
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|s| s.success())
+}
+
+#[test]
+fn one_message_in_flight_waits_for_its_answer() {
+    let _machine = machine();
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let line = format!(
+        "producer queue://verdict --url {} --warmup 300ms --duration 1 --json --max-pending 1 \
+         --message-size 64",
+        broker.url
+    );
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let mut command = bellows(dir.path(), &words);
+    command.env("XDG_DATA_HOME", dir.path());
+    let ended = start(command).end();
+    ended.assert_ok();
+    let object: Value = serde_json::from_str(&ended.stdout).expect("an object");
+    let verdict = &object["verdict"];
+    let evidence = &verdict["evidence"];
+    assert_eq!(evidence["in_flight_limit"], 1, "{verdict}");
+    assert!(
+        evidence["producers"]["budget"].as_f64() > Some(0.5),
+        "{verdict}"
+    );
+    assert!(evidence["answer_ns"].as_u64() > Some(0), "{verdict}");
+    assert!(evidence["idle_answer_ns"].as_u64() > Some(0), "{verdict}");
+    assert_eq!(evidence["relay"], Value::Null, "{verdict}");
+    assert!(evidence["broker"]["busiest_thread"].is_f64(), "{verdict}");
+    // Wrapped or not, the terminal says the same, and why.
+    let text: Vec<&str> = ended.stderr.split_whitespace().collect();
+    let text = text.join(" ");
+    let sentence = verdict["sentence"].as_str().expect("a sentence");
+    assert!(text.contains(&format!("verdict: {sentence}")), "{text}");
+    let because = verdict["reasons"][0]["text"].as_str().expect("a reason");
+    assert_eq!(verdict["reasons"][0]["decided"], true, "{verdict}");
+    assert!(text.contains(&format!(" - {because}")), "{text}");
+}
+
+#[test]
+fn an_alarm_is_the_brokers() {
+    let _machine = machine();
+    let dir = folder();
+    let broker = Broker::with(dir.path(), &["--memory-limit", "1MB"]);
+    expect("broker", &["connection.blocked"], 0.0, || {
+        produce(
+            dir.path(),
+            &broker.url,
+            "--no-confirm --message-size 1024 --queue-args x-max-length=1000000",
+        )
+    });
+}
+
+#[test]
+fn slow_answers_are_the_brokers() {
+    let _machine = machine();
+    let dir = folder();
+    let faults = dir.path().join("slow.toml");
+    let script = "[[fault]]\nkind = \"slow-ack\"\ndelay = \"25ms\"\n";
+    std::fs::write(&faults, script).expect("a script");
+    let faults = faults.to_string_lossy();
+    let broker = Broker::with(dir.path(), &["--faults", &faults]);
+    let words = ["10 in flight x 2", "waited for something else than CPU"];
+    expect("broker", &words, 0.0, || {
+        produce(
+            dir.path(),
+            &broker.url,
+            "--max-pending 10 --message-size 64",
+        )
+    });
+}
+
+#[test]
+fn a_real_broker_that_gets_all_it_can_take_is_the_limit() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let _machine = machine();
+    let dir = folder();
+    let file = dir.path().join("all-out.toml");
+    let text = "[broker]\nkind = \"rabbitmq\"\n[phases]\nwarmup = \"1s\"\nmeasure = \"2s\"\n\
+                [profile]\nevents = []\n\
+                [[load]]\ndestination = \"queue://verdict\"\nqueue-type = \"quorum\"\n\
+                max-pending = 500\nmessage-size = 1024\n";
+    std::fs::write(&file, text).expect("an experiment");
+    expect("broker", &["confirms"], 0.0, || {
+        let file = file.to_string_lossy();
+        let args = ["run", &file, "--json", "--quiet"];
+        verdict(bellows(dir.path(), &args), dir.path())
+    });
+}
+
+#[test]
+fn a_rate_that_is_kept_is_the_schedules() {
+    let _machine = machine();
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    expect(
+        "schedule",
+        &["the requested rate was met: 200 msg/s"],
+        0.0,
+        || produce(dir.path(), &broker.url, "--rate 200 --max-pending 100"),
+    );
+}
+
+#[test]
+fn a_generator_without_a_core_of_its_own_is_the_limit() {
+    if cores() < 2 || !has_taskset() {
+        testkit::skip!("it takes two cores, and taskset (util-linux)");
+    }
+    let _machine = machine();
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let pid = broker.child.id().to_string();
+    let mut moved = Command::new("taskset");
+    let moved = moved.args(["-acp", "0", &pid]).stdout(Stdio::null());
+    assert!(
+        moved.status().is_ok_and(|status| status.success()),
+        "the broker gets a core of its own"
+    );
+    let _busy = Hog::start(Some(1));
+    let words = [
+        "event loop waited",
+        "for a core, while other processes took",
+    ];
+    expect("generator", &words, 1.0, || {
+        let line = format!(
+            "producer queue://verdict --url {} {COMMON} --max-pending 2000 --message-size 64",
+            broker.url
+        );
+        // The least of one core: a few per cent of it.
+        let mut command = on(1, "nice");
+        command.args(["-n", "15", env!("CARGO_BIN_EXE_bellows")]);
+        command
+            .args(line.split_whitespace())
+            .env("BELLOWS_RUNS", common::RUNS)
+            .current_dir(dir.path());
+        verdict(command, dir.path())
+    });
+}
+
+/// It is neither idle nor without a core: it is stopped. What became due meanwhile waited for it.
+#[test]
+fn a_generator_that_is_stopped_for_a_while_is_late_by_itself() {
+    let _machine = machine();
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let words = [
+        "the requested rate was met",
+        "left over 1 ms late, while bellows itself did not run (for ",
+    ];
+    expect("schedule", &words, 0.0, || {
+        let line = format!(
+            "producer queue://verdict --url {} --warmup 300ms --duration 2 --json --quiet \
+             --no-archive --rate 500 --max-pending 1000",
+            broker.url
+        );
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let started = start(bellows(dir.path(), &words));
+        std::thread::sleep(Duration::from_millis(1_200));
+        started.signal("STOP");
+        std::thread::sleep(Duration::from_millis(400));
+        started.signal("CONT");
+        let ended = started.end();
+        ended.assert_ok();
+        let object: Value = serde_json::from_str(&ended.stdout).expect("an object");
+        let ready = &object["verdict"]["evidence"]["producers"]["ready"];
+        assert!(ready.as_f64() > Some(0.1), "{:#}", object["verdict"]);
+        object["verdict"].clone()
+    });
+}
+
+#[test]
+fn a_machine_that_others_fill_tells_nothing() {
+    let _machine = machine();
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let hogs = cores() * 2;
+    let _busy: Vec<Hog> = (0..hogs).map(|_| Hog::start(None)).collect();
+    expect("undecided", &["other processes took"], hogs as f64, || {
+        produce(
+            dir.path(),
+            &broker.url,
+            "--max-pending 2000 --message-size 64",
+        )
+    });
+}
+
+#[test]
+fn a_long_way_behind_a_tunnel_is_the_networks() {
+    let _machine = machine();
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let link = Link {
+        delay: Duration::from_millis(15),
+        bandwidth: None,
+    };
+    let near = testkit::relay(broker.address().parse().expect("address"), link).expect("relay");
+    let url = format!("amqp://{near}");
+    let words = ["10 in flight x 3", "back takes 3", "even without load"];
+    expect("network", &words, 0.0, || {
+        produce(dir.path(), &url, "--max-pending 10 --message-size 64")
+    });
+}
+
+#[test]
+fn a_tunnel_that_is_full_is_not_taken_for_the_broker() {
+    let _machine = machine();
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let link = Link {
+        delay: Duration::ZERO,
+        bandwidth: Some(1_000_000),
+    };
+    let near = testkit::relay(broker.address().parse().expect("address"), link).expect("relay");
+    let url = format!("amqp://{near}");
+    let words = ["of which bytes stay in", "it passes on no more"];
+    expect("network", &words, 0.0, || {
+        let found = produce(dir.path(), &url, "--max-pending 500 --message-size 2000");
+        assert_eq!(found["evidence"]["broker"], Value::Null, "{found}");
+        assert!(found["evidence"]["relay"].is_string(), "{found}");
+        found
+    });
+}
+
+/// A link of 4 Mbit/s: the loopback of a network namespace that is ours alone, slowed down by the
+/// kernel (`tc-tbf(8)`).
+#[test]
+fn a_full_link_is_the_networks() {
+    let set_up =
+        "ip link set lo up && tc qdisc add dev lo root tbf rate 4mbit burst 128kb latency 2s";
+    let own = |namespaces: &str, script: &str| {
+        let mut command = Command::new("unshare");
+        command.args([namespaces, "sh", "-c", script]);
+        command
+    };
+    // Root needs no user namespace, which there is none of below a root folder of one's own.
+    let works = |namespaces: &&str| {
+        let tried = own(namespaces, set_up).stderr(Stdio::null()).status();
+        tried.is_ok_and(|status| status.success())
+    };
+    let Some(namespaces) = ["-n", "-rn"].into_iter().find(works) else {
+        testkit::skip!("no network namespace, or no tc (iproute2), for a link of our own");
+    };
+    let _machine = machine();
+    let dir = folder();
+    let mut file = std::fs::File::create(dir.path().join("link.toml")).expect("a file");
+    let text = "[broker]\nkind = \"embedded\"\n[phases]\nwarmup = \"500ms\"\nmeasure = \"2s\"\n\
+                drain = \"1s\"\n[profile]\nevents = []\n\
+                [[load]]\ndestination = \"queue://verdict\"\nmax-pending = 500\nmessage-size = 1000\n";
+    file.write_all(text.as_bytes()).expect("written");
+    expect("network", &["the link is full"], 0.0, || {
+        let bellows = env!("CARGO_BIN_EXE_bellows");
+        let script = format!("{set_up} && exec '{bellows}' run link.toml --json --quiet");
+        let mut command = own(namespaces, &script);
+        command
+            .current_dir(dir.path())
+            .env("BELLOWS_RUNS", common::RUNS);
+        verdict(command, dir.path())
+    });
+}

@@ -1,0 +1,256 @@
+//! Whose work a RabbitMQ does.
+
+use crate::common;
+
+use std::fs;
+
+use archive::profile::{ErlangProcess, Profile};
+use serde_json::Value;
+
+#[test]
+fn the_work_of_two_queues_is_told_apart() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = common::folder();
+    let load = |queue: &str, rate: u32| {
+        format!("[[load]]\ndestination = \"queue://{queue}\"\nrate = {rate}\nmax-pending = 1000\n")
+    };
+    let experiment = format!(
+        "name = \"work\"\n[broker]\nkind = \"rabbitmq\"\n[phases]\nwarmup = \"1s\"\nmeasure = \"5s\"\n{}{}",
+        load("busy", 3000),
+        load("idle", 1000)
+    );
+    fs::write(dir.path().join("work.toml"), experiment).expect("write");
+    let ended = common::start(common::bellows(dir.path(), &["run", "work.toml"])).end();
+    ended.assert_ok();
+    let report = dir.path().join(ended.report());
+    let record = fs::read(report.with_file_name("run.json")).expect("run.json");
+    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let Some(profile) = record["summary"]["profiles"].get(0) else {
+        testkit::skip!("this user may not profile: {}", ended.stderr);
+    };
+    if profile["copied_share"].as_f64().unwrap_or(0.0) < 0.5 {
+        testkit::skip!("this user may not copy stacks: {}", ended.stderr);
+    }
+    assert!(ended.stdout.contains("whose work: "), "{}", ended.stdout);
+    let rows = |by: &str| {
+        let args = ["top", "last", "--by", by, "--json", "--limit", "1000"];
+        let ended = common::start(common::bellows(dir.path(), &args)).end();
+        ended.assert_ok();
+        let rows: Vec<Value> = serde_json::from_str(&ended.stdout).expect("rows");
+        move |of: &str| {
+            let row = rows.iter().find(|row| row["of"] == of);
+            row.and_then(|row| row["share"].as_f64()).unwrap_or(0.0)
+        }
+    };
+    let share = rows("process");
+    let (busy, idle) = (share("queue busy"), share("queue idle"));
+    // A queue handles what comes together for less, so that three times the rate is less than three times the
+    // work.
+    assert!(busy > 0.02 && idle > 0.005, "{busy} and {idle}");
+    assert!((1.2..4.5).contains(&(busy / idle)), "{busy} and {idle}");
+    let role = rows("role");
+    assert!(
+        (role("queue") - busy - idle).abs() < 0.01,
+        "{}",
+        role("queue")
+    );
+    assert!(role("channel") > 0.05, "{}", role("channel"));
+    let connection = rows("connection");
+    let of = |queue: &str| connection(&format!("bellows producer 0 of queue://{queue}"));
+    assert!(of("busy") > 0.0, "{}", ended.stdout);
+    assert!(rows("vhost")("/") > 0.3);
+
+    // What the time went into: every sample is of one class, and what a node always does is among them.
+    let args = ["top", "last", "--by", "class", "--json"];
+    let ended = common::start(common::bellows(dir.path(), &args)).end();
+    ended.assert_ok();
+    let classes: Vec<Value> = serde_json::from_str(&ended.stdout).expect("rows");
+    assert_eq!(profile["classes"], Value::from(classes.clone()));
+    let share = |class: &str| {
+        let row = classes.iter().find(|row| row["class"] == class);
+        row.and_then(|row| row["share"].as_f64()).unwrap_or(0.0)
+    };
+    for class in [
+        "garbage_collection",
+        "scheduling",
+        "waiting",
+        "erlang_code",
+        "built_in_functions",
+        "messages",
+        "allocators",
+        "kernel_network",
+    ] {
+        assert!(share(class) > 0.0, "{class}: {}", ended.stdout);
+    }
+    assert!(share("unnamed") < 0.02, "{}", ended.stdout);
+    let shares = classes.iter().filter_map(|row| row["share"].as_f64());
+    assert!((shares.sum::<f64>() - 1.0).abs() < 1e-9, "{}", ended.stdout);
+    let samples = classes.iter().filter_map(|row| row["samples"].as_u64());
+    assert_eq!(Some(samples.sum::<u64>()), profile["samples"].as_u64());
+    let covered = profile["cpu_share"].as_f64().unwrap_or(0.0);
+    assert!((0.3..=1.0).contains(&covered), "{profile}");
+}
+
+/// The consumers of both groups call their connections the same.
+#[test]
+fn connections_of_one_name_are_told_apart() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = common::folder();
+    let load = "[[load]]\ndestination = \"queue://twins\"\nrate = 3000\nmax-pending = 1000\n";
+    let experiment = format!(
+        "name = \"twins\"\n[broker]\nkind = \"rabbitmq\"\n[phases]\nwarmup = \"1s\"\nmeasure = \"3s\"\n{load}{load}"
+    );
+    fs::write(dir.path().join("twins.toml"), experiment).expect("write");
+    let ended = common::run(dir.path(), &["run", "twins.toml"]);
+    ended.assert_ok();
+    for by in ["connection", "process"] {
+        let args = ["top", "last", "--by", by, "--json", "--limit", "1000"];
+        let top = common::run(dir.path(), &args);
+        if top.code() != Some(0) || top.stdout == "[]\n" {
+            testkit::skip!("this user may not copy stacks: {}", ended.stderr);
+        }
+        let rows: Vec<Value> = serde_json::from_str(&top.stdout).expect("rows");
+        let names = rows.iter().filter_map(|row| row["of"].as_str());
+        let prefix = match by {
+            "process" => "connection bellows consumer 0 of queue://twins 127.0.0.1:",
+            _ => "bellows consumer 0 of queue://twins 127.0.0.1:",
+        };
+        let twins: Vec<&str> = names.filter(|name| name.starts_with(prefix)).collect();
+        assert_eq!(twins.len(), 2, "{by}: {}", top.stdout);
+    }
+}
+
+#[test]
+fn rows_say_no_more_than_the_file_does() {
+    let dir = common::folder();
+    let at = |name: &str| dir.path().join(name);
+    fs::write(at("x.folded"), "main;a 3\nmain;b 1\n").expect("write");
+    let mut profile = Profile::open(at("x.folded")).expect("folded");
+    profile.processes = vec![ErlangProcess {
+        role: "queue".into(),
+        name: "orders".into(),
+        ..ErlangProcess::unnamed("<0.7.0>")
+    }];
+    profile.samples[0].process = Some(0);
+    profile.notes = vec!["the emulator is a strange one".into()];
+    profile.write_stacks(&at("cpu.stacks")).expect("stacks");
+    fs::write(at("profile.pb.gz"), profile.to_pprof().expect("pprof")).expect("write");
+
+    let top = |args: &[&str]| common::run(dir.path(), &[&["top"], args].concat());
+    let json = top(&["cpu.stacks", "--by", "role", "--json"]);
+    json.assert_ok();
+    let rows: Value = serde_json::from_str(&json.stdout).expect("rows");
+    let expected = serde_json::json!([
+        {"of": "queue", "kind": "processes", "role": "queue", "share": 0.75, "samples": 3, "processes": 1},
+        {"of": "no Erlang process", "kind": "no_process", "share": 0.25, "samples": 1, "processes": 0},
+    ]);
+    assert_eq!(rows, expected);
+    let json = top(&["cpu.stacks", "--by", "class", "--json"]);
+    json.assert_ok();
+    let rows: Value = serde_json::from_str(&json.stdout).expect("rows");
+    let expected = serde_json::json!([{"class": "own_code", "share": 1.0, "samples": 4}]);
+    assert_eq!(rows, expected);
+    let table = top(&["x.folded", "--by", "class"]);
+    assert!(table.stdout.contains("own code"), "{}", table.stdout);
+    let table = top(&["cpu.stacks", "--by", "role"]);
+    let note = "note: the emulator is a strange one";
+    assert!(table.stdout.contains(note), "{}", table.stdout);
+
+    let modules = top(&["x.folded", "--by", "module"]);
+    assert!(modules.stdout.contains("total %"), "{}", modules.stdout);
+    let threads = top(&["x.folded", "--by", "thread", "--grep", "mai", "--json"]);
+    let rows: Value = serde_json::from_str(&threads.stdout).expect("rows");
+    assert_eq!(
+        (&rows[0]["function"], &rows[0]["self"]),
+        (&"main".into(), &1.0.into())
+    );
+    let refused = top(&["x.folded", "--by", "class", "--sort", "total"]);
+    refused.assert_error(2, &["--sort has no effect"]);
+
+    for by in ["role", "connection", "vhost"] {
+        let refused = top(&["profile.pb.gz", "--by", by]);
+        refused.assert_error(1, &["profile.pb.gz has identifiers"]);
+        let remedy = "\nhelp: give a run whose load has ended, when its node is asked, or its *.stacks file; they say it where \
+                      bellows has started the node; `--by process` works with this one\n";
+        assert!(refused.stderr.ends_with(remedy), "{}", refused.stderr);
+    }
+    // Of another program than a node.
+    let other = Profile::open(at("x.folded")).expect("folded");
+    fs::write(at("other.pb.gz"), other.to_pprof().expect("pprof")).expect("write");
+    for by in ["process", "role", "connection", "vhost"] {
+        let nothing = top(&["other.pb.gz", "--by", by]);
+        nothing.assert_ok();
+        let said = "no Erlang process is known in this profile: it is of another program, or was taken without copies \
+                    of stacks; profile a RabbitMQ node as root (`bellows help stacks`)\n";
+        assert!(nothing.stdout.starts_with(said), "{}", nothing.stdout);
+        let rows = top(&["other.pb.gz", "--by", by, "--json"]);
+        assert_eq!(rows.stdout, "[]\n", "{rows:?}");
+    }
+    top(&["profile.pb.gz", "--by", "process"]).assert_ok();
+
+    // Its second line is damaged.
+    let stacks = fs::read_to_string(at("cpu.stacks")).expect("text");
+    let header = stacks.lines().next().expect("a header");
+    fs::write(at("damaged.stacks"), format!("{header}\n[1,2\n")).expect("write");
+    let damaged = top(&["damaged.stacks"]);
+    damaged.assert_error(
+        1,
+        &["no samples that can be read", "line 2 of the stacks file"],
+    );
+    assert!(
+        !damaged.stderr.contains("used no CPU"),
+        "{}",
+        damaged.stderr
+    );
+}
+
+/// Publishing through an exchange: RabbitMQ 3.10 compiles a match specification for each message, later releases do not.
+#[test]
+fn what_is_known_of_a_brokers_stacks_is_told_by_their_shares() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let dir = common::folder();
+    let short = ["--set", "phases.warmup=1s", "--set", "phases.measure=4s"];
+    let args = [&["run", "stream-publish"][..], &short].concat();
+    let ended = common::start(common::bellows(dir.path(), &args)).end();
+    ended.assert_ok();
+    let report = dir.path().join(ended.report());
+    let record = fs::read(report.with_file_name("run.json")).expect("run.json");
+    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let Some(summary) = record["summary"]["profiles"].get(0) else {
+        testkit::skip!("this user may not profile: {}", ended.stderr);
+    };
+    let profile = Profile::open(report.parent().expect("a folder")).expect("a profile");
+    let known = profile.known_patterns();
+    let told = summary["known_patterns"].as_array();
+    assert_eq!(told.map_or(0, Vec::len), known.len());
+    for (told, known) in told.into_iter().flatten().zip(&known) {
+        assert_eq!(told["pattern"], known.pattern.as_str());
+        let share = told["share"].as_f64().expect("a share");
+        assert!((share - known.share).abs() < 1e-9, "{share}: {known:?}");
+    }
+    for (pattern, functions, least) in [
+        (
+            "match specifications compiled at each call",
+            ["db_match_compile", "erts_db_match_prog_destructor"],
+            0.01,
+        ),
+        ("files synchronised", ["do_fsync", "vfs_fsync"], 0.05),
+    ] {
+        let share = profile.share_with(|frame| functions.contains(&frame.name.as_str()));
+        let found = known.iter().find(|it| it.pattern == pattern);
+        assert_eq!(found.is_some(), share >= least, "{pattern}: {share}");
+    }
+    let top = common::start(common::bellows(dir.path(), &["top", "last"])).end();
+    top.assert_ok();
+    for pattern in &known {
+        for text in [&ended.stdout, &top.stdout] {
+            assert!(text.contains(&pattern.source), "{pattern:?}: {text}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Ways to publish and consume beyond the usual, against a real RabbitMQ.
+
+use crate::common;
+
+use std::ffi::OsString;
+
+use serde_json::Value;
+use session::brokers::rabbitmq::{Config, RabbitMq};
+use session::guardian;
+
+/// Each group sends 500 messages and receives them once.
+const GROUPS: &str = r#"
+# Transactions on both sides; 500 is no multiple of either.
+[[load]]
+destination = "queue://transacted"
+commit-every = 30
+consumer-commit-every = 40
+message-count = 500
+persistent = true
+
+# Many channels on few connections.
+[[load]]
+destination = "queue://shared"
+num-destinations = 3
+producers = 4
+producer-connections = 1
+consumers = 2
+consumer-connections = 2
+channel-prefetch = 60
+max-pending = 50
+message-count = 500
+
+[[load]]
+destination = "queue://polled"
+poll = "0s"
+max-pending = 50
+message-count = 500
+
+[[load]]
+destinations = ["queue://bound", "queue://bound-too"]
+routing-key = "orders.new"
+total-producers = 1
+auto-delete = true
+durable = false
+max-pending = 50
+message-count = 250
+consumers = 1
+ttl = "1m"
+[load.exchange]
+name = "bellows.orders"
+type = "topic"
+auto-delete = true
+[load.properties]
+content-type = "application/json"
+type = "order"
+priority = 4
+[load.headers]
+tenant = "blue"
+
+[[load]]
+destination = "topic://orders.*"
+routing-key = "orders.special"
+max-pending = 50
+message-count = 500
+[load.exchange]
+name = "bellows.fan"
+type = "fanout"
+auto-delete = true
+
+[[load]]
+destination = "queue://keys"
+random-routing-keys = 50
+max-pending = 50
+message-count = 500
+[load.exchange]
+name = "bellows.keys"
+type = "fanout"
+auto-delete = true
+
+[[load]]
+destination = "queue://slow"
+queue-type = "quorum"
+consumer-latency = ["1ms@1s", "2ms@1s"]
+prefetch = 20
+ack = 7
+max-pending = 50
+message-count = 500
+"#;
+
+fn node() -> RabbitMq {
+    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
+    let config = Config {
+        guard: vec![exe, guardian::SUBCOMMAND.into()],
+        ..Config::default()
+    };
+    RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ")
+}
+
+fn run(url: &str, text: &str) -> Value {
+    run_until(url, None, text)
+}
+
+fn run_until(url: &str, until: Option<&str>, text: &str) -> Value {
+    let dir = tempfile::tempdir().expect("folder");
+    let file = dir.path().join("workloads.toml");
+    let until = until.map_or_else(String::new, |until| format!("until = {until:?}\n"));
+    let head = format!("name = \"workloads\"\nthreads = 2\n{until}");
+    let settings = format!(
+        "[broker]\nkind = \"attach\"\nurl = \"{url}\"\n[phases]\nwarmup = 0\nmeasure = 0\n\
+         [profile]\nevents = []\n"
+    );
+    std::fs::write(&file, format!("{head}{settings}{text}")).expect("write");
+    let args = ["run", "workloads.toml", "--json", "--quiet"];
+    let ended = common::start(common::bellows(dir.path(), &args)).end();
+    ended.assert_ok();
+    serde_json::from_str(&ended.stdout).expect("one object")
+}
+
+#[test]
+fn every_way_to_publish_and_consume_loses_nothing_on_rabbitmq() {
+    if !testkit::has_rabbitmq() {
+        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
+    }
+    let node = node();
+    let summary = run(&node.url(), GROUPS);
+    // The fourth group's messages reach two queues.
+    let total = |name: &str| summary[name]["total"].as_u64();
+    assert_eq!(total("sent"), Some(6 * 500 + 250), "{summary:#}");
+    assert_eq!(total("completed"), Some(6 * 500 + 250));
+    assert_eq!(total("received"), Some(7 * 500));
+    let ledger = &summary["ledger"];
+    for count in ["lost", "duplicated", "reordered", "corrupt", "foreign"] {
+        assert_eq!(ledger[count].as_u64(), Some(0), "{count}: {ledger:#}");
+    }
+
+    // A transaction's messages are acknowledged by its commit, and the next waits for it.
+    let text = "[[load]]\ndestination = \"queue://commits\"\ncommit-every = 100\n\
+                message-count = 1000\nconsumers = 0\npersistent = true\n";
+    let summary = run(&node.url(), text);
+    assert_eq!(summary["completed"]["total"].as_u64(), Some(1_000));
+    let acks = &summary["latency"]["send_ack"];
+    assert_eq!(acks["count"].as_u64(), Some(1_000), "{summary:#}");
+
+    // Replies answer requests, and nothing else does.
+    let text = "[[load]]\ndestination = \"queue://asked\"\nrequest-reply = true\nmax-pending = 20\n\
+                producers = 3\nconsumers = 2\nrate = 2000\nmessage-count = 2000\nprefetch = 50\n";
+    let summary = run(&node.url(), text);
+    for count in ["sent", "completed", "received"] {
+        assert_eq!(summary[count]["total"].as_u64(), Some(2_000), "{count}");
+    }
+    assert_eq!(summary["ledger"]["lost"].as_u64(), Some(0));
+    let median = |name: &str| summary["latency"][name]["p50_ns"].as_u64();
+    assert!(
+        median("ack_response") > median("end_to_end"),
+        "a reply comes after its request: {summary:#}"
+    );
+
+    // What waits there is refused once; then nothing is left, and that ends the run.
+    let text = "[[load]]\ndestination = \"queue://commits\"\nproducers = 0\nrefuse = \"discard\"\n";
+    for left in [1_000, 0] {
+        let summary = run_until(&node.url(), Some("empty"), text);
+        assert_eq!(summary["received"]["total"].as_u64(), Some(left));
+    }
+    node.stop().expect("stop");
+}

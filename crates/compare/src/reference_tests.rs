@@ -1,0 +1,166 @@
+//! Spreads, intervals, tests and corrections are those of SciPy and statsmodels, changes of a level those of MongoDB's
+//! signal-processing-algorithms, laws of scalability those of SciPy's `curve_fit`. `reference.py`, `changes.py` and `scalability.py` wrote the
+//! values.
+
+use crate::{benjamini_hochberg, holm, paired, sign_flip, spread, unpaired};
+use serde_json::Value;
+
+#[test]
+fn spreads_are_those_of_scipy() {
+    let text = include_str!("reference/reference.json");
+    let cases: Vec<Value> = serde_json::from_str(text).expect("cases");
+    assert!(cases.len() > 30);
+    for case in cases {
+        let number = |value: &Value| value.as_f64().expect("a number");
+        let values: Vec<f64> = case["values"]
+            .as_array()
+            .expect("values")
+            .iter()
+            .map(number)
+            .collect();
+        let found = spread(&values).expect("a spread");
+        let close = |ours: f64, theirs: &Value| {
+            let theirs = number(theirs);
+            let scale = theirs
+                .abs()
+                .max(found.mean.abs())
+                .max(found.sd.unwrap_or(0.0));
+            assert!(
+                (ours - theirs).abs() <= 1e-9 * scale,
+                "{ours} {theirs} of {case}"
+            );
+        };
+        close(found.mean, &case["mean"]);
+        close(found.sd.expect("a deviation"), &case["sd"]);
+        match found.interval {
+            None => assert!(values.len() < 3),
+            Some((low, high)) => {
+                close(low, &case["interval"][0]);
+                close(high, &case["interval"][1]);
+            }
+        }
+    }
+}
+
+/// Equal to nine digits of the larger one, or of 1.
+fn assert_close(ours: f64, theirs: &Value, what: &str) {
+    let theirs = theirs.as_f64().expect("a number");
+    let scale = ours.abs().max(theirs.abs()).max(1e-9);
+    assert!(
+        (ours - theirs).abs() <= 1e-8 * scale,
+        "{what}: {ours} is not {theirs}"
+    );
+}
+
+fn numbers(values: &Value) -> Vec<f64> {
+    let values = values.as_array().expect("values").iter();
+    values
+        .map(|value| value.as_f64().expect("a number"))
+        .collect()
+}
+
+#[test]
+fn differences_are_those_of_scipy() {
+    let text = include_str!("reference/differences.json");
+    let reference: Value = serde_json::from_str(text).expect("cases");
+    let cases = reference["sides"].as_array().expect("cases");
+    assert!(cases.len() > 10);
+    for case in cases {
+        let (a, b) = (numbers(&case["a"]), numbers(&case["b"]));
+        let welch = unpaired(&a, &b).expect("a difference");
+        assert_close(welch.p, &case["unpaired"]["p"], "p by Welch");
+        assert_close(welch.freedom, &case["unpaired"]["freedom"], "freedom");
+        let (low, high) = welch.interval(0.95);
+        assert_close(low, &case["unpaired"]["interval"][0], "interval");
+        assert_close(high, &case["unpaired"]["interval"][1], "interval");
+        let differences: Vec<f64> = a.iter().zip(&b).map(|(a, b)| b - a).collect();
+        if let Some(reference) = case.get("paired") {
+            let pairs = paired(&differences).expect("a difference");
+            assert_close(pairs.p, &reference["p"], "p of pairs");
+            let (low, high) = pairs.interval(0.90);
+            assert_close(low, &reference["interval"][0], "interval of pairs");
+            assert_close(high, &reference["interval"][1], "interval of pairs");
+        }
+        if let Some(reference) = case.get("sign_flip") {
+            let flipped = sign_flip(&differences).expect("a share");
+            assert_close(flipped, reference, "flipped signs");
+        }
+    }
+}
+
+#[test]
+fn corrected_probabilities_are_those_of_statsmodels() {
+    let text = include_str!("reference/differences.json");
+    let reference: Value = serde_json::from_str(text).expect("cases");
+    for case in reference["corrected"].as_array().expect("cases") {
+        let p = numbers(&case["p"]);
+        for (method, ours) in [
+            ("holm", holm(&p)),
+            ("benjamini_hochberg", benjamini_hochberg(&p)),
+        ] {
+            let theirs = case[method].as_array().expect("probabilities");
+            for (ours, theirs) in ours.iter().zip(theirs) {
+                assert_close(*ours, theirs, method);
+            }
+        }
+    }
+}
+
+#[test]
+fn changes_of_a_level_are_those_of_mongodbs_e_divisive() {
+    let text = include_str!("reference/changes.json");
+    let cases: Vec<Value> = serde_json::from_str(text).expect("cases");
+    assert_eq!(cases.len(), 10);
+    for case in cases {
+        let values = numbers(&case["values"]);
+        let strengths = crate::cut_strengths(&values);
+        let theirs = case["strengths"].as_array().expect("strengths");
+        assert_eq!(strengths.len(), theirs.len());
+        for (ours, theirs) in strengths.iter().zip(theirs) {
+            assert_close(*ours, theirs, "a cut's strength");
+        }
+        let search = crate::ChangeSearch {
+            level: 0.01,
+            orders: 999,
+            ..crate::ChangeSearch::default()
+        };
+        let found = crate::change_points(&values, search);
+        let places: Vec<f64> = found.iter().map(|it| it.at as f64).collect();
+        assert_eq!(places, numbers(&case["changes"]), "{case}");
+    }
+}
+
+#[test]
+fn laws_of_scalability_are_those_of_scipys_curve_fit() {
+    let text = include_str!("reference/scalability.json");
+    let cases: Vec<Value> = serde_json::from_str(text).expect("cases");
+    assert!(cases.len() > 20);
+    for case in cases {
+        let (clients, throughput) = (numbers(&case["clients"]), numbers(&case["throughput"]));
+        let points: Vec<crate::ScalePoint> = clients
+            .iter()
+            .zip(&throughput)
+            .map(|(&clients, &throughput)| crate::ScalePoint {
+                clients,
+                throughput,
+            })
+            .collect();
+        let found = crate::scalability(&points).expect("a law");
+        let estimates = [found.alone, found.contention, found.coherence];
+        let (values, halves) = (numbers(&case["found"]), numbers(&case["half"]));
+        for ((ours, theirs), half) in estimates.iter().zip(values).zip(halves) {
+            // Both stop where a step changes nothing any more, not at the very same place.
+            let near = |ours: f64, theirs: f64| (ours - theirs).abs() <= 1e-4 * half;
+            assert!(
+                near(ours.value, theirs),
+                "{ours:?} is not {theirs} of {case}"
+            );
+            let (low, high) = ours.interval.expect("an interval");
+            assert!(near((high - low) / 2.0, half), "{ours:?} has not {half}");
+        }
+        assert!((found.r_squared - case["r_squared"].as_f64().expect("a share")).abs() < 1e-8);
+        let peak = found.peak().expect("a peak");
+        let theirs = case["peak"].as_f64().expect("a peak");
+        assert!((peak / theirs - 1.0).abs() < 1e-3, "{peak} is not {theirs}");
+    }
+}

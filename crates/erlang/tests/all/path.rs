@@ -1,0 +1,558 @@
+//! Calls of an entry function, followed through a chain of servers whose work is known, and calls that are timed.
+
+use crate::common;
+
+use std::path::Path as File;
+use std::time::Duration;
+
+use common::{Beam, eval};
+use erlang::calls::{Difference, Path, RootOptions, TreeNode, follow};
+use erlang::term::as_int;
+use erlang::timing::{TimeOptions, time};
+use erlang::{Budget, Ended, Helper, Node, ProcessFilter};
+
+/// A shop whose entry asks a store, which asks a depot. The store works, and rests in every tenth order; the depot works.
+const SHOP: &str = r#"
+-module(shop).
+-behaviour(gen_server).
+-export([start/0, order/1, orders/1, search/1, count/1, init/1, handle_call/3, handle_cast/2]).
+
+start() ->
+    {ok, _} = gen_server:start({local, store}, ?MODULE, store, []),
+    {ok, _} = gen_server:start({local, depot}, ?MODULE, depot, []),
+    ok.
+
+orders(Pause) -> spawn(fun Loop() -> receive stop -> ok after Pause -> ok end, customer(), Loop() end).
+
+customer() -> N = counters_next(), shop:order(N), ok.
+
+counters_next() -> counters:add(persistent_term:get(orders), 1, 1), counters:get(persistent_term:get(orders), 1).
+
+order(N) ->
+    write_down(N),
+    {ok, Price} = gen_server:call(store, {order, N}),
+    Price + 1.
+
+write_down(_) -> work(2).
+
+init(Name) -> {ok, Name}.
+
+handle_call({order, N}, _, store) -> {reply, store(N), store};
+handle_call({fetch, N}, _, depot) -> {reply, depot(N), depot}.
+
+handle_cast(_, State) -> {noreply, State}.
+
+store(N) ->
+    rest(N),
+    {ok, Box} = gen_server:call(depot, {fetch, N}),
+    wrap(N),
+    {ok, Box}.
+
+rest(N) when N rem 10 =:= 0 -> timer:sleep(20);
+rest(_) -> ok.
+
+depot(N) -> found = search(N), {ok, N}.
+
+%% Each order needs one look at each shelf; every tenth one is at the end.
+search(N) when N rem 10 =:= 0 -> shelf(400);
+search(_) -> shelf(10).
+
+shelf(0) -> found;
+shelf(N) -> look(), shelf(N - 1).
+
+look() -> erlang:crc32(persistent_term:get(book)).
+
+wrap(_) -> ok.
+
+count(N) -> {ok, count(N, 0)}.
+
+count(0, Sum) -> Sum;
+count(N, Sum) -> count(N - 1, Sum + N).
+
+work(0) -> ok;
+work(N) -> look(), work(N - 1).
+"#;
+
+fn shop(home: &File, node: &Node) {
+    let file = home.join("shop.erl");
+    std::fs::write(&file, SHOP).expect("a source");
+    let load = format!(
+        "persistent_term:put(orders, counters:new(1, [])), persistent_term:put(book, binary:copy(<<7>>, 50000)), \
+         {{ok, shop, Code}} = compile:file(\"{}\", [binary]), \
+         {{module, shop}} = code:load_binary(shop, \"shop.erl\", Code), ok = shop:start().",
+        file.display()
+    );
+    eval(node, &load);
+}
+
+fn options(seconds: u64) -> RootOptions {
+    let duration = Duration::from_secs(seconds);
+    RootOptions {
+        root: "shop:order/1".parse().expect("a pattern"),
+        functions: Vec::new(),
+        processes: ProcessFilter::All,
+        duration,
+        limit: 10_000,
+        rate: 1_000,
+        messages: 5_000_000,
+        budget: Budget {
+            backlog: 50_000,
+            ..Budget::lasting(duration)
+        },
+    }
+}
+
+/// The functions of a tree that were called, each with its caller and its calls.
+fn shape(path: &Path) -> Vec<(String, String, u64)> {
+    let nodes = path.tree.nodes();
+    let caller = |node: &TreeNode| node.caller.map_or("", |it| nodes[it].function.as_str());
+    let shape = nodes
+        .iter()
+        .map(|node| (node.function.clone(), caller(node).to_owned(), node.calls));
+    let mut shape: Vec<_> = shape.filter(|(_, _, calls)| *calls > 0).collect();
+    shape.sort();
+    shape
+}
+
+fn millis(nanos: f64) -> f64 {
+    nanos / 1e6
+}
+
+/// Waits until a customer has ordered since the counters were put back.
+fn follow_orders(node: &Node, helper: &Helper, options: &RootOptions) -> Path {
+    eval(node, "persistent_term:put(customer, shop:orders(2)), ok.");
+    let path = follow(helper, options, |_| false).expect("followed");
+    eval(node, "persistent_term:get(customer) ! stop, ok.");
+    path
+}
+
+#[test]
+fn calls_are_followed_into_the_servers_that_they_ask() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    shop(home.path(), &node);
+    let helper = Helper::load(&node).expect("loaded");
+    let path = follow_orders(&node, &helper, &options(6));
+    assert_eq!(path.ended, Ended::Time, "{path:?}");
+    assert!(
+        path.modules.contains(&"shop".to_owned()),
+        "{:?}",
+        path.modules
+    );
+    assert_eq!(path.left_out, Vec::<String>::new());
+    let calls = path.calls.len() as u64;
+    assert!(calls > 50 && !path.untraced.is_empty(), "{calls} calls");
+    tree_is_that_of_the_shop(&path, calls);
+    times_are_those_of_the_shop(&path);
+    slow_calls_differ_where_the_shop_is_slow(&path);
+    calls_between_are_only_timed(&path);
+    helper.close().expect("closed");
+    let flags =
+        "length([P || P <- processes(), {flags, [_ | _]} <- [erlang:trace_info(P, flags)]]).";
+    assert_eq!(as_int(&eval(&node, flags)), Some(0));
+}
+
+/// Every order asks the store once, which asks the depot once.
+fn tree_is_that_of_the_shop(path: &Path, calls: u64) {
+    let looks = path.tree.own()["shop:look/0"].calls;
+    let shelves = path.tree.own()["shop:shelf/1"].calls;
+    let rests = path.tree.own()["timer:sleep/1"].calls;
+    // Every tenth order rests; which orders are only timed is by chance.
+    let tenth = calls / 20..=calls / 5;
+    assert!(tenth.contains(&rests), "{rests} rests in {calls} calls");
+    assert_eq!(shelves, 401 * rests + 11 * (calls - rests));
+    assert_eq!(looks, shelves - calls + 2 * calls);
+    let mut expected = [
+        ("[depot]", "gen_server:call/2", calls),
+        ("[store]", "gen_server:call/2", calls),
+        ("gen_server:call/2", "shop:order/1", calls),
+        ("gen_server:call/2", "shop:store/1", calls),
+        ("shop:depot/1", "shop:handle_call/3", calls),
+        ("shop:handle_call/3", "[depot]", calls),
+        ("shop:handle_call/3", "[store]", calls),
+        ("shop:look/0", "shop:shelf/1", shelves - calls),
+        ("shop:look/0", "shop:work/1", 2 * calls),
+        ("shop:order/1", "", calls),
+        ("shop:rest/1", "shop:store/1", calls),
+        ("shop:search/1", "shop:depot/1", calls),
+        // A tail call takes the place of its caller.
+        ("shop:shelf/1", "shop:depot/1", shelves),
+        ("shop:store/1", "shop:handle_call/3", calls),
+        ("shop:work/1", "shop:order/1", 3 * calls),
+        ("shop:wrap/1", "shop:store/1", calls),
+        ("shop:write_down/1", "shop:order/1", calls),
+        ("timer:sleep/1", "shop:store/1", rests),
+    ]
+    .map(|(function, caller, calls)| (function.to_owned(), caller.to_owned(), calls));
+    expected.sort();
+    assert_eq!(shape(path), expected);
+}
+
+/// Own times and waits of one order add up to how long it took.
+fn times_are_those_of_the_shop(path: &Path) {
+    for call in &path.calls {
+        let sum: u64 = call.costs.iter().map(|it| it.running + it.waiting).sum();
+        let whole = u64::try_from(call.duration.as_nanos()).expect("a short time");
+        let apart = whole.abs_diff(sum);
+        assert!(apart < whole / 20 + 200_000, "{whole} ns, parts {sum} ns");
+    }
+}
+
+/// Some orders between are not followed: they take as long as those before, and less than those that are.
+fn calls_between_are_only_timed(path: &Path) {
+    let effect = path.observer_effect().expect("calls of both kinds");
+    assert_eq!(effect.followed, path.calls.len());
+    assert!(effect.beside * 40 > effect.followed, "{effect:?}");
+    assert!(effect.beside < effect.followed, "{effect:?}");
+    let alone = median(path.untraced.clone());
+    let apart = effect.beside_median.as_secs_f64() / alone.as_secs_f64();
+    assert!((0.2..5.0).contains(&apart), "{effect:?}, {alone:?}");
+    assert!(effect.ratio() > 0.3 && effect.ratio() < 20.0, "{effect:?}");
+}
+
+fn slow_calls_differ_where_the_shop_is_slow(path: &Path) {
+    let compared = path.comparison().expect("calls enough");
+    let (slow, rest) = (millis(compared.slow_mean), millis(compared.rest_mean));
+    assert!(slow > 25.0 && slow > rest * 3.0, "{slow} ms, {rest} ms");
+    let found = |name: &str| {
+        let found = compared.functions.iter().find(|it| it.function == name);
+        found.unwrap_or_else(|| panic!("{name} in {compared:#?}"))
+    };
+    // The depot looks longer, the store rests.
+    let names = compared.functions.iter().map(|it| it.function.as_str());
+    let first: Vec<_> = names.take(2).collect();
+    assert!(
+        first.contains(&"shop:look/0") && first.contains(&"timer:sleep/1"),
+        "{first:?}"
+    );
+    let (look, sleep) = (found("shop:look/0"), found("timer:sleep/1"));
+    assert!(look.slow.own > look.rest.own * 5.0, "{look:?}");
+    assert!(
+        millis(sleep.slow.waiting) > 15.0 && millis(sleep.slow.own) < 2.0,
+        "{sleep:?}"
+    );
+    let (shelf, call) = (found("shop:shelf/1"), found("gen_server:call/2"));
+    assert!(shelf.slow.accumulated > look.slow.own * 0.9, "{shelf:?}");
+    assert!(call.slow.accumulated > look.slow.own * 0.9, "{call:?}");
+    let more: f64 = compared.functions.iter().map(Difference::more).sum();
+    assert!((millis(more) / (slow - rest) - 1.0).abs() < 0.1, "{more}");
+}
+
+fn time_options(call: &str) -> TimeOptions {
+    TimeOptions {
+        call: call.to_owned(),
+        times: 60,
+        duration: Duration::from_secs(10),
+        traced: 5,
+        functions: Vec::new(),
+        value: true,
+        messages: 5_000_000,
+        budget: Budget {
+            backlog: 50_000,
+            ..Budget::lasting(Duration::from_secs(20))
+        },
+    }
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// The median of as many calls by `timer:tc`, in a process of its own.
+fn by_the_clock(node: &Node, call: &str) -> Duration {
+    let source = format!(
+        "Self = self(), spawn(fun() -> {call}, \
+            Times = [element(1, timer:tc(fun() -> {call} end)) || _ <- lists:seq(1, 60)], \
+            Self ! {{micros, lists:nth(30, lists:sort(Times))}} end), receive {{micros, N}} -> N end."
+    );
+    let micros = as_int(&eval(node, &source)).expect("a number");
+    Duration::from_micros(u64::try_from(micros).expect("a time"))
+}
+
+#[test]
+fn times_are_those_of_the_nodes_own_clock() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    shop(home.path(), &node);
+    let helper = Helper::load(&node).expect("loaded");
+    for call in ["shop:search(10)", "lists:seq(1, 20000)"] {
+        // Whatever else the machine does falls on one of the two; what is best of each is what counts.
+        let (mut ours, mut theirs) = (Duration::MAX, Duration::MAX);
+        let agreed = (0..12).any(|_| {
+            theirs = theirs.min(by_the_clock(&node, call));
+            let timing = time(&helper, &time_options(call), || false).expect("timed");
+            assert_eq!(
+                (timing.times.len(), &timing.raised),
+                (60, &None),
+                "{timing:?}"
+            );
+            ours = ours.min(median(timing.times));
+            (0.8..1.2).contains(&(ours.as_secs_f64() / theirs.as_secs_f64()))
+        });
+        assert!(agreed, "{call}: {ours:?} by us, {theirs:?} by timer:tc");
+    }
+    helper.close().expect("closed");
+}
+
+#[test]
+fn a_timed_call_tells_its_value_its_words_and_its_functions() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    shop(home.path(), &node);
+    let helper = Helper::load(&node).expect("loaded");
+    let timed = |options: &TimeOptions| time(&helper, options, || false);
+    let order = timed(&time_options("shop:order(7)")).expect("timed");
+    assert_eq!(order.value.as_deref(), Some("8"));
+    let path = order.path.expect("a path");
+    assert_eq!(path.calls.len(), 5);
+    let own = path.tree.own();
+    for (function, calls) in [
+        ("shop:order/1", 5),
+        ("[store]", 5),
+        ("[depot]", 5),
+        ("gen_server:call/2", 10),
+        ("shop:look/0", 5 * 12),
+    ] {
+        assert_eq!(
+            own.get(function).map(|it| it.calls),
+            Some(calls),
+            "{function} in {own:#?}"
+        );
+    }
+
+    // A list of so many elements takes two words each.
+    let list = timed(&time_options("lists:seq(1, 1000)")).expect("timed");
+    let words = list.collected.expect("collections").words;
+    assert!((2_000..2_400).contains(&words), "{words} words");
+    assert!(list.reductions > Some(100), "{:?}", list.reductions);
+
+    let secret = timed(&time_options("erlang:error({password, <<\"s3cret\">>})")).expect("timed");
+    let raised = secret.raised.expect("an exception");
+    assert_eq!(
+        (raised.class.as_str(), raised.reason.as_str()),
+        ("error", "{password,***}")
+    );
+    assert!(secret.times.is_empty());
+
+    for (call, said) in [
+        (
+            "lists:map(fun(X) -> X end, [1])",
+            "no call of a function with terms",
+        ),
+        ("erlang:halt(), ok", "no call of a function with terms"),
+        ("lists:seq(1, self())", "no call of a function with terms"),
+        ("", "no call of a function with terms"),
+        ("lists:no_such(1)", "no such function"),
+        ("lists:seqq(1, 10)", "there is seq"),
+        ("lists:seq(1)", "there is /2, /3"),
+        ("no_such_module:f()", "no such module"),
+    ] {
+        let refused = timed(&time_options(call)).expect_err("refused").to_string();
+        assert!(refused.contains(said), "{call}: {refused}");
+    }
+    helper.close().expect("closed");
+}
+
+#[test]
+fn budgets_end_what_takes_too_much() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    shop(home.path(), &node);
+    let helper = Helper::load(&node).expect("loaded");
+    let tripped = |ended: &Ended| match ended {
+        Ended::Tripped { limit, .. } => limit.clone(),
+        other => format!("{other:?}"),
+    };
+    let mut large = time_options("lists:duplicate(100000000, a)");
+    large.budget.node_bytes = 50 << 20;
+    let timing = time(&helper, &large, || false).expect("answered");
+    let limit = tripped(&timing.ended);
+    assert!(
+        ["heap", "node_memory"].contains(&limit.as_str()),
+        "{timing:?}"
+    );
+    let mut long = time_options("timer:sleep(60000)");
+    long.duration = Duration::from_millis(500);
+    let timing = time(&helper, &long, || false).expect("answered");
+    assert_eq!((timing.ended, timing.first), (Ended::Time, None));
+    let ended = time(&helper, &time_options("timer:sleep(30000)"), || true).expect("answered");
+    assert_eq!(ended.ended, Ended::Asked);
+
+    eval(&node, "persistent_term:put(customer, shop:orders(2)), ok.");
+    let mut few = options(20);
+    few.functions = vec!["shop".parse().expect("a pattern")];
+    few.limit = 7;
+    let path = follow(&helper, &few, |_| false).expect("followed");
+    assert_eq!((&path.ended, path.calls.len()), (&Ended::Limit(7), 7));
+    let mut told = options(20);
+    told.messages = 500;
+    let path = follow(&helper, &told, |_| false).expect("followed");
+    assert_eq!(tripped(&path.ended), "messages");
+    let mut often = options(20);
+    often.rate = 3;
+    let path = follow(&helper, &often, |_| false).expect("followed");
+    assert_eq!(tripped(&path.ended), "rate");
+    let path = follow(&helper, &options(20), |at| at.untraced > 3).expect("followed");
+    assert_eq!(path.ended, Ended::Asked);
+    helper.close().expect("closed");
+}
+
+#[test]
+fn functions_that_are_called_too_often_are_left_out() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    shop(home.path(), &node);
+    let helper = Helper::load(&node).expect("loaded");
+    // 3,000 calls of a microsecond at most.
+    let timing = time(&helper, &time_options("shop:count(3000)"), || false).expect("timed");
+    let path = timing.path.expect("a path");
+    assert_eq!(path.calls.len(), 5, "{path:?}");
+    assert_eq!(path.left_out, ["shop:count/2"]);
+    let own = path.tree.own();
+    assert_eq!(own["shop:count/1"].calls, 5);
+    assert!(own["shop:count/1"].running > 0, "{own:?}");
+    // Who names the module gets it.
+    let named = TimeOptions {
+        functions: vec!["shop".parse().expect("a pattern")],
+        ..time_options("shop:count(3000)")
+    };
+    let path = time(&helper, &named, || false).expect("timed").path;
+    let path = path.expect("a path");
+    assert_eq!(path.left_out, Vec::<String>::new());
+    assert_eq!(path.tree.own()["shop:count/2"].calls, 5 * 3_001);
+    helper.close().expect("closed");
+}
+
+/// Processes that count to a number again and again, at the same time.
+fn counting(node: &Node, processes: u32, to: u32) {
+    let source = format!(
+        "[spawn(fun L() -> shop:count({to}), timer:sleep(40), L() end) || _ <- lists:seq(1, {processes})], ok."
+    );
+    eval(node, &source);
+}
+
+#[test]
+fn what_is_called_too_often_is_counted_once_and_left_out_from_the_start() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    shop(home.path(), &node);
+    counting(&node, 1, 20_000);
+    let helper = Helper::load(&node).expect("loaded");
+    let mut options = options(3);
+    options.root = "shop:count/1".parse().expect("a pattern");
+    let by_itself = follow(&helper, &options, |_| false).expect("followed");
+    // The same where its module is named, as the node could not follow.
+    options.functions = vec!["shop".parse().expect("a pattern")];
+    let named = follow(&helper, &options, |_| false).expect("followed");
+    for path in [by_itself, named] {
+        assert_eq!(
+            (&path.ended, &path.left_out[..]),
+            (&Ended::Time, &["shop:count/2".to_owned()][..])
+        );
+        let [hot] = path.counted.as_slice() else {
+            panic!("{:?}", path.counted);
+        };
+        assert_eq!(hot.function, "shop:count/2");
+        // One may have been on its way when the counters began or ended.
+        let each = hot.calls as f64 / path.counted_calls as f64;
+        assert!(
+            (19_000.0..41_000.0).contains(&each),
+            "{each} in {}",
+            path.counted_calls
+        );
+        assert!(hot.own > Duration::ZERO);
+        // No call was lost to finding that out.
+        assert!(path.calls.len() > 10, "{}", path.calls.len());
+        assert!(path.messages < 2_000, "{}", path.messages);
+        let own = path.tree.own();
+        assert_eq!(own["shop:count/1"].calls, path.calls.len() as u64);
+        assert!(!own.contains_key("shop:count/2"), "{own:?}");
+    }
+    // What the node can follow is followed where it is named.
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    shop(home.path(), &node);
+    counting(&node, 1, 3_000);
+    let helper_of_other = Helper::load(&node).expect("loaded");
+    let few = follow(&helper_of_other, &options, |_| false).expect("followed");
+    assert_eq!(few.left_out, Vec::<String>::new());
+    assert_eq!(
+        few.tree.own()["shop:count/2"].calls,
+        3_001 * few.calls.len() as u64
+    );
+    helper_of_other.close().expect("closed");
+    helper.close().expect("closed");
+}
+
+#[test]
+fn of_many_calls_at_the_same_time_few_are_followed_and_each_whole() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    shop(home.path(), &node);
+    // All of them would make 24,000 messages every 40 ms, which is too much in the long run. Once, that many may wait: on a busy
+    // machine all begin before the node hears that no more may be followed.
+    counting(&node, 30, 400);
+    let helper = Helper::load(&node).expect("loaded");
+    let mut options = options(6);
+    options.root = "shop:count/1".parse().expect("a pattern");
+    options.functions = vec!["shop".parse().expect("a pattern")];
+    let path = follow(&helper, &options, |_| false).expect("followed");
+    assert_eq!(path.ended, Ended::Time, "{:?}", path.ended);
+    let calls = path.calls.len() as u64;
+    assert!(
+        calls > 5 && path.beside.len() > 20,
+        "{calls}, {}",
+        path.beside.len()
+    );
+    assert_eq!(path.tree.own()["shop:count/2"].calls, 401 * calls);
+    helper.close().expect("closed");
+    assert_eq!(common::left_behind(&node), None);
+}
+
+#[test]
+fn calls_that_do_not_return_are_told() {
+    let home = tempfile::tempdir().expect("a folder");
+    let beam = Beam::start(home.path());
+    let node = beam.connect();
+    let file = home.path().join("ends.erl");
+    std::fs::write(
+        &file,
+        "-module(ends).\n-export([dies/0, throws/0, tries/0, loops/0]).\n\
+         dies() -> timer:sleep(5), exit(bye).\nthrows() -> timer:sleep(5), throw(bye).\ntries() -> catch throws(), tries().\n\
+         loops() -> timer:sleep(5), loops().\n",
+    )
+    .expect("a source");
+    let load = format!(
+        "{{ok, ends, Code}} = compile:file(\"{}\", [binary]), {{module, ends}} = code:load_binary(ends, \"ends.erl\", Code), \
+         spawn(fun Loop() -> {{_, M}} = spawn_monitor(fun () -> ends:dies(), ok end), \
+                             receive {{'DOWN', M, _, _, _}} -> ok end, Loop() end), \
+         spawn(fun ends:tries/0), spawn(fun ends:loops/0), ok.",
+        file.display()
+    );
+    eval(&node, &load);
+    let helper = Helper::load(&node).expect("loaded");
+    let of = |root: &str| {
+        let mut options = options(2);
+        options.root = root.parse().expect("a pattern");
+        follow(&helper, &options, |_| false).expect("followed")
+    };
+    // An exception is an end, also that of the process.
+    for root in ["ends:dies/0", "ends:throws/0"] {
+        let path = of(root);
+        let seen = (path.untraced.len(), path.calls.len());
+        assert!(seen.0 > 5 && seen.1 > 5, "{root}: {path:?}");
+        let least = path.durations().first().copied();
+        assert!(least >= Some(Duration::from_millis(5)), "{root}: {path:?}");
+    }
+    let path = of("ends:loops/0");
+    assert!(path.untraced.is_empty() && path.begun > 20, "{path:?}");
+    helper.close().expect("closed");
+}

@@ -1,0 +1,349 @@
+//! Churn against the embedded broker.
+
+use crate::common;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{Tally, metric};
+use load::scenario::Scenario as _;
+use load::scenario::churn::{ChurnKind, ChurnPlan};
+use load::{ArrivalSchedule, Control, Endpoint, Error, Outcome, RunEvent, SliceSink, Together};
+use measure::{Counts, Interval, LatencySummary, Nanos, Phase, Rate, Recorder, Slice};
+
+fn plan(port: u16, kind: ChurnKind, rate: Option<f64>) -> ChurnPlan {
+    ChurnPlan {
+        endpoint: Endpoint::new("127.0.0.1", port),
+        kind,
+        schedule: rate
+            .and_then(Rate::per_second)
+            .map(ArrivalSchedule::constant),
+        warmup: Nanos::from_millis(200),
+        measure: Nanos::from_millis(1_000),
+        messages: 3,
+        message_size: 100,
+        most_open: 50,
+        source_addresses: Vec::new(),
+        timeout: Nanos::from_millis(2_000),
+    }
+}
+
+/// Adds up what is told.
+#[derive(Default)]
+struct Heard {
+    /// Counts by time, warm-up excluded.
+    cycles: Counts,
+    warmup: Counts,
+    /// Of what was due in the measured phase.
+    steps: Recorder,
+    phases: Vec<Phase>,
+    notes: Vec<String>,
+}
+
+/// A scenario that is run by itself tells slices, which nobody adds up to seconds.
+impl SliceSink for Heard {
+    fn slice(&mut self, slice: &Slice) {
+        let mut interval = Interval::new();
+        interval.reset(slice.start, slice.phase);
+        interval.add_slice(slice);
+        let sum = match interval.phase {
+            Phase::Warmup => &mut self.warmup,
+            Phase::Measure | Phase::Drain => &mut self.cycles,
+        };
+        sum.merge(&interval.counts);
+        self.steps
+            .add_due(Phase::Measure, interval.histograms())
+            .expect("one shape");
+        assert!(
+            interval.length() < Nanos::from_millis(1_100),
+            "a second each"
+        );
+        assert!(interval.waits.loop_idle <= interval.waits.loop_time + Nanos::from_millis(60));
+    }
+
+    fn event(&mut self, event: RunEvent) {
+        match event {
+            RunEvent::PhaseStarted { phase, .. } => self.phases.push(phase),
+            RunEvent::Note(text) => self.notes.push(text),
+            _ => {}
+        }
+    }
+}
+
+impl Heard {
+    fn step(&self, step: &str) -> LatencySummary {
+        LatencySummary::of(self.steps.histogram(metric(step)))
+    }
+}
+
+fn churned(plan: &ChurnPlan) -> (Heard, Tally, Outcome) {
+    let mut heard = Heard::default();
+    let (tally, outcome) = common::churned(plan, &mut heard).expect("it starts");
+    (heard, tally, outcome)
+}
+
+#[test]
+fn every_kind_keeps_its_rate_and_ends_every_cycle() {
+    let broker = common::embedded();
+    let port = broker.local_addr().port();
+    let (connections, channels, queues) = (
+        ["connect", "log_in", "open_channel", "close"].as_slice(),
+        ["open_channel", "close_channel"].as_slice(),
+        ["declare", "delete"].as_slice(),
+    );
+    for (kind, steps) in [
+        (ChurnKind::Connections, connections),
+        (ChurnKind::Channels, channels),
+        (ChurnKind::Queues, queues),
+    ] {
+        let (heard, tally, outcome) = churned(&plan(port, kind, Some(200.0)));
+        assert_eq!(outcome.error, None, "{kind:?}");
+        assert_eq!(
+            (tally.count("begun"), tally.count("completed")),
+            (200, 200),
+            "{kind:?}"
+        );
+        assert_eq!((tally.count("not_begun"), tally.count("failed")), (0, 0));
+        assert_eq!(heard.phases, [Phase::Warmup, Phase::Measure, Phase::Drain]);
+        // By the time at which they began: on a busy machine some of the warm-up's begin late.
+        let begun = heard.warmup.get(metric("begun")) + heard.cycles.get(metric("begun"));
+        assert_eq!(begun, 240, "{kind:?}");
+        let whole = ["cycle", "open", "wait"];
+        let taken: Vec<_> = heard
+            .steps
+            .filled()
+            .map(|(metric, _)| metric.key())
+            .collect();
+        assert_eq!(taken, [whole.as_slice(), steps].concat(), "{kind:?}");
+        // Nothing of the warm-up, and every step of every cycle.
+        assert!(
+            heard.steps.filled().all(|(_, steps)| steps.len() == 200),
+            "{kind:?}"
+        );
+        // The parts add up to the whole: means are from bucket mid-points, three digits.
+        let parts = [&["wait"], steps].concat();
+        let sum: u64 = parts.iter().map(|step| heard.step(step).mean_ns).sum();
+        let cycle = heard.step("cycle").mean_ns;
+        assert!(
+            sum.abs_diff(cycle) * 50 < cycle,
+            "{kind:?}: {sum} of {cycle}"
+        );
+        assert!(
+            outcome
+                .threads
+                .iter()
+                .all(|t| t.measured_time >= Nanos::from_millis(900))
+        );
+    }
+}
+
+#[test]
+fn without_a_rate_one_cycle_follows_the_other() {
+    let broker = common::embedded();
+    let mut plan = plan(broker.local_addr().port(), ChurnKind::Channels, None);
+    plan.most_open = 4;
+    let (heard, tally, _) = churned(&plan);
+    assert!(tally.count("completed") > 1_000, "{tally:?}");
+    assert_eq!(
+        tally.count("begun"),
+        tally.count("completed"),
+        "the drain waits for all"
+    );
+    assert_eq!(tally.count("under_way"), 4, "{tally:?}");
+    assert!(
+        heard.step("wait").p99_ns < 1_000_000,
+        "nothing was due before"
+    );
+}
+
+/// The other scenario is ready first, and the start that all share is still to come.
+#[test]
+fn without_a_rate_no_cycle_begins_before_the_common_start() {
+    let broker = common::embedded();
+    let mut plan = plan(broker.local_addr().port(), ChurnKind::Channels, None);
+    plan.most_open = 4;
+    plan.warmup = Nanos::ZERO;
+    plan.measure = Nanos::from_millis(300);
+    let together = Together::of(2);
+    together.ready();
+    let mut heard = Heard::default();
+    let outcome = plan
+        .run(&together, &Control::new(), &mut heard)
+        .expect("it starts");
+    let tally = Tally(outcome.tallies["churn"].clone());
+    assert!(tally.count("completed") > 100, "{tally:?}");
+    assert_eq!(
+        heard.step("cycle").count,
+        tally.count("completed"),
+        "{tally:?}"
+    );
+    for key in ["begun", "completed"] {
+        let by_time = heard.cycles.get(metric(key));
+        assert_eq!(by_time, tally.count(key), "{key}: {tally:?}");
+    }
+}
+
+/// The last cycle is due a nanosecond before the end: no loop is back in time for it.
+#[test]
+fn a_cycle_that_was_due_before_the_end_begins_where_there_is_room() {
+    let broker = common::embedded();
+    let port = broker.local_addr().port();
+    let mut plan = plan(port, ChurnKind::Channels, Some(100.0));
+    plan.warmup = Nanos::ZERO;
+    plan.measure = Nanos(100_000_001);
+    let (heard, tally, _) = churned(&plan);
+    let of = |key| tally.count(key);
+    assert_eq!(
+        (of("begun"), of("completed"), of("not_begun")),
+        (11, 11, 0),
+        "{tally:?}"
+    );
+    assert_eq!(heard.step("cycle").count, 11, "{tally:?}");
+}
+
+/// Cycles wait for room, and the wait counts.
+#[test]
+fn latency_counts_from_the_time_that_a_cycle_was_due() {
+    let broker = common::embedded();
+    let mut plan = plan(
+        broker.local_addr().port(),
+        ChurnKind::Connections,
+        Some(500_000.0),
+    );
+    plan.most_open = 1;
+    plan.warmup = Nanos::ZERO;
+    plan.measure = Nanos::from_millis(600);
+    let (heard, tally, _) = churned(&plan);
+    assert!(
+        tally.count("late") * 10 > tally.count("begun") * 9,
+        "{tally:?}"
+    );
+    // Every cycle that was due is accounted for.
+    assert_eq!(
+        tally.count("begun") + tally.count("not_begun"),
+        300_000,
+        "{tally:?}"
+    );
+    assert_eq!(
+        tally.count("begun"),
+        tally.count("completed") + tally.count("failed")
+    );
+    // The last one to begin was due almost at the beginning.
+    let floor = plan.measure.0 - plan.measure.0 / 4;
+    assert!(heard.step("open").max_ns > floor, "{tally:?}");
+    assert!(heard.step("wait").max_ns > floor, "{tally:?}");
+    assert!(
+        heard.step("log_in").p50_ns < floor / 10,
+        "the broker itself is fast"
+    );
+}
+
+#[test]
+fn what_cannot_start_says_why_and_what_hangs_ends() {
+    let nobody = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let port = nobody.local_addr().expect("address").port();
+    let since = Instant::now();
+    let nothing = plan(port, ChurnKind::Queues, None);
+    let error = common::churned(&nothing, &mut Heard::default()).expect_err("nobody answers");
+    assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+    assert!(since.elapsed() < Duration::from_secs(10));
+
+    let mut plan = plan(port, ChurnKind::Queues, None);
+    plan.most_open = 0;
+    let error = common::churned(&plan, &mut Heard::default()).expect_err("no room");
+    assert!(error.is_usage() && &*error.problem().about == "churn.max-open");
+}
+
+/// Stands before a broker: from the second connection on it resets every fifth one as soon as the
+/// client has said which protocol it speaks.
+fn resets_every_fifth(broker: SocketAddr) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let port = listener.local_addr().expect("address").port();
+    thread::spawn(move || {
+        for (number, client) in listener.incoming().flatten().enumerate() {
+            if number % 5 == 1 {
+                let mut header = [0; 8];
+                (&client)
+                    .read_exact(&mut header)
+                    .expect("the protocol header");
+                let zero = Some(Duration::ZERO);
+                rustix::net::sockopt::set_socket_linger(&client, zero).expect("linger");
+                continue;
+            }
+            let server = TcpStream::connect(broker).expect("the broker");
+            let pairs = [
+                (client.try_clone(), server.try_clone()),
+                (Ok(server), Ok(client)),
+            ];
+            for (from, to) in pairs {
+                let (from, to) = (from.expect("clone"), to.expect("clone"));
+                thread::spawn(move || pipe(from, to));
+            }
+        }
+    });
+    port
+}
+
+fn pipe(mut from: TcpStream, mut to: TcpStream) {
+    let mut bytes = [0; 4_096];
+    while let Ok(read @ 1..) = from.read(&mut bytes) {
+        if to.write_all(&bytes[..read]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+#[test]
+fn resets_in_the_handshake_are_counted_exactly() {
+    let broker = common::embedded();
+    let port = resets_every_fifth(broker.local_addr());
+    let mut plan = plan(port, ChurnKind::Connections, Some(100.0));
+    plan.warmup = Nanos::ZERO;
+    let (heard, tally, outcome) = churned(&plan);
+    assert_eq!(outcome.error, None, "some came through");
+    // The first connection only asks whether the broker is there.
+    assert_eq!(
+        (tally.count("begun"), tally.count("failed")),
+        (100, 20),
+        "{tally:?}"
+    );
+    assert_eq!(tally.count("completed"), 80);
+    assert_eq!(tally.0.failures.values().sum::<u64>(), 20, "{tally:?}");
+    assert_eq!(heard.cycles.get(metric("failed")), 20);
+    // A reset that comes at once may be all that the loop sees of a connection.
+    assert!((80..=100).contains(&heard.step("connect").count));
+    assert_eq!(heard.step("log_in").count, 80);
+    assert_eq!(heard.step("cycle").count, 80);
+    assert_eq!(
+        heard.notes.len(),
+        tally.0.failures.len(),
+        "{:?}",
+        heard.notes
+    );
+}
+
+#[test]
+fn the_handshake_of_tls_is_a_step_of_its_own() {
+    let dir = tempfile::tempdir().expect("folder");
+    let authority = common::Authority::new(dir.path(), "ca");
+    let (_broker, address) = common::secured(authority.listener(&["127.0.0.1"], None));
+    let mut plan = plan(address.port(), ChurnKind::Connections, Some(50.0));
+    plan.warmup = Nanos::ZERO;
+    plan.endpoint.tls = Some(authority.trusted());
+    let (heard, tally, _) = churned(&plan);
+    assert_eq!(
+        (tally.count("begun"), tally.count("completed")),
+        (50, 50),
+        "{tally:?}"
+    );
+    for step in ["connect", "secure", "log_in", "close"] {
+        assert_eq!(heard.step(step).count, 50, "{step:?}");
+    }
+    assert!(
+        heard.step("secure").p50_ns > 100_000,
+        "it takes some arithmetic"
+    );
+}

@@ -1,0 +1,431 @@
+//! When a drain ends, and what is said of the messages that it did not bring.
+
+use crate::common;
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use broker::{Config, Fault, FaultKind, Origin, Who};
+use common::peer::{Asked, beating, listen};
+use common::{embedded, started};
+use load::{
+    Ack, Argument, Control, Destination, Endpoint, Group, LatencyStep, Outcome, Phases, Plan,
+    ReconnectPolicy, RunEvent, ServiceTime, Sink,
+};
+use measure::ledger::LedgerSummary;
+use measure::{Interval, Length, Nanos, Rate};
+use testkit::Proxy;
+use wire::amqp091::{MethodId, QueueDeclareOk};
+
+/// Tells somebody when the load begins.
+struct Beginning<F>(F);
+
+impl<F: Fn(measure::Time)> Sink for Beginning<F> {
+    fn interval(&mut self, _: &Interval) {}
+
+    fn event(&mut self, event: RunEvent) {
+        if let RunEvent::Started { at } = event {
+            (self.0)(at);
+        }
+    }
+}
+
+fn plan(port: u16, rate: f64) -> Plan {
+    let queue = Destination::queue("drained");
+    let mut group = Group::new(Endpoint::new("127.0.0.1", port), vec![queue]);
+    group.producers.per_destination = 1;
+    group.producers.arrivals = Rate::per_second(rate).expect("a rate").into();
+    group.producers.sizes = 40.into();
+    group.consumers.per_destination = 1;
+    group.consumers.ack = Ack::Every(1);
+    Plan {
+        groups: vec![group],
+        run_id: 8,
+        phases: Phases {
+            measure: Some(Nanos::from_millis(500)),
+            drain: Nanos::from_millis(20_000),
+            ..Phases::default()
+        },
+        ..Plan::default()
+    }
+}
+
+fn run(plan: &Plan, begun: impl Fn(measure::Time)) -> (Outcome, Duration) {
+    let began = Instant::now();
+    let outcome = load::run(plan, &Control::new(), &mut Beginning(begun)).expect("a load");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    (outcome, began.elapsed())
+}
+
+fn whole(outcome: &Outcome) -> LedgerSummary {
+    LedgerSummary {
+        sent: outcome.totals.sent,
+        delivered: outcome.totals.sent,
+        exact: true,
+        ..LedgerSummary::default()
+    }
+}
+
+/// What did not come is still there.
+fn held(outcome: &Outcome) -> LedgerSummary {
+    let (sent, delivered) = (outcome.totals.sent, outcome.totals.received);
+    LedgerSummary {
+        delivered,
+        outstanding: sent - delivered,
+        ..whole(outcome)
+    }
+}
+
+/// The first group once more, at another broker's port.
+fn at_port(plan: &Plan, port: u16) -> Group {
+    let mut other = plan.groups[0].clone();
+    other.endpoint = Endpoint::new("127.0.0.1", port);
+    other
+}
+
+/// Consumers take so long for each message.
+fn slow(group: &mut Group, ms: u64) {
+    group.consumers.service = ServiceTime {
+        latency: vec![LatencyStep::constant(Nanos::from_millis(ms))],
+        ..ServiceTime::default()
+    };
+}
+
+fn reconnect_after(group: &mut Group, ms: u64) {
+    let wait = Nanos::from_millis(ms);
+    group.reconnect = Some(ReconnectPolicy {
+        min: wait,
+        max: wait,
+    });
+}
+
+/// Waits this long from now on, then does it.
+fn later(wait: Duration, what: impl FnOnce() + Send + 'static) {
+    thread::spawn(move || {
+        thread::sleep(wait);
+        what();
+    });
+}
+
+#[test]
+fn messages_that_come_twice_do_not_stand_for_those_that_are_still_to_come() {
+    let broker = started(Config {
+        faults: vec![Fault {
+            at: Some(Nanos::from_millis(400)),
+            count: Some(1),
+            who: Who::Consumers,
+            ..Fault::new(FaultKind::Drop { in_order: true })
+        }],
+        fault_origin: Origin::Declared,
+        ..Config::default()
+    });
+    let log = broker.fault_log();
+    let mut plan = plan(broker.local_addr().port(), 300.0);
+    let group = &mut plan.groups[0];
+    group.consumers.prefetch = 50;
+    slow(group, 10);
+    reconnect_after(group, 5);
+    let (outcome, _) = run(&plan, move |at| log.begin(at));
+    assert!(outcome.totals.redelivered >= 20, "{outcome:?}");
+    let expected = LedgerSummary {
+        duplicated_redelivered: outcome.totals.redelivered,
+        ..whole(&outcome)
+    };
+    assert_eq!(outcome.ledger, Some(expected));
+}
+
+#[test]
+fn a_slow_poll_does_not_end_the_drain() {
+    let broker = embedded();
+    let mut plan = plan(broker.local_addr().port(), 6.0);
+    plan.groups[0].consumers.poll = Some(Length(Nanos::from_millis(2_300)));
+    let (outcome, _) = run(&plan, |_| ());
+    assert_eq!(outcome.totals.sent, 3);
+    assert_eq!(outcome.ledger, Some(whole(&outcome)));
+}
+
+/// Nobody can be asked how much these queues hold: only who polls them learns that they are empty.
+#[test]
+fn a_slow_poll_of_a_queue_without_a_count_does_not_end_the_drain() {
+    let exclusive = Destination {
+        exclusive: true,
+        ..Destination::queue("drained")
+    };
+    for destination in [Destination::topic("drained"), exclusive] {
+        let broker = embedded();
+        let mut plan = plan(broker.local_addr().port(), 6.0);
+        let group = &mut plan.groups[0];
+        group.destinations = vec![destination];
+        group.consumers.poll = Some(Length(Nanos::from_millis(2_300)));
+        let (outcome, _) = run(&plan, |_| ());
+        assert_eq!(outcome.totals.sent, 3);
+        assert_eq!(outcome.ledger, Some(whole(&outcome)));
+
+        // Where the time does not suffice, the rest is still there.
+        plan.phases.drain = Nanos::from_millis(3_000);
+        let (outcome, _) = run(&plan, |_| ());
+        let expected = held(&outcome);
+        assert!(expected.outstanding > 0, "{outcome:?}");
+        assert_eq!(outcome.ledger, Some(expected));
+    }
+}
+
+#[test]
+fn a_connection_that_is_down_does_not_end_the_drain() {
+    let broker = embedded();
+    let proxy = Arc::new(Proxy::new(broker.local_addr()).expect("proxy"));
+    let mut plan = plan(proxy.address().port(), 500.0);
+    let group = &mut plan.groups[0];
+    group.consumers.prefetch = 20;
+    slow(group, 5);
+    reconnect_after(group, 3_000);
+    let (outcome, _) = run(&plan, move |_| {
+        let proxy = Arc::clone(&proxy);
+        later(Duration::from_millis(400), move || {
+            proxy.cut(Duration::ZERO);
+        });
+    });
+    let ledger = outcome.ledger.expect("a ledger");
+    assert_eq!((ledger.lost, ledger.outstanding), (0, 0), "{ledger:?}");
+    let unknown = ledger.unconfirmed_missing + ledger.unconfirmed_delivered;
+    assert_eq!(unknown, outcome.unconfirmed, "{outcome:?}");
+    assert!(ledger.delivered > 150, "{ledger:?}");
+}
+
+/// A broker whose channels answer at once, and whose queue gives the next message so long after the last one's
+/// acknowledgement, or the subscription, as one on another node does.
+fn with_a_distant_queue(wait: Duration) -> SocketAddr {
+    let queue = Arc::new(Mutex::new(VecDeque::new()));
+    listen(beating(0), move |_, mut peer| {
+        let (mut confirmed, mut delivered) = (0, 0);
+        let mut due = None;
+        loop {
+            for asked in peer.turn() {
+                match asked {
+                    Asked::Method(channel, method) => {
+                        peer.answer(channel, method);
+                        if method == "basic.consume" {
+                            due = Some((channel, Instant::now() + wait));
+                        }
+                    }
+                    Asked::Ack { channel, .. } => due = Some((channel, Instant::now() + wait)),
+                    Asked::Publish(channel) => {
+                        confirmed += 1;
+                        peer.server.confirm(channel, confirmed, false);
+                    }
+                    Asked::Gone => return,
+                }
+            }
+            let mut queue = queue.lock().expect("queue");
+            queue.append(&mut peer.published);
+            if let Some((channel, at)) = due
+                && at <= Instant::now()
+                && let Some(body) = queue.pop_front()
+            {
+                (delivered, due) = (delivered + 1, None);
+                peer.deliver(channel, delivered, false, &body);
+            }
+        }
+    })
+}
+
+/// A channel's answer does not say what its last acknowledgement will still release, nor what comes of a
+/// subscription: one that begins with the load, or just after the deadline.
+#[test]
+fn what_may_still_be_released_is_not_lost() {
+    for start_after in [0, 850] {
+        let address = with_a_distant_queue(Duration::from_millis(120));
+        let mut plan = plan(address.port(), 100.0);
+        plan.phases.drain = Nanos::from_millis(300);
+        let group = &mut plan.groups[0];
+        group.destinations = vec![Destination::topic("drained")];
+        group.consumers.prefetch = 1;
+        group.consumers.start_after = Length(Nanos::from_millis(start_after));
+        let (outcome, _) = run(&plan, |_| ());
+        let expected = held(&outcome);
+        assert!(expected.outstanding > 20, "{outcome:?}");
+        assert_eq!(outcome.ledger, Some(expected), "{start_after}");
+    }
+}
+
+/// `queue.declare`.
+const DECLARE: MethodId = MethodId {
+    class: 50,
+    method: 10,
+};
+
+/// What a broker does with what is published.
+#[derive(Clone, Copy, PartialEq)]
+enum Does {
+    Delivers,
+    /// Its consumer gets nothing, and the queue's count says so.
+    Keeps,
+    /// The same; whoever looks into the queue is told that there is none.
+    Hides,
+    /// What it confirms is gone.
+    Drops,
+}
+
+/// A broker of this cluster name, with one queue.
+fn named(cluster: &str, does: Does) -> SocketAddr {
+    let mut config = beating(0);
+    let properties = &mut config.properties;
+    properties.insert("cluster_name", cluster).expect("a name");
+    let (queue, consumers) = (
+        Arc::new(Mutex::new(VecDeque::new())),
+        Arc::new(Mutex::new(0)),
+    );
+    listen(config, move |_, mut peer| {
+        let (mut confirmed, mut delivered) = (0, 0);
+        let mut consumer = None;
+        loop {
+            for asked in peer.turn() {
+                match asked {
+                    Asked::Method(channel, "queue.declare") => {
+                        let message_count = queue.lock().expect("queue").len() as u32;
+                        if does == Does::Hides && message_count > 0 {
+                            let cause = DECLARE;
+                            peer.server.close_channel(channel, 404, "no queue", cause);
+                            continue;
+                        }
+                        let declared = QueueDeclareOk {
+                            queue: "drained",
+                            message_count,
+                            consumer_count: *consumers.lock().expect("consumers"),
+                        };
+                        peer.send(channel, &declared);
+                    }
+                    Asked::Method(channel, method) => {
+                        peer.answer(channel, method);
+                        if method == "basic.consume" {
+                            *consumers.lock().expect("consumers") += 1;
+                            consumer = Some(channel);
+                        }
+                    }
+                    Asked::Ack { .. } => {}
+                    Asked::Publish(channel) => {
+                        confirmed += 1;
+                        peer.server.confirm(channel, confirmed, false);
+                    }
+                    Asked::Gone => return,
+                }
+            }
+            let mut queue = queue.lock().expect("queue");
+            queue.append(&mut peer.published);
+            if does == Does::Drops {
+                queue.clear();
+            }
+            if let Some(channel) = consumer.filter(|_| does == Does::Delivers) {
+                for body in queue.drain(..) {
+                    delivered += 1;
+                    peer.deliver(channel, delivered, false, &body);
+                }
+            }
+        }
+    })
+}
+
+/// Two brokers that were set up alike call themselves the same: both are asked.
+#[test]
+fn what_another_broker_of_the_same_name_holds_is_not_lost() {
+    for does in [Does::Keeps, Does::Hides] {
+        let brokers = [Does::Delivers, does].map(|does| named("alike", does));
+        let mut plan = plan(brokers[0].port(), 100.0);
+        plan.phases.drain = Nanos::from_millis(300);
+        plan.groups.push(at_port(&plan, brokers[1].port()));
+        let (outcome, _) = run(&plan, |_| ());
+        let expected = held(&outcome);
+        assert!(
+            expected.delivered > 20 && expected.outstanding > 20,
+            "{outcome:?}"
+        );
+        assert_eq!(outcome.ledger, Some(expected));
+    }
+}
+
+/// A queue that cannot be found may be on a node that is down.
+#[test]
+fn what_was_in_a_queue_that_is_not_there_is_not_lost() {
+    let broker = named("", Does::Hides);
+    let mut plan = plan(broker.port(), 100.0);
+    plan.phases.drain = Nanos::from_millis(300);
+    let (outcome, _) = run(&plan, |_| ());
+    let expected = held(&outcome);
+    assert_eq!(expected.delivered, 0, "{outcome:?}");
+    assert!(expected.outstanding > 20, "{outcome:?}");
+    assert_eq!(outcome.ledger, Some(expected));
+}
+
+/// Groups that reach one queue over two addresses.
+#[test]
+fn what_one_broker_loses_is_lost_whatever_addresses_it_has() {
+    let broker = named("one", Does::Drops);
+    let proxy = Proxy::new(broker).expect("proxy");
+    let mut plan = plan(broker.port(), 100.0);
+    let mut other = at_port(&plan, proxy.address().port());
+    other.producers.per_destination = 0;
+    plan.groups.push(other);
+    let (outcome, took) = run(&plan, |_| ());
+    let expected = LedgerSummary {
+        delivered: 0,
+        lost: outcome.totals.sent,
+        ..whole(&outcome)
+    };
+    assert_eq!(outcome.ledger, Some(expected));
+    assert!(took < Duration::from_secs(8), "{took:?}");
+}
+
+/// The queue keeps only the newest message that its consumer has not asked for.
+#[test]
+fn what_a_polled_queue_without_a_count_drops_is_lost_and_nobody_waits_for_it() {
+    let broker = embedded();
+    let mut plan = plan(broker.local_addr().port(), 50.0);
+    let group = &mut plan.groups[0];
+    let mut queue = Destination::queue("drained");
+    queue.exclusive = true;
+    let newest = ("x-max-length".to_owned(), Argument::Integer(1));
+    queue.amqp091.arguments = [newest].into();
+    group.destinations = vec![queue];
+    group.consumers.poll = Some(Length(Nanos::from_millis(200)));
+    let (outcome, took) = run(&plan, |_| {});
+    let delivered = outcome.totals.received;
+    let expected = LedgerSummary {
+        delivered,
+        lost: outcome.totals.sent - delivered,
+        ..whole(&outcome)
+    };
+    assert!(expected.lost > 10, "{outcome:?}");
+    assert_eq!(outcome.ledger, Some(expected));
+    assert!(took < Duration::from_secs(8), "{took:?}");
+}
+
+/// What no count can be had of (a topic's own queue, an exclusive one) is known to be empty when its
+/// consumer has answered, however many deliveries it has acknowledged before.
+#[test]
+fn what_a_topic_loses_is_lost_and_nobody_waits_for_it() {
+    for (ack, prefetch) in [(Ack::Every(1), 5), (Ack::Every(10), 50), (Ack::Auto, 0)] {
+        let broker = started(Config {
+            faults: vec![Fault {
+                count: Some(7),
+                ..Fault::new(FaultKind::Lose)
+            }],
+            ..Config::default()
+        });
+        let mut plan = plan(broker.local_addr().port(), 1_000.0);
+        let group = &mut plan.groups[0];
+        group.destinations = vec![Destination::topic("drained")];
+        (group.consumers.ack, group.consumers.prefetch) = (ack, prefetch);
+        let (outcome, took) = run(&plan, |_| {});
+        let expected = LedgerSummary {
+            delivered: outcome.totals.sent - 7,
+            lost: 7,
+            ..whole(&outcome)
+        };
+        assert_eq!(outcome.ledger, Some(expected), "{ack:?}");
+        // 2 s of quiet, and the questions.
+        assert!(took < Duration::from_secs(8), "{took:?}");
+    }
+}

@@ -1,0 +1,426 @@
+//! Probes against servers that answer, stall, and misbehave.
+
+use crate::common;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{Tally, metric};
+use load::scenario::Scenario as _;
+use load::scenario::probe::{HttpUrl, ProbePlan};
+use load::{ArrivalSchedule, ClientTls, Control, Outcome, RunEvent, Silence, SliceSink, Together};
+use measure::{Interval, LatencySummary, Nanos, Phase, Rate, Recorder, Slice, Waits};
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+fn plan(port: u16, rate: f64, measure_ms: u64) -> ProbePlan {
+    let url = format!("http://127.0.0.1:{port}/path?x=y");
+    ProbePlan {
+        name: String::new(),
+        url: HttpUrl::parse(&url).expect("a URL"),
+        label: url,
+        method: "GET".into(),
+        headers: vec![("Accept".into(), "*/*".into())],
+        tls: ClientTls::default(),
+        schedule: ArrivalSchedule::constant(Rate::per_second(rate).expect("a rate")),
+        warmup: Nanos::ZERO,
+        measure: Nanos::from_millis(measure_ms),
+        most_open: 200,
+        timeout: Nanos::from_millis(3_000),
+    }
+}
+
+/// Adds up what is told.
+#[derive(Default)]
+struct Heard {
+    steps: Recorder,
+    notes: Vec<String>,
+    waits: Waits,
+    silences: Vec<Silence>,
+}
+
+impl SliceSink for Heard {
+    fn slice(&mut self, slice: &Slice) {
+        let mut interval = Interval::new();
+        interval.reset(slice.start, slice.phase);
+        interval.add_slice(slice);
+        self.waits.add(&slice.waits);
+        self.steps
+            .add_due(Phase::Measure, interval.histograms())
+            .expect("one shape");
+    }
+
+    fn event(&mut self, event: RunEvent) {
+        match event {
+            RunEvent::Note(text) => self.notes.push(text),
+            RunEvent::Silence(silence) => self.silences.push(silence),
+            _ => {}
+        }
+    }
+}
+
+impl Heard {
+    fn step(&self, step: &str) -> LatencySummary {
+        LatencySummary::of(self.steps.histogram(metric(step)))
+    }
+
+    /// How many values of a step are above this.
+    fn above(&self, step: &str, limit: Duration) -> u64 {
+        let histogram = self.steps.histogram(metric(step));
+        histogram.len() - histogram.count_between(0, limit.as_nanos() as u64)
+    }
+}
+
+fn probed(plan: &ProbePlan) -> (Heard, Tally, Outcome) {
+    let mut heard = Heard::default();
+    let control = Control::new();
+    let outcome = plan.run(&Together::alone(), &control, &mut heard);
+    let mut outcome = outcome.expect("it starts");
+    let tally = outcome.tallies.remove(plan.name()).expect("a tally");
+    (heard, Tally(tally), outcome)
+}
+
+/// Serves connections, each on a thread, until the test ends.
+fn serve(work: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let work = Arc::new(work);
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let work = Arc::clone(&work);
+            thread::spawn(move || work(stream));
+        }
+    });
+    port
+}
+
+/// Answers each request of a connection after `wait`.
+fn answer(mut stream: TcpStream, answer: &[u8], wait: impl Fn()) {
+    let mut request = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(read @ 1..) = stream.read(&mut buffer) {
+        request.extend_from_slice(&buffer[..read]);
+        while let Some(at) = request.windows(4).position(|it| it == b"\r\n\r\n") {
+            request.drain(..at + 4);
+            wait();
+            if stream.write_all(answer).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn requests_keep_their_times_and_share_connections() {
+    let port = serve(|stream| answer(stream, OK, || {}));
+    let (heard, tally, outcome) = probed(&ProbePlan {
+        warmup: Nanos::from_millis(200),
+        ..plan(port, 100.0, 1_000)
+    });
+    assert_eq!(outcome.error, None);
+    let count = |key: &str| tally.count(&format!("probe_{key}"));
+    assert_eq!(
+        (count("begun"), count("completed")),
+        (100, 100),
+        "{tally:?}"
+    );
+    assert_eq!((count("failed"), count("not_begun")), (0, 0));
+    assert_eq!(count("bytes"), 100 * OK.len() as u64);
+    assert_eq!(heard.step("probe_response").count, 100);
+    assert!(
+        heard.step("probe_connect").count < 50,
+        "connections are kept"
+    );
+}
+
+/// A stall of a second shows in all requests that were due meanwhile, also where there is room for one only.
+#[test]
+fn no_request_that_was_due_in_a_stall_is_forgotten() {
+    for most_open in [200, 1] {
+        let first = std::sync::OnceLock::new();
+        let port = serve(move |stream| {
+            answer(stream, OK, || {
+                let began: &Instant = first.get_or_init(Instant::now);
+                let since = began.elapsed();
+                let (from, until) = (Duration::from_millis(500), Duration::from_millis(1_500));
+                if since >= from {
+                    thread::sleep(until.saturating_sub(since));
+                }
+            });
+        });
+        let (heard, tally, outcome) = probed(&ProbePlan {
+            most_open,
+            ..plan(port, 100.0, 2_000)
+        });
+        assert_eq!(outcome.error, None);
+        assert_eq!(tally.count("probe_completed"), 200, "{tally:?}");
+        // Due from 0.5 s to 1.4 s.
+        let slow = heard.above("probe_response", Duration::from_millis(100));
+        assert!((80..=130).contains(&slow), "{slow} of some 90");
+        assert!(heard.step("probe_response").max_ns >= 900_000_000);
+        if most_open == 1 {
+            let slow = heard.above("probe_from_send", Duration::from_millis(100));
+            assert!(slow < 10, "{slow}: from the send it looks fine");
+        }
+    }
+}
+
+#[test]
+fn a_known_delay_is_what_is_measured() {
+    let port = serve(|stream| answer(stream, OK, || thread::sleep(Duration::from_millis(50))));
+    let (heard, ..) = probed(&plan(port, 50.0, 1_000));
+    for step in ["probe_response", "probe_from_send", "probe_first_byte"] {
+        let p50 = heard.step(step).p50_ns;
+        assert!((50_000_000..75_000_000).contains(&p50), "{step} {p50}");
+    }
+}
+
+/// The verdict takes from this whom requests waited for.
+#[test]
+fn the_time_without_room_is_told_from_the_time_without_work() {
+    let slow = || serve(|stream| answer(stream, OK, || thread::sleep(Duration::from_millis(50))));
+    let mut narrow = plan(slow(), 50.0, 1_000);
+    narrow.most_open = 1;
+    let (heard, ..) = probed(&narrow);
+    let Waits {
+        budget, schedule, ..
+    } = heard.waits;
+    assert!(budget > Nanos::from_millis(700), "{:?}", heard.waits);
+    assert!(schedule < Nanos::from_millis(300), "{:?}", heard.waits);
+    let (heard, ..) = probed(&plan(slow(), 50.0, 1_000));
+    assert_eq!(heard.waits.budget, Nanos::ZERO);
+    let schedule = heard.waits.schedule;
+    assert!(schedule > Nanos::from_millis(700), "{:?}", heard.waits);
+}
+
+#[test]
+fn servers_that_misbehave_are_named_and_cost_bounded_time() {
+    type Server = fn(TcpStream);
+    fn slowly(mut stream: TcpStream, bytes: &[u8], pause_ms: u64) {
+        for byte in bytes.iter().cycle() {
+            if stream.write_all(&[*byte]).is_err() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(pause_ms));
+        }
+    }
+    fn say(mut stream: TcpStream, text: &[u8]) {
+        let mut buffer = [0; 4096];
+        let _ = stream.read(&mut buffer);
+        let _ = stream.write_all(text);
+    }
+    let endless: Server = |mut stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n");
+        while stream
+            .write_all(b"x: yyyyyyyyyyyyyyyyyyyyyyyyyy\r\n")
+            .is_ok()
+        {}
+    };
+    let cases: [(Server, &str, &str); 9] = [
+        (
+            |stream| slowly(stream, OK, 1_000),
+            "no whole response within",
+            "timed_out",
+        ),
+        (
+            |stream| thread::sleep(Duration::from_secs(stream.ttl().map_or(9, |_| 9))),
+            "waiting for the response",
+            "timed_out",
+        ),
+        (endless, "head has over 65536 bytes", "failed"),
+        (
+            |mut stream| {
+                say(
+                    stream.try_clone().expect("a handle"),
+                    b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000000\r\n\r\n",
+                );
+                let _ = stream.write_all(&[0; 1_000]);
+                thread::sleep(Duration::from_secs(9));
+            },
+            "no whole response within",
+            "timed_out",
+        ),
+        (
+            |stream| {
+                say(
+                    stream,
+                    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabcdef\r\n",
+                );
+            },
+            "longer than its size",
+            "failed",
+        ),
+        (
+            // What was not read resets the connection.
+            |stream| {
+                thread::sleep(Duration::from_millis(30));
+                drop(stream);
+            },
+            "127.0.0.1",
+            "failed",
+        ),
+        (
+            |stream| say(stream, b"AMQP\x00\x00\x09\x01"),
+            "does not speak HTTP/1",
+            "failed",
+        ),
+        (
+            |stream| {
+                answer(
+                    stream,
+                    b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n",
+                    || {},
+                );
+            },
+            "status 503",
+            "status_5xx",
+        ),
+        (
+            |stream| {
+                answer(
+                    stream,
+                    b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n",
+                    || {},
+                );
+            },
+            "status 404",
+            "status_4xx",
+        ),
+    ];
+    for (server, reason, counted) in cases {
+        let port = serve(server);
+        let began = Instant::now();
+        let (heard, tally, outcome) = probed(&ProbePlan {
+            timeout: Nanos::from_millis(400),
+            ..plan(port, 20.0, 500)
+        });
+        assert!(began.elapsed() < Duration::from_secs(3), "{reason}");
+        let count = |key: &str| tally.count(&format!("probe_{key}"));
+        assert_eq!((count("begun"), count("failed")), (10, 10), "{reason}");
+        assert_eq!(count(counted), 10, "{reason}: {tally:?}");
+        let reasons: Vec<&String> = tally.0.failures.keys().collect();
+        let named = reasons.iter().any(|it| it.contains(reason));
+        assert!(named, "{reason}: {reasons:?}");
+        assert!(outcome.error.is_some(), "{reason}: nothing was answered");
+        // What was given up counts with the time that it waited.
+        if counted == "timed_out" {
+            let response = heard.step("probe_response");
+            assert_eq!(response.count, 10);
+            assert!(response.p50_ns >= 400_000_000, "{response:?}");
+        }
+    }
+}
+
+/// A server that stands still through the whole measured phase: its requests are in flight at the end, and in each
+/// interval.
+#[test]
+fn requests_without_an_answer_show_while_they_are_in_flight() {
+    #[derive(Default)]
+    struct InFlight(Vec<u64>);
+    impl SliceSink for InFlight {
+        fn slice(&mut self, slice: &Slice) {
+            if slice.phase == Phase::Measure {
+                self.0.push(slice.counts.get(metric("probe_in_flight")));
+            }
+        }
+        fn event(&mut self, _event: RunEvent) {}
+    }
+
+    let port = serve(|stream| answer(stream, OK, || thread::sleep(Duration::from_secs(2))));
+    let plan = ProbePlan {
+        most_open: 15,
+        ..plan(port, 20.0, 1_000)
+    };
+    let mut heard = InFlight::default();
+    let outcome = plan.run(&Together::alone(), &Control::new(), &mut heard);
+    let mut outcome = outcome.expect("it starts");
+    let tally = Tally(outcome.tallies.remove(plan.name()).expect("a tally"));
+    let count = |key: &str| tally.count(&format!("probe_{key}"));
+    // 15 of 20 had room; they are answered in the drain.
+    assert_eq!((count("in_flight"), count("in_flight_at_end")), (15, 15));
+    assert_eq!(
+        (count("completed"), count("not_begun")),
+        (15, 5),
+        "{tally:?}"
+    );
+    let InFlight(slices) = heard;
+    assert!(slices.is_sorted(), "{slices:?}");
+    // Also where none begins any more.
+    assert_eq!(slices.last(), Some(&15), "{slices:?}");
+}
+
+#[test]
+fn a_refused_connection_is_a_failure_of_each_request() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    drop(listener);
+    let (_, tally, outcome) = probed(&plan(port, 20.0, 500));
+    assert_eq!(tally.count("probe_failed"), 10);
+    let error = outcome.error.expect("nothing was answered").to_string();
+    assert!(error.contains("refused"), "{error}");
+}
+
+/// A server that closes a kept connection has not failed the next request.
+#[test]
+fn a_kept_connection_that_is_closed_is_replaced() {
+    let port = serve(|mut stream| {
+        let mut buffer = [0; 4096];
+        let _ = stream.read(&mut buffer);
+        let _ = stream.write_all(OK);
+    });
+    let (heard, tally, _) = probed(&plan(port, 50.0, 1_000));
+    assert_eq!(tally.count("probe_completed"), 50, "{tally:?}");
+    assert_eq!(heard.step("probe_connect").count, 50);
+}
+
+/// Each request that a server keeps waiting is one that it delayed, however their waits overlap.
+#[test]
+fn waits_that_overlap_delay_no_request_twice() {
+    for (most_open, wait_ms) in [(100, 400), (2, 700)] {
+        let port = serve(move |mut stream| {
+            let mut buffer = [0; 4096];
+            let _ = stream.read(&mut buffer);
+            thread::sleep(Duration::from_millis(wait_ms));
+        });
+        let (heard, tally, _) = probed(&ProbePlan {
+            most_open,
+            ..plan(port, 20.0, 500)
+        });
+        let due = tally.count("probe_failed") + tally.count("probe_not_begun");
+        assert_eq!(due, 10, "{tally:?}");
+        let delayed: u64 = heard
+            .silences
+            .iter()
+            .map(|it| it.in_flight + it.unsent)
+            .sum();
+        assert!((5..=due).contains(&delayed), "{:?}", heard.silences);
+    }
+}
+
+/// The server has seen such a request twice.
+#[test]
+fn a_request_that_is_sent_again_is_told() {
+    let port = serve(|mut stream| {
+        let mut buffer = [0; 4096];
+        let _ = stream.read(&mut buffer);
+        let _ = stream.write_all(OK);
+        // The connection is kept, and closed when the next request has come.
+        let _ = stream.read(&mut buffer);
+    });
+    let (heard, tally, _) = probed(&plan(port, 20.0, 500));
+    assert_eq!(tally.count("probe_completed"), 10, "{tally:?}");
+    let told = heard.notes.iter().filter(|it| it.contains("sent twice"));
+    assert_eq!(told.count(), 1, "{:?}", heard.notes);
+}
+
+#[test]
+fn redirects_are_completed_and_told_once() {
+    const MOVED: &[u8] = b"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n";
+    let port = serve(|stream| answer(stream, MOVED, || {}));
+    let (heard, tally, _) = probed(&plan(port, 50.0, 500));
+    assert_eq!(tally.count("probe_completed"), 25);
+    assert_eq!(heard.notes.len(), 1, "{:?}", heard.notes);
+}

@@ -1,0 +1,77 @@
+//! Connections from several addresses of this machine.
+
+use crate::common;
+
+use std::net::IpAddr;
+use std::thread;
+use std::time::Duration;
+
+use load::{Control, Destination, Endpoint, Group, Phases, Plan, RunEvent, Sink};
+use measure::{Interval, Nanos};
+
+#[derive(Default)]
+struct Nothing;
+
+impl Sink for Nothing {
+    fn interval(&mut self, _: &Interval) {}
+    fn event(&mut self, _: RunEvent) {}
+}
+
+fn plan(port: u16, sources: &[&str]) -> Plan {
+    let endpoint = Endpoint::new("localhost", port);
+    let mut group = Group::new(endpoint, vec![Destination::queue("sources")]);
+    group.producers.per_destination = 3;
+    group.consumers.per_destination = 3;
+    let parse = |text: &&str| text.parse::<IpAddr>().expect("address");
+    group.source_addresses = sources.iter().map(parse).collect();
+    Plan {
+        groups: vec![group],
+        phases: Phases {
+            measure: Some(Nanos::from_millis(1_000)),
+            ..Phases::default()
+        },
+        ..Plan::default()
+    }
+}
+
+/// Established connections from `source` (as the kernel writes it) to a port.
+fn established(source: &str, port: u16) -> usize {
+    let table = std::fs::read_to_string("/proc/self/net/tcp").expect("table");
+    let remote = format!("0100007F:{port:04X}");
+    let of_it = |line: &&str| {
+        let mut words = line.split_whitespace().skip(1);
+        let (local, other, state) = (words.next(), words.next(), words.next());
+        local.is_some_and(|local| local.starts_with(source))
+            && other == Some(remote.as_str())
+            && state == Some("01")
+    };
+    table.lines().filter(of_it).count()
+}
+
+#[test]
+fn connections_come_from_the_addresses_in_turn() {
+    let broker = common::embedded();
+    let port = broker.local_addr().port();
+    let plan = plan(port, &["127.0.0.2", "127.0.0.3"]);
+    let load = thread::spawn(move || load::run(&plan, &Control::new(), &mut Nothing));
+    thread::sleep(Duration::from_millis(600));
+    let seen = (established("0200007F", port), established("0300007F", port));
+    let outcome = load.join().expect("joined").expect("the load starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    // Two of three consumers and one of three producers, and the other way round.
+    assert_eq!(seen, (4, 2));
+}
+
+#[test]
+fn an_address_of_another_machine_is_refused_with_the_remedy() {
+    let broker = common::embedded();
+    let plan = plan(broker.local_addr().port(), &["192.0.2.1"]);
+    let error = load::run(&plan, &Control::new(), &mut Nothing).expect_err("refused");
+    let text = error.to_string();
+    assert!(text.contains("source address 192.0.2.1"), "{text}");
+    assert!(
+        error.problem().help.contains("--source-addresses"),
+        "{}",
+        error.problem().help
+    );
+}

@@ -1,0 +1,339 @@
+//! Loads over TLS, and what people are told when it does not come about.
+
+use crate::common;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use broker::{Fault, FaultKind};
+use common::{Authority, secured, started};
+use load::{
+    Ack, Auth, ClientTls, Control, Destination, Endpoint, Error, Group, Identity, Outcome, Phases,
+    Plan, RunEvent, Sink,
+};
+use measure::{Interval, Nanos, Phase};
+
+#[derive(Default)]
+struct Count(u64);
+
+impl Sink for Count {
+    fn interval(&mut self, merged: &Interval) {
+        if merged.phase == Phase::Measure {
+            self.0 += merged.counters.received;
+        }
+    }
+
+    fn event(&mut self, _: RunEvent) {}
+}
+
+fn endpoint(address: SocketAddr, tls: ClientTls) -> Endpoint {
+    let mut endpoint = Endpoint::new("127.0.0.1", address.port());
+    endpoint.tls = Some(tls);
+    endpoint
+}
+
+fn plan(endpoint: Endpoint, message_size: usize) -> Plan {
+    let mut group = Group::new(endpoint, vec![Destination::queue("secured")]);
+    group.producers.per_destination = 2;
+    group.producers.max_pending = 100;
+    group.producers.sizes = message_size.into();
+    group.consumers.per_destination = 2;
+    group.consumers.ack = Ack::Every(10);
+    Plan {
+        groups: vec![group],
+        phases: Phases {
+            measure: Some(Nanos::from_millis(700)),
+            ..Phases::default()
+        },
+        timeout: Nanos::from_millis(2_000),
+        ..Plan::default()
+    }
+}
+
+fn run(endpoint: Endpoint, message_size: usize) -> Result<(Outcome, u64), Error> {
+    let mut count = Count::default();
+    load::run(&plan(endpoint, message_size), &Control::new(), &mut count)
+        .map(|outcome| (outcome, count.0))
+}
+
+fn trusting(file: PathBuf) -> ClientTls {
+    ClientTls {
+        ca: Some(file),
+        ..ClientTls::default()
+    }
+}
+
+#[test]
+fn nothing_is_lost_over_tls_whatever_the_size() {
+    let folder = tempfile::tempdir().expect("folder");
+    let authority = Authority::new(folder.path(), "ca");
+    let (_broker, front) = secured(authority.listener(&["127.0.0.1"], None));
+    // Many messages to a record; many records to a message, which is two frames as well.
+    for (size, at_least) in [(32, 1_000), (200_000, 20)] {
+        let tls = authority.trusted();
+        let (outcome, received) = run(endpoint(front, tls), size).expect("the load starts");
+        assert!(outcome.error.is_none(), "{outcome:?}");
+        assert!(received > at_least, "{size} bytes: only {received}");
+        let ledger = outcome.ledger.expect("ledger");
+        assert_eq!(
+            ledger.lost + ledger.corrupt + ledger.duplicated,
+            0,
+            "{ledger:?}"
+        );
+        assert_eq!(outcome.unconfirmed, 0);
+        assert_eq!(outcome.totals.received, outcome.totals.sent);
+    }
+}
+
+fn refused(endpoint: Endpoint) -> Error {
+    run(endpoint, 32).expect_err("it must not start")
+}
+
+fn assert_says(error: &Error, parts: &[&str], help: &str) {
+    let text = error.to_string();
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is not in {text:?}");
+    }
+    assert!(
+        error.problem().help.contains(help),
+        "{help:?} is not in {:?}",
+        error.problem().help
+    );
+    assert!(!text.contains(char::is_control), "{text:?}");
+}
+
+#[test]
+fn a_certificate_is_verified_by_default() {
+    let folder = tempfile::tempdir().expect("folder");
+    let authority = Authority::new(folder.path(), "ca");
+    let other = Authority::new(folder.path(), "other");
+    let (_broker, front) = secured(authority.listener(&["broker.example"], None));
+
+    let error = refused(endpoint(front, trusting(other.file("other"))));
+    assert_says(
+        &error,
+        &["cannot secure", "issued by nobody who is trusted"],
+        "--ca",
+    );
+
+    let error = refused(endpoint(front, authority.trusted()));
+    assert_says(
+        &error,
+        &["not for \"127.0.0.1\" but for", "broker.example"],
+        "--sni",
+    );
+
+    let named = ClientTls {
+        server_name: Some("broker.example".into()),
+        ..authority.trusted()
+    };
+    let insecure = ClientTls {
+        insecure: true,
+        ..ClientTls::default()
+    };
+    for tls in [named, insecure] {
+        let (outcome, received) = run(endpoint(front, tls), 32).expect("the load starts");
+        assert!(outcome.error.is_none() && received > 0, "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_client_shows_its_certificate_where_the_broker_wants_one() {
+    let folder = tempfile::tempdir().expect("folder");
+    let authority = Authority::new(folder.path(), "ca");
+    let clients = Some(authority.clients(true));
+    let (_broker, front) = secured(authority.listener(&["127.0.0.1"], clients));
+
+    let error = refused(endpoint(front, authority.trusted()));
+    assert_says(&error, &["CertificateRequired"], "--cert");
+
+    let (certificate, key) = Authority::new(folder.path(), "stranger").issue(&["stranger"]);
+    let stranger = ClientTls {
+        identity: Some(Identity { certificate, key }),
+        ..authority.trusted()
+    };
+    let error = refused(endpoint(front, stranger));
+    assert_says(&error, &["the broker refused with the TLS alert"], "--cert");
+
+    let (certificate, key) = authority.issue(&["guest"]);
+    let tls = ClientTls {
+        identity: Some(Identity {
+            certificate: certificate.clone(),
+            key: key.clone(),
+        }),
+        ..authority.trusted()
+    };
+    let (outcome, received) = run(endpoint(front, tls), 32).expect("the load starts");
+    assert!(outcome.error.is_none() && received > 0, "{outcome:?}");
+
+    let swapped = ClientTls {
+        identity: Some(Identity {
+            certificate: key,
+            key: certificate,
+        }),
+        ..authority.trusted()
+    };
+    let error = refused(endpoint(front, swapped));
+    assert_says(&error, &["-key.pem", "no certificate"], "BEGIN CERTIFICATE");
+    assert!(error.is_usage());
+}
+
+#[test]
+fn a_certificate_is_a_login() {
+    let folder = tempfile::tempdir().expect("folder");
+    let authority = Authority::new(folder.path(), "ca");
+    let clients = Some(authority.clients(false));
+    let (_broker, front) = secured(authority.listener(&["127.0.0.1"], clients));
+    let by = |name: &str, auth: Auth| {
+        let (certificate, key) = authority.issue(&[name]);
+        let tls = ClientTls {
+            identity: Some(Identity { certificate, key }),
+            ..authority.trusted()
+        };
+        let mut endpoint = endpoint(front, tls);
+        endpoint.user = "nobody".into();
+        endpoint.auth = auth;
+        endpoint
+    };
+    let (outcome, received) = run(by("guest", Auth::External), 32).expect("the load starts");
+    assert!(outcome.error.is_none() && received > 0, "{outcome:?}");
+    let error = refused(by("somebody", Auth::External));
+    assert_says(&error, &["403", "EXTERNAL"], "");
+    let error = refused(by("guest", Auth::Plain));
+    assert_says(&error, &["403", "PLAIN"], "");
+    // Without a certificate there is a password.
+    let (outcome, _) = run(endpoint(front, authority.trusted()), 32).expect("the load starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+}
+
+/// The TLS stream ends at a byte of a frame: between two records and inside a message.
+#[test]
+fn a_stream_cut_at_any_byte_is_a_lost_connection() {
+    let folder = tempfile::tempdir().expect("folder");
+    let authority = Authority::new(folder.path(), "ca");
+    let tls = authority.listener(&["127.0.0.1"], None);
+    for after in [1, 7, 8, 50, 1_000, 16_384, 70_001] {
+        let broker = started(broker::Config {
+            tls: Some(tls.clone()),
+            faults: vec![Fault {
+                at: Some(Nanos::from_millis(100)),
+                ..Fault::new(FaultKind::Cut { after: Some(after) })
+            }],
+            ..broker::Config::default()
+        });
+        let front = broker.tls_addr().expect("TLS");
+        let (outcome, _) = run(endpoint(front, authority.trusted()), 32).expect("it starts");
+        let error = outcome.error.expect("it breaks off").to_string();
+        assert!(error.contains("lost the connection"), "{after}: {error}");
+        let done = broker.fault_log().injections().faults[0].count;
+        assert!((1..=4).contains(&done), "{after}: {done}");
+    }
+}
+
+/// Another implementation's client: TLS 1.2 and 1.3, verified; AMQP is spoken inside; a stranger's
+/// bytes are answered with an alert, and the broker goes on.
+#[test]
+fn openssl_can_talk_to_the_broker() {
+    if Command::new("openssl").arg("version").output().is_err() {
+        eprintln!("skipped: openssl is not installed: apt-get install openssl");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let authority = Authority::new(folder.path(), "ca");
+    let clients = Some(authority.clients(true));
+    let (_broker, front) = secured(authority.listener(&["127.0.0.1"], clients));
+    let mut stranger = TcpStream::connect(front).expect("connect");
+    stranger.write_all(b"AMQP\0\0\x09\x01").expect("write");
+    let mut answer = Vec::new();
+    stranger.read_to_end(&mut answer).expect("an orderly end");
+    assert_eq!(answer.first(), Some(&21), "an alert: {answer:?}");
+
+    let (certificate, key) = authority.issue(&["guest"]);
+    for version in ["-tls1_2", "-tls1_3"] {
+        let mut client = Command::new("openssl")
+            .args(["s_client", "-quiet", "-verify_return_error", version])
+            .args(["-verify_ip", "127.0.0.1", "-connect", &front.to_string()])
+            .arg("-CAfile")
+            .arg(authority.file("ca"))
+            .arg("-cert")
+            .arg(&certificate)
+            .arg("-key")
+            .arg(&key)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("openssl");
+        let mut stdin = client.stdin.take().expect("stdin");
+        stdin.write_all(b"AMQP\0\0\x09\x01").expect("write");
+        let mut start = [0; 11];
+        let mut stdout = client.stdout.take().expect("stdout");
+        let read = stdout.read_exact(&mut start);
+        if read.is_err() {
+            let mut words = String::new();
+            let stderr = client
+                .stderr
+                .take()
+                .map(|mut e| e.read_to_string(&mut words));
+            panic!("{version}: {words} {stderr:?}");
+        }
+        // A method frame on channel 0: connection.start.
+        assert_eq!(
+            (start[0], &start[7..]),
+            (1, &[0, 10, 0, 10][..]),
+            "{version}"
+        );
+        drop(stdin);
+        client.kill().expect("kill");
+        client.wait().expect("wait");
+    }
+}
+
+#[test]
+fn the_wrong_port_is_recognised_in_both_directions() {
+    let folder = tempfile::tempdir().expect("folder");
+    let authority = Authority::new(folder.path(), "ca");
+    let (broker, front) = secured(authority.listener(&["127.0.0.1"], None));
+
+    let error = refused(endpoint(broker.local_addr(), authority.trusted()));
+    assert_says(&error, &["AMQP without TLS"], "5671");
+
+    let error = refused(Endpoint::new("127.0.0.1", front.port()));
+    assert_says(&error, &["it speaks TLS"], "amqps");
+}
+
+#[test]
+fn a_port_that_says_nothing_is_not_waited_for_for_ever() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let address = listener.local_addr().expect("address");
+    let silent = thread::spawn(move || listener.accept().map(|(stream, _)| stream));
+    let insecure = ClientTls {
+        insecure: true,
+        ..ClientTls::default()
+    };
+    let error = refused(endpoint(address, insecure));
+    assert_says(&error, &["TLS was not agreed on"], "5671");
+    drop(silent);
+}
+
+#[test]
+fn files_that_are_no_certificates_are_named() {
+    let folder = tempfile::tempdir().expect("folder");
+    let file = folder.path().join("notes.txt");
+    std::fs::write(&file, "nothing of the kind").expect("write");
+    let address = SocketAddr::from(([127, 0, 0, 1], 1));
+    let error = refused(endpoint(address, trusting(file)));
+    assert_says(
+        &error,
+        &["notes.txt holds no certificate"],
+        "BEGIN CERTIFICATE",
+    );
+    let error = refused(endpoint(
+        address,
+        trusting(folder.path().join("missing.pem")),
+    ));
+    assert_says(&error, &["missing.pem", "No such file"], "PEM");
+}

@@ -1,0 +1,514 @@
+//! Ways to publish and consume beyond the usual, against the embedded broker. Transactions need a
+//! real one: `crates/bellows/tests/all/workloads.rs`.
+
+use load::{
+    Ack, Control, Declare, Destination, Exchange, Group, Guarantee, LatencyStep, MessageProperties,
+    Outcome, Phases, Plan, RandomKeys, Refusal, RunEvent, ServiceTime, Sink, StopCondition,
+};
+use measure::{Interval, Length, Nanos, Rate};
+use wire::amqp091::{BasicConsume, BasicQos};
+
+struct Nothing;
+
+impl Sink for Nothing {
+    fn interval(&mut self, _: &Interval) {}
+    fn event(&mut self, _: RunEvent) {}
+}
+
+fn embedded() -> broker::Running {
+    let config = broker::Config {
+        listen: "127.0.0.1:0".parse().expect("address"),
+        ..broker::Config::default()
+    };
+    let broker = broker::Broker::bind(config).expect("bind");
+    broker.spawn().expect("spawn")
+}
+
+fn group(broker: &broker::Running, destinations: &[&str]) -> Group {
+    let url = format!("amqp://{}", broker.local_addr());
+    let parsed = destinations
+        .iter()
+        .map(|text| Destination::parse(text).expect("destination"));
+    let mut group = Group::new(url.parse().expect("url"), parsed.collect());
+    group.producers.per_destination = 1;
+    group.consumers.per_destination = 1;
+    group.producers.max_pending = 100;
+    group.producers.sizes = 64.into();
+    group.producers.message_count = Some(1_000);
+    group
+}
+
+fn plan(group: Group) -> Plan {
+    Plan {
+        groups: vec![group],
+        phases: Phases {
+            drain: Nanos::from_millis(3_000),
+            ..Phases::default()
+        },
+        ..Plan::default()
+    }
+}
+
+fn run(plan: &Plan) -> Outcome {
+    let outcome = load::run(plan, &Control::new(), &mut Nothing).expect("the load starts");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    outcome
+}
+
+/// All was sent, confirmed and received once, and in order.
+fn clean(outcome: &Outcome, messages: u64) {
+    let totals = &outcome.totals;
+    assert_eq!(
+        (totals.sent, totals.completed, totals.received),
+        (messages, messages, messages),
+        "{outcome:?}"
+    );
+    let ledger = outcome.ledger.as_ref().expect("a ledger");
+    let wrong = ledger.lost + ledger.duplicated + ledger.reordered + ledger.corrupt;
+    assert_eq!(wrong, 0, "{ledger:?}");
+}
+
+#[test]
+fn many_producers_and_consumers_share_few_connections() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://a", "queue://b", "queue://c"]);
+    group.producers.per_destination = 4;
+    group.producers.connections = Some(2);
+    group.consumers.per_destination = 2;
+    group.consumers.connections = Some(1);
+    group.producers.message_count = Some(5_000);
+    let mut plan = plan(group);
+    plan.threads = 2;
+    clean(&run(&plan), 5_000);
+}
+
+#[test]
+fn clients_of_a_group_are_dealt_out_to_its_destinations() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://d0", "queue://d1", "queue://d2"]);
+    group.producers.total = Some(4);
+    group.consumers.total = Some(5);
+    clean(&run(&plan(group)), 1_000);
+}
+
+#[test]
+fn an_exchange_is_declared_and_bound() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://bound"]);
+    group.producers.amqp091.mandatory = true;
+    for destination in &mut group.destinations {
+        destination.amqp091.exchange = Some(Exchange::new("orders", "direct"));
+        destination.amqp091.routing_key = Some("new".into());
+    }
+    clean(&run(&plan(group.clone())), 1_000);
+    // Taken as they are, although they exist with other properties.
+    for destination in &mut group.destinations {
+        destination.amqp091.auto_delete = true;
+        destination.amqp091.exchange = Some(Exchange::new("orders", "fanout"));
+    }
+    group.queues.declare = Declare::IfMissing;
+    clean(&run(&plan(group.clone())), 1_000);
+    group.queues.declare = Declare::Always;
+    let error = load::run(&plan(group), &Control::new(), &mut Nothing).expect_err("refused");
+    assert!(error.to_string().contains("exchange"), "{error}");
+}
+
+#[test]
+fn random_routing_keys_reach_a_fanout_exchange_and_miss_a_direct_one() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://keys"]);
+    group.producers.random_keys = Some(RandomKeys { different: 0 });
+    group.producers.amqp091.mandatory = true;
+    for destination in &mut group.destinations {
+        destination.amqp091.exchange = Some(Exchange::new("all", "fanout"));
+    }
+    clean(&run(&plan(group.clone())), 1_000);
+    for destination in &mut group.destinations {
+        destination.amqp091.exchange = Some(Exchange::new("some", "direct"));
+    }
+    let mut plan = plan(group);
+    plan.ledger = false;
+    plan.phases.drain = Nanos::from_millis(200);
+    assert_eq!(run(&plan).totals.returned, 1_000);
+}
+
+#[test]
+fn messages_that_are_asked_for_one_by_one_come_in_order() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://polled"]);
+    group.consumers.poll = Some(Length(Nanos::ZERO));
+    clean(&run(&plan(group)), 1_000);
+}
+
+#[test]
+fn a_polling_interval_limits_the_rate() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://slowly-polled"]);
+    group.producers.message_count = Some(40);
+    group.consumers.poll = Some(Length(Nanos::from_millis(10)));
+    let outcome = run(&plan(group));
+    clean(&outcome, 40);
+    let took = outcome
+        .phases
+        .last()
+        .expect("a drain")
+        .end
+        .since(outcome.start);
+    assert!(took >= Nanos::from_millis(39 * 10), "{took}");
+}
+
+#[test]
+fn a_consumer_that_takes_its_time_is_not_sent_more_than_its_prefetch() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://slow"]);
+    group.producers.message_count = Some(200);
+    group.consumers.prefetch = 10;
+    group.consumers.service = ServiceTime {
+        rate: Rate::per_second(1_000.0),
+        latency: vec![LatencyStep::constant(Nanos::from_millis(2))],
+    };
+    let outcome = run(&plan(group));
+    clean(&outcome, 200);
+    // The longer of both, one after the other; the last ten are delivered and under work.
+    let took = outcome
+        .phases
+        .last()
+        .expect("a drain")
+        .end
+        .since(outcome.start);
+    assert!(took >= Nanos::from_millis(190 * 2), "{took}");
+}
+
+#[test]
+fn a_slow_consumer_without_acknowledgements_stops_reading() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://auto"]);
+    group.producers.message_count = Some(3_000);
+    group.consumers.ack = Ack::Auto;
+    group.consumers.service.rate = Rate::per_second(4_000.0);
+    let outcome = run(&plan(group));
+    clean(&outcome, 3_000);
+    // A thousand may wait in its memory.
+    let took = outcome
+        .phases
+        .last()
+        .expect("a drain")
+        .end
+        .since(outcome.start);
+    assert!(took >= Nanos::from_millis(450), "{took}");
+}
+
+#[test]
+fn refused_messages_come_again_or_never() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://refused"]);
+    group.producers.message_count = Some(100);
+    group.consumers.refuse = Some(Refusal::Discard);
+    clean(&run(&plan(group.clone())), 100);
+    let mut rest = plan(group.clone());
+    rest.groups[0].producers.total = Some(0);
+    rest.stop = Some(StopCondition::Empty);
+    assert_eq!(run(&rest).totals.received, 0, "none went back");
+
+    // What is refused comes again while others are still sent.
+    group.consumers.refuse = Some(Refusal::Requeue);
+    group.producers.arrivals = Rate::per_second(500.0).expect("a rate").into();
+    let mut plan = plan(group);
+    plan.phases.drain = Nanos::from_millis(300);
+    let outcome = run(&plan);
+    assert!(outcome.totals.redelivered > 100, "{:?}", outcome.totals);
+    assert_eq!(outcome.ledger.expect("a ledger").lost, 0);
+}
+
+#[test]
+fn properties_are_checked_before_anything_is_sent() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://properties"]);
+    group.producers.properties = MessageProperties {
+        content_type: Some("application/json".into()),
+        priority: Some(3),
+        expiration: Some("60000".into()),
+        headers: [("tenant".into(), load::Argument::Text("blue".into()))].into(),
+        ..MessageProperties::default()
+    };
+    clean(&run(&plan(group.clone())), 1_000);
+    group.producers.properties.app_id = Some("x".repeat(256));
+    let error = load::validate(&plan(group)).expect_err("too long");
+    assert!(error.to_string().contains("properties"), "{error}");
+}
+
+#[test]
+fn a_broker_without_direct_replies_is_named_as_the_cause() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://requests"]);
+    group.producers.guarantee = Guarantee::Replies;
+    let error = load::run(&plan(group), &Control::new(), &mut Nothing).expect_err("no replies");
+    let help = error.problem().help;
+    assert!(help.contains("no direct reply-to"), "{error}: {help}");
+}
+
+#[test]
+fn consumers_may_begin_later_one_by_one() {
+    let broker = embedded();
+    let mut group = group(&broker, &["queue://later"]);
+    group.consumers.total = Some(3);
+    group.consumers.apart = Length(Nanos::from_millis(150));
+    group.producers.message_count = Some(300);
+    clean(&run(&plan(group.clone())), 300);
+    group.consumers.apart = Length(Nanos::ZERO);
+    group.consumers.start_after = Length(Nanos::from_millis(150));
+    let outcome = run(&plan(group));
+    clean(&outcome, 300);
+    let took = outcome
+        .phases
+        .last()
+        .expect("a drain")
+        .end
+        .since(outcome.start);
+    assert!(took >= Nanos::from_millis(150), "{took}");
+}
+
+#[test]
+fn exclusive_queues_are_their_consumers() {
+    let broker = embedded();
+    for (consumers, connections) in [(1, None), (4, None), (5, Some(1))] {
+        let mut group = group(&broker, &["queue://mine", "queue://mine-too"]);
+        for queue in &mut group.destinations {
+            queue.exclusive = true;
+            queue.amqp091.exchange = Some(Exchange::new("shared", "direct"));
+        }
+        group.consumers.total = Some(consumers);
+        group.consumers.connections = connections;
+        group.producers.total = Some(1);
+        group.producers.message_count = Some(100);
+        // The producer sends to the first, and the queues are gone each time.
+        clean(&run(&plan(group.clone())), 100);
+        group.consumers.total = Some(5);
+        group.consumers.connections = Some(3);
+        let error = load::validate(&plan(group)).expect_err("one connection each");
+        assert!(error.to_string().contains("3 connections"), "{error}");
+    }
+}
+
+#[test]
+fn a_run_ends_when_consumers_are_idle_or_queues_are_empty() {
+    let broker = embedded();
+    for until in [StopCondition::Idle, StopCondition::Empty] {
+        let mut group = group(&broker, &["queue://left-over"]);
+        group.consumers.total = Some(0);
+        clean_sent(&run(&plan(group.clone())));
+        group.consumers.total = None;
+        group.producers.total = Some(0);
+        let mut plan = plan(group);
+        plan.stop = Some(until);
+        assert_eq!(run(&plan).totals.received, 1_000, "{until:?}");
+    }
+}
+
+/// The first node goes while the queues are looked into; the next one answers as well.
+#[test]
+fn empty_queues_are_found_where_the_first_node_is_gone() {
+    let broker = embedded();
+    let proxy = std::sync::Arc::new(testkit::Proxy::new(broker.local_addr()).expect("proxy"));
+    let mut group = group(&broker, &["queue://next-node"]);
+    let url = format!("amqp://{}", proxy.address());
+    let second = std::mem::replace(&mut group.endpoint, url.parse().expect("url"));
+    group.further = vec![second];
+    group.producers.message_count = Some(100);
+    group.producers.arrivals = Rate::per_second(200.0).expect("a rate").into();
+    group.reconnect = Some(load::ReconnectPolicy {
+        min: Nanos::from_millis(5),
+        max: Nanos::from_millis(5),
+    });
+    let mut plan = plan(group);
+    plan.stop = Some(StopCondition::Empty);
+    // A run that does not find them empty ends here.
+    plan.phases.measure = Some(Nanos::from_millis(20_000));
+    let began = std::time::Instant::now();
+    let away = std::sync::Arc::clone(&proxy);
+    std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        away.keep_away(true);
+        away.cut(std::time::Duration::ZERO);
+    });
+    let outcome = run(&plan);
+    assert_eq!(outcome.totals.sent, 100, "{outcome:?}");
+    assert!(began.elapsed().as_secs() < 12, "{:?}", began.elapsed());
+}
+
+#[test]
+fn queues_behind_topics_are_looked_into_as_well() {
+    let broker = embedded();
+    for durable in [true, false] {
+        let mut group = group(&broker, &["topic://behind"]);
+        group.consumers.subscription = Some(load::Subscription {
+            name: "subscribed".into(),
+            durable,
+            shared: 1,
+        });
+        // For over a second at a time nothing is delivered, while messages wait.
+        group.producers.message_count = Some(3);
+        group.consumers.prefetch = 1;
+        group.consumers.service.latency = vec![LatencyStep::constant(Nanos::from_millis(1_300))];
+        let mut plan = plan(group);
+        plan.stop = Some(StopCondition::Empty);
+        plan.phases.drain = Nanos::from_millis(100);
+        assert_eq!(run(&plan).totals.received, 3, "{durable}");
+    }
+}
+
+fn clean_sent(outcome: &Outcome) {
+    assert_eq!(
+        (outcome.totals.sent, outcome.totals.completed),
+        (1_000, 1_000)
+    );
+}
+
+#[test]
+fn plans_that_make_no_sense_are_refused() {
+    let broker = embedded();
+    let refused = |change: &dyn Fn(&mut Group), part: &str| {
+        let mut group = group(&broker, &["topic://t"]);
+        change(&mut group);
+        let error = load::validate(&plan(group)).expect_err(part);
+        assert!(error.to_string().contains(part), "{error}");
+    };
+    refused(&|g| g.producers.connections = Some(0), "0 connections");
+    refused(&|g| g.consumers.connections = Some(0), "0 connections");
+    refused(
+        &|g| {
+            g.consumers.ack = Ack::Auto;
+            g.consumers.commit_every = 5;
+        },
+        "committed",
+    );
+    refused(
+        &|g| g.destinations[0].amqp091.exchange = Some(Exchange::new("", "direct")),
+        "default exchange",
+    );
+    refused(
+        &|g| g.destinations[0].amqp091.routing_key = Some("k".repeat(256)),
+        "routing key",
+    );
+}
+
+#[test]
+fn a_load_that_is_refused_empties_nothing() {
+    let broker = embedded();
+    let mut filled = group(&broker, &["queue://orders"]);
+    filled.consumers.per_destination = 0;
+    filled.producers.message_count = Some(50);
+    run(&plan(filled));
+
+    let purging = |queue| {
+        let mut group = group(&broker, &[queue]);
+        group.queues.purge = true;
+        group.queues.declare = Declare::Never;
+        group
+    };
+    let mut refused = plan(purging("queue://orders"));
+    refused.groups.push(purging("queue://missing"));
+    let error = load::run(&refused, &Control::new(), &mut Nothing).expect_err("no such queue");
+    assert!(
+        error.to_string().contains("cannot empty queue \"missing\""),
+        "{error}"
+    );
+
+    let mut emptied = group(&broker, &["queue://orders"]);
+    emptied.producers.per_destination = 0;
+    emptied.consumers.message_count = Some(50);
+    assert_eq!(run(&plan(emptied)).totals.received, 50);
+}
+
+#[path = "../../../broker/tests/all/common/mod.rs"]
+#[allow(dead_code, reason = "every test file uses a part of it")]
+mod raw;
+
+/// The broker refuses the subscription, which comes after the queues are emptied.
+#[test]
+fn a_load_that_may_not_consume_empties_nothing() {
+    let broker = embedded();
+    for queue in ["queue://first", "queue://taken"] {
+        let mut filled = group(&broker, &[queue]);
+        filled.consumers.per_destination = 0;
+        filled.producers.message_count = Some(50);
+        run(&plan(filled));
+    }
+    let mut other = raw::Connection::open(broker.local_addr());
+    let qos = BasicQos {
+        prefetch_count: 1,
+        ..BasicQos::default()
+    };
+    other.ask(&qos, "BasicQosOk");
+    let consume = BasicConsume {
+        queue: "taken",
+        exclusive: true,
+        ..BasicConsume::default()
+    };
+    other.ask(&consume, "BasicConsumeOk");
+
+    let mut purging = group(&broker, &["queue://first", "queue://taken"]);
+    purging.queues.purge = true;
+    let error = load::run(&plan(purging), &Control::new(), &mut Nothing).expect_err("taken");
+    let said = error.to_string();
+    assert!(
+        said.contains("cannot consume from \"taken\"") && said.contains("exclusive"),
+        "{said}"
+    );
+    drop(other);
+    for queue in ["queue://first", "queue://taken"] {
+        let mut emptied = group(&broker, &[queue]);
+        emptied.producers.per_destination = 0;
+        emptied.consumers.message_count = Some(50);
+        assert_eq!(run(&plan(emptied)).totals.received, 50);
+    }
+}
+
+/// Consumers that are not exclusive keep nobody from emptying a queue.
+#[test]
+fn a_queue_that_others_consume_from_is_emptied() {
+    let broker = embedded();
+    let mut filled = group(&broker, &["queue://shared"]);
+    filled.consumers.per_destination = 0;
+    filled.producers.message_count = Some(50);
+    run(&plan(filled));
+    let mut other = raw::Connection::open(broker.local_addr());
+    let qos = BasicQos {
+        prefetch_count: 1,
+        ..BasicQos::default()
+    };
+    other.ask(&qos, "BasicQosOk");
+    let consume = BasicConsume {
+        queue: "shared",
+        ..BasicConsume::default()
+    };
+    other.ask(&consume, "BasicConsumeOk");
+    let mut purging = group(&broker, &["queue://shared"]);
+    purging.queues.purge = true;
+    let outcome = run(&plan(purging));
+    let ledger = outcome.ledger.expect("a ledger");
+    assert!(ledger.foreign <= 1, "{ledger:?}");
+}
+
+#[test]
+fn a_load_that_never_took_place_deletes_nothing() {
+    let broker = embedded();
+    let mut filled = group(&broker, &["queue://kept"]);
+    filled.consumers.per_destination = 0;
+    filled.producers.message_count = Some(50);
+    run(&plan(filled.clone()));
+
+    // Stopped before it begins.
+    filled.queues.delete = true;
+    let control = Control::new();
+    control.stop();
+    let outcome = load::run(&plan(filled), &control, &mut Nothing).expect("a plan");
+    assert!(outcome.interrupted && outcome.phases.is_empty());
+
+    let mut emptied = group(&broker, &["queue://kept"]);
+    emptied.producers.per_destination = 0;
+    emptied.consumers.message_count = Some(50);
+    emptied.queues.delete = true;
+    let outcome = run(&plan(emptied));
+    assert_eq!(outcome.totals.received, 50);
+}

@@ -1,0 +1,4 @@
+//! All tests of `profile` that use it from outside, as one program.
+
+mod corpus;
+mod sampling;

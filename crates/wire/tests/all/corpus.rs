@@ -1,0 +1,94 @@
+//! Replays the committed corpora of the fuzz targets through the targets' own entry functions.
+
+use std::fs;
+use std::path::Path;
+
+use wire::amqp091::fuzzing;
+
+/// Runs a target on every file of its corpus.
+fn replay(target: &str, entry: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fuzz/corpus")
+        .join(target);
+    let mut seeds = 0;
+    for file in fs::read_dir(&folder).expect("the corpus is committed") {
+        let path = file.expect("a directory entry").path();
+        let data = fs::read(&path).expect("a readable file");
+        seeds += usize::from(path.to_string_lossy().contains("seed-"));
+        // Printed by the test harness only when the entry panics.
+        println!("{}", path.display());
+        entry(&data);
+    }
+    assert!(seeds > 0, "no seed in {}", folder.display());
+}
+
+#[test]
+fn client_input() {
+    replay("client_input", fuzzing::client_input);
+}
+
+#[test]
+fn server_input() {
+    replay("server_input", fuzzing::server_input);
+}
+
+#[test]
+fn table() {
+    replay("table", fuzzing::table);
+}
+
+#[test]
+fn properties() {
+    replay("properties", fuzzing::properties);
+}
+
+#[test]
+fn method() {
+    replay("method", fuzzing::method);
+}
+
+#[test]
+fn metrics_page() {
+    replay("metrics_page", wire::openmetrics::fuzzing::page);
+}
+
+#[test]
+fn http_response() {
+    replay("http_response", wire::http1::fuzzing::response);
+}
+
+/// A target without a replay, or the other way round, is an oversight. `profile/tests/all/corpus.rs` replays those of
+/// profiles, `archive/tests/all/latency_log.rs` that of logs, and the tests of `erlang` its own.
+#[test]
+fn every_target_is_replayed() {
+    let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/fuzz_targets");
+    let mut names: Vec<String> = fs::read_dir(targets)
+        .expect("fuzz targets")
+        .map(|file| file.expect("a directory entry").path())
+        .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
+        .collect();
+    names.sort();
+    assert_eq!(
+        names,
+        [
+            "beam_functions",
+            "client_input",
+            "erlang_frame",
+            "fold",
+            "folded",
+            "go_functions",
+            "http_response",
+            "jfr",
+            "latency_log",
+            "method",
+            "metrics_page",
+            "perf_data",
+            "perf_script",
+            "pprof",
+            "properties",
+            "server_input",
+            "stacks",
+            "table"
+        ]
+    );
+}

@@ -1,0 +1,6 @@
+//! All tests of `wire` that use it from outside, as one program.
+
+mod allocations;
+mod amqp091;
+mod corpus;
+mod openmetrics;
