@@ -34,7 +34,7 @@ view: ## Renew the page's TypeScript types (ui/src/core/view.ts) from the Rust t
 	BELLOWS_RENEW_VIEW=1 cargo test --workspace --lib view::typescript
 
 keys: ## Renew docs/keys.md from the types of an experiment
-	BELLOWS_RENEW_KEYS=1 cargo test --workspace --test keys
+	BELLOWS_RENEW_KEYS=1 cargo test -p session --test all keys
 
 pictures: setup build ## Remake the pictures of the documents from a run against a real RabbitMQ
 	scripts/pictures
@@ -42,28 +42,20 @@ pictures: setup build ## Remake the pictures of the documents from a run against
 setup: ## Install the packages that the tests need, and a Node where it is too old
 	scripts/setup test
 
-test: setup test-rust test-ui ## Run every test
+# Further targets that run beside the tests, such as "lint bench-check".
+BESIDE ?=
 
-test-rust:
-	scripts/test
+test: setup ## Run every test
+	scripts/test $(foreach target,test-ui $(BESIDE),--beside '$(MAKE) --no-print-directory $(target)')
+
+test-rust: ## Run the Rust tests; ARGS are options of `cargo nextest run`
+	scripts/test $(ARGS)
 
 test-ui:
 	cd ui && npm ci --no-audit --no-fund && npm run check && npm test && npm run verify
 
-prove: setup ## BELLOWS_SEEDS (1,000) random loads from BELLOWS_FIRST_SEED (0) on, and all that is slow: docs, packages; RabbitMQ 4 from BELLOWS_RABBITMQ_ROOT
-	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test --workspace --test injected -- --nocapture
-	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test --workspace --test proof -- --nocapture
-	BELLOWS_SEEDS=$${BELLOWS_STALLS:-100} cargo test --workspace --test stalls -- --nocapture
-	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test -p erlang --test clean -- --nocapture
-	BELLOWS_SEEDS=$${BELLOWS_LOOKS:-200} cargo test -p bellows --test erlang_kills -- --nocapture
-	BELLOWS_WITHIN=1.1 cargo test -p erlang --test numbers -- --nocapture eprof
-	cargo test --workspace --test formats -- --include-ignored
-	BELLOWS_SEEDS=$${BELLOWS_SEEDS:-1000} cargo test --workspace --test slower_function -- --nocapture
-	cargo test -p bellows --test rabbitmq_4 -- --include-ignored --nocapture --test-threads 1
-	BELLOWS_PAIRS=$${BELLOWS_PAIRS:-5} cargo test -p bellows --test ab_rabbitmq -- --nocapture
-	BELLOWS_PAIRS=$${BELLOWS_PAIRS:-8} cargo test -p bellows --test ab_known -- --include-ignored --nocapture --test-threads 1
-	scripts/walk
-	$(MAKE) --no-print-directory dist && scripts/dist try
+prove: setup ## What proves statistically and what is slow (an hour), into docs/proven.md
+	scripts/prove
 
 lint: ## Formatting and lints, warnings are errors
 	cargo fmt --all --check
@@ -76,7 +68,7 @@ bench-check: ## The bench compiles (its peers are heavy, so it is a workspace of
 	cargo clippy --manifest-path benches/Cargo.toml --all-targets -- -D warnings
 
 soak: ## 1,000 connections for SOAK_MINUTES (30): flat memory, no descriptor left open
-	cargo test --release -p bellows --test soak -- --include-ignored --nocapture
+	cargo test --release -p bellows --test all -- soak:: --include-ignored --nocapture
 
 fuzz: ## Fuzz every decoder for FUZZ_SECONDS each (needs nightly and cargo-fuzz)
 	@for target in $$(cd fuzz && cargo +nightly fuzz list); do \

@@ -106,10 +106,16 @@ mod tests {
     fn a_run_that_lies_apart_is_found() {
         let some = |values: &[f64]| apart(&values.iter().copied().map(Some).collect::<Vec<_>>());
         assert_eq!(some(&[100.0, 101.0, 99.0, 100.5, 60.0]), [4]);
-        assert_eq!(some(&[60.0, 101.0, 99.0, 100.5]), []);
+        assert_eq!(some(&[60.0, 101.0, 99.0, 100.5]), Vec::<usize>::new());
         // Spread as wide as that is no outlier, nor is a close one among equals.
-        assert_eq!(some(&[100.0, 140.0, 60.0, 120.0, 80.0]), []);
-        assert_eq!(some(&[100.0, 100.0, 100.0, 100.0, 104.0]), []);
+        assert_eq!(
+            some(&[100.0, 140.0, 60.0, 120.0, 80.0]),
+            Vec::<usize>::new()
+        );
+        assert_eq!(
+            some(&[100.0, 100.0, 100.0, 100.0, 104.0]),
+            Vec::<usize>::new()
+        );
         assert_eq!(some(&[0.0, 0.0, 0.0, 0.0, 4.0]), [4]);
         let gap = [Some(1.0), None, Some(1.0), Some(1.0), Some(1.0), Some(9.0)];
         assert_eq!(apart(&gap), [5]);

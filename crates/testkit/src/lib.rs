@@ -29,22 +29,26 @@ macro_rules! skip {
     }};
 }
 
-/// How many random scenes a property test plays, and the first one's seed. Without anything said it
-/// plays `usual` of them; `make prove` asks for more. To repeat one: `BELLOWS_FIRST_SEED=N
+/// How many random scenes a property test plays, and the first one's seed. Without anything said it plays `usual` of
+/// them; `make prove` asks for twenty times as many with `BELLOWS_SEEDS=20x`. To repeat one: `BELLOWS_FIRST_SEED=N
 /// BELLOWS_SEEDS=1`.
 ///
 /// # Panics
 /// Where one of these variables is no number.
 #[must_use]
 pub fn seeds(usual: u64) -> std::ops::Range<u64> {
-    let number = |name: &str, usual: u64| match std::env::var(name) {
-        Ok(text) => text
-            .parse()
-            .unwrap_or_else(|_| panic!("{name}={text:?} is no number")),
-        Err(_) => usual,
-    };
-    let first = number("BELLOWS_FIRST_SEED", 0);
-    first..first.saturating_add(number("BELLOWS_SEEDS", usual))
+    let said = |name: &str| std::env::var(name).ok();
+    let first = said("BELLOWS_FIRST_SEED").map_or(0, |text| number("BELLOWS_FIRST_SEED", &text));
+    let count = said("BELLOWS_SEEDS").map_or(usual, |text| match text.strip_suffix('x') {
+        Some(times) => usual.saturating_mul(number("BELLOWS_SEEDS", times)),
+        None => number("BELLOWS_SEEDS", &text),
+    });
+    first..first.saturating_add(count)
+}
+
+fn number(name: &str, text: &str) -> u64 {
+    text.parse()
+        .unwrap_or_else(|_| panic!("{name}={text:?} is no number"))
 }
 
 /// The seeds of [`seeds`], and those of scenes that failed once, which are played every time; not where

@@ -44,7 +44,7 @@ pub fn play(
 }
 
 impl Played {
-    /// Fails where something was wrong; `test` is what repeats it: `--test FILE [NAME]`.
+    /// Fails where something was wrong; `test` is what repeats it: `--test all MODULE::[NAME]`.
     ///
     /// # Panics
     /// With the first problem.

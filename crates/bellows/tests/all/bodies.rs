@@ -2,17 +2,15 @@
 //! bellows in it; and what of PerfTest needs a real broker beside them.
 
 use crate::common;
+use crate::common::managed;
 
 use std::collections::HashSet;
-use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 
 use common::{Ended, folder, run};
-use session::brokers::rabbitmq::{Config, RabbitMq};
-use session::guardian;
 
 /// The least that can log in and get messages.
 struct Getter {
@@ -136,12 +134,7 @@ fn bodies_arrive_as_they_are_at_any_client() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = folder();
-    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
-    let config = Config {
-        guard: vec![exe, guardian::SUBCOMMAND.into()],
-        ..Config::default()
-    };
-    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
+    let node = managed::shared_node();
     let url = node.url();
 
     json_is_json(dir.path(), &url);
@@ -150,7 +143,6 @@ fn bodies_arrive_as_they_are_at_any_client() {
     exclusive_queues_have_names(&url);
     consumers_start_slowly(&url);
     streams_are_read_from_a_time_on(&url);
-    node.stop().expect("stop");
 }
 
 fn json_is_json(dir: &Path, url: &str) {

@@ -1,6 +1,7 @@
 //! Churn as a run: its folder, its counts beside those of the broker, its end by force.
 
 use crate::common;
+use crate::common::managed;
 
 use std::fs;
 use std::path::Path;
@@ -168,6 +169,7 @@ fn connections_come_and_go_beside_messages() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = folder();
+    let node = managed::shared_node().options();
     let ended = run(
         dir.path(),
         &[
@@ -183,7 +185,10 @@ fn connections_come_and_go_beside_messages() {
             "churn.rate=20",
             "--json",
             "--quiet",
-        ],
+        ]
+        .into_iter()
+        .chain(node.iter().map(String::as_str))
+        .collect::<Vec<_>>(),
     );
     ended.assert_ok();
     let object = object(&ended.stdout);
@@ -222,6 +227,7 @@ fn rabbitmq_ends_every_cycle_in_order() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = folder();
+    let node = managed::shared_node().options();
     for (kind, step) in [("connections", "log_in"), ("queues", "declare")] {
         let kind = format!("churn.kind={kind}");
         let ended = run(
@@ -239,7 +245,10 @@ fn rabbitmq_ends_every_cycle_in_order() {
                 &kind,
                 "--json",
                 "--quiet",
-            ],
+            ]
+            .into_iter()
+            .chain(node.iter().map(String::as_str))
+            .collect::<Vec<_>>(),
         );
         ended.assert_ok();
         let object = object(&ended.stdout);

@@ -1,13 +1,11 @@
 //! A RabbitMQ that bellows has not started, asked by its Erlang cookie.
 
 use crate::common;
+use crate::common::managed;
 
-use std::ffi::OsString;
 use std::fs;
 
 use serde_json::Value;
-use session::brokers::rabbitmq::{Config, RabbitMq};
-use session::guardian;
 
 fn summary(ended: &common::Ended) -> Value {
     serde_json::from_str(&ended.stdout).expect("one object")
@@ -21,17 +19,12 @@ fn an_attached_node_is_asked_by_its_cookie() {
     }
     let folder = common::folder();
     let dir = folder.path();
-    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
-    let config = Config {
-        guard: vec![exe, guardian::SUBCOMMAND.into()],
-        ..Config::default()
-    };
-    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
-    let erlang = node.erlang().expect("how it is reached");
+    let node = managed::shared_node();
+    let erlang = node.erlang();
     let (_, port) = erlang.address.as_ref().expect("an address");
     let (name, port) = (erlang.node.to_string(), port.to_string());
     // It works where its files are.
-    let home = fs::read_link(format!("/proc/{}/cwd", node.pid())).expect("its folder");
+    let home = node.folder().to_owned();
     let cookie = home.join(".erlang.cookie").display().to_string();
     let info = [
         "erlang",
@@ -82,5 +75,4 @@ fn an_attached_node_is_asked_by_its_cookie() {
     );
     let cookie = fs::read_to_string(cookie).expect("the cookie");
     assert!(!record.to_string().contains(cookie.trim()), "{record:#}");
-    node.stop().expect("stop");
 }

@@ -101,8 +101,9 @@ fn every_example_of_help_works() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = folder();
-    let (rabbit, management) = managed::with_management();
-    let node = rabbit.erlang().expect("access").node;
+    let rabbit = managed::shared_node();
+    let management = rabbit.management();
+    let node = rabbit.erlang().node;
     // Somebody works with the node, and looks at it.
     let load = [
         "client",
@@ -112,7 +113,7 @@ fn every_example_of_help_works() {
         "--quiet",
         "--url",
     ];
-    let url = rabbit.plain_url();
+    let url = rabbit.url();
     let load = common::start(bellows(dir.path(), &[&load[..], &[&url]].concat()));
     let asked = AtomicBool::new(true);
     let failed = thread::scope(|scope| {
@@ -127,7 +128,6 @@ fn every_example_of_help_works() {
     });
     load.signal("INT");
     load.end_of_long();
-    rabbit.stop().expect("an end");
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 

@@ -2,8 +2,8 @@
 //! goes on serving.
 
 use crate::common;
+use crate::common::managed::{self, SharedNode};
 
-use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,6 @@ use common::{Started, bellows, folder, run, start};
 use erlang::Node;
 use erlang::term::as_text;
 use serde_json::Value;
-use session::brokers::rabbitmq::{Config, RabbitMq};
-use session::guardian;
 use testkit::{Proxy, Random};
 
 /// Queues of the load, each with a channel of its own for its producer and its consumer.
@@ -78,7 +76,7 @@ enum End {
 
 /// A RabbitMQ with clients at work.
 struct Scenery {
-    rabbit: RabbitMq,
+    rabbit: SharedNode,
     load: Started,
     dir: tempfile::TempDir,
     /// Sees what is on the node.
@@ -88,14 +86,7 @@ struct Scenery {
 impl Scenery {
     fn start() -> Self {
         let dir = folder();
-        let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
-        let root = std::env::var_os("BELLOWS_RABBITMQ_ROOT").filter(|it| !it.is_empty());
-        let config = Config {
-            root: root.map(Into::into),
-            guard: vec![exe, guardian::SUBCOMMAND.into()],
-            ..Config::default()
-        };
-        let rabbit = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
+        let rabbit = managed::shared_node();
         let url = rabbit.url();
         let args = [
             "client",
@@ -115,7 +106,7 @@ impl Scenery {
             "--no-archive",
         ];
         let load = start(bellows(dir.path(), &args));
-        let witness = Node::connect(&rabbit.erlang().expect("access")).expect("connected");
+        let witness = Node::connect(&rabbit.erlang()).expect("connected");
         Self {
             rabbit,
             load,
@@ -126,16 +117,15 @@ impl Scenery {
 
     /// The options by which the node is reached at this port.
     fn access(&self, port: u16) -> [String; 5] {
-        let node = self.rabbit.erlang().expect("access").node.to_string();
-        let home =
-            std::fs::read_link(format!("/proc/{}/cwd", self.rabbit.pid())).expect("a folder");
+        let node = self.rabbit.erlang().node.to_string();
+        let home = self.rabbit.folder();
         let cookie = home.join(".erlang.cookie").display().to_string();
         let port = port.to_string();
         [node, "--port".into(), port, "--cookie-file".into(), cookie]
     }
 
     fn port(&self) -> u16 {
-        let access = self.rabbit.erlang().expect("access");
+        let access = self.rabbit.erlang();
         access.address.expect("an address").1
     }
 
@@ -251,12 +241,11 @@ fn rabbitmq_serves_and_is_clean_after_kills_and_cuts() {
     let seeds: Vec<u64> = testkit::seeds(6).collect();
     // A node before OTP 27 has one trace at a time.
     let played = testkit::play(&seeds, 1, |seed| scenery.scene(seed));
-    played.assert_right("--test erlang_kills");
-    let Scenery { rabbit, load, .. } = scenery;
+    played.assert_right("--test all erlang_kills::");
+    let Scenery { load, .. } = scenery;
     load.signal("INT");
     let ended = load.end_of_long();
     let (delivered, lost) = delivered(&ended.stdout).expect("a summary");
     assert!(delivered > 100, "{ended:?}");
     assert_eq!(lost, 0, "{ended:?}");
-    rabbit.stop().expect("an end");
 }

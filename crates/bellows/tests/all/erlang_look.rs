@@ -1,6 +1,7 @@
 //! What `erlang queues`, `top` and `alloc` say of a real RabbitMQ, against what the node says itself.
 
 use crate::common;
+use crate::common::managed::{self, SharedNode};
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -8,14 +9,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{folder, managed, run};
+use common::{folder, run};
 use erlang::alloc::{microstates, node_memory};
 use erlang::queues::{CountSource, QueueCounts, QueueRequest, QueueSort, read_queues};
 use erlang::term::{Term, as_atom, as_int, as_list, as_tuple, atom, get};
 use erlang::top::{TopRequest, TopSort, top};
 use erlang::{Helper, Node};
 use serde_json::Value;
-use session::brokers::rabbitmq::RabbitMq;
 
 /// Queues of the test; the product is made for 10,000.
 const QUEUES: u64 = 1_000;
@@ -64,7 +64,8 @@ fn queues_processes_and_memory_are_those_of_the_node() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = folder();
-    let (rabbit, port) = managed::with_management();
+    let rabbit = managed::shared_node();
+    let port = rabbit.management();
     let url = format!("http://127.0.0.1:{port}");
     let number = QUEUES.to_string();
     let file = [
@@ -76,7 +77,7 @@ fn queues_processes_and_memory_are_those_of_the_node() {
         &["topology", "apply", "d.json", "--management", &url],
     )
     .assert_ok();
-    let broker = rabbit.plain_url();
+    let broker = rabbit.url();
     let load = [
         "producer",
         "queue://held",
@@ -87,7 +88,7 @@ fn queues_processes_and_memory_are_those_of_the_node() {
     ];
     run(dir.path(), &load).assert_ok();
 
-    let node = Node::connect(&rabbit.erlang().expect("access")).expect("a connection");
+    let node = Node::connect(&rabbit.erlang()).expect("a connection");
     let helper = Helper::load(&node).expect("the helper");
     queues_are_counted(&helper, port);
     processes_are_shown(&helper);
@@ -96,7 +97,6 @@ fn queues_processes_and_memory_are_those_of_the_node() {
     pages_are_served(&node, &rabbit, port);
     a_started_node_is_found_by_its_name(&rabbit, dir.path());
     one_that_does_not_run_yet_is_told_from_none(&node, dir.path());
-    rabbit.stop().expect("an end");
 }
 
 fn queues_are_counted(helper: &Helper, port: u16) {
@@ -298,8 +298,8 @@ fn memory_adds_up(helper: &Helper) {
 }
 
 /// Neither port nor cookie is given: bellows started it.
-fn a_started_node_is_found_by_its_name(rabbit: &RabbitMq, dir: &Path) {
-    let name = rabbit.erlang().expect("access").node;
+fn a_started_node_is_found_by_its_name(rabbit: &SharedNode, dir: &Path) {
+    let name = rabbit.erlang().node;
     let found = run(dir, &["erlang", "info", name.name()]);
     found.assert_ok();
     assert!(found.stdout.contains(name.as_str()), "{}", found.stdout);
@@ -362,8 +362,8 @@ fn what_is_refused_is_not_announced(node: &str, dir: &Path) {
     assert!(!counted.stdout.contains("No accumulated time"));
 }
 
-fn pages_are_served(node: &Node, rabbit: &RabbitMq, management_port: u16) {
-    let options = rabbit.erlang().expect("access");
+fn pages_are_served(node: &Node, rabbit: &SharedNode, management_port: u16) {
+    let options = rabbit.erlang();
     let dir = folder();
     let cookie = dir.path().join("cookie");
     let (name, at) = (

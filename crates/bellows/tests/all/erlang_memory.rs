@@ -2,17 +2,17 @@
 //! helper, and with a gap while the node stands still.
 
 use crate::common;
+use crate::common::managed::{self, SharedNode};
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use archive::{ERLANG_MEMORY, NamedSeries, read_named_series};
-use common::{bellows, folder, managed, only_run, signal, start};
+use common::{bellows, folder, only_run, signal, start};
 use erlang::alloc::{NodeMemory, node_memory};
 use erlang::term::as_atom;
 use erlang::{Helper, Node};
-use session::brokers::rabbitmq::RabbitMq;
 
 /// Sides that are told at two times, and by two ways, differ by no more.
 const CLOSE: f64 = 0.08;
@@ -20,12 +20,12 @@ const CLOSE: f64 = 0.08;
 const STOPPED: Duration = Duration::from_secs(7);
 
 /// An experiment with this node, attached.
-fn experiment(dir: &Path, rabbit: &RabbitMq) {
-    let access = rabbit.erlang().expect("access");
+fn experiment(dir: &Path, rabbit: &SharedNode) {
+    let access = rabbit.erlang();
     let node = Node::connect(&access).expect("a connection");
     let cookie = node.call("erlang", "get_cookie", vec![]).expect("a cookie");
     std::fs::write(dir.join("cookie"), as_atom(&cookie).expect("an atom")).expect("a file");
-    let (url, name) = (rabbit.plain_url(), &access.node);
+    let (url, name) = (rabbit.url(), &access.node);
     let (_, port) = access.address.expect("an address");
     let text = format!(
         r#"
@@ -134,14 +134,14 @@ fn both_sides_are_series_of_a_run_with_a_gap_while_the_node_stands_still() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = folder();
-    let (rabbit, _) = managed::with_management();
+    let rabbit = managed::shared_node();
     experiment(dir.path(), &rabbit);
     let run = start(bellows(dir.path(), &["run", "m.toml"]));
     common::wait_for("the run's folder", || {
         std::fs::read_dir(dir.path().join("runs")).is_ok_and(|mut it| it.next().is_some())
     });
     std::thread::sleep(Duration::from_secs(5));
-    let node = Node::connect(&rabbit.erlang().expect("access")).expect("a connection");
+    let node = Node::connect(&rabbit.erlang()).expect("a connection");
     let helper = Helper::load(&node).expect("the helper");
     let asked = node_memory(&helper).expect("its memory");
     let asked_at = measure::wall_clock_unix_ns();
@@ -179,5 +179,4 @@ fn both_sides_are_series_of_a_run_with_a_gap_while_the_node_stands_still() {
     ] {
         assert!(events.contains(said), "{said}: {events}");
     }
-    rabbit.stop().expect("an end");
 }

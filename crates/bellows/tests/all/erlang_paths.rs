@@ -1,6 +1,7 @@
 //! `erlang calls --root` and `erlang time` at a real RabbitMQ, whose management API is asked meanwhile.
 
 use crate::common;
+use crate::common::managed::{self, SharedNode};
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -8,11 +9,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{Ended, folder, managed, run};
+use common::{Ended, folder, run};
 use erlang::Node;
 use erlang::term::as_int;
 use serde_json::Value;
-use session::brokers::rabbitmq::RabbitMq;
 
 const ROOT: &str = "rabbit_mgmt_wm_queues:to_json/2";
 
@@ -34,10 +34,10 @@ fn ask_for_queues(port: u16) -> bool {
 }
 
 /// The options by which the node is reached.
-fn access(rabbit: &RabbitMq) -> [String; 5] {
-    let erlang = rabbit.erlang().expect("how it is reached");
+fn access(rabbit: &SharedNode) -> [String; 5] {
+    let erlang = rabbit.erlang();
     let (_, port) = erlang.address.as_ref().expect("an address");
-    let home = std::fs::read_link(format!("/proc/{}/cwd", rabbit.pid())).expect("its folder");
+    let home = rabbit.folder();
     let cookie = home.join(".erlang.cookie").display().to_string();
     [
         erlang.node.to_string(),
@@ -48,7 +48,7 @@ fn access(rabbit: &RabbitMq) -> [String; 5] {
     ]
 }
 
-fn erlang(dir: &Path, rabbit: &RabbitMq, command: &str, arguments: &[&str]) -> Ended {
+fn erlang(dir: &Path, rabbit: &SharedNode, command: &str, arguments: &[&str]) -> Ended {
     let access = access(rabbit);
     let mut all = vec!["erlang", command];
     all.extend(access.iter().map(String::as_str));
@@ -68,7 +68,8 @@ fn the_management_api_is_followed_into_the_processes_that_it_asks() {
     }
     let folder = folder();
     let dir = folder.path();
-    let (rabbit, port) = managed::with_management();
+    let rabbit = managed::shared_node();
+    let port = rabbit.management();
     let url = format!("http://127.0.0.1:{port}");
     let file = ["topology", "generate", "--queues", "50", "-o", "d.json"];
     run(dir, &file).assert_ok();
@@ -99,8 +100,7 @@ fn the_management_api_is_followed_into_the_processes_that_it_asks() {
     assert!(told.load(Ordering::Relaxed) > 0, "the API was asked");
     api_calls_are_followed(&followed, dir);
     a_function_is_timed(dir, &rabbit);
-    nothing_is_left(&Node::connect(&rabbit.erlang().expect("access")).expect("connected"));
-    rabbit.stop().expect("an end");
+    nothing_is_left(&Node::connect(&rabbit.erlang()).expect("connected"));
 }
 
 fn api_calls_are_followed(followed: &Value, dir: &Path) {
@@ -130,7 +130,7 @@ fn api_calls_are_followed(followed: &Value, dir: &Path) {
     assert!(stacks.contains(below), "{stacks}");
 }
 
-fn a_function_is_timed(dir: &Path, rabbit: &RabbitMq) {
+fn a_function_is_timed(dir: &Path, rabbit: &SharedNode) {
     let call = "rabbit_amqqueue:list(<<\"/\">>)";
     let arguments = [call, "--times", "50", "--json", "-o", "time.svg"];
     let timed = data(&erlang(dir, rabbit, "time", &arguments));

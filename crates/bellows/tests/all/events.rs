@@ -1,15 +1,14 @@
 //! Profiles of a RabbitMQ: several events of one run, and names where the node writes none.
 
 use crate::common;
+use crate::common::managed;
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
 use archive::profile::Profile;
 use serde_json::Value;
 use session::brokers::rabbitmq::{Config, RabbitMq};
-use session::guardian;
 
 /// What `bellows` prints where it succeeds.
 fn printed(dir: &Path, args: &[&str]) -> String {
@@ -24,9 +23,12 @@ fn a_broker_is_sampled_by_several_events_at_once() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = common::folder();
-    let experiment = "name = \"events\"\n[broker]\nkind = \"rabbitmq\"\n[phases]\nwarmup = \"1s\"\n\
-        measure = \"4s\"\n[profile]\nevents = [\"cpu\", \"off-cpu\", \"page-faults\", \"no:such_event\"]\n\
-        [[load]]\ndestination = \"queue://orders\"\nmax-pending = 1000\n";
+    let broker = managed::shared_node().broker();
+    let experiment = format!(
+        "name = \"events\"\n{broker}[phases]\nwarmup = \"1s\"\n\
+         measure = \"4s\"\n[profile]\nevents = [\"cpu\", \"off-cpu\", \"page-faults\", \"no:such_event\"]\n\
+         [[load]]\ndestination = \"queue://orders\"\nmax-pending = 1000\n"
+    );
     fs::write(dir.path().join("events.toml"), experiment).expect("write");
     let ended = common::start(common::bellows(dir.path(), &["run", "events.toml"])).end();
     ended.assert_ok();
@@ -131,9 +133,8 @@ fn a_node_without_perf_support_has_names_and_whole_stacks() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = common::folder();
-    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
     let config = Config {
-        guard: vec![exe, guardian::SUBCOMMAND.into()],
+        guard: managed::guard(),
         // The last one holds.
         emulator_arguments: vec!["+JPperf".into(), "false".into()],
         ..Config::default()
@@ -148,7 +149,6 @@ fn a_node_without_perf_support_has_names_and_whole_stacks() {
     let ended = common::run(dir.path(), &arguments);
     load.end().assert_ok();
     assert!(!Path::new(&format!("/tmp/perf-{pid}.map")).exists());
-    node.stop().expect("stop");
     if ended.stderr.contains("perf_event") {
         testkit::skip!("this user may not profile: {}", ended.stderr);
     }

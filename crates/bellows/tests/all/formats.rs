@@ -157,10 +157,7 @@ fn fold_writes_the_bytes_of_the_perl_script() {
         &["--event-filter=nothing", "--all"],
     ];
     let known = include_bytes!("../../../archive/src/profile/tests/perf-script.txt");
-    let seeds = std::env::var("BELLOWS_SEEDS")
-        .ok()
-        .and_then(|it| it.parse().ok());
-    for seed in 0..seeds.unwrap_or(60) {
+    for seed in testkit::seeds(60) {
         let text = match seed {
             0 => known.to_vec(),
             seed => random_script(&mut Random::new(seed)).into_bytes(),

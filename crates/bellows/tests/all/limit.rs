@@ -54,6 +54,7 @@ const SEARCH: [&str; 8] = [
 ];
 
 #[test]
+#[ignore = "a search of many runs: make prove"]
 fn a_limit_that_is_known_lies_in_the_interval_that_is_found() {
     let _alone = by_itself();
     let dir = folder();
@@ -214,6 +215,7 @@ fn what_cannot_be_searched_is_refused_with_a_remedy() {
 }
 
 #[test]
+#[ignore = "a search of many runs: make prove"]
 fn throughputs_of_numbers_of_clients_are_fitted_and_gone_on_with() {
     let dir = folder();
     let dir = dir.path();

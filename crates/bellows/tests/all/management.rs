@@ -1,6 +1,7 @@
 //! A RabbitMQ that bellows has not started, asked by its management API; and servers that are none.
 
 use crate::common;
+use crate::common::managed::{self, SharedNode};
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -10,9 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use archive::Topology;
-use common::{bellows, folder, managed, only_run, run, start};
+use common::{bellows, folder, only_run, run, start};
 use serde_json::{Value, json};
-use session::brokers::rabbitmq::RabbitMq;
 use session::experiment::{BrokerKind, BrokerSpec};
 use session::{Experiment, NoObserver, brokers};
 
@@ -64,12 +64,12 @@ fn definitions() -> Value {
 }
 
 /// A broker that runs, asked over Erlang's distribution.
-fn by_node(node: &RabbitMq, cookie: &Path) -> BrokerSpec {
-    let erlang = node.erlang().expect("how it is reached");
+fn by_node(node: &SharedNode, cookie: &Path) -> BrokerSpec {
+    let erlang = node.erlang();
     let (_, port) = erlang.address.expect("an address");
     BrokerSpec {
         kind: BrokerKind::Attach,
-        url: Some(node.plain_url()),
+        url: Some(node.url()),
         node: Some(erlang.node.to_string()),
         node_port: Some(port),
         cookie_file: Some(cookie.to_owned()),
@@ -78,10 +78,10 @@ fn by_node(node: &RabbitMq, cookie: &Path) -> BrokerSpec {
 }
 
 /// The same, asked by its management API.
-fn by_management(node: &RabbitMq, port: u16) -> BrokerSpec {
+fn by_management(node: &SharedNode, port: u16) -> BrokerSpec {
     BrokerSpec {
         kind: BrokerKind::Attach,
-        url: Some(node.plain_url()),
+        url: Some(node.url()),
         management: Some(format!("http://localhost:{port}/")),
         ..BrokerSpec::default()
     }
@@ -121,12 +121,13 @@ fn the_management_api_tells_the_same_topology_as_the_node() {
     }
     let dir = folder();
     let dir = dir.path();
-    let (node, port) = managed::with_management();
-    let home = fs::read_link(format!("/proc/{}/cwd", node.pid())).expect("its folder");
+    let node = managed::shared_node();
+    let port = node.management();
+    let home = node.folder().to_owned();
     let by_node = by_node(&node, &home.join(".erlang.cookie"));
     let by_management = by_management(&node, port);
     apply(dir, port, &definitions());
-    let url = node.plain_url();
+    let url = node.url();
     let send = [
         "producer",
         "queue://held",
@@ -214,7 +215,6 @@ fn the_management_api_tells_the_same_topology_as_the_node() {
     a_wrong_login_is_refused_before_the_load(dir, &node, port);
     a_wrong_cookie_is_refused_before_the_load(dir, &node, port);
     probes_of_paths_go_to_the_api(dir, &node, port);
-    node.stop().expect("stop");
 }
 
 /// Of many objects the same first thousand of each kind are kept.
@@ -274,7 +274,7 @@ fn many_queues_are_told_in_two_pages(
     .assert_ok();
 }
 
-fn a_run_keeps_topology_and_no_password(dir: &Path, node: &RabbitMq, port: u16) {
+fn a_run_keeps_topology_and_no_password(dir: &Path, node: &SharedNode, port: u16) {
     let dir = dir.join("kept");
     fs::create_dir(&dir).expect("a folder");
     apply(
@@ -285,7 +285,7 @@ fn a_run_keeps_topology_and_no_password(dir: &Path, node: &RabbitMq, port: u16) 
             "permissions": [{"user": "watcher", "vhost": "second", "configure": "", "write": "", "read": ""}],
         }),
     );
-    let (api, url) = (format!("http://localhost:{port}"), node.plain_url());
+    let (api, url) = (format!("http://localhost:{port}"), node.url());
     let mut command = bellows(
         &dir,
         &[
@@ -324,8 +324,8 @@ fn a_run_keeps_topology_and_no_password(dir: &Path, node: &RabbitMq, port: u16) 
     assert_eq!(seen, ["second"], "{topology:#?}");
 }
 
-fn a_wrong_login_is_refused_before_the_load(dir: &Path, node: &RabbitMq, port: u16) {
-    let (api, url) = (format!("http://localhost:{port}"), node.plain_url());
+fn a_wrong_login_is_refused_before_the_load(dir: &Path, node: &SharedNode, port: u16) {
+    let (api, url) = (format!("http://localhost:{port}"), node.url());
     let client = |more: &[&str], password: &str| {
         let mut args = vec![
             "client",
@@ -355,7 +355,7 @@ fn a_wrong_login_is_refused_before_the_load(dir: &Path, node: &RabbitMq, port: u
     let missing = client(&["--management-user", "nobody"], "");
     missing.assert_error(1, &["there is no password", "nobody"]);
     // The port of AMQP is none of HTTP.
-    let amqp = node.plain_url().replace("amqp://guest:guest@", "http://");
+    let amqp = node.url().replace("amqp://guest:guest@", "http://");
     let other = run(
         dir,
         &[
@@ -375,11 +375,11 @@ fn a_wrong_login_is_refused_before_the_load(dir: &Path, node: &RabbitMq, port: u
     assert!(queues.iter().all(|it| it.name != "never"), "no load began");
 }
 
-fn a_wrong_cookie_is_refused_before_the_load(dir: &Path, node: &RabbitMq, port: u16) {
-    let options = node.erlang().expect("access");
+fn a_wrong_cookie_is_refused_before_the_load(dir: &Path, node: &SharedNode, port: u16) {
+    let options = node.erlang();
     let at = options.address.expect("an address");
     fs::write(dir.join("cookie"), "WRONG").expect("a file");
-    let (url, name) = (node.plain_url(), options.node.to_string());
+    let (url, name) = (node.url(), options.node.to_string());
     let client = |node_port: &str| {
         let args = [
             "client",
@@ -413,14 +413,14 @@ fn a_wrong_cookie_is_refused_before_the_load(dir: &Path, node: &RabbitMq, port: 
     assert!(queues.iter().all(|it| it.name != "never"), "no load began");
 }
 
-fn probes_of_paths_go_to_the_api(dir: &Path, node: &RabbitMq, port: u16) {
+fn probes_of_paths_go_to_the_api(dir: &Path, node: &SharedNode, port: u16) {
     let dir = dir.join("probed");
     fs::create_dir(&dir).expect("a folder");
     let text = format!(
         "name = \"x\"\n[broker]\nkind = \"attach\"\nurl = \"{}\"\nmanagement = \"http://localhost:{port}/\"\n\
          [phases]\nwarmup = \"0s\"\nmeasure = \"1s\"\n[profile]\nevents = []\n\
          [[probe]]\nurl = \"/api/queues?columns=name\"\nevery = \"100ms\"\n",
-        node.plain_url()
+        node.url()
     );
     fs::write(dir.join("x.toml"), &text).expect("a file");
     let probed = run(&dir, &["run", "x.toml", "--json"]);

@@ -2,15 +2,13 @@
 //! RabbitMQ lies in tests/data/perf-test.
 
 use crate::common;
+use crate::common::managed;
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
 use common::{Broker, Ended, folder, run};
 use regex::Regex;
-use session::brokers::rabbitmq::{Config, RabbitMq};
-use session::guardian;
 
 /// Every line that PerfTest prints; the part in `more` is ours alone.
 const INTERVAL: &str = r"^id: (?<id>\S+), time (?<time>\d+\.\d{3}) s(?<sent>, sent: RATE)?(?<returned>, returned: RATE)?(?<confirmed>, confirmed: RATE, nacked: RATE)?(?<received>, received: RATE)?(?<latency>, min/median/75th/95th/99th (consumer latency: FIVE)?(, )?(confirm latency: FIVE)?)?(?<more>, 99\.9th/99\.99th/max (consumer latency: THREE)?(, )?(confirm latency: THREE)?)?$";
@@ -316,12 +314,7 @@ fn the_command_lines_of_the_flame_graph_article_and_workloads_run_on_rabbitmq() 
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = folder();
-    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
-    let config = Config {
-        guard: vec![exe, guardian::SUBCOMMAND.into()],
-        ..Config::default()
-    };
-    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
+    let node = managed::shared_node();
     let publish = "--queue my-stream --queue-args x-queue-type=stream --auto-delete false \
                    --flag persistent --producers 1 --confirm 2000 --consumers 0 --time 3";
     let consume = "--queue my-stream --queue-args x-queue-type=stream --auto-delete false \
@@ -381,5 +374,4 @@ fn the_command_lines_of_the_flame_graph_article_and_workloads_run_on_rabbitmq() 
         shape(&ended.stdout);
         assert_eq!(totals(dir.path()), (sent, received), "{line}: {ended:#?}");
     }
-    node.stop().expect("stop");
 }

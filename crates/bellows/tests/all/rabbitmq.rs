@@ -1,33 +1,13 @@
 //! The main job against a real RabbitMQ.
 
 use crate::common;
+use crate::common::managed::{self, SharedNode};
 
-use std::ffi::OsString;
 use std::fs;
-use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use session::brokers::rabbitmq::{Config, RabbitMq};
-use session::guardian;
-
-/// A node for all tests that leave others theirs: each has queues of its own. Its guardian, which is this build's, ends it
-/// when this program has ended.
-fn shared_node() -> &'static RabbitMq {
-    static NODE: OnceLock<RabbitMq> = OnceLock::new();
-    NODE.get_or_init(node)
-}
-
-/// A node that the test itself drives.
-fn node() -> RabbitMq {
-    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
-    let config = Config {
-        guard: vec![exe, guardian::SUBCOMMAND.into()],
-        ..Config::default()
-    };
-    RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ")
-}
 
 fn installed() -> bool {
     testkit::has_rabbitmq()
@@ -50,7 +30,7 @@ fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = tempfile::tempdir().expect("folder");
-    let node = shared_node();
+    let node = managed::shared_node();
     for kind in ["classic", "quorum", "stream"] {
         let queue = format!("queue://counted-{kind}");
         let args = [
@@ -84,12 +64,7 @@ fn run_counts_what_rabbitmq_counts_for_every_queue_type() {
         let name = format!("counted-{kind}");
         let mut counted = None;
         for _ in 0..20 {
-            let topology = node.topology(&|| false).expect("topology");
-            counted = topology
-                .queues
-                .iter()
-                .find(|q| q.name == name)
-                .map(|q| q.messages);
+            counted = node.messages(&name);
             if counted == Some(sent) {
                 break;
             }
@@ -105,7 +80,7 @@ fn a_node_is_recorded_by_its_name() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = tempfile::tempdir().expect("folder");
-    let node = node();
+    let node = managed::shared_node();
     let line = fs::read(format!("/proc/{}/cmdline", node.pid())).expect("its command line");
     let words: Vec<_> = line
         .split(|byte| *byte == 0)
@@ -136,7 +111,15 @@ fn a_node_is_recorded_by_its_name() {
         ended.assert_ok();
         assert_eq!(summary(&ended)["broker"]["pid"], node.pid(), "{ended:#?}");
     }
-    node.stop().expect("stop");
+}
+
+/// Queues, exchanges and bindings of a node, as JSON.
+fn objects_of(dir: &std::path::Path, node: &SharedNode) -> String {
+    let api = format!("http://127.0.0.1:{}", node.management());
+    let ended = common::run(dir, &["topology", "export", "--management", &api]);
+    ended.assert_ok();
+    assert!(ended.stdout.contains("\"queues\""), "{ended:?}");
+    ended.stdout
 }
 
 /// An exchange of one's own, and nothing left of it nor of its queues; what lay in them before is gone.
@@ -146,7 +129,7 @@ fn a_client_cleans_up_what_it_declared() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = tempfile::tempdir().expect("folder");
-    let node = shared_node();
+    let node = managed::shared_node();
     let before = client(
         dir.path(),
         &node.url(),
@@ -158,11 +141,8 @@ fn a_client_cleans_up_what_it_declared() {
     let unbound = ["--exchange", "unbound", "--delete"];
     let refused = client(dir.path(), &node.url(), &[other, unbound].concat());
     refused.end().assert_error(1, &["x-max-length"]);
-    let topology = node.topology(&|| false).expect("topology");
-    assert!(
-        topology.exchanges.iter().all(|it| it.name != "unbound"),
-        "{topology:?}"
-    );
+    let objects = objects_of(dir.path(), &node);
+    assert!(!objects.contains("\"unbound\""), "{objects}");
     let arguments = [
         "client",
         "queue://a",
@@ -193,16 +173,10 @@ fn a_client_cleans_up_what_it_declared() {
         Some(2 * sent),
         "{summary:#}"
     );
-    let topology = node.topology(&|| false).expect("topology");
-    let is_left = |name: &str| ["a", "b"].contains(&name);
-    assert!(
-        !topology.queues.iter().any(|it| is_left(&it.name)),
-        "{topology:?}"
-    );
-    assert!(
-        topology.exchanges.iter().all(|it| it.name != "both"),
-        "{topology:?}"
-    );
+    let objects = objects_of(dir.path(), &node);
+    for name in ["a", "b", "both"] {
+        assert!(!objects.contains(&format!("{name:?}")), "{name}: {objects}");
+    }
 }
 
 /// A start that takes seconds says for how long it took, and with `--verbose` what the broker logs.
@@ -250,7 +224,7 @@ fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = tempfile::tempdir().expect("folder");
-    let node = shared_node();
+    let node = managed::shared_node();
     for kind in ["classic", "quorum", "stream"] {
         let line = format!(
             "client queue://ledger-{kind} --queue-type {kind} --rate 3000 --producers 2 --consumers 2 \
@@ -289,7 +263,7 @@ fn a_stall_of_the_broker_shows_in_ack_response_and_not_in_send_ack() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = tempfile::tempdir().expect("folder");
-    let node = node();
+    let node = managed::shared_node();
     let args = [
         "queue://stalled",
         "--rate",
@@ -326,7 +300,6 @@ fn a_stall_of_the_broker_shows_in_ack_response_and_not_in_send_ack() {
     assert!(of("ack_response", "p90_ns") >= 50_000_000, "{summary:#}");
     // Only the ten messages in flight were slow once sent.
     assert!(of("send_ack", "p99_ns") < 300_000_000, "{summary:#}");
-    node.stop().expect("stop");
 }
 
 #[test]
@@ -405,10 +378,11 @@ fn the_topology_has_the_consumers_that_were_there_under_load() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = common::folder();
-    let experiment = r#"
+    let broker = managed::shared_node().broker();
+    let experiment = format!(
+        r#"
 name = "seen"
-[broker]
-kind = "rabbitmq"
+{broker}
 [phases]
 warmup = "200ms"
 measure = "1500ms"
@@ -419,7 +393,8 @@ destination = "queue://seen"
 rate = 500
 consumers = 2
 max-pending = 100
-"#;
+"#
+    );
     fs::write(dir.path().join("seen.toml"), experiment).expect("write");
     let ended = common::start(common::bellows(dir.path(), &["run", "seen.toml"])).end();
     ended.assert_ok();

@@ -1,21 +1,19 @@
 //! TLS and login by certificate against a real RabbitMQ.
 
 use crate::common;
+use crate::common::managed;
 
-use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::Value;
 use session::brokers::rabbitmq::{Config, RabbitMq};
-use session::guardian;
 
 /// A node with TLS that the test itself drives; its guardian is this build's.
 fn node() -> RabbitMq {
-    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
     let config = Config {
-        guard: vec![exe, guardian::SUBCOMMAND.into()],
+        guard: managed::guard(),
         tls: true,
         ..Config::default()
     };

@@ -1,14 +1,12 @@
 //! Topic patterns as RabbitMQ has them: random patterns and keys, and which queue really got which
 //! message, against the deliveries that the ledger expects.
 
-use std::ffi::OsString;
+use crate::common::managed::{self, SharedNode};
 
 use load::{
     AmqpDestination, Control, Destination, Exchange, Group, Outcome, Phases, Plan, RunEvent, Sink,
 };
 use measure::{Interval, Nanos};
-use session::brokers::rabbitmq::{Config, RabbitMq};
-use session::guardian;
 use testkit::Random;
 use wire::topic::TopicPatterns;
 
@@ -44,8 +42,8 @@ fn to(key: &str, queue: &str) -> Destination {
     }
 }
 
-fn play(node: &RabbitMq, keys: &[String], patterns: &[String]) -> Outcome {
-    let endpoint = node.endpoint().expect("endpoint");
+fn play(node: &SharedNode, keys: &[String], patterns: &[String]) -> Outcome {
+    let endpoint: load::Endpoint = node.url().parse().expect("an endpoint");
     let published = keys.iter().map(|key| {
         let mut unused = to(key, "bellows-topics-unused");
         // Nothing is bound by what is published.
@@ -82,12 +80,7 @@ fn messages_reach_the_queues_whose_patterns_take_their_keys() {
     if !testkit::has_rabbitmq() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
-    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
-    let config = Config {
-        guard: vec![exe, guardian::SUBCOMMAND.into()],
-        ..Config::default()
-    };
-    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
+    let node = managed::shared_node();
     for seed in 1..=3 {
         let mut random = Random::new(seed);
         let keys: Vec<String> = (0..KEYS)
@@ -122,5 +115,4 @@ fn messages_reach_the_queues_whose_patterns_take_their_keys() {
         );
         assert_eq!(outcome.totals.received, expected, "seed {seed}: {ledger:?}");
     }
-    node.stop().expect("it ends");
 }

@@ -32,7 +32,8 @@ fn queues_are_made_imported_exported_and_deleted_again() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = folder();
-    let (node, port) = managed::with_management();
+    let node = managed::shared_node();
+    let port = node.management();
     let api = format!("http://127.0.0.1:{port}");
     let user = node.url();
     let (user, password) = login(&user);

@@ -1,18 +1,17 @@
 //! Traces of a RabbitMQ's functions beside a load, and looks of other commands into a run's node, on its time axis.
 
 use crate::common;
+use crate::common::managed::{self, SharedNode};
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::managed::with_management;
 use common::{Ended, bellows, folder, run, start, wait_for};
 use erlang::term::{Term, as_atom, as_tuple, atom, int, tuple};
 use erlang::{Helper, Node};
 use serde_json::Value;
-use session::brokers::rabbitmq::RabbitMq;
 
 const FUNCTION: &str = "rabbit_mgmt_wm_queues:to_json/2";
 
@@ -36,10 +35,9 @@ fn lines(run_dir: &Value) -> Vec<Value> {
 }
 
 /// A run against a broker that is there and stays.
-fn attached(rabbit: &RabbitMq, api: u16, measure: u32, trace: &str) -> String {
-    let node = rabbit.erlang().expect("its node");
+fn attached(rabbit: &SharedNode, api: u16, measure: u32, trace: &str) -> String {
+    let node = rabbit.erlang();
     let (_, node_port) = node.address.expect("its port");
-    let directory = rabbit.process().workspace().directory();
     format!(
         r#"
 name = "traced"
@@ -69,7 +67,7 @@ name = "queues"
 "#,
         rabbit.url(),
         node.node.as_str(),
-        directory.join(".erlang.cookie").display(),
+        rabbit.cookie_file().display(),
     )
 }
 
@@ -78,8 +76,8 @@ fn is_false(term: &Term) -> bool {
 }
 
 /// Nothing of bellows is loaded there, and nobody is traced.
-fn assert_clean(rabbit: &RabbitMq) {
-    let node = Node::connect(&rabbit.erlang().expect("its node")).expect("a connection");
+fn assert_clean(rabbit: &SharedNode) {
+    let node = Node::connect(&rabbit.erlang()).expect("a connection");
     let ask = |module: &str, function: &str, arguments| {
         node.call(module, function, arguments).expect("an answer")
     };
@@ -99,7 +97,8 @@ fn each_request_of_a_probe_is_a_call_that_a_trace_sees_and_nothing_stays_on_the_
     if !testkit::has_rabbitmq() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
-    let (rabbit, api) = with_management();
+    let rabbit = managed::shared_node();
+    let api = rabbit.management();
     let dir = folder();
     let file = dir.path().join("traced.toml");
     let of = |trace: &str| attached(&rabbit, api, 6, trace);

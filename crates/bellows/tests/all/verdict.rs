@@ -3,6 +3,7 @@
 //! other processes do meanwhile is looked for in the evidence before a verdict is called wrong.
 
 use crate::common;
+use crate::common::managed;
 
 use std::io::Write;
 use std::path::Path;
@@ -187,10 +188,13 @@ fn a_real_broker_that_gets_all_it_can_take_is_the_limit() {
     let _machine = machine();
     let dir = folder();
     let file = dir.path().join("all-out.toml");
-    let text = "[broker]\nkind = \"rabbitmq\"\n[phases]\nwarmup = \"1s\"\nmeasure = \"2s\"\n\
-                [profile]\nevents = []\n\
-                [[load]]\ndestination = \"queue://verdict\"\nqueue-type = \"quorum\"\n\
-                max-pending = 500\nmessage-size = 1024\n";
+    let broker = managed::shared_node().broker();
+    let text = format!(
+        "{broker}[phases]\nwarmup = \"1s\"\nmeasure = \"2s\"\n\
+         [profile]\nevents = []\n\
+         [[load]]\ndestination = \"queue://verdict\"\nqueue-type = \"quorum\"\n\
+         max-pending = 500\nmessage-size = 1024\n"
+    );
     std::fs::write(&file, text).expect("an experiment");
     expect("broker", &["confirms"], 0.0, || {
         let file = file.to_string_lossy();

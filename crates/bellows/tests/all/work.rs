@@ -1,6 +1,7 @@
 //! Whose work a RabbitMQ does.
 
 use crate::common;
+use crate::common::managed;
 
 use std::fs;
 
@@ -13,11 +14,12 @@ fn the_work_of_two_queues_is_told_apart() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = common::folder();
+    let broker = managed::shared_node().broker();
     let load = |queue: &str, rate: u32| {
         format!("[[load]]\ndestination = \"queue://{queue}\"\nrate = {rate}\nmax-pending = 1000\n")
     };
     let experiment = format!(
-        "name = \"work\"\n[broker]\nkind = \"rabbitmq\"\n[phases]\nwarmup = \"1s\"\nmeasure = \"5s\"\n{}{}",
+        "name = \"work\"\n{broker}[phases]\nwarmup = \"1s\"\nmeasure = \"5s\"\n{}{}",
         load("busy", 3000),
         load("idle", 1000)
     );
@@ -100,9 +102,10 @@ fn connections_of_one_name_are_told_apart() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = common::folder();
+    let broker = managed::shared_node().broker();
     let load = "[[load]]\ndestination = \"queue://twins\"\nrate = 3000\nmax-pending = 1000\n";
     let experiment = format!(
-        "name = \"twins\"\n[broker]\nkind = \"rabbitmq\"\n[phases]\nwarmup = \"1s\"\nmeasure = \"3s\"\n{load}{load}"
+        "name = \"twins\"\n{broker}[phases]\nwarmup = \"1s\"\nmeasure = \"3s\"\n{load}{load}"
     );
     fs::write(dir.path().join("twins.toml"), experiment).expect("write");
     let ended = common::run(dir.path(), &["run", "twins.toml"]);

@@ -1,12 +1,9 @@
 //! Ways to publish and consume beyond the usual, against a real RabbitMQ.
 
 use crate::common;
-
-use std::ffi::OsString;
+use crate::common::managed;
 
 use serde_json::Value;
-use session::brokers::rabbitmq::{Config, RabbitMq};
-use session::guardian;
 
 /// Each group sends 500 messages and receives them once.
 const GROUPS: &str = r#"
@@ -87,15 +84,6 @@ max-pending = 50
 message-count = 500
 "#;
 
-fn node() -> RabbitMq {
-    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
-    let config = Config {
-        guard: vec![exe, guardian::SUBCOMMAND.into()],
-        ..Config::default()
-    };
-    RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ")
-}
-
 fn run(url: &str, text: &str) -> Value {
     run_until(url, None, text)
 }
@@ -121,7 +109,7 @@ fn every_way_to_publish_and_consume_loses_nothing_on_rabbitmq() {
     if !testkit::has_rabbitmq() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
-    let node = node();
+    let node = managed::shared_node();
     let summary = run(&node.url(), GROUPS);
     // The fourth group's messages reach two queues.
     let total = |name: &str| summary[name]["total"].as_u64();
@@ -161,5 +149,4 @@ fn every_way_to_publish_and_consume_loses_nothing_on_rabbitmq() {
         let summary = run_until(&node.url(), Some("empty"), text);
         assert_eq!(summary["received"]["total"].as_u64(), Some(left));
     }
-    node.stop().expect("stop");
 }

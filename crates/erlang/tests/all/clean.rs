@@ -237,7 +237,7 @@ fn nothing_stays_behind_after_kills_and_cuts() {
     eval(&beam.connect(), WORKERS);
     let seeds: Vec<u64> = testkit::seeds(12).collect();
     // A node before OTP 27 has one trace at a time.
-    testkit::play(&seeds, 1, |seed| scene(&beam, seed)).assert_right("--test clean");
+    testkit::play(&seeds, 1, |seed| scene(&beam, seed)).assert_right("--test all clean::");
 }
 
 #[test]

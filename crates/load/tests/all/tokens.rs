@@ -1,7 +1,5 @@
 //! A password that is renewed while the load runs.
 
-use crate::common;
-
 use std::thread;
 use std::time::Duration;
 

@@ -1,177 +1,183 @@
-//! `scripts/test` before a cargo of our own making: what is run again, and what fails at once.
+//! `scripts/test` before a cargo of our own making: what is run again, what fails at once, and what runs beside the tests.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output},
     sync::Mutex,
 };
 
-/// Prints what stands in the file of the program that it is asked for, and `second` when it runs one test; writes down
-/// what it was asked.
+/// Writes down what it was asked, and leaves the report of the first or the second run.
 const CARGO: &str = r#"#!/bin/sh
 here=${0%/*}
 echo "$*" >> "$here/asked"
-for last; do :; done
 case "$*" in
-*--no-run*) cat "$here/built"; exit "$(cat "$here/built-code")" ;;
-*--exact*) cat "$here/second"; exit "$(cat "$here/second-code")" ;;
-*) [ ! -e "$here/$last" ] || { cat "$here/$last"; exit 101; } ;;
+*--no-run*) exit "$(cat "$here/built-code")" ;;
+*"-j 1 "*) run=second ;;
+*) run=first ;;
 esac
+mkdir -p target/nextest/default
+cp "$here/$run.xml" target/nextest/default/junit.xml
+exit "$(cat "$here/$run-code")"
 "#;
 
-/// What cargo names when it has built, and its option for each.
-const BUILT: [(&str, &str); 5] = [
-    ("unittests src/lib.rs", "--lib"),
-    ("tests/rates.rs", "--test=rates"),
-    ("tests/stalls.rs", "--test=stalls"),
-    ("tests/proof/main.rs", "--test=proof"),
-    ("tests/docs/main.rs", "--test=docs"),
-];
-
-/// A program that fails with these tests; one without any crashes.
-type Failing<'a> = (&'a str, &'a [&'a str]);
-
-/// What cargo prints of it.
-fn printed((option, tests): &Failing<'_>) -> String {
-    let name = |it: &&(&str, &str)| it.1 == *option;
-    let (running, _) = BUILT.iter().find(name).unwrap();
-    let mut text = format!("     Running {running} (target/debug/deps/x-0)\n\ntest fine ... ok\n");
-    for test in *tests {
-        text += &format!("test {test} ... FAILED\n");
-    }
-    text + &format!("error: 1 target failed:\n    `-p x {option}`\n")
+/// A run of the script in a checkout of its own.
+struct Run {
+    place: PathBuf,
+    arguments: Vec<&'static str>,
+    /// Whether what is built compiles.
+    compiles: bool,
+    /// Tests of the first run and of the second, and whether they pass.
+    first: Vec<(&'static str, bool)>,
+    second: Vec<(&'static str, bool)>,
 }
 
-/// How a run of the script ended.
+/// How it ended.
 struct Ended {
     /// What it asked of cargo, in this order.
     asked: Vec<String>,
     output: Output,
+    /// The file that names tests which needed a second run.
+    twice: Option<String>,
 }
 
 impl Ended {
-    /// What was run once more.
-    fn again(&self) -> String {
-        let again = self.asked.iter().filter(|it| it.contains("--exact"));
-        again.cloned().collect::<Vec<_>>().join("\n")
-    }
-
     fn said(&self) -> String {
-        String::from_utf8_lossy(&self.output.stderr).into_owned()
+        String::from_utf8_lossy(&self.output.stdout).into_owned()
+    }
+
+    #[track_caller]
+    fn assert_code(&self, code: i32) {
+        assert_eq!(self.output.status.code(), Some(code), "{}", self.said());
     }
 }
 
-/// Runs the script in a folder of its own, where building ends with a code, and so does what is run a second time.
-fn run(name: &str, failing: &[Failing<'_>], built: &str, (second, code): (&str, &str)) -> Ended {
-    // A program that another thread starts meanwhile would hold the script open for writing, so that it cannot be run.
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock();
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = fs::remove_dir_all(&place);
-    let (programs, scripts) = (place.join("programs"), place.join("scripts"));
-    fs::create_dir_all(&programs).unwrap();
-    fs::create_dir_all(&scripts).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/test");
-    fs::copy(script, scripts.join("test")).unwrap();
-    let executable = |it: &(&str, &str)| format!("  Executable {} (target/debug/deps/x-0)\n", it.0);
-    // Crates share names of programs.
-    let all: String = BUILT.iter().chain(&BUILT[..2]).map(executable).collect();
-    let of_programs = failing.iter().map(|it| (it.0, printed(it)));
-    let files = [
-        ("cargo", CARGO.to_owned()),
-        ("built", all),
-        ("built-code", built.to_owned()),
-        ("second", second.to_owned()),
-        ("second-code", code.to_owned()),
-    ];
-    for (file, text) in files.into_iter().chain(of_programs) {
-        fs::write(programs.join(file), text).unwrap();
+/// The report of a run, and its code.
+fn report(tests: &[(&str, bool)]) -> (String, &'static str) {
+    let case = |(name, passes): &(&str, bool)| {
+        let failure = if *passes { "" } else { "<failure/>" };
+        format!("<testcase name='{name}' time='1.5'>{failure}</testcase>")
+    };
+    let cases: String = tests.iter().map(case).collect();
+    let passes = tests.iter().all(|(_, passes)| *passes);
+    let text = format!("<testsuites><testsuite name='x::all'>{cases}</testsuite></testsuites>");
+    (text, if passes { "0" } else { "100" })
+}
+
+impl Run {
+    fn new(name: &str, first: &[(&'static str, bool)]) -> Self {
+        Self {
+            place: Path::new(env!("CARGO_TARGET_TMPDIR")).join(name),
+            arguments: Vec::new(),
+            compiles: true,
+            first: first.to_vec(),
+            second: Vec::new(),
+        }
     }
-    let cargo = programs.join("cargo");
-    fs::set_permissions(cargo, fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:/usr/bin:/bin", programs.display());
-    let mut command = Command::new(scripts.join("test"));
-    let output = command.env("PATH", path).output().unwrap();
-    let asked = fs::read_to_string(programs.join("asked")).unwrap();
-    let asked = asked.lines().map(str::to_owned).collect();
-    Ended { asked, output }
+
+    fn end(&self) -> Ended {
+        // A program that another thread starts meanwhile would hold the script open for writing, so that it cannot be run.
+        static ONE: Mutex<()> = Mutex::new(());
+        let _one = ONE.lock();
+        let place = &self.place;
+        let _ = fs::remove_dir_all(place);
+        let (programs, scripts) = (place.join("programs"), place.join("scripts"));
+        fs::create_dir_all(&programs).unwrap();
+        fs::create_dir_all(&scripts).unwrap();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        fs::copy(root.join("scripts/test"), scripts.join("test")).unwrap();
+        let ((first, first_code), (second, second_code)) =
+            (report(&self.first), report(&self.second));
+        let built = if self.compiles { "0" } else { "101" };
+        for (file, text) in [
+            ("cargo", CARGO),
+            ("built-code", built),
+            ("first.xml", &first),
+            ("first-code", first_code),
+            ("second.xml", &second),
+            ("second-code", second_code),
+        ] {
+            fs::write(programs.join(file), text).unwrap();
+        }
+        let cargo = programs.join("cargo");
+        fs::set_permissions(cargo, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", programs.display());
+        let mut command = Command::new(scripts.join("test"));
+        let command = command.args(&self.arguments).env("PATH", path);
+        let output = command.env_remove("CARGO_TARGET_DIR").output().unwrap();
+        let asked = fs::read_to_string(programs.join("asked")).unwrap_or_default();
+        Ended {
+            asked: asked.lines().map(str::to_owned).collect(),
+            output,
+            twice: fs::read_to_string(place.join("tests-run-twice.txt")).ok(),
+        }
+    }
 }
 
 #[test]
-fn every_program_runs_once_and_those_that_measure_come_last_one_by_one() {
-    let ended = run("again-lanes", &[], "0", ("", "0"));
-    assert!(ended.output.status.success(), "{}", ended.said());
-    assert_eq!(ended.asked[0], "test --workspace --no-run");
-    let ran: Vec<&str> = ended.asked[1..]
-        .iter()
-        .map(|it| it.strip_prefix("test --workspace --no-fail-fast ").unwrap())
-        .collect();
-    let mut sorted = ran.clone();
-    sorted.sort_unstable();
-    let mut expected: Vec<&str> = BUILT.iter().map(|it| it.1).chain(["--doc"]).collect();
-    expected.sort_unstable();
-    assert_eq!(sorted, expected);
-    let (beside, alone) = ran.split_at(ran.len() - 3);
-    assert_eq!(
-        alone,
-        ["--test=stalls", "--test=proof", "--test=docs"],
-        "they measure, {beside:?} does not"
-    );
+fn all_tests_run_once_and_the_slowest_are_named() {
+    let mut run = Run::new("again-once", &[("a::rate", true), ("b::stall", true)]);
+    run.arguments = vec!["-E", "all()"];
+    let ended = run.end();
+    ended.assert_code(0);
+    assert_eq!(ended.asked[0], "nextest run --workspace --no-run");
+    assert_eq!(ended.asked.len(), 2, "{:?}", ended.asked);
+    assert!(ended.asked[1].ends_with(" -E all()"), "{:?}", ended.asked);
+    assert!(ended.said().contains("1.5 s  x::all b::stall"));
+    assert_eq!(ended.twice, None);
 }
 
 #[test]
-fn what_fails_is_run_once_more_by_itself_and_named() {
-    let failing: &[Failing<'_>] = &[
-        ("--lib", &["a::b"]),
-        ("--test=rates", &["a_rate_is_kept"]),
-        ("--test=stalls", &["exact"]),
-    ];
-    let ok = "test a::b ... ok\ntest a_rate_is_kept ... ok\ntest exact ... ok\n";
-    let ended = run("again-passes", failing, "0", (ok, "0"));
-    assert!(ended.output.status.success(), "{}", ended.said());
-    let mut again: Vec<String> = ended.again().lines().map(str::to_owned).collect();
-    // Programs that run side by side end in any order.
-    again.sort();
+fn what_passes_by_itself_is_named_and_what_fails_twice_fails() {
+    let tests = [("a::rate", false), ("b::stall", true), ("c::proof", false)];
+    let mut run = Run::new("again-twice", &tests);
+    run.second = vec![("a::rate", true), ("c::proof", true)];
+    let ended = run.end();
+    ended.assert_code(0);
+    let again = "nextest run --workspace -j 1 -E (binary_id(=x::all) & test(=a::rate)) \
+                 + (binary_id(=x::all) & test(=c::proof))";
+    assert_eq!(ended.asked[2], again);
     assert_eq!(
-        again,
-        [
-            "test --workspace --lib -- --exact a::b",
-            "test --workspace --test=rates -- --exact a_rate_is_kept",
-            "test --workspace --test=stalls -- --exact exact"
-        ]
+        ended.twice.as_deref(),
+        Some("x::all a::rate\nx::all c::proof\n")
     );
+    let said = "passed when run once more: x::all a::rate";
+    assert!(ended.said().contains(said), "{}", ended.said());
+
+    run.second = vec![("a::rate", true), ("c::proof", false)];
+    let ended = run.end();
+    ended.assert_code(100);
+    assert_eq!(ended.twice.as_deref(), Some("x::all a::rate\n"));
+    assert!(ended.said().contains("failed twice: x::all c::proof"));
+}
+
+#[test]
+fn many_failures_and_what_does_not_compile_fail_at_once() {
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let run = Run::new("again-many", &names.map(|name| (name, false)));
+    let ended = run.end();
+    ended.assert_code(100);
+    assert_eq!(ended.asked.len(), 2, "{:?}", ended.asked);
+    let mut run = Run::new("again-built", &[]);
+    run.compiles = false;
+    let ended = run.end();
+    ended.assert_code(1);
+    assert_eq!(ended.asked.len(), 1, "{:?}", ended.asked);
+}
+
+#[test]
+fn what_runs_beside_the_tests_is_shown_behind_them_and_fails_them() {
+    let mut run = Run::new("again-beside", &[("a", true)]);
+    run.arguments = vec!["--beside", "echo of the lint", "--beside", "exit 3"];
+    let ended = run.end();
+    ended.assert_code(1);
     let said = ended.said();
-    assert!(said.contains("passed by itself: a_rate_is_kept"), "{said}");
-    let shown = String::from_utf8_lossy(&ended.output.stdout).into_owned();
-    assert!(shown.contains("test a::b ... FAILED"), "{shown}");
-
-    // One that fails again, and one that is not there any more.
-    for second in [
-        ("test a::b ... FAILED\n", "101"),
-        ("running 0 tests\n", "0"),
-    ] {
-        let ended = run("again-fails", failing, "0", second);
-        let said = ended.said();
-        assert_eq!(ended.output.status.code(), Some(1), "{said}");
-        assert!(said.contains("failed twice: exact"), "{said}");
-    }
-}
-
-#[test]
-fn crashes_many_failures_and_errors_of_the_compiler_fail_at_once() {
-    let tests: &[&str] = &["a", "b", "c", "d", "e", "f"];
-    let cases: [(&[Failing<'_>], &str); 3] = [
-        (&[("--test=rates", tests)], "0"),
-        (&[("--test=rates", &["a"]), ("--test=proof", &[])], "0"),
-        (&[], "101"),
-    ];
-    for (failing, built) in cases {
-        let ended = run("at-once", failing, built, ("test a ... ok\n", "0"));
-        let code = ended.output.status.code();
-        assert_eq!((code, ended.again().as_str()), (Some(1), ""), "{failing:?}");
-    }
+    let (before, behind) = said.split_once("of the lint\n").unwrap();
+    assert!(before.contains("the slowest"), "{said}");
+    assert!(behind.contains("failed: exit 3"), "{said}");
+    run.arguments.truncate(2);
+    run.end().assert_code(0);
 }

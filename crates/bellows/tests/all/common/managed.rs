@@ -1,30 +1,284 @@
-//! Real brokers that tests start.
+//! A real RabbitMQ that tests share: one for each lane of `scripts/test`, started by the first test that needs it. Each
+//! test gets it with a virtual host `/` of its own. Tests of starting, stopping, killing and configuring start their own.
 
 use std::ffi::OsString;
-use std::net::{TcpListener, TcpStream};
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
+use erlang::queues::{QueueRequest, QueueSort, read_queues};
+use erlang::term::{Term, as_atom, as_list, as_text, text};
+use erlang::{ConnectOptions, Cookie, Helper, Node};
+use serde::{Deserialize, Serialize};
 use session::brokers::rabbitmq::{Config, RabbitMq};
 use session::guardian;
 
-/// A RabbitMQ with the management API, and that API's port.
-pub(crate) fn with_management() -> (RabbitMq, u16) {
+/// The lane's folder, which `scripts/lane` names.
+const LANE: &str = "LANE_OF_TEST";
+/// Tells [`keeps_a_node`] that it is one, and where it writes what its node is.
+const KEEPS: &str = "KEEPS_A_NODE_IN";
+/// The file in that folder.
+const FACTS: &str = "node.json";
+
+/// A node that is shared, by what its keeper wrote of it.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct SharedNode {
+    url: String,
+    pid: u32,
+    version: String,
+    management: u16,
+    name: String,
+    address: (String, u16),
+    folder: PathBuf,
+    /// Ends the keeper of a node that no lane has.
+    #[serde(skip)]
+    keeper: Option<(Child, tempfile::TempDir)>,
+}
+
+impl SharedNode {
+    pub(crate) fn url(&self) -> String {
+        self.url.clone()
+    }
+
+    /// The port of its management API.
+    pub(crate) const fn management(&self) -> u16 {
+        self.management
+    }
+
+    pub(crate) const fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    pub(crate) fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The file with its Erlang cookie.
+    pub(crate) fn cookie_file(&self) -> PathBuf {
+        self.folder.join(".erlang.cookie")
+    }
+
+    /// The folder that its processes work in.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// How its Erlang node is reached.
+    pub(crate) fn erlang(&self) -> ConnectOptions {
+        let cookie = Cookie::read(&self.cookie_file()).expect("its cookie");
+        let mut options = ConnectOptions::new(self.name.parse().expect("a name"), cookie);
+        options.address = Some(self.address.clone());
+        options.timeout = super::DEADLINE;
+        options
+    }
+
+    /// The `[broker]` of an experiment on it.
+    pub(crate) fn broker(&self) -> String {
+        let lines = self.settings();
+        let lines: String = lines
+            .iter()
+            .map(|(key, value)| format!("{key} = {value}\n"))
+            .collect();
+        format!("[broker]\n{lines}")
+    }
+
+    /// The same as options of a command: `--set broker.kind=attach …`.
+    pub(crate) fn options(&self) -> Vec<String> {
+        let settings = self.settings().into_iter();
+        let options =
+            settings.map(|(key, value)| ["--set".to_owned(), format!("broker.{key}={value}")]);
+        options.flatten().collect()
+    }
+
+    fn settings(&self) -> [(&'static str, String); 6] {
+        [
+            ("kind", "\"attach\"".to_owned()),
+            ("url", format!("{:?}", self.url)),
+            ("node", format!("{:?}", self.name)),
+            ("node-port", self.address.1.to_string()),
+            ("cookie-file", format!("{:?}", self.cookie_file())),
+            (
+                "management",
+                format!("\"http://127.0.0.1:{}\"", self.management),
+            ),
+        ]
+    }
+
+    /// Messages in a queue, ready or not acknowledged; `None` where it is not known yet.
+    pub(crate) fn messages(&self, queue: &str) -> Option<u64> {
+        let node = Node::connect(&self.erlang()).expect("a connection");
+        let helper = Helper::load(&node).expect("the helper");
+        let request = QueueRequest {
+            vhost: None,
+            sort: QueueSort::Name,
+            limit: 100,
+            fresh: None,
+        };
+        let counts = read_queues(&helper, &request).expect("counts");
+        helper.close().expect("a clean node");
+        let row = counts.rows.into_iter().find(|row| row.name == queue)?;
+        Some(row.ready? + row.unacked?)
+    }
+
+    /// Gives the test a virtual host `/` with nothing in it, and no other one.
+    fn clear(&self) {
+        let node = Node::connect(&self.erlang()).expect("a connection");
+        let call = |module: &str, function: &str, arguments: &[&str]| -> Term {
+            let arguments = arguments.iter().map(|it| text(it)).collect();
+            node.call(module, function, arguments).expect("an answer")
+        };
+        let there = call("rabbit_vhost", "list", &[]);
+        for vhost in as_list(&there).expect("virtual hosts") {
+            let name = as_text(vhost).expect("a name");
+            call("rabbit_vhost", "delete", &[&name, "tests"]);
+        }
+        let added = call("rabbit_vhost", "add", &["/", "tests"]);
+        assert_eq!(as_atom(&added), Some("ok"));
+        let all = ["guest", "/", ".*", ".*", ".*", "tests"];
+        call("rabbit_auth_backend_internal", "set_permissions", &all);
+    }
+}
+
+impl Drop for SharedNode {
+    fn drop(&mut self) {
+        if let Some((mut keeper, _)) = self.keeper.take() {
+            drop(keeper.stdin.take());
+            let _ = keeper.wait();
+        }
+    }
+}
+
+/// The lane's node; one of the test's own where there is no lane.
+pub(crate) fn shared_node() -> SharedNode {
+    let node = match std::env::var_os(LANE) {
+        Some(lane) => {
+            let group = std::env::var("NEXTEST_TEST_GROUP");
+            assert_eq!(
+                group.as_deref(),
+                Ok("rabbitmq"),
+                "it belongs to that group: .config/nextest.toml"
+            );
+            of_lane(Path::new(&lane))
+        }
+        None => {
+            let folder = tempfile::tempdir().expect("a folder");
+            let keeper = start_keeper(folder.path(), Stdio::piped());
+            let mut node = await_facts(folder.path());
+            node.keeper = Some((keeper, folder));
+            node
+        }
+    };
+    node.clear();
+    node
+}
+
+fn of_lane(lane: &Path) -> SharedNode {
+    let there = facts(lane).filter(|node| Path::new(&format!("/proc/{}", node.pid)).exists());
+    there.unwrap_or_else(|| {
+        let _ = fs::remove_file(lane.join(FACTS));
+        let alive = File::open(lane.join("alive")).expect("the pipe of the lane");
+        start_keeper(lane, Stdio::from(alive));
+        await_facts(lane)
+    })
+}
+
+fn facts(folder: &Path) -> Option<SharedNode> {
+    serde_json::from_slice(&fs::read(folder.join(FACTS)).ok()?).ok()
+}
+
+fn await_facts(folder: &Path) -> SharedNode {
+    super::wait_for("a RabbitMQ", || facts(folder).is_some());
+    facts(folder).expect("what it is")
+}
+
+/// Starts this program as the keeper of a node. It outlives the test, and ends with `until`.
+fn start_keeper(folder: &Path, until: Stdio) -> Child {
+    let program = std::env::current_exe().expect("this program");
+    let mut command = Command::new(program);
+    command
+        .args(["common::managed::keeps_a_node", "--exact", "--ignored"])
+        .env(KEEPS, folder)
+        .env_remove(LANE)
+        .stdin(until)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0);
+    command.spawn().expect("a keeper")
+}
+
+/// Keeps a node until its standard input ends, where it is started for that.
+#[test]
+#[ignore = "what keeps a node for other tests"]
+fn keeps_a_node() {
+    let Some(folder) = std::env::var_os(KEEPS).map(PathBuf::from) else {
+        return;
+    };
+    let management = free_port();
+    let node = start_with(management);
+    let access = node.erlang().expect("how it is reached");
+    super::wait_for("the management API", || {
+        std::net::TcpStream::connect(("127.0.0.1", management)).is_ok()
+    });
+    let facts = SharedNode {
+        url: node.plain_url(),
+        pid: node.pid(),
+        version: node.version().to_owned(),
+        management,
+        name: access.node.to_string(),
+        address: access.address.expect("an address"),
+        folder: fs::read_link(format!("/proc/{}/cwd", node.pid())).expect("its folder"),
+        keeper: None,
+    };
+    let text = serde_json::to_vec(&facts).expect("JSON");
+    let new = folder.join("node.new");
+    fs::write(&new, text).expect("written");
+    fs::rename(new, folder.join(FACTS)).expect("written");
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    node.stop().expect("an end");
+}
+
+fn free_port() -> u16 {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = free.local_addr().expect("an address").port();
-    drop(free);
-    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
+    free.local_addr().expect("an address").port()
+}
+
+fn start_with(management: u16) -> RabbitMq {
     let listen = [
-        ("management.tcp.port".to_owned(), port.to_string()),
+        ("management.tcp.port".to_owned(), management.to_string()),
         ("management.tcp.ip".to_owned(), "127.0.0.1".to_owned()),
     ];
     let config = Config {
         plugins: vec!["rabbitmq_management".to_owned()],
         settings: listen.into(),
-        guard: vec![exe, guardian::SUBCOMMAND.into()],
+        root: root(),
+        guard: guard(),
         ..Config::default()
     };
-    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
-    super::wait_for("the management API", || {
-        TcpStream::connect(("127.0.0.1", port)).is_ok()
-    });
-    (node, port)
+    RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ")
+}
+
+/// Where another RabbitMQ than the machine's is to be tested.
+fn root() -> Option<PathBuf> {
+    let root = std::env::var_os("BELLOWS_RABBITMQ_ROOT");
+    root.filter(|it| !it.is_empty()).map(PathBuf::from)
+}
+
+/// The guardian of nodes that tests start: this build's.
+pub(crate) fn guard() -> Vec<OsString> {
+    vec![
+        env!("CARGO_BIN_EXE_bellows").into(),
+        guardian::SUBCOMMAND.into(),
+    ]
+}
+
+/// A node of the test's own, without plugins.
+pub(crate) fn own_node() -> RabbitMq {
+    let config = Config {
+        guard: guard(),
+        ..Config::default()
+    };
+    RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ")
 }

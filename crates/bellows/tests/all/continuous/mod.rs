@@ -300,6 +300,13 @@ fn processes_that_end_are_found_again_and_several_are_followed() {
     }
 }
 
+/// How long a process has run on a core.
+fn run_time(pid: u32) -> Duration {
+    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("a process");
+    let nanoseconds = text.split(' ').next().and_then(|it| it.parse().ok());
+    Duration::from_nanos(nanoseconds.expect("nanoseconds"))
+}
+
 #[test]
 fn a_recording_of_one_process_ends_with_it() {
     let dir = common::folder();
@@ -309,7 +316,11 @@ fn a_recording_of_one_process_ends_with_it() {
     let pid = busy.pid().to_string();
     let started = record(dir, &["--pid", &pid, "--every", "60s"]);
     wait_for("folder", || !periods(dir).is_empty());
-    thread::sleep(Duration::from_millis(700));
+    // Time that it ran, however busy the machine is: 99 samples a second.
+    let before = run_time(busy.pid());
+    wait_for("time to run", || {
+        run_time(busy.pid()) > before + Duration::from_millis(700)
+    });
     busy.kill();
     let ended = started.end();
     ended.assert_ok();

@@ -13,6 +13,21 @@ pub(crate) struct Block {
 }
 
 impl Block {
+    /// A number for what is run and shown, whatever its place: the first eight bytes of a SHA-256 sum.
+    pub(crate) fn number(&self) -> String {
+        use sha2::Digest as _;
+        let mut sum = sha2::Sha256::new();
+        sum.update(&self.script);
+        for line in &self.shown {
+            sum.update(line);
+            sum.update("\n");
+        }
+        sum.finalize()[..8]
+            .iter()
+            .map(|it| format!("{it:02x}"))
+            .collect()
+    }
+
     /// A script that stands on no page.
     pub(crate) fn of(place: &str, script: &str) -> Self {
         Self {
@@ -120,4 +135,21 @@ fn without_make(block: &Block, makefile: &str) -> String {
         }
     }
     script
+}
+
+/// The numbers of blocks that `make prove` has walked, a line each with the place that it had then.
+pub(crate) fn walked() -> PathBuf {
+    root().join("docs/walked.txt")
+}
+
+/// Blocks that changed since `make prove` walked all, and those of README.md.
+pub(crate) fn changed_blocks() -> Vec<Block> {
+    let walked = fs::read_to_string(walked()).expect("docs/walked.txt");
+    let is_known = |block: &Block| {
+        let number = block.number();
+        walked.lines().any(|line| line.starts_with(&number))
+    };
+    let mut blocks = blocks();
+    blocks.retain(|block| block.place.starts_with("README.md") || !is_known(block));
+    blocks
 }
