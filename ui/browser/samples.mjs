@@ -1,6 +1,6 @@
 // Made-up reports in a real browser, for the tests of this folder.
 //
-// Needs Chromium and cargo (reports come from `cargo run -p report --example sample_report`).
+// Needs Chromium and cargo (reports come from the example `sample_report` of crate `report`, built as for the Rust tests).
 // Without them tests are skipped loudly; where CI is set that is a failure.
 
 import assert from 'node:assert/strict';
@@ -44,12 +44,16 @@ export function samples(states) {
   let browser;
 
   before(async () => {
-    const made = spawnSync(
-      'cargo',
-      ['run', '--quiet', '-p', 'report', '--example', 'sample_report', '--', dir, ...states],
-      { cwd: repository, encoding: 'utf8' },
-    );
-    assert.equal(made.status, 0, made.stderr);
+    // Of the whole workspace: of one crate alone, all that it needs would be compiled once more with other features.
+    const build = ['build', '--quiet', '--workspace', '--example', 'sample_report'];
+    const target = process.env.CARGO_TARGET_DIR ?? join(repository, 'target');
+    for (const [program, args] of [
+      ['cargo', build],
+      [join(target, 'debug/examples/sample_report'), [dir, ...states]],
+    ]) {
+      const made = spawnSync(program, args, { cwd: repository, encoding: 'utf8' });
+      assert.equal(made.status, 0, made.stderr);
+    }
     // Chromium's sandbox needs what root in a container lacks.
     const args = ['--no-sandbox', '--disable-gpu', '--disable-quic'];
     browser = await chromium.launch({ executablePath, args });

@@ -1,6 +1,6 @@
 //! Proofs of `bellows ab` on a real RabbitMQ: changes that somebody made on purpose, found with their sign, and attributed to the
-//! code that they concern; and none found where nothing was changed. They take minutes each: `make prove`. `tests/ab_rabbitmq.rs`
-//! has the one that every `make test` runs.
+//! code that they concern; and none found where nothing was changed. They take minutes each: `make prove`. `ab_rabbitmq.rs` has
+//! another one.
 
 use crate::common;
 

@@ -208,9 +208,9 @@ fn nothing_is_left_of_a_cluster_whose_bellows_is_killed() {
     let dir = common::folder();
     let data = dir.path().join("data");
     fs::create_dir(&data).expect("a folder");
-    let file = "[broker]\nnodes = 3\n[profile]\nevents = []\n[[load]]\n";
-    fs::write(dir.path().join("three.toml"), file).expect("write");
-    let mut command = common::bellows(dir.path(), &["run", "three.toml", "--quiet"]);
+    let file = "[broker]\nnodes = 2\n[profile]\nevents = []\n[[load]]\n";
+    fs::write(dir.path().join("two.toml"), file).expect("write");
+    let mut command = common::bellows(dir.path(), &["run", "two.toml", "--quiet"]);
     let mut bellows = command.env("TMPDIR", &data).spawn().expect("it starts");
     let nodes = || {
         let names = fs::read_dir(&data).into_iter().flatten().flatten();
@@ -225,7 +225,7 @@ fn nothing_is_left_of_a_cluster_whose_bellows_is_killed() {
             std::thread::sleep(Duration::from_millis(50));
         }
     };
-    wait(3);
+    wait(2);
     bellows.kill().expect("SIGKILL");
     bellows.wait().expect("its end");
     wait(0);

@@ -84,6 +84,7 @@ impl Ran {
 }
 
 #[test]
+#[ignore = "shares as they were published: make prove"]
 fn a_stream_is_published_to_through_a_look_up_of_routes() {
     if !testkit::has_rabbitmq() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
@@ -102,6 +103,7 @@ fn a_stream_is_published_to_through_a_look_up_of_routes() {
 }
 
 #[test]
+#[ignore = "shares as they were published: make prove"]
 fn a_stream_is_read_by_parsing_every_message() {
     if !testkit::has_rabbitmq() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");

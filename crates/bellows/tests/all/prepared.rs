@@ -134,7 +134,21 @@ fn runs_begin_with_copies_of_what_was_prepared_once() {
         assert!(events.contains("a copy of prepared data"), "{events}");
     }
 
-    // Another broker on the same data: B would not prepare the same by itself.
+    assert!(before == files(&original), "the original has changed");
+    let removed = run(dir, &["runs", "data", "--dir", KEPT, "--remove", key]);
+    removed.assert_ok();
+    assert_eq!(fs::read_dir(dir.join(KEPT)).expect("the folder").count(), 0);
+}
+
+/// Another broker on the same data.
+#[test]
+#[ignore = "six starts of RabbitMQ: make prove"]
+fn both_sides_of_a_comparison_begin_with_the_same_data() {
+    let dir = folder();
+    let dir = dir.path();
+    experiment(dir, EXPERIMENT);
+    run(dir, &["run", "prepared.toml"]).assert_ok();
+    // B would not prepare the same by itself.
     let sides = [
         &[
             "ab",
@@ -150,19 +164,11 @@ fn runs_begin_with_copies_of_what_was_prepared_once() {
     assert!(matches!(ended.code(), Some(0 | 3 | 4)), "{ended:#?}");
     // A pair that something disturbed is made again.
     let found = records(dir);
-    assert!(
-        found.len() >= 6 && found.len().is_multiple_of(2),
-        "{ended:#?}"
-    );
+    assert!(found.len() >= 5 && found.len() % 2 == 1, "{ended:#?}");
     for record in &found {
         assert_eq!(record["summary"]["received"]["total"], 20_000, "{record:#}");
     }
     assert_eq!(kept(dir).len(), 1, "both sides began with the same data");
-    assert!(before == files(&original), "the original has changed");
-
-    let removed = run(dir, &["runs", "data", "--dir", KEPT, "--remove", key]);
-    removed.assert_ok();
-    assert_eq!(fs::read_dir(dir.join(KEPT)).expect("the folder").count(), 0);
 }
 
 /// Whether a broker that is being filled has written messages of a stream.

@@ -486,6 +486,7 @@ recover = "100ms-400ms"
 }
 
 #[test]
+#[ignore = "a start and a restart of its own: make prove"]
 fn a_crash_loses_what_a_transient_queue_holds_and_the_ledger_says_how_much() {
     if !installed() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");

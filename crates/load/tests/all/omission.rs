@@ -16,7 +16,7 @@
 //! can be said to 2 %; then the same must hold to a third from p90 on, which a tool that stamps at
 //! the send misses by far.
 //!
-//! `cargo test -p load --release --test omission -- --nocapture` prints the table of
+//! `cargo test -p load --release --test all -- omission --nocapture` prints the table of
 //! `docs/measurement.md`.
 
 use broker::{Broker, Config, Fault, FaultKind, FaultLog, Origin};

@@ -137,7 +137,7 @@ fn what_passes_by_itself_is_named_and_what_fails_twice_fails() {
     run.second = vec![("a::rate", true), ("c::proof", true)];
     let ended = run.end();
     ended.assert_code(0);
-    let again = "nextest run --workspace -j 1 -E (binary_id(=x::all) & test(=a::rate)) \
+    let again = "nextest run --workspace -j 1 --run-ignored all -E (binary_id(=x::all) & test(=a::rate)) \
                  + (binary_id(=x::all) & test(=c::proof))";
     assert_eq!(ended.asked[2], again);
     assert_eq!(

@@ -131,7 +131,7 @@ impl SharedNode {
             node.call(module, function, arguments).expect("an answer")
         };
         let there = call("rabbit_vhost", "list", &[]);
-        for vhost in as_list(&there).expect("virtual hosts") {
+        for vhost in as_list(&there).expect("virtual hosts").iter() {
             let name = as_text(vhost).expect("a name");
             call("rabbit_vhost", "delete", &[&name, "tests"]);
         }

@@ -68,6 +68,7 @@ const BANS: &[(&str, &[&str], &str)] = &[
 ];
 
 const MAX_LINES: usize = 600;
+const MOST_PROGRAMS: usize = 24;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -292,6 +293,31 @@ fn files_stay_short_enough_to_read() {
         "longer than {MAX_LINES} lines:\n{}",
         wrong.join("\n")
     );
+}
+
+/// Each program of tests is linked by itself: a crate has one for its unit tests, and one for those from outside.
+#[test]
+fn tests_are_few_programs() {
+    let crates = fs::read_dir(root().join("crates")).expect("crates");
+    let (mut programs, mut wrong) = (0, Vec::new());
+    for folder in crates.flatten().map(|entry| entry.path()) {
+        programs += 1;
+        for entry in fs::read_dir(folder.join("tests"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let path = entry.path();
+            if path.join("main.rs").exists() || path.extension().is_some_and(|it| it == "rs") {
+                programs += 1;
+                if !path.ends_with("tests/all") {
+                    wrong.push(path);
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "a module of tests/all, please: {wrong:?}");
+    assert!(programs <= MOST_PROGRAMS, "{programs} programs of tests");
 }
 
 #[test]
