@@ -140,6 +140,7 @@ fn run(dir: &Path, uri: &str) -> common::Started {
 }
 
 #[test]
+#[ignore = "a start of its own, and lifetimes of tokens: make prove"]
 fn a_run_outlives_its_tokens_and_ends_with_the_last() {
     if !testkit::has_rabbitmq() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");

@@ -42,6 +42,7 @@ for = "500ms"
 "#;
 
 #[test]
+#[ignore = "a start and a restart of its own: make prove"]
 fn a_page_of_queues_answers_before_and_after_a_restart_of_the_node() {
     if !testkit::has_rabbitmq() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");

@@ -191,6 +191,7 @@ fn is_filling(dir: &Path) -> bool {
 }
 
 #[test]
+#[ignore = "three starts of RabbitMQ: make prove"]
 fn data_that_is_half_filled_when_bellows_is_killed_is_prepared_anew() {
     if !testkit::has_rabbitmq() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");

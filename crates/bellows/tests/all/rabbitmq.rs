@@ -179,30 +179,23 @@ fn a_client_cleans_up_what_it_declared() {
     }
 }
 
-/// A start that takes seconds says for how long it took, and with `--verbose` what the broker logs.
+/// With `--verbose` a start tells what the broker logs.
 #[test]
 fn the_brokers_log_is_shown_where_that_is_asked_for() {
     if !installed() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = tempfile::tempdir().expect("folder");
-    let run = |more: &[&str]| {
-        let base = ["run", "rated", "--no-profile", "--set", "phases.warmup=0s"];
-        let short = ["--set", "phases.measure=1s", "--set", "load.0.rate=100"];
-        common::run(dir.path(), &[&base[..], &short, more].concat())
-    };
-    let plain = run(&[]);
-    plain.assert_ok();
-    let took = |line: &str| line.starts_with("starting RabbitMQ ") && line.contains(": took ");
-    assert!(plain.stderr.lines().any(took), "{plain:#?}");
-    let listens = |line: &str| line.starts_with("RabbitMQ listens: AMQP 127.0.0.1:");
-    assert!(plain.stderr.lines().any(listens), "{plain:#?}");
-    assert!(!plain.stderr.contains("broker log: "), "{plain:#?}");
-    assert!(
-        !plain.stderr.contains("preparing the profiler"),
-        "{plain:#?}"
-    );
-    let verbose = run(&["--verbose"]);
+    let base = ["run", "rated", "--verbose", "--no-profile"];
+    let short = [
+        "--set",
+        "phases.warmup=0s",
+        "--set",
+        "phases.measure=1s",
+        "--set",
+        "load.0.rate=100",
+    ];
+    let verbose = common::run(dir.path(), &[&base[..], &short].concat());
     verbose.assert_ok();
     let logged = verbose
         .stderr
@@ -302,6 +295,14 @@ fn a_stall_of_the_broker_shows_in_ack_response_and_not_in_send_ack() {
     assert!(of("send_ack", "p99_ns") < 300_000_000, "{summary:#}");
 }
 
+fn a_start_says_how_long_it_took(told: &str) {
+    let took = |line: &str| line.starts_with("starting RabbitMQ ") && line.contains(": took ");
+    assert!(told.lines().any(took), "{told}");
+    let listens = |line: &str| line.starts_with("RabbitMQ listens: AMQP 127.0.0.1:");
+    assert!(told.lines().any(listens), "{told}");
+    assert!(!told.contains("broker log: "), "{told}");
+}
+
 #[test]
 fn the_main_job_leaves_a_whole_folder_and_no_broker() {
     if !installed() {
@@ -320,6 +321,7 @@ fn the_main_job_leaves_a_whole_folder_and_no_broker() {
     ];
     let ended = common::start(common::bellows(dir.path(), &args)).end();
     ended.assert_ok();
+    a_start_says_how_long_it_took(&ended.stderr);
     let report = dir.path().join(ended.report());
     let folder = report.parent().expect("run folder");
     for file in [

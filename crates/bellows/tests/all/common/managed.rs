@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use erlang::queues::{QueueRequest, QueueSort, read_queues};
-use erlang::term::{Term, as_atom, as_list, as_text, text};
+use erlang::term::as_atom;
 use erlang::{ConnectOptions, Cookie, Helper, Node};
 use serde::{Deserialize, Serialize};
 use session::brokers::rabbitmq::{Config, RabbitMq};
@@ -22,6 +22,13 @@ const LANE: &str = "LANE_OF_TEST";
 const KEEPS: &str = "KEEPS_A_NODE_IN";
 /// The file in that folder.
 const FACTS: &str = "node.json";
+
+/// Gives a node a virtual host `/` with nothing in it, and takes all else.
+const CLEAR: &str = "[rabbit_vhost:delete(V, <<\"tests\">>) || V <- rabbit_vhost:list()], \
+    [rabbit_auth_backend_internal:delete_user(U, <<\"tests\">>) \
+        || L <- rabbit_auth_backend_internal:list_users(), {user, U} <- L, U =/= <<\"guest\">>], \
+    ok = rabbit_vhost:add(<<\"/\">>, <<\"tests\">>), All = <<\".*\">>, \
+    rabbit_auth_backend_internal:set_permissions(<<\"guest\">>, <<\"/\">>, All, All, All, <<\"tests\">>), ok.";
 
 /// A node that is shared, by what its keeper wrote of it.
 #[derive(Debug, Deserialize, Serialize)]
@@ -123,22 +130,11 @@ impl SharedNode {
         Some(row.ready? + row.unacked?)
     }
 
-    /// Gives the test a virtual host `/` with nothing in it, and no other one.
+    /// Gives the test a virtual host `/` with nothing in it, and no other one; and no other user.
     fn clear(&self) {
         let node = Node::connect(&self.erlang()).expect("a connection");
-        let call = |module: &str, function: &str, arguments: &[&str]| -> Term {
-            let arguments = arguments.iter().map(|it| text(it)).collect();
-            node.call(module, function, arguments).expect("an answer")
-        };
-        let there = call("rabbit_vhost", "list", &[]);
-        for vhost in as_list(&there).expect("virtual hosts").iter() {
-            let name = as_text(vhost).expect("a name");
-            call("rabbit_vhost", "delete", &[&name, "tests"]);
-        }
-        let added = call("rabbit_vhost", "add", &["/", "tests"]);
-        assert_eq!(as_atom(&added), Some("ok"));
-        let all = ["guest", "/", ".*", ".*", ".*", "tests"];
-        call("rabbit_auth_backend_internal", "set_permissions", &all);
+        let value = node.evaluate(super::DEADLINE, CLEAR).expect("a value");
+        assert_eq!(as_atom(&value), Some("ok"), "{value:?}");
     }
 }
 

@@ -2,8 +2,8 @@
 //! empty folder with this build's `bellows` first on the path, and so is every example that `--help` shows. `make`
 //! targets are looked up instead (`make demo` and `make test` are what CI itself runs).
 //!
-//! What they print is judged, in a pipe and in terminals of 60, 80 and 120 columns. `make test` walks the blocks of
-//! README.md and those that changed since `make prove` walked all (`docs/walked.txt`), in a pipe, and all of `--help` and
+//! What they print is judged, in a pipe and in terminals of 60, 80 and 120 columns. `make test` walks the blocks
+//! that changed since `make prove` walked all (`docs/walked.txt`), in a pipe, and all of `--help` and
 //! `bellows help`; `make prove` (`scripts/walk`) does the whole of it, and writes down what it has walked.
 
 mod blocks;
