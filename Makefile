@@ -73,10 +73,10 @@ lint: ## Formatting and lints, warnings are errors
 	cargo clippy --workspace --all-targets -- -D warnings
 
 bench: build ## Compare speed and cost with other tools, in one run
-	cargo run --release --manifest-path benches/Cargo.toml -- $(BENCH_ARGS)
+	cargo run --profile bench -p bellows-bench --features peers -- $(BENCH_ARGS)
 
-bench-check: ## The bench compiles (its peers are heavy, so it is a workspace of its own)
-	cargo clippy --manifest-path benches/Cargo.toml --all-targets -- -D warnings
+bench-check: ## The bench compiles with its peers, where these, Cargo.lock or the compiler changed; lint looks at the rest
+	scripts/bench-check
 
 soak: ## 1,000 connections for SOAK_MINUTES (30): flat memory, no descriptor left open
 	cargo test --release -p bellows --test soak -- --include-ignored --nocapture
