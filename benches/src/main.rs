@@ -6,10 +6,10 @@ mod beside;
 mod connections;
 mod environment;
 mod floor;
-mod lapin_peer;
 mod micro;
 mod own;
 mod pages;
+mod peers;
 mod process;
 mod scenarios;
 mod starts;
@@ -62,7 +62,7 @@ struct Cli {
 enum Peer {
     /// Be the publisher written on lapin (the bench starts itself with this)
     #[command(hide = true)]
-    Lapin(lapin_peer::Args),
+    Lapin(peers::Args),
     /// Be the bare program of the floor (the bench starts itself with this)
     #[command(hide = true)]
     Floor(floor::Args),
@@ -71,9 +71,7 @@ enum Peer {
 fn main() -> Result<()> {
     let cli = Cli::parse();
     match cli.peer {
-        Some(Peer::Lapin(args)) => {
-            return tokio::runtime::Runtime::new()?.block_on(lapin_peer::publish(args));
-        }
+        Some(Peer::Lapin(args)) => return peers::publish(args),
         Some(Peer::Floor(args)) => return floor::be(&args),
         None => {}
     }

@@ -9,28 +9,14 @@ use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOpti
 use lapin::types::{AMQPValue, FieldTable, LongString};
 use lapin::{BasicProperties, Connection, ConnectionProperties};
 
-/// What the peer process is asked to do.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Args {
-    /// Broker URL
-    #[arg(long)]
-    pub url: String,
-    /// Stream to publish to, through the default exchange; declared first
-    #[arg(long)]
-    pub queue: String,
-    /// Unconfirmed messages at most
-    #[arg(long)]
-    pub window: usize,
-    /// Payload size in bytes
-    #[arg(long)]
-    pub size: usize,
-    /// Seconds to publish
-    #[arg(long)]
-    pub seconds: u64,
-}
+use super::Args;
 
 /// Publishes, printing `time T s, sent: N msg/s` each second, as PerfTest does.
-pub async fn publish(args: Args) -> Result<()> {
+pub fn publish(args: Args) -> Result<()> {
+    tokio::runtime::Runtime::new()?.block_on(run(args))
+}
+
+async fn run(args: Args) -> Result<()> {
     let connection = Connection::connect(&args.url, ConnectionProperties::default())
         .await
         .context("cannot connect")?;
