@@ -24,6 +24,7 @@ mod exchange;
 mod faults;
 #[cfg(test)]
 mod harness;
+mod in_memory;
 mod log;
 mod memory;
 mod node;
@@ -51,5 +52,6 @@ pub use error::Error;
 pub use faults::{
     Amount, Fault, FaultKind, FaultLog, FaultSpec, Injected, Injections, Origin, Reach, Span, Who,
 };
+pub use in_memory::{ConnectionId, InMemory, Wants};
 pub use stop::Stop;
 pub use transport::tls::{ClientCertificates, Identity, ServerTls};

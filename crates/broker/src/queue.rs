@@ -102,7 +102,6 @@ impl Queue {
     }
 
     /// Messages delivered and neither settled nor returned.
-    #[cfg(test)]
     pub(crate) const fn unacked(&self) -> u64 {
         self.unacked
     }

@@ -179,7 +179,7 @@ impl<'a> Reactor<'a> {
                     return;
                 };
                 let key = connection.key;
-                connection.socket.notice(event);
+                connection.socket.notice(event.into());
                 if connection.socket.is_readable() {
                     enqueue(connection, &mut self.queue);
                 }

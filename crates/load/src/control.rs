@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-use measure::{Clock, Nanos, Time};
+use measure::{Nanos, Time};
 
 use crate::Error;
 
@@ -18,7 +18,7 @@ pub(crate) const CLOSING: Nanos = Nanos::from_millis(500);
 #[derive(Clone, Debug, Default)]
 pub struct Control {
     request: Arc<AtomicU8>,
-    /// When the first end was requested; 0 before that.
+    /// When the first end was noticed; 0 before that. Who requests it may have another clock.
     stopped_at: Arc<AtomicU64>,
     /// Since when waits belong to what is finished also by a load that was stopped.
     finishing_since: Option<Time>,
@@ -62,9 +62,9 @@ impl Control {
 
     /// The same handle for what a load that was stopped still finishes: its waits last [`FINISHING`] at most from then
     /// on.
-    pub(crate) fn finishing(&self) -> Self {
+    pub(crate) fn finishing(&self, now: Time) -> Self {
         Self {
-            finishing_since: Some(Clock.now()),
+            finishing_since: Some(now),
             ..self.clone()
         }
     }
@@ -81,10 +81,6 @@ impl Control {
     }
 
     fn request_end(&self, request: u8) {
-        let (order, failed) = (Ordering::Relaxed, Ordering::Relaxed);
-        let now = Clock.now().0;
-        // An earlier end counts.
-        let _ = self.stopped_at.compare_exchange(0, now, order, failed);
         self.request.fetch_max(request, Ordering::Release);
     }
 
@@ -116,22 +112,28 @@ impl Control {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// How long ago the first end was requested, `since` at the earliest; `None` where none was.
-    pub(crate) fn stopped_for(&self, since: Time) -> Option<Nanos> {
-        let is_stopping = self.is_stopping();
-        let at = Time(self.stopped_at.load(Ordering::Relaxed));
-        is_stopping.then(|| Clock.now().since(at.max(since)))
+    /// How long ago the first end was noticed, `since` at the earliest; `None` where none was.
+    fn stopped_for(&self, since: Time, now: Time) -> Option<Nanos> {
+        if !self.is_stopping() {
+            return None;
+        }
+        let (order, failed) = (Ordering::Relaxed, Ordering::Relaxed);
+        // An earlier look counts.
+        let noticed = self.stopped_at.compare_exchange(0, now.0, order, failed);
+        let at = Time(noticed.err().unwrap_or(now.0));
+        Some(now.since(at.max(since)))
     }
 
     /// Whether the load has to end at once, or has had `time` for its end.
-    pub(crate) fn is_overdue(&self, since: Time, time: Nanos) -> bool {
-        self.request() == StopRequest::Abort || self.stopped_for(since).is_some_and(|it| it >= time)
+    pub(crate) fn is_overdue(&self, since: Time, time: Nanos, now: Time) -> bool {
+        let stopped_for = self.stopped_for(since, now);
+        self.request() == StopRequest::Abort || stopped_for.is_some_and(|it| it >= time)
     }
 
     /// Whether waits for a broker end now without an answer.
-    pub(crate) fn ends_waits(&self) -> bool {
+    pub(crate) fn ends_waits(&self, now: Time) -> bool {
         match self.finishing_since {
-            Some(since) => self.is_overdue(since, FINISHING),
+            Some(since) => self.is_overdue(since, FINISHING, now),
             None => self.is_stopping(),
         }
     }

@@ -5,6 +5,7 @@
 mod control;
 mod endpoint;
 mod engine;
+mod environment;
 mod error;
 mod failure;
 mod limits;
@@ -21,12 +22,14 @@ pub mod scenario;
 mod schedule;
 mod seconds;
 mod sizes;
+mod thread_time;
 mod together;
 mod token;
 mod window;
 
 pub use control::Control;
 pub use endpoint::{Auth, ConnectionSettings, Endpoint};
+pub use environment::{Environment, EventLoop, System, Task};
 pub use error::Error;
 pub use limits::make_room;
 pub use plan::{
@@ -43,10 +46,14 @@ pub use requested::Requested;
 pub use resolver::Resolver;
 pub use schedule::{ArrivalProcess, ArrivalSchedule, RateProfile, Spacing, Step, Trace};
 pub use sizes::{Bodies, Distribution, Json, SizeStep, Sizes};
+pub use thread_time::ThreadTime;
 pub use together::Together;
 pub use token::Token;
-pub use transport::SocketOptions;
 pub use transport::tls::{ClientTls, Identity};
+pub use transport::{
+    ClientStream, ConnectOptions, Dial, Output, Poller, Readiness, Received, Sleep, SocketError,
+    SocketOptions, Wake,
+};
 
 /// Finds what of a plan cannot be run, before anything is connected.
 ///
@@ -63,8 +70,28 @@ pub fn validate(plan: &Plan) -> Result<(), Error> {
 /// stands in [`Outcome::error`], beside what was counted until then.
 pub fn run(plan: &Plan, control: &Control, sink: &mut dyn Sink) -> Result<Outcome, Error> {
     make_room(plan.connection_count() as u64)?;
+    run_in(&System, plan, control, sink)
+}
+
+/// The same in another environment than this machine.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_in<E: Environment>(
+    environment: &E,
+    plan: &Plan,
+    control: &Control,
+    sink: &mut dyn Sink,
+) -> Result<Outcome, Error> {
     let mut seconds = seconds::Seconds::of(sink);
-    let outcome = scenario::Scenario::run(plan, &Together::alone(), control, &mut seconds);
+    let together = Together::alone();
+    let outcome = engine::run::<protocol::amqp091::AmqpConnection, E>(
+        environment,
+        plan,
+        &together,
+        control,
+        &mut seconds,
+    );
     seconds.finish();
     outcome
 }

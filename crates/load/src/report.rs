@@ -172,9 +172,14 @@ impl Outcome {
     /// That of a load which was stopped before it started.
     #[must_use]
     pub fn never_started() -> Self {
+        Self::never_started_at(Clock.now())
+    }
+
+    /// The same, by a clock of the load's own.
+    pub(crate) fn never_started_at(now: Time) -> Self {
         Self {
             interrupted: true,
-            ..Self::started(Clock.now())
+            ..Self::started(now)
         }
     }
 

@@ -8,10 +8,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use measure::{Clock, Nanos, Time};
+use measure::{Nanos, Time};
 
 use crate::control::Interruption;
-use crate::{Control, Endpoint, Error, Resolver};
+use crate::{Control, Endpoint, Environment, Error, Resolver};
 
 /// How often a wait looks whether the user wants to stop.
 const SLICE: Duration = Duration::from_millis(20);
@@ -46,14 +46,15 @@ struct State {
 
 impl Addresses {
     /// Looks the host up, and waits for it as long as for anything.
-    pub(crate) fn of(
+    pub(crate) fn of<E: Environment>(
+        environment: &E,
         endpoint: &Endpoint,
         timeout: Nanos,
         control: &Control,
     ) -> Result<Arc<Self>, Interruption> {
-        let last = Clock.now();
+        let last = environment.now();
         let receiver = look_up(endpoint)?;
-        let known = wait_for(endpoint, &receiver, last + timeout, timeout, control)?;
+        let known = wait_for(environment, endpoint, &receiver, timeout, control)?;
         Ok(Arc::new(Self {
             host: endpoint.host.clone(),
             port: endpoint.port,
@@ -178,15 +179,16 @@ fn look_up(endpoint: &Endpoint) -> Result<Receiver<Answer>, Error> {
     Ok(receiver)
 }
 
-fn wait_for(
+fn wait_for<E: Environment>(
+    environment: &E,
     endpoint: &Endpoint,
     receiver: &Receiver<Answer>,
-    deadline: Time,
     timeout: Nanos,
     control: &Control,
 ) -> Result<Vec<SocketAddr>, Interruption> {
+    let deadline = environment.now() + timeout;
     loop {
-        match receiver.recv_timeout(SLICE) {
+        match environment.receive(receiver, SLICE) {
             Ok(Ok(addresses)) => return Ok(addresses),
             Ok(Err(error)) => {
                 return Err(Error::Connect {
@@ -196,10 +198,10 @@ fn wait_for(
                 }
                 .into());
             }
-            Err(RecvTimeoutError::Timeout) if control.ends_waits() => {
+            Err(RecvTimeoutError::Timeout) if control.ends_waits(environment.now()) => {
                 return Err(Interruption::Stopped);
             }
-            Err(RecvTimeoutError::Timeout) if Clock.now() < deadline => {}
+            Err(RecvTimeoutError::Timeout) if environment.now() < deadline => {}
             Err(_) => {
                 return Err(Error::TimedOut {
                     endpoint: endpoint.to_string(),

@@ -43,6 +43,11 @@ impl Together {
 
     /// A scenario is connected and could begin; each says so once. The last one sets the start.
     pub fn ready(&self) {
+        self.ready_at(Clock.now());
+    }
+
+    /// The same, of a scenario with a clock of its own.
+    pub(crate) fn ready_at(&self, now: Time) {
         let before = self.ready.fetch_add(1, Ordering::AcqRel);
         if before + 1 == self.scenarios {
             let notice = if self.scenarios > 1 {
@@ -50,7 +55,7 @@ impl Together {
             } else {
                 Nanos::ZERO
             };
-            let start = Clock.now() + notice;
+            let start = now + notice;
             self.start.store(start.0, Ordering::Release);
         }
     }

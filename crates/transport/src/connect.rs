@@ -2,23 +2,12 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::net::SocketAddr;
 
 use measure::{Nanos, Time};
-use mio::{Registry, Token};
 
-use crate::socket::{ClientSocket, SocketError};
-use crate::tls::Connector;
-
-/// How connections to a host are made.
-#[derive(Clone, Debug, Default)]
-pub struct ConnectOptions {
-    /// The address to connect from, where that matters.
-    pub source: Option<IpAddr>,
-    /// The TLS configuration; `None` for plain TCP.
-    pub tls: Option<Arc<Connector>>,
-}
+use crate::socket::SocketError;
+use crate::stream::{ConnectOptions, Dial};
 
 /// The addresses that are left to try, and how long the present one may take.
 #[derive(Debug)]
@@ -51,13 +40,12 @@ impl ConnectAttempt {
     ///
     /// # Errors
     /// There is none, or what is wrong with the last.
-    pub fn connect(
+    pub fn connect<D: Dial>(
         &mut self,
-        registry: &Registry,
-        token: Token,
+        dial: &D,
+        token: usize,
         now: Time,
-    ) -> Result<ClientSocket, SocketError> {
-        let ConnectOptions { source, tls } = &self.options;
+    ) -> Result<D::Stream, SocketError> {
         loop {
             let Some(address) = self.untried.pop_front() else {
                 return Err(no_address().into());
@@ -65,7 +53,7 @@ impl ConnectAttempt {
             let left = self.untried.len() as u64;
             let each = Nanos(self.deadline.since(now).0 / (left + 1));
             self.give_up = (left > 0).then(|| now + each);
-            match ClientSocket::connect(address, *source, tls.as_deref(), registry, token) {
+            match dial.dial(address, &self.options, token) {
                 Err(SocketError::Io(_)) if left > 0 => {}
                 connected => return connected,
             }

@@ -5,7 +5,6 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::Duration;
 
-use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use rustix::net::sockopt;
@@ -13,6 +12,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 
+use crate::readiness::Readiness;
 use crate::tls::{CIPHER_BYTES, Connector, Session, Side, TlsError};
 
 /// What a read brought.
@@ -182,10 +182,11 @@ impl<S: Side> Socket<S> {
     }
 
     /// Takes what the poll says.
-    pub fn notice(&mut self, event: &Event) {
-        self.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
-        self.writable |= event.is_writable() || event.is_error();
-        self.read_closed |= event.is_read_closed() || event.is_error();
+    #[inline]
+    pub fn notice(&mut self, readiness: Readiness) {
+        self.readable |= readiness.is_readable;
+        self.writable |= readiness.is_writable;
+        self.read_closed |= readiness.is_read_closed;
     }
 
     /// Whether there may be something to read.

@@ -193,7 +193,7 @@ impl Wire {
         }
         for event in &self.events {
             if event.token() == SOCKET {
-                self.socket.notice(event);
+                self.socket.notice(event.into());
             }
         }
         Ok(())

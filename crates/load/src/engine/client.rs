@@ -9,9 +9,7 @@ mod waiting;
 use std::net::IpAddr;
 
 use measure::{Nanos, Phase, Time, Wait};
-use mio::event::Event;
-use mio::{Registry, Token};
-use transport::{ConnectAttempt, ConnectOptions};
+use transport::{ConnectAttempt, ConnectOptions, Dial, Readiness};
 
 use self::early::EarlyDelivery;
 use self::reconnect::Reconnect;
@@ -22,7 +20,7 @@ use super::producer::{BATCH_BYTES, Producer, SendState};
 use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
 use crate::node::{Node, Nodes};
 use crate::protocol::{Connection, Driver, Input, Sender};
-use crate::{Error, Silence, failure};
+use crate::{Environment, Error, Silence, failure};
 
 /// A client reads nothing more while the answers to what it has read take this much, beside what its
 /// producers may write at once: acknowledgements would pile up.
@@ -59,8 +57,8 @@ pub(crate) enum Next {
     Wait,
 }
 
-pub(crate) struct Client<C> {
-    driver: Driver<C>,
+pub(crate) struct Client<C, E: Environment> {
+    driver: Driver<C, <E::Poll as Dial>::Stream>,
     /// One for each of the link's channels.
     participants: Vec<Participant>,
     /// Consumers have more to do than to take what comes.
@@ -108,12 +106,12 @@ pub(crate) struct Client<C> {
     resumed: Option<Time>,
 }
 
-impl<C: Connection> Client<C> {
+impl<C: Connection, E: Environment> Client<C, E> {
     /// Starts to connect.
     pub(crate) fn connect(
         spec: ClientSpec<C::ClientSpec>,
-        registry: &Registry,
-        token: Token,
+        poll: &E::Poll,
+        token: usize,
         now: Time,
     ) -> Result<Self, Error> {
         let timeout = spec.connection.timeout;
@@ -121,7 +119,7 @@ impl<C: Connection> Client<C> {
         let node = &spec.nodes[spec.node];
         let attempt = attempt(node, spec.index, spec.source, set_up_deadline);
         let connection = C::new(spec.connection, now);
-        let driver = Driver::connect(connection, attempt, registry, token, now)?;
+        let driver = Driver::connect(connection, attempt, poll, token, now)?;
         let participants = spec
             .participants
             .into_iter()
@@ -159,8 +157,9 @@ impl<C: Connection> Client<C> {
     }
 
     /// Takes what the poll says of the socket.
-    pub(crate) fn notice(&mut self, event: &Event) {
-        self.driver.notice(event);
+    #[inline]
+    pub(crate) fn notice(&mut self, readiness: Readiness) {
+        self.driver.notice(readiness);
     }
 
     /// The common start has come.
@@ -208,7 +207,7 @@ impl<C: Connection> Client<C> {
 
     /// Does one bounded batch of whatever can be done.
     #[inline]
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Result<Next, Error> {
+    pub(crate) fn poll(&mut self, context: &mut Context<'_, E>) -> Result<Next, Error> {
         if self.state == ConnectionState::Broken
             && let Some(due) = self.connect_again(context)?
         {
@@ -233,9 +232,9 @@ impl<C: Connection> Client<C> {
         })
     }
 
-    fn finish_connecting(&mut self, context: &mut Context<'_>) -> Result<bool, Error> {
+    fn finish_connecting(&mut self, context: &mut Context<'_, E>) -> Result<bool, Error> {
         let now = context.now();
-        let is_connected = self.driver.finish_connecting(context.registry, now)?;
+        let is_connected = self.driver.finish_connecting(context.poll, now)?;
         if is_connected {
             self.state = ConnectionState::SettingUp;
             self.set_up_deadline = now + self.timeout;
@@ -269,7 +268,7 @@ impl<C: Connection> Client<C> {
     }
 
     /// Reads, and notes when a message was answered or delivered.
-    fn listen(&mut self, context: &mut Context<'_>) -> Result<(), Error> {
+    fn listen(&mut self, context: &mut Context<'_, E>) -> Result<(), Error> {
         let before = context.tally.handled;
         let silence = self.silence(context.tally.last_now);
         self.read(context)?;
@@ -284,16 +283,20 @@ impl<C: Connection> Client<C> {
         Ok(())
     }
 
-    fn read(&mut self, context: &mut Context<'_>) -> Result<(), Error> {
-        let filled = match self.driver.read(context.buffer, context.cipher)? {
-            Input::Bytes(filled) => filled,
-            Input::Nothing => return Ok(()),
-            Input::End if self.state == ConnectionState::Leaving => {
-                self.state = ConnectionState::Gone;
-                return Ok(());
-            }
-            Input::End => return Err(self.driver.ended()),
-        };
+    fn read(&mut self, context: &mut Context<'_, E>) -> Result<(), Error> {
+        let filled =
+            match self
+                .driver
+                .read(context.buffer, context.cipher, context.tally.last_now)?
+            {
+                Input::Bytes(filled) => filled,
+                Input::Nothing => return Ok(()),
+                Input::End if self.state == ConnectionState::Leaving => {
+                    self.state = ConnectionState::Gone;
+                    return Ok(());
+                }
+                Input::End => return Err(self.driver.ended()),
+            };
         // After the read: whatever is in the buffer was sent before this instant.
         let now = context.now();
         let buffer = std::mem::take(&mut context.buffer);
@@ -482,13 +485,12 @@ impl<C: Connection> Client<C> {
     }
 
     /// Starts to connect on a new socket.
-    fn dial_again(&mut self, now: Time, registry: &Registry) -> Result<(), Error> {
+    fn dial_again(&mut self, now: Time, poll: &E::Poll) -> Result<(), Error> {
         self.state = ConnectionState::Connecting;
         self.set_up_deadline = now + self.timeout;
         let node = &self.nodes[self.node];
         let attempt = attempt(node, self.dials, self.source, self.set_up_deadline);
-        self.driver
-            .reconnect(&node.endpoint, attempt, registry, now)
+        self.driver.reconnect(&node.endpoint, attempt, poll, now)
     }
 
     /// Goes on to the next node and its next address, and asks what addresses the node has by now.

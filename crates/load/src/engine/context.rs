@@ -2,22 +2,22 @@
 
 use std::sync::mpsc::SyncSender;
 
-use measure::{Clock, Nanos, Phase, Time};
-use mio::Registry;
+use measure::{Nanos, Phase, Time};
 
 use super::ledger::ThreadLedger;
 use super::series::Series;
 use super::silence::Silences;
-use crate::RunEvent;
 use crate::protocol::Reply;
+use crate::{Environment, RunEvent};
 
 use super::report::Report;
 use super::shared::{ProgressTotals, Shared};
-use super::thread_time::Spent;
+use crate::thread_time::Spent;
 
 /// What all clients of a thread work with.
-pub(crate) struct Context<'a> {
-    pub(crate) registry: &'a Registry,
+pub(crate) struct Context<'a, E: Environment> {
+    pub(crate) environment: &'a E,
+    pub(crate) poll: &'a E::Poll,
     pub(crate) series: &'a mut Series,
     pub(crate) shared: &'a Shared,
     pub(crate) reports: &'a SyncSender<Report>,
@@ -63,12 +63,12 @@ impl Tally {
     }
 }
 
-impl Context<'_> {
+impl<E: Environment> Context<'_, E> {
     /// Reads the clock and closes the intervals that have ended by then.
     #[inline]
     pub(crate) fn now(&mut self) -> Time {
         // The clock before the boundaries: a boundary is always announced ahead of its time.
-        let now = Clock.now();
+        let now = self.environment.now();
         self.tally.last_now = now;
         let before = self.series.phase();
         if self.series.roll(now, self.shared.boundaries()) {
@@ -79,7 +79,7 @@ impl Context<'_> {
 
     #[cold]
     fn phase_changed(&mut self, before: Phase) {
-        let spent = Spent::now(self.tally.idle, self.tally.last_now);
+        let spent = self.spent();
         if before == Phase::Measure {
             self.tally.measured = spent.since(&self.tally.measure_from);
         } else if self.series.phase() == Phase::Measure {
@@ -89,7 +89,13 @@ impl Context<'_> {
 
     /// Notes how things stand at the start of a run that begins with its measured phase.
     pub(crate) fn begin(&mut self) {
-        self.tally.measure_from = Spent::now(self.tally.idle, self.tally.last_now);
+        self.tally.measure_from = self.spent();
+    }
+
+    #[cold]
+    fn spent(&self) -> Spent {
+        let used = self.environment.thread_time();
+        Spent::now(used, self.tally.idle, self.tally.last_now)
     }
 
     pub(super) fn tell(&self, report: Report) {

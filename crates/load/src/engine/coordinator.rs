@@ -8,11 +8,10 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use measure::{Clock, Nanos, Phase, Slice, Time};
-use mio::Waker;
+use measure::{Nanos, Phase, Slice, Time};
+use transport::{Poller, Wake};
 
 use self::stop::StopWatcher;
 use super::assignment::Assignment;
@@ -28,7 +27,8 @@ use crate::control::{CLOSING, Watch};
 use crate::protocol::Connection;
 use crate::report::Censored;
 use crate::{
-    Control, Error, Outcome, PhaseTimes, Plan, RunEvent, SliceSink, ThreadUsage, Together,
+    Control, Environment, Error, Outcome, PhaseTimes, Plan, RunEvent, SliceSink, Task, ThreadUsage,
+    Together,
 };
 
 /// How often the coordinator looks at its [`Control`], and at progress while draining.
@@ -47,8 +47,9 @@ const PROGRESS_INTERVAL: Nanos = Nanos(500_000_000);
 const EVENT_ROOM: usize = 64;
 
 /// Watches over the event loops of one load.
-pub(super) struct Coordinator<'a, C: Connection> {
+pub(super) struct Coordinator<'a, C: Connection, E: Environment> {
     protocol: PhantomData<C>,
+    environment: &'a E,
     plan: &'a Plan,
     together: &'a Together,
     control: &'a Control,
@@ -62,8 +63,8 @@ pub(super) struct Coordinator<'a, C: Connection> {
     knows_expected: bool,
     /// What the last questions in the drain have shown.
     found: Found,
-    wakers: Vec<Waker>,
-    threads: Vec<Option<JoinHandle<()>>>,
+    wakers: Vec<<E::Poll as Poller>::Waker>,
+    threads: Vec<Option<E::Task>>,
     usage: Vec<ThreadUsage>,
     anybody_counts: bool,
     spin: bool,
@@ -76,8 +77,9 @@ pub(super) struct Coordinator<'a, C: Connection> {
     caught_up: Option<Time>,
 }
 
-impl<'a, C: Connection> Coordinator<'a, C> {
+impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
     pub(super) fn start(
+        environment: &'a E,
         plan: &'a Plan,
         together: &'a Together,
         control: &'a Control,
@@ -106,7 +108,7 @@ impl<'a, C: Connection> Coordinator<'a, C> {
         for (thread, clients) in assignment.threads.into_iter().enumerate() {
             let (returns, returned) = sync_channel(POOL + 1);
             give_back.push(returns);
-            workers.push(Worker::<C>::new(WorkerConfig {
+            let config = WorkerConfig {
                 thread,
                 clients,
                 shared: Arc::clone(&shared),
@@ -117,10 +119,12 @@ impl<'a, C: Connection> Coordinator<'a, C> {
                 spin,
                 warms_up: plan.phases.warmup > Nanos::ZERO,
                 timeout: plan.timeout,
-            })?);
+            };
+            workers.push(Worker::<C, E>::new(environment, config)?);
         }
         let mut coordinator = Self {
             protocol: PhantomData,
+            environment,
             plan,
             together,
             control,
@@ -144,9 +148,8 @@ impl<'a, C: Connection> Coordinator<'a, C> {
             caught_up: None,
         };
         for (thread, (worker, waker)) in workers.into_iter().enumerate() {
-            let handle = std::thread::Builder::new()
-                .name(format!("load {thread}"))
-                .spawn(move || worker.run())
+            let handle = environment
+                .run_loop(format!("load {thread}"), worker)
                 .map_err(|error| Error::machine("start a thread", error))?;
             coordinator.wakers.push(waker);
             coordinator.threads.push(Some(handle));
@@ -155,11 +158,11 @@ impl<'a, C: Connection> Coordinator<'a, C> {
     }
 
     pub(super) fn supervise(&mut self) -> Result<Outcome, Error> {
-        let mut told = Clock.now();
+        let mut told = self.environment.now();
         while self.ready < self.threads.len() {
             self.receive(POLL_INTERVAL)?;
-            if Clock.now() > told + PROGRESS_INTERVAL {
-                told = Clock.now();
+            if self.environment.now() > told + PROGRESS_INTERVAL {
+                told = self.environment.now();
                 let event = RunEvent::Connecting {
                     ready: self.shared.clients_ready(),
                     wanted: self.plan.connection_count() as u64,
@@ -170,11 +173,11 @@ impl<'a, C: Connection> Coordinator<'a, C> {
                 return Err(error);
             }
             if self.control.is_stopping() || self.together.ended().is_some() {
-                return Ok(Outcome::never_started());
+                return Ok(Outcome::never_started_at(self.environment.now()));
             }
         }
         let Some(start) = self.announce_start()? else {
-            return Ok(Outcome::never_started());
+            return Ok(Outcome::never_started_at(self.environment.now()));
         };
         let drain_at = self.load(start)?;
         self.together.end(drain_at);
@@ -188,14 +191,17 @@ impl<'a, C: Connection> Coordinator<'a, C> {
 
     /// Waits until the event loops have closed their connections, for long only where nobody stops the load.
     fn close(&mut self) -> Result<(), Error> {
-        let began = Clock.now();
+        let began = self.environment.now();
         let mut is_told = false;
         while self.finished < self.threads.len() {
             self.receive(POLL_INTERVAL)?;
-            if self.control.is_overdue(began, CLOSING) {
+            if self
+                .control
+                .is_overdue(began, CLOSING, self.environment.now())
+            {
                 self.shared.abort();
                 self.wake();
-            } else if !is_told && Clock.now().since(began) >= TELL_AFTER {
+            } else if !is_told && self.environment.now().since(began) >= TELL_AFTER {
                 is_told = true;
                 let at_most = match self.control.is_stopping() {
                     true => CLOSING,
@@ -210,10 +216,10 @@ impl<'a, C: Connection> Coordinator<'a, C> {
 
     /// Waits for the other scenarios of the run; `None` where one of them could not start.
     fn announce_start(&mut self) -> Result<Option<Time>, Error> {
-        self.together.ready();
+        self.together.ready_at(self.environment.now());
         let start = loop {
             if let Some(start) = self.together.start() {
-                break start.max(Clock.now() + LEAD_TIME);
+                break start.max(self.environment.now() + LEAD_TIME);
             }
             self.receive(POLL_INTERVAL)?;
             if let Some(error) = self.error.take() {
@@ -242,10 +248,10 @@ impl<'a, C: Connection> Coordinator<'a, C> {
     /// Waits for the end of sending, and returns its instant.
     fn load(&mut self, start: Time) -> Result<Time, Error> {
         let mut warming_up = self.plan.phases.warmup > Nanos::ZERO;
-        let mut stop_watcher = StopWatcher::new::<C>(self.plan, start)?;
+        let mut stop_watcher = StopWatcher::new(self.environment, self.plan, start);
         loop {
             let boundaries = self.shared.boundaries();
-            let now = Clock.now();
+            let now = self.environment.now();
             if warming_up
                 && now >= boundaries.measure_at
                 && boundaries.measure_at < boundaries.drain_at
@@ -276,15 +282,18 @@ impl<'a, C: Connection> Coordinator<'a, C> {
             self.receive(interval.min(next.min(boundaries.drain_at).since(now).into()))?;
             let received = self.shared.totals().received;
             // What else ends the load waits for those who have something to send.
-            let ended = stop_watcher
-                .as_mut()
-                .is_some_and(|e| e.has_come(received, now) && self.shared.all_is_sent());
+            let has_come = match &mut stop_watcher {
+                Some(watcher) => watcher.has_come::<C>(received, now)?,
+                None => false,
+            };
+            let ended = has_come && self.shared.all_is_sent();
             let counted = self.shared.counts_reached(self.anybody_counts)
                 && (stop_watcher.is_none() || !self.shared.budgets.is_empty());
             let stopped = self.control.is_stopping() || self.together.ended().is_some();
             let ends = stopped || ended || self.error.is_some() || counted;
-            if ends && boundaries.drain_at > Clock.now() + LEAD_TIME {
-                self.shared.drain_at((Clock.now() + LEAD_TIME).max(start));
+            if ends && boundaries.drain_at > self.environment.now() + LEAD_TIME {
+                self.shared
+                    .drain_at((self.environment.now() + LEAD_TIME).max(start));
                 self.wake();
             }
         }
@@ -296,7 +305,7 @@ impl<'a, C: Connection> Coordinator<'a, C> {
             self.caught_up = None;
             return;
         }
-        let now = Clock.now();
+        let now = self.environment.now();
         let Some(since) = self.caught_up else {
             // Producers come first: whatever a consumer has had is later than this.
             self.caught_up = Some(PRODUCERS_ONLY);
@@ -319,7 +328,7 @@ impl<'a, C: Connection> Coordinator<'a, C> {
     /// Takes one report, if one comes in time.
     fn receive(&mut self, timeout: Duration) -> Result<(), Error> {
         self.watch_return();
-        match self.reports.recv_timeout(timeout) {
+        match self.environment.receive(&self.reports, timeout) {
             Ok(report) => self.take(report),
             Err(RecvTimeoutError::Timeout) => return self.look_for_panics(),
             Err(RecvTimeoutError::Disconnected) => return self.join(),
@@ -369,7 +378,7 @@ impl<'a, C: Connection> Coordinator<'a, C> {
             .threads
             .iter()
             .flatten()
-            .filter(|thread| thread.is_finished())
+            .filter(|thread| Task::is_finished(*thread))
             .count();
         if ended > self.finished {
             self.join()
@@ -386,7 +395,7 @@ impl<'a, C: Connection> Coordinator<'a, C> {
         }
         let mut result = Ok(());
         for thread in self.threads.iter_mut().filter_map(Option::take) {
-            if thread.join().is_err() {
+            if !thread.join() {
                 result = Err(Error::machine(
                     "finish the load",
                     "an event loop panicked (a bug)",
@@ -435,7 +444,7 @@ impl<'a, C: Connection> Coordinator<'a, C> {
     }
 }
 
-impl<C: Connection> Drop for Coordinator<'_, C> {
+impl<C: Connection, E: Environment> Drop for Coordinator<'_, C, E> {
     fn drop(&mut self) {
         // However a run ends, no loop outlives it.
         self.shared.abort();

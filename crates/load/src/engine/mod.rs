@@ -27,7 +27,6 @@ mod service;
 mod shared;
 pub(crate) mod silence;
 mod spec;
-pub(crate) mod thread_time;
 mod unique_properties;
 mod worker;
 
@@ -40,8 +39,8 @@ use crate::control::{FINISHING, Interruption};
 use crate::node::{Node, Nodes};
 use crate::protocol::{Admin, Connection, Made, connect_options, too_many_clients};
 use crate::{
-    Control, Destination, DestinationKind, Error, Group, Outcome, Plan, RunEvent, SliceSink,
-    Together,
+    Control, Destination, DestinationKind, Environment, Error, Group, Outcome, Plan, RunEvent,
+    SliceSink, Together,
 };
 
 /// What is said where the load cannot begin after its queues were emptied.
@@ -56,7 +55,8 @@ pub(crate) fn validate<C: Connection>(plan: &Plan) -> Result<(), Error> {
 }
 
 /// See [`crate::run`].
-pub(crate) fn run<C: Connection>(
+pub(crate) fn run<C: Connection, E: Environment>(
+    environment: &E,
     plan: &Plan,
     together: &Together,
     control: &Control,
@@ -64,9 +64,10 @@ pub(crate) fn run<C: Connection>(
 ) -> Result<Outcome, Error> {
     validate::<C>(plan)?;
     let mut made = vec![Vec::new(); plan.groups.len()];
-    let outcome = match set_up::<C>(plan, control, sink, &mut made) {
+    let outcome = match set_up::<C, E>(environment, plan, control, sink, &mut made) {
         Ok(assignment) => {
-            let started = Coordinator::<C>::start(plan, together, control, sink, assignment);
+            let started =
+                Coordinator::<C, E>::start(environment, plan, together, control, sink, assignment);
             let outcome = started.and_then(|mut coordinator| coordinator.supervise());
             if outcome.is_err() && plan.groups.iter().any(|group| group.queues.purge) {
                 sink.event(RunEvent::Note(EMPTIED.to_owned()));
@@ -74,7 +75,7 @@ pub(crate) fn run<C: Connection>(
             outcome
         }
         Err(Interruption::Failed(error)) => Err(error),
-        Err(Interruption::Stopped) => Ok(Outcome::never_started()),
+        Err(Interruption::Stopped) => Ok(Outcome::never_started_at(environment.now())),
     };
     // A broker that could not be reached, or says nothing, has nothing to clean up but what was made there.
     let reached = !matches!(outcome, Err(Error::Connect { .. } | Error::TimedOut { .. }));
@@ -87,7 +88,7 @@ pub(crate) fn run<C: Connection>(
         // An exchange is deleted when nothing is bound to it.
         left.sort_by_key(|it| matches!(it, Made::Exchange(_)));
         if !left.is_empty() {
-            clean_up::<C>(group, &left, timeout, control, sink);
+            clean_up::<C, E>(environment, group, &left, timeout, control, sink);
         }
     }
     outcome
@@ -110,13 +111,14 @@ fn left_over(group: &Group, made: Vec<Made>, took_place: bool) -> Vec<Made> {
 
 /// Prepares the broker and assigns the clients. Queues are emptied last, when nothing is left to be refused that can
 /// be known before the clients connect.
-fn set_up<C: Connection>(
+fn set_up<C: Connection, E: Environment>(
+    environment: &E,
     plan: &Plan,
     control: &Control,
     sink: &mut dyn SliceSink,
     made: &mut [Vec<Made>],
 ) -> Result<Assignment<C::ClientSpec>, Interruption> {
-    let (nodes, clusters) = prepare::<C>(plan, control, sink, made)?;
+    let (nodes, clusters) = prepare::<C, E>(environment, plan, control, sink, made)?;
     let assignment = assign::<C>(plan, &nodes, &clusters)?;
     for client in assignment.threads.iter().flatten() {
         let count = client.connection.clients.len();
@@ -126,7 +128,13 @@ fn set_up<C: Connection>(
     }
     for group in plan.groups.iter().filter(|group| group.queues.purge) {
         let options = connect_options(&group.endpoint, &group.source_addresses)?;
-        let mut admin = <C::Admin<'_>>::connect(&group.endpoint, options, plan.timeout, control)?;
+        let mut admin = <C::Admin<'_, E>>::connect(
+            environment,
+            &group.endpoint,
+            options,
+            plan.timeout,
+            control,
+        )?;
         admin.purge(group)?;
         admin.close()?;
     }
@@ -134,7 +142,8 @@ fn set_up<C: Connection>(
 }
 
 /// Connects to every endpoint once and prepares what the groups need there; `made` has a list for each group.
-fn prepare<C: Connection>(
+fn prepare<C: Connection, E: Environment>(
+    environment: &E,
     plan: &Plan,
     control: &Control,
     sink: &mut dyn SliceSink,
@@ -147,7 +156,8 @@ fn prepare<C: Connection>(
         for endpoint in std::iter::once(&group.endpoint).chain(&group.further) {
             let options = connect_options(endpoint, &group.source_addresses)?;
             let tls = options.tls.clone();
-            let mut admin = <C::Admin<'_>>::connect(endpoint, options, plan.timeout, control)?;
+            let mut admin =
+                <C::Admin<'_, E>>::connect(environment, endpoint, options, plan.timeout, control)?;
             let server = admin.server().clone();
             sink.event(RunEvent::Connected {
                 endpoint: endpoint.to_string(),
@@ -174,7 +184,8 @@ fn prepare<C: Connection>(
 }
 
 /// Deletes what a group leaves, for a second at most where the load was stopped. What fails here is only told.
-fn clean_up<C: Connection>(
+fn clean_up<C: Connection, E: Environment>(
+    environment: &E,
     group: &Group,
     left: &[Made],
     timeout: Nanos,
@@ -187,11 +198,12 @@ fn clean_up<C: Connection>(
             at_most: FINISHING,
         });
     }
-    let control = control.finishing();
+    let control = control.finishing(environment.now());
     let mut left = left;
     let mut delete = || -> Result<(), Interruption> {
         let options = connect_options(&group.endpoint, &group.source_addresses)?;
-        let mut admin = <C::Admin<'_>>::connect(&group.endpoint, options, timeout, &control)?;
+        let mut admin =
+            <C::Admin<'_, E>>::connect(environment, &group.endpoint, options, timeout, &control)?;
         while let Some((first, rest)) = left.split_first() {
             admin.delete(first)?;
             left = rest;

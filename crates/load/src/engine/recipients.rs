@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
 
 use measure::Nanos;
 
@@ -14,7 +13,7 @@ use super::ledger_layout::LedgerLayout;
 use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
 use crate::control::Interruption;
 use crate::protocol::{Admin, Connection, connect_options};
-use crate::{Control, DestinationKind, Endpoint, Error, Group, Plan};
+use crate::{Control, DestinationKind, Endpoint, Environment, Error, Group, Plan, Task};
 
 /// A queue that consumers compete for, or what one subscriber has alone.
 #[derive(Debug, Default)]
@@ -231,18 +230,18 @@ impl Recipient {
     }
 }
 
-/// Asks queues how much they hold, on a thread of its own: a broker in trouble takes its time.
-#[derive(Debug)]
-pub(crate) struct Inquiry {
+/// Asks queues how much they hold, beside the coordinator: a broker in trouble takes its time.
+pub(crate) struct Inquiry<T: Task> {
     control: Control,
     is_over: Arc<AtomicBool>,
     answers: Receiver<(usize, Depth)>,
-    thread: Option<JoinHandle<()>>,
+    task: Option<T>,
 }
 
-impl Inquiry {
+impl<T: Task> Inquiry<T> {
     /// Begins to ask; no step of it takes longer than `timeout`.
-    pub(crate) fn begin<C: Connection>(
+    pub(crate) fn begin<C: Connection, E: Environment<Task = T>>(
+        environment: &E,
         plan: &Plan,
         recipients: &[Recipient],
         timeout: Nanos,
@@ -259,25 +258,26 @@ impl Inquiry {
         let mut plan = plan.clone();
         plan.timeout = timeout.min(plan.timeout);
         let (stop, over) = (control.clone(), Arc::clone(&is_over));
-        let thread = std::thread::Builder::new()
-            .name("ask queues".into())
-            .spawn(move || {
-                for group in 0..plan.groups.len() {
-                    let here = queues.iter().filter(|queue| queue.0.group == group);
-                    let here: Vec<_> = here
-                        .map(|(place, at, name)| (*at, place.subscribers, name.as_str()))
-                        .collect();
-                    // A broker that does not answer has said what there is to say.
-                    let _ = ask::<C>(&plan, group, &here, &stop, &sender);
-                }
-                over.store(true, Ordering::Release);
-            })
+        let asker = environment.clone();
+        let ask_all = move || {
+            for group in 0..plan.groups.len() {
+                let here = queues.iter().filter(|queue| queue.0.group == group);
+                let here: Vec<_> = here
+                    .map(|(place, at, name)| (*at, place.subscribers, name.as_str()))
+                    .collect();
+                // A broker that does not answer has said what there is to say.
+                let _ = ask::<C, E>(&asker, &plan, group, &here, &stop, &sender);
+            }
+            over.store(true, Ordering::Release);
+        };
+        let task = environment
+            .run_beside("ask queues", ask_all)
             .map_err(|error| Error::machine("start a thread", error))?;
         Ok(Self {
             control,
             is_over,
             answers,
-            thread: Some(thread),
+            task: Some(task),
         })
     }
 
@@ -296,17 +296,18 @@ impl Inquiry {
     }
 }
 
-impl Drop for Inquiry {
+impl<T: Task> Drop for Inquiry<T> {
     fn drop(&mut self) {
         self.control.abort();
-        if let Some(thread) = self.thread.take().filter(|_| self.is_over()) {
-            let _ = thread.join();
+        if let Some(task) = self.task.take().filter(|_| self.is_over()) {
+            task.join();
         }
     }
 }
 
 /// Asks a group's broker.
-fn ask<C: Connection>(
+fn ask<C: Connection, E: Environment>(
+    environment: &E,
     plan: &Plan,
     group: usize,
     queues: &[(usize, u32, &str)],
@@ -316,7 +317,7 @@ fn ask<C: Connection>(
     let Some(group) = plan.groups.get(group).filter(|_| !queues.is_empty()) else {
         return Ok(());
     };
-    let mut admin = connect::<C>(plan, group, control)?;
+    let mut admin = connect::<C, E>(environment, plan, group, control)?;
     for (at, subscribers, name) in queues {
         // One that is not there may be elsewhere, or come back with what it held.
         let Some((messages, consumers)) = admin.depth(name)? else {
@@ -334,14 +335,15 @@ fn ask<C: Connection>(
 }
 
 /// Connects to the first of a group's nodes that answers.
-pub(super) fn connect<'a, C: Connection>(
+pub(super) fn connect<'a, C: Connection, E: Environment>(
+    environment: &E,
     plan: &Plan,
     group: &Group,
     control: &'a Control,
-) -> Result<C::Admin<'a>, Interruption> {
+) -> Result<C::Admin<'a, E>, Interruption> {
     let connect = |endpoint: &Endpoint| {
         let options = connect_options(endpoint, &group.source_addresses)?;
-        <C::Admin<'a>>::connect(endpoint, options, plan.timeout, control)
+        <C::Admin<'a, E>>::connect(environment, endpoint, options, plan.timeout, control)
     };
     let mut result = connect(&group.endpoint);
     for endpoint in &group.further {

@@ -21,7 +21,7 @@ use crate::protocol::{
     Routing, RoutingAddress, Sender, Server, WireSizes,
 };
 use crate::resolve::Addresses;
-use crate::{Destination, Endpoint, Group, Phases, Sizes};
+use crate::{Destination, Endpoint, Group, Phases, Sizes, System};
 use transport::ConnectOptions;
 
 const HEAD: usize = 5;
@@ -109,7 +109,7 @@ impl RoutingAddress for ToyAddress {
 impl Connection for Toy {
     type ClientSpec = ToyClient;
     type Routing = ToyRouting;
-    type Admin<'a> = ToyAdmin;
+    type Admin<'a, E: Environment> = ToyAdmin;
     type Sender<'a> = ToyHandle<'a>;
     type Receiver<'a> = ToyHandle<'a>;
 
@@ -356,14 +356,15 @@ impl Receiver for ToyHandle<'_> {
 
 struct ToyAdmin(Server);
 
-impl<'a> Admin<'a> for ToyAdmin {
+impl<'a, E: Environment> Admin<'a, E> for ToyAdmin {
     fn connect(
+        environment: &E,
         endpoint: &Endpoint,
         _: ConnectOptions,
         timeout: Nanos,
         control: &'a Control,
     ) -> Result<Self, Interruption> {
-        let addresses = Addresses::of(endpoint, timeout, control)?;
+        let addresses = Addresses::of(environment, endpoint, timeout, control)?;
         Ok(Self(Server {
             product: "Toy".into(),
             version: String::new(),
@@ -481,7 +482,14 @@ fn the_engine_speaks_a_protocol_without_channels() {
         },
         ..Plan::default()
     };
-    let outcome = run::<Toy>(&plan, &Together::alone(), &Control::new(), &mut Unheard).unwrap();
+    let outcome = run::<Toy, System>(
+        &System,
+        &plan,
+        &Together::alone(),
+        &Control::new(),
+        &mut Unheard,
+    )
+    .unwrap();
     assert_eq!(outcome.error, None);
     let totals = outcome.totals;
     assert_eq!((totals.sent, totals.completed), (1_000, 1_000));

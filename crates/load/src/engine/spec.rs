@@ -3,11 +3,13 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
+use measure::Metric;
+
 use super::consumer::ConsumerSpec;
-use super::producer::ProducerSpec;
+use super::producer::{ProducerSpec, ResolvedArrivals};
 use crate::node::Nodes;
 use crate::protocol::ConnectionSpec;
-use crate::{Destination, Endpoint, ReconnectPolicy};
+use crate::{Destination, Endpoint, Guarantee, ReconnectPolicy};
 
 /// Within what a queue's name means one queue. The nodes of a cluster are one, as far as they say what
 /// it is called.
@@ -84,4 +86,27 @@ pub(crate) struct ParticipantSpec {
 pub(crate) enum ParticipantKind {
     Producer(ProducerSpec),
     Consumer(ConsumerSpec),
+}
+
+/// What these clients will record, so that its memory can be had before the load begins.
+pub(crate) fn recorded_metrics<S>(clients: &[ClientSpec<S>]) -> Vec<Metric> {
+    let participants = || clients.iter().flat_map(|client| &client.participants);
+    let consumers = participants().any(|it| matches!(it.kind, ParticipantKind::Consumer(_)));
+    let producers = || {
+        participants().filter_map(|it| match &it.kind {
+            ParticipantKind::Producer(producer) => Some(producer),
+            ParticipantKind::Consumer(_) => None,
+        })
+    };
+    let mut metrics = Vec::new();
+    if producers().any(|it| !matches!(it.arrivals, ResolvedArrivals::Unthrottled)) {
+        metrics.push(Metric::SEND_DELAY);
+    }
+    if producers().any(|it| it.guarantee != Guarantee::Unconfirmed) {
+        metrics.extend([Metric::SEND_ACK, Metric::ACK_RESPONSE]);
+    }
+    if consumers {
+        metrics.extend([Metric::END_TO_END, Metric::TRANSFER]);
+    }
+    metrics
 }

@@ -4,29 +4,23 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
-use std::time::Duration;
 
-use measure::{Clock, Metric, Nanos, Slice, Time};
-use mio::{Events, Poll, Token, Waker};
-use transport::{Timer, sleep_until};
+use measure::{Nanos, Slice, Time};
+use transport::{Poller, Sleep};
 
 use super::client::{Client, ConnectionState, Next, end_silences};
 use super::context::{Context, Tally};
 use super::idle::{IdleBackoff, SPIN_BEFORE, in_flight};
 use super::ledger::ThreadLedger;
-use super::producer::ResolvedArrivals;
 use super::report::Report;
 use super::series::Series;
 use super::shared::Shared;
 use super::silence;
-use super::spec::{ClientSpec, ParticipantKind};
-use super::thread_time::thread_cpu;
+use super::spec::{ClientSpec, recorded_metrics};
 use crate::control::Watch;
 use crate::protocol::{Connection, Reply};
-use crate::{Error, Guarantee, Silence, ThreadUsage};
+use crate::{Environment, Error, EventLoop, Silence, ThreadUsage};
 
-const TIMER: Token = Token(usize::MAX - 1);
-const WAKER: Token = Token(usize::MAX);
 /// How often a loop looks at heartbeats, time-outs and left-over acknowledgements.
 const HOUSEKEEPING: Nanos = Nanos(50_000_000);
 /// A loop that comes so much later to its housekeeping did not run, or did not get around to reading.
@@ -64,12 +58,25 @@ pub(crate) struct WorkerConfig<S> {
     pub(crate) timeout: Nanos,
 }
 
-pub(crate) struct Worker<C: Connection> {
+/// What a loop waits for, and since when.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    /// When the turn before the wait began.
+    turn_began: Time,
+    /// Since when there was nothing to do.
+    idle_from: Option<Time>,
+    /// The moment from which on it is late.
+    until: Time,
+}
+
+pub(crate) struct Worker<C: Connection, E: Environment> {
+    environment: E,
     thread: usize,
-    poll: Poll,
-    events: Events,
-    timer: Timer,
-    clients: Vec<Client<C>>,
+    poll: E::Poll,
+    waiting: Option<Waiting>,
+    /// Why the last wait failed.
+    poll_error: Option<Error>,
+    clients: Vec<Client<C, E>>,
     to_connect: VecDeque<ClientSpec<C::ClientSpec>>,
     setting_up: usize,
     /// Clients that have something to do, in turn.
@@ -102,22 +109,25 @@ pub(crate) struct Worker<C: Connection> {
     failed: bool,
 }
 
-impl<C: Connection> Worker<C> {
+impl<C: Connection, E: Environment> Worker<C, E> {
     /// Makes the poll, so that somebody can wake it before it runs.
-    pub(crate) fn new(config: WorkerConfig<C::ClientSpec>) -> Result<(Self, Waker), Error> {
+    pub(crate) fn new(
+        environment: &E,
+        config: WorkerConfig<C::ClientSpec>,
+    ) -> Result<(Self, <E::Poll as Poller>::Waker), Error> {
         let failed = |error| Error::machine("set up an event loop", error);
-        let poll = Poll::new().map_err(failed)?;
-        let waker = Waker::new(poll.registry(), WAKER).map_err(failed)?;
-        let timer = Timer::register(poll.registry(), TIMER)
-            .map_err(|error| Error::machine("create a timer", error))?;
         let clients = config.clients.len();
-        let recorded = recorded(&config.clients);
+        let events = clients.clamp(16, 1_024) + 2;
+        let poll = environment.poll(events).map_err(failed)?;
+        let waker = poll.waker().map_err(failed)?;
+        let recorded = recorded_metrics(&config.clients);
         let idle_backoff = IdleBackoff::new(config.may_back_off, in_flight(&config.clients));
         let worker = Self {
+            environment: environment.clone(),
             thread: config.thread,
             poll,
-            events: Events::with_capacity(clients.clamp(16, 1_024) + 2),
-            timer,
+            waiting: None,
+            poll_error: None,
             clients: Vec::with_capacity(clients),
             to_connect: config.clients.into(),
             setting_up: 0,
@@ -152,15 +162,32 @@ impl<C: Connection> Worker<C> {
         Ok((worker, waker))
     }
 
-    /// Runs until told to end.
-    pub(crate) fn run(mut self) {
-        // The timer slack is a property of the thread.
-        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-        if let Err(error) = self.run_until_done() {
-            self.fail(error);
+    /// One turn, after the wait for it; `None` when told to end.
+    fn turn(&mut self) -> Result<Option<Sleep>, Error> {
+        if let Some(error) = self.poll_error.take() {
+            return Err(error);
         }
+        let began = match self.waiting.take() {
+            Some(waiting) => self.come_back(waiting),
+            None => self.environment.now(),
+        };
+        if self.shared.is_aborted() || !self.advance(began) {
+            return Ok(None);
+        }
+        self.queue_due(began);
+        self.poll_clients();
+        self.note_away();
+        self.housekeep();
+        self.shared.progress[self.thread].publish(self.tally.progress);
+        self.count_behind();
+        self.answer_coordinator();
+        Ok(Some(self.begin_wait(began)))
+    }
+
+    /// Tells what the thread has used and counted.
+    fn finish(&mut self) {
         let usage = ThreadUsage {
-            total: thread_cpu(),
+            total: self.environment.thread_time().cpu,
             measured: self.tally.measured.cpu,
             measured_idle: self.tally.measured.idle,
             measured_run_queue_wait: self.tally.measured.run_queue_wait,
@@ -178,24 +205,10 @@ impl<C: Connection> Worker<C> {
         let _ = self.reports.send(Report::Finished(self.thread, usage));
     }
 
-    fn run_until_done(&mut self) -> Result<(), Error> {
-        let mut poll_start = Clock.now();
-        while !self.shared.is_aborted() && self.advance(poll_start) {
-            self.queue_due(poll_start);
-            self.poll_clients();
-            self.note_away();
-            self.housekeep();
-            self.shared.progress[self.thread].publish(self.tally.progress);
-            self.count_behind();
-            self.answer_coordinator();
-            poll_start = self.wait(poll_start)?;
-        }
-        Ok(())
-    }
-
-    fn context(&mut self) -> (Context<'_>, &mut Vec<Client<C>>) {
+    fn context(&mut self) -> (Context<'_, E>, &mut Vec<Client<C, E>>) {
         let context = Context {
-            registry: self.poll.registry(),
+            environment: &self.environment,
+            poll: &self.poll,
             series: &mut self.series,
             shared: &self.shared,
             reports: &self.reports,
@@ -248,8 +261,8 @@ impl<C: Connection> Worker<C> {
             let Some(spec) = self.to_connect.pop_front() else {
                 break;
             };
-            let token = Token(self.clients.len());
-            match Client::connect(spec, self.poll.registry(), token, now) {
+            let token = self.clients.len();
+            match Client::connect(spec, &self.poll, token, now) {
                 Ok(client) => {
                     self.clients.push(client);
                     self.setting_up += 1;
@@ -452,80 +465,86 @@ impl<C: Connection> Worker<C> {
         clients.flat_map(|client| client.unsettled(fence)).collect()
     }
 
-    /// Sleeps until there is something to do, and returns when the loop came back to it.
-    fn wait(&mut self, poll_start: Time) -> Result<Time, Error> {
-        let poll_end = self.tally.last_now;
-        let mut waited_for = poll_start;
+    /// Tells how long there is nothing to do, and notes what for.
+    fn begin_wait(&mut self, turn_began: Time) -> Sleep {
+        let turn_ended = self.tally.last_now;
         let idle_from = match (self.worked, self.queue.is_empty()) {
             (_, false) => None,
             // Encoding and writing came after the last reading of the clock.
-            (true, true) => Some(Clock.now()),
+            (true, true) => Some(self.environment.now()),
             // A loop that spins has turns in which it only looks.
-            (false, true) => Some(poll_start),
+            (false, true) => Some(turn_began),
         };
-        if self.queue.is_empty()
-            && self.state == WorkerState::Running
-            && let Some(pause) =
-                self.idle_backoff
-                    .length(poll_end, self.tally.handled, self.tally.latency)
-        {
-            waited_for = poll_start + pause;
-            sleep_until(waited_for);
-        }
+        let backs_off = self.queue.is_empty() && self.state == WorkerState::Running;
+        let backoff = &mut self.idle_backoff;
+        let (handled, latency) = (self.tally.handled, self.tally.latency);
+        let length = backs_off.then(|| backoff.length(turn_ended, handled, latency));
+        let pause = length.flatten().map(|length| turn_began + length);
         let deadline = self.deadline();
-        let timeout = self.timeout(poll_end, deadline)?;
-        match self.poll.poll(&mut self.events, timeout) {
-            // Stopped and continued by a signal: what is in the sockets now came meanwhile.
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {
-                let _ = self.poll.poll(&mut self.events, Some(Duration::ZERO));
-            }
-            Err(error) => return Err(Error::machine("wait for the sockets", error)),
-            Ok(()) => {}
-        }
+        let early = if self.spin { SPIN_BEFORE } else { Nanos::ZERO };
+        let wake_at = deadline - early;
+        // Where there is no time to sleep it only looks.
+        let until = (self.queue.is_empty() && wake_at > turn_ended).then_some(wake_at);
+        // How late it comes back: after the moment that was slept for, or else since the turn began that kept
+        // this one waiting.
+        let late_from = match until {
+            Some(_) => deadline,
+            None => pause.unwrap_or(turn_began),
+        };
+        self.waiting = Some(Waiting {
+            turn_began,
+            idle_from,
+            until: late_from,
+        });
+        Sleep { pause, until }
+    }
+
+    /// Takes what the wait brought, and returns when the loop came back to it.
+    fn come_back(&mut self, waiting: Waiting) -> Time {
         self.dispatch();
         let (mut context, _) = self.context();
         let now = context.now();
-        // How late: after the moment that was slept for, or else since the turn began that kept
-        // this one waiting.
-        let waited_for = if timeout.is_none() {
-            deadline
-        } else {
-            waited_for
-        };
         let interval = self.series.current();
-        let lag = now.since(waited_for);
+        let lag = now.since(waiting.until);
         interval.loop_lag_max = interval.loop_lag_max.max(lag);
-        let idle = idle_from.map_or(Nanos::ZERO, |from| now.since(from));
+        let idle = waiting
+            .idle_from
+            .map_or(Nanos::ZERO, |from| now.since(from));
         interval.waits.loop_idle += idle;
-        interval.waits.loop_time += now.since(poll_start);
+        interval.waits.loop_time += now.since(waiting.turn_began);
         self.tally.idle += idle;
         if lag >= silence::SHORTEST && self.state == WorkerState::Running {
-            let due_until = now.min(self.shared.boundaries().drain_at);
-            let clients = self.clients.iter();
-            let own = Silence {
-                from: waited_for,
-                until: now,
-                connections: self.clients.len() as u64,
-                in_flight: self.tally.progress.open,
-                unsent: clients.map(|it| it.unsent(waited_for, due_until)).sum(),
-                ..Silence::default()
-            };
-            self.tally.silences.come_back(own, self.tally.handled);
+            self.note_own_silence(waiting.until, now);
         }
-        Ok(now)
+        now
+    }
+
+    /// The loop did not run for a while.
+    #[cold]
+    fn note_own_silence(&mut self, from: Time, now: Time) {
+        let due_until = now.min(self.shared.boundaries().drain_at);
+        let clients = self.clients.iter();
+        let own = Silence {
+            from,
+            until: now,
+            connections: self.clients.len() as u64,
+            in_flight: self.tally.progress.open,
+            unsent: clients.map(|it| it.unsent(from, due_until)).sum(),
+            ..Silence::default()
+        };
+        self.tally.silences.come_back(own, self.tally.handled);
     }
 
     fn dispatch(&mut self) {
         let Self {
-            events,
+            poll,
             clients,
             queue,
             ..
         } = self;
-        for event in events.iter() {
-            let at = event.token().0;
+        for (at, readiness) in poll.events() {
             if let Some(client) = clients.get_mut(at) {
-                client.notice(event);
+                client.notice(readiness);
                 if !client.queued && client.state != ConnectionState::Gone {
                     client.queued = true;
                     queue.push_back(at);
@@ -549,51 +568,31 @@ impl<C: Connection> Worker<C> {
             WorkerState::SettingUp | WorkerState::Leaving(_) => deadline,
         }
     }
+}
 
-    /// Arms the timer for a sleep, or says that there is no time to sleep.
-    fn timeout(&mut self, now: Time, deadline: Time) -> Result<Option<Duration>, Error> {
-        let wake_at = if self.spin {
-            deadline - SPIN_BEFORE
-        } else {
-            deadline
-        };
-        if !self.queue.is_empty() || wake_at <= now {
-            return Ok(Some(Duration::ZERO));
+impl<C: Connection, E: Environment> EventLoop for Worker<C, E> {
+    fn step(&mut self) -> Option<Sleep> {
+        match self.turn() {
+            Ok(Some(sleep)) => return Some(sleep),
+            Ok(None) => {}
+            Err(error) => self.fail(error),
         }
-        let armed = self.timer.arm(wake_at);
-        armed.map_err(|error| Error::machine("set a timer", error))?;
-        Ok(None)
+        self.finish();
+        None
+    }
+
+    fn wait(&mut self, sleep: Sleep) {
+        if let Err(error) = self.poll.wait(sleep) {
+            self.poll_error = Some(Error::machine("wait for the sockets", error));
+        }
     }
 }
 
-impl<C: Connection> Drop for Worker<C> {
+impl<C: Connection, E: Environment> Drop for Worker<C, E> {
     fn drop(&mut self) {
         // Reports what stayed open, for the outcome.
         let mut progress = self.tally.progress;
         progress.open = self.clients.iter().map(Client::unanswered).sum();
         self.shared.progress[self.thread].publish(progress);
     }
-}
-
-/// What these clients will record, so that its memory can be had before the load begins.
-fn recorded<S>(clients: &[ClientSpec<S>]) -> Vec<Metric> {
-    let participants = || clients.iter().flat_map(|client| &client.participants);
-    let consumers = participants().any(|it| matches!(it.kind, ParticipantKind::Consumer(_)));
-    let producers = || {
-        participants().filter_map(|it| match &it.kind {
-            ParticipantKind::Producer(producer) => Some(producer),
-            ParticipantKind::Consumer(_) => None,
-        })
-    };
-    let mut metrics = Vec::new();
-    if producers().any(|it| !matches!(it.arrivals, ResolvedArrivals::Unthrottled)) {
-        metrics.push(Metric::SEND_DELAY);
-    }
-    if producers().any(|it| it.guarantee != Guarantee::Unconfirmed) {
-        metrics.extend([Metric::SEND_ACK, Metric::ACK_RESPONSE]);
-    }
-    if consumers {
-        metrics.extend([Metric::END_TO_END, Metric::TRANSFER]);
-    }
-    metrics
 }

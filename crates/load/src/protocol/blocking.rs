@@ -2,19 +2,21 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
-use measure::{Clock, Nanos};
-use mio::{Events, Poll, Token};
-use transport::{ConnectAttempt, ConnectOptions};
+use measure::{Nanos, Time};
+use transport::{ConnectAttempt, ConnectOptions, Dial, Poller, Sleep};
 
 use super::{Connection, ConnectionSpec, Driver, Event, Input, Progress};
 use crate::control::Interruption;
 use crate::resolve::Addresses;
-use crate::{Control, Endpoint, Error};
+use crate::{Control, Endpoint, Environment, Error};
 
 /// How often a wait looks whether the user wants to stop.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Nanos = Nanos::from_millis(20);
+/// The connection's token in its poll.
+const TOKEN: usize = 0;
+/// Events at once: the connection's, and the timer's.
+const EVENTS: usize = 4;
 /// A wait lasts this much longer than its time-out, for the protocol's own time-out says it better.
 const GRACE: Nanos = Nanos::from_millis(100);
 
@@ -29,10 +31,10 @@ pub(crate) fn connect_options(
     })
 }
 
-pub(crate) struct Blocking<'a, C> {
-    driver: Driver<C>,
-    poll: Poll,
-    events: Events,
+pub(crate) struct Blocking<'a, C, E: Environment> {
+    driver: Driver<C, <E::Poll as Dial>::Stream>,
+    environment: E,
+    poll: E::Poll,
     buffer: Vec<u8>,
     cipher: Vec<u8>,
     control: &'a Control,
@@ -48,24 +50,27 @@ pub(crate) struct Blocking<'a, C> {
     pub(crate) answer: Nanos,
 }
 
-impl<'a, C: Connection> Blocking<'a, C> {
+impl<'a, C: Connection, E: Environment> Blocking<'a, C, E> {
     /// Connects, and waits until the connection is set up.
     pub(crate) fn connect(
+        environment: &E,
         spec: ConnectionSpec<C::ClientSpec>,
         options: ConnectOptions,
         control: &'a Control,
     ) -> Result<Self, Interruption> {
         let timeout = spec.timeout;
-        let addresses = Addresses::of(&spec.endpoint, timeout, control)?;
-        let poll = Poll::new().map_err(|error| Error::machine("set up an event loop", error))?;
-        let now = Clock.now();
+        let addresses = Addresses::of(environment, &spec.endpoint, timeout, control)?;
+        let poll = environment
+            .poll(EVENTS)
+            .map_err(|error| Error::machine("set up an event loop", error))?;
+        let now = environment.now();
         let untried = addresses.in_turn(0, options.source);
         let attempt = ConnectAttempt::new(untried, options, now + timeout);
-        let driver = Driver::connect(C::new(spec, now), attempt, poll.registry(), Token(0), now)?;
+        let driver = Driver::connect(C::new(spec, now), attempt, &poll, TOKEN, now)?;
         let mut blocking = Self {
             driver,
+            environment: environment.clone(),
             poll,
-            events: Events::with_capacity(4),
             buffer: vec![0; C::BUFFER_BYTES],
             cipher: Vec::new(),
             control,
@@ -86,8 +91,8 @@ impl<'a, C: Connection> Blocking<'a, C> {
     }
 
     fn finish_connecting(&mut self) -> Result<bool, Error> {
-        let now = Clock.now();
-        if !self.driver.finish_connecting(self.poll.registry(), now)? {
+        let now = self.environment.now();
+        if !self.driver.finish_connecting(&self.poll, now)? {
             return Ok(false);
         }
         let failed = |error| crate::failure::of_connect(self.driver.connection.endpoint(), &error);
@@ -104,8 +109,8 @@ impl<'a, C: Connection> Blocking<'a, C> {
     /// Starts the orderly close, and waits for its end; a broker that does not answer is not waited
     /// for beyond the time-out, nor for long where the load was stopped.
     pub(crate) fn close(mut self) -> Result<(), Interruption> {
-        self.leaving = Some(self.control.finishing());
-        self.driver.connection.leave(Clock.now())?;
+        self.leaving = Some(self.control.finishing(self.environment.now()));
+        self.driver.connection.leave(self.environment.now())?;
         self.wait_for(|_, progress| (progress == Progress::Closed).then_some(()))
     }
 
@@ -114,38 +119,46 @@ impl<'a, C: Connection> Blocking<'a, C> {
         &mut self,
         mut wanted: impl FnMut(&mut C, Progress) -> Option<T>,
     ) -> Result<T, Interruption> {
-        let asked = Clock.now();
+        let asked = self.environment.now();
         let deadline = asked + self.timeout + GRACE;
         loop {
             self.driver.flush(true)?;
             while self.driver.is_readable() {
                 if let Some(found) = self.read(&mut wanted)? {
-                    self.answer = self.answer.min(Clock.now().since(asked));
+                    self.answer = self.answer.min(self.environment.now().since(asked));
                     return Ok(found);
                 }
                 self.driver.flush(true)?;
             }
             self.sleep(deadline)?;
-            self.driver.handle_timeout(Clock.now())?;
+            self.driver.handle_timeout(self.environment.now())?;
         }
     }
 
     /// Waits for the socket, no longer than there is to wait.
-    fn sleep(&mut self, deadline: measure::Time) -> Result<(), Interruption> {
-        if Clock.now() > deadline {
+    fn sleep(&mut self, deadline: Time) -> Result<(), Interruption> {
+        let now = self.environment.now();
+        if now > deadline {
             return Err(self.driver.timed_out(self.timeout).into());
         }
-        if self.leaving.as_ref().unwrap_or(self.control).ends_waits() {
+        if self
+            .leaving
+            .as_ref()
+            .unwrap_or(self.control)
+            .ends_waits(now)
+        {
             return Err(Interruption::Stopped);
         }
-        match self.poll.poll(&mut self.events, Some(POLL_INTERVAL)) {
-            Err(error) if error.kind() != std::io::ErrorKind::Interrupted => {
-                return Err(Error::machine("wait for a socket", error).into());
+        let sleep = Sleep {
+            pause: None,
+            until: Some(now + POLL_INTERVAL),
+        };
+        let waited = self.poll.wait(sleep);
+        waited.map_err(|error| Error::machine("wait for a socket", error))?;
+        for (token, readiness) in self.poll.events() {
+            if token == TOKEN {
+                self.driver.notice(readiness);
             }
-            _ => {}
-        }
-        for event in &self.events {
-            self.driver.notice(event);
         }
         Ok(())
     }
@@ -154,12 +167,13 @@ impl<'a, C: Connection> Blocking<'a, C> {
         &mut self,
         wanted: &mut impl FnMut(&mut C, Progress) -> Option<T>,
     ) -> Result<Option<T>, Error> {
-        let filled = match self.driver.read(&mut self.buffer, &mut self.cipher)? {
+        let now = self.environment.now();
+        let filled = match self.driver.read(&mut self.buffer, &mut self.cipher, now)? {
             Input::Bytes(filled) => filled,
             Input::Nothing => return Ok(None),
             Input::End => return Err(self.driver.ended()),
         };
-        let now = Clock.now();
+        let now = self.environment.now();
         let (mut input, mut found) = (&self.buffer[..filled], None);
         let connection = &mut self.driver.connection;
         while found.is_none()

@@ -3,9 +3,8 @@
 
 use std::net::SocketAddr;
 
-use measure::{Clock, Nanos, Time};
-use mio::{Registry, Token};
-use transport::{ClientSocket, ConnectAttempt, Output, Received, SocketError};
+use measure::{Nanos, Time};
+use transport::{ClientStream, ConnectAttempt, Dial, Output, Readiness, Received, SocketError};
 
 use super::Connection;
 use crate::{Endpoint, Error, failure};
@@ -24,10 +23,10 @@ pub(crate) enum Input {
 /// Order of calls: [`Driver::notice`] with each event of the poll; [`Driver::finish_connecting`] until
 /// it is true; [`Driver::read`] while [`Driver::is_readable`], and [`Driver::keep`] with what was not
 /// decoded of it; [`Driver::flush`] after something was queued.
-pub(crate) struct Driver<C> {
+pub(crate) struct Driver<C, S> {
     pub(crate) connection: C,
-    socket: ClientSocket,
-    token: Token,
+    socket: S,
+    token: usize,
     /// The node's addresses that were not tried yet.
     attempt: ConnectAttempt,
     /// When the present address was tried.
@@ -95,16 +94,16 @@ impl<C: Connection> Output for Unsent<'_, C> {
     }
 }
 
-impl<C: Connection> Driver<C> {
+impl<C: Connection, S: ClientStream> Driver<C, S> {
     /// Starts to connect.
     pub(crate) fn connect(
         connection: C,
         mut attempt: ConnectAttempt,
-        registry: &Registry,
-        token: Token,
+        dial: &impl Dial<Stream = S>,
+        token: usize,
         now: Time,
     ) -> Result<Self, Error> {
-        let dialled = attempt.connect(registry, token, now);
+        let dialled = attempt.connect(dial, token, now);
         Ok(Self {
             socket: dialled.map_err(|error| not_connected(connection.endpoint(), &error))?,
             connection,
@@ -123,18 +122,18 @@ impl<C: Connection> Driver<C> {
         &mut self,
         endpoint: &Endpoint,
         attempt: ConnectAttempt,
-        registry: &Registry,
+        dial: &impl Dial<Stream = S>,
         now: Time,
     ) -> Result<(), Error> {
         self.attempt = attempt;
         self.connection.restart(Some(endpoint), now);
-        self.dial(registry, now)
+        self.dial(dial, now)
     }
 
-    fn dial(&mut self, registry: &Registry, now: Time) -> Result<(), Error> {
+    fn dial(&mut self, dial: &impl Dial<Stream = S>, now: Time) -> Result<(), Error> {
         self.is_connected = false;
         self.tried_at = now;
-        let dialled = self.attempt.connect(registry, self.token, now);
+        let dialled = self.attempt.connect(dial, self.token, now);
         self.socket = dialled.map_err(|error| not_connected(self.connection.endpoint(), &error))?;
         Ok(())
     }
@@ -142,7 +141,7 @@ impl<C: Connection> Driver<C> {
     /// Whether it is connected by now. Where an address refuses or does not answer, the next is tried.
     pub(crate) fn finish_connecting(
         &mut self,
-        registry: &Registry,
+        dial: &impl Dial<Stream = S>,
         now: Time,
     ) -> Result<bool, Error> {
         let endpoint = self.connection.endpoint();
@@ -159,7 +158,7 @@ impl<C: Connection> Driver<C> {
         }
         // The name has other addresses: one of another family, or another machine's.
         self.connection.restart(None, now);
-        self.dial(registry, now)?;
+        self.dial(dial, now)?;
         Ok(false)
     }
 
@@ -183,8 +182,9 @@ impl<C: Connection> Driver<C> {
     }
 
     /// Takes what the poll says of the socket.
-    pub(crate) fn notice(&mut self, event: &mio::event::Event) {
-        self.socket.notice(event);
+    #[inline]
+    pub(crate) fn notice(&mut self, readiness: Readiness) {
+        self.socket.notice(readiness);
     }
 
     /// Whether a read may bring something.
@@ -208,8 +208,13 @@ impl<C: Connection> Driver<C> {
         self.connection.pending_output().len() + self.socket.unsent()
     }
 
-    /// Reads once behind what was kept; `cipher` is room for encrypted bytes.
-    pub(crate) fn read(&mut self, buffer: &mut [u8], cipher: &mut Vec<u8>) -> Result<Input, Error> {
+    /// Reads once behind what was kept; `cipher` is room for encrypted bytes. `now` may be some time ago.
+    pub(crate) fn read(
+        &mut self,
+        buffer: &mut [u8],
+        cipher: &mut Vec<u8>,
+        now: Time,
+    ) -> Result<Input, Error> {
         let kept = self.rest.bytes.len();
         let mut filled = kept;
         if !std::mem::take(&mut self.undecoded) {
@@ -223,7 +228,7 @@ impl<C: Connection> Driver<C> {
             if filled < self.needed {
                 // A part of one frame: copied once, however small the pieces are that it comes in.
                 self.rest.extend(&buffer[kept..filled]);
-                self.connection.excuse_silence(Clock.now());
+                self.connection.excuse_silence(now);
                 return Ok(Input::Nothing);
             }
         }

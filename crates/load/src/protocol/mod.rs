@@ -4,7 +4,7 @@
 //! ```text
 //!   engine: producers, consumers    churn        preparation
 //!              \                      |           /  (Blocking)
-//!               +------------- Driver<C> --------+    socket, TLS, what is read and not decoded
+//!               +----------- Driver<C, S> -------+     socket, TLS, what is read and not decoded
 //!                                 |
 //!                          C: Connection              bytes in, events out; amqp091
 //! ```
@@ -29,7 +29,7 @@ pub(crate) use self::driver::{Driver, Input};
 use crate::control::Interruption;
 use crate::payload::FULL_LEN;
 use crate::resolve::Addresses;
-use crate::{Control, Destination, Endpoint, Error, Group, MessageProperties};
+use crate::{Control, Destination, Endpoint, Environment, Error, Group, MessageProperties};
 
 /// A client's side of one connection, without its socket.
 ///
@@ -44,7 +44,7 @@ pub(crate) trait Connection: Sized + Send + 'static {
     /// Who gets whose messages.
     type Routing: Routing;
     /// A conversation beside the load.
-    type Admin<'a>: Admin<'a>;
+    type Admin<'a, E: Environment>: Admin<'a, E>;
     /// A producer's way to send.
     type Sender<'a>: Sender
     where
@@ -227,9 +227,10 @@ pub(crate) struct Named<'a> {
 
 /// Prepares a broker before the load, asks it beside the load, and cleans up after it, on a connection
 /// of its own. Blocking, every wait bounded.
-pub(crate) trait Admin<'a>: Sized {
+pub(crate) trait Admin<'a, E>: Sized {
     /// Connects and logs in.
     fn connect(
+        environment: &E,
         endpoint: &Endpoint,
         options: ConnectOptions,
         timeout: Nanos,

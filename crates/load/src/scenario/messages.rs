@@ -5,7 +5,7 @@ use measure::Metric;
 use super::{Operations, Scenario};
 use crate::protocol::amqp091::AmqpConnection;
 use crate::{
-    ArrivalProcess, Control, Error, Outcome, Phases, Plan, Requested, SliceSink, Together,
+    ArrivalProcess, Control, Error, Outcome, Phases, Plan, Requested, SliceSink, System, Together,
 };
 
 impl Scenario for Plan {
@@ -67,6 +67,6 @@ impl Scenario for Plan {
         control: &Control,
         sink: &mut dyn SliceSink,
     ) -> Result<Outcome, Error> {
-        crate::engine::run::<AmqpConnection>(self, together, control, sink)
+        crate::engine::run::<AmqpConnection, System>(&System, self, together, control, sink)
     }
 }

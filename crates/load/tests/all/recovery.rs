@@ -1,42 +1,21 @@
-//! Connections that are lost while the load runs, and re-established.
+//! Connections that are lost while the load runs, and re-established, in virtual time.
 
 use std::net::SocketAddr;
-use std::thread;
-use std::time::Duration;
 
-use load::{
-    Ack, Control, Destination, Error, Group, Outcome, Phases, Plan, ReconnectPolicy, RunEvent, Sink,
-};
-use measure::{Interval, Metric, Nanos, Phase, Rate};
-use testkit::Proxy;
+use broker::Config;
+use load::{Ack, Destination, Error, Group, Outcome, Phases, Plan, ReconnectPolicy, RunEvent};
+use measure::{Metric, Nanos, Rate, Time};
+use testkit::Random;
 
-#[derive(Default)]
-struct Kept {
-    measured: Interval,
-    events: Vec<RunEvent>,
-}
+use crate::world::{self, Pace, Told, World};
 
-impl Sink for Kept {
-    fn interval(&mut self, merged: &Interval) {
-        if merged.phase != Phase::Warmup {
-            self.measured.merge(merged);
-        }
+const MEASURE_MS: u64 = 1_500;
+
+fn policy(min_ms: u64, max_ms: u64) -> ReconnectPolicy {
+    ReconnectPolicy {
+        min: Nanos::from_millis(min_ms),
+        max: Nanos::from_millis(max_ms),
     }
-
-    fn event(&mut self, event: RunEvent) {
-        self.events.push(event);
-    }
-}
-
-fn embedded(listen: SocketAddr) -> broker::Running {
-    let config = broker::Config {
-        listen,
-        ..broker::Config::default()
-    };
-    broker::Broker::bind(config)
-        .expect("bind")
-        .spawn()
-        .expect("spawn")
 }
 
 fn plan(address: SocketAddr, reconnect: Option<ReconnectPolicy>) -> Plan {
@@ -53,134 +32,172 @@ fn plan(address: SocketAddr, reconnect: Option<ReconnectPolicy>) -> Plan {
     Plan {
         groups: vec![group],
         phases: Phases {
-            measure: Some(Nanos::from_millis(3_000)),
+            measure: Some(Nanos::from_millis(MEASURE_MS)),
             ..Phases::default()
         },
         ..Plan::default()
     }
 }
 
-/// Runs the load while the broker is away from the first second on, for 500 ms.
-fn with_an_outage(reconnect: Option<ReconnectPolicy>) -> (Outcome, Kept) {
-    let broker = embedded("127.0.0.1:0".parse().expect("address"));
-    let address = broker.local_addr();
-    let outage = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(1_000));
-        drop(broker);
-        thread::sleep(Duration::from_millis(500));
-        embedded(address)
-    });
-    let mut kept = Kept::default();
-    let outcome = load::run(&plan(address, reconnect), &Control::new(), &mut kept).expect("load");
-    drop(outage.join().expect("outage"));
-    (outcome, kept)
+/// A broker that goes away, and comes back as a new one that knows nothing.
+#[derive(Clone, Copy, Debug)]
+struct Outage {
+    after_ms: u64,
+    length_ms: u64,
+    reconnect: (u64, u64),
+    pace: Pace,
 }
 
-#[test]
-fn a_load_outlives_its_broker_and_keeps_its_schedule() {
-    let (outcome, kept) = with_an_outage(Some(ReconnectPolicy {
-        min: Nanos::from_millis(20),
-        max: Nanos::from_millis(60),
-    }));
-    assert!(outcome.error.is_none(), "{outcome:?}");
-    let lost: u64 = outcome.threads.iter().map(|t| t.lost_connections).sum();
-    assert_eq!(lost, 4, "two producers and two consumers");
-    // Every message of the schedule was sent, once: the overdue ones late.
-    assert_eq!(outcome.totals.sent, 3_000, "{outcome:?}");
-    let answered = outcome.totals.completed + outcome.unconfirmed;
-    assert_eq!(answered, 3_000, "{outcome:?}");
-    assert!(outcome.unconfirmed <= 200, "{outcome:?}");
-    // What its users felt: somebody waited all the time that the broker was away.
-    let response = kept.measured.latencies.histogram(Metric::ACK_RESPONSE);
-    assert!(response.max() >= 480_000_000, "{} ns", response.max());
-    assert!(response.max() <= 1_500_000_000, "{} ns", response.max());
-    // So did what was in flight when the connections were lost: no message is missing.
-    assert_eq!(response.len(), 3_000, "{outcome:?}");
-    let away = kept.events.iter().filter_map(|event| match event {
-        RunEvent::Silence(silence) if silence.is_away => Some(silence),
-        _ => None,
-    });
-    let away: Vec<_> = away.collect();
-    assert_eq!(away.len(), 1, "{:?}", kept.events);
-    let length = away[0].until.since(away[0].from);
-    assert!(
-        (450..1_400).contains(&(length.0 / 1_000_000)) && away[0].connections == 4,
-        "{away:?}"
-    );
-    let at = |what: fn(&RunEvent) -> bool| kept.events.iter().position(what).expect("event");
-    let lost = at(|event| matches!(event, RunEvent::Lost { .. }));
-    let back = at(|event| matches!(event, RunEvent::Recovered { .. }));
-    assert!(lost < back, "{:?}", kept.events);
-}
-
-#[test]
-fn without_recovery_the_loss_ends_the_load() {
-    let (outcome, _) = with_an_outage(None);
-    assert!(
-        matches!(
-            outcome.error,
-            Some(Error::Lost { .. } | Error::Connect { .. })
-        ),
-        "{outcome:?}"
-    );
-}
-
-#[test]
-fn a_broker_that_never_comes_back_does_not_hang_the_end() {
-    let broker = embedded("127.0.0.1:0".parse().expect("address"));
-    let address = broker.local_addr();
-    let reconnect = ReconnectPolicy {
-        min: Nanos::from_millis(50),
-        max: Nanos::from_millis(50),
-    };
-    let end = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(800));
-        drop(broker);
-    });
-    let mut plan = plan(address, Some(reconnect));
-    plan.phases.measure = Some(Nanos::from_millis(1_500));
-    plan.phases.drain = Nanos::from_millis(1_000);
-    let begin = std::time::Instant::now();
-    let outcome = load::run(&plan, &Control::new(), &mut Kept::default()).expect("load");
-    end.join().expect("end");
-    assert!(
-        begin.elapsed() < Duration::from_secs(6),
-        "{:?}",
-        begin.elapsed()
-    );
-    assert!(outcome.error.is_none(), "{outcome:?}");
-    assert!(outcome.totals.sent < 1_500, "{outcome:?}");
-}
-
-/// Cuts all connections as soon as the start is announced, which is before it comes.
-struct CutAtStart(Proxy);
-
-impl Sink for CutAtStart {
-    fn interval(&mut self, _: &Interval) {}
-
-    fn event(&mut self, event: RunEvent) {
-        if matches!(event, RunEvent::Started { .. }) {
-            self.0.cut(Duration::ZERO);
+impl Outage {
+    fn random(seed: u64) -> Self {
+        let random = &mut Random::new(seed);
+        Self {
+            after_ms: 100 + random.below(700),
+            length_ms: 120 + random.below(500),
+            reconnect: random.of(&[(2, 10), (20, 60), (100, 100)]),
+            pace: Pace::random(random),
         }
+    }
+
+    fn play(self, seed: u64, reconnects: bool) -> (Outcome, Told) {
+        let world = World::new(seed, self.pace);
+        let address = world.broker(Config::default());
+        let (min, max) = self.reconnect;
+        let plan = plan(address, reconnects.then(|| policy(min, max)));
+        let (outcome, told) = world.run(&plan, move |world, start| {
+            let begin = start + Nanos::from_millis(self.after_ms);
+            world.at(begin, move |world| {
+                world.keep_away(address, true);
+                world.cut(Nanos::ZERO);
+            });
+            let end = begin + Nanos::from_millis(self.length_ms);
+            world.at(end, move |world| {
+                world.restart_broker(address, Config::default());
+            });
+        });
+        (outcome.expect("a load"), told)
+    }
+
+    /// What is wrong with a load that outlives it.
+    fn problem(self, seed: u64) -> Option<&'static str> {
+        let (outcome, told) = self.play(seed, true);
+        let due = MEASURE_MS;
+        let lost: u64 = outcome.threads.iter().map(|t| t.lost_connections).sum();
+        let response = told.measured.latencies.histogram(Metric::ACK_RESPONSE);
+        let begin = told.start() + Nanos::from_millis(self.after_ms);
+        let end = begin + Nanos::from_millis(self.length_ms);
+        let silences = told.silences();
+        let away: Vec<_> = silences.iter().filter(|it| it.is_away).collect();
+        // Two tries at most, and what a set-up takes in the slowest of worlds.
+        let back_by = end + Nanos::from_millis(self.reconnect.1) + Nanos::from_millis(60);
+        let near = |at: Time, least: Time, most: Time| at >= least && at <= most;
+        let at = |what: fn(&RunEvent) -> bool| told.events.iter().position(what);
+        let lost_at = at(|event| matches!(event, RunEvent::Lost { .. }));
+        let back_at = at(|event| matches!(event, RunEvent::Recovered { .. }));
+        let felt = back_by.since(begin).0 * 101 / 100;
+        let checks = [
+            (outcome.error.is_some(), "the load failed"),
+            (lost != 4, "two producers and two consumers lose theirs"),
+            // Every message of the schedule is sent, once: the overdue ones late.
+            (outcome.totals.sent != due, "the whole schedule is sent"),
+            (
+                outcome.totals.completed + outcome.unconfirmed != due,
+                "a message is answered, or was in flight",
+            ),
+            (outcome.unconfirmed > 200, "no more than the windows hold"),
+            // So does what was in flight when the connections were lost: no message is missing.
+            (response.len() != due, "every message has its response time"),
+            (
+                response.max() < Nanos::from_millis(self.length_ms).0 * 99 / 100
+                    || response.max() > felt,
+                "somebody waits all the time that the broker is away, and nobody longer",
+            ),
+            (
+                away.len() != 1,
+                "the time without a connection is told once",
+            ),
+            (
+                away.iter().any(|it| {
+                    it.connections != 4
+                        || !near(it.from, begin, begin + Nanos::from_millis(10))
+                        || !near(it.until, end, back_by)
+                }),
+                "it is told with its instants",
+            ),
+            (
+                lost_at.is_none() || lost_at > back_at,
+                "lost, and then back",
+            ),
+        ];
+        checks.iter().find(|(is, _)| *is).map(|(_, what)| *what)
     }
 }
 
 #[test]
+fn a_load_outlives_its_broker_and_keeps_its_schedule() {
+    let seeds: Vec<u64> = testkit::seeds(200).collect();
+    let played = world::play(&seeds, |seed| {
+        let outage = Outage::random(seed);
+        let wrong = outage.problem(seed);
+        wrong.map(|rule| {
+            format!(
+                "not so: {rule}\n{outage:?}\n{:?}",
+                outage.play(seed, true).0
+            )
+        })
+    });
+    played.assert_right("--test all recovery::a_load_outlives_its_broker");
+}
+
+#[test]
+fn without_recovery_the_loss_ends_the_load() {
+    for seed in 0..20 {
+        let (outcome, _) = Outage::random(seed).play(seed, false);
+        assert!(
+            matches!(
+                outcome.error,
+                Some(Error::Lost { .. } | Error::Connect { .. })
+            ),
+            "{outcome:?}"
+        );
+    }
+}
+
+#[test]
+fn a_broker_that_never_comes_back_does_not_hang_the_end() {
+    let world = World::new(1, Pace::default());
+    let address = world.broker(Config::default());
+    let mut plan = plan(address, Some(policy(50, 50)));
+    plan.phases.drain = Nanos::from_millis(1_000);
+    let (outcome, told) = world.run(&plan, |world, start| {
+        world.at(start + Nanos::from_millis(800), move |world| {
+            world.keep_away(address, true);
+            world.cut(Nanos::ZERO);
+        });
+    });
+    let outcome = outcome.expect("a load");
+    let took = world.time().since(told.start());
+    // The phases, the questions of the drain, and a try to ask the queues.
+    assert!(took < Nanos::from_millis(4_600), "{took:?}");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    assert!((790..=810).contains(&outcome.totals.sent), "{outcome:?}");
+}
+
+/// All connections are cut as soon as the start is announced, which is before it comes.
+#[test]
 fn a_connection_lost_between_the_announcement_and_the_start_comes_back() {
-    let broker = embedded("127.0.0.1:0".parse().expect("address"));
-    for round in 0..5 {
-        let proxy = Proxy::new(broker.local_addr()).expect("a proxy");
-        let recovery = ReconnectPolicy {
-            // Some are back before the start, some after it.
-            min: Nanos::from_millis(round),
-            max: Nanos::from_millis(2 * round),
-        };
-        let mut plan = plan(proxy.address(), Some(recovery));
-        plan.phases.measure = Some(Nanos::from_millis(500));
-        let sink = &mut CutAtStart(proxy);
-        let outcome = load::run(&plan, &Control::new(), sink).expect("a load");
-        assert!(outcome.error.is_none(), "round {round}: {outcome:?}");
-        assert_eq!(outcome.totals.sent, 500, "round {round}: {outcome:?}");
-        assert_eq!(outcome.totals.received, 500, "round {round}: {outcome:?}");
+    for seed in 0..100 {
+        let random = &mut Random::new(seed);
+        let world = World::new(seed, Pace::random(random));
+        let address = world.broker(Config::default());
+        // Some are back before the start, some after it.
+        let min = random.below(5);
+        let mut plan = plan(address, Some(policy(min, 2 * min)));
+        plan.phases.measure = Some(Nanos::from_millis(100));
+        let (outcome, _) = world.run(&plan, |world, _| world.cut(Nanos::ZERO));
+        let outcome = outcome.expect("a load");
+        assert!(outcome.error.is_none(), "seed {seed}: {outcome:?}");
+        assert_eq!(outcome.totals.sent, 100, "seed {seed}: {outcome:?}");
+        assert_eq!(outcome.totals.received, 100, "seed {seed}: {outcome:?}");
     }
 }

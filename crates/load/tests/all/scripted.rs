@@ -1,39 +1,29 @@
 //! Consumers that share a connection, against a peer that plays one random script after the other: the
 //! answers of a set-up in any order across channels, deliveries from the first subscription on, lost
 //! connections, and steps that nobody asked for. Nothing that was delivered is dropped, and nothing
-//! hangs.
-
-use crate::common;
+//! hangs. In virtual time.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use common::peer::{Asked, Peer, beating, listen};
-use load::{
-    Ack, Control, Destination, Error, Group, Outcome, Phases, Plan, ReconnectPolicy, RunEvent, Sink,
-};
-use measure::{Interval, Length, Nanos};
+use load::{Ack, Control, Destination, Error, Group, Outcome, Phases, Plan, ReconnectPolicy};
+use measure::{Length, Nanos, Time};
 use testkit::Random;
 use wire::amqp091::{
     BasicCancelOk, BasicConsumeOk, BasicQosOk, ChannelOpenOk, ConfirmSelectOk, QueueBindOk,
     QueueDeclareOk, TxCommitOk, TxSelectOk,
 };
 
-/// This many scripts, unless BELLOWS_SCRIPTS says otherwise.
-const SCRIPTS: u64 = 50;
-/// Runs at the same time; each of them mostly sleeps.
-const AT_ONCE: usize = 6;
-/// Nobody needs longer, on the busiest machine.
-const LIMIT: Duration = Duration::from_secs(20);
+use crate::world::peer::{Asked, Peer, Serve, beating, polite};
+use crate::world::{self, Pace, World};
 
-struct Nothing;
-
-impl Sink for Nothing {
-    fn interval(&mut self, _: &Interval) {}
-    fn event(&mut self, _: RunEvent) {}
-}
+/// Scripts of an ordinary run; see [`testkit::seeds`].
+const SCRIPTS: u64 = 2_000;
+/// Nobody needs longer.
+const LIMIT: Nanos = Nanos::from_millis(20_000);
+/// How often a peer does something of itself, and the test looks whether all is done.
+const TURN: Nanos = Nanos::from_millis(1);
 
 /// What happens to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +81,7 @@ struct Script {
     commit_every: u32,
     /// The peer writes in pieces of this many bytes; 0 for all at once.
     dribble: usize,
+    pace: Pace,
 }
 
 impl Script {
@@ -121,6 +112,7 @@ impl Script {
                 Ack::Every(_) => random.of(&[0, 0, 5]),
             },
             dribble: random.of(&[0, 0, 0, 1, 7, 40]),
+            pace: Pace::random(random),
         }
     }
 }
@@ -139,7 +131,6 @@ struct Queue {
 struct Scene {
     script: Script,
     random: Random,
-    peer: Peer,
     queue: Arc<Mutex<Queue>>,
     /// Requests of each channel that wait for their answer.
     asked: BTreeMap<u16, VecDeque<&'static str>>,
@@ -151,18 +142,10 @@ struct Scene {
     turns: u64,
 }
 
-impl Scene {
-    /// Plays until the client goes or the connection is cut.
-    fn play(mut self) {
-        while self.turn() {}
-        let mut queue = self.queue.lock().expect("queue");
-        for (_, id) in self.unacked.values().flatten().rev() {
-            queue.ready.push_front((*id, true));
-        }
-    }
-
-    fn turn(&mut self) -> bool {
-        for asked in self.peer.turn() {
+impl Serve for Scene {
+    fn turn(&mut self, peer: &mut Peer, asked: Vec<Asked>, _: Time) -> Option<Nanos> {
+        peer.dribble = self.script.dribble;
+        for asked in asked {
             match asked {
                 Asked::Method(channel, method) => {
                     self.asked.entry(channel).or_default().push_back(method);
@@ -173,21 +156,32 @@ impl Scene {
                     tag,
                     multiple,
                 } => self.settle(channel, tag, multiple),
-                Asked::Publish(_) => {}
-                Asked::Gone => return false,
+                Asked::Gone | Asked::Publish(_) => {}
             }
         }
         for _ in 0..1 + self.random.below(8) {
             if self.random.below(3) == 0 {
-                self.answer();
+                self.answer(peer);
             } else {
-                self.deliver();
+                self.deliver(peer);
             }
         }
         self.turns += u64::from(self.opened);
-        self.turns != self.script.after || self.strike()
+        (self.turns != self.script.after || self.strike(peer)).then_some(TURN)
     }
+}
 
+impl Drop for Scene {
+    /// What was not acknowledged goes back to the queue.
+    fn drop(&mut self) {
+        let mut queue = self.queue.lock().expect("queue");
+        for (_, id) in self.unacked.values().flatten().rev() {
+            queue.ready.push_front((*id, true));
+        }
+    }
+}
+
+impl Scene {
     fn settle(&mut self, channel: u16, tag: u64, multiple: bool) {
         let unacked = self.unacked.entry(channel).or_default();
         let mut queue = self.queue.lock().expect("queue");
@@ -201,7 +195,7 @@ impl Scene {
     }
 
     /// Answers the oldest request of some channel.
-    fn answer(&mut self) {
+    fn answer(&mut self, peer: &mut Peer) {
         let waiting: Vec<u16> = self.asked.keys().copied().collect();
         if waiting.is_empty() {
             return;
@@ -213,7 +207,7 @@ impl Scene {
         if self.asked[&channel].is_empty() {
             self.asked.remove(&channel);
         }
-        self.peer.answer(channel, method);
+        peer.answer(channel, method);
         match method {
             "basic.consume" => self.subscribed.push(channel),
             "basic.cancel" => self.subscribed.retain(|at| *at != channel),
@@ -221,7 +215,7 @@ impl Scene {
         }
     }
 
-    fn deliver(&mut self) {
+    fn deliver(&mut self, peer: &mut Peer) {
         if self.subscribed.is_empty() {
             return;
         }
@@ -241,11 +235,11 @@ impl Scene {
         if !auto {
             unacked.push_back((*tag, id));
         }
-        self.peer.deliver(channel, *tag, redelivered, b"not ours");
+        peer.deliver(channel, *tag, redelivered, b"not ours");
     }
 
     /// Tells whether the connection lives on.
-    fn strike(&mut self) -> bool {
+    fn strike(&mut self, peer: &mut Peer) -> bool {
         let channel = 1 + self.random.below(u64::from(self.script.channels)) as u16;
         match self.script.blow {
             Blow::None => true,
@@ -261,32 +255,32 @@ impl Scene {
                 queue.cuts > 3
             }
             Blow::Unsolicited(step) => {
-                self.send_unsolicited(channel, step);
+                send_unsolicited(peer, channel, step);
                 true
             }
         }
     }
-
-    fn send_unsolicited(&mut self, channel: u16, step: Step) {
-        let (peer, consumer_tag) = (&mut self.peer, "c");
-        match step {
-            Step::Cancelled => peer.send(channel, &BasicCancelOk { consumer_tag }),
-            Step::Consuming => peer.send(channel, &BasicConsumeOk { consumer_tag }),
-            Step::Qos => peer.send(channel, &BasicQosOk {}),
-            Step::Opened => peer.send(channel, &ChannelOpenOk::default()),
-            Step::Declared => peer.send(channel, &QueueDeclareOk::default()),
-            Step::Bound => peer.send(channel, &QueueBindOk {}),
-            Step::Confirms => peer.send(channel, &ConfirmSelectOk {}),
-            Step::Transactions => peer.send(channel, &TxSelectOk {}),
-            Step::Committed => peer.send(channel, &TxCommitOk {}),
-            Step::Empty => peer.answer(channel, "basic.get"),
-            Step::Confirm => peer.server.confirm(channel, 0, true),
-        }
-        // Where it comes in place of the same that was requested, one too many comes in the end.
-    }
 }
 
-fn plan(script: &Script, address: std::net::SocketAddr) -> Plan {
+fn send_unsolicited(peer: &mut Peer, channel: u16, step: Step) {
+    let consumer_tag = "c";
+    match step {
+        Step::Cancelled => peer.send(channel, &BasicCancelOk { consumer_tag }),
+        Step::Consuming => peer.send(channel, &BasicConsumeOk { consumer_tag }),
+        Step::Qos => peer.send(channel, &BasicQosOk {}),
+        Step::Opened => peer.send(channel, &ChannelOpenOk::default()),
+        Step::Declared => peer.send(channel, &QueueDeclareOk::default()),
+        Step::Bound => peer.send(channel, &QueueBindOk {}),
+        Step::Confirms => peer.send(channel, &ConfirmSelectOk {}),
+        Step::Transactions => peer.send(channel, &TxSelectOk {}),
+        Step::Committed => peer.send(channel, &TxCommitOk {}),
+        Step::Empty => peer.answer(channel, "basic.get"),
+        Step::Confirm => peer.server.confirm(channel, 0, true),
+    }
+    // Where it comes in place of the same that was requested, one too many comes in the end.
+}
+
+fn plan(script: &Script, address: SocketAddr) -> Plan {
     let url = format!("amqp://{address}");
     let mut group = Group::new(url.parse().expect("url"), vec![Destination::queue("q")]);
     group.producers.per_destination = 0;
@@ -311,23 +305,43 @@ fn plan(script: &Script, address: std::net::SocketAddr) -> Plan {
     }
 }
 
-fn run(script: &Script) -> (Result<Outcome, Error>, Queue) {
+/// Stops the load when it has everything, or has had its time.
+fn watch(world: &World, script: &Script, queue: Arc<Mutex<Queue>>, control: Control, limit: Time) {
+    let (script, at) = (script.clone(), world.time() + TURN);
+    world.at(at, move |world| {
+        let has_all = {
+            let queue = queue.lock().expect("queue");
+            match script.ack {
+                Ack::Auto => queue.ready.is_empty(),
+                Ack::Every(_) => queue.acked.len() as u64 == script.messages,
+            }
+        };
+        let hostile = matches!(script.blow, Blow::Unsolicited(_));
+        if (has_all && !hostile) || world.time() > limit {
+            // What is on its way still comes.
+            let end = world.time() + Nanos::from_millis(150);
+            world.at(end, move |_| control.stop());
+        } else {
+            watch(world, &script, queue, control, limit);
+        }
+    });
+}
+
+fn run(script: &Script) -> (Result<Outcome, Error>, Queue, Nanos) {
+    let world = World::new(script.seed, script.pace);
     let queue = Arc::new(Mutex::new(Queue {
         ready: (0..script.messages).map(|id| (id, false)).collect(),
         ..Queue::default()
     }));
     let (shared, played) = (Arc::clone(&queue), script.clone());
-    let address = listen(beating(0), move |number, mut peer| {
-        peer.dribble = played.dribble;
+    let address = world.peer(beating(0), move |number| {
         if number == 0 {
             // The connection beside the load.
-            peer.serve_politely();
-            return;
+            return polite();
         }
-        Scene {
+        Box::new(Scene {
             script: played.clone(),
             random: Random::new(played.seed ^ (number as u64) << 32),
-            peer,
             queue: Arc::clone(&shared),
             asked: BTreeMap::new(),
             subscribed: Vec::new(),
@@ -335,81 +349,59 @@ fn run(script: &Script) -> (Result<Outcome, Error>, Queue) {
             unacked: BTreeMap::new(),
             opened: false,
             turns: 0,
-        }
-        .play();
+        })
     });
-    let control = Control::new();
-    let (done, ended) = std::sync::mpsc::channel::<()>();
-    let watched = (Arc::clone(&queue), control.clone(), script.clone());
-    let watch = thread::spawn(move || {
-        let (queue, control, script) = watched;
-        let begin = Instant::now();
-        while ended.recv_timeout(Duration::from_millis(2))
-            == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
-        {
-            let has_all = {
-                let queue = queue.lock().expect("queue");
-                match script.ack {
-                    Ack::Auto => queue.ready.is_empty(),
-                    Ack::Every(_) => queue.acked.len() as u64 == script.messages,
-                }
-            };
-            let hostile = matches!(script.blow, Blow::Unsolicited(_));
-            if (has_all && !hostile) || begin.elapsed() > LIMIT {
-                // What is on its way still comes.
-                thread::sleep(Duration::from_millis(150));
-                control.stop();
-                return;
-            }
-        }
-    });
-    let outcome = load::run(&plan(script, address), &control, &mut Nothing);
-    drop(done);
-    watch.join().expect("watch");
+    let (control, begin) = (Control::new(), world.time());
+    watch(
+        &world,
+        script,
+        Arc::clone(&queue),
+        control.clone(),
+        begin + LIMIT,
+    );
+    let (outcome, _) = world.run_until(&plan(script, address), &control, |_, _| ());
+    let took = world.time().since(begin);
     let queue = std::mem::take(&mut *queue.lock().expect("queue"));
-    (outcome, queue)
+    (outcome, queue, took)
 }
 
-fn check(script: &Script) {
-    let begin = Instant::now();
-    let (outcome, queue) = run(script);
-    assert!(begin.elapsed() < LIMIT, "{script:?} hung: {outcome:?}");
+/// What is wrong with a script.
+fn problem(script: &Script) -> Option<String> {
+    let (outcome, queue, took) = run(script);
+    if took >= LIMIT {
+        return Some(format!("it hung: {outcome:?}"));
+    }
     if matches!(script.blow, Blow::Unsolicited(_)) {
         let error = match outcome {
             Ok(outcome) => outcome.error,
             Err(error) => Some(error),
         };
-        assert!(
-            matches!(error, Some(Error::Protocol { .. })),
-            "{script:?}: {error:?}"
-        );
-        return;
+        let is_refused = matches!(error, Some(Error::Protocol { .. }));
+        return (!is_refused).then(|| format!("what nobody asked for is no error: {error:?}"));
     }
-    let outcome = outcome.unwrap_or_else(|error| panic!("{script:?}: {error}"));
-    assert!(outcome.error.is_none(), "{script:?}: {outcome:?}");
+    let outcome = match outcome {
+        Ok(outcome) if outcome.error.is_none() => outcome,
+        failed => return Some(format!("it failed: {failed:?}")),
+    };
     let received = outcome.totals.received;
-    if script.ack != Ack::Auto {
-        assert_eq!(queue.acked.len() as u64, script.messages, "{script:?}");
+    let acked = queue.acked.len() as u64;
+    if script.ack != Ack::Auto && acked != script.messages {
+        return Some(format!("acknowledged {acked}"));
     }
-    if queue.cuts == 0 {
-        assert_eq!(received, script.messages, "{script:?}");
-    } else {
-        let span = script.messages..=queue.delivered;
-        assert!(span.contains(&received), "{script:?}: {received}");
-    }
+    let most = match queue.cuts {
+        0 => script.messages,
+        _ => queue.delivered,
+    };
+    let is_right = (script.messages..=most).contains(&received);
+    (!is_right).then(|| format!("received {received} of {}: {outcome:?}", script.messages))
 }
 
 #[test]
 fn whatever_the_order_of_set_up_and_deliveries_nothing_is_dropped() {
-    let scripts = std::env::var("BELLOWS_SCRIPTS").ok();
-    let scripts = scripts.map_or(SCRIPTS, |n| n.parse().expect("a number of scripts"));
-    thread::scope(|scope| {
-        for worker in 0..AT_ONCE as u64 {
-            scope.spawn(move || {
-                for seed in (worker..scripts).step_by(AT_ONCE) {
-                    check(&Script::random(seed));
-                }
-            });
-        }
+    let seeds: Vec<u64> = testkit::seeds(SCRIPTS).collect();
+    let played = world::play(&seeds, |seed| {
+        let script = Script::random(seed);
+        problem(&script).map(|wrong| format!("{script:?}: {wrong}"))
     });
+    played.assert_right("--test all scripted::");
 }

@@ -13,16 +13,16 @@ use crate::engine::producer::{BATCH_BYTES, SendState};
 use crate::engine::report::{Reason, Report};
 use crate::engine::shared::CATCH_UP;
 use crate::protocol::{Confirm, Connection, Event, Progress, Received, Receiver, Sender};
-use crate::{Error, RunEvent};
+use crate::{Environment, Error, RunEvent};
 
 /// The broker gives a message back.
 #[cold]
-fn returned<C: Connection>(
+fn returned<C: Connection, E: Environment>(
     work: &Participant,
     body: &[u8],
     properties: &[u8],
     now: Time,
-    context: &mut Context<'_>,
+    context: &mut Context<'_, E>,
 ) {
     context.series.current().counters.returned += 1;
     let Participant::Producer(producer) = work else {
@@ -51,11 +51,11 @@ enum Taken {
 /// Counts a delivery. What it asks for comes when its bytes, which may be the connection's own, are
 /// not needed any more.
 #[inline(always)]
-fn receive<C: Connection>(
+fn receive<C: Connection, E: Environment>(
     work: &mut Participant,
     delivery: Received<'_>,
     now: Time,
-    context: &mut Context<'_>,
+    context: &mut Context<'_, E>,
 ) -> Taken {
     let Received {
         body, properties, ..
@@ -98,13 +98,13 @@ fn receive<C: Connection>(
     }
 }
 
-impl<C: Connection> Client<C> {
+impl<C: Connection, E: Environment> Client<C, E> {
     /// Decodes whole frames and returns how many bytes they took.
     pub(super) fn decode(
         &mut self,
         now: Time,
         bytes: &[u8],
-        context: &mut Context<'_>,
+        context: &mut Context<'_, E>,
     ) -> Result<usize, Error> {
         let decoded = self.decode_frames(now, bytes, context);
         // Also where it failed: what came before was received now, not when the next batch comes.
@@ -120,7 +120,7 @@ impl<C: Connection> Client<C> {
         &mut self,
         now: Time,
         bytes: &[u8],
-        context: &mut Context<'_>,
+        context: &mut Context<'_, E>,
     ) -> Result<usize, Error> {
         let mut at = 0;
         // The batch came at one instant: all of it before the end of the drain, or none.
@@ -148,7 +148,7 @@ impl<C: Connection> Client<C> {
                             properties,
                             redelivered,
                         };
-                        let taken = receive::<C>(work, delivery, now, context);
+                        let taken = receive::<C, E>(work, delivery, now, context);
                         self.follow_up(client, tag, taken, now, context)?;
                     }
                     (ConnectionState::SettingUp | ConnectionState::Ready, _) => {
@@ -180,7 +180,7 @@ impl<C: Connection> Client<C> {
                 Some((client, Event::Empty)) => self.found_nothing(client, now),
                 Some((client, Event::Returned { body, properties })) => {
                     if let Some(work) = self.participants.get(client) {
-                        returned::<C>(work, body, properties, now, context);
+                        returned::<C, E>(work, body, properties, now, context);
                     }
                 }
                 Some((_, Event::Blocked { reason })) => {
@@ -204,7 +204,7 @@ impl<C: Connection> Client<C> {
 
     /// Takes the delivery that came before the load began, once it has.
     #[cold]
-    fn take_early(&mut self, now: Time, context: &mut Context<'_>) -> Result<(), Error> {
+    fn take_early(&mut self, now: Time, context: &mut Context<'_, E>) -> Result<(), Error> {
         if self.state != ConnectionState::Running {
             return Ok(());
         }
@@ -214,7 +214,7 @@ impl<C: Connection> Client<C> {
         let Some(work) = self.participants.get_mut(early.client) else {
             return Ok(());
         };
-        let taken = receive::<C>(work, early.delivery(), now, context);
+        let taken = receive::<C, E>(work, early.delivery(), now, context);
         self.follow_up(early.client, early.tag, taken, now, context)
     }
 
@@ -226,7 +226,7 @@ impl<C: Connection> Client<C> {
         tag: u64,
         taken: Taken,
         now: Time,
-        context: &mut Context<'_>,
+        context: &mut Context<'_, E>,
     ) -> Result<(), Error> {
         match (taken, self.participants.get_mut(client)) {
             (Taken::Reply(of), _) => self.confirmed(client, Confirm::of(of), now, context)?,
@@ -244,7 +244,7 @@ impl<C: Connection> Client<C> {
     }
 
     /// Goes on with the set-up or the way out.
-    fn proceed(&mut self, now: Time, context: &mut Context<'_>) -> Result<(), Error> {
+    fn proceed(&mut self, now: Time, context: &mut Context<'_, E>) -> Result<(), Error> {
         self.set_up_deadline = now + self.timeout;
         match self.driver.connection.proceed(now)? {
             Progress::Ready => {
@@ -261,7 +261,7 @@ impl<C: Connection> Client<C> {
 
     /// All that can be requested before the load has been. What is not answered are
     /// subscriptions, and the first delivery has come.
-    fn is_set_up(&mut self, context: &mut Context<'_>) {
+    fn is_set_up(&mut self, context: &mut Context<'_, E>) {
         self.state = ConnectionState::Ready;
         self.make_room();
         self.resume(context);
@@ -279,7 +279,7 @@ impl<C: Connection> Client<C> {
         &mut self,
         client: usize,
         now: Time,
-        context: &mut Context<'_>,
+        context: &mut Context<'_, E>,
     ) -> Result<(), Error> {
         if let Some(Participant::Producer(producer)) = self.participants.get_mut(client) {
             producer.committed();
@@ -294,7 +294,7 @@ impl<C: Connection> Client<C> {
         client: usize,
         confirm: Confirm,
         now: Time,
-        context: &mut Context<'_>,
+        context: &mut Context<'_, E>,
     ) -> Result<(), Error> {
         let Some(Participant::Producer(producer)) = self.participants.get_mut(client) else {
             return Ok(());
@@ -332,7 +332,7 @@ impl<C: Connection> Client<C> {
     }
 
     /// Sees to the consumers that have more to do than to take what comes; tells when next.
-    pub(super) fn tend(&mut self, context: &mut Context<'_>) -> Result<Option<Time>, Error> {
+    pub(super) fn tend(&mut self, context: &mut Context<'_, E>) -> Result<Option<Time>, Error> {
         if !self.busy || self.state != ConnectionState::Running {
             return Ok(None);
         }
@@ -356,7 +356,7 @@ impl<C: Connection> Client<C> {
     }
 
     /// Gives every producer a turn, as long as the socket takes what they send.
-    pub(super) fn send(&mut self, context: &mut Context<'_>) -> Result<SendState, Error> {
+    pub(super) fn send(&mut self, context: &mut Context<'_, E>) -> Result<SendState, Error> {
         if self.state != ConnectionState::Running || self.withheld || !self.may_write() {
             return Ok(SendState::Idle);
         }

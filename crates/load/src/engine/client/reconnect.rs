@@ -13,7 +13,7 @@ use crate::engine::context::Context;
 use crate::engine::report::Report;
 use crate::engine::silence::CutOff;
 use crate::protocol::Connection;
-use crate::{Error, ReconnectPolicy, RunEvent};
+use crate::{Environment, Error, ReconnectPolicy, RunEvent};
 
 /// How a client comes back.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ impl Reconnect {
     }
 }
 
-impl<C: Connection> Client<C> {
+impl<C: Connection, E: Environment> Client<C, E> {
     /// Its set-up is complete.
     pub(super) fn is_accepted(&mut self) {
         if let Some(reconnect) = &mut self.reconnect {
@@ -59,7 +59,7 @@ impl<C: Connection> Client<C> {
         &mut self,
         client: u64,
         error: &Error,
-        context: &mut Context<'_>,
+        context: &mut Context<'_, E>,
     ) -> bool {
         let tally = &mut *context.tally;
         let is_announced = context.shared.start().is_some();
@@ -105,7 +105,7 @@ impl<C: Connection> Client<C> {
     /// Connects again when it is time; tells when it will be.
     pub(super) fn connect_again(
         &mut self,
-        context: &mut Context<'_>,
+        context: &mut Context<'_, E>,
     ) -> Result<Option<Time>, Error> {
         let now = context.now();
         let due = self.reconnect.map_or(now, |reconnect| reconnect.due);
@@ -115,12 +115,12 @@ impl<C: Connection> Client<C> {
         if let Some(look) = self.waits_for_addresses(now) {
             return Ok(Some(look));
         }
-        self.dial_again(now, context.registry)?;
+        self.dial_again(now, context.poll)?;
         Ok(None)
     }
 
     /// Set up: back to work, where the load has begun.
-    pub(super) fn resume(&mut self, context: &mut Context<'_>) {
+    pub(super) fn resume(&mut self, context: &mut Context<'_, E>) {
         let Some(reconnect) = self
             .reconnect
             .as_mut()

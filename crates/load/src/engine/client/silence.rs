@@ -5,6 +5,7 @@ use std::sync::mpsc::SyncSender;
 use measure::Time;
 
 use super::{Client, ConnectionState};
+use crate::Environment;
 use crate::engine::context::Tally;
 use crate::engine::producer::Producer;
 use crate::engine::report::Report;
@@ -14,8 +15,8 @@ use crate::protocol::Connection;
 use crate::report::{Censored, Silence};
 
 /// At the end of the run, tells of the silences that last, and of what has no answer and never will.
-pub(crate) fn end_silences<C: Connection>(
-    clients: &mut [Client<C>],
+pub(crate) fn end_silences<C: Connection, E: Environment>(
+    clients: &mut [Client<C, E>],
     shared: &Shared,
     reports: &SyncSender<Report>,
     tally: &mut Tally,
@@ -42,7 +43,7 @@ pub(crate) fn end_silences<C: Connection>(
     }
 }
 
-impl<C: Connection> Client<C> {
+impl<C: Connection, E: Environment> Client<C, E> {
     /// The time until now in which this client has heard nothing although messages were in flight, where that is
     /// worth telling.
     #[inline]

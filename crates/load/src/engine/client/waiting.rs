@@ -4,6 +4,7 @@
 use measure::{Nanos, Time, Wait};
 
 use super::{Client, ConnectionState};
+use crate::Environment;
 use crate::engine::context::Context;
 use crate::engine::producer::SendState;
 use crate::protocol::Connection;
@@ -11,10 +12,10 @@ use crate::protocol::Connection;
 /// What left this long after its time was late; waking up takes a part of that always.
 const LATE: Nanos = Nanos::from_millis(1);
 
-impl<C: Connection> Client<C> {
+impl<C: Connection, E: Environment> Client<C, E> {
     /// Notes what the time since the last call went into, and what the next will go into.
     #[inline]
-    pub(super) fn account(&mut self, send_state: SendState, context: &mut Context<'_>) {
+    pub(super) fn account(&mut self, send_state: SendState, context: &mut Context<'_, E>) {
         let Some((wait, since)) = self.waiting else {
             return;
         };
@@ -28,7 +29,7 @@ impl<C: Connection> Client<C> {
     }
 
     /// Brings the account up to date, so that a long wait shows in every second of it.
-    pub(crate) fn account_so_far(&mut self, context: &mut Context<'_>) {
+    pub(crate) fn account_so_far(&mut self, context: &mut Context<'_, E>) {
         if let Some((wait, since)) = self.waiting {
             let now = context.tally.last_now;
             self.note(wait, since, context);
@@ -44,7 +45,7 @@ impl<C: Connection> Client<C> {
     /// A message that the event loop comes to late waited for the schedule until it was due, and for
     /// the event loop from then on.
     #[inline]
-    fn note(&self, wait: Wait, since: Time, context: &mut Context<'_>) {
+    fn note(&self, wait: Wait, since: Time, context: &mut Context<'_, E>) {
         let now = context.tally.last_now;
         let waits = &mut context.series.current().waits;
         match self.due {

@@ -9,14 +9,14 @@
 use std::sync::mpsc::TryRecvError;
 use std::time::Duration;
 
-use measure::{Clock, Nanos, Phase, Time};
+use measure::{Nanos, Phase, Time};
 
 use super::{Coordinator, LEAD_TIME, POLL_INTERVAL};
 use crate::control::{CLOSING, StopRequest};
 use crate::engine::recipients::{Found, Inquiry};
 use crate::engine::shared::{CATCH_UP, ProgressTotals};
 use crate::protocol::Connection;
-use crate::{Error, RunEvent};
+use crate::{Environment, Error, RunEvent};
 
 /// When nothing has come for this long, the queues are asked whether anything can, …
 const QUIET: Nanos = Nanos(2_000_000_000);
@@ -44,7 +44,7 @@ struct Drain {
     is_cut_short: bool,
 }
 
-impl<C: Connection> Coordinator<'_, C> {
+impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
     /// Waits until every message is accounted for or can no longer come, at most until the deadline,
     /// and returns the instant from which on nothing is counted.
     pub(super) fn drain(&mut self, drain_at: Time) -> Result<Time, Error> {
@@ -66,17 +66,18 @@ impl<C: Connection> Coordinator<'_, C> {
             self.receive(POLL_INTERVAL / 4)?;
         }
         let hold_until = drain.deadline.min(drain_at + HOLDING);
-        while self.control.is_held() && Clock.now() < hold_until && !self.ends_at_once() {
+        while self.control.is_held() && self.environment.now() < hold_until && !self.ends_at_once()
+        {
             self.receive(POLL_INTERVAL / 4)?;
         }
-        let end_at = Clock.now() + LEAD_TIME;
+        let end_at = self.environment.now() + LEAD_TIME;
         self.shared.end_at(end_at);
         self.wake();
         Ok(end_at)
     }
 
     fn is_drained(&mut self, drain: &mut Drain) -> Result<bool, Error> {
-        let (now, totals) = (Clock.now(), self.shared.totals());
+        let (now, totals) = (self.environment.now(), self.shared.totals());
         if self.ends_at_once() {
             return Ok(true);
         }
@@ -110,7 +111,7 @@ impl<C: Connection> Coordinator<'_, C> {
             && self.shared.totals() == totals
             && found.nothing_is_held(&self.recipients);
         self.found = found;
-        drain.ask_at = Clock.now() + ASK_AGAIN;
+        drain.ask_at = self.environment.now() + ASK_AGAIN;
         Ok(is_late || nothing_comes)
     }
 
@@ -151,9 +152,9 @@ impl<C: Connection> Coordinator<'_, C> {
         }
         let request = self.shared.request_ledger();
         self.wake();
-        let limit = Clock.now() + HANDING_IN;
+        let limit = self.environment.now() + HANDING_IN;
         while !self.shared.all_handed_in(request) {
-            if Clock.now() >= limit || self.ends_at_once() {
+            if self.environment.now() >= limit || self.ends_at_once() {
                 return Ok(false);
             }
             self.receive(Duration::from_millis(1))?;
@@ -177,15 +178,19 @@ impl<C: Connection> Coordinator<'_, C> {
     /// Asks the queues how much they hold, and then every consumer's channel for an answer.
     fn ask(&mut self) -> Result<Found, Error> {
         let mut found = Found::new(self.recipients.len());
-        let limit = Clock.now() + ASKING;
-        let inquiry = Inquiry::begin::<C>(self.plan, &self.recipients, ASKING)?;
-        while !inquiry.is_over() && Clock.now() < limit && !self.ends_at_once() {
+        let limit = self.environment.now() + ASKING;
+        let inquiry =
+            Inquiry::begin::<C, E>(self.environment, self.plan, &self.recipients, ASKING)?;
+        while !inquiry.is_over() && self.environment.now() < limit && !self.ends_at_once() {
             self.receive(POLL_INTERVAL / 4)?;
         }
         inquiry.take(&mut found);
         found.fence = self.shared.put_up_fence();
         self.wake();
-        while !self.shared.all_settled(found.fence) && Clock.now() < limit && !self.ends_at_once() {
+        while !self.shared.all_settled(found.fence)
+            && self.environment.now() < limit
+            && !self.ends_at_once()
+        {
             self.receive(POLL_INTERVAL / 10)?;
         }
         Ok(found)

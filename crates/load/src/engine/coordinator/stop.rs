@@ -2,100 +2,110 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 use measure::{Nanos, Time};
 
 use crate::control::Interruption;
 use crate::engine::recipients;
 use crate::protocol::{Admin, Connection};
-use crate::{Control, DestinationKind, Error, Group, Plan, StopCondition};
+use crate::{Control, DestinationKind, Environment, Error, Group, Plan, StopCondition, Task};
 
 /// Without a delivery for this long, consumers are idle.
 const IDLE: Nanos = Nanos(1_000_000_000);
-/// How often queues are asked what is in them.
-const ASK: Duration = Duration::from_millis(500);
+/// How long after an answer queues are asked again what is in them.
+const ASK_AGAIN: Nanos = Nanos(500_000_000);
 
 /// Watches for the end.
-#[derive(Debug)]
-pub(super) struct StopWatcher {
+pub(super) struct StopWatcher<E: Environment> {
     received: u64,
     since: Time,
     /// Beside the consumers' being idle.
-    empty: Option<QueueProbe>,
+    empty: Option<QueueProbe<E>>,
 }
 
-/// Asks the queues on a thread of its own, because a broker under load takes its time to answer.
-#[derive(Debug)]
-pub(super) struct QueueProbe {
+/// Asks the queues beside the coordinator, because a broker under load takes its time to answer.
+struct QueueProbe<E: Environment> {
+    environment: E,
     all_empty: Arc<AtomicBool>,
     control: Control,
-    thread: Option<JoinHandle<()>>,
+    plan: Arc<Plan>,
+    /// Who asks at present, or did.
+    task: Option<E::Task>,
+    ask_at: Time,
 }
 
-impl StopWatcher {
-    pub(super) fn new<C: Connection>(plan: &Plan, start: Time) -> Result<Option<Self>, Error> {
-        let Some(condition) = plan.stop else {
-            return Ok(None);
-        };
+impl<E: Environment> StopWatcher<E> {
+    pub(super) fn new(environment: &E, plan: &Plan, start: Time) -> Option<Self> {
+        let condition = plan.stop?;
         // Only their consumers can look into exclusive queues: those who get nothing more.
         let asks =
             condition == StopCondition::Empty && !plan.groups.iter().any(Group::has_exclusive);
-        Ok(Some(Self {
+        Some(Self {
             received: 0,
             since: start,
-            empty: match asks {
-                true => Some(QueueProbe::ask::<C>(plan.clone())?),
-                false => None,
-            },
-        }))
+            empty: asks.then(|| QueueProbe {
+                environment: environment.clone(),
+                all_empty: Arc::new(AtomicBool::new(false)),
+                control: Control::new(),
+                plan: Arc::new(plan.clone()),
+                task: None,
+                ask_at: start + ASK_AGAIN,
+            }),
+        })
     }
 
     /// Whether it has come; `received` counts all deliveries so far.
-    pub(super) fn has_come(&mut self, received: u64, now: Time) -> bool {
+    pub(super) fn has_come<C: Connection>(
+        &mut self,
+        received: u64,
+        now: Time,
+    ) -> Result<bool, Error> {
         if self.received != received {
             (self.received, self.since) = (received, now);
         }
-        let empty = self.empty.as_ref();
-        now.since(self.since) >= IDLE
-            && empty.is_none_or(|probe| probe.all_empty.load(Ordering::Relaxed))
+        let is_empty = match &mut self.empty {
+            Some(probe) => probe.finds_nothing::<C>(now)?,
+            None => true,
+        };
+        Ok(is_empty && now.since(self.since) >= IDLE)
     }
 }
 
-impl QueueProbe {
-    fn ask<C: Connection>(plan: Plan) -> Result<Self, Error> {
-        let (all_empty, control) = (Arc::new(AtomicBool::new(false)), Control::new());
-        let (answer, stop) = (Arc::clone(&all_empty), control.clone());
-        let thread = std::thread::Builder::new()
-            .name("ask queues".into())
-            .spawn(move || {
-                while !stop.is_stopping() {
-                    std::thread::sleep(ASK);
-                    // A broker that does not answer now may do so the next time.
-                    let empty = are_all_empty::<C>(&plan, &stop).unwrap_or(false);
-                    answer.store(empty, Ordering::Relaxed);
-                }
-            })
-            .map_err(|error| Error::machine("start a thread", error))?;
-        Ok(Self {
-            all_empty,
-            control,
-            thread: Some(thread),
-        })
+impl<E: Environment> QueueProbe<E> {
+    /// Whether the last answers said that all queues are empty; asks again when it is time.
+    fn finds_nothing<C: Connection>(&mut self, now: Time) -> Result<bool, Error> {
+        if self.task.as_ref().is_some_and(Task::is_finished) {
+            (self.task, self.ask_at) = (None, now + ASK_AGAIN);
+        }
+        if self.task.is_none() && now >= self.ask_at {
+            let (environment, plan) = (self.environment.clone(), Arc::clone(&self.plan));
+            let (answer, stop) = (Arc::clone(&self.all_empty), self.control.clone());
+            let ask = move || {
+                // A broker that does not answer now may do so the next time.
+                let empty = are_all_empty::<C, E>(&environment, &plan, &stop).unwrap_or(false);
+                answer.store(empty, Ordering::Relaxed);
+            };
+            let task = self.environment.run_beside("ask queues", ask);
+            self.task = Some(task.map_err(|error| Error::machine("start a thread", error))?);
+        }
+        Ok(self.all_empty.load(Ordering::Relaxed))
     }
 }
 
-impl Drop for QueueProbe {
+impl<E: Environment> Drop for QueueProbe<E> {
     fn drop(&mut self) {
         self.control.abort();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        if let Some(task) = self.task.take() {
+            task.join();
         }
     }
 }
 
-fn are_all_empty<C: Connection>(plan: &Plan, control: &Control) -> Result<bool, Interruption> {
+fn are_all_empty<C: Connection, E: Environment>(
+    environment: &E,
+    plan: &Plan,
+    control: &Control,
+) -> Result<bool, Interruption> {
     for group in &plan.groups {
         let subscription = group.consumers.subscription.as_ref();
         // A subscription that does not last goes with its consumers, and with what it held.
@@ -105,7 +115,7 @@ fn are_all_empty<C: Connection>(plan: &Plan, control: &Control) -> Result<bool, 
         let queues = queues.map(|queue| (queue.name.clone(), true));
         let subscriptions = group.subscription_queues();
         let subscriptions = subscriptions.map(|(queue, _)| (queue, lasts));
-        let mut admin = recipients::connect::<C>(plan, group, control)?;
+        let mut admin = recipients::connect::<C, E>(environment, plan, group, control)?;
         for (queue, lasts) in queues.chain(subscriptions) {
             // One that is not there may come back with messages.
             if match admin.depth(&queue)? {

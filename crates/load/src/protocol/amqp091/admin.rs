@@ -15,17 +15,18 @@ use super::spec::{ChannelSpec, Queue, Role};
 use crate::control::Interruption;
 use crate::protocol::{Admin, Blocking, ConnectionSpec, Made, Progress, Server};
 use crate::{
-    Control, Declare, Destination, DestinationKind, Endpoint, Exchange, Group, QueueHandling,
-    QueueType,
+    Control, Declare, Destination, DestinationKind, Endpoint, Environment, Exchange, Group,
+    QueueHandling, QueueType,
 };
 
-pub(crate) struct AmqpAdmin<'a> {
-    blocking: Blocking<'a, AmqpConnection>,
+pub(crate) struct AmqpAdmin<'a, E: Environment> {
+    blocking: Blocking<'a, AmqpConnection, E>,
     server: Server,
 }
 
-impl<'a> Admin<'a> for AmqpAdmin<'a> {
+impl<'a, E: Environment> Admin<'a, E> for AmqpAdmin<'a, E> {
     fn connect(
+        environment: &E,
         endpoint: &Endpoint,
         options: ConnectOptions,
         timeout: Nanos,
@@ -41,7 +42,8 @@ impl<'a> Admin<'a> for AmqpAdmin<'a> {
                 declaration: None,
             }],
         };
-        let mut blocking: Blocking<'a, AmqpConnection> = Blocking::connect(spec, options, control)?;
+        let mut blocking: Blocking<'a, AmqpConnection, E> =
+            Blocking::connect(environment, spec, options, control)?;
         let property = |name: &str| blocking.connection().server_property(name);
         let [product, version, cluster] = ["product", "version", "cluster_name"].map(property);
         request(&mut blocking, Request::open_channel())?;
@@ -129,7 +131,7 @@ impl<'a> Admin<'a> for AmqpAdmin<'a> {
     }
 }
 
-impl AmqpAdmin<'_> {
+impl<E: Environment> AmqpAdmin<'_, E> {
     /// Makes the queues behind a group's subscriptions, and binds them.
     fn subscribe(&mut self, group: &Group) -> Result<(), Interruption> {
         let durable = group.consumers.subscription.as_ref();
@@ -268,8 +270,8 @@ impl AmqpAdmin<'_> {
     }
 }
 
-fn request(
-    blocking: &mut Blocking<'_, AmqpConnection>,
+fn request<E: Environment>(
+    blocking: &mut Blocking<'_, AmqpConnection, E>,
     question: Request,
 ) -> Result<Answer, Interruption> {
     blocking.connection().ask(0, question)?;

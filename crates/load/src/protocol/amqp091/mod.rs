@@ -35,7 +35,7 @@ pub(crate) use self::spec::{ChannelSpec, Queue, Role};
 use super::{Confirm, ConnectionSpec, Event, Outgoing, Progress, WireSizes, too_many_clients};
 use crate::endpoint::FRAME_MAX;
 use crate::payload::TRACE_HEADER;
-use crate::{Auth, Destination, Endpoint, Error, Group, Token};
+use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Token};
 
 /// Where a stream's consumer begins, and where a message of it is.
 const STREAM_OFFSET: &str = "x-stream-offset";
@@ -106,7 +106,7 @@ fn client_of(spec: &ConnectionSpec<ChannelSpec>, now: Time) -> Client {
 impl super::Connection for AmqpConnection {
     type ClientSpec = ChannelSpec;
     type Routing = Topology;
-    type Admin<'a> = AmqpAdmin<'a>;
+    type Admin<'a, E: Environment> = AmqpAdmin<'a, E>;
     type Sender<'a> = ChannelHandle<'a>;
     type Receiver<'a> = ChannelHandle<'a>;
 

@@ -14,16 +14,17 @@ use super::super::awaited::Awaited;
 use super::counts::CycleCounts;
 use super::slot::{Buffers, Slot, State};
 use super::{ChurnKind, ChurnPlan};
-use crate::control::Interruption;
-use crate::control::{FINISHING, StopRequest, Watch};
+use crate::control::{FINISHING, Interruption, StopRequest, Watch};
 use crate::engine::silence::SHORTEST;
-use crate::engine::thread_time::spent;
 use crate::protocol::amqp091::AmqpConnection;
 use crate::protocol::{Admin, Connection, connect_options};
 use crate::resolve::Addresses;
 use crate::schedule::{DueTimes, Pacer};
 use crate::seconds::SLICE;
-use crate::{Control, Error, Outcome, PhaseTimes, RunEvent, Silence, ThreadUsage, Together};
+use crate::thread_time::spent;
+use crate::{
+    Control, Error, Outcome, PhaseTimes, RunEvent, Silence, System, ThreadUsage, Together,
+};
 
 const TIMER: Token = Token(usize::MAX);
 /// How often heartbeats and hanging cycles are looked for.
@@ -98,7 +99,8 @@ impl<'a> Churn<'a> {
     ) -> Result<Self, Interruption> {
         let options = connect_options(&plan.endpoint, &plan.source_addresses)?;
         let tls = options.tls.clone();
-        let admin = <<AmqpConnection as Connection>::Admin<'_>>::connect(
+        let admin = <<AmqpConnection as Connection>::Admin<'_, System>>::connect(
+            &System,
             &plan.endpoint,
             options,
             plan.timeout,
@@ -262,7 +264,7 @@ impl<'a> Churn<'a> {
                 self.last = self.last.min(end);
             }
             let next_report = self.report(now);
-            if self.control.is_overdue(self.start, FINISHING) {
+            if self.control.is_overdue(self.start, FINISHING, Clock.now()) {
                 return Ok(());
             }
             let next_due = self.begin_due(due_times, now)?;

@@ -1,8 +1,8 @@
 //! One place for a cycle: a connection of its own, or one that stays.
 
 use measure::{Clock, Time};
-use mio::{Registry, Token};
-use transport::ConnectAttempt;
+use mio::Registry;
+use transport::{ClientSocket, ConnectAttempt};
 
 use super::metrics::CycleStep;
 use super::{ChurnKind, ChurnPlan};
@@ -83,7 +83,7 @@ pub(super) struct Moments {
 pub(super) struct Slot {
     number: usize,
     pub(super) state: State,
-    driver: Option<Driver<AmqpConnection>>,
+    driver: Option<Driver<AmqpConnection, ClientSocket>>,
     /// When the cycle was due.
     pub(super) due: Time,
     /// When its last step ended.
@@ -146,7 +146,7 @@ impl Slot {
             connection,
             attempt,
             registry,
-            Token(self.number),
+            self.number,
             now,
         )?);
         self.state = State::Connecting;
@@ -184,7 +184,7 @@ impl Slot {
 
     pub(super) fn notice(&mut self, event: &mio::event::Event) {
         if let Some(driver) = &mut self.driver {
-            driver.notice(event);
+            driver.notice(event.into());
         }
     }
 
@@ -232,7 +232,7 @@ impl Slot {
 
     fn exchange(
         &mut self,
-        driver: &mut Driver<AmqpConnection>,
+        driver: &mut Driver<AmqpConnection, ClientSocket>,
         plan: &ChurnPlan,
         now: Time,
         buffers: Buffers<'_>,
@@ -255,7 +255,7 @@ impl Slot {
             if !driver.is_readable() || self.state == State::Empty {
                 break;
             }
-            let input = driver.read(buffers.plain, buffers.cipher)?;
+            let input = driver.read(buffers.plain, buffers.cipher, now)?;
             // A handshake goes on with what was read, and may be over with it.
             if self.state == State::Securing && !driver.is_being_secured() {
                 self.took(plan, CycleStep::Secure, told);
@@ -276,7 +276,7 @@ impl Slot {
 
     fn decode(
         &mut self,
-        driver: &mut Driver<AmqpConnection>,
+        driver: &mut Driver<AmqpConnection, ClientSocket>,
         bytes: &[u8],
         plan: &ChurnPlan,
         now: Time,

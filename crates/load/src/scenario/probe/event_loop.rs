@@ -16,11 +16,11 @@ use super::counts::RequestCounts;
 use super::metrics::RequestStep;
 use super::request::{Failure, Place, Rooms, Turn};
 use crate::control::{FINISHING, Interruption, StopRequest};
-use crate::engine::thread_time::spent;
 use crate::resolve::Addresses;
 use crate::schedule::{DueTimes, Pacer};
 use crate::seconds::SLICE;
-use crate::{Control, Error, Outcome, PhaseTimes, RunEvent, ThreadUsage, Together};
+use crate::thread_time::spent;
+use crate::{Control, Error, Outcome, PhaseTimes, RunEvent, System, ThreadUsage, Together};
 
 const TIMER: Token = Token(usize::MAX);
 /// How often requests that hang are looked for.
@@ -90,7 +90,7 @@ impl<'a> Probe<'a> {
     ) -> Result<Self, Interruption> {
         let endpoint = plan.endpoint();
         let tls = endpoint.connector()?;
-        let addresses = Addresses::of(&endpoint, plan.timeout, control)
+        let addresses = Addresses::of(&System, &endpoint, plan.timeout, control)
             .map_err(|reason| reason.at(&plan.place()))?;
         let head = plan.head();
         let head = head.map_err(|error| Error::invalid(error.to_string(), "change it"))?;
@@ -188,7 +188,7 @@ impl<'a> Probe<'a> {
                 self.last = self.last.min(end);
             }
             let next_report = self.report(now);
-            if self.control.is_overdue(self.start, FINISHING) {
+            if self.control.is_overdue(self.start, FINISHING, Clock.now()) {
                 return Ok(());
             }
             let next_due = self.begin_due(due_times, now);

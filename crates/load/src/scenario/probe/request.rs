@@ -163,7 +163,7 @@ impl Place {
     ) -> Result<(), Failure> {
         self.queue(plan, head, now);
         self.is_reused = false;
-        let socket = attempt.connect(registry, self.token, now);
+        let socket = attempt.connect(registry, self.token.0, now);
         self.socket = Some(socket.map_err(|error| plan.broken(error, RequestStage::Connecting))?);
         self.attempt = Some(attempt);
         self.stage = RequestStage::Connecting;
@@ -172,7 +172,7 @@ impl Place {
 
     pub(super) fn notice(&mut self, event: &mio::event::Event) {
         if let Some(socket) = &mut self.socket {
-            socket.notice(event);
+            socket.notice(event.into());
         }
     }
 
@@ -268,7 +268,7 @@ impl Place {
             Ok(false) | Err(_) => {}
         }
         // The name has other addresses.
-        let dialled = attempt.connect(registry, self.token, now);
+        let dialled = attempt.connect(registry, self.token.0, now);
         *socket = dialled.map_err(|error| plan.broken(error, RequestStage::Connecting))?;
         Ok(false)
     }

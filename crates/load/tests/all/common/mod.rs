@@ -5,8 +5,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub(crate) mod peer;
-
 use broker::{ClientCertificates, Identity, ServerTls, TlsListener};
 use load::ClientTls;
 use rcgen::{

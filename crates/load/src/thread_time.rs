@@ -6,6 +6,15 @@ use measure::{Clock, Nanos, Time};
 
 use crate::ThreadUsage;
 
+/// What a thread has used so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadTime {
+    /// CPU time.
+    pub cpu: Nanos,
+    /// Time in which it was ready to run and had no core; `None` where the kernel does not tell.
+    pub run_queue_wait: Option<Nanos>,
+}
+
 /// What a thread has spent, or spent in a span of time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spent {
@@ -20,12 +29,11 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    #[cold]
-    pub(crate) fn now(idle: Nanos, now: Time) -> Self {
+    pub(crate) const fn now(used: ThreadTime, idle: Nanos, now: Time) -> Self {
         Self {
-            cpu: thread_cpu(),
+            cpu: used.cpu,
             idle,
-            run_queue_wait: run_queue_wait(),
+            run_queue_wait: used.run_queue_wait,
             at: now,
             time: Nanos::ZERO,
         }

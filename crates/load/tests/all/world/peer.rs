@@ -1,20 +1,13 @@
 //! A broker in a test's hands: it logs everybody in, and does then what the test says.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::thread;
-use std::time::Duration;
 
-use measure::{Clock, Nanos};
+use measure::{Nanos, Time};
 use wire::amqp091::{
     BasicCancelOk, BasicConsumeOk, BasicDeliver, BasicGetEmpty, BasicQosOk, ConfirmSelectOk,
     EncodeMethod, Method, Properties, QueueBindOk, QueueDeclareOk, QueuePurgeOk, Server,
     ServerConfig, ServerEvent, TxCommitOk, TxSelectOk,
 };
-
-/// How long a peer waits for bytes before it looks what else there is to do.
-const SLICE: Duration = Duration::from_millis(1);
 
 /// What a client wants, as far as tests care.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,41 +27,16 @@ pub(crate) enum Asked {
 /// One client's connection, seen from the broker.
 pub(crate) struct Peer {
     pub(crate) server: Server,
-    pub(crate) stream: TcpStream,
-    input: Vec<u8>,
     /// Where the stream consumers of this connection asked to begin, as numbers.
     pub(crate) offsets: Vec<Option<i64>>,
     /// The bodies that this connection has published.
     pub(crate) published: VecDeque<Vec<u8>>,
     /// Writes in pieces of up to this many bytes; 0 for all at once.
     pub(crate) dribble: usize,
-}
-
-/// Calls `serve` with each connection and its number, on a thread of its own.
-pub(crate) fn listen(
-    config: ServerConfig,
-    serve: impl Fn(usize, Peer) + Clone + Send + 'static,
-) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
-    let address = listener.local_addr().expect("address");
-    thread::spawn(move || {
-        for (number, stream) in listener.incoming().enumerate() {
-            let stream = stream.expect("connection");
-            stream.set_read_timeout(Some(SLICE)).expect("time-out");
-            stream.set_nodelay(true).expect("no delay");
-            let peer = Peer {
-                server: Server::new(config.clone(), Clock.now()),
-                stream,
-                input: Vec::new(),
-                offsets: Vec::new(),
-                published: VecDeque::new(),
-                dribble: 0,
-            };
-            let serve = serve.clone();
-            thread::spawn(move || serve(number, peer));
-        }
-    });
-    address
+    /// It reads nothing.
+    pub(crate) is_deaf: bool,
+    /// It ends by a reset.
+    pub(crate) resets: bool,
 }
 
 /// A configuration with this heartbeat interval, in seconds.
@@ -81,37 +49,11 @@ pub(crate) fn beating(heartbeat_s: u16) -> ServerConfig {
 }
 
 impl Peer {
-    /// Writes what waits, and sends heartbeats that are due; `false` when the client has gone.
-    pub(crate) fn write(&mut self) -> bool {
-        let now = Clock.now();
-        if self.server.handle_timeout(now).is_err() {
-            return false;
-        }
-        let pending = self.server.pending_output();
-        let all = pending.len();
-        let piece = if self.dribble > 0 { self.dribble } else { all };
-        let mut pieces = pending.chunks(piece.max(1));
-        let written = pieces.all(|piece| self.stream.write_all(piece).is_ok());
-        self.server.consume_output(all);
-        written
-    }
-
-    /// Writes, reads for a moment, and tells what the client wants.
-    pub(crate) fn turn(&mut self) -> Vec<Asked> {
-        if !self.write() {
-            return vec![Asked::Gone];
-        }
-        let mut room = [0; 64 << 10];
-        match self.stream.read(&mut room) {
-            Ok(0) => return vec![Asked::Gone],
-            Ok(n) => self.input.extend_from_slice(&room[..n]),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-            Err(_) => return vec![Asked::Gone],
-        }
+    /// Decodes what has come, and tells what the client wants.
+    fn hear(&mut self, bytes: &mut Vec<u8>, now: Time) -> Vec<Asked> {
         let mut asked = Vec::new();
-        let bytes = std::mem::take(&mut self.input);
         let mut input = &bytes[..];
-        while let Some(event) = self.server.poll(Clock.now(), &mut input).expect("a client") {
+        while let Some(event) = self.server.poll(now, &mut input).expect("a client") {
             match event {
                 ServerEvent::Login { .. } => self.server.accept_login(),
                 ServerEvent::Open { .. } => self.server.accept_open(),
@@ -139,10 +81,8 @@ impl Peer {
                 _ => {}
             }
         }
-        self.input = input.to_vec();
-        if asked.contains(&Asked::Gone) {
-            self.write();
-        }
+        let used = bytes.len() - input.len();
+        bytes.drain(..used);
         asked
     }
 
@@ -198,17 +138,111 @@ impl Peer {
             .send_content(channel, &deliver, properties, body);
         sent.expect("delivered");
     }
+}
 
-    /// Answers everything until the client goes.
-    pub(crate) fn serve_politely(mut self) {
-        loop {
-            for asked in self.turn() {
-                match asked {
-                    Asked::Method(channel, method) => self.answer(channel, method),
-                    Asked::Gone => return,
-                    Asked::Ack { .. } | Asked::Publish(_) => {}
-                }
+/// What a peer does on one connection.
+pub(crate) trait Serve: Send {
+    /// Hears what the client wants, and tells after how long it is to be called again where nothing comes;
+    /// `None` ends the connection.
+    fn turn(&mut self, peer: &mut Peer, asked: Vec<Asked>, now: Time) -> Option<Nanos>;
+}
+
+impl<F: FnMut(&mut Peer, Vec<Asked>, Time) -> Option<Nanos> + Send> Serve for F {
+    fn turn(&mut self, peer: &mut Peer, asked: Vec<Asked>, now: Time) -> Option<Nanos> {
+        self(peer, asked, now)
+    }
+}
+
+/// Nothing to do of itself.
+pub(crate) const IDLE: Nanos = Nanos::from_millis(100);
+
+/// Answers everything.
+pub(crate) fn polite() -> Box<dyn Serve> {
+    Box::new(|peer: &mut Peer, asked: Vec<Asked>, _: Time| {
+        for asked in asked {
+            if let Asked::Method(channel, method) = asked {
+                peer.answer(channel, method);
             }
         }
+        Some(IDLE)
+    })
+}
+
+/// One connection of a peer.
+pub(super) struct PeerConnection {
+    peer: Peer,
+    serve: Box<dyn Serve>,
+    pub(super) input: Vec<u8>,
+    due: Time,
+    is_gone: bool,
+}
+
+impl PeerConnection {
+    pub(super) fn new(config: ServerConfig, serve: Box<dyn Serve>, now: Time) -> Self {
+        Self {
+            peer: Peer {
+                server: Server::new(config, now),
+                offsets: Vec::new(),
+                published: VecDeque::new(),
+                dribble: 0,
+                is_deaf: false,
+                resets: false,
+            },
+            serve,
+            input: Vec::new(),
+            due: now,
+            is_gone: false,
+        }
+    }
+
+    pub(super) const fn due(&self) -> Time {
+        self.due
+    }
+
+    /// It reads nothing.
+    pub(super) const fn is_deaf(&self) -> bool {
+        self.peer.is_deaf
+    }
+
+    /// Does what there is to do; `false` where the connection is over.
+    pub(super) fn turn(&mut self, now: Time) -> bool {
+        if self.is_gone || self.peer.server.handle_timeout(now).is_err() {
+            return false;
+        }
+        let asked = self.peer.hear(&mut self.input, now);
+        if asked.contains(&Asked::Gone) {
+            // The last answer still goes.
+            self.is_gone = true;
+            self.due = now;
+            return false;
+        }
+        match self.serve.turn(&mut self.peer, asked, now) {
+            Some(pause) => self.due = now + Nanos(pause.0.max(1)),
+            None => return false,
+        }
+        true
+    }
+
+    pub(super) const fn resets(&self) -> bool {
+        self.peer.resets
+    }
+
+    /// Bytes that wait to be written.
+    pub(super) fn output(&self) -> usize {
+        self.peer.server.pending_output().len()
+    }
+
+    /// How many of so many are written at once.
+    pub(super) const fn piece(&self, count: usize) -> usize {
+        match self.peer.dribble {
+            0 => count,
+            piece if piece < count => piece,
+            _ => count,
+        }
+    }
+
+    pub(super) fn write(&mut self, count: usize, to: impl FnOnce(&[u8])) {
+        to(&self.peer.server.pending_output()[..count]);
+        self.peer.server.consume_output(count);
     }
 }

@@ -1,0 +1,84 @@
+//! What a load in a world tells.
+
+use load::{Control, Error, Outcome, Plan, RunEvent, Silence, Sink};
+use measure::{Interval, Phase, Time};
+
+use super::World;
+
+/// What a load has told, all of it.
+#[derive(Default)]
+pub(crate) struct Told {
+    /// All that does not belong to the warm-up.
+    pub(crate) measured: Interval,
+    pub(crate) events: Vec<RunEvent>,
+}
+
+impl Told {
+    /// The silences among it.
+    pub(crate) fn silences(&self) -> Vec<Silence> {
+        let silences = self.events.iter().filter_map(|event| match event {
+            RunEvent::Silence(silence) => Some(*silence),
+            _ => None,
+        });
+        silences.collect()
+    }
+
+    /// The instant of the start.
+    pub(crate) fn start(&self) -> Time {
+        let starts = self.events.iter().find_map(|event| match event {
+            RunEvent::Started { at } => Some(*at),
+            _ => None,
+        });
+        starts.expect("a start")
+    }
+}
+
+struct Hearing<'a, F> {
+    world: &'a World,
+    told: Told,
+    begun: Option<F>,
+}
+
+impl<F: FnOnce(&World, Time)> Sink for Hearing<'_, F> {
+    fn interval(&mut self, interval: &Interval) {
+        if interval.phase != Phase::Warmup {
+            self.told.measured.merge(interval);
+        }
+    }
+
+    fn event(&mut self, event: RunEvent) {
+        if let RunEvent::Started { at } = &event
+            && let Some(begun) = self.begun.take()
+        {
+            begun(self.world, *at);
+        }
+        self.told.events.push(event);
+    }
+}
+
+impl World {
+    /// Runs a load; `begun` is called when the start is announced, with its instant.
+    pub(crate) fn run(
+        &self,
+        plan: &Plan,
+        begun: impl FnOnce(&Self, Time),
+    ) -> (Result<Outcome, Error>, Told) {
+        self.run_until(plan, &Control::new(), begun)
+    }
+
+    /// The same, until somebody stops it.
+    pub(crate) fn run_until(
+        &self,
+        plan: &Plan,
+        control: &Control,
+        begun: impl FnOnce(&Self, Time),
+    ) -> (Result<Outcome, Error>, Told) {
+        let mut hearing = Hearing {
+            world: self,
+            told: Told::default(),
+            begun: Some(begun),
+        };
+        let outcome = load::run_in(self, plan, control, &mut hearing);
+        (outcome, hearing.told)
+    }
+}

@@ -1,0 +1,26 @@
+//! What a poll says of a connection.
+
+use mio::event::Event;
+
+/// What a poll says of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// There may be something to read, if only an end or an error.
+    pub is_readable: bool,
+    /// Bytes to write are taken.
+    pub is_writable: bool,
+    /// The other side has sent its last byte.
+    pub is_read_closed: bool,
+}
+
+impl From<&Event> for Readiness {
+    #[inline]
+    fn from(event: &Event) -> Self {
+        let (is_error, is_read_closed) = (event.is_error(), event.is_read_closed());
+        Self {
+            is_readable: event.is_readable() || is_read_closed || is_error,
+            is_writable: event.is_writable() || is_error,
+            is_read_closed: is_read_closed || is_error,
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What an event loop of clients needs of its connections and of its poll, so that it runs on sockets, and
+//! in the memory of one process.
+//!
+//! [`ClientSocket`] and [`crate::SystemPoll`] are the system's. Everything here is generic and compiled
+//! for each implementation: the way of a message has no indirect call.
+
+use std::fmt::Display;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use measure::Time;
+use mio::{Registry, Token};
+
+use crate::readiness::Readiness;
+use crate::socket::{ClientSocket, Output, Received, SocketError, SocketOptions};
+use crate::tls::{Connector, TlsError};
+
+/// How connections to a host are made.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectOptions {
+    /// The address to connect from, where that matters.
+    pub source: Option<IpAddr>,
+    /// The TLS configuration; `None` for plain TCP.
+    pub tls: Option<Arc<Connector>>,
+}
+
+/// A client's connection that never blocks; see [`crate::Socket`] for the order of calls.
+pub trait ClientStream: Send + 'static {
+    /// Whether it is connected by now; sets the options then.
+    ///
+    /// # Errors
+    /// Why no connection came about.
+    fn finish_connecting(&mut self, options: SocketOptions) -> io::Result<bool>;
+
+    /// Takes what the poll says.
+    fn notice(&mut self, readiness: Readiness);
+
+    /// Whether there may be something to read.
+    fn is_readable(&self) -> bool;
+
+    /// Whether bytes to write are taken.
+    fn is_writable(&self) -> bool;
+
+    /// Encrypted bytes that wait to be written.
+    fn unsent(&self) -> usize;
+
+    /// Whether it is to be secured and the handshake is not over.
+    fn is_being_secured(&self) -> bool;
+
+    /// The address of the other side.
+    ///
+    /// # Errors
+    /// It is not connected.
+    fn peer_address(&self) -> io::Result<SocketAddr>;
+
+    /// Reads once into `plain`; `cipher` is room for encrypted bytes.
+    ///
+    /// # Errors
+    /// The connection's loss, and what TLS refuses.
+    fn read(&mut self, cipher: &mut Vec<u8>, plain: &mut [u8]) -> Result<Received, SocketError>;
+
+    /// Writes as much as is taken.
+    ///
+    /// # Errors
+    /// The connection's loss.
+    fn flush(&mut self, output: &mut impl Output) -> Result<(), SocketError>;
+
+    /// Ends both sides.
+    fn hang_up(&mut self);
+
+    /// Whether what is queued now can be written at once.
+    #[inline]
+    fn is_clear(&self) -> bool {
+        self.is_writable() && self.unsent() == 0
+    }
+
+    /// What a time-out or an end means while the handshake is not over.
+    fn unfinished(&self, detail: impl Display) -> Option<TlsError> {
+        self.is_being_secured()
+            .then(|| TlsError::Unfinished(detail.to_string()))
+    }
+}
+
+/// What connections are made from and watched by.
+pub trait Dial {
+    /// A connection of it.
+    type Stream: ClientStream;
+
+    /// Starts to connect; `token` names the connection among the poll's events.
+    ///
+    /// # Errors
+    /// What is refused at once.
+    fn dial(
+        &self,
+        address: SocketAddr,
+        options: &ConnectOptions,
+        token: usize,
+    ) -> Result<Self::Stream, SocketError>;
+}
+
+/// How long an event loop does nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sleep {
+    /// First until then, whatever its connections do.
+    pub pause: Option<Time>,
+    /// Then until this time, or until something happens; `None` only looks what has happened.
+    pub until: Option<Time>,
+}
+
+/// What an event loop waits for.
+pub trait Poller: Dial + Send + 'static {
+    /// What ends a wait from elsewhere.
+    type Waker: Wake;
+
+    /// What wakes this poll.
+    ///
+    /// # Errors
+    /// The system has none to give.
+    fn waker(&self) -> io::Result<Self::Waker>;
+
+    /// Waits.
+    ///
+    /// # Errors
+    /// The system's.
+    fn wait(&mut self, sleep: Sleep) -> io::Result<()>;
+
+    /// What the last wait brought, with the connections' tokens; other tokens mean nothing.
+    fn events(&self) -> impl Iterator<Item = (usize, Readiness)>;
+}
+
+/// Ends the wait of a [`Poller`].
+pub trait Wake: Send + 'static {
+    /// Wakes it.
+    ///
+    /// # Errors
+    /// The system's.
+    fn wake(&self) -> io::Result<()>;
+}
+
+impl Wake for mio::Waker {
+    fn wake(&self) -> io::Result<()> {
+        Self::wake(self)
+    }
+}
+
+impl Dial for Registry {
+    type Stream = ClientSocket;
+
+    fn dial(
+        &self,
+        address: SocketAddr,
+        options: &ConnectOptions,
+        token: usize,
+    ) -> Result<ClientSocket, SocketError> {
+        let ConnectOptions { source, tls } = options;
+        ClientSocket::connect(address, *source, tls.as_deref(), self, Token(token))
+    }
+}
+
+impl ClientStream for ClientSocket {
+    fn finish_connecting(&mut self, options: SocketOptions) -> io::Result<bool> {
+        Self::finish_connecting(self, options)
+    }
+
+    #[inline]
+    fn notice(&mut self, readiness: Readiness) {
+        Self::notice(self, readiness);
+    }
+
+    #[inline]
+    fn is_readable(&self) -> bool {
+        Self::is_readable(self)
+    }
+
+    #[inline]
+    fn is_writable(&self) -> bool {
+        Self::is_writable(self)
+    }
+
+    #[inline]
+    fn unsent(&self) -> usize {
+        Self::unsent(self)
+    }
+
+    fn is_being_secured(&self) -> bool {
+        Self::is_being_secured(self)
+    }
+
+    fn peer_address(&self) -> io::Result<SocketAddr> {
+        Self::peer_address(self)
+    }
+
+    #[inline]
+    fn read(&mut self, cipher: &mut Vec<u8>, plain: &mut [u8]) -> Result<Received, SocketError> {
+        Self::read(self, cipher, plain)
+    }
+
+    #[inline]
+    fn flush(&mut self, output: &mut impl Output) -> Result<(), SocketError> {
+        Self::flush(self, output)
+    }
+
+    fn hang_up(&mut self) {
+        Self::hang_up(self);
+    }
+}
