@@ -4,7 +4,8 @@
 
 mod scene;
 
-use std::ffi::OsString;
+use crate::common::managed;
+
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -13,8 +14,6 @@ use std::time::{Duration, Instant};
 
 use load::{Ack, Control, Outcome, Plan, RunEvent, Sink, StopCondition};
 use measure::{Interval, Nanos, Phase};
-use session::brokers::rabbitmq::{Config, RabbitMq};
-use session::guardian;
 use testkit::Proxy;
 
 use self::scene::{Blow, Kind, Scene};
@@ -344,13 +343,8 @@ fn counts_are_exact_or_outstanding_with_rabbitmq() {
     if !testkit::has_rabbitmq() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
-    let exe = OsString::from(env!("CARGO_BIN_EXE_bellows"));
-    let config = Config {
-        guard: vec![exe, guardian::SUBCOMMAND.into()],
-        ..Config::default()
-    };
-    let node = RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ");
-    let port = node.endpoint().expect("endpoint").port;
+    let endpoint: load::Endpoint = managed::shared_node().url().parse().expect("an endpoint");
+    let port = endpoint.port;
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     prove(address);
 }
