@@ -1,10 +1,9 @@
 //! The embedded broker: AMQP 0.9.1 with real exchanges and queues, in memory, with a bound.
 //!
-//! ```no_run
+//! ```text
 //! let broker = broker::Broker::bind(broker::Config::default())?;
 //! println!("ready amqp://{}", broker.local_addr());
 //! broker.spawn()?.wait()?;
-//! # Ok::<(), broker::Error>(())
 //! ```
 
 mod arguments;

@@ -136,23 +136,28 @@ mod tests {
     #[test]
     fn every_waiting_thread_shows_its_stack() {
         let me = std::process::id();
-        let local = std::thread::spawn(move || {
+        let (tells, told) = std::sync::mpsc::channel();
+        let (ends, end) = std::sync::mpsc::channel::<()>();
+        let waiting = std::thread::spawn(move || {
             let here = 0u8;
-            std::thread::sleep(std::time::Duration::from_millis(300));
-            std::ptr::from_ref(&here) as u64
+            tells.send(std::ptr::from_ref(&here) as u64).expect("told");
+            let _ = end.recv();
         });
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        let local = told.recv().expect("an address");
         let ranges = maps::ranges(me);
-        let shown = ids(me).into_iter().filter_map(|tid| {
-            let address = stack_address(me, tid)?;
-            maps::range_around(&ranges, address)
-        });
-        let shown: Vec<_> = shown.collect();
-        let local = local.join().expect("an address");
-        assert!(
-            shown.iter().any(|range| range.contains(&local)),
-            "{shown:x?}"
-        );
+        let is_shown = || {
+            let addresses = ids(me).into_iter().filter_map(|tid| stack_address(me, tid));
+            let mut shown = addresses.filter_map(|it| maps::range_around(&ranges, it));
+            shown.any(|range| range.contains(&local))
+        };
+        // It waits once it has had a core to do so.
+        let limit = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !is_shown() {
+            assert!(std::time::Instant::now() < limit, "{local:x} is not shown");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        drop(ends);
+        waiting.join().expect("an end");
         let first = stack_address(me, me).and_then(|address| maps::range_around(&ranges, address));
         let stack = processes::stack_start(me).expect("the first thread's stack");
         assert!(first.is_some_and(|range| range.contains(&stack)));

@@ -66,7 +66,7 @@ pub fn seeds_and(usual: u64, failed_once: &[u64]) -> Vec<u64> {
 
 /// Whether Debian's RabbitMQ is installed, for tests that need a real broker:
 ///
-/// ```no_run
+/// ```text
 /// if !testkit::has_rabbitmq() {
 ///     testkit::skip!("no RabbitMQ; apt-get install rabbitmq-server");
 /// }

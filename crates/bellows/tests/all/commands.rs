@@ -73,7 +73,7 @@ fn programs_run_until_the_measured_phase_ends_and_count_as_the_generator() {
     assert_eq!(programs[1]["command"], "sleep 600");
     let client = record["summary"]["cpu_cores"]["client"].as_f64();
     assert!(
-        client > Some(0.2),
+        client > Some(0.1),
         "the busy program's time counts: {client:?}"
     );
     let phases = record["phases"].as_array().expect("phases");

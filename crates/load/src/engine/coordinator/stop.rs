@@ -85,8 +85,9 @@ impl<E: Environment> QueueProbe<E> {
                 let empty = are_all_empty::<C, E>(&environment, &plan, &stop).unwrap_or(false);
                 answer.store(empty, Ordering::Relaxed);
             };
-            let task = self.environment.run_beside("ask queues", ask);
-            self.task = Some(task.map_err(|error| Error::machine("start a thread", error))?);
+            // Where the machine has no thread to give now, they are asked later.
+            self.task = self.environment.run_beside("ask queues", ask).ok();
+            self.ask_at = now + ASK_AGAIN;
         }
         Ok(self.all_empty.load(Ordering::Relaxed))
     }

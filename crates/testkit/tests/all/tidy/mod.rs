@@ -295,6 +295,23 @@ fn files_stay_short_enough_to_read() {
     );
 }
 
+/// The modules in a folder of tests that its program does not have, so that nobody would run them.
+fn undeclared(folder: &Path) -> Vec<PathBuf> {
+    let main = fs::read_to_string(folder.join("main.rs")).unwrap_or_default();
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let modules = entries.map(|entry| entry.path()).filter(|path| {
+        path.join("mod.rs").exists() || path.extension().is_some_and(|it| it == "rs")
+    });
+    let has = |path: &PathBuf| {
+        let name = path
+            .file_stem()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
+        name == "main" || main.contains(&format!("mod {name};\n"))
+    };
+    modules.filter(|path| !has(path)).collect()
+}
+
 /// Each program of tests is linked by itself: a crate has one for its unit tests, and one for those from outside.
 #[test]
 fn tests_are_few_programs() {
@@ -315,8 +332,9 @@ fn tests_are_few_programs() {
                 }
             }
         }
+        wrong.extend(undeclared(&folder.join("tests/all")));
     }
-    assert!(wrong.is_empty(), "a module of tests/all, please: {wrong:?}");
+    assert!(wrong.is_empty(), "no module of tests/all: {wrong:?}");
     assert!(programs <= MOST_PROGRAMS, "{programs} programs of tests");
 }
 
