@@ -172,6 +172,7 @@ pub(crate) fn shared_node() -> SharedNode {
     node
 }
 
+#[allow(clippy::zombie_processes, reason = "the keeper outlives the test")]
 fn of_lane(lane: &Path) -> SharedNode {
     let there = facts(lane).filter(|node| Path::new(&format!("/proc/{}", node.pid)).exists());
     if let Some(node) = &there {
