@@ -18,13 +18,13 @@ use crate::thread_time::{self, ThreadTime};
 pub trait Environment: Clone + Send + 'static {
     /// The connections of one event loop.
     type Poll: Poller;
-    /// What runs beside the load's coordinator.
+    /// A thread, or whatever stands for one, beside the load's coordinator.
     type Task: Task;
 
     /// The present instant.
     fn now(&self) -> Time;
 
-    /// What the calling thread has used.
+    /// CPU time and waits of the calling thread.
     fn thread_time(&self) -> ThreadTime;
 
     /// A poll that hands over at most so many events at once.
@@ -56,7 +56,7 @@ pub trait Environment: Clone + Send + 'static {
     fn receive<T>(&self, from: &Receiver<T>, timeout: Duration) -> Result<T, RecvTimeoutError>;
 }
 
-/// What runs by itself.
+/// A thread, or whatever stands for one.
 pub trait Task {
     /// Whether it has ended.
     fn is_finished(&self) -> bool;

@@ -73,7 +73,7 @@ pub fn run(plan: &Plan, control: &Control, sink: &mut dyn Sink) -> Result<Outcom
     run_in(&System, plan, control, sink)
 }
 
-/// The same in another environment than this machine.
+/// Runs a plan in an environment of the caller's, as [`run`] does on this machine.
 ///
 /// # Errors
 /// Those of [`run`].

@@ -175,7 +175,7 @@ impl Outcome {
         Self::never_started_at(Clock.now())
     }
 
-    /// The same, by a clock of the load's own.
+    /// The outcome of a load that never started, at an instant of the load's own clock.
     pub(crate) fn never_started_at(now: Time) -> Self {
         Self {
             interrupted: true,

@@ -46,7 +46,7 @@ impl Together {
         self.ready_at(Clock.now());
     }
 
-    /// The same, of a scenario with a clock of its own.
+    /// Tells that a scenario with a clock of its own is ready.
     pub(crate) fn ready_at(&self, now: Time) {
         let before = self.ready.fetch_add(1, Ordering::AcqRel);
         if before + 1 == self.scenarios {

@@ -1,8 +1,8 @@
-//! What a poll says of a connection.
+//! Readiness of a connection, as a poll tells it.
 
 use mio::event::Event;
 
-/// What a poll says of a connection.
+/// Whether a connection can be read and written, as a poll tells it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
     /// There may be something to read, if only an end or an error.

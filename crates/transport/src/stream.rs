@@ -1,4 +1,4 @@
-//! What an event loop of clients needs of its connections and of its poll, so that it runs on sockets, and
+//! The traits by which an event loop of clients has its connections and its poll, so that it runs on sockets, and
 //! in the memory of one process.
 //!
 //! [`ClientSocket`] and [`crate::SystemPoll`] are the system's. Everything here is generic and compiled
@@ -82,7 +82,7 @@ pub trait ClientStream: Send + 'static {
     }
 }
 
-/// What connections are made from and watched by.
+/// Makes connections, and watches them.
 pub trait Dial {
     /// A connection of it.
     type Stream: ClientStream;
@@ -108,12 +108,12 @@ pub struct Sleep {
     pub until: Option<Time>,
 }
 
-/// What an event loop waits for.
+/// The poll that an event loop waits in.
 pub trait Poller: Dial + Send + 'static {
-    /// What ends a wait from elsewhere.
+    /// Ends a wait from another thread.
     type Waker: Wake;
 
-    /// What wakes this poll.
+    /// A handle that wakes this poll.
     ///
     /// # Errors
     /// The system has none to give.

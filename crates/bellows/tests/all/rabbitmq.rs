@@ -534,7 +534,9 @@ fn interrupted_while_rabbitmq_starts(signals: &[&str]) -> common::Ended {
     let dir = common::folder();
     let run = common::start(common::bellows(dir.path(), &["run", "stream-publish"]));
     let pid = run.child.id();
-    common::wait_for("node", || !remains_of(pid).is_empty());
+    // From the guardian on the node's end is certain; what is only planned, the next start would clear away.
+    let is_guarded = |state: &String| state.contains("\"guard\":{");
+    common::wait_for("guardian", || remains_of(pid).iter().any(is_guarded));
     // It takes some four seconds to be ready.
     thread::sleep(Duration::from_millis(500));
     for signal in signals {

@@ -93,7 +93,7 @@ impl SharedNode {
         format!("[broker]\n{lines}")
     }
 
-    /// The same as options of a command: `--set broker.kind=attach …`.
+    /// The options of a command that runs on it: `--set broker.kind=attach …`.
     pub(crate) fn options(&self) -> Vec<String> {
         let settings = self.settings().into_iter();
         let options =
