@@ -69,13 +69,36 @@ fn heap_end_in(text: &str) -> Option<u64> {
 }
 
 fn parse_maps(text: &str) -> Vec<Mapping> {
-    let mut maps: Vec<_> = text.lines().filter_map(parse_mapping).collect();
-    maps.sort_by_key(|m| m.start);
-    maps
+    let maps = text.lines().filter_map(parse_mapping);
+    let code = maps.filter(|(_, permissions)| permissions.as_bytes().get(2) == Some(&b'x'));
+    let mut code: Vec<_> = code.map(|(mapping, _)| mapping).collect();
+    code.sort_by_key(|m| m.start);
+    code
 }
 
+/// Where a process has the variables of a file that it has mapped: what can be written of it, and the memory of no file
+/// that follows (`.bss`). Empty where that may not be read.
+pub fn variables(pid: u32, file: &Mapping) -> Vec<Range<u64>> {
+    let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    variables_in(&String::from_utf8_lossy(&text), file)
+}
+
+fn variables_in(text: &str, file: &Mapping) -> Vec<Range<u64>> {
+    let mut found: Vec<Range<u64>> = Vec::new();
+    for (mapping, permissions) in text.lines().filter_map(parse_mapping) {
+        let is_of_file = mapping.path == file.path && mapping.inode == file.inode;
+        let follows = mapping.path.is_empty()
+            && found.last().is_some_and(|last| last.end == mapping.start);
+        if permissions.starts_with("rw") && (is_of_file || follows) {
+            found.push(mapping.start..mapping.end);
+        }
+    }
+    found
+}
+
+/// A mapping and its permissions, of
 /// `560f081dc000-560f081f0000 r-xp 00003000 fe:00 247741                     /usr/bin/sed`
-fn parse_mapping(line: &str) -> Option<Mapping> {
+fn parse_mapping(line: &str) -> Option<(Mapping, &str)> {
     let mut rest = line;
     let mut field = || {
         let (field, after) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -85,22 +108,20 @@ fn parse_mapping(line: &str) -> Option<Mapping> {
     let (range, permissions, offset, _device, inode) =
         (field(), field(), field(), field(), field());
     let path = rest.trim_start();
-    if permissions.as_bytes().get(2) != Some(&b'x') {
-        return None;
-    }
     let (start, end) = range.split_once('-')?;
     let (path, deleted) = match path.strip_suffix(" (deleted)") {
         Some(path) => (path, true),
         None => (path, false),
     };
-    Some(Mapping {
+    let mapping = Mapping {
         start: u64::from_str_radix(start, 16).ok()?,
         end: u64::from_str_radix(end, 16).ok()?,
         offset: u64::from_str_radix(offset, 16).ok()?,
         inode: inode.parse().ok()?,
         path: path.replace("\\012", "\n").into(),
         deleted,
-    })
+    };
+    Some((mapping, permissions))
 }
 
 /// Whether a mapping is of a file with code in it, rather than of memory that a compiler fills.

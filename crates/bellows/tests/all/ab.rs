@@ -18,10 +18,10 @@ fn experiment(dir: &Path) {
     std::fs::write(dir.join("turns.toml"), text).expect("an experiment");
 }
 
-/// Side B delays every confirm.
+/// Side B delays every confirm, by more than a full machine does.
 const SLOW: [&str; 2] = [
     "--b-set",
-    "fault=[{ kind = \"slow-ack\", at = \"0s\", delay = \"20ms\" }]",
+    "fault=[{ kind = \"slow-ack\", at = \"0s\", delay = \"200ms\" }]",
 ];
 
 fn compared(ended: &Ended) -> Value {

@@ -123,7 +123,7 @@ fn the_server_sends_half_a_frame_and_hangs() {
     let address = server_that_says(&[1, 0, 0, 0, 0, 1, 0xf4, 0, 10, 0, 10, 0, 9, 0, 0, 0, 0]);
     client(dir.path(), &format!("amqp://{address}"), &[]).assert_error(
         1,
-        &["no answer from amqp://guest@", "within 10.0 s", "17 bytes"],
+        &["no answer from amqp://guest@", "within 10.", "17 bytes"],
     );
     nothing_is_left(dir.path());
 }

@@ -147,15 +147,12 @@ fn prometheus_scrapes_what_the_run_recorded() {
         let first = value["data"]["result"].get(0)?["value"][1].as_str()?;
         first.parse::<f64>().ok()
     };
+    // One scrape may end too late on a full machine.
     wait_for("a scrape of the measured phase", || {
-        query("sum(rate(bellows_messages_sent_total%5B3s%5D))").is_some_and(|rate| rate > 1_500.0)
+        query("up") == Some(1.0)
+            && query("sum(rate(bellows_messages_sent_total%5B3s%5D))")
+                .is_some_and(|rate| rate > 1_500.0)
     });
-    assert_eq!(
-        query("up"),
-        Some(1.0),
-        "{:?}",
-        ask(port, "GET", "/api/v1/targets")
-    );
     let rate = query("sum(rate(bellows_messages_sent_total%5B3s%5D))").expect("a rate");
     let p99 =
         "histogram_quantile(0.99,bellows_latency_seconds_bucket%7Blatency=%22ack_response%22%7D)";

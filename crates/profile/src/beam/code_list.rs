@@ -14,7 +14,8 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};
 
-use super::compiled::{CompiledModule, HEAD};
+use super::compiled::{CompiledModule, HEAD, of_emulator};
+use super::is_pointer;
 use crate::memory::Memory;
 
 /// The variable.
@@ -62,6 +63,15 @@ impl CodeList {
             address,
             known: HashMap::new(),
         }
+    }
+
+    /// What processes of the node return to when their function is done, and whether Erlang frames are chained.
+    pub(super) fn ends(&self, memory: &impl Memory) -> Option<(u64, bool)> {
+        let mut records = Records::of(memory);
+        let mut attempts = (0..ATTEMPTS).filter_map(|_| self.new_entries(&mut records));
+        let entries = attempts.next()?;
+        let mut oldest = entries.iter().rev();
+        oldest.find_map(|(_, entry)| of_emulator(records.read(entry)?))
     }
 
     /// Has `take` see the modules that are new since the last time, in the order in which they were compiled; how many
@@ -135,6 +145,20 @@ impl CodeList {
         let known = self.known.get(&address).filter(|(it, _)| it == entry);
         known.is_some_and(|(_, known)| records.read(entry).map(digest) == *known)
     }
+}
+
+/// Whether a list may begin with these words at an address of an emulator's variables.
+pub(super) fn begins(memory: &impl Memory, address: u64, words: &[u64]) -> bool {
+    let [version, 0, first] = *words else {
+        return false;
+    };
+    // The last action is left there: none, one was put in, one was taken out.
+    let is_version = version & 0xffff_ffff == VERSION && version >> 32 <= 2;
+    let is_first = || self::words(memory, first).is_some_and(|[_, previous]: [u64; 2]| previous == 0);
+    is_version
+        && is_pointer(first)
+        && is_first()
+        && CodeList::at(address).new_entries(&mut Records::of(memory)).is_some_and(|it| !it.is_empty())
 }
 
 /// The records of a list, as many as may be read at a time.

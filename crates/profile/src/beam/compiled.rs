@@ -8,8 +8,12 @@
 //! name      length u16, so many bytes, the last of which is 0
 //! ```
 //!
-//! Each function is followed by its lines. Shared pieces of code are functions of a module `global`; the other kind,
-//! 0, says how the emulator itself was started.
+//! Each function is followed by its lines. Shared pieces of code are functions of a module `global`; the other kind
+//! says how the emulator itself was started:
+//!
+//! ```text
+//! emulator  kind u32 = 0, 4 bytes, frames u32 (1: chained), 4 bytes, what processes return to u64, 8 bytes
+//! ```
 
 use std::ops::Range;
 
@@ -20,6 +24,8 @@ const MODULE: u32 = 1;
 
 /// Bytes of a record in front of a module's name.
 pub(super) const HEAD: usize = 24;
+/// The same with what is not used, which is all that a record of the emulator has.
+const WHOLE_HEAD: usize = 32;
 /// Unused bytes at the end of the emulator's structures.
 const AFTER_MODULE: usize = 6;
 const AFTER_OTHERS: usize = 2;
@@ -102,6 +108,18 @@ fn name<'a>(fields: &mut Fields<'a>, unused: usize) -> Option<&'a [u8]> {
     let (&last, name) = fields.take(len.into())?.split_last()?;
     fields.take(unused)?;
     (last == 0).then_some(name)
+}
+
+/// What processes return to when their function is done, and whether Erlang frames are chained, in the record that says how
+/// the emulator was started; `None` where it is another.
+pub(super) fn of_emulator(record: &[u8]) -> Option<(u64, bool)> {
+    let mut fields = Fields(record);
+    let is_emulator = fields.u32()? == EMULATOR && record.len() == WHOLE_HEAD;
+    fields.take(4)?;
+    let frames = fields.u32()?;
+    fields.take(4)?;
+    let exit = fields.u64()?;
+    (is_emulator && frames <= 1).then_some((exit, frames == 1))
 }
 
 /// The names of the functions in a record of the emulator's, for the fuzz target.

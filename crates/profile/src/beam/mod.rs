@@ -2,44 +2,32 @@
 //! which process it runs, and where a process has the bounds of its stack. And the names of the functions that it has
 //! compiled (`code_list`).
 //!
-//! The first two depend on release and build. The emulator exports its global variables to native modules,
-//! also where it is stripped, and what they point to is recognised by what must hold there, whatever
-//! the offsets: a scheduler holds its number, and a process's stack ends in the address that the
-//! runtime gives every process to return to (`beam_normal_exit`, OTP 25 to 27).
+//! The first two depend on release and build. Most emulators export their global variables to native modules,
+//! also where they are stripped, and elsewhere they are found (`variables`); what they point to is recognised by what
+//! must hold there, whatever the offsets: a scheduler holds its number, and a process's stack ends in the address that
+//! the runtime gives every process to return to (`beam_normal_exit`).
 
 mod code_list;
 mod compiled;
 mod identifier;
 mod schedulers;
+mod variables;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use linux::maps::{self, Mapping};
 
-pub(crate) use code_list::{CODE_LIST, CodeList};
+pub(crate) use code_list::CodeList;
 pub(crate) use compiled::CompiledModule;
 pub use compiled::beam_functions;
 use identifier::Places;
 use identifier::is_identifier;
 pub(crate) use identifier::{IDENTIFIER_MASK, IDENTIFIER_TAG, IdentifierLayout, ProcessId};
 pub(crate) use schedulers::Scheduler;
-use schedulers::{Group, SchedulerKind};
+pub(crate) use variables::Variables;
 
 use crate::memory::Memory;
-
-/// The exported variables that are looked at.
-pub(crate) const SYMBOLS: [&str; 9] = [
-    "beam_normal_exit",
-    "erts_frame_layout",
-    "erts_no_schedulers",
-    "erts_aligned_scheduler_data",
-    "erts_proc",
-    "erts_no_dirty_cpu_schedulers",
-    "erts_aligned_dirty_cpu_scheduler_data",
-    "erts_no_dirty_io_schedulers",
-    "erts_aligned_dirty_io_scheduler_data",
-];
 
 /// Words of `erts_proc` in which the table of processes is looked for.
 const TABLE_WORDS: usize = 64;
@@ -101,8 +89,9 @@ pub(crate) struct Vm {
 /// Why Erlang stacks cannot be found in a BEAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unfamiliar {
-    /// The emulator lacks a variable: it has no JIT, or is of another release.
-    Symbol(&'static str),
+    /// Neither a variable nor a record of compiled code says what processes return to: it has no JIT, or is of another
+    /// release.
+    Exit,
     /// No table of processes.
     Processes,
     /// No offsets that hold for all processes.
@@ -114,7 +103,7 @@ pub(crate) enum Unfamiliar {
 impl fmt::Display for Unfamiliar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Symbol(name) => write!(f, "the emulator has no {name}"),
+            Self::Exit => f.write_str("its record of compiled code was not found"),
             Self::Processes => f.write_str("its table of processes was not found"),
             Self::Process => f.write_str("the layout of its processes is unknown"),
             Self::Scheduler => f.write_str("the layout of its schedulers is unknown"),
@@ -123,43 +112,23 @@ impl fmt::Display for Unfamiliar {
 }
 
 impl Vm {
-    /// Looks into a BEAM's memory; `symbols` are the addresses of [`SYMBOLS`].
+    /// Looks into a BEAM's memory.
     pub(crate) fn discover(
         memory: &impl Memory,
-        symbols: &HashMap<&'static str, u64>,
+        variables: &Variables,
     ) -> Result<Self, Unfamiliar> {
-        let address = |name| symbols.get(name).copied().ok_or(Unfamiliar::Symbol(name));
-        let read = |name| memory.word(address(name)?).ok_or(Unfamiliar::Symbol(name));
-        let normal_exit = read("beam_normal_exit")?;
-        // An `int`: 0 return addresses alone, 1 frame pointers too. Without it there are none.
-        let frame_layout = read("erts_frame_layout").unwrap_or(0) & 0xffff_ffff;
-        let table = processes(memory, address("erts_proc")?).ok_or(Unfamiliar::Processes)?;
+        let (normal_exit, frame_pointers) = variables.ends(memory).ok_or(Unfamiliar::Exit)?;
+        let table = variables.tables().find_map(|at| processes(memory, at));
+        let table = table.ok_or(Unfamiliar::Processes)?;
         let processes = table.entries;
         let process = process_layout(memory, &processes, normal_exit).ok_or(Unfamiliar::Process)?;
-        let group = |kind, first, count| {
-            let (first, count) = (read(first)?, read(count)? & 0xffff_ffff);
-            Ok::<_, Unfamiliar>(Group { kind, first, count })
+        let current_process = match variables.schedulers(memory) {
+            Some((ordinary, dirty)) => schedulers::current_processes(memory, ordinary, &dirty),
+            None => schedulers::among(memory, &variables.cache_lines()),
         };
-        let ordinary = group(
-            SchedulerKind::Ordinary,
-            "erts_aligned_scheduler_data",
-            "erts_no_schedulers",
-        )?;
-        let cpu = group(
-            SchedulerKind::DirtyCpu,
-            "erts_aligned_dirty_cpu_scheduler_data",
-            "erts_no_dirty_cpu_schedulers",
-        );
-        let io = group(
-            SchedulerKind::DirtyIo,
-            "erts_aligned_dirty_io_scheduler_data",
-            "erts_no_dirty_io_schedulers",
-        );
-        let dirty: Vec<Group> = [cpu, io].into_iter().filter_map(Result::ok).collect();
-        let current_process = schedulers::current_processes(memory, ordinary, &dirty);
         Ok(Self {
             process,
-            frame_pointers: frame_layout == 1,
+            frame_pointers,
             normal_exit,
             current_process: current_process.ok_or(Unfamiliar::Scheduler)?,
             identifiers: IdentifierLayout::of(

@@ -81,18 +81,58 @@ pub(super) fn current_processes(
     let (at, size) = offsets.find_map(|at| Some((at, ordinary.size(memory, at)?)))?;
     let dirty = dirty.iter().filter(|group| group.is_sensible());
     let dirty = dirty.filter_map(|group| Some((*group, group.size(memory, at)?)));
-    let addresses = std::iter::once((ordinary, size)).chain(dirty);
-    let addresses = addresses.flat_map(|(group, size)| {
-        (0..group.count).map(move |i| {
-            let kind = group.kind;
-            let number = i + 1;
-            (Scheduler { kind, number }, group.first + i * size + at - 16)
-        })
+    let groups = std::iter::once((ordinary, size)).chain(dirty);
+    Some(
+        groups
+            .flat_map(|(group, size)| group.addresses(at, size))
+            .collect(),
+    )
+}
+
+/// The same where no variable names them: the first of a kind is at one of `places`. Dirty ones for files, of which
+/// there are ten unless somebody says otherwise, show where in a scheduler its number is and how large it is.
+pub(super) fn among(memory: &impl Memory, places: &[u64]) -> Option<HashMap<Scheduler, u64>> {
+    use SchedulerKind::{DirtyCpu, DirtyIo, Ordinary};
+    let first = |kind, first| {
+        let count = 2;
+        Group { kind, first, count }
+    };
+    let (at, size) = places.iter().find_map(|&place| {
+        let io = first(DirtyIo, place);
+        let words = memory.words(place, SCHEDULER_WORDS);
+        let numbers = words.windows(2).enumerate();
+        let mut offsets = numbers
+            .filter(|(_, words)| words[0] == 0 && words[1] == 1)
+            .map(|(word, _)| word as u64 * 8)
+            .filter(|&at| at >= 16 && io.fits(memory, at, 0, 1));
+        offsets.find_map(|at| Some((at, io.size(memory, at)?)))
+    })?;
+    let groups = [Ordinary, DirtyCpu, DirtyIo].map(|kind| {
+        let groups = places.iter().map(|&place| {
+            let mut group = first(kind, place);
+            let fits = |i: &u64| group.fits(memory, at, i * size, i + 1);
+            group.count = (0..MOST_SCHEDULERS).take_while(fits).count() as u64;
+            group
+        });
+        groups.max_by_key(|group| group.count)
     });
-    Some(addresses.collect())
+    let [Some(ordinary), dirty @ ..] = groups else {
+        return None;
+    };
+    let all = std::iter::once(ordinary).chain(dirty.into_iter().flatten());
+    (ordinary.count > 0).then(|| all.flat_map(|it| it.addresses(at, size)).collect())
 }
 
 impl Group {
+    /// Where each of them writes down its process, if they are of this size and have their number there.
+    fn addresses(self, at: u64, size: u64) -> impl Iterator<Item = (Scheduler, u64)> {
+        let kind = self.kind;
+        (0..self.count).map(move |i| {
+            let number = i + 1;
+            (Scheduler { kind, number }, self.first + i * size + at - 16)
+        })
+    }
+
     fn is_sensible(&self) -> bool {
         is_pointer(self.first) && (1..=MOST_SCHEDULERS).contains(&self.count)
     }

@@ -40,7 +40,7 @@ const DEBIAN_25: Build = Build {
 };
 
 impl Build {
-    fn memory(&self) -> (Pieces, HashMap<&'static str, u64>) {
+    fn memory(&self) -> (Pieces, Variables) {
         let mut pieces = Vec::new();
         let (variables, table, entries) = (0x5000_0000, 0x5100_0000, 0x6000_0000);
         let schedulers = 0x7000_0000;
@@ -96,7 +96,11 @@ impl Build {
             ("erts_no_dirty_io_schedulers", variables + 32),
             ("erts_aligned_dirty_io_scheduler_data", variables + 40),
         ];
-        (Pieces(pieces), symbols.into())
+        let variables = Variables {
+            exported: symbols.into(),
+            data: Vec::new(),
+        };
+        (Pieces(pieces), variables)
     }
 }
 
@@ -142,11 +146,14 @@ fn offsets_are_found_wherever_they_are() {
 #[test]
 fn memory_that_is_no_beam_is_unfamiliar() {
     let (memory, symbols) = DEBIAN_25.memory();
-    for name in ["beam_normal_exit", "erts_proc"] {
-        let mut symbols = symbols.clone();
-        symbols.remove(name);
-        let unfamiliar = Err(Unfamiliar::Symbol(name));
-        assert_eq!(Vm::discover(&memory, &symbols), unfamiliar);
+    for (name, unfamiliar) in [
+        ("beam_normal_exit", Unfamiliar::Exit),
+        ("erts_proc", Unfamiliar::Processes),
+        ("erts_no_schedulers", Unfamiliar::Scheduler),
+    ] {
+        let mut variables = symbols.clone();
+        variables.exported.remove(name);
+        assert_eq!(Vm::discover(&memory, &variables), Err(unfamiliar));
     }
     // Every word of it changed, and every piece of it missing.
     for piece in 0..memory.0.len() {

@@ -54,7 +54,7 @@ impl ElfSymbols {
         if file.symbol_table().is_none() {
             let mut candidates = debug_files(&file, root, path).into_iter();
             if !candidates.any(|candidate| add_debug_file(&file, &candidate, &mut builder)) {
-                add_nameless(&file, loaded, &mut builder);
+                add_nameless(&file, path, loaded, &mut builder);
             }
         }
         Ok(Self::with(&file, builder))
@@ -222,6 +222,7 @@ fn add_symbols<'d, R: ReadRef<'d>>(file: &object::File<'d, R>, builder: &mut Bui
 /// implement where `loaded` tells it, otherwise by their neighbours.
 fn add_nameless<'d, R: ReadRef<'d>>(
     file: &object::File<'d, R>,
+    path: &str,
     loaded: Option<Loaded<'_>>,
     builder: &mut Builder,
 ) {
@@ -243,7 +244,7 @@ fn add_nameless<'d, R: ReadRef<'d>>(
         let size = starts.get(next).map_or(0, |next| next - start);
         builder.add(start, size, name, implementation);
     }
-    builder.add_neighbours(starts);
+    builder.add_neighbours(path.rsplit('/').next().unwrap_or(path), starts);
 }
 
 /// Names the entries of the procedure linkage table `NAME@plt`: entry `n` jumps to what relocation

@@ -60,8 +60,9 @@ impl Builder {
     }
 
     /// Adds functions that begin at these addresses and have no name of their own, each as
-    /// [`Frame::near`] the one with a name that is nearest: of the same source file, mostly.
-    pub(crate) fn add_neighbours(&mut self, mut starts: Vec<u64>) {
+    /// [`Frame::near`] the one with a name that is nearest: of the same source file, mostly. Where none is near, by how far
+    /// into `file` they are.
+    pub(crate) fn add_neighbours(&mut self, file: &str, mut starts: Vec<u64>) {
         let table = &mut self.table;
         table.entries.sort_by_key(|entry| entry.start);
         starts.sort_unstable();
@@ -77,11 +78,15 @@ impl Builder {
             let neighbours = before.into_iter().chain(table.entries.get(after));
             let gap = |entry: &&Entry| start.abs_diff(entry.end.min(entry.start.max(start)));
             let nearest = neighbours.min_by_key(gap);
-            if let Some(nearest) = nearest.filter(|entry| gap(entry) <= FARTHEST_NEIGHBOUR) {
-                let size = next.min(start.saturating_add(FARTHEST_NEIGHBOUR)) - start;
-                let name = name::demangle(text(&table.names, nearest));
-                found.push((start, size, Frame::near(&name, nearest.start, start)));
-            }
+            let size = next.min(start.saturating_add(FARTHEST_NEIGHBOUR)) - start;
+            let name = match nearest.filter(|entry| gap(entry) <= FARTHEST_NEIGHBOUR) {
+                Some(nearest) => {
+                    let name = name::demangle(text(&table.names, nearest));
+                    Frame::near(&name, nearest.start, start)
+                }
+                None => Frame::near(file, 0, start),
+            };
+            found.push((start, size, name));
         }
         for (start, size, name) in found {
             self.add(start, size, &name, Binding::default());
@@ -197,9 +202,10 @@ mod tests {
         let mut builder = Builder::default();
         builder.add(0x1000, 0x40, "exported", GLOBAL);
         builder.add(0x2000, 0x10, "_ZN9CodeCache9find_blobEPv", GLOBAL);
-        builder.add_neighbours(vec![
+        let starts = vec![
             0x2020, 0x10, 0x1000, 0x1030, 0x1050, 0x1090, 0x1ff0, 0x9_0000,
-        ]);
+        ];
+        builder.add_neighbours("beam.smp", starts);
         let table = builder.build(0x10_0000);
         for (address, name) in [
             (0x18, Some("[near exported-0xff0]")),
@@ -211,13 +217,13 @@ mod tests {
             (0x1fff, Some("[near CodeCache::find_blob-0x10]")),
             (0x2008, Some("_ZN9CodeCache9find_blobEPv")),
             (0x2020, Some("[near CodeCache::find_blob+0x20]")),
-            (0x9_0000, None),
+            (0x9_0000, Some("[near beam.smp+0x90000]")),
         ] {
             assert_eq!(table.find(address), name, "{address:x}");
         }
         let mut hostile = Builder::default();
         hostile.add(u64::MAX - 8, 4, "last", GLOBAL);
-        hostile.add_neighbours(vec![u64::MAX, u64::MAX - 2, 0]);
+        hostile.add_neighbours("", vec![u64::MAX, u64::MAX - 2, 0]);
         assert!(hostile.build(0).find(u64::MAX - 1).is_some());
     }
 

@@ -1,7 +1,6 @@
 //! Which unwinder a process gets: the one that makes most stacks whole, of those that the kernel
 //! allows.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use linux::maps::{self, Mapping};
@@ -10,7 +9,7 @@ use linux::{cpus, threads};
 use super::copied::CopiedStacks;
 use super::go::GoStacks;
 use super::{FramePointers, Unwinder};
-use crate::beam::{self, ProcessLayout, Scheduler, Vm};
+use crate::beam::{self, ProcessLayout, Scheduler, Variables, Vm};
 use crate::kernel_event::KernelEvent;
 use crate::memory::ProcessMemory;
 use crate::options::Stacks;
@@ -93,7 +92,7 @@ fn for_beam(
         note: unfamiliar.map(|why| {
             format!(
                 "Erlang functions above native code are missing from stacks, because {why}: \
-                 OTP 25 to 27 with the JIT are known"
+                 OTP 25 to 29 with the JIT are known"
             )
         }),
     }
@@ -140,9 +139,8 @@ impl<'m> Runtime<'m> {
 
 /// Finds the Erlang stacks of a BEAM; says why not where that fails.
 fn look_into(pid: u32, emulator: &Mapping) -> Result<Vm, String> {
-    let exported = symbols::exported(pid, emulator, &beam::SYMBOLS).unwrap_or_default();
-    let exported: HashMap<_, _> = exported.into_iter().collect();
     let memory = ProcessMemory::open(pid)
         .map_err(|error| format!("the memory of process {pid} cannot be read ({error})"))?;
-    Vm::discover(&memory, &exported).map_err(|why| why.to_string())
+    let variables = Variables::of(pid, emulator, &memory);
+    Vm::discover(&memory, &variables).map_err(|why| why.to_string())
 }

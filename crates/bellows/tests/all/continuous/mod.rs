@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use common::{DEADLINE, Ended, RUNS, Started};
 
-/// A program that uses all the CPU time that it gets, under a name of its own.
+/// A program that uses a third of a core, under a name of its own.
 struct Busy(Child);
 
 impl Busy {
@@ -26,8 +26,10 @@ impl Busy {
             fs::copy("/bin/bash", &program).expect("copy");
         }
         let mut command = Command::new(program);
-        command.args(["-c", "while :; do :; done"]);
-        command.stdin(Stdio::null());
+        let loops = "while :; do for ((i = 0; i < 1000; i++)); do :; done; read -rt 0.01; done";
+        command.args(["-c", loops]);
+        // Nothing is ever to be read there, so that it waits.
+        command.stdin(Stdio::piped());
         loop {
             match command.spawn() {
                 Ok(child) => return Self(child),

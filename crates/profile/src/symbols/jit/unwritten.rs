@@ -1,15 +1,13 @@
 //! The names that a JIT map would hold, of a BEAM that writes none: from its memory, where the emulator keeps them for
 //! debuggers.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use linux::maps;
 use measure::{Clock, Nanos, Time};
 
-use super::super::elf::exported;
 use super::table::JitTable;
-use crate::beam::{self, CODE_LIST, CodeList, CompiledModule};
+use crate::beam::{self, CodeList, CompiledModule, Variables};
 use crate::mappings::Mappings;
 use crate::memory::ProcessMemory;
 
@@ -32,12 +30,12 @@ impl Unwritten {
     /// Of a process; `None` where it is no BEAM, or may not be looked into.
     pub(super) fn of(pid: u32) -> Option<Self> {
         let maps = maps::maps(pid)?;
-        let symbols = exported(pid, beam::emulator(&maps)?, &[CODE_LIST])?;
-        let symbols: HashMap<_, _> = symbols.into_iter().collect();
+        let memory = ProcessMemory::open(pid).ok()?;
+        let variables = Variables::of(pid, beam::emulator(&maps)?, &memory);
         Some(Self {
             pid,
-            memory: ProcessMemory::open(pid).ok()?,
-            list: CodeList::at(*symbols.get(CODE_LIST)?),
+            list: CodeList::at(variables.code_list(&memory)?),
+            memory,
             next: None,
         })
     }

@@ -246,7 +246,7 @@ impl Erlang {
     /// Whether the emulator has a JIT that can tell `perf` the names of what it compiles, with frame
     /// pointers: OTP 25 or later, and not the interpreter that some processors get.
     pub(super) fn supports_perf(&self) -> bool {
-        let map = b"/tmp/perf-";
+        let map = b"/perf-%i.map";
         self.release >= 25
             && fs::read(self.emulator_directory.join("beam.smp"))
                 .is_ok_and(|image| image.windows(map.len()).any(|window| window == map))
