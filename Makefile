@@ -45,7 +45,7 @@ pictures: setup build ## Remake the pictures of the documents from a run against
 setup: ## Install the packages that the tests need, and a Node where it is too old
 	scripts/setup test
 
-# Further targets that run beside the tests, such as "lint bench-check".
+# Further targets that run beside the tests, such as "bench-check".
 BESIDE ?=
 
 test: setup ## Run every test

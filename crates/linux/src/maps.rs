@@ -87,8 +87,8 @@ fn variables_in(text: &str, file: &Mapping) -> Vec<Range<u64>> {
     let mut found: Vec<Range<u64>> = Vec::new();
     for (mapping, permissions) in text.lines().filter_map(parse_mapping) {
         let is_of_file = mapping.path == file.path && mapping.inode == file.inode;
-        let follows = mapping.path.is_empty()
-            && found.last().is_some_and(|last| last.end == mapping.start);
+        let follows =
+            mapping.path.is_empty() && found.last().is_some_and(|last| last.end == mapping.start);
         if permissions.starts_with("rw") && (is_of_file || follows) {
             found.push(mapping.start..mapping.end);
         }

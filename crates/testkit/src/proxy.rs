@@ -210,39 +210,3 @@ fn one_way(
         }
     });
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn connections_pass_wait_and_end() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let proxy = Proxy::new(listener.local_addr().unwrap()).unwrap();
-        let mut client = TcpStream::connect(proxy.address()).unwrap();
-        let (mut server, _) = listener.accept().unwrap();
-        let mut got = [0; 8];
-        client.write_all(b"one").unwrap();
-        assert_eq!(server.read(&mut got).unwrap(), 3);
-        proxy.hold(true);
-        thread::sleep(40 * LOOK);
-        client.write_all(b"two").unwrap();
-        server
-            .set_read_timeout(Some(Duration::from_millis(50)))
-            .unwrap();
-        assert!(server.read(&mut got).is_err(), "held");
-        proxy.hold(false);
-        server
-            .set_read_timeout(Some(Duration::from_secs(5)))
-            .unwrap();
-        assert_eq!(server.read(&mut got).unwrap(), 3);
-        proxy.cut(Duration::from_millis(100));
-        assert_eq!(client.read(&mut got).unwrap(), 0, "the client sees it");
-        server
-            .set_read_timeout(Some(Duration::from_millis(20)))
-            .unwrap();
-        proxy.keep_away(true);
-        let mut again = TcpStream::connect(proxy.address()).unwrap();
-        assert!(!matches!(again.read(&mut got), Ok(1..)), "kept away");
-    }
-}

@@ -186,7 +186,8 @@ fn a_page_that_is_away_for_a_while_is_scraped_on() {
     );
     assert!(lines[0].contains("  depth{queue=\"orders\"} 7"), "{ran:?}");
     // Over a page that came late it is another one.
-    let is_told = |line: &&str| line.contains("  jobs_total 40.") || line.contains("  jobs_total 39.");
+    let is_told =
+        |line: &&str| line.contains("  jobs_total 40.") || line.contains("  jobs_total 39.");
     assert!(lines.iter().any(is_told), "{ran:?}");
     assert!(
         lines.iter().all(|line| line.chars().count() <= 202),

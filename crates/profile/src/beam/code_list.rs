@@ -154,11 +154,14 @@ pub(super) fn begins(memory: &impl Memory, address: u64, words: &[u64]) -> bool 
     };
     // The last action is left there: none, one was put in, one was taken out.
     let is_version = version & 0xffff_ffff == VERSION && version >> 32 <= 2;
-    let is_first = || self::words(memory, first).is_some_and(|[_, previous]: [u64; 2]| previous == 0);
+    let is_first =
+        || self::words(memory, first).is_some_and(|[_, previous]: [u64; 2]| previous == 0);
     is_version
         && is_pointer(first)
         && is_first()
-        && CodeList::at(address).new_entries(&mut Records::of(memory)).is_some_and(|it| !it.is_empty())
+        && CodeList::at(address)
+            .new_entries(&mut Records::of(memory))
+            .is_some_and(|it| !it.is_empty())
 }
 
 /// The records of a list, as many as may be read at a time.

@@ -58,7 +58,10 @@ impl Variables {
             let ranges = maps::variables(pid, emulator).into_iter();
             let pieces = ranges.filter_map(|it| {
                 let words = (it.end - it.start).min(MOST_WORDS * 8) / 8;
-                Some((it.start, memory.words(it.start, usize::try_from(words).ok()?)))
+                Some((
+                    it.start,
+                    memory.words(it.start, usize::try_from(words).ok()?),
+                ))
             });
             pieces.collect()
         };

@@ -123,10 +123,7 @@ fn all_tests_run_once_and_the_slowest_are_named() {
     run.arguments = vec!["-E", "all()"];
     let ended = run.end();
     ended.assert_code(0);
-    assert_eq!(
-        ended.asked[0],
-        "nextest run --workspace --exclude bellows-bench --no-run"
-    );
+    assert_eq!(ended.asked[0], "nextest run --workspace --no-run");
     assert_eq!(ended.asked.len(), 2, "{:?}", ended.asked);
     assert!(ended.asked[1].ends_with(" -E all()"), "{:?}", ended.asked);
     assert!(ended.said().contains("1.5 s  x::all b::stall"));
@@ -140,7 +137,7 @@ fn what_passes_by_itself_is_named_and_what_fails_twice_fails() {
     run.second = vec![("a::rate", true), ("c::proof", true)];
     let ended = run.end();
     ended.assert_code(0);
-    let again = "nextest run --workspace --exclude bellows-bench -j 1 --run-ignored all -E (binary_id(=x::all) & test(=a::rate)) \
+    let again = "nextest run --workspace -j 1 --run-ignored all -E (binary_id(=x::all) & test(=a::rate)) \
                  + (binary_id(=x::all) & test(=c::proof))";
     assert_eq!(ended.asked[2], again);
     assert_eq!(

@@ -3,3 +3,4 @@
 mod again;
 mod setup;
 mod tidy;
+mod tools;
