@@ -25,7 +25,7 @@ use identifier::Places;
 use identifier::is_identifier;
 pub(crate) use identifier::{IDENTIFIER_MASK, IDENTIFIER_TAG, IdentifierLayout, ProcessId};
 pub(crate) use schedulers::Scheduler;
-pub(crate) use variables::Variables;
+pub(crate) use variables::{NAMES, Variables};
 
 use crate::memory::Memory;
 

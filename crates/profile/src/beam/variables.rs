@@ -16,10 +16,9 @@ use super::identifier::Places;
 use super::schedulers::{Group, SchedulerKind};
 use super::{SIZE_AFTER, SIZE_WORDS, is_pointer};
 use crate::memory::Memory;
-use crate::symbols;
 
 /// The exported variables that are looked at.
-const NAMES: [&str; 10] = [
+pub(crate) const NAMES: [&str; 10] = [
     CODE_LIST,
     "beam_normal_exit",
     "erts_frame_layout",
@@ -45,9 +44,13 @@ pub(crate) struct Variables {
 }
 
 impl Variables {
-    /// Of a process in which the emulator is mapped there.
-    pub(crate) fn of(pid: u32, emulator: &Mapping, memory: &impl Memory) -> Self {
-        let exported = symbols::exported(pid, emulator, &NAMES).unwrap_or_default();
+    /// Of a process in which the emulator is mapped there, and which exports these of [`NAMES`].
+    pub(crate) fn of(
+        pid: u32,
+        emulator: &Mapping,
+        memory: &impl Memory,
+        exported: Vec<(&'static str, u64)>,
+    ) -> Self {
         let exported: HashMap<_, _> = exported.into_iter().collect();
         let has_all = [CODE_LIST, "beam_normal_exit", "erts_proc"]
             .iter()

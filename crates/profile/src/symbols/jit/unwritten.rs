@@ -6,6 +6,7 @@ use std::ops::Range;
 use linux::maps;
 use measure::{Clock, Nanos, Time};
 
+use super::super::elf::exported;
 use super::table::JitTable;
 use crate::beam::{self, CodeList, CompiledModule, Variables};
 use crate::mappings::Mappings;
@@ -31,7 +32,9 @@ impl Unwritten {
     pub(super) fn of(pid: u32) -> Option<Self> {
         let maps = maps::maps(pid)?;
         let memory = ProcessMemory::open(pid).ok()?;
-        let variables = Variables::of(pid, beam::emulator(&maps)?, &memory);
+        let emulator = beam::emulator(&maps)?;
+        let exported = exported(pid, emulator, &beam::NAMES).unwrap_or_default();
+        let variables = Variables::of(pid, emulator, &memory, exported);
         Some(Self {
             pid,
             list: CodeList::at(variables.code_list(&memory)?),
