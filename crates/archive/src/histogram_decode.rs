@@ -26,6 +26,9 @@ const PLAIN: u32 = 0x1c84_9313;
 const OF_DOUBLES: [u32; 2] = [0x0c72_124e, 0x0c72_124f];
 const HEADER: usize = 40;
 const HEADER_V0: usize = 32;
+/// Where the header of V2 has these.
+const OFFSET: std::ops::Range<usize> = 8..12;
+const RATIO: std::ops::Range<usize> = 32..40;
 /// The product's own shape has 33,792 counters, Java's widest with three digits 55,296.
 const MOST_COUNTERS: u64 = 1 << 17;
 /// A counter takes at most nine bytes.
@@ -56,6 +59,7 @@ fn decode_plain(bytes: &[u8]) -> Result<Histogram<u64>, String> {
         V0 | V1 => decode_old(bytes, cookie)?,
         V2 => {
             check(bytes).ok_or(UNBELIEVED)?;
+            let bytes = for_integers(bytes);
             let decoded = Deserializer::new().deserialize(&mut &*bytes);
             decoded.map_err(|e| format!("histogram: {e}"))?
         }
@@ -71,6 +75,21 @@ fn decode_plain(bytes: &[u8]) -> Result<Histogram<u64>, String> {
             "histogram: {more} values in one interval cannot be"
         )),
     }
+}
+
+/// A V2 record without what only histograms of floating-point numbers have: what turns their values into integers.
+/// HdrHistogramJS writes the integer 1 there, and another as the offset of its counts, which have none.
+fn for_integers(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    if long(&bytes, RATIO.start) == Some(1)
+        && let Some(offset) = bytes.get_mut(OFFSET)
+    {
+        offset.fill(0);
+    }
+    if let Some(ratio) = bytes.get_mut(RATIO) {
+        ratio.copy_from_slice(&1.0f64.to_be_bytes());
+    }
+    bytes
 }
 
 /// Decodes V0 and V1, whose counts have a fixed size.

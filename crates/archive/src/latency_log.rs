@@ -7,6 +7,9 @@
 //! 0.127,1.007,2.769,HISTF…                       start and length in seconds, largest value, histogram
 //! Tag=warmup delay send,1.134,0.999,0.442,HISTF…
 //! ```
+//!
+//! C's `hdr_log_write` says `"EndTimestamp"` in its second column, and most of its users have it write that: it is one
+//! where it is not before the start.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read as _};
 use std::path::Path;
@@ -210,6 +213,10 @@ struct LogReading {
     /// All tags are Artemis perf's, so far.
     is_artemis: bool,
     has_times: bool,
+    /// The second column is called an end.
+    names_ends: bool,
+    /// Intervals whose second column was taken for one.
+    ends: u64,
     stated: Option<LogUnit>,
     /// Lines that were passed over, and why the first were.
     passed_over: u64,
@@ -266,7 +273,9 @@ impl LogReading {
             if let Some(comment) = text.strip_prefix('#') {
                 self.stated = self.stated.or_else(|| LogUnit::in_comment(comment));
                 self.has_times |= comment.contains("StartTime:") || comment.contains("BaseTime:");
-            } else if !(text.is_empty() || text.starts_with('"')) {
+            } else if text.starts_with('"') {
+                self.names_ends = text.contains("EndTimestamp");
+            } else if !text.is_empty() {
                 self.line(name, text, is_last)?;
             }
         }
@@ -275,10 +284,16 @@ impl LogReading {
     fn line(&mut self, name: &str, text: &str, is_last: bool) -> Result<(), Problem> {
         let number = self.line_number;
         let cause = match interval(text) {
-            Ok(interval) => match self.add(name, &interval)? {
-                None => return Ok(()),
-                Some(cause) => cause,
-            },
+            Ok(mut interval) => {
+                if self.names_ends && interval.length >= interval.start {
+                    interval.length -= interval.start;
+                    self.ends += 1;
+                }
+                match self.add(name, &interval)? {
+                    None => return Ok(()),
+                    Some(cause) => cause,
+                }
+            }
             Err(cause) => cause,
         };
         if is_last {
@@ -366,6 +381,12 @@ impl LogReading {
                 "{} passed over, too",
                 measure::counted(more, "more line")
             ));
+        }
+        if self.ends > 0 {
+            self.notes.push(
+                "its second column holds the ends of intervals, as C's hdr_log_write writes them"
+                    .to_owned(),
+            );
         }
         let Some((start, end)) = self.span else {
             return Err(self.refused(name));

@@ -2,7 +2,7 @@
 //! line per stack, `thread;root;…;leaf count`.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::io::{self, BufRead};
 
@@ -114,12 +114,34 @@ pub fn folded_name<'n>(name: &'n str, empty: &'n str) -> Cow<'n, str> {
     name
 }
 
+/// How texts of other tools begin that end in numbers, too, and what they are.
+const OTHERS: [(&str, &str); 4] = [
+    (
+        "--- ",
+        "a text of pprof's (`go tool pprof -proto` makes a profile of it that is read)",
+    ),
+    (
+        "heap profile:",
+        "Go's text of a heap (ask the server for it without `debug=1`)",
+    ),
+    (
+        "goroutine profile:",
+        "Go's text of goroutines (ask the server for it without `debug=1`)",
+    ),
+    (
+        "threadcreate profile:",
+        "Go's text of threads (ask the server for it without `debug=1`)",
+    ),
+];
+
 /// Reads folded text; the first field is taken for the thread, as `stackcollapse-perf.pl` writes
-/// it. Lines that are none (no count at the end) are skipped and counted in a note. The inner error says why it
-/// is no profile: not a single line is one, or it is too large.
+/// it, unless one of them cannot be one: it is marked as a function (`_[j]`), or is a whole stack elsewhere. Lines that are
+/// none (no count at the end) are skipped and counted in a note. The inner error says why it
+/// is no profile: most lines are none, it is something else that ends in numbers, or it is too large.
 pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Result<Profile, String>> {
     let mut builder = Builder::default();
     let mut fractions = Fractions::default();
+    let mut evidence = Evidence::default();
     let (mut skipped, mut example) = (0u64, String::new());
     let mut bytes = Vec::new();
     loop {
@@ -133,7 +155,12 @@ pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Result<Profile, String
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        if !add(&mut builder, &mut fractions, line) {
+        if evidence.lines == 0
+            && let Some((_, what)) = OTHERS.iter().find(|(start, _)| line.starts_with(start))
+        {
+            return Ok(Err(format!("it is {what}")));
+        }
+        if !add(&mut builder, &mut fractions, &mut evidence, line) {
             skipped += 1;
             if skipped == 1 {
                 example = line.chars().take(60).collect();
@@ -144,10 +171,15 @@ pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Result<Profile, String
         }
     }
     let mut profile = builder.profile;
-    if profile.samples.is_empty() {
-        return Ok(Err(
-            "no line of it ends in a count, as folded stacks do".into()
-        ));
+    if let Some(why) = evidence.against(skipped) {
+        return Ok(Err(why));
+    }
+    if evidence.has_functions_first || profile.threads.iter().any(|it| evidence.alone.contains(it))
+    {
+        profile = match with_threads_as_frames(&profile) {
+            Ok(profile) => profile,
+            Err(why) => return Ok(Err(why)),
+        };
     }
     profile.header = ProfileHeader {
         unit: "samples".into(),
@@ -166,8 +198,72 @@ pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Result<Profile, String
     Ok(Ok(profile))
 }
 
+/// What the lines say of what the text is.
+#[derive(Debug, Default)]
+struct Evidence {
+    /// Lines with a stack and a count.
+    lines: u64,
+    /// Those of them that have another count in front.
+    twice: u64,
+    /// Some first field is marked as a function.
+    has_functions_first: bool,
+    /// Stacks of one field.
+    alone: HashSet<String>,
+}
+
+impl Evidence {
+    /// Why it is no folded text.
+    fn against(&self, skipped: u64) -> Option<String> {
+        match self.lines {
+            0 => Some("no line of it ends in a count, as folded stacks do".into()),
+            lines if lines == self.twice => Some(
+                "its lines end in two counts, as difffolded.pl writes the difference of two profiles: \
+                 give both of them to `bellows diff`"
+                    .into(),
+            ),
+            lines if lines < skipped => Some(format!(
+                "only {} of its {} end in a count, as folded stacks do",
+                lines,
+                measure::counted(lines + skipped, "line")
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// The profile with what was taken for threads as the functions that they are.
+fn with_threads_as_frames(profile: &Profile) -> Result<Profile, String> {
+    let mut builder = Builder::default();
+    for sample in &profile.samples {
+        let thread = profile.threads.get(sample.thread as usize);
+        let named = thread.filter(|name| !name.is_empty()).map(|name| {
+            let (name, kind) = Frame::from_marked_name(Frame::function_of(name));
+            Frame::new(name, "", kind)
+        });
+        let mut parent = None;
+        for frame in named.iter().chain(profile.stack(sample.stack)) {
+            let frame = builder.frame(frame);
+            parent = Some(builder.node(parent, frame));
+        }
+        let thread = builder.thread("");
+        let stack = parent.unwrap_or(sample.stack);
+        builder.sample(Sample {
+            stack,
+            thread,
+            ..*sample
+        });
+        builder.room()?;
+    }
+    Ok(builder.profile)
+}
+
 /// Adds a line; whether it is one of folded text.
-fn add(builder: &mut Builder, fractions: &mut Fractions, line: &str) -> bool {
+fn add(
+    builder: &mut Builder,
+    fractions: &mut Fractions,
+    evidence: &mut Evidence,
+    line: &str,
+) -> bool {
     let Some((stack, count)) = line
         .rsplit_once([' ', '\t'])
         .and_then(|(stack, count)| Some((stack.trim_end(), count_of(count)?)))
@@ -175,7 +271,14 @@ fn add(builder: &mut Builder, fractions: &mut Fractions, line: &str) -> bool {
     else {
         return false;
     };
+    evidence.lines += 1;
+    let before = stack.rsplit_once([' ', '\t']).map(|(_, before)| before);
+    evidence.twice += u64::from(before.is_some_and(|text| count_of(text).is_some()));
     let (thread, frames) = stack.split_once(';').unwrap_or(("", stack));
+    evidence.has_functions_first |= Frame::from_marked_name(thread).0 != thread;
+    if thread.is_empty() && evidence.alone.insert(stack.to_owned()) {
+        builder.take(stack.len() + 64);
+    }
     let thread = builder.thread(thread);
     let mut parent = None;
     for name in frames.split(';').map(Frame::function_of) {

@@ -43,6 +43,8 @@ pub struct Input<'i> {
     pub packed: Option<u64>,
     /// The file itself, where it is a plain one: what stands behind can be read before.
     pub file: Option<&'i File>,
+    /// The event that is asked for, where the file may have several.
+    pub event: Option<&'i str>,
 }
 
 /// Makes a file of a profile.
@@ -106,6 +108,21 @@ pub const FORMATS: [Format; 7] = [
         write: None,
     },
     Format {
+        name: "jfr",
+        ends: &[".jfr"],
+        what: "Java's flight recorder, and async-profiler",
+        lines: true,
+        read: Some(Reader {
+            recognises: |it| jfr::looks_like(it.bytes),
+            read: |input| {
+                let bytes = limited(input.bytes, unpacked(input.packed, LARGEST_JFR))?;
+                Ok(jfr::read(&bytes)
+                    .map_err(|why| format!("as a recording of Java's flight recorder: {why}")))
+            },
+        }),
+        write: None,
+    },
+    Format {
         name: "pprof",
         ends: &[".pb.gz", ".pb", ".pprof"],
         what: "Go's format, which Pyroscope and Parca read, too",
@@ -125,28 +142,16 @@ pub const FORMATS: [Format; 7] = [
         write: Some(|profile, _| profile.to_pprof().map_err(|e| in_memory(&e))),
     },
     Format {
-        name: "jfr",
-        ends: &[".jfr"],
-        what: "Java's flight recorder, and async-profiler",
-        lines: true,
-        read: Some(Reader {
-            recognises: |it| jfr::looks_like(it.bytes),
-            read: |input| {
-                let bytes = limited(input.bytes, unpacked(input.packed, LARGEST_JFR))?;
-                Ok(jfr::read(&bytes)
-                    .map_err(|why| format!("as a recording of Java's flight recorder: {why}")))
-            },
-        }),
-        write: None,
-    },
-    Format {
         name: "perf-script",
         ends: &[".perf", ".script"],
         what: "the text of `perf script`",
         lines: false,
         read: Some(Reader {
             recognises: |it| perf_script::looks_like(it.bytes),
-            read: |input| perf_script::read(&mut Read::take(&mut *input.bytes, LARGEST_SCRIPT)),
+            read: |input| {
+                let mut text = Read::take(&mut *input.bytes, LARGEST_SCRIPT);
+                perf_script::read(&mut text, input.event)
+            },
         }),
         write: None,
     },
@@ -172,14 +177,14 @@ pub const FORMATS: [Format; 7] = [
             made.map_err(|e| in_memory(&e))
         }),
     },
-    // The last one: any text may be one.
+    // The last one: nearly any text may be one.
     Format {
         name: "folded",
         ends: &[".folded", ".collapsed", ".txt"],
         what: "a line per stack, as FlameGraph and async-profiler write them",
         lines: false,
         read: Some(Reader {
-            recognises: |_| true,
+            recognises: |it| !is_binary(it.bytes),
             read: |input| folded::read(&mut Read::take(&mut *input.bytes, LARGEST_TEXT)),
         }),
         write: Some(|profile, _| Ok(profile.folded().into_bytes())),

@@ -118,7 +118,7 @@ impl Profile {
         if path.is_dir() {
             return open_folder(formats, path, event);
         }
-        let profile = read_file(formats, path)?;
+        let profile = read_file(formats, path, event)?;
         match event {
             // Folded text does not say what it is of.
             Some(event) if !is_of(&profile, event) => Err(ProfileError::NoSuchEvent {
@@ -157,7 +157,11 @@ pub fn unpacked<'i>(input: impl Read + 'i) -> io::Result<(Box<dyn BufRead + 'i>,
     ))
 }
 
-fn read_file(formats: &[Format], path: &Path) -> Result<Profile, ProfileError> {
+fn read_file(
+    formats: &[Format],
+    path: &Path,
+    event: Option<&str>,
+) -> Result<Profile, ProfileError> {
     let io = |source| ProfileError::Io {
         path: path.to_owned(),
         source,
@@ -197,6 +201,7 @@ fn read_file(formats: &[Format], path: &Path) -> Result<Profile, ProfileError> {
         bytes: input.as_mut(),
         packed: packed.then_some(length),
         file: (there.is_file() && !packed).then_some(&file),
+        event,
     });
     let read = read.map_err(io)?;
     read.map_err(|why| format(format!("it looks like {looks}; {why}")))
@@ -259,7 +264,7 @@ fn open_folder(
             _ => ProfileError::NotARun { path: path() },
         });
     }
-    let profile = read_file(formats, &pprof)?;
+    let profile = read_file(formats, &pprof, None)?;
     match event {
         Some(event) if !is_of(&profile, event) => {
             events.push(profile.header.name());
@@ -284,10 +289,10 @@ fn open_event(
     let file =
         |extension| Some(folder.join(file::of_event(event, extension))).filter(|it| it.exists());
     if let Some(file) = file(file::STACKS) {
-        return read_file(formats, &file).map(Some);
+        return read_file(formats, &file, None).map(Some);
     }
     if let Some(file) = file(file::FURTHER_PPROF) {
-        let mut profile = read_file(formats, &file)?;
+        let mut profile = read_file(formats, &file, None)?;
         // pprof has no place for the node.
         if profile.header.node.is_none() {
             profile.header.take_name(event);
@@ -300,7 +305,7 @@ fn open_event(
     let Some(file) = file(file::FOLDED) else {
         return Ok(None);
     };
-    let mut profile = read_file(formats, &file)?;
+    let mut profile = read_file(formats, &file, None)?;
     // Folded text does not say what it is of; the name of the file does.
     profile.header.take_name(event);
     if profile.header.event != USUAL_EVENT {
@@ -319,12 +324,13 @@ fn open_pprof(
     if !pprof.exists() {
         return Ok(None);
     }
-    let profile = read_file(formats, &pprof)?;
+    let profile = read_file(formats, &pprof, None)?;
     Ok(is_of(&profile, event).then_some(profile))
 }
 
 /// Whether a profile is of an event, as far as it says that.
 fn is_of(profile: &Profile, event: &str) -> bool {
     let header = &profile.header;
-    header.event.is_empty() || header.event == event || header.name() == event
+    let names = [&header.event, &header.kernel_event];
+    header.event.is_empty() || header.name() == event || names.iter().any(|it| *it == event)
 }

@@ -264,3 +264,35 @@ fn every_seed_is_a_log_or_a_refusal() {
     }
     assert!(logs >= 4 && refusals >= 2, "{logs} {refusals}");
 }
+
+/// HdrHistogramJS leaves anything in the field that only histograms of floating-point numbers have.
+#[test]
+fn a_log_of_javascripts_library_is_read() {
+    const LOG: &str = "#[StartTime: 1000.000 (seconds since epoch)]\n\
+        \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n\
+        1000.000,1.000,100.000,HISTFAAAAFl4nJNpmSzMwMBwk4GBgZGBgYGZAQIYIeT//zD+eX6ms/xMUzmYnrIzLWRh+sgMRcuZmL4zYkErGZmqmSrx4GwmayZrJlswSR6tyyTNJMski0SSwwcAZzMmuw==\n";
+    let log = parse(LOG).expect("a log");
+    // 1,000, 2,000, 3,000 and so on.
+    let values: Vec<u64> = log.tags[0].values.iter().map(|it| it.0).collect();
+    let wanted = (1..=100).map(|thousands| thousands * 1_000);
+    let near = |(value, wanted): (&u64, u64)| value.abs_diff(wanted) * 1_000 <= wanted;
+    assert_eq!(values.len(), 100);
+    assert!(values.iter().zip(wanted).all(near), "{values:?}");
+}
+
+#[test]
+fn ends_in_place_of_lengths_are_told() {
+    let head =
+        "\"StartTimestamp\",\"EndTimestamp\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n";
+    let lines = |second: fn(u32) -> f64| {
+        let lines = (1_000..1_010)
+            .map(|start| format!("{start}.0,{:.1},0.1,{}\n", second(start), encoded(10)));
+        lines.collect::<String>()
+    };
+    let ends = parse(format!("{head}{}", lines(|start| f64::from(start) + 1.0))).expect("a log");
+    assert_eq!((ends.seconds, ends.overlaps), (10.0, false));
+    assert!(ends.notes[0].contains("hdr_log_write"), "{:?}", ends.notes);
+    // Some write lengths below that head, and Java's writer has another.
+    let lengths = parse(format!("{head}{}", lines(|_| 1.0))).expect("a log");
+    assert_eq!((lengths.seconds, lengths.notes.len()), (10.0, 0));
+}

@@ -1,8 +1,9 @@
 //! From the records of `perf.data` to a profile.
 
+use std::collections::BTreeMap;
 use std::io;
 
-use archive::profile::{Builder, Input, Profile, ProfileHeader, Sample, Unwinding};
+use archive::profile::{Builder, Input, Profile, ProfileHeader, Sample, USUAL_EVENT, Unwinding};
 use measure::Time;
 use perf_event_open_sys::bindings as b;
 
@@ -18,15 +19,15 @@ use crate::roots;
 const MODE: u16 = 7;
 const IN_KERNEL: u16 = 1;
 
-/// Reads a recording. The inner error says why it is no profile. Of several events the first one's samples are read,
-/// and a note says how many others there are.
+/// Reads a recording. The inner error says why it is no profile. Of several events the samples of one are read: of the one
+/// that the input asks for, or of the first in the order of the recording that has any; a note says which others there are.
 pub(super) fn read(input: &mut Input<'_>) -> io::Result<Result<Profile, String>> {
     let mut header = match Header::read(input.bytes, input.file)? {
         Ok(header) => header,
         Err(why) => return Ok(Err(why)),
     };
     let builds = std::mem::take(&mut header.builds);
-    let mut reader = Reader::new(&header, Processes::new(builds));
+    let mut reader = Reader::new(&header, Processes::new(builds), input.event);
     let read = records::for_each(input.bytes, &header, |record, event, time| {
         reader.record(record, event, time);
         reader.builder.room()
@@ -34,13 +35,27 @@ pub(super) fn read(input: &mut Input<'_>) -> io::Result<Result<Profile, String>>
     Ok(read.and_then(|ending| reader.profile(ending)))
 }
 
+/// Whether an event of the recording is the one that is asked for, by its name or by what bellows calls it.
+fn is_called(name: &str, wanted: &str) -> bool {
+    name == wanted || (wanted == USUAL_EVENT && counts_time(name))
+}
+
+fn counts_time(name: &str) -> bool {
+    ["cpu-clock", "task-clock"]
+        .iter()
+        .any(|it| name.starts_with(it))
+}
+
 struct Reader<'h> {
     header: &'h Header,
     processes: Processes,
     builder: Builder,
-    /// The event of the first sample.
+    /// The event that is asked for.
+    wanted: Option<&'h str>,
+    /// The event whose samples are read.
     event: Option<usize>,
-    other_events: u64,
+    /// Samples of others.
+    other_events: BTreeMap<usize, u64>,
     broken: u64,
     origin: Option<u64>,
     last: u64,
@@ -50,13 +65,14 @@ struct Reader<'h> {
 }
 
 impl<'h> Reader<'h> {
-    fn new(header: &'h Header, processes: Processes) -> Self {
+    fn new(header: &'h Header, processes: Processes, wanted: Option<&'h str>) -> Self {
         Self {
             header,
             processes,
             builder: Builder::default(),
+            wanted,
             event: None,
-            other_events: 0,
+            other_events: BTreeMap::new(),
             broken: 0,
             origin: None,
             last: 0,
@@ -83,9 +99,40 @@ impl<'h> Reader<'h> {
         }
     }
 
+    /// Whether samples of an event are read. What was read of a later one is left out, where no event is asked for.
+    fn takes(&mut self, event: usize) -> bool {
+        let is_taken = match (self.wanted, self.event) {
+            (Some(wanted), _) => is_called(self.name(event), wanted),
+            (None, Some(first)) => event <= first,
+            (None, None) => true,
+        };
+        if !is_taken {
+            *self.other_events.entry(event).or_default() += 1;
+            return false;
+        }
+        if let Some(later) = self.event.replace(event).filter(|it| *it != event) {
+            let read = std::mem::take(&mut self.builder).profile;
+            *self.other_events.entry(later).or_default() += read.samples.len() as u64;
+            self.builder.profile.lost = read.lost;
+            self.builder.profile.throttled = read.throttled;
+            (self.frames, self.origin, self.last) = (FrameCache::default(), None, 0);
+        }
+        true
+    }
+
+    fn name(&self, event: usize) -> &str {
+        self.header.names.get(event).map_or("", String::as_str)
+    }
+
+    /// The other events, and how many samples each has.
+    fn others(&self) -> String {
+        let others = self.other_events.iter();
+        let named = others.map(|(event, count)| format!("{} ({count})", self.name(*event)));
+        named.collect::<Vec<_>>().join(", ")
+    }
+
     fn sample(&mut self, record: &RawRecord<'_>, event: usize, time: u64) {
-        if *self.event.get_or_insert(event) != event {
-            self.other_events += 1;
+        if !self.takes(event) {
             return;
         }
         let attribute = self.header.events.get(event).copied().unwrap_or_default();
@@ -180,17 +227,19 @@ impl<'h> Reader<'h> {
         (node.unwrap_or(0), complete)
     }
 
-    fn profile(self, ending: Ending) -> Result<Profile, String> {
-        let mut profile = self.builder.profile;
+    fn profile(mut self, ending: Ending) -> Result<Profile, String> {
+        let mut profile = std::mem::take(&mut self.builder).profile;
+        let others = self.others();
         if profile.samples.is_empty() {
-            return Err("as perf.data: it holds no sample".into());
+            return Err(match others.is_empty() {
+                true => "as perf.data: it holds no sample".into(),
+                false => format!("as perf.data: it holds samples of {others}"),
+            });
         }
         let event = self.event.unwrap_or(0);
         let attribute = self.header.events.get(event).copied().unwrap_or_default();
-        let name = self.header.names.get(event).cloned().unwrap_or_default();
-        let counts_time = ["cpu-clock", "task-clock"]
-            .iter()
-            .any(|it| name.starts_with(it));
+        let name = self.name(event).to_owned();
+        let counts_time = counts_time(&name);
         let frequency = attribute.is_frequency.then_some(attribute.period);
         profile.header = ProfileHeader {
             event: if counts_time {
@@ -211,15 +260,16 @@ impl<'h> Reader<'h> {
         };
         profile.span = (self.last > 0).then_some((0, self.last + 1));
         let mut notes = Vec::new();
+        if !others.is_empty() {
+            notes.push(format!(
+                "samples of other events were left out: {others} (--event chooses)"
+            ));
+        }
         let mut note = |count: u64, what: &str| {
             if count > 0 {
                 notes.push(format!("{count} {what}"));
             }
         };
-        note(
-            self.other_events,
-            "samples of other events than the first were left out",
-        );
         note(
             self.broken,
             "samples are shorter than their event says, and were left out",

@@ -96,6 +96,7 @@ fn read(file: &[u8]) -> Result<Profile, String> {
         bytes: &mut &*file,
         packed: None,
         file: None,
+        event: None,
     };
     (reader.read)(input).expect("memory can be read")
 }

@@ -29,6 +29,7 @@ fn every_reader_reads_its_corpus() {
                 bytes: &mut &*seed,
                 packed: None,
                 file: None,
+                event: None,
             };
             let read = (reader.read)(input).expect("memory can be read");
             profiles += usize::from(read.is_ok_and(|profile| profile.is_consistent()));

@@ -81,6 +81,11 @@ impl Layout {
         self.spans.clear();
         self.end = 0;
         self.name = skip_blanks(line, 0);
+        if line.get(self.name) == Some(&b'{') {
+            self.brace = None;
+            let at = skip_blanks(line, self.name + 1);
+            return self.quoted(line, at);
+        }
         self.name_end = name_end(line, self.name, true).ok_or(LineCause::MetricName)?;
         let next = skip_blanks(line, self.name_end);
         self.brace = (line.get(next) == Some(&b'{')).then_some(next);
@@ -93,6 +98,25 @@ impl Layout {
                 Some(b'\n' | b'\r') | None => LineCause::Value,
                 Some(_) => LineCause::MetricName,
             });
+        };
+        Ok(self.end)
+    }
+
+    /// Reads a line whose name stands in quotes, as names with other characters do: `{"http.requests",code="200"} 1`. Nothing
+    /// of it helps to read the next line.
+    #[cold]
+    fn quoted(&mut self, line: &[u8], at: usize) -> Result<usize, LineCause> {
+        if line.get(at) != Some(&b'"') {
+            return Err(LineCause::MetricName);
+        }
+        let (end, _) = value_end(line, at + 1)?;
+        if end == at + 1 {
+            return Err(LineCause::MetricName);
+        }
+        (self.name, self.name_end) = (at + 1, end);
+        self.end = match separator(line, end + 1)? {
+            Separator::Next(next) => read_labels(&mut self.spans, line, &[], 0, next)?,
+            Separator::End(end) => end,
         };
         Ok(self.end)
     }
@@ -233,10 +257,22 @@ fn same_name(line: &[u8], previous: &[u8], old: &Span, at: usize) -> Option<Span
     })
 }
 
-/// The label name at `at`, with `=` and the opening quote behind it.
+/// The label name at `at`, which may be in quotes, with `=` and the opening quote behind it.
 fn label_name(line: &[u8], at: usize) -> Result<Span, LineCause> {
-    let name_end = name_end(line, at, false).ok_or(LineCause::LabelName)?;
-    let equals = skip_blanks(line, name_end);
+    let (name, name_end, behind) = match line.get(at) {
+        Some(b'"') => {
+            let (end, _) = value_end(line, at + 1)?;
+            (at + 1, end, end + 1)
+        }
+        _ => {
+            let end = name_end(line, at, false).ok_or(LineCause::LabelName)?;
+            (at, end, end)
+        }
+    };
+    if name == name_end {
+        return Err(LineCause::LabelName);
+    }
+    let equals = skip_blanks(line, behind);
     if line.get(equals) != Some(&b'=') {
         return Err(LineCause::LabelName);
     }
@@ -245,7 +281,7 @@ fn label_name(line: &[u8], at: usize) -> Result<Span, LineCause> {
         return Err(LineCause::Unquoted);
     }
     Ok(Span {
-        name: at,
+        name,
         name_end,
         value: quote + 1,
         ..Span::default()

@@ -4,7 +4,7 @@ use std::str;
 
 use super::error::{LineCause, LineError};
 use super::family::{FamilyKind, SeriesRole};
-use super::line::{Layout, Span, line_end, name_end, read_labels, skip_blanks, tail};
+use super::line::{Layout, Span, line_end, name_end, read_labels, skip_blanks, tail, value_end};
 use super::number;
 use super::sample::{Exemplar, Labels, Sample};
 
@@ -325,8 +325,27 @@ impl Parser {
         rest: &str,
         on: &mut impl FnMut(PageEvent<'_>),
     ) -> Result<(), LineCause> {
-        let (name, text) = word(rest);
-        if name_end(name.as_bytes(), 0, true) != Some(name.len()) {
+        let (name, text) = match rest.strip_prefix('"') {
+            Some(quoted) => {
+                let (end, _) = value_end(rest.as_bytes(), 1).map_err(|_| LineCause::Metadata)?;
+                let (name, behind) = quoted.split_at(end - 1);
+                (
+                    name,
+                    behind
+                        .get(1..)
+                        .unwrap_or_default()
+                        .trim_start_matches([' ', '\t']),
+                )
+            }
+            None => {
+                let (name, text) = word(rest);
+                if name_end(name.as_bytes(), 0, true) != Some(name.len()) {
+                    return Err(LineCause::Metadata);
+                }
+                (name, text)
+            }
+        };
+        if name.is_empty() {
             return Err(LineCause::Metadata);
         }
         match what {

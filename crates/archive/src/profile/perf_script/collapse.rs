@@ -227,7 +227,7 @@ impl Collapse {
                 return;
             }
             period = event.period;
-        } else if let Some(event) = header.sampled_event() {
+        } else if let Some(event) = header.sampled_event().filter(|_| !header.is_sideband()) {
             self.mixed.add(event.name);
         }
         self.sample.period = period.map(Total::of);

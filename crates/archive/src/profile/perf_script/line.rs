@@ -62,16 +62,51 @@ pub(super) fn trim_end(line: &[u8]) -> &[u8] {
 impl<'l> Header<'l> {
     /// The event that the sample is of, also where something stands behind it, which [`Header::event`] does not read.
     pub(super) fn sampled_event(&self) -> Option<EventField<'l>> {
-        EventField::in_place(self.rest).or(self.event)
+        let in_place = EventField::in_place(self.rest).map(|(event, _)| event);
+        in_place.or(self.event)
     }
 
-    /// Reads `comm pid/tid …` or `comm tid …`: the name ends before the first number that stands alone.
+    /// Reads `comm pid/tid …` or `comm tid …`, as the script does: a name has two characters at least.
     pub(super) fn parse(line: &'l [u8]) -> Option<Self> {
+        Self::named(line, 2)
+    }
+
+    /// The same with names as short as they may be. Without stacks `perf script` puts blanks before names and the frame
+    /// behind the event: such a line has a time, which no frame has.
+    pub(super) fn of_any(line: &'l [u8]) -> Option<Self> {
+        let indented = line.get(span(line, is_blank)..)?;
+        let short = Self::named(indented, 1).filter(|header| {
+            // Behind the numbers: `x 12 7/8` is the thread `x 12`.
+            let next = words(header.rest).next().unwrap_or_default();
+            next.starts_with(b"[") || next.ends_with(b":") || next.iter().all(u8::is_ascii_digit)
+        });
+        let header = short.or_else(|| Self::named(indented, 2))?;
+        let is_first = indented.len() == line.len();
+        (is_first || words(header.rest).take(2).any(is_time)).then_some(header)
+    }
+
+    /// Whether the line is no sample, but a record of its own: `--show-mmap-events` and the like show them.
+    pub(super) fn is_sideband(&self) -> bool {
+        let mut told = words(self.rest).filter(|word| !is_time(word) && !word.starts_with(b"["));
+        told.next()
+            .is_some_and(|word| word.starts_with(b"PERF_RECORD_"))
+    }
+
+    /// The frame behind the event, of a recording without stacks.
+    pub(super) fn frame(&self) -> Option<FrameLine<'l>> {
+        let (_, behind) = EventField::in_place(self.rest)?;
+        let frame = FrameLine::whole(behind)?;
+        let is_address =
+            frame.address.len() >= 4 && frame.address.iter().all(u8::is_ascii_hexdigit);
+        is_address.then_some(frame)
+    }
+
+    /// The name ends before the first number that stands alone.
+    fn named(line: &'l [u8], shortest: usize) -> Option<Self> {
         if is_blank(*line.first()?) {
             return None;
         }
-        // A name has two characters at least, as the script takes it.
-        let mut at = 2;
+        let mut at = shortest;
         loop {
             at += span(line.get(at..)?, |byte| !is_blank(byte));
             let blanks = span(line.get(at..)?, is_blank);
@@ -138,22 +173,27 @@ impl<'l> EventField<'l> {
         })
     }
 
-    /// Reads the event where it stands: behind processor and time. What a tracepoint says follows it, and may look like
-    /// anything.
-    fn in_place(rest: &'l [u8]) -> Option<Self> {
+    /// Reads the event where it stands: behind processor and time; with what follows it. That is anything where a tracepoint
+    /// says it.
+    fn in_place(mut rest: &'l [u8]) -> Option<(Self, &'l [u8])> {
         let mut period: &[u8] = &[];
-        for word in words(rest) {
+        loop {
+            let text = rest.get(span(rest, is_blank)..)?;
+            let (word, behind) = text.split_at_checked(span(text, |byte| !is_blank(byte)))?;
+            if word.is_empty() {
+                return None;
+            }
+            rest = behind;
             if word.iter().all(u8::is_ascii_digit) {
                 period = word;
             } else if word.ends_with(b":") && !is_time(word) {
                 let name = word.strip_suffix(b":").filter(|name| !name.is_empty())?;
                 let period = counting(period);
-                return Some(Self { period, name });
+                return Some((Self { period, name }, behind));
             } else {
                 period = &[];
             }
         }
-        None
     }
 }
 
@@ -193,6 +233,27 @@ impl<'l> FrameLine<'l> {
             address: line.get(start..word)?,
             function: line.get(function..open)?,
             module: line.get(open + 2..close)?,
+        })
+    }
+}
+
+impl<'l> FrameLine<'l> {
+    /// The same with a module whose file is gone: `(/usr/bin/node (deleted))`.
+    pub(super) fn whole(line: &'l [u8]) -> Option<Self> {
+        let line = trim_end(line);
+        let Some(there) = line.strip_suffix(b" (deleted))") else {
+            return Self::parse(line);
+        };
+        let open = there.windows(2).rposition(|pair| pair == b" (")?;
+        let module = there.get(open + 2..)?;
+        // Read as always, the function has the file behind it.
+        let frame = Self::parse(line)?;
+        let end = frame.function.windows(2).rposition(|pair| pair == b" (")?;
+        let function = frame.function.get(..end)?;
+        Some(Self {
+            function,
+            module,
+            ..frame
         })
     }
 }

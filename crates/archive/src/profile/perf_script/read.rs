@@ -1,5 +1,6 @@
 //! From the text of `perf script` to a profile.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 
 use measure::Time;
@@ -9,19 +10,29 @@ use super::line::{self, FrameLine, Header};
 use super::total::Total;
 use crate::bounded::{self, Line};
 use crate::profile::frames::{Frame, FrameKind};
-use crate::profile::model::{Profile, ProfileHeader, Sample, Unwinding};
+use crate::profile::model::{Profile, ProfileHeader, Sample, USUAL_EVENT, Unwinding};
 use crate::profile::tree::Builder;
 
 /// Frames of a stack; deeper ones are left out. The kernel's limit is 127 unless somebody raises it.
 const MOST_FRAMES: usize = 10_000;
 
+/// Lines in front of the first sample that may be anything: what programs say that write the text, or its reader.
+const LINES_BEFORE: usize = 100;
+
 /// Whether a text begins as that of `perf script`: its first line that is no comment is that of a sample, with a time or
-/// an event at its end.
+/// an event at its end; or one soon after it is, with both.
 pub(in crate::profile) fn looks_like(start: &[u8]) -> bool {
     let lines = start.split(|&byte| byte == b'\n');
-    let mut told = lines.filter(|line| !line.is_empty() && line.first() != Some(&b'#'));
-    let header = told.next().and_then(Header::parse);
-    header.is_some_and(|header| header.sampled_event().is_some() || header.time_ns().is_some())
+    let told = lines.filter(|line| !line.is_empty() && line.first() != Some(&b'#'));
+    let mut headers = told.take(LINES_BEFORE).map(Header::of_any);
+    let has = |header: Option<Header<'_>>| {
+        header.map_or((false, false), |it| {
+            let event = it.sampled_event().filter(|it| !it.name.starts_with(b"["));
+            (it.time_ns().is_some(), event.is_some())
+        })
+    };
+    let (time, event) = headers.next().map_or((false, false), has);
+    time || event || headers.any(|header| has(header) == (true, true))
 }
 
 impl Header<'_> {
@@ -46,10 +57,16 @@ impl Header<'_> {
     }
 }
 
-/// Reads what `perf script` prints. The inner error says why it is no profile. Of several events the first one's
-/// samples are read, and a note says how many others there are.
-pub(in crate::profile) fn read(input: &mut dyn BufRead) -> io::Result<Result<Profile, String>> {
-    let mut reader = Reader::default();
+/// Reads what `perf script` prints. The inner error says why it is no profile. Of several events the samples of one are
+/// read: of `event`, or of the first; a note says which others there are.
+pub(in crate::profile) fn read(
+    input: &mut dyn BufRead,
+    event: Option<&str>,
+) -> io::Result<Result<Profile, String>> {
+    let mut reader = Reader {
+        wanted: event.map(|event| event.as_bytes().to_vec()),
+        ..Reader::default()
+    };
     let mut text = Vec::new();
     loop {
         match bounded::next_line(input, LONGEST_LINE, &mut text)? {
@@ -69,8 +86,12 @@ pub(in crate::profile) fn read(input: &mut dyn BufRead) -> io::Result<Result<Pro
 #[derive(Default)]
 struct Reader {
     builder: Builder,
+    /// The event that is asked for.
+    wanted: Option<Vec<u8>>,
+    /// The one whose samples are read.
     event: Option<Vec<u8>>,
-    other_events: u64,
+    /// Samples of others.
+    other_events: BTreeMap<Vec<u8>, u64>,
     /// Time of the first sample.
     origin: Option<u64>,
     last: u64,
@@ -83,7 +104,6 @@ struct Reader {
 /// The sample that is being read.
 struct Current {
     thread: u32,
-    java: bool,
     t: u64,
     cpu: u16,
     weight: u64,
@@ -100,10 +120,13 @@ impl Reader {
         }
         if text.is_empty() {
             self.end_sample();
-        } else if let Some(header) = Header::parse(text) {
+        } else if let Some(header) = Header::of_any(text) {
             self.end_sample();
-            self.begin(&header);
-        } else if let Some(frame) = FrameLine::parse(text) {
+            if !header.is_sideband() {
+                self.begin(&header);
+                header.frame().iter().for_each(|frame| self.frame(frame));
+            }
+        } else if let Some(frame) = FrameLine::whole(text) {
             self.frame(&frame);
         } else {
             self.unknown += 1;
@@ -113,9 +136,16 @@ impl Reader {
     fn begin(&mut self, header: &Header<'_>) {
         let mut weight = 1;
         if let Some(event) = header.sampled_event() {
-            let wanted = self.event.get_or_insert_with(|| event.name.to_vec());
-            if wanted != event.name {
-                self.other_events += 1;
+            let is_wanted = self
+                .wanted
+                .as_ref()
+                .is_none_or(|wanted| is_called(event.name, wanted));
+            let is_first = is_wanted && self.event.is_none();
+            if is_first {
+                self.event = Some(event.name.to_vec());
+            }
+            if self.event.as_deref() != Some(event.name) {
+                *self.other_events.entry(event.name.to_vec()).or_default() += 1;
                 return;
             }
             self.has_periods |= event.period.is_some();
@@ -126,7 +156,6 @@ impl Reader {
         self.last = self.last.max(t);
         self.current = Some(Current {
             thread: self.builder.thread(&String::from_utf8_lossy(header.comm)),
-            java: header.comm.starts_with(b"java"),
             t,
             cpu: header.cpu().unwrap_or(u16::MAX),
             weight,
@@ -140,7 +169,9 @@ impl Reader {
             return;
         };
         let function = line::without_offset(line.function);
-        if function.first() == Some(&b'(') {
+        // The name of a process, as some versions print it, and not `(anonymous namespace)::f`.
+        let end = function.iter().position(|&byte| byte == b')');
+        if function.first() == Some(&b'(') && end.is_some_and(|end| end + 1 == function.len()) {
             return;
         }
         let module = module_name(line.module);
@@ -150,8 +181,7 @@ impl Reader {
                 current.is_cut = true;
                 return;
             }
-            let name = line::tidied(piece, current.java);
-            let name = String::from_utf8_lossy(&name);
+            let name = String::from_utf8_lossy(piece);
             let name = Frame::function_of(name.trim());
             let frame = match kind(name, &module, line.module) {
                 FrameKind::Unknown => Frame::unknown(module.as_str()),
@@ -189,13 +219,15 @@ impl Reader {
     fn profile(self) -> Result<Profile, String> {
         let mut profile = self.builder.profile;
         if profile.samples.is_empty() {
-            return Err("as `perf script`: no sample is in it".into());
+            let others = names(&self.other_events);
+            return Err(match others.is_empty() {
+                true => "as `perf script`: no sample is in it".into(),
+                false => format!("as `perf script`: it has samples of {others}"),
+            });
         }
         let event = String::from_utf8_lossy(self.event.as_deref().unwrap_or_default());
         let event = event.trim_end_matches(':');
-        let counts_time = ["cpu-clock", "task-clock"]
-            .iter()
-            .any(|it| event.starts_with(it));
+        let counts_time = counts_time(event.as_bytes());
         profile.header = ProfileHeader {
             event: if counts_time {
                 "cpu".into()
@@ -211,26 +243,52 @@ impl Reader {
             ..ProfileHeader::new(Time(0), 0)
         };
         profile.span = (self.last > 0).then_some((0, self.last + 1));
-        let notes = [
-            (
-                self.other_events,
-                "samples of other events than the first were left out",
-            ),
+        if !self.other_events.is_empty() {
+            profile.notes.push(format!(
+                "samples of other events were left out: {} (--event chooses)",
+                names(&self.other_events)
+            ));
+        }
+        for (count, one, what) in [
             (
                 self.unknown,
-                "lines were neither a sample nor a frame, and were skipped",
+                "line",
+                "neither a sample nor a frame, left out",
             ),
             (
                 self.cut_stacks,
-                "stacks were cut off, because they are too deep",
+                "stack",
+                "cut off, because there are too many frames",
             ),
-        ];
-        let notes = notes.iter().filter(|(count, _)| *count > 0);
-        profile.notes = notes
-            .map(|(count, what)| format!("{count} {what}"))
-            .collect();
+        ] {
+            if count > 0 {
+                profile
+                    .notes
+                    .push(format!("{}: {what}", measure::counted(count, one)));
+            }
+        }
         Ok(profile)
     }
+}
+
+/// Whether an event of the text is the one that is asked for, by its name or by what bellows calls it.
+fn is_called(name: &[u8], wanted: &[u8]) -> bool {
+    let name = name.strip_suffix(b":").unwrap_or(name);
+    name == wanted || (wanted == USUAL_EVENT.as_bytes() && counts_time(name))
+}
+
+fn counts_time(event: &[u8]) -> bool {
+    event.starts_with(b"cpu-clock") || event.starts_with(b"task-clock")
+}
+
+/// The events and how many samples each has.
+fn names(events: &BTreeMap<Vec<u8>, u64>) -> String {
+    let named = |(name, count): (&Vec<u8>, &u64)| {
+        let name = String::from_utf8_lossy(name);
+        format!("{} ({count})", name.trim_end_matches(':'))
+    };
+    let named: Vec<String> = events.iter().map(named).collect();
+    named.join(", ")
 }
 
 /// The name that bellows gives a module.
@@ -245,7 +303,7 @@ fn module_name(module: &[u8]) -> String {
         return "[kernel]".into();
     }
     match module {
-        b"[unknown]" | b"deleted)" => String::new(),
+        b"[unknown]" => String::new(),
         module => String::from_utf8_lossy(line::file_name(module)).into_owned(),
     }
 }

@@ -18,6 +18,10 @@ pub(super) struct ProfileMessage {
     pub(super) function: Vec<Function>,
     #[prost(string, repeated, tag = "6")]
     pub(super) string_table: Vec<String>,
+    #[prost(int64, tag = "7")]
+    pub(super) drop_frames: i64,
+    #[prost(int64, tag = "8")]
+    pub(super) keep_frames: i64,
     #[prost(int64, tag = "9")]
     pub(super) time_nanos: i64,
     #[prost(int64, tag = "10")]

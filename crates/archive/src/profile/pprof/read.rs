@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use prost::encoding::{self, WireType};
+use regex::bytes::{Regex, RegexBuilder};
 
 use super::{CUT_OFF, LABEL_PROCESS, LABEL_REASON, LABEL_STACK, LABEL_THREAD, LABEL_WAKER, proto};
 use crate::profile::build_ids::Builds;
@@ -21,6 +22,9 @@ const LONGEST_COMMENT: usize = 1_000;
 /// Files whose builds are kept, and characters of the name of a file or of a build.
 const MOST_BUILDS: usize = 1_024;
 const LONGEST_BUILD: usize = 256;
+
+/// Bytes that a regular expression may take.
+const LARGEST_EXPRESSION: usize = 1 << 20;
 
 /// Field numbers of the message `Profile`.
 const SAMPLE: u32 = 2;
@@ -48,7 +52,12 @@ pub(in crate::profile) fn read(bytes: &[u8]) -> Result<Profile, String> {
                 sample.value.len()
             ));
         };
-        reader.sample(&sample, u64::try_from(weight).unwrap_or(0), &mut builder);
+        let Ok(weight) = u64::try_from(weight) else {
+            return Err(format!(
+                "a sample counts {weight}, as in the difference of two profiles: give both of them to `bellows diff`"
+            ));
+        };
+        reader.sample(&sample, weight, &mut builder);
         builder.room()
     })?;
     let mut profile = builder.profile;
@@ -112,6 +121,42 @@ fn decode<M: prost::Message + Default>(bytes: &[u8]) -> Result<M, String> {
     M::decode(bytes).map_err(|e| e.to_string())
 }
 
+/// Which functions the profile says are of no interest, such as those that profile.
+#[derive(Debug, Default)]
+struct Uninteresting {
+    dropped: Option<Regex>,
+    /// These of them are, all the same.
+    kept: Option<Regex>,
+}
+
+impl Uninteresting {
+    fn of(dropped: &str, kept: &str) -> Result<Self, String> {
+        let expression = |text: &str, field: &str| {
+            let whole = Some(text).filter(|text| !text.is_empty())?;
+            // As pprof has it: the whole name.
+            let built = RegexBuilder::new(&format!("^(?:{whole})$"))
+                .unicode(false)
+                .size_limit(LARGEST_EXPRESSION)
+                .build();
+            Some(built.map_err(|e| format!("its {field} are no regular expression: {e}")))
+        };
+        Ok(Self {
+            dropped: expression(dropped, "drop_frames").transpose()?,
+            kept: expression(kept, "keep_frames").transpose()?,
+        })
+    }
+
+    fn holds(&self, name: &str) -> bool {
+        // Some compilers' names have arguments.
+        let alone = name.split_once('(').map_or(name, |(alone, _)| alone);
+        let is = |expression: &Option<Regex>| {
+            let it = expression.as_ref();
+            it.is_some_and(|it| it.is_match(name.as_bytes()) || it.is_match(alone.as_bytes()))
+        };
+        is(&self.dropped) && !is(&self.kept)
+    }
+}
+
 /// The tables, and what else there is beside the samples.
 struct Reader<'a> {
     head: proto::ProfileMessage,
@@ -119,6 +164,7 @@ struct Reader<'a> {
     locations: HashMap<u64, proto::Location>,
     /// Name and file.
     functions: HashMap<u64, (i64, i64)>,
+    uninteresting: Uninteresting,
     /// File and build.
     mappings: HashMap<u64, (i64, i64)>,
 }
@@ -130,6 +176,7 @@ impl<'a> Reader<'a> {
             strings: Vec::new(),
             locations: HashMap::new(),
             functions: HashMap::new(),
+            uninteresting: Uninteresting::default(),
             mappings: HashMap::new(),
         };
         let mut head = Vec::new();
@@ -149,8 +196,11 @@ impl<'a> Reader<'a> {
                 }
                 FUNCTION => {
                     let function: proto::Function = decode(field.body)?;
+                    // The linker's name stands in for one that is missing.
+                    let name = Some(function.name).filter(|name| *name != 0);
+                    let name = name.unwrap_or(function.system_name);
                     this.functions
-                        .insert(function.id, (function.name, function.filename));
+                        .insert(function.id, (name, function.filename));
                     builder.take(64);
                 }
                 STRING => {
@@ -166,6 +216,8 @@ impl<'a> Reader<'a> {
             builder.room()
         })?;
         this.head = decode(&head)?;
+        let [dropped, kept] = [this.head.drop_frames, this.head.keep_frames];
+        this.uninteresting = Uninteresting::of(this.text(dropped), this.text(kept))?;
         Ok(this)
     }
 
@@ -247,6 +299,32 @@ impl<'a> Reader<'a> {
         builds
     }
 
+    /// The frames of a sample, root first, without those that the profile says are of no interest: such a function, below
+    /// any other, and all that it calls.
+    fn stack(&self, sample: &proto::SampleMessage) -> Vec<Frame> {
+        let mut stack = Vec::new();
+        for id in sample.location_id.iter().rev() {
+            let (module, lines) = self.locations.get(id).map_or(("", &[] as &[_]), |l| {
+                let path = self
+                    .mappings
+                    .get(&l.mapping_id)
+                    .map_or("", |&(file, _)| self.text(file));
+                (file_name(path), l.line.as_slice())
+            });
+            if lines.is_empty() {
+                stack.push(Frame::unknown(module));
+            }
+            for line in lines.iter().rev() {
+                let frame = self.frame(line, module);
+                if !stack.is_empty() && self.uninteresting.holds(&frame.name) {
+                    return stack;
+                }
+                stack.push(frame);
+            }
+        }
+        stack
+    }
+
     fn sample(&self, sample: &proto::SampleMessage, weight: u64, builder: &mut Builder) {
         let label = |key: &str| sample.label.iter().find(|l| self.text(l.key) == key);
         let thread = builder.thread(label(LABEL_THREAD).map_or("", |l| self.text(l.str)));
@@ -260,22 +338,9 @@ impl<'a> Reader<'a> {
             builder.wait(&Wait { reason, waker })
         });
         let mut parent = None;
-        for id in sample.location_id.iter().rev() {
-            let (module, lines) = self.locations.get(id).map_or(("", &[] as &[_]), |l| {
-                let path = self
-                    .mappings
-                    .get(&l.mapping_id)
-                    .map_or("", |&(file, _)| self.text(file));
-                (file_name(path), l.line.as_slice())
-            });
-            if lines.is_empty() {
-                let frame = builder.frame(&Frame::unknown(module));
-                parent = Some(builder.node(parent, frame));
-            }
-            for line in lines.iter().rev() {
-                let frame = builder.frame(&self.frame(line, module));
-                parent = Some(builder.node(parent, frame));
-            }
+        for frame in self.stack(sample) {
+            let frame = builder.frame(&frame);
+            parent = Some(builder.node(parent, frame));
         }
         let stack = parent.unwrap_or_else(|| {
             let frame = builder.frame(&Frame::unknown(""));

@@ -63,6 +63,7 @@ impl Writer {
             location,
             function,
             string_table: self.strings,
+            ..proto::ProfileMessage::default()
         }
     }
 

@@ -227,7 +227,7 @@ fn what_is_no_profile_is_refused_with_the_reason() {
         ("empty", &b""[..], "the file is empty"),
         ("x.pb.gz", b"\x1f\x8b\x08garbage", "cannot read"),
         ("x.stacks", b"{\"header\":1}\n", "not a known header"),
-        ("x.bin", b"\xff\xfe\x00", "ends in a count"),
+        ("x.bin", b"\xff\xfe\x00", "binary data"),
     ] {
         let error = open(name, bytes).unwrap_err().to_string();
         assert!(error.contains(reason) && error.contains(name), "{error}");

@@ -4,6 +4,7 @@ mod classes;
 mod forms;
 mod known;
 mod lines;
+mod others;
 mod perf_script;
 mod stacks_file;
 mod tables;

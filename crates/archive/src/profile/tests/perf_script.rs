@@ -184,13 +184,13 @@ fn the_text_is_read_as_a_profile() {
         names,
         [
             "tcp_sendmsg",
-            "a/B:::outer",
-            "a/C:::inner",
+            "La/B;::outer",
+            "La/C;::inner",
             "inlined",
-            "java/io/PrintStream:::print"
+            "Ljava/io/PrintStream;::print"
         ]
     );
-    let other = "2 samples of other events";
+    let other = "samples of other events were left out: ";
     assert!(
         read.notes.iter().any(|note| note.starts_with(other)),
         "{:?}",
@@ -252,7 +252,9 @@ fn hostile_text_is_refused_or_read_within_bounds() {
     let read = open("x.txt", &deep).unwrap();
     assert_eq!(read.stack(read.samples[0].stack).len(), 10_000);
     assert!(
-        read.notes.iter().any(|note| note.contains("too deep")),
+        read.notes
+            .iter()
+            .any(|note| note.contains("too many frames")),
         "{:?}",
         read.notes
     );
@@ -261,7 +263,7 @@ fn hostile_text_is_refused_or_read_within_bounds() {
     let read = open("x.txt", &two).unwrap();
     assert_eq!(
         read.notes,
-        ["2 stacks were cut off, because they are too deep"]
+        ["2 stacks: cut off, because there are too many frames"]
     );
     assert!(read.samples.iter().all(|sample| !sample.complete));
     // Counts beyond all types.
@@ -302,7 +304,7 @@ fn events_with_text_behind_them_are_others() {
     assert_eq!(read.folded(), "sh;f 2\n");
     assert_eq!(
         read.notes,
-        ["2 samples of other events than the first were left out"]
+        ["samples of other events were left out: sched:sched_switch (2) (--event chooses)"]
     );
     // The first event is the one that has text behind it.
     let start = WITH_TRACEPOINT.windows(2).position(|two| two == b"\n\n");

@@ -80,6 +80,21 @@ fn labels(random: &mut Random) -> Vec<(String, String)> {
     labels
 }
 
+/// Name and labels; names in quotes stand among these.
+fn write_name(random: &mut Random, text: &mut String, name: &str, labels: &[(String, String)]) {
+    if random.below(6) > 0 {
+        text.push_str(name);
+        return write_labels(random, text, labels);
+    }
+    let blank = if random.below(4) == 0 { " " } else { "" };
+    let _ = write!(text, "{{{blank}\"{name}\"{blank}");
+    for (label, value) in labels {
+        let quote = if random.below(2) == 0 { "\"" } else { "" };
+        let _ = write!(text, ",{quote}{label}{quote}=\"{}\"", escaped(value));
+    }
+    text.push('}');
+}
+
 fn write_labels(random: &mut Random, text: &mut String, labels: &[(String, String)]) {
     if labels.is_empty() && random.below(4) > 0 {
         return;
@@ -163,8 +178,7 @@ fn page(random: &mut Random) -> Page {
 
 fn sample(random: &mut Random, page: &mut Page, name: &str, labels: &[(String, String)]) {
     let value = number(random);
-    page.text.push_str(name);
-    write_labels(random, &mut page.text, labels);
+    write_name(random, &mut page.text, name, labels);
     let _ = write!(page.text, " {value}");
     let mut timestamp = None;
     if random.below(6) == 0 {

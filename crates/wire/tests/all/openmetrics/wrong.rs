@@ -78,6 +78,11 @@ fn a_line_is_read_alike_whatever_stands_before_it() {
         ("foo{a=\"1\",b=\"2\"} 1", "foo{a=\"12\",a=\"2\"} 1"),
         ("foo{ab=\"1\"} 1", "foo{abc=\"1\"} 1"),
         ("foo{a=\"1\"} 1", "foo{a =\"1\"} 1"),
+        ("{\"foo\",a=\"1\"} 1", "{\"foo\",a=\"2\"} 1"),
+        ("{\"foo\"} 1", "{\"foo.x\"} 1"),
+        ("foo{\"a\"=\"1\"} 1", "foo{\"a\"=\"2\",\"b c\"=\"3\"} 1"),
+        ("foo{\"a\"=\"1\"} 1", "foo{a=\"1\"} 1"),
+        ("foo{a=\"1\"} 1", "{\"foo\",a=\"1\"} 1"),
     ] {
         let alone = told(PageFormat::Prometheus, format!("\n{line}\n").as_bytes());
         let behind = told(

@@ -1,0 +1,131 @@
+//! Files of other tools that were read wrongly once: what they are, or why they are refused.
+
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::forms::open;
+use crate::profile::{Collapse, CollapseOptions, FORMATS, Profile};
+
+macro_rules! other {
+    ($name:literal) => {
+        ($name, include_bytes!(concat!("others/", $name)) as &[u8])
+    };
+}
+
+fn refused((name, bytes): (&str, &[u8])) -> String {
+    open(name, bytes).unwrap_err().to_string()
+}
+
+fn read((name, bytes): (&str, &[u8])) -> Profile {
+    open(name, bytes).unwrap()
+}
+
+#[test]
+fn samples_are_told_from_what_stands_beside_them() {
+    for (other, wanted) in [
+        (
+            other!("perf-one-char-thread.txt"),
+            "w;slow 1001001\nww;fast 1001001\n",
+        ),
+        (other!("perf-sideband.txt"), "app;main;f 1001001\n"),
+        (other!("perf-no-stacks.txt"), "app;f 2002002\n"),
+        (other!("perf-first-line.txt"), "app;main;f 1001001\n"),
+        // `main` is a function: it is a whole stack, too.
+        (other!("folded-no-thread.folded"), "main 5\nmain;a 3\n"),
+    ] {
+        assert_eq!(read(other).folded(), wanted, "{}", other.0);
+    }
+    let notes = read(other!("perf-sideband.txt")).notes;
+    assert_eq!(notes, Vec::<String>::new());
+    let mut collapse = Collapse::new(CollapseOptions::default());
+    let (_, mut text) = other!("perf-sideband.txt");
+    collapse.read(&mut text, None).unwrap().unwrap();
+    assert_eq!(collapse.notes(), Vec::<String>::new());
+}
+
+#[test]
+fn names_are_whole_and_gone_files_have_theirs() {
+    let cpp = read(other!("perf-cpp-names.txt"));
+    assert_eq!(
+        cpp.folded(),
+        "app;main;(anonymous namespace)::inner;std::function<void (int)>::operator();A::operator() 1001001\n\
+         app;main;(anonymous namespace)::inner;std::function<void (int, long)>::operator();B::operator() 1001001\n"
+    );
+    let gone = b"ab 1 1.0: 1 cpu-clock:\n\t10 f(int)+0x1 (/opt/my app (deleted))\n\n";
+    let gone = open("x.txt", gone).unwrap();
+    let frame = &gone.frames[0];
+    assert_eq!(
+        (frame.name.as_str(), frame.module.as_str()),
+        ("f(int)", "my app")
+    );
+}
+
+#[test]
+fn an_event_is_chosen_by_any_name() {
+    let text = b"ab 1 1.0: 10 cpu_atom/cycles/P:\n\t10 f (/bin/a)\n\nab 1 1.1: 3 page-faults:\n\t10 g (/bin/a)\n\n";
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.txt");
+    std::fs::write(&path, text).unwrap();
+    let of = |event| Profile::open_as(&FORMATS, &path, event);
+    assert_eq!(of(None).unwrap().folded(), "ab;f 10\n");
+    assert_eq!(of(Some("cpu_atom/cycles/P")).unwrap().folded(), "ab;f 10\n");
+    let faults = of(Some("page-faults")).unwrap();
+    assert_eq!(faults.folded(), "ab;g 3\n");
+    assert_eq!(
+        faults.notes,
+        ["samples of other events were left out: cpu_atom/cycles/P (1) (--event chooses)"]
+    );
+    let missing = of(Some("mmap")).unwrap_err().to_string();
+    assert!(
+        missing.contains("cpu_atom/cycles/P (1), page-faults (1)"),
+        "{missing}"
+    );
+}
+
+#[test]
+fn functions_of_no_interest_are_left_out_with_what_they_call() {
+    assert_eq!(
+        read(other!("pprof-drop-frames.pb.gz")).folded(),
+        "main;a 3\n"
+    );
+}
+
+#[test]
+fn what_is_something_else_is_refused() {
+    for (other, why) in [
+        (other!("legacy-contention.txt"), "a text of pprof's"),
+        (other!("difffolded.folded"), "two counts"),
+        (
+            other!("pprof-negative.pb.gz"),
+            "the difference of two profiles",
+        ),
+        (
+            (
+                "heap.txt",
+                b"heap profile: 1: 32 [2: 64] @ heap/1048576\n1: 32 [2: 64] @ 0x1 0x2\n",
+            ),
+            "Go's text of a heap",
+        ),
+        (
+            ("cpu.prof", &[0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 16, 39]),
+            "binary data",
+        ),
+        (
+            ("notes.txt", b"we measured\nthe broker\nand lost 3\n"),
+            "only 1 of its 3 lines",
+        ),
+    ] {
+        let said = refused(other);
+        assert!(said.contains(why), "{}: {said}", other.0);
+    }
+}
+
+#[test]
+fn a_packed_recording_of_java_is_one() {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(b"FLR\0\0\x02\0\0 and nothing else").unwrap();
+    let said = refused(("load.jfr.gz", &gzip.finish().unwrap()));
+    assert!(said.contains("flight recorder"), "{said}");
+}
