@@ -12,9 +12,14 @@ impl Memory for Pieces {
             let Some(at) = address.checked_sub(*start) else {
                 return false;
             };
-            let all: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
-            let from = all.get(at as usize..).and_then(|b| b.get(..bytes.len()));
-            from.map(|from| bytes.copy_from_slice(from)).is_some()
+            let at = at as usize;
+            if at.saturating_add(bytes.len()) > 8 * words.len() {
+                return false;
+            }
+            for (at, byte) in (at..).zip(&mut *bytes) {
+                *byte = words[at / 8].to_ne_bytes()[at % 8];
+            }
+            true
         })
     }
 }
@@ -101,6 +106,96 @@ impl Build {
             data: Vec::new(),
         };
         (Pieces(pieces), variables)
+    }
+}
+
+impl Build {
+    /// The same of an emulator that exports nothing: its variables lie among others.
+    fn hidden(&self) -> (Pieces, Variables) {
+        let (mut memory, _) = self.memory();
+        let (data, entry, record) = (0x5200_0000, 0x5300_0000, 0x5400_0000);
+        let files = 0x7c00_0000;
+        let mut words = vec![0x5200_0040, 1, 0, 0x5100_0000, 7, u64::MAX];
+        // Those of OTP 29, with 1,048,576 places in lines of eight.
+        words.extend([1 | 1 << 32, 0, entry, 0, 0]);
+        words.extend([
+            0x6000_0000,
+            0,
+            1 << 20,
+            (1 << 20) - 1,
+            (1 << 17) - 1,
+            7,
+            17 << 32 | 3,
+        ]);
+        words.extend([self.schedulers, 0x7000_0000, 2, 0x7800_0000, 3, files]);
+        words.resize(200, 0);
+        memory.0.push((data, words.clone()));
+        memory.0.push((entry, vec![0, 0, record, 32]));
+        memory.0.push((record, vec![0, 1, NORMAL_EXIT, 0]));
+        let mut io = vec![0; (self.scheduler_words * 3) as usize + 200];
+        for i in 0..3 {
+            let at = (i * self.scheduler_words + self.number) as usize;
+            (io[at - 1], io[at + 1]) = (2, i + 1);
+        }
+        memory.0.push((files, io));
+        let variables = Variables {
+            exported: HashMap::new(),
+            data: vec![(data, words)],
+        };
+        (memory, variables)
+    }
+}
+
+#[test]
+fn variables_that_are_not_exported_are_found_among_others() {
+    let (memory, exported) = DEBIAN_25.memory();
+    let known = Vm::discover(&memory, &exported).unwrap();
+    let (memory, variables) = DEBIAN_25.hidden();
+    assert_eq!(variables.code_list(&memory), Some(0x5200_0030));
+    let mut found = Vm::discover(&memory, &variables).unwrap();
+    let files = (1..=3).map(|number| Scheduler {
+        kind: schedulers::SchedulerKind::DirtyIo,
+        number,
+    });
+    for of_files in files {
+        assert!(
+            found.current_process.remove(&of_files).is_some(),
+            "{of_files:?}"
+        );
+    }
+    assert_eq!(found, known);
+    // Each of its variables changed, and every piece of memory missing.
+    let (_, words) = &variables.data[0];
+    for at in 0..30 {
+        let mut other = words.clone();
+        other[at] ^= 0x5555_5555_5555_5555;
+        let data = vec![(0x5200_0000, other)];
+        let exported = HashMap::new();
+        let _ = Vm::discover(&memory, &Variables { exported, data });
+    }
+    for piece in 0..memory.0.len() {
+        let mut missing = DEBIAN_25.hidden().0;
+        missing.0.remove(piece);
+        let _ = Vm::discover(&missing, &variables);
+    }
+    for (variables, why) in [
+        (Variables::default(), Unfamiliar::Exit),
+        (
+            Variables {
+                exported: HashMap::new(),
+                data: vec![(0x5200_0000, words[..11].to_vec())],
+            },
+            Unfamiliar::Processes,
+        ),
+        (
+            Variables {
+                exported: HashMap::new(),
+                data: vec![(0x5200_0000, words[..18].to_vec())],
+            },
+            Unfamiliar::Scheduler,
+        ),
+    ] {
+        assert_eq!(Vm::discover(&memory, &variables), Err(why));
     }
 }
 
