@@ -1,10 +1,11 @@
 //! A server of a page or a few, for whoever scrapes them: a thread for each request, so that one who does not ask holds up
 //! nobody, no more of them than a few, and time-outs everywhere. Every page is made when it is asked for, and sent as it
-//! is written.
+//! is written. On the loopback interface it answers by the names of that alone: a web page of somebody else's, whose name
+//! leads here, would read what is served.
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -158,6 +159,10 @@ fn answer(mut stream: TcpStream, pages: &[(String, Box<dyn Page>)]) -> io::Resul
         found.map(|(_, page)| page.as_ref())
     };
     let (status, body) = match read_request(&mut stream)? {
+        Ok(request) if !is_own_host(&stream, request.host.as_deref()) => {
+            let body = "asked by another name than localhost or the address\n".to_owned();
+            ("421 Misdirected Request", body)
+        }
         Ok(request) if request.method != "GET" => {
             let body = "GET is what is answered\n".to_owned();
             ("405 Method Not Allowed", body)
@@ -178,6 +183,23 @@ fn answer(mut stream: TcpStream, pages: &[(String, Box<dyn Page>)]) -> io::Resul
         body.len()
     )?;
     take_leave(&mut stream)
+}
+
+/// Whether a request names this server: any name where it came from elsewhere, which somebody has allowed.
+fn is_own_host(stream: &TcpStream, host: Option<&str>) -> bool {
+    let Some(host) = host else {
+        // No browser leaves it out.
+        return true;
+    };
+    let is_here = stream.local_addr().is_ok_and(|it| it.ip().to_canonical().is_loopback());
+    // With any port: others may lead here.
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    let is_loopback = address.parse().is_ok_and(|it: IpAddr| it.to_canonical().is_loopback());
+    !is_here || is_loopback || name.eq_ignore_ascii_case("localhost")
 }
 
 /// Sends the page in pieces, as the protocol's version lets one.
@@ -270,6 +292,7 @@ fn take_leave(stream: &mut TcpStream) -> io::Result<()> {
 struct Request {
     method: String,
     target: String,
+    host: Option<String>,
     /// The second number of the version.
     minor: u8,
 }
@@ -294,11 +317,17 @@ fn read_request(stream: &mut TcpStream) -> io::Result<Result<Request, &'static s
         let mut head = httparse::Request::new(&mut headers);
         match (head.parse(&bytes), head.method, head.path, head.version) {
             (Ok(status), Some(method), Some(target), Some(minor)) if status.is_complete() => {
-                return Ok(Ok(Request {
-                    method: method.to_owned(),
-                    target: target.to_owned(),
-                    minor,
-                }));
+                let mut hosts = head.headers.iter().filter(|it| it.name.eq_ignore_ascii_case("host"));
+                let host = hosts.next().map(|it| String::from_utf8_lossy(it.value).into_owned());
+                return Ok(match hosts.next() {
+                    Some(_) => Err("400 Bad Request"),
+                    None => Ok(Request {
+                        method: method.to_owned(),
+                        target: target.to_owned(),
+                        host,
+                        minor,
+                    }),
+                });
             }
             (Ok(_), ..) => {}
             (Err(_), ..) => return Ok(Err("400 Bad Request")),
@@ -349,6 +378,13 @@ mod tests {
             ("GET /metrics HTTP/1.1\r\n\r\n", "404"),
             ("POST /own HTTP/1.1\r\n\r\n", "405"),
             ("GET  /own HTTP/1.1\r\n\r\n", "400"),
+            ("GET /own HTTP/1.1\r\nHost: localhost:1234\r\n\r\n", "200"),
+            ("GET /own HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n", "200"),
+            ("GET /own HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "200"),
+            ("GET /own HTTP/1.1\r\nHost: elsewhere.example\r\n\r\n", "421"),
+            ("GET /own HTTP/1.1\r\nHost: localhost.example:80\r\n\r\n", "421"),
+            ("GET /own HTTP/1.1\r\nHost: \r\n\r\n", "421"),
+            ("GET /own HTTP/1.1\r\nHost: localhost\r\nHost: b\r\n\r\n", "400"),
         ] {
             let answer = ask(address, request);
             assert!(
