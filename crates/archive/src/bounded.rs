@@ -60,6 +60,48 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, most: u64) -> Result<T
     })
 }
 
+/// An input of which no more is read than is believed of it: then it fails, so that nobody takes a part for the whole.
+pub(crate) struct Limited<R> {
+    input: R,
+    left: u64,
+    most: u64,
+}
+
+impl<R: BufRead> Limited<R> {
+    pub(crate) fn of(input: R, most: u64) -> Self {
+        Self {
+            input,
+            left: most,
+            most,
+        }
+    }
+}
+
+impl<R: BufRead> Read for Limited<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let length = self.fill_buf()?.read(bytes)?;
+        self.consume(length);
+        Ok(length)
+    }
+}
+
+impl<R: BufRead> BufRead for Limited<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        let found = self.input.fill_buf()?;
+        if self.left == 0 && !found.is_empty() {
+            let text = format!("more than {} bytes unpacked", self.most);
+            return Err(io::Error::new(ErrorKind::FileTooLarge, text));
+        }
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX);
+        Ok(found.get(..most).unwrap_or(found))
+    }
+
+    fn consume(&mut self, length: usize) {
+        self.left = self.left.saturating_sub(length as u64);
+        self.input.consume(length);
+    }
+}
+
 /// What was read of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {

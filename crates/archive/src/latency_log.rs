@@ -20,7 +20,7 @@ use flate2::bufread::MultiGzDecoder;
 use hdrhistogram::Histogram;
 use measure::{Metric, MetricKind, Problem};
 
-use crate::bounded::Line;
+use crate::bounded::{Limited, Line};
 use crate::latency_slices::{LATEST, LatencySlices, counts};
 use crate::{bounded, histogram_decode};
 
@@ -28,6 +28,9 @@ use crate::{bounded, histogram_decode};
 const LONGEST_LINE: u64 = 4 << 20;
 /// Bytes of a log, unpacked; a packed one could go on for ever.
 const LARGEST: u64 = 64 << 30;
+/// Histograms are packed themselves, so that gzip makes little of them. Smaller logs are read, however small they were packed.
+const MOST_PACKED: u64 = 25;
+const UNPACKED_ANYWAY: u64 = 4 << 20;
 /// Counters of all intervals of a tag together, eight bytes each.
 const MOST_COUNTERS: u64 = 1 << 20;
 /// Tags of a log; each takes memory.
@@ -179,8 +182,12 @@ impl LatencyLog {
         let name = path.display().to_string();
         match is_packed {
             true => {
-                let unpacked = MultiGzDecoder::new(plain).take(LARGEST);
-                Self::parse(&name, &mut BufReader::new(unpacked), unit)
+                let length = plain.get_ref().metadata().map_err(|e| failed(&e))?.len();
+                let most = length
+                    .saturating_mul(MOST_PACKED)
+                    .clamp(UNPACKED_ANYWAY, LARGEST);
+                let unpacked = BufReader::new(MultiGzDecoder::new(plain));
+                Self::parse(&name, &mut Limited::of(unpacked, most), unit)
             }
             false => Self::parse(&name, &mut plain.take(LARGEST), unit),
         }

@@ -191,14 +191,18 @@ fn is_own_host(stream: &TcpStream, host: Option<&str>) -> bool {
         // No browser leaves it out.
         return true;
     };
-    let is_here = stream.local_addr().is_ok_and(|it| it.ip().to_canonical().is_loopback());
+    let is_here = stream
+        .local_addr()
+        .is_ok_and(|it| it.ip().to_canonical().is_loopback());
     // With any port: others may lead here.
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     };
     let address = name.trim_start_matches('[').trim_end_matches(']');
-    let is_loopback = address.parse().is_ok_and(|it: IpAddr| it.to_canonical().is_loopback());
+    let is_loopback = address
+        .parse()
+        .is_ok_and(|it: IpAddr| it.to_canonical().is_loopback());
     !is_here || is_loopback || name.eq_ignore_ascii_case("localhost")
 }
 
@@ -317,8 +321,13 @@ fn read_request(stream: &mut TcpStream) -> io::Result<Result<Request, &'static s
         let mut head = httparse::Request::new(&mut headers);
         match (head.parse(&bytes), head.method, head.path, head.version) {
             (Ok(status), Some(method), Some(target), Some(minor)) if status.is_complete() => {
-                let mut hosts = head.headers.iter().filter(|it| it.name.eq_ignore_ascii_case("host"));
-                let host = hosts.next().map(|it| String::from_utf8_lossy(it.value).into_owned());
+                let mut hosts = head
+                    .headers
+                    .iter()
+                    .filter(|it| it.name.eq_ignore_ascii_case("host"));
+                let host = hosts
+                    .next()
+                    .map(|it| String::from_utf8_lossy(it.value).into_owned());
                 return Ok(match hosts.next() {
                     Some(_) => Err("400 Bad Request"),
                     None => Ok(Request {
@@ -381,10 +390,19 @@ mod tests {
             ("GET /own HTTP/1.1\r\nHost: localhost:1234\r\n\r\n", "200"),
             ("GET /own HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n", "200"),
             ("GET /own HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "200"),
-            ("GET /own HTTP/1.1\r\nHost: elsewhere.example\r\n\r\n", "421"),
-            ("GET /own HTTP/1.1\r\nHost: localhost.example:80\r\n\r\n", "421"),
+            (
+                "GET /own HTTP/1.1\r\nHost: elsewhere.example\r\n\r\n",
+                "421",
+            ),
+            (
+                "GET /own HTTP/1.1\r\nHost: localhost.example:80\r\n\r\n",
+                "421",
+            ),
             ("GET /own HTTP/1.1\r\nHost: \r\n\r\n", "421"),
-            ("GET /own HTTP/1.1\r\nHost: localhost\r\nHost: b\r\n\r\n", "400"),
+            (
+                "GET /own HTTP/1.1\r\nHost: localhost\r\nHost: b\r\n\r\n",
+                "400",
+            ),
         ] {
             let answer = ask(address, request);
             assert!(

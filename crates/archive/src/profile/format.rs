@@ -5,6 +5,8 @@ use std::io::{self, BufRead, Read};
 
 use measure::Problem;
 
+use crate::bounded::Limited;
+
 use super::model::Profile;
 use super::tree::MOST_BYTES;
 use super::{folded, jfr, perf_script, pprof, stacks};
@@ -149,8 +151,8 @@ pub const FORMATS: [Format; 7] = [
         read: Some(Reader {
             recognises: |it| perf_script::looks_like(it.bytes),
             read: |input| {
-                let mut text = Read::take(&mut *input.bytes, LARGEST_SCRIPT);
-                perf_script::read(&mut text, input.event)
+                let most = unpacked(input.packed, LARGEST_SCRIPT);
+                perf_script::read(&mut Limited::of(&mut *input.bytes, most), input.event)
             },
         }),
         write: None,
@@ -185,7 +187,10 @@ pub const FORMATS: [Format; 7] = [
         lines: false,
         read: Some(Reader {
             recognises: |it| !is_binary(it.bytes),
-            read: |input| folded::read(&mut Read::take(&mut *input.bytes, LARGEST_TEXT)),
+            read: |input| {
+                let most = unpacked(input.packed, LARGEST_TEXT);
+                folded::read(&mut Limited::of(&mut *input.bytes, most))
+            },
         }),
         write: Some(|profile, _| Ok(profile.folded().into_bytes())),
     },
