@@ -29,7 +29,7 @@ const EXAMPLES: &str = "\
 Examples:
   bellows limit mine.toml --slo 'end-to-end p99 < 10ms' --slo 'lost = 0'
   bellows limit stream-publish --set phases.measure=30s --precision 2%
-  bellows limit mine.toml --slo 'confirm p99.9 < 50ms' --from 20k --most 200k --json
+  bellows limit mine.toml --slo 'ack response p99.9 < 50ms' --from 20k --most 200k --json
   bellows limit mine.toml --slo 'end-to-end p99 < 10ms' --resume 7k2q
   bellows limit mine.toml --scale load.0.producers=1,2,4,8,16
 
