@@ -66,6 +66,7 @@ fn start(root: &Path, parent: &Path) -> Result<RabbitMq, BrokerError> {
 }
 
 #[test]
+#[ignore = "a start of its own: make prove"]
 fn a_node_starts_from_what_make_left_among_the_sources() {
     if !testkit::has_rabbitmq() {
         testkit::skip!("no RabbitMQ; apt-get install rabbitmq-server");
