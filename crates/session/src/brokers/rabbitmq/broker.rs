@@ -70,7 +70,7 @@ struct StartedNodes {
 fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     let spec = &request.experiment.broker;
     let observer = request.observer;
-    let mut config = config(spec, request.bellows_exe);
+    let mut config = config(spec, request.bellows_exe)?;
     if let Some(data) = request.data {
         // A node on much data reads all of it before it takes clients.
         config.start_timeout = START_TIMEOUT_ON_DATA;
@@ -400,10 +400,10 @@ fn enable_management(config: &mut Config) -> Result<ManagementOptions, Error> {
     })
 }
 
-fn config(spec: &BrokerSpec, bellows_exe: &Path) -> Config {
+fn config(spec: &BrokerSpec, bellows_exe: &Path) -> Result<Config, BrokerError> {
     let mut settings = BTreeMap::new();
     flatten("", &mut spec.config.iter(), &mut settings);
-    Config {
+    let mut config = Config {
         root: spec.root.clone(),
         schedulers: spec.schedulers,
         settings,
@@ -415,7 +415,9 @@ fn config(spec: &BrokerSpec, bellows_exe: &Path) -> Config {
         patch: spec.patch.clone(),
         guard: vec![bellows_exe.into(), guardian::SUBCOMMAND.into()],
         ..Config::default()
-    }
+    };
+    ports::evade(&mut config)?;
+    Ok(config)
 }
 
 /// Dotted keys of TOML are tables; `rabbitmq.conf` has them as they were written.
@@ -467,7 +469,7 @@ mod tests {
             "config.vm_memory_high_watermark.absolute = \"2GB\"\nconfig.heartbeat = 60\nconfig.a.b = true",
         )
         .unwrap();
-        let settings = config(&spec, Path::new("bellows")).settings;
+        let settings = config(&spec, Path::new("bellows")).unwrap().settings;
         let written: Vec<String> = settings.iter().map(|(k, v)| format!("{k} = {v}")).collect();
         assert_eq!(
             written,

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 
 use linux::{processes, sockets};
 
-use super::super::BrokerError;
+use super::super::{BrokerError, managed::free_ports};
 use super::config::Config;
 
 /// Plugins that listen, each with the key of its port and the port where that is not set.
@@ -28,8 +28,22 @@ struct ListenerPort {
     /// Where; `None` for all addresses.
     ip: Option<IpAddr>,
     port: u16,
-    /// The plugin whose port this is because nothing else is said.
-    usual_of: Option<&'static str>,
+    /// A plugin has it because nothing else is said.
+    is_usual: bool,
+}
+
+/// Gives plugins other ports, free ones, where somebody else has those that they take when nothing is said.
+///
+/// # Errors
+/// No port is to be had.
+pub(super) fn evade(config: &mut Config) -> Result<(), BrokerError> {
+    let usual = listener_ports(config).into_iter();
+    let taken: Vec<ListenerPort> = usual.filter(|it| it.is_usual && it.is_taken()).collect();
+    let free = free_ports::<{ LISTENING.len() }>()?;
+    for (listener, port) in taken.into_iter().zip(free) {
+        config.settings.insert(listener.key, port.to_string());
+    }
+    Ok(())
 }
 
 /// Refuses a port that somebody else listens on.
@@ -98,7 +112,7 @@ fn listener_ports(config: &Config) -> Vec<ListenerPort> {
             key: key.clone(),
             ip: ip.or(beside),
             port,
-            usual_of: None,
+            is_usual: false,
         })
     });
     let mut all: Vec<ListenerPort> = named.collect();
@@ -113,7 +127,7 @@ fn listener_ports(config: &Config) -> Vec<ListenerPort> {
                     .get(&format!("{table}.tcp.ip"))
                     .and_then(|ip| ip.trim().parse().ok()),
                 port,
-                usual_of: Some(plugin),
+                is_usual: true,
             });
         }
     }
@@ -168,16 +182,8 @@ impl ListenerPort {
     }
 
     fn refused(&self) -> BrokerError {
-        let Self {
-            key,
-            port,
-            usual_of,
-            ..
-        } = self;
-        let cause = match usual_of {
-            None => format!("port {port} of broker.config.{key} is taken"),
-            Some(plugin) => format!("port {port} is taken, and the plugin {plugin} listens on it"),
-        };
+        let Self { key, port, .. } = self;
+        let cause = format!("port {port} of broker.config.{key} is taken");
         let local = [
             IpAddr::from(Ipv4Addr::LOCALHOST),
             Ipv6Addr::LOCALHOST.into(),
@@ -278,6 +284,27 @@ mod tests {
             drop(listener);
             check(&config(&[], &[("prometheus.tcp.port", &port)])).unwrap();
         }
+    }
+
+    #[test]
+    fn plugins_have_other_ports_where_somebody_has_theirs() {
+        let plugins = LISTENING.map(|(plugin, ..)| plugin);
+        // Others may have them already.
+        let listeners = LISTENING.map(|(_, _, port)| TcpListener::bind(("127.0.0.1", port)));
+        let settings = [("management.tcp.ip", "127.0.0.1")];
+        let mut evading = config(&plugins, &settings);
+        evade(&mut evading).unwrap();
+        for (_, key, port) in LISTENING {
+            assert_ne!(evading.settings[key], port.to_string(), "{key}");
+        }
+        check(&evading).unwrap();
+        drop(listeners);
+        // One that is named is refused, and one that is free is kept.
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port().to_string();
+        let mut named = config(&[plugins[0]], &[("management.tcp.port", &port)]);
+        evade(&mut named).unwrap();
+        assert!(check(&named).is_err());
     }
 
     #[test]
