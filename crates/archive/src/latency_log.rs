@@ -8,8 +8,9 @@
 //! Tag=warmup delay send,1.134,0.999,0.442,HISTF…
 //! ```
 //!
-//! C's `hdr_log_write` says `"EndTimestamp"` in its second column, and most of its users have it write that: it is one
-//! where it is not before the start.
+//! C's `hdr_log_write` says `"EndTimestamp"` in its second column, and most of its users have it write that. Some write a
+//! length below that head, and so did Java's writer once: it is an end where the first start is a time since 1970, and the
+//! end is not before it.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read as _};
 use std::path::Path;
@@ -40,6 +41,8 @@ const MOST_NOTES: usize = 3;
 /// Intervals of a tag that are so many times as long as the time that they lie in overlap; those that are so small a part leave most of it out.
 const OVERLAPPING: f64 = 1.1;
 const SPARSE: f64 = 0.5;
+/// Seconds that are no length, and no start of a log that counts from its own: they are of 1973.
+const SINCE_1970: f64 = 1e8;
 /// Characters of what is quoted.
 const LONGEST_QUOTE: usize = 60;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -222,8 +225,8 @@ struct LogReading {
     has_times: bool,
     /// The second column is called an end.
     names_ends: bool,
-    /// Intervals whose second column was taken for one.
-    ends: u64,
+    /// Whether it is one, which the first interval decides.
+    has_ends: Option<bool>,
     stated: Option<LogUnit>,
     /// Lines that were passed over, and why the first were.
     passed_over: u64,
@@ -292,9 +295,9 @@ impl LogReading {
         let number = self.line_number;
         let cause = match interval(text) {
             Ok(mut interval) => {
-                if self.names_ends && interval.length >= interval.start {
-                    interval.length -= interval.start;
-                    self.ends += 1;
+                let is_end = interval.start >= SINCE_1970 && interval.length >= interval.start;
+                if *self.has_ends.get_or_insert(self.names_ends && is_end) {
+                    interval.length = (interval.length - interval.start).max(0.0);
                 }
                 match self.add(name, &interval)? {
                     None => return Ok(()),
@@ -389,7 +392,7 @@ impl LogReading {
                 measure::counted(more, "more line")
             ));
         }
-        if self.ends > 0 {
+        if self.has_ends == Some(true) {
             self.notes.push(
                 "its second column holds the ends of intervals, as C's hdr_log_write writes them"
                     .to_owned(),

@@ -82,9 +82,13 @@ impl PageServer {
         let address = listener.local_addr()?;
         let is_over = Arc::new(AtomicBool::new(false));
         let is_ended = Arc::clone(&is_over);
+        let pages = Arc::new(Pages {
+            pages,
+            only_here: address.ip().to_canonical().is_loopback(),
+        });
         thread::Builder::new()
             .name("pages".into())
-            .spawn(move || answer_all(&listener, &is_ended, &pages.into()))?;
+            .spawn(move || answer_all(&listener, &is_ended, &pages))?;
         Ok(Self { address, is_over })
     }
 
@@ -102,12 +106,15 @@ impl Drop for PageServer {
     }
 }
 
+/// What is served, and to whom.
+struct Pages {
+    pages: Vec<(String, Box<dyn Page>)>,
+    /// It listens on the loopback interface alone.
+    only_here: bool,
+}
+
 /// Answers whoever connects, until it is over.
-fn answer_all(
-    listener: &TcpListener,
-    is_over: &AtomicBool,
-    pages: &Arc<[(String, Box<dyn Page>)]>,
-) {
+fn answer_all(listener: &TcpListener, is_over: &AtomicBool, pages: &Arc<Pages>) {
     let places = Places::default();
     for stream in listener.incoming().flatten() {
         if is_over.load(Ordering::Acquire) {
@@ -151,15 +158,18 @@ impl Drop for Place {
 }
 
 /// Answers one request.
-fn answer(mut stream: TcpStream, pages: &[(String, Box<dyn Page>)]) -> io::Result<()> {
+fn answer(mut stream: TcpStream, served: &Pages) -> io::Result<()> {
     stream.set_write_timeout(Some(TIME_OUT))?;
     let page_at = |target: &str| {
         let path = target.split('?').next();
-        let found = pages.iter().find(|(it, _)| Some(it.as_str()) == path);
+        let found = served
+            .pages
+            .iter()
+            .find(|(it, _)| Some(it.as_str()) == path);
         found.map(|(_, page)| page.as_ref())
     };
     let (status, body) = match read_request(&mut stream)? {
-        Ok(request) if !is_own_host(&stream, request.host.as_deref()) => {
+        Ok(request) if served.only_here && !is_own_host(request.host.as_deref()) => {
             let body = "asked by another name than localhost or the address\n".to_owned();
             ("421 Misdirected Request", body)
         }
@@ -185,15 +195,12 @@ fn answer(mut stream: TcpStream, pages: &[(String, Box<dyn Page>)]) -> io::Resul
     take_leave(&mut stream)
 }
 
-/// Whether a request names this server: any name where it came from elsewhere, which somebody has allowed.
-fn is_own_host(stream: &TcpStream, host: Option<&str>) -> bool {
+/// Whether a request names a server of the loopback interface.
+fn is_own_host(host: Option<&str>) -> bool {
     let Some(host) = host else {
         // No browser leaves it out.
         return true;
     };
-    let is_here = stream
-        .local_addr()
-        .is_ok_and(|it| it.ip().to_canonical().is_loopback());
     // With any port: others may lead here.
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -203,7 +210,7 @@ fn is_own_host(stream: &TcpStream, host: Option<&str>) -> bool {
     let is_loopback = address
         .parse()
         .is_ok_and(|it: IpAddr| it.to_canonical().is_loopback());
-    !is_here || is_loopback || name.eq_ignore_ascii_case("localhost")
+    is_loopback || name.trim_end_matches('.').eq_ignore_ascii_case("localhost")
 }
 
 /// Sends the page in pieces, as the protocol's version lets one.
@@ -390,6 +397,7 @@ mod tests {
             ("GET /own HTTP/1.1\r\nHost: localhost:1234\r\n\r\n", "200"),
             ("GET /own HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n", "200"),
             ("GET /own HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "200"),
+            ("GET /own HTTP/1.1\r\nHost: localhost.\r\n\r\n", "200"),
             (
                 "GET /own HTTP/1.1\r\nHost: elsewhere.example\r\n\r\n",
                 "421",
@@ -410,6 +418,11 @@ mod tests {
                 "{answer}"
             );
         }
+        // Who lets others in lets them use any name.
+        let open = serve_page("0.0.0.0:0", "/own", Lines(2)).unwrap();
+        let open = SocketAddr::new(address.ip(), open.port());
+        let by_name = ask(open, "GET /own HTTP/1.1\r\nHost: any.example\r\n\r\n");
+        assert!(by_name.starts_with("HTTP/1.1 200"), "{by_name}");
         let long = format!("GET /{}", "x".repeat(LONGEST_REQUEST));
         assert!(!ask(address, &long).starts_with("HTTP/1.1 200"));
         // Who sends a byte now and then is not waited for longer than anybody else.

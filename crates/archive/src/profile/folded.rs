@@ -9,7 +9,7 @@ use std::io::{self, BufRead};
 use measure::Time;
 
 use super::fold::{Detail, FoldedNames, NO_THREAD};
-use super::frames::{Frame, UNKNOWN};
+use super::frames::{Frame, FrameKind, UNKNOWN};
 use super::model::{Profile, ProfileHeader, Sample, Unwinding};
 use super::tree::Builder;
 use crate::bounded::{self, Line};
@@ -174,8 +174,14 @@ pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Result<Profile, String
     if let Some(why) = evidence.against(skipped) {
         return Ok(Err(why));
     }
-    if evidence.has_functions_first || profile.threads.iter().any(|it| evidence.alone.contains(it))
-    {
+    // Samples without a stack are a thread alone, too: not every thread is.
+    let mut named = profile
+        .threads
+        .iter()
+        .filter(|it| !it.is_empty())
+        .peekable();
+    let are_alone = named.peek().is_some() && named.all(|it| evidence.alone.contains(it));
+    if evidence.has_functions_first || are_alone {
         profile = match with_threads_as_frames(&profile) {
             Ok(profile) => profile,
             Err(why) => return Ok(Err(why)),
@@ -275,7 +281,8 @@ fn add(
     let before = stack.rsplit_once([' ', '\t']).map(|(_, before)| before);
     evidence.twice += u64::from(before.is_some_and(|text| count_of(text).is_some()));
     let (thread, frames) = stack.split_once(';').unwrap_or(("", stack));
-    evidence.has_functions_first |= Frame::from_marked_name(thread).0 != thread;
+    let (_, kind) = Frame::from_marked_name(thread);
+    evidence.has_functions_first |= kind == FrameKind::Java || thread.ends_with("_[j]");
     if thread.is_empty() && evidence.alone.insert(stack.to_owned()) {
         builder.take(stack.len() + 64);
     }

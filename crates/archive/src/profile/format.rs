@@ -84,6 +84,9 @@ const LARGEST_PPROF: u64 = 128 << 20;
 const LARGEST_JFR: u64 = 1 << 30;
 /// Smaller ones are taken, however small they were packed.
 const UNPACKED_ANYWAY: u64 = 4 << 20;
+/// The same of texts: those of `perf script` say the same things again and again.
+const FOLDED_ANYWAY: u64 = 32 << 20;
+const SCRIPT_ANYWAY: u64 = 512 << 20;
 /// A few kilobytes of gzip can stand for a thousand times as much; profiles are packed to a tenth or so.
 const MOST_PACKED: u64 = 100;
 
@@ -151,7 +154,7 @@ pub const FORMATS: [Format; 7] = [
         read: Some(Reader {
             recognises: |it| perf_script::looks_like(it.bytes),
             read: |input| {
-                let most = unpacked(input.packed, LARGEST_SCRIPT);
+                let most = unpacked_text(input.packed, SCRIPT_ANYWAY, LARGEST_SCRIPT);
                 perf_script::read(&mut Limited::of(&mut *input.bytes, most), input.event)
             },
         }),
@@ -186,9 +189,9 @@ pub const FORMATS: [Format; 7] = [
         what: "a line per stack, as FlameGraph and async-profiler write them",
         lines: false,
         read: Some(Reader {
-            recognises: |it| !is_binary(it.bytes),
+            recognises: |it| !it.bytes.contains(&0),
             read: |input| {
-                let most = unpacked(input.packed, LARGEST_TEXT);
+                let most = unpacked_text(input.packed, FOLDED_ANYWAY, LARGEST_TEXT);
                 folded::read(&mut Limited::of(&mut *input.bytes, most))
             },
         }),
@@ -238,6 +241,12 @@ fn unpacked(packed: Option<u64>, largest: u64) -> u64 {
         let most = length.saturating_mul(MOST_PACKED);
         most.clamp(UNPACKED_ANYWAY, largest)
     })
+}
+
+/// The same of a text, of which this many are read however small they were packed.
+fn unpacked_text(packed: Option<u64>, anyway: u64, largest: u64) -> u64 {
+    let most = |length: u64| length.saturating_mul(MOST_PACKED).clamp(anyway, largest);
+    packed.map_or(largest, most)
 }
 
 /// All bytes of an input that has at most this many.

@@ -285,14 +285,18 @@ fn ends_in_place_of_lengths_are_told() {
     let head =
         "\"StartTimestamp\",\"EndTimestamp\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n";
     let lines = |second: fn(u32) -> f64| {
-        let lines = (1_000..1_010)
+        let lines = (1_700_000_000..1_700_000_010)
             .map(|start| format!("{start}.0,{:.1},0.1,{}\n", second(start), encoded(10)));
         lines.collect::<String>()
     };
     let ends = parse(format!("{head}{}", lines(|start| f64::from(start) + 1.0))).expect("a log");
     assert_eq!((ends.seconds, ends.overlaps), (10.0, false));
     assert!(ends.notes[0].contains("hdr_log_write"), "{:?}", ends.notes);
-    // Some write lengths below that head, and Java's writer has another.
+    // Some write lengths below that head, whatever they count from.
     let lengths = parse(format!("{head}{}", lines(|_| 1.0))).expect("a log");
     assert_eq!((lengths.seconds, lengths.notes.len()), (10.0, 0));
+    let java = "0.127,1.007,0.1,X\n1.134,0.999,0.1,X\n".replace('X', &encoded(10));
+    let java = parse(format!("{head}{java}")).expect("a log");
+    assert!((java.seconds - 2.006).abs() < 1e-9, "{}", java.seconds);
+    assert_eq!(java.notes, Vec::<String>::new());
 }

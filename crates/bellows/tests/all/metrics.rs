@@ -50,7 +50,7 @@ fn ask(port: u16, method: &str, target: &str) -> Option<String> {
         .ok()?;
     write!(
         stream,
-        "{method} {target} HTTP/1.0\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
+        "{method} {target} HTTP/1.0\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
     )
     .ok()?;
     let mut answer = Vec::new();

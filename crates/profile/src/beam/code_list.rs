@@ -149,19 +149,20 @@ impl CodeList {
 
 /// Whether a list may begin with these words at an address of an emulator's variables.
 pub(super) fn begins(memory: &impl Memory, address: u64, words: &[u64]) -> bool {
-    let [version, 0, first] = *words else {
+    let [version, _, first] = *words else {
         return false;
     };
     // The last action is left there: none, one was put in, one was taken out.
     let is_version = version & 0xffff_ffff == VERSION && version >> 32 <= 2;
-    let is_first =
-        || self::words(memory, first).is_some_and(|[_, previous]: [u64; 2]| previous == 0);
-    is_version
-        && is_pointer(first)
-        && is_first()
-        && CodeList::at(address)
-            .new_entries(&mut Records::of(memory))
-            .is_some_and(|it| !it.is_empty())
+    // The node goes on: as it is now.
+    let is_list = || {
+        let first = self::words(memory, address).map(|[_, _, first]: [u64; 3]| first);
+        let before = first.and_then(|first| self::words(memory, first));
+        let is_first = before.is_some_and(|[_, previous]: [u64; 2]| previous == 0);
+        let entries = CodeList::at(address).new_entries(&mut Records::of(memory));
+        is_first && entries.is_some_and(|it| !it.is_empty())
+    };
+    is_version && is_pointer(first) && (0..ATTEMPTS).any(|_| is_list())
 }
 
 /// The records of a list, as many as may be read at a time.

@@ -114,13 +114,19 @@ pub(super) fn among(memory: &impl Memory, places: &[u64]) -> Option<HashMap<Sche
             group.count = (0..MOST_SCHEDULERS).take_while(fits).count() as u64;
             group
         });
-        groups.max_by_key(|group| group.count)
+        let groups: Vec<Group> = groups.filter(|group| group.count > 0).collect();
+        let most = groups.iter().map(|group| group.count).max()?;
+        // What looks like one scheduler may be anything, where there are two of them.
+        let mut largest = groups.into_iter().filter(|group| group.count == most);
+        largest
+            .next()
+            .filter(|_| most > 1 || largest.next().is_none())
     });
     let [Some(ordinary), dirty @ ..] = groups else {
         return None;
     };
     let all = std::iter::once(ordinary).chain(dirty.into_iter().flatten());
-    (ordinary.count > 0).then(|| all.flat_map(|it| it.addresses(at, size)).collect())
+    Some(all.flat_map(|it| it.addresses(at, size)).collect())
 }
 
 impl Group {

@@ -101,11 +101,9 @@ impl<'h> Reader<'h> {
 
     /// Whether samples of an event are read. What was read of a later one is left out, where no event is asked for.
     fn takes(&mut self, event: usize) -> bool {
-        let is_taken = match (self.wanted, self.event) {
-            (Some(wanted), _) => is_called(self.name(event), wanted),
-            (None, Some(first)) => event <= first,
-            (None, None) => true,
-        };
+        let mut wanted = self.wanted.iter();
+        let is_wanted = wanted.all(|wanted| is_called(self.name(event), wanted));
+        let is_taken = is_wanted && self.event.is_none_or(|first| event <= first);
         if !is_taken {
             *self.other_events.entry(event).or_default() += 1;
             return false;

@@ -16,6 +16,9 @@ use crate::profile::tree::Builder;
 /// Frames of a stack; deeper ones are left out. The kernel's limit is 127 unless somebody raises it.
 const MOST_FRAMES: usize = 10_000;
 
+/// Other events that are named, and bytes of a name.
+const MOST_EVENTS: usize = 32;
+const LONGEST_EVENT: usize = 200;
 /// Lines in front of the first sample that may be anything: what programs say that write the text, or its reader.
 const LINES_BEFORE: usize = 100;
 
@@ -145,7 +148,11 @@ impl Reader {
                 self.event = Some(event.name.to_vec());
             }
             if self.event.as_deref() != Some(event.name) {
-                *self.other_events.entry(event.name.to_vec()).or_default() += 1;
+                let is_named = self.other_events.len() < MOST_EVENTS
+                    || self.other_events.contains_key(event.name);
+                let name = if is_named { event.name } else { b"others" };
+                let name = name.get(..LONGEST_EVENT).unwrap_or(name).to_vec();
+                *self.other_events.entry(name).or_default() += 1;
                 return;
             }
             self.has_periods |= event.period.is_some();

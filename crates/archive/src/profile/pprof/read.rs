@@ -1,6 +1,6 @@
 //! From pprof's tables to a profile. Takes what other tools write, too.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use prost::encoding::{self, WireType};
 use regex::bytes::{Regex, RegexBuilder};
@@ -130,25 +130,27 @@ struct Uninteresting {
 }
 
 impl Uninteresting {
-    fn of(dropped: &str, kept: &str) -> Result<Self, String> {
-        let expression = |text: &str, field: &str| {
+    /// One that is no regular expression, as Go has more kinds of them, drops and keeps nothing.
+    fn of(dropped: &str, kept: &str) -> Self {
+        let expression = |text: &str| {
             let whole = Some(text).filter(|text| !text.is_empty())?;
             // As pprof has it: the whole name.
             let built = RegexBuilder::new(&format!("^(?:{whole})$"))
                 .unicode(false)
                 .size_limit(LARGEST_EXPRESSION)
                 .build();
-            Some(built.map_err(|e| format!("its {field} are no regular expression: {e}")))
+            built.ok()
         };
-        Ok(Self {
-            dropped: expression(dropped, "drop_frames").transpose()?,
-            kept: expression(kept, "keep_frames").transpose()?,
-        })
+        Self {
+            dropped: expression(dropped),
+            kept: expression(kept),
+        }
     }
 
     fn holds(&self, name: &str) -> bool {
         // Some compilers' names have arguments.
         let alone = name.split_once('(').map_or(name, |(alone, _)| alone);
+        let alone = if alone.is_empty() { name } else { alone };
         let is = |expression: &Option<Regex>| {
             let it = expression.as_ref();
             it.is_some_and(|it| it.is_match(name.as_bytes()) || it.is_match(alone.as_bytes()))
@@ -164,7 +166,8 @@ struct Reader<'a> {
     locations: HashMap<u64, proto::Location>,
     /// Name and file.
     functions: HashMap<u64, (i64, i64)>,
-    uninteresting: Uninteresting,
+    /// Those of no interest.
+    dropped: HashSet<u64>,
     /// File and build.
     mappings: HashMap<u64, (i64, i64)>,
 }
@@ -176,7 +179,7 @@ impl<'a> Reader<'a> {
             strings: Vec::new(),
             locations: HashMap::new(),
             functions: HashMap::new(),
-            uninteresting: Uninteresting::default(),
+            dropped: HashSet::new(),
             mappings: HashMap::new(),
         };
         let mut head = Vec::new();
@@ -217,7 +220,10 @@ impl<'a> Reader<'a> {
         })?;
         this.head = decode(&head)?;
         let [dropped, kept] = [this.head.drop_frames, this.head.keep_frames];
-        this.uninteresting = Uninteresting::of(this.text(dropped), this.text(kept))?;
+        let uninteresting = Uninteresting::of(this.text(dropped), this.text(kept));
+        let names = this.functions.iter();
+        let dropped = names.filter(|(_, (name, _))| uninteresting.holds(this.text(*name)));
+        this.dropped = dropped.map(|(id, _)| *id).collect();
         Ok(this)
     }
 
@@ -299,10 +305,10 @@ impl<'a> Reader<'a> {
         builds
     }
 
-    /// The frames of a sample, root first, without those that the profile says are of no interest: such a function, below
-    /// any other, and all that it calls.
-    fn stack(&self, sample: &proto::SampleMessage) -> Vec<Frame> {
-        let mut stack = Vec::new();
+    /// The stack of a sample without what the profile says is of no interest: such a function below any other, and all that
+    /// it calls.
+    fn stack(&self, sample: &proto::SampleMessage, builder: &mut Builder) -> Option<u32> {
+        let (mut parent, mut has_other) = (None, false);
         for id in sample.location_id.iter().rev() {
             let (module, lines) = self.locations.get(id).map_or(("", &[] as &[_]), |l| {
                 let path = self
@@ -312,17 +318,21 @@ impl<'a> Reader<'a> {
                 (file_name(path), l.line.as_slice())
             });
             if lines.is_empty() {
-                stack.push(Frame::unknown(module));
+                let frame = builder.frame(&Frame::unknown(module));
+                parent = Some(builder.node(parent, frame));
+                has_other = true;
             }
             for line in lines.iter().rev() {
-                let frame = self.frame(line, module);
-                if !stack.is_empty() && self.uninteresting.holds(&frame.name) {
-                    return stack;
+                let is_dropped = self.dropped.contains(&line.function_id);
+                if is_dropped && has_other {
+                    return parent;
                 }
-                stack.push(frame);
+                has_other |= !is_dropped;
+                let frame = builder.frame(&self.frame(line, module));
+                parent = Some(builder.node(parent, frame));
             }
         }
-        stack
+        parent
     }
 
     fn sample(&self, sample: &proto::SampleMessage, weight: u64, builder: &mut Builder) {
@@ -337,11 +347,7 @@ impl<'a> Reader<'a> {
                 .to_owned();
             builder.wait(&Wait { reason, waker })
         });
-        let mut parent = None;
-        for frame in self.stack(sample) {
-            let frame = builder.frame(&frame);
-            parent = Some(builder.node(parent, frame));
-        }
+        let parent = self.stack(sample, builder);
         let stack = parent.unwrap_or_else(|| {
             let frame = builder.frame(&Frame::unknown(""));
             builder.node(None, frame)

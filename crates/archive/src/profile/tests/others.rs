@@ -46,6 +46,20 @@ fn samples_are_told_from_what_stands_beside_them() {
 }
 
 #[test]
+fn a_thread_without_a_stack_leaves_the_others_what_they_are() {
+    let text = b"swapper;a;b 3\npool_[1];c 2\nswapper 12\n";
+    let read = open("x.folded", text).unwrap();
+    assert!(read.threads.iter().any(|it| it == "pool_[1]"), "{read:?}");
+    assert!(read.threads.iter().any(|it| it == "swapper"), "{read:?}");
+    let of_java = open(
+        "x.folded",
+        b"java/lang/Thread.run_[j];a 3\nstart_thread;b 2\n",
+    )
+    .unwrap();
+    assert_eq!(of_java.threads, [""]);
+}
+
+#[test]
 fn names_are_whole_and_gone_files_have_theirs() {
     let cpp = read(other!("perf-cpp-names.txt"));
     assert_eq!(

@@ -70,7 +70,7 @@ struct StartedNodes {
 fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
     let spec = &request.experiment.broker;
     let observer = request.observer;
-    let mut config = config(spec, request.bellows_exe)?;
+    let mut config = config(spec, request.bellows_exe);
     if let Some(data) = request.data {
         // A node on much data reads all of it before it takes clients.
         config.start_timeout = START_TIMEOUT_ON_DATA;
@@ -85,6 +85,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
         true => enable_metrics(&mut config, spec.node_count())?,
         false => Vec::new(),
     };
+    ports::evade(&mut config)?;
     let version = Installation::find(spec.root.as_deref())?.version;
     let is_prepared = request.data.is_some_and(|data| data.original.is_some());
     let imports = match is_prepared {
@@ -400,10 +401,10 @@ fn enable_management(config: &mut Config) -> Result<ManagementOptions, Error> {
     })
 }
 
-fn config(spec: &BrokerSpec, bellows_exe: &Path) -> Result<Config, BrokerError> {
+fn config(spec: &BrokerSpec, bellows_exe: &Path) -> Config {
     let mut settings = BTreeMap::new();
     flatten("", &mut spec.config.iter(), &mut settings);
-    let mut config = Config {
+    Config {
         root: spec.root.clone(),
         schedulers: spec.schedulers,
         settings,
@@ -415,9 +416,7 @@ fn config(spec: &BrokerSpec, bellows_exe: &Path) -> Result<Config, BrokerError> 
         patch: spec.patch.clone(),
         guard: vec![bellows_exe.into(), guardian::SUBCOMMAND.into()],
         ..Config::default()
-    };
-    ports::evade(&mut config)?;
-    Ok(config)
+    }
 }
 
 /// Dotted keys of TOML are tables; `rabbitmq.conf` has them as they were written.
@@ -469,7 +468,7 @@ mod tests {
             "config.vm_memory_high_watermark.absolute = \"2GB\"\nconfig.heartbeat = 60\nconfig.a.b = true",
         )
         .unwrap();
-        let settings = config(&spec, Path::new("bellows")).unwrap().settings;
+        let settings = config(&spec, Path::new("bellows")).settings;
         let written: Vec<String> = settings.iter().map(|(k, v)| format!("{k} = {v}")).collect();
         assert_eq!(
             written,

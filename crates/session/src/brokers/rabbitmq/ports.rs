@@ -38,7 +38,10 @@ struct ListenerPort {
 /// No port is to be had.
 pub(super) fn evade(config: &mut Config) -> Result<(), BrokerError> {
     let usual = listener_ports(config).into_iter();
-    let taken: Vec<ListenerPort> = usual.filter(|it| it.is_usual && it.is_taken()).collect();
+    // Nodes of a cluster may have ports of their own.
+    let has_own = |key: &str| config.of_nodes.iter().any(|own| own.contains_key(key));
+    let usual = usual.filter(|it| it.is_usual && !has_own(&it.key));
+    let taken: Vec<ListenerPort> = usual.filter(ListenerPort::is_taken).collect();
     let free = free_ports::<{ LISTENING.len() }>()?;
     for (listener, port) in taken.into_iter().zip(free) {
         config.settings.insert(listener.key, port.to_string());
