@@ -57,7 +57,8 @@ test-rust: ## Run the Rust tests; ARGS are options of `cargo nextest run`
 test-ui:
 	cd ui && npm ci --no-audit --no-fund && npm run check && npm test && npm run verify
 
-prove: setup ## What proves statistically and what is slow (an hour), into docs/examples/proven.md
+prove: ## What proves statistically and what is slow (an hour), into docs/examples/proven.md
+	scripts/setup prove
 	scripts/prove
 
 lint: ## Formatting and lints, warnings are errors

@@ -88,6 +88,8 @@ pub enum WarningCode {
     Traced,
     /// Somebody looked into the broker with another command while the load ran.
     LookedInto,
+    /// The broker no longer permits a feature that was asked for; another one stood in for it.
+    NotPermitted,
 }
 
 /// One warning.

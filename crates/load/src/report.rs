@@ -133,6 +133,13 @@ pub enum RunEvent {
     },
     /// A program that loaded the broker has ended.
     ProgramEnded(ProgramEnd),
+    /// The broker no longer permits a feature that was asked for.
+    NotPermitted {
+        /// The broker's name for it.
+        feature: &'static str,
+        /// What is done in its place, as a sentence without its end.
+        instead: &'static str,
+    },
     /// Anything else worth a line.
     Note(String),
 }

@@ -3004,7 +3004,7 @@ text: string, };
 /**
  * The kinds of warning, for machines.
  */
-export type WarningCode = "generator_saturated" | "rate_not_achieved" | "too_few_cores" | "debug_build" | "too_few_samples" | "lost_samples" | "profiler_throttled" | "profile_incomplete" | "clock_not_steady" | "cpu_steal" | "not_steady_state" | "connection_blocked" | "certificate_not_checked" | "connections_lost" | "messages_lost" | "messages_outstanding" | "messages_not_accepted" | "cycles_failed" | "interrupted" | "archive_incomplete" | "generator_late" | "broker_gone" | "stalled" | "messages_unanswered" | "scrapes_failed" | "nothing_selected" | "faults_missed" | "node_gone" | "trace_ended" | "traced" | "looked_into";
+export type WarningCode = "generator_saturated" | "rate_not_achieved" | "too_few_cores" | "debug_build" | "too_few_samples" | "lost_samples" | "profiler_throttled" | "profile_incomplete" | "clock_not_steady" | "cpu_steal" | "not_steady_state" | "connection_blocked" | "certificate_not_checked" | "connections_lost" | "messages_lost" | "messages_outstanding" | "messages_not_accepted" | "cycles_failed" | "interrupted" | "archive_incomplete" | "generator_late" | "broker_gone" | "stalled" | "messages_unanswered" | "scrapes_failed" | "nothing_selected" | "faults_missed" | "node_gone" | "trace_ended" | "traced" | "looked_into" | "not_permitted";
 
 /**
  * How well runs that stand alone know a quantile: 95 % intervals by the stationary bootstrap over blocks of seconds. They say nothing of how far

@@ -35,6 +35,7 @@ const CODES: Record<WarningCode, string> = {
   trace_ended: 'Trace ended early',
   traced: 'Functions traced',
   looked_into: 'Looked into meanwhile',
+  not_permitted: 'No longer permitted',
 };
 
 /** What a warning is about, in a few words. */

@@ -15,8 +15,8 @@ const IGNORED: &str = "BELLOWS_PAIRS is not set: make prove";
 const BEHIND_AN_EXCHANGE: &str = r#"
 name = "behind-an-exchange"
 [phases]
-warmup = "2s"
-measure = "5s"
+warmup = "1s"
+measure = "3s"
 [[load]]
 destination = "queue://known"
 exchange = { name = "known", type = "fanout", durable = true }
@@ -29,8 +29,8 @@ message-size = 100
 const PLAIN: &str = r#"
 name = "plain"
 [phases]
-warmup = "2s"
-measure = "5s"
+warmup = "1s"
+measure = "3s"
 [[load]]
 destination = "queue://known"
 max-pending = 1000
@@ -43,8 +43,8 @@ message-size = 100
 const UNCONFIRMED: &str = r#"
 name = "unconfirmed"
 [phases]
-warmup = "2s"
-measure = "5s"
+warmup = "1s"
+measure = "3s"
 drain = "1s"
 [[load]]
 destination = "queue://known"

@@ -30,6 +30,8 @@ mod spec;
 mod unique_properties;
 mod worker;
 
+use std::borrow::Cow;
+
 use measure::Nanos;
 
 use self::assignment::{Assignment, assign};
@@ -64,7 +66,19 @@ pub(crate) fn run<C: Connection, E: Environment>(
 ) -> Result<Outcome, Error> {
     validate::<C>(plan)?;
     let mut made = vec![Vec::new(); plan.groups.len()];
-    let outcome = match set_up::<C, E>(environment, plan, control, sink, &mut made) {
+    let mut plan = Cow::Borrowed(plan);
+    let assigned = loop {
+        let assigned = set_up::<C, E>(environment, &plan, control, sink, &mut made);
+        match refused(&assigned).and_then(|error| C::permitted(&plan, error)) {
+            Some((other, event)) => {
+                sink.event(event);
+                plan = Cow::Owned(other);
+            }
+            None => break assigned,
+        }
+    };
+    let plan = &*plan;
+    let outcome = match assigned {
         Ok(assignment) => {
             let started =
                 Coordinator::<C, E>::start(environment, plan, together, control, sink, assignment);
@@ -92,6 +106,13 @@ pub(crate) fn run<C: Connection, E: Environment>(
         }
     }
     outcome
+}
+
+fn refused<T>(result: &Result<T, Interruption>) -> Option<&Error> {
+    match result {
+        Err(Interruption::Failed(error)) => Some(error),
+        _ => None,
+    }
 }
 
 /// What a group leaves and what is to be deleted: subscriptions in any case, whose queues would gather messages for

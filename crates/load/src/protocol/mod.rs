@@ -29,7 +29,9 @@ pub(crate) use self::driver::{Driver, Input};
 use crate::control::Interruption;
 use crate::payload::FULL_LEN;
 use crate::resolve::Addresses;
-use crate::{Control, Destination, Endpoint, Environment, Error, Group, MessageProperties};
+use crate::{
+    Control, Destination, Endpoint, Environment, Error, Group, MessageProperties, Plan, RunEvent,
+};
 
 /// A client's side of one connection, without its socket.
 ///
@@ -60,6 +62,12 @@ pub(crate) trait Connection: Sized + Send + 'static {
 
     /// Finds what a group asks for and the protocol cannot do.
     fn validate(group: &Group) -> Result<(), Error>;
+
+    /// The plan without what a broker refused because it no longer permits it, and what to say of that; `None` where the
+    /// refusal is final.
+    fn permitted(_plan: &Plan, _refusal: &Error) -> Option<(Plan, RunEvent)> {
+        None
+    }
 
     /// A group's `n`-th consumer, which may begin later than the load.
     fn consumer(group: &Group, n: usize, later: bool) -> Result<Self::ClientSpec, Error>;

@@ -125,6 +125,14 @@ fn told(w: &Warning) -> (String, &'static str) {
         WarningCode::TraceEnded | WarningCode::Traced | WarningCode::LookedInto => {
             super::looks::told(w)
         }
+        WarningCode::NotPermitted => (
+            format!(
+                "the broker no longer permits the feature {}: {}",
+                w.word("feature"),
+                w.word("instead")
+            ),
+            "ask for what stood in, or permit it in rabbitmq.conf (deprecated_features.permit.NAME = true)",
+        ),
         WarningCode::NodeGone => (
             format!(
                 "node{} {} of the cluster {} not there any more when the run ended: what it carried, its clients had to \

@@ -69,6 +69,7 @@ impl Recording<'_> {
         let mut found = findings;
         found.extend(profiled.warnings.iter().cloned().chain(known));
         found.extend(looked_into);
+        found.append(&mut self.not_permitted);
         found.iter_mut().for_each(|it| self.name_fault(it));
         self.record.state = match (&outcome.error, outcome.interrupted) {
             (Some(_), _) => RunState::Failed,

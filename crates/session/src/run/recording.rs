@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 
 use archive::{
     BrokerSummary, Event, FaultOutcome, NodeSummary, ProgramSummary, RunRecord, RunWriter,
-    ScenarioPoint, SeriesName, SeriesPoint, SlicePoint, Warning,
+    ScenarioPoint, SeriesName, SeriesPoint, SlicePoint, Tier, Warning, WarningCode,
 };
 use linux::threads::{ThreadTimes, ThreadUse};
 use linux::{CombinedCores, ProcessUse};
@@ -97,6 +97,8 @@ pub(crate) struct Recording<'a> {
     pub(super) watched_fault: Option<usize>,
     /// Other programs that loaded the broker, and have ended, by the number of their load.
     pub(super) programs: BTreeMap<usize, ProgramSummary>,
+    /// Features that the broker no longer permits.
+    pub(super) not_permitted: Vec<Warning>,
     /// What each of the broker's nodes logs, where that can be read.
     pub(super) logs: Vec<LogFollower>,
     pub(super) usage: Box<dyn UsageSource>,
@@ -177,6 +179,7 @@ impl<'a> Recording<'a> {
             faults: Vec::new(),
             watched_fault: None,
             programs: BTreeMap::new(),
+            not_permitted: Vec::new(),
             last_usage,
             usage_from: last_usage,
             usage,
@@ -592,6 +595,12 @@ impl load::Sink for Recording<'_> {
             }
             load::RunEvent::ProgramStarted { pid } => self.usage.generator(pid),
             load::RunEvent::ProgramEnded(program) => self.keep_program(program),
+            load::RunEvent::NotPermitted { feature, instead } => {
+                self.note(&format!("{feature} is no longer permitted: {instead}"));
+                let warning = Warning::new(WarningCode::NotPermitted, Tier::Note);
+                let warning = warning.with("feature", feature);
+                self.not_permitted.push(warning.with("instead", instead));
+            }
             load::RunEvent::Note(text) => self.note(&text),
         }
     }

@@ -5,14 +5,15 @@
 
 use std::{
     fs,
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::{Command, Output},
 };
 
 /// Programs that the script itself needs, and those that it looks for.
-const TOOLS: [&str; 11] = [
-    "bash", "env", "cat", "printf", "sort", "rm", "tee", "chmod", "mkdir", "cp", "mv",
+const TOOLS: [&str; 14] = [
+    "bash", "env", "cat", "printf", "sort", "rm", "tee", "chmod", "mkdir", "cp", "mv", "ln",
+    "find", "touch",
 ];
 const PRESENT: [&str; 13] = [
     "cargo",
@@ -47,6 +48,12 @@ mkdir -p "$bin"
 printf '#!/bin/sh\necho v%s\n' "$version" > "$bin/node"
 chmod 755 "$bin/node""#;
 
+/// A debootstrap that brings a RabbitMQ from every suite but sid, and writes down from which it was asked to.
+const DEBOOTSTRAP: &str = r#"[ "$*" = "--variant=minbase --include=rabbitmq-server $3 $4" ] || exit 2
+echo "$3" >> "${0%/*}/suites"
+[ "$3" != sid ] || { echo 'E: Unmet dependencies' >&2; exit 1; }
+mkdir -p "$4/usr/lib/rabbitmq/bin" && echo "$3" > "$4/usr/lib/rabbitmq/bin/rabbitmq-server""#;
+
 /// A directory of programs that is all of the script's `PATH`, and a checkout.
 struct Machine {
     programs: PathBuf,
@@ -69,6 +76,7 @@ impl Machine {
             machine.add(program, "");
         }
         machine.add("node", "echo v22.1.0");
+        machine.add("debootstrap", DEBOOTSTRAP);
         for file in FILES {
             let copy = machine.checkout.join(file);
             fs::create_dir_all(copy.parent().unwrap()).unwrap();
@@ -115,6 +123,7 @@ impl Machine {
             .arg(argument)
             .current_dir(&self.checkout)
             .env("PATH", &self.programs)
+            .env("XDG_CACHE_HOME", self.checkout.with_file_name("cache"))
             .env_remove("MAKEFLAGS")
             .output()
             .unwrap()
@@ -310,6 +319,34 @@ exit 1",
         assert!(complaint.contains(part), "{complaint}");
     }
     assert_eq!(machine.own_node(), None, "half of it is none");
+}
+
+#[test]
+fn the_newest_rabbitmq_is_that_of_the_first_suite_which_has_one_today() {
+    if !has_fixed_parts() || fs::metadata("/proc/self").unwrap().uid() != 0 {
+        testkit::skip!(
+            "no RabbitMQ or no libhdrhistogram-java (scripts/setup test), or not root, as debootstrap has to be"
+        );
+    }
+    let machine = Machine::new("newest");
+    machine.add("tmux", "");
+    let output = machine.setup("test");
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(
+        said(&output).contains("not from sid: E: Unmet dependencies"),
+        "{}",
+        said(&output)
+    );
+    let server = machine
+        .checkout
+        .join(".tools/newest/usr/lib/rabbitmq/bin/rabbitmq-server");
+    assert_eq!(fs::read_to_string(server).unwrap(), "trixie\n");
+    assert!(machine.setup("test").status.success());
+    assert_eq!(
+        machine.noted("suites"),
+        "sid\ntrixie\n",
+        "nothing more to do"
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A real RabbitMQ that tests share: one for each lane of `scripts/test`, started by the first test that needs it. Each
 //! test gets it with a virtual host `/` of its own. Tests of starting, stopping, killing and configuring start their own.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -20,6 +21,8 @@ use session::guardian;
 const LANE: &str = "LANE_OF_TEST";
 /// Tells [`keeps_a_node`] that it is one, and where it writes what its node is.
 const KEEPS: &str = "KEEPS_A_NODE_IN";
+/// The root directory of its RabbitMQ, where that is not the machine's.
+const ROOT: &str = "BELLOWS_RABBITMQ_ROOT";
 /// The files in that folder: what it is, and what the keeper says.
 const FACTS: &str = "node.json";
 const LOG: &str = "keeper.log";
@@ -150,19 +153,26 @@ impl Drop for SharedNode {
 
 /// The lane's node; one of the test's own where there is no lane.
 pub(crate) fn shared_node() -> SharedNode {
+    node_of("rabbitmq", root().as_deref())
+}
+
+/// The lane's node of the newest RabbitMQ in reach, which [`newest_root`] must name.
+pub(crate) fn newest_node() -> SharedNode {
+    node_of("newest", newest_root().as_deref())
+}
+
+/// The node that tests of this group share.
+fn node_of(group: &str, root: Option<&Path>) -> SharedNode {
     let node = match std::env::var_os(LANE) {
         Some(lane) => {
-            let group = std::env::var("NEXTEST_TEST_GROUP");
-            assert_eq!(
-                group.as_deref(),
-                Ok("rabbitmq"),
-                "it belongs to that group: .config/nextest.toml"
-            );
-            of_lane(Path::new(&lane))
+            let own = std::env::var("NEXTEST_TEST_GROUP");
+            let why = "the group that the test belongs to: .config/nextest.toml";
+            assert_eq!(own.as_deref(), Ok(group), "{why}");
+            of_lane(Path::new(&lane), root)
         }
         None => {
             let folder = tempfile::tempdir().expect("a folder");
-            let keeper = start_keeper(folder.path(), Stdio::piped());
+            let keeper = start_keeper(folder.path(), root, Stdio::piped());
             let mut node = await_facts(folder.path());
             node.keeper = Some((keeper, folder));
             node
@@ -173,7 +183,7 @@ pub(crate) fn shared_node() -> SharedNode {
 }
 
 #[allow(clippy::zombie_processes, reason = "the keeper outlives the test")]
-fn of_lane(lane: &Path) -> SharedNode {
+fn of_lane(lane: &Path, root: Option<&Path>) -> SharedNode {
     let there = facts(lane).filter(|node| Path::new(&format!("/proc/{}", node.pid)).exists());
     if let Some(node) = &there {
         // A test that was killed may have left it stopped.
@@ -182,7 +192,7 @@ fn of_lane(lane: &Path) -> SharedNode {
     there.unwrap_or_else(|| {
         let _ = fs::remove_file(lane.join(FACTS));
         let alive = File::open(lane.join("alive")).expect("the pipe of the lane");
-        start_keeper(lane, Stdio::from(alive));
+        start_keeper(lane, root, Stdio::from(alive));
         await_facts(lane)
     })
 }
@@ -201,12 +211,13 @@ fn await_facts(folder: &Path) -> SharedNode {
 }
 
 /// Starts this program as the keeper of a node. It outlives the test, and ends with `until`.
-fn start_keeper(folder: &Path, until: Stdio) -> Child {
+fn start_keeper(folder: &Path, root: Option<&Path>, until: Stdio) -> Child {
     let program = std::env::current_exe().expect("this program");
     let mut command = Command::new(program);
     command
         .args(["common::managed::keeps_a_node", "--exact", "--ignored"])
         .env(KEEPS, folder)
+        .env(ROOT, root.unwrap_or(Path::new("")))
         .env_remove(LANE)
         .stdin(until)
         .stdout(Stdio::null())
@@ -252,13 +263,18 @@ fn free_port() -> u16 {
 }
 
 fn start_with(management: u16) -> RabbitMq {
-    let listen = [
+    let mut settings = BTreeMap::from([
         ("management.tcp.port".to_owned(), management.to_string()),
         ("management.tcp.ip".to_owned(), "127.0.0.1".to_owned()),
-    ];
+    ]);
+    if root().is_some() {
+        // As one day by default.
+        let feature = "deprecated_features.permit.transient_nonexcl_queues";
+        settings.insert(feature.to_owned(), "false".to_owned());
+    }
     let config = Config {
         plugins: vec!["rabbitmq_management".to_owned()],
-        settings: listen.into(),
+        settings,
         root: root(),
         guard: guard(),
         ..Config::default()
@@ -266,9 +282,15 @@ fn start_with(management: u16) -> RabbitMq {
     RabbitMq::start(&config, &mut |_| {}, &|| false).expect("a managed RabbitMQ")
 }
 
+/// Where the newest RabbitMQ in reach is, if it is not the machine's.
+pub(crate) fn newest_root() -> Option<PathBuf> {
+    let made = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/newest");
+    root().or_else(|| made.canonicalize().ok())
+}
+
 /// Where another RabbitMQ than the machine's is to be tested.
 fn root() -> Option<PathBuf> {
-    let root = std::env::var_os("BELLOWS_RABBITMQ_ROOT");
+    let root = std::env::var_os(ROOT);
     root.filter(|it| !it.is_empty()).map(PathBuf::from)
 }
 

@@ -134,8 +134,8 @@ impl<'a, E: Environment> Admin<'a, E> for AmqpAdmin<'a, E> {
 impl<E: Environment> AmqpAdmin<'_, E> {
     /// Makes the queues behind a group's subscriptions, and binds them.
     fn subscribe(&mut self, group: &Group) -> Result<(), Interruption> {
-        let durable = group.consumers.subscription.as_ref();
-        let durable = durable.is_some_and(|it| it.durable);
+        let subscription = group.consumers.subscription.as_ref();
+        let lasts = subscription.is_some_and(|it| it.durable);
         for (queue, topic) in group.subscription_queues() {
             let (exchange, key) = publishes_to(topic);
             let action = format!("subscribe {queue:?} to {topic}");
@@ -143,8 +143,8 @@ impl<E: Environment> AmqpAdmin<'_, E> {
             let action = format!("declare subscription {queue:?}");
             let queue = Queue {
                 name: queue,
-                durable,
-                auto_delete: !durable,
+                durable: lasts || topic.amqp091.durable,
+                auto_delete: !lasts,
                 exclusive: false,
                 arguments: arguments(topic)?,
             };

@@ -12,7 +12,7 @@ pub(crate) fn consumer(group: &Group, n: usize, later: bool) -> Result<ChannelSp
     let (wanted, destination) = (&group.consumers, destination_of(group, n));
     let role = Role::Consumer(Consuming {
         source: source(group, n)?,
-        prefetch: wanted.prefetch,
+        prefetch: u16::try_from(wanted.most_unacked()).unwrap_or(u16::MAX),
         channel_prefetch: wanted.amqp091.channel_prefetch,
         no_ack: wanted.ack == Ack::Auto,
         transacted: wanted.commit_every > 0,

@@ -337,10 +337,11 @@ fn set_up(role: &Role, declaration: Option<&Declaration>, again: &str) -> VecDeq
             if consuming.transacted {
                 requests.push_back(select(true));
             }
-            requests.push_back(prefetch(consuming.prefetch, false));
+            // A broker that no longer permits a limit for the channel takes it for the consumer's: the last one counts.
             if consuming.channel_prefetch > 0 {
                 requests.push_back(prefetch(consuming.channel_prefetch, true));
             }
+            requests.push_back(prefetch(consuming.prefetch, false));
         }
     }
     requests

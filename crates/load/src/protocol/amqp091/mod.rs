@@ -11,6 +11,7 @@ mod arguments;
 mod assignment;
 mod channel;
 mod failure;
+mod permitted;
 mod properties;
 mod request;
 mod routing;
@@ -35,7 +36,7 @@ pub(crate) use self::spec::{ChannelSpec, Queue, Role};
 use super::{Confirm, ConnectionSpec, Event, Outgoing, Progress, WireSizes, too_many_clients};
 use crate::endpoint::FRAME_MAX;
 use crate::payload::TRACE_HEADER;
-use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Token};
+use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent, Token};
 
 /// Where a stream's consumer begins, and where a message of it is.
 const STREAM_OFFSET: &str = "x-stream-offset";
@@ -121,6 +122,10 @@ impl super::Connection for AmqpConnection {
 
     fn validate(group: &Group) -> Result<(), Error> {
         validate::validate(group)
+    }
+
+    fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)> {
+        permitted::permitted(plan, refusal)
     }
 
     fn consumer(group: &Group, n: usize, later: bool) -> Result<ChannelSpec, Error> {

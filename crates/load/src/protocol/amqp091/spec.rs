@@ -58,7 +58,7 @@ pub(crate) struct Publishing {
 #[derive(Clone, Debug)]
 pub(crate) struct Consuming {
     pub(crate) source: Source,
-    /// Per consumer, then per channel; 0 is unlimited.
+    /// Of the consumer, at most the channel's where that has one; 0 is unlimited.
     pub(crate) prefetch: u16,
     pub(crate) channel_prefetch: u16,
     pub(crate) no_ack: bool,
