@@ -99,7 +99,8 @@ pub(crate) struct Consumer {
     /// Intended time of the last of this run's messages.
     latest: Time,
     bitmaps: Option<ProducerBitmaps>,
-    service: Option<Service>,
+    /// Where it works on what it takes; `None` while it does.
+    pub(crate) service: Option<Service>,
     polling: Option<Polling>,
     /// When it sends its subscription, where it has not yet.
     begin: Option<Time>,
@@ -114,10 +115,6 @@ pub(crate) struct Consumer {
     /// Its connection was lost at least once.
     was_lost: bool,
 }
-
-/// A consumer that works slowly and acknowledges nothing stops to read when this many deliveries
-/// wait for it, as its own memory would be full.
-const BACKLOG: u64 = 1_000;
 
 impl Consumer {
     pub(crate) fn new(mut spec: ConsumerSpec) -> Self {
@@ -228,7 +225,9 @@ impl Consumer {
         // What a lost connection's polls had taken goes back when the broker notices, and no count
         // of consumers tells whether it has.
         let gives_back = self.was_lost && self.polling.is_some() && self.every > 0;
-        let waiting = self.service.as_ref().map_or(0, Service::waiting);
+        let service = self.service.as_ref();
+        let waiting = service.map_or(0, Service::waiting);
+        let all_is_taken = service.is_none_or(|service| service.untaken() == 0);
         let unanswered = waiting + u64::from(self.unacked + self.uncommitted);
         let is_at_limit =
             self.every > 0 && self.spec.most_unacked > 0 && unanswered >= self.spec.most_unacked;
@@ -237,20 +236,27 @@ impl Consumer {
         let came = self.came_at > self.silent_from;
         self.begin.is_none()
             && !gives_back
-            && (self.spec.is_counted || !(came || is_at_limit || self.is_full() || may_ask))
+            && all_is_taken
+            && (self.spec.is_counted || !(came || is_at_limit || may_ask))
     }
 
     /// Whether it takes no more deliveries for now.
     pub(crate) fn is_full(&self) -> bool {
-        self.every == 0
-            && self
-                .service
-                .as_ref()
-                .is_some_and(|s| s.waiting() >= BACKLOG)
+        self.service.as_ref().is_some_and(Service::is_full)
     }
 
-    /// Does what is due: begins, acknowledges what it has worked on, asks for a message. Tells when
-    /// something will be due next.
+    /// Keeps a delivery until it is taken, where that is not at once; tells whether it does.
+    #[inline]
+    pub(crate) fn keeps(&mut self, tag: u64, delivery: Received<'_>, now: Time) -> bool {
+        let Some(service) = &mut self.service else {
+            return false;
+        };
+        service.arrive(tag, delivery, now);
+        self.came_at = now;
+        true
+    }
+
+    /// Does what is due besides its work: begins, asks for a message. Tells when something will be due next.
     pub(crate) fn tend(
         &mut self,
         now: Time,
@@ -264,14 +270,7 @@ impl Consumer {
             self.subscribed(now);
             receiver.subscribe()?;
         }
-        let mut due = None;
-        if let Some(mut service) = self.service.take() {
-            while let Some(tag) = service.finish(now) {
-                self.settle(tag, now, receiver)?;
-            }
-            due = service.due();
-            self.service = Some(service);
-        }
+        let due = self.service.as_ref().and_then(Service::due);
         if let Some(polling) = &mut self.polling
             && let Some(next) = polling.due()
             && due.is_none()
@@ -297,14 +296,18 @@ impl Consumer {
         self.latest
     }
 
-    /// Its connection is gone, and what was not acknowledged goes back to its queue.
-    pub(crate) fn restart(&mut self, now: Time) {
+    /// Properties of the first delivery that came and that it has not taken.
+    pub(crate) fn first_untaken(&self) -> Option<&[u8]> {
+        self.service.as_ref().and_then(Service::first_untaken)
+    }
+
+    /// Its connection is gone, and what was not acknowledged goes back to its queue. Returns how many deliveries
+    /// it was not done with.
+    pub(crate) fn restart(&mut self, now: Time) -> u64 {
         self.was_lost = true;
         self.unacked = 0;
         self.uncommitted = 0;
-        if let Some(service) = &mut self.service {
-            service.restart();
-        }
+        let undone = self.service.as_mut().map_or(0, Service::restart);
         if let Some(polling) = &mut self.polling {
             polling.restart(now);
         }
@@ -312,6 +315,7 @@ impl Consumer {
         if self.spec.delay > Nanos::ZERO && self.polling.is_none() {
             self.begin = Some(now.max(self.start + self.spec.delay));
         }
+        undone
     }
 
     /// Whether it may have deliveries to acknowledge when nothing comes for a while.
@@ -492,23 +496,12 @@ impl Consumer {
 
     /// Notes that a delivery awaits its acknowledgement, and sends that when it is time.
     #[inline(always)]
-    pub(crate) fn acknowledge(
+    pub(crate) fn settle(
         &mut self,
         tag: u64,
         now: Time,
         receiver: &mut impl Receiver,
     ) -> Result<(), Error> {
-        match &mut self.service {
-            Some(service) => service.arrive(tag, now).map_err(|jump| {
-                let last = jump.last;
-                receiver.violated(format!("delivery {tag} came after delivery {last}"))
-            }),
-            None => self.settle(tag, now, receiver),
-        }
-    }
-
-    #[inline(always)]
-    fn settle(&mut self, tag: u64, now: Time, receiver: &mut impl Receiver) -> Result<(), Error> {
         if self.every == 0 {
             return Ok(());
         }

@@ -178,7 +178,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
         self.poll_clients();
         self.note_away();
         self.housekeep();
-        self.shared.progress[self.thread].publish(self.tally.progress);
+        self.shared.progress[self.thread].publish(self.tally.progress, self.tally.activity);
         self.count_behind();
         self.answer_coordinator();
         Ok(Some(self.begin_wait(began)))
@@ -593,6 +593,6 @@ impl<C: Connection, E: Environment> Drop for Worker<C, E> {
         // Reports what stayed open, for the outcome.
         let mut progress = self.tally.progress;
         progress.open = self.clients.iter().map(Client::unanswered).sum();
-        self.shared.progress[self.thread].publish(progress);
+        self.shared.progress[self.thread].publish(progress, self.tally.activity);
     }
 }
