@@ -453,6 +453,11 @@ impl<C: Connection, E: Environment> Client<C, E> {
         })
     }
 
+    /// Bitmaps of its consumers of which not all is owed.
+    pub(crate) fn owed(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.consumers().flat_map(Consumer::owed)
+    }
+
     /// Messages without an answer.
     pub(crate) fn unanswered(&self) -> u64 {
         self.producers().map(Producer::unanswered).sum()

@@ -16,6 +16,7 @@ pub(crate) use self::wanted::Wanted;
 use super::ledger::{ProducerBitmaps, ThreadLedger};
 use super::service::Service;
 use crate::payload::{self, Header, Unreadable};
+use crate::plan::Owed;
 use crate::protocol::{Connection, Received, Receiver, WireSizes};
 use crate::{Ack, Error, Refusal, ServiceTime};
 
@@ -59,6 +60,8 @@ pub(crate) struct ConsumerSpec {
     pub(crate) is_counted: bool,
     /// The most deliveries that may be unacknowledged; 0 for no limit.
     pub(crate) most_unacked: u64,
+    /// What is owed to it.
+    pub(crate) owed: Owed,
 }
 
 /// See [`ProducerBitmaps`].
@@ -118,10 +121,8 @@ pub(crate) struct Consumer {
 
 impl Consumer {
     pub(crate) fn new(mut spec: ConsumerSpec) -> Self {
-        let bitmaps = spec
-            .bitmaps
-            .take()
-            .map(|bitmaps| ProducerBitmaps::new(bitmaps.producers, bitmaps.first));
+        let (bitmaps, owed) = (spec.bitmaps.take(), spec.owed);
+        let bitmaps = bitmaps.map(|it| ProducerBitmaps::new(it.producers, it.first, owed));
         let every = match spec.ack {
             Ack::Auto => 0,
             // The broker stops at the prefetch limit, so waiting for more would be for ever.
@@ -208,6 +209,19 @@ impl Consumer {
     /// What its queue holds begins to come.
     pub(crate) const fn subscribed(&mut self, now: Time) {
         self.came_at = now;
+    }
+
+    /// An answer has come after which nothing is awaited: where it has subscribed, that is in force.
+    pub(crate) fn is_answered(&mut self, ledger: &ThreadLedger) {
+        let bitmaps = self.bitmaps.as_mut().filter(|_| self.begin.is_none());
+        if let Some(bitmaps) = bitmaps.filter(|_| self.spec.owed == Owed::SinceSubscribed) {
+            bitmaps.begin(ledger);
+        }
+    }
+
+    /// Its bitmaps of which not all is owed, and from when on it is.
+    pub(crate) fn owed(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.bitmaps.iter().flat_map(ProducerBitmaps::owed)
     }
 
     /// From now on it matters whether something comes. Where acknowledgements release deliveries, those

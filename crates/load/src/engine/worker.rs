@@ -200,7 +200,8 @@ impl<C: Connection, E: Environment> Worker<C, E> {
             let sent = self.clients.iter().flat_map(Client::sent).collect();
             let unsettled = self.unsettled.take();
             let unsettled = unsettled.unwrap_or_else(|| self.find_unsettled());
-            ledger.finish(sent, unsettled, &self.reports);
+            let owed: Vec<_> = self.clients.iter().flat_map(Client::owed).collect();
+            ledger.finish(sent, unsettled, &owed, &self.reports);
         }
         let _ = self.reports.send(Report::Finished(self.thread, usage));
     }

@@ -17,6 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use self::amqp091::{
     AmqpConsumers, AmqpDestination, AmqpProducers, Exchange, QueueType, StreamOffset,
 };
+pub(crate) use self::amqp091::{Owed, STREAM_OFFSET};
 pub use self::consumers::{Ack, Consumers, Refusal, ServiceTime};
 pub use self::destination::{Destination, DestinationKind};
 pub use self::latency_step::LatencyStep;

@@ -319,6 +319,16 @@ impl<C: Connection, E: Environment> Client<C, E> {
             Progress::Closed => self.state = ConnectionState::Gone,
             Progress::Waiting | Progress::LoggedIn | Progress::Answered => {}
         }
+        if self.has_begun
+            && self.driver.connection.is_answered()
+            && let Some(ledger) = context.ledger
+        {
+            for work in &mut self.participants {
+                if let Participant::Consumer(consumer) = work {
+                    consumer.is_answered(ledger);
+                }
+            }
+        }
         Ok(())
     }
 

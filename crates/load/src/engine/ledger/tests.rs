@@ -12,6 +12,7 @@ use measure::{Nanos, Slice, Time};
 use super::{SentCounts, ThreadLedger, whole_sequence};
 use crate::engine::consumer::{BitmapSpec, Consumer, ConsumerSpec, Ours};
 use crate::payload::{self, Header};
+use crate::plan::Owed;
 use crate::protocol::Received;
 use crate::protocol::amqp091::AmqpConnection;
 use crate::{Ack, ServiceTime};
@@ -60,6 +61,7 @@ impl Rig {
                 recipient: 0,
                 is_counted: true,
                 most_unacked: 0,
+                owed: Owed::All,
                 measures_age: true,
                 ours: Some(Ours {
                     run_id: RUN,
