@@ -360,7 +360,7 @@ impl Consumer {
         let read = if self.has_trace_header {
             read_trace_header::<C>(properties, body, now)
         } else {
-            payload::read(body, now).ok()
+            payload::read(body, self.run_id(), now).ok()
         };
         let Some(header) = read.or_else(|| self.look_elsewhere::<C>(body, properties, now)) else {
             self.refuse::<C>(body, properties, now, false, ledger);
@@ -381,10 +381,8 @@ impl Consumer {
         if let (Some(bitmaps), Some(ledger)) = (&mut self.bitmaps, &mut ledger) {
             if let Err(cause) = bitmaps.take(&header, redelivered, ledger) {
                 let checked = self.has_trace_header || payload::has_check(body.len());
-                // Its time is right, so it is one of ours; without a check the rest may be damaged.
-                ledger
-                    .anomalies
-                    .count(if checked { cause } else { Unreadable::Corrupt });
+                let cause = bitmaps.misfit(&header, cause, checked, ledger);
+                ledger.anomalies.count(cause);
                 return false;
             }
             let known = self
@@ -413,6 +411,12 @@ impl Consumer {
         true
     }
 
+    /// Whose producers and sequence numbers short headers tell.
+    #[inline]
+    fn run_id(&self) -> u32 {
+        self.spec.ours.as_ref().map_or(0, |ours| ours.run_id)
+    }
+
     /// The header where the last message had none. A message with a trace header has no other header.
     #[cold]
     fn look_elsewhere<C: Connection>(
@@ -422,7 +426,7 @@ impl Consumer {
         now: Time,
     ) -> Option<Header> {
         let header = match (self.has_trace_header, C::trace_header(properties)) {
-            (true, None) => payload::read(body, now).ok(),
+            (true, None) => payload::read(body, self.run_id(), now).ok(),
             (false, Some(_)) => read_trace_header::<C>(properties, body, now),
             _ => None,
         };
@@ -450,7 +454,7 @@ impl Consumer {
         let ours = ours.is_some_and(|ours| {
             payload::is_ours(head, ours.run_id, self.start, now, |header| {
                 let bitmaps = self.bitmaps.as_ref();
-                bitmaps.is_some_and(|bitmaps| bitmaps.knows(header, ledger))
+                bitmaps.map_or(0, |bitmaps| bitmaps.known(header, ledger))
             })
         });
         ledger.anomalies.count(if ours {

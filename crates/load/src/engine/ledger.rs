@@ -123,6 +123,9 @@ impl ThreadLedger {
     }
 }
 
+/// Producers that are asked whether a sequence number may be theirs.
+const MOST_ASKED: usize = 64;
+
 /// A consumer's view of the ledger: whose messages it should get, and their bitmaps.
 #[derive(Debug)]
 pub(crate) struct ProducerBitmaps {
@@ -202,10 +205,31 @@ impl ProducerBitmaps {
         Ok(())
     }
 
-    /// Whether one of the producers that send here has sent a message with this compact header.
-    pub(crate) fn knows(&self, header: &Header, ledger: &ThreadLedger) -> bool {
-        self.producers.binary_search(&header.producer).is_ok()
-            && whole_sequence(header, ledger.sent(header.producer)).is_some()
+    /// What a delivery was that [`Self::take`] refused, and that has this header; `checked` if that is as it was sent.
+    #[cold]
+    pub(crate) fn misfit(
+        &self,
+        header: &Header,
+        refused: Unreadable,
+        checked: bool,
+        ledger: &ThreadLedger,
+    ) -> Unreadable {
+        match header.run {
+            Some(_) => refused,
+            // Its time is right, and the rest may be damaged.
+            None if !checked && self.known(header, ledger) > 0 => Unreadable::Corrupt,
+            None => Unreadable::Foreign,
+        }
+    }
+
+    /// How many of a compact header's producer and sequence number are of those who send here: 0 to 2.
+    #[cold]
+    pub(crate) fn known(&self, header: &Header, ledger: &ThreadLedger) -> usize {
+        let has_sent = |producer: &u32| whole_sequence(header, ledger.sent(*producer)).is_some();
+        match self.producers.binary_search(&header.producer) {
+            Ok(_) => 1 + usize::from(has_sent(&header.producer)),
+            Err(_) => usize::from(self.producers.iter().take(MOST_ASKED).any(has_sent)),
+        }
     }
 }
 
