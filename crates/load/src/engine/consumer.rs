@@ -378,7 +378,10 @@ impl Consumer {
                 sent = Some(sent.unwrap_or(header.intended));
             }
         }
-        if let (Some(bitmaps), Some(ledger)) = (&mut self.bitmaps, &mut ledger) {
+        if let (None, Some(_), Some(ledger)) = (&self.bitmaps, &self.spec.ours, &mut ledger) {
+            // None of this run's producers sends here: it was dead-lettered, or moved.
+            ledger.anomalies.count(Unreadable::Foreign);
+        } else if let (Some(bitmaps), Some(ledger)) = (&mut self.bitmaps, &mut ledger) {
             if let Err(cause) = bitmaps.take(&header, redelivered, ledger) {
                 let checked = self.has_trace_header || payload::has_check(body.len());
                 let cause = bitmaps.misfit(&header, cause, checked, ledger);

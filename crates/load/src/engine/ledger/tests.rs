@@ -379,3 +379,22 @@ fn other_runs_are_told_apart_at_every_size() {
         }
     }
 }
+
+/// What was dead-lettered to a queue was not sent there; how long it took is known all the same.
+#[test]
+fn what_comes_another_way_is_foreign_there() {
+    for size in [12, 16, 40] {
+        let mut rig = confirmed(10, &[0], size);
+        let mut elsewhere = Consumer::new(spec(size));
+        elsewhere.start(START);
+        rig.consumers.push((0, elsewhere));
+        (0..10).for_each(|n| assert!(rig.deliver(1, n, false)));
+        let expected = LedgerSummary {
+            delivered: 0,
+            lost: 10,
+            foreign: 10,
+            ..clean(10)
+        };
+        assert_eq!(rig.end(|_| ()), expected);
+    }
+}
