@@ -485,7 +485,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             let connection = &mut self.driver.connection;
             connection.untaken(early.client, early.delivery().properties);
         }
-        self.withheld = false;
+        (self.withheld, self.full) = (false, false);
         self.driver.hang_up();
     }
 

@@ -259,6 +259,34 @@ fn whoever_has_something_to_take_is_not_idle_nor_is_its_queue_empty() {
     }
 }
 
+/// A connection that was not read because as much waited as may is read again when it is a new one.
+#[test]
+fn a_full_consumer_comes_back() {
+    let world = World::new(1, Pace::default());
+    let port = world.broker(broker::Config::default()).port();
+    fill(&world, port, 3_000, 40);
+    let mut group = group(port);
+    group.consumers.ack = Ack::Every(1);
+    group.consumers.service = work(Nanos::from_millis(1));
+    let wait = Nanos::from_millis(5);
+    group.reconnect = Some(load::ReconnectPolicy {
+        min: wait,
+        max: wait,
+    });
+    let mut plan = plan(group);
+    plan.stop = Some(StopCondition::Empty);
+    plan.phases.measure = None;
+    let (outcome, _) = world.run(&plan, |world, start| {
+        world.at(start + Nanos::from_millis(500), |world| {
+            world.cut(Nanos::ZERO);
+        });
+    });
+    let outcome = outcome.expect("a load");
+    assert!(outcome.error.is_none(), "{outcome:?}");
+    // The one that it worked on comes again.
+    assert_eq!(outcome.totals.received, 3_001, "{outcome:?}");
+}
+
 #[test]
 fn a_count_of_messages_counts_what_is_taken() {
     let world = World::new(1, Pace::default());
