@@ -58,9 +58,7 @@ impl Deliveries {
             }
         }
     }
-}
 
-impl Deliveries {
     /// The first message that has to be delivered.
     fn owed_from(&self) -> u64 {
         if self.owed_from == 0 {

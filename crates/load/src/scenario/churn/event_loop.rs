@@ -515,13 +515,13 @@ impl<'a> Churn<'a> {
         };
         let of_a_cycle = self.plan.kind == ChurnKind::Connections
             || matches!(slot.state, State::Opening | State::Closing);
-        let due = slot.due;
+        let (due, now) = (slot.due, Clock.now());
         if of_a_cycle {
-            self.counts.answered(slot.step_began, Clock.now());
+            self.counts.answered(slot.step_began, now);
         }
         slot.drop_connection();
-        self.addresses.refresh(Clock.now());
-        if of_a_cycle && let Some(event) = self.counts.fail(due, error.clone()) {
+        self.addresses.refresh(now);
+        if of_a_cycle && let Some(event) = self.counts.fail(due, error.clone(), now) {
             self.say(event);
         }
         if self.plan.kind != ChurnKind::Connections {
@@ -583,7 +583,12 @@ impl<'a> Churn<'a> {
             phase.end = now;
         }
         self.phases.retain(|span| span.start < span.end);
-        let tally = self.counts.finish(due_times, self.last, self.plan.messages);
+        let in_flight = self.slots.iter().filter(|slot| !slot.is_free());
+        let in_flight = in_flight.map(|slot| slot.due);
+        let messages = self.plan.messages;
+        let (tally, censored) = self
+            .counts
+            .finish(due_times, in_flight, self.last, now, messages);
         // All that is known of a broker that refuses everything is why.
         let completed = tally.counts.get(self.counts.metrics.completed);
         let failure = tally.first_failure.clone().filter(|_| completed == 0);
@@ -592,6 +597,7 @@ impl<'a> Churn<'a> {
             phases: std::mem::take(&mut self.phases),
             interrupted: self.stopped,
             error,
+            censored,
             threads: vec![self.usage],
             tallies: BTreeMap::from([(super::NAME, tally)]),
             ..Outcome::started(self.start)
