@@ -343,11 +343,11 @@ mod tests {
         let line = lines.default_line(&interval, end);
         assert_eq!(line, "id: t, time 1.000 s, sent: 5.0 msg/s");
         lines.columns.confirmed = true;
-        let millis = Nanos::from_millis(3);
+        let usual = Nanos::from_micros(3_500);
         interval
             .latencies
-            .record_n(Metric::ACK_RESPONSE, millis, 999);
-        let longest = Nanos::from_millis(9);
+            .record_n(Metric::ACK_RESPONSE, usual, 1_999);
+        let longest = Nanos::from_micros(9_500);
         interval.latencies.record(Metric::ACK_RESPONSE, longest);
         lines.unit = Unit::Millis;
         let line = lines.default_line(&interval, end);

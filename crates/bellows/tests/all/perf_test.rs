@@ -153,6 +153,32 @@ fn the_csv_file_is_that_of_perf_test_with_columns_at_the_end() {
     }
 }
 
+/// PerfTest 2.24 on a RabbitMQ: 200 msg/s for each of them, and a latency that rises with the backlog to over 1.2 s
+/// after 2 s. Its prefetch has no limit, so that the messages wait in the client.
+#[test]
+fn a_slow_consumer_receives_what_perf_tests_does() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    for slow in ["-R 200", "-R 200 -a", "-L 5000", "-L 5000 -a"] {
+        let line = format!(
+            "-x 1 -y 1 -r 1000 {slow} -z 2 -st 0 -ad true -u slow-{}",
+            slow.len()
+        );
+        let ended = perf_test(dir.path(), &broker.url, &line);
+        ended.assert_ok();
+        let number = |text: &str| -> u64 {
+            let pattern = Regex::new(text).expect("a pattern");
+            let found = pattern.captures(&ended.stdout);
+            let found = found.unwrap_or_else(|| panic!("{slow}: {ended:#?}"));
+            found[1].parse().expect("a number")
+        };
+        let rate = number(r"receiving rate avg: (\d+) msg/s");
+        assert!((180..=202).contains(&rate), "{slow}: {rate} msg/s");
+        let longest = number(r"consumer latency min/median/75th/95th/99th/max .*/(\d+) µs");
+        assert!(longest > 1_200_000, "{slow}: {longest} µs");
+    }
+}
+
 #[test]
 fn counts_and_sequences_are_each_clients() {
     let dir = folder();
