@@ -30,7 +30,7 @@ pub(crate) struct Service {
 
 /// What a consumer does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ServiceStep {
     /// It takes the oldest delivery: call [`Service::begin`], or [`Service::discard`] where it is not wanted.
     Take,
     /// It is done with the one that it took last: call [`Service::discard`].
@@ -140,11 +140,11 @@ impl Service {
     }
 
     /// What it does by now.
-    pub(crate) fn step(&self, now: Time) -> Option<Step> {
+    pub(crate) fn step(&self, now: Time) -> Option<ServiceStep> {
         if self.is_at_work {
-            (self.busy_until <= now).then_some(Step::Settle)
+            (self.busy_until <= now).then_some(ServiceStep::Settle)
         } else {
-            (self.waiting() > 0).then_some(Step::Take)
+            (self.waiting() > 0).then_some(ServiceStep::Take)
         }
     }
 
@@ -239,7 +239,7 @@ mod tests {
         while let Some(step) = service.step(Time(now)) {
             let (tag, delivery) = service.oldest().unwrap();
             assert_eq!(delivery.body, [tag as u8, 1, 2]);
-            if step == Step::Take {
+            if step == ServiceStep::Take {
                 taken.push(tag);
                 service.begin();
             } else {

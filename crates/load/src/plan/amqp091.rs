@@ -8,7 +8,7 @@ use measure::from_number_or_text;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Argument, Destination, Group};
+use super::Argument;
 
 /// The argument of a stream's subscription that says where it begins; the header that says where a message is.
 pub(crate) const STREAM_OFFSET: &str = "x-stream-offset";
@@ -63,39 +63,6 @@ pub struct AmqpConsumers {
     pub stream_offset: StreamOffset,
     /// Further arguments of the subscription, as `x-priority = 10`.
     pub arguments: BTreeMap<String, Argument>,
-}
-
-/// What a consumer has to get of what is sent to its queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owed {
-    All,
-    /// What is sent once its subscription is answered, and whatever follows the first message that comes.
-    SinceSubscribed,
-    /// What follows the first message that comes: an offset may be that of one which is yet to be sent.
-    SinceFirst,
-}
-
-impl Group {
-    /// What its consumers of a destination have to get, where they subscribe while the load goes on, or before.
-    pub(crate) fn owed(&self, destination: &Destination, later: bool) -> Owed {
-        let wanted = &self.consumers.amqp091;
-        if destination.amqp091.queue_type != QueueType::Stream {
-            return Owed::All;
-        }
-        let offset = match wanted.arguments.get(STREAM_OFFSET) {
-            Some(Argument::Text(text)) => text.parse().unwrap_or(StreamOffset::Next),
-            Some(Argument::Integer(offset)) => StreamOffset::Offset(offset.unsigned_abs()),
-            Some(Argument::Flag(_)) | None => wanted.stream_offset,
-        };
-        match offset {
-            StreamOffset::First | StreamOffset::Offset(0) => Owed::All,
-            StreamOffset::Offset(_) => Owed::SinceFirst,
-            StreamOffset::Last | StreamOffset::Next | StreamOffset::Time(_) if later => {
-                Owed::SinceSubscribed
-            }
-            StreamOffset::Last | StreamOffset::Next | StreamOffset::Time(_) => Owed::All,
-        }
-    }
 }
 
 /// The exchange that producers publish to, and that their queues are bound to.

@@ -14,15 +14,16 @@ use measure::{Nanos, counted};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub(crate) use self::amqp091::STREAM_OFFSET;
 pub use self::amqp091::{
     AmqpConsumers, AmqpDestination, AmqpProducers, Exchange, QueueType, StreamOffset,
 };
-pub(crate) use self::amqp091::{Owed, STREAM_OFFSET};
 pub use self::consumers::{Ack, Consumers, Refusal, ServiceTime};
 pub use self::destination::{Destination, DestinationKind};
 pub use self::latency_step::LatencyStep;
 pub use self::producers::{Guarantee, Producers, RandomKeys, StartDelay};
 pub use self::properties::{Argument, MessageProperties};
+pub(crate) use self::subscription::Owed;
 pub use self::subscription::Subscription;
 use crate::payload::FULL_LEN;
 use crate::random::scatter;

@@ -11,7 +11,7 @@ use crate::engine::consumer::{Consumer, Wanted};
 use crate::engine::context::Context;
 use crate::engine::producer::{BATCH_BYTES, SendState};
 use crate::engine::report::{Reason, Report};
-use crate::engine::service::{Service, Step};
+use crate::engine::service::{Service, ServiceStep};
 use crate::engine::shared::CATCH_UP;
 use crate::protocol::{Confirm, Connection, Event, Progress, Received, Receiver, Sender};
 use crate::{Environment, Error, RunEvent};
@@ -144,17 +144,18 @@ fn work_through<C: Connection, E: Environment>(
     while let Some(step) = service.step(now)
         && let Some((tag, delivery)) = service.oldest()
     {
-        if step == Step::Take && receive::<C, E>(consumer, delivery, now, context) {
+        if step == ServiceStep::Take && receive::<C, E>(consumer, delivery, now, context) {
             service.begin();
             continue;
         }
-        let is_request = step == Step::Settle && prepare_reply::<C, E>(consumer, delivery, context);
+        let is_request =
+            step == ServiceStep::Settle && prepare_reply::<C, E>(consumer, delivery, context);
         service.discard();
         context.tally.activity.undone -= 1;
         if is_request {
             receiver.respond(context.reply)?;
         }
-        if step == Step::Settle {
+        if step == ServiceStep::Settle {
             consumer.settle(tag, now, receiver)?;
         }
     }

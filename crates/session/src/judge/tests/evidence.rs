@@ -30,7 +30,7 @@ fn chance(random: &mut Random) -> Facts {
         LoopUse {
             cpu: cpu * (1.0 - idle),
             idle,
-            run_queue_wait: random.one_in(2).then(|| (1.0 - cpu) * (1.0 - idle)),
+            run_queue_wait: random.one_in(2).then_some((1.0 - cpu) * (1.0 - idle)),
         }
     });
     let loops = loops.collect();
