@@ -114,6 +114,8 @@ pub enum Cause {
     GeneratorBusy,
     /// Messages could go and waited for the event loop.
     GeneratorLate,
+    /// Producers had nothing to send: all that was requested of them was sent, or was not due yet.
+    NothingDue,
     /// No cause stands out.
     Unclear,
     /// The broker has no CPU left.

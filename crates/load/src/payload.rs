@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! 32 bytes and more (little-endian)             12 to 31 bytes
-//!  0 run        u32                              0 producer  u16
-//!  4 producer   u32                              2 sequence  u32, wraps
+//!  0 run        u32                              0 producer  u16, masked by the run
+//!  4 producer   u32                              2 sequence  u32, wraps; masked by the run
 //!  8 sequence   u48                              6 t_i       48 bits, wraps every 78.2 h
 //! 14 s_i - t_i  u48 ns                          12 check     u32, from 16 bytes on
 //! 20 t_i        u64 ns, CLOCK_MONOTONIC
@@ -12,7 +12,8 @@
 //!
 //! The compact form has the monotonic clock's low 48 bits; a reader restores the others from its
 //! own clock, which is right for messages younger than 78.2 hours. It does not carry `s_i`, so
-//! that `transfer` is known only where the producer sends unthrottled and `t_i = s_i`.
+//! that `transfer` is known only where the producer sends unthrottled and `t_i = s_i`. Who reads it as another run's
+//! finds a producer and a sequence number that nobody has, and the time as it is.
 //!
 //! Where bodies must stay as they are, from files or as JSON, the full header is a *trace header* instead:
 //! the message header [`TRACE_HEADER`], whose bytes are these 32. Its check covers the body's length too.
@@ -92,8 +93,9 @@ pub fn write_front(
         let check = check_full(head, len);
         head[28..32].copy_from_slice(&check.to_le_bytes());
     } else if let Some(head) = body.first_chunk_mut::<COMPACT_LEN>() {
-        head[0..2].copy_from_slice(&(producer as u16).to_le_bytes());
-        head[2..6].copy_from_slice(&(sequence as u32).to_le_bytes());
+        let (of_producer, of_sequence) = masks(run);
+        head[0..2].copy_from_slice(&(producer as u16 ^ of_producer).to_le_bytes());
+        head[2..6].copy_from_slice(&(sequence as u32 ^ of_sequence).to_le_bytes());
         head[6..12].copy_from_slice(&intended.0.to_le_bytes()[..6]);
         let check = check_compact(head, len);
         if let Some(place) = body.get_mut(COMPACT_LEN..CHECKED_LEN) {
@@ -114,13 +116,14 @@ pub fn read_trace_header(trace_header: &[u8], len: usize, now: Time) -> Result<H
     read_full(head, len, now)
 }
 
-/// Reads the header, restoring a compact time from the reader's clock.
+/// Reads the header, restoring a compact time from the reader's clock. The producer and the sequence number of a compact
+/// header are right where `run` is its own.
 ///
 /// # Errors
 /// Where there is none; see [`Unreadable`].
 // A call of its own costs as much as the reading: 5 ns.
 #[inline(always)]
-pub fn read(body: &[u8], now: Time) -> Result<Header, Unreadable> {
+pub fn read(body: &[u8], run: u32, now: Time) -> Result<Header, Unreadable> {
     if let Some(head) = body.first_chunk::<FULL_LEN>() {
         return read_full(head, body.len(), now);
     }
@@ -137,17 +140,19 @@ pub fn read(body: &[u8], now: Time) -> Result<Header, Unreadable> {
     let intended = Time(now.0.checked_sub(age).ok_or(Unreadable::Foreign)?);
     Ok(Header {
         intended,
-        ..compact(head)
+        ..compact(head, run)
     })
 }
 
 /// All but the time.
 #[inline]
-fn compact(head: &[u8; COMPACT_LEN]) -> Header {
+fn compact(head: &[u8; COMPACT_LEN], run: u32) -> Header {
+    let (of_producer, of_sequence) = masks(run);
+    let sequence = u32::from_le_bytes([head[2], head[3], head[4], head[5]]);
     Header {
         run: None,
-        producer: u32::from(u16::from_le_bytes([head[0], head[1]])),
-        sequence: u64::from(u32::from_le_bytes([head[2], head[3], head[4], head[5]])),
+        producer: u32::from(u16::from_le_bytes([head[0], head[1]]) ^ of_producer),
+        sequence: u64::from(sequence ^ of_sequence),
         intended: Time(0),
         sent: None,
     }
@@ -187,10 +192,11 @@ pub(crate) const fn has_check(len: usize) -> bool {
 
 /// Whether a body that cannot be right was one of this run's messages all the same: whether part of
 /// its header is. It begins with the run's id; or the high part of its intended time (4.3 s and up)
-/// lies in the run, from `start` to `now`; or, in a compact form with a check, `known` says that its
-/// producer has sent its sequence number. Zeros alone are nobody's.
+/// lies in the run, from `start` to `now`; or, in a compact form, `known` says of its producer and its sequence number how
+/// many of the two are this run's: both, or, where there is no check and so no damage that is certain, one of them and the
+/// time. Zeros alone are nobody's.
 ///
-/// Damage to one place of a header, of up to 5 bytes (21 in the full form), leaves one of
+/// Damage to one place of a header with a check, of up to 5 bytes (21 in the full form), leaves one of
 /// these parts whole.
 #[must_use]
 pub fn is_ours(
@@ -198,7 +204,7 @@ pub fn is_ours(
     run: u32,
     start: Time,
     now: Time,
-    known: impl FnOnce(&Header) -> bool,
+    known: impl FnOnce(&Header) -> usize,
 ) -> bool {
     let head = body.get(..FULL_LEN).unwrap_or(body);
     if head.iter().all(|byte| *byte == 0) {
@@ -216,7 +222,12 @@ pub fn is_ours(
     };
     let since = u16::from_le_bytes([head[10], head[11]]).wrapping_sub(first as u16);
     let within = u64::from(since) <= last.saturating_sub(first);
-    within || (has_check(body.len()) && known(&compact(head)))
+    match known(&compact(head, run)) {
+        _ if within && has_check(body.len()) => true,
+        0 => false,
+        1 => within,
+        _ => true,
+    }
 }
 
 /// Whether what follows the header is what was sent.
@@ -268,6 +279,13 @@ const KEYS: [u64; 3] = [
     0xA409_3822_299F_31D1,
 ];
 
+/// What a run's compact headers are masked with: the producer and the sequence number.
+#[inline]
+const fn masks(run: u32) -> (u16, u32) {
+    let mixed = fold(run as u64 ^ KEYS[1], KEYS[2]);
+    ((mixed >> 32) as u16, mixed as u32)
+}
+
 /// Both halves of the product: every bit of the input reaches most of the result.
 #[inline]
 const fn fold(a: u64, b: u64) -> u64 {
@@ -283,7 +301,7 @@ mod tests {
     fn a_full_header_reads_back_and_leaves_the_rest_alone() {
         let mut body = [0xAA; 40];
         write(&mut body, 7, u32::MAX, (1 << 48) - 2, Time(5), Time(9));
-        let header = read(&body, Time(9)).unwrap();
+        let header = read(&body, 7, Time(9)).unwrap();
         assert_eq!(
             header,
             Header {
@@ -309,12 +327,16 @@ mod tests {
                 Time(1_000),
                 Time(2_000),
             );
-            let header = read(&body, Time(1_500)).unwrap();
+            let header = read(&body, 7, Time(1_500)).unwrap();
             assert_eq!((header.producer, header.sequence), (1, 3), "both wrap");
             assert_eq!(
                 (header.intended, header.sent, header.run),
                 (Time(1_000), None, None)
             );
+            // Another run's reader finds the time, and messages of nobody.
+            let other = read(&body, 8, Time(1_500)).unwrap();
+            assert_eq!(other.intended, Time(1_000));
+            assert!(other.producer != 1 && other.sequence > 1 << 20, "{other:?}");
         }
     }
 
@@ -329,7 +351,10 @@ mod tests {
             for age in [0, 1, 50_000_000, COMPACT_CLOCK - 1] {
                 let mut body = [0; COMPACT_LEN];
                 write(&mut body, 0, 0, 0, Time(sent), Time(sent));
-                assert_eq!(read(&body, Time(sent + age)).unwrap().intended, Time(sent));
+                assert_eq!(
+                    read(&body, 0, Time(sent + age)).unwrap().intended,
+                    Time(sent)
+                );
             }
         }
     }
@@ -338,16 +363,16 @@ mod tests {
     fn what_no_producer_of_this_machine_wrote_has_no_header() {
         let now = Time(1 << 40);
         assert_eq!(
-            read(&[0; COMPACT_LEN - 1], now),
+            read(&[0; COMPACT_LEN - 1], 0, now),
             Err(Unreadable::Foreign),
             "too short"
         );
-        assert_eq!(read(&[0; 64], now), Err(Unreadable::Corrupt), "zeros");
-        assert_eq!(read(&[b'x'; 64], now), Err(Unreadable::Corrupt), "text");
+        assert_eq!(read(&[0; 64], 0, now), Err(Unreadable::Corrupt), "zeros");
+        assert_eq!(read(&[b'x'; 64], 0, now), Err(Unreadable::Corrupt), "text");
         let mut body = [0; 32];
         write(&mut body, 0, 0, 0, Time(10), Time(30));
         assert_eq!(
-            read(&body, Time(20)),
+            read(&body, 0, Time(20)),
             Err(Unreadable::Foreign),
             "from the future"
         );
@@ -359,15 +384,15 @@ mod tests {
             let mut body = vec![FILLER; size];
             write(&mut body, 3, 5, 70_000, Time(1_000), Time(2_000));
             let now = Time(5_000);
-            assert!(read(&body, now).is_ok() && is_whole(&body));
+            assert!(read(&body, 3, now).is_ok() && is_whole(&body));
             for bit in 0..size * 8 {
                 body[bit / 8] ^= 1 << (bit % 8);
-                let seen = read(&body, now) == Err(Unreadable::Corrupt) || !is_whole(&body);
+                let seen = read(&body, 3, now) == Err(Unreadable::Corrupt) || !is_whole(&body);
                 assert!(seen, "bit {bit} of {size} bytes");
                 body[bit / 8] ^= 1 << (bit % 8);
             }
             let cut = &body[..size - 1];
-            let seen = read(cut, now).is_err();
+            let seen = read(cut, 3, now).is_err();
             assert!(seen || size - 1 < CHECKED_LEN, "{size} bytes cut by one");
         }
     }
@@ -390,7 +415,7 @@ mod tests {
     fn a_delay_beyond_its_room_is_cut_and_not_mixed_up() {
         let mut body = [0; 32];
         write(&mut body, 1, 2, 3, Time(7), Time(7 + (1 << 50)));
-        let header = read(&body, Time(1 << 51)).unwrap();
+        let header = read(&body, 1, Time(1 << 51)).unwrap();
         assert_eq!(header.intended, Time(7));
         assert_eq!(header.sent, Some(Time(7 + MOST_48)));
     }

@@ -6,6 +6,7 @@ use measure::ledger::LedgerSummary;
 use measure::{Clock, Counters, Counts, Interval, Metric, Nanos, Phase, Slice, Time};
 
 use crate::Error;
+use crate::schedule::DueTimes;
 
 /// Takes what the load reports, on the thread that called [`crate::run`]. A sink that is slow
 /// never slows the load down: intervals grow longer instead (but never across phases).
@@ -269,7 +270,7 @@ pub struct Silence {
     pub was_answered: bool,
 }
 
-/// Messages that were due and had no answer when the run ended, with the latencies that they had reached by
+/// Messages and operations that were due and had no answer when the run ended, with the latencies that they had reached by
 /// then: their latencies are at least that long (right-censored), and leaving them out would be coordinated omission.
 #[derive(Clone, Debug)]
 pub struct Censored {
@@ -296,8 +297,8 @@ impl Censored {
         }
     }
 
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.unanswered == 0 && self.unsent == 0
+    pub(crate) fn is_empty(&self) -> bool {
+        self.interval.is_empty() && self.unanswered == 0 && self.unsent == 0
     }
 
     pub(crate) fn unanswered(&mut self, intended: Time, end: Time) {
@@ -320,6 +321,33 @@ impl Censored {
             same_latency.min(self.measure_at)
         } else {
             same_latency
+        }
+    }
+
+    /// Takes an operation that was begun and had no answer.
+    pub(crate) fn unanswered_operation(&mut self, due: Time, end: Time, metrics: &[Metric]) {
+        let latencies = self.interval.due(due);
+        for metric in metrics {
+            latencies.record(*metric, end.since(due));
+        }
+    }
+
+    /// Takes the operations that were due before `last` and never began. They are counted by latency, not one by one.
+    pub(crate) fn never_begun(
+        &mut self,
+        due_times: &mut DueTimes,
+        last: Time,
+        end: Time,
+        metrics: &[Metric],
+    ) {
+        while due_times.due() < last {
+            let due = due_times.due();
+            let alike = self.alike_until(due, end);
+            let count = due_times.pass(alike.min(last), u64::MAX);
+            let latencies = self.interval.due(due);
+            for metric in metrics {
+                latencies.record_n(*metric, end.since(due), count);
+            }
         }
     }
 

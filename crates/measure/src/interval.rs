@@ -90,6 +90,27 @@ impl Interval {
         self.latencies.due_in(self.phase).chain(carried)
     }
 
+    /// What it holds, as a slice.
+    #[must_use]
+    pub fn to_slice(&self) -> Slice {
+        let mut slice = Slice::default();
+        slice.reset(self.start, self.phase);
+        slice.merge_counts(self);
+        let add = |from: &Recorder, to: &mut SliceRecorder| {
+            for (metric, histogram) in from.filled() {
+                for value in histogram.iter_recorded() {
+                    let latency = Nanos(value.value_iterated_to());
+                    to.record_n(metric, latency, value.count_at_value());
+                }
+            }
+        };
+        add(&self.latencies, &mut slice.latencies);
+        if let Some(carried) = &self.carried {
+            add(carried, slice.carried.get_or_insert_default());
+        }
+        slice
+    }
+
     /// Adds a slice, as [`Self::merge`] does.
     pub fn add_slice(&mut self, slice: &Slice) {
         self.merge_counts(slice);

@@ -1,20 +1,20 @@
 //! PerfTest's lines: one an interval, in its formats `default`, `compact` and CSV, and its summary.
-//! Percentiles are those of every message; 99.9, 99.99 and the maximum stand at the end, where
-//! PerfTest's lines have nothing.
+//! Percentiles are those of every message; 99.9 and 99.99 stand at the end, where PerfTest's lines have
+//! nothing. Its CSV file has no maximum; ours has it there, too.
 
 use std::fmt::Write;
 
 use measure::{Counters, Interval, Metric, Nanos};
 
-/// What stands over PerfTest's own percentiles.
-const HEADER: &str = "min/median/75th/95th/99th";
+/// What stands over PerfTest's own percentiles; until 2.23 it had no maximum.
+const HEADER: &str = "min/median/75th/95th/99th/max";
 /// What stands over those that are added.
-const MORE: &str = "99.9th/99.99th/max";
+const MORE: &str = "99.9th/99.99th";
 
 /// Widths of the columns of the format `compact`.
 const TIME_WIDTH: usize = 10;
 const RATE_WIDTH: usize = 13;
-const LATENCY_WIDTH: usize = 23;
+const LATENCY_WIDTH: usize = 27;
 
 /// Which columns a test has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -281,12 +281,12 @@ impl Lines {
         .map(|value| value.min(max) / self.unit.nanos())
     }
 
-    fn usual(&self, [min, p50, p75, p95, p99, ..]: &Latencies) -> String {
-        format!("{min}/{p50}/{p75}/{p95}/{p99} {}", self.unit.name())
+    fn usual(&self, [min, p50, p75, p95, p99, .., max]: &Latencies) -> String {
+        format!("{min}/{p50}/{p75}/{p95}/{p99}/{max} {}", self.unit.name())
     }
 
-    fn more(&self, [.., p99_9, p99_99, max]: &Latencies) -> String {
-        format!("{p99_9}/{p99_99}/{max} {}", self.unit.name())
+    fn more(&self, [.., p99_9, p99_99, _]: &Latencies) -> String {
+        format!("{p99_9}/{p99_99} {}", self.unit.name())
     }
 }
 
@@ -343,14 +343,30 @@ mod tests {
         let line = lines.default_line(&interval, end);
         assert_eq!(line, "id: t, time 1.000 s, sent: 5.0 msg/s");
         lines.columns.confirmed = true;
-        let millis = Nanos::from_millis(3);
-        interval.latencies.record_n(Metric::ACK_RESPONSE, millis, 5);
+        let usual = Nanos::from_micros(3_500);
+        interval
+            .latencies
+            .record_n(Metric::ACK_RESPONSE, usual, 1_999);
+        let longest = Nanos::from_micros(9_500);
+        interval.latencies.record(Metric::ACK_RESPONSE, longest);
         lines.unit = Unit::Millis;
         let line = lines.default_line(&interval, end);
-        assert!(line.ends_with("max confirm latency: 3/3/3 ms"), "{line}");
+        let latencies = "min/median/75th/95th/99th/max confirm latency: 3/3/3/3/3/9 ms, \
+                         99.9th/99.99th confirm latency: 3/9 ms";
+        assert!(line.ends_with(latencies), "{line}");
+        let compact = lines.compact_line(&interval, end);
+        assert!(
+            compact.ends_with("3/3/3/3/3/9 ms                     3/9 ms"),
+            "{compact}"
+        );
         let cells = lines.csv_line(&interval, end).split(',').count();
         assert_eq!(cells, lines.csv_header().split(',').count());
         let summary = lines.summary(&interval, end, false);
-        assert!(summary.starts_with("sending rate avg: 5.0 msg/s\nreceiving rate avg: 0 msg/s\n"));
+        assert_eq!(
+            summary,
+            "sending rate avg: 5.0 msg/s\nreceiving rate avg: 0 msg/s\n\
+             confirm latency min/median/75th/95th/99th/max 3/3/3/3/3/9 ms\n\
+             confirm latency 99.9th/99.99th 3/9 ms\n"
+        );
     }
 }

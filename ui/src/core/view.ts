@@ -111,7 +111,7 @@ why: Cause, } | { "code": "think_time" } | { "code": "service_time" } | { "code"
 /**
  * Cores that other processes took, where that is much.
  */
-others: number | null, } | { "code": "both_fill_machine" } | { "code": "machine_full" } | { "code": "both_busy" } | { "code": "generator_busy" } | { "code": "generator_late" } | { "code": "unclear" } | { "code": "broker_busy",
+others: number | null, } | { "code": "both_fill_machine" } | { "code": "machine_full" } | { "code": "both_busy" } | { "code": "generator_busy" } | { "code": "generator_late" } | { "code": "nothing_due" } | { "code": "unclear" } | { "code": "broker_busy",
 /**
  * What was waited for.
  */

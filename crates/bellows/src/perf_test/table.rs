@@ -219,7 +219,7 @@ options! {
     Better "st" "shutdown-timeout" One false "seconds that the end may take, default 5" "spent on messages in flight, so that lost messages are told from late ones";
     Better "i" "interval" One false "seconds between two lines, default 1" "an interval in which nothing moved has a line too, and so has the rest at the end, from 50 ms on";
     Better "ms" "use-millis" No false "latencies in milliseconds" "measured in nanoseconds all the same";
-    Better "mf" "metrics-format" One false "lines on the console: default, compact" "percentiles of every message, and 99.9, 99.99 and the true maximum at the end of each line";
+    Better "mf" "metrics-format" One false "lines on the console: default, compact" "percentiles of every message and the true maximum, and 99.9 and 99.99 at the end of each line";
     Better "o" "output-file" One false "file for the intervals as CSV" "as -mf, in columns at the end";
     Refused "" "verbose" No false "print every message" "printing would be what is measured; the ledger says what became of every message";
     Refused "" "verbose-full" No false "print every message with its body" "as --verbose";

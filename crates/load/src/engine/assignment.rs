@@ -206,6 +206,7 @@ fn consumers<C: Connection>(
             recipient: 0,
             is_counted: false,
             most_unacked: wanted.most_unacked(),
+            owed: group.owed(destination, delay > Nanos::ZERO),
         });
         let participant = ParticipantSpec {
             kind,

@@ -453,6 +453,11 @@ impl<C: Connection, E: Environment> Client<C, E> {
         })
     }
 
+    /// Bitmaps of its consumers of which not all is owed.
+    pub(crate) fn owed(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.consumers().flat_map(Consumer::owed)
+    }
+
     /// Messages without an answer.
     pub(crate) fn unanswered(&self) -> u64 {
         self.producers().map(Producer::unanswered).sum()
@@ -480,7 +485,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
             let connection = &mut self.driver.connection;
             connection.untaken(early.client, early.delivery().properties);
         }
-        self.withheld = false;
+        (self.withheld, self.full) = (false, false);
         self.driver.hang_up();
     }
 

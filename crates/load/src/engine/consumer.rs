@@ -16,6 +16,7 @@ pub(crate) use self::wanted::Wanted;
 use super::ledger::{ProducerBitmaps, ThreadLedger};
 use super::service::Service;
 use crate::payload::{self, Header, Unreadable};
+use crate::plan::Owed;
 use crate::protocol::{Connection, Received, Receiver, WireSizes};
 use crate::{Ack, Error, Refusal, ServiceTime};
 
@@ -59,6 +60,8 @@ pub(crate) struct ConsumerSpec {
     pub(crate) is_counted: bool,
     /// The most deliveries that may be unacknowledged; 0 for no limit.
     pub(crate) most_unacked: u64,
+    /// What is owed to it.
+    pub(crate) owed: Owed,
 }
 
 /// See [`ProducerBitmaps`].
@@ -99,7 +102,8 @@ pub(crate) struct Consumer {
     /// Intended time of the last of this run's messages.
     latest: Time,
     bitmaps: Option<ProducerBitmaps>,
-    service: Option<Service>,
+    /// Where it works on what it takes; `None` while it does.
+    pub(crate) service: Option<Service>,
     polling: Option<Polling>,
     /// When it sends its subscription, where it has not yet.
     begin: Option<Time>,
@@ -115,16 +119,10 @@ pub(crate) struct Consumer {
     was_lost: bool,
 }
 
-/// A consumer that works slowly and acknowledges nothing stops to read when this many deliveries
-/// wait for it, as its own memory would be full.
-const BACKLOG: u64 = 1_000;
-
 impl Consumer {
     pub(crate) fn new(mut spec: ConsumerSpec) -> Self {
-        let bitmaps = spec
-            .bitmaps
-            .take()
-            .map(|bitmaps| ProducerBitmaps::new(bitmaps.producers, bitmaps.first));
+        let (bitmaps, owed) = (spec.bitmaps.take(), spec.owed);
+        let bitmaps = bitmaps.map(|it| ProducerBitmaps::new(it.producers, it.first, owed));
         let every = match spec.ack {
             Ack::Auto => 0,
             // The broker stops at the prefetch limit, so waiting for more would be for ever.
@@ -213,6 +211,19 @@ impl Consumer {
         self.came_at = now;
     }
 
+    /// An answer has come after which nothing is awaited: where it has subscribed, that is in force.
+    pub(crate) fn is_answered(&mut self, ledger: &ThreadLedger) {
+        let bitmaps = self.bitmaps.as_mut().filter(|_| self.begin.is_none());
+        if let Some(bitmaps) = bitmaps.filter(|_| self.spec.owed == Owed::SinceSubscribed) {
+            bitmaps.begin(ledger);
+        }
+    }
+
+    /// Its bitmaps of which not all is owed, and from when on it is.
+    pub(crate) fn owed(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.bitmaps.iter().flat_map(ProducerBitmaps::owed)
+    }
+
     /// From now on it matters whether something comes. Where acknowledgements release deliveries, those
     /// before matter too: the channel's answer does not wait for the queue, which may be on another node.
     pub(crate) fn fence(&mut self, now: Time) {
@@ -228,7 +239,9 @@ impl Consumer {
         // What a lost connection's polls had taken goes back when the broker notices, and no count
         // of consumers tells whether it has.
         let gives_back = self.was_lost && self.polling.is_some() && self.every > 0;
-        let waiting = self.service.as_ref().map_or(0, Service::waiting);
+        let service = self.service.as_ref();
+        let waiting = service.map_or(0, Service::waiting);
+        let all_is_taken = service.is_none_or(|service| service.untaken() == 0);
         let unanswered = waiting + u64::from(self.unacked + self.uncommitted);
         let is_at_limit =
             self.every > 0 && self.spec.most_unacked > 0 && unanswered >= self.spec.most_unacked;
@@ -237,20 +250,27 @@ impl Consumer {
         let came = self.came_at > self.silent_from;
         self.begin.is_none()
             && !gives_back
-            && (self.spec.is_counted || !(came || is_at_limit || self.is_full() || may_ask))
+            && all_is_taken
+            && (self.spec.is_counted || !(came || is_at_limit || may_ask))
     }
 
     /// Whether it takes no more deliveries for now.
     pub(crate) fn is_full(&self) -> bool {
-        self.every == 0
-            && self
-                .service
-                .as_ref()
-                .is_some_and(|s| s.waiting() >= BACKLOG)
+        self.service.as_ref().is_some_and(Service::is_full)
     }
 
-    /// Does what is due: begins, acknowledges what it has worked on, asks for a message. Tells when
-    /// something will be due next.
+    /// Keeps a delivery until it is taken, where that is not at once; tells whether it does.
+    #[inline]
+    pub(crate) fn keeps(&mut self, tag: u64, delivery: Received<'_>, now: Time) -> bool {
+        let Some(service) = &mut self.service else {
+            return false;
+        };
+        service.arrive(tag, delivery, now);
+        self.came_at = now;
+        true
+    }
+
+    /// Does what is due besides its work: begins, asks for a message. Tells when something will be due next.
     pub(crate) fn tend(
         &mut self,
         now: Time,
@@ -264,14 +284,7 @@ impl Consumer {
             self.subscribed(now);
             receiver.subscribe()?;
         }
-        let mut due = None;
-        if let Some(mut service) = self.service.take() {
-            while let Some(tag) = service.finish(now) {
-                self.settle(tag, now, receiver)?;
-            }
-            due = service.due();
-            self.service = Some(service);
-        }
+        let due = self.service.as_ref().and_then(Service::due);
         if let Some(polling) = &mut self.polling
             && let Some(next) = polling.due()
             && due.is_none()
@@ -297,14 +310,18 @@ impl Consumer {
         self.latest
     }
 
-    /// Its connection is gone, and what was not acknowledged goes back to its queue.
-    pub(crate) fn restart(&mut self, now: Time) {
+    /// Properties of the first delivery that came and that it has not taken.
+    pub(crate) fn first_untaken(&self) -> Option<&[u8]> {
+        self.service.as_ref().and_then(Service::first_untaken)
+    }
+
+    /// Its connection is gone, and what was not acknowledged goes back to its queue. Returns how many deliveries
+    /// it was not done with.
+    pub(crate) fn restart(&mut self, now: Time) -> u64 {
         self.was_lost = true;
         self.unacked = 0;
         self.uncommitted = 0;
-        if let Some(service) = &mut self.service {
-            service.restart();
-        }
+        let undone = self.service.as_mut().map_or(0, Service::restart);
         if let Some(polling) = &mut self.polling {
             polling.restart(now);
         }
@@ -312,6 +329,7 @@ impl Consumer {
         if self.spec.delay > Nanos::ZERO && self.polling.is_none() {
             self.begin = Some(now.max(self.start + self.spec.delay));
         }
+        undone
     }
 
     /// Whether it may have deliveries to acknowledge when nothing comes for a while.
@@ -342,7 +360,7 @@ impl Consumer {
         let read = if self.has_trace_header {
             read_trace_header::<C>(properties, body, now)
         } else {
-            payload::read(body, now).ok()
+            payload::read(body, self.run_id(), now).ok()
         };
         let Some(header) = read.or_else(|| self.look_elsewhere::<C>(body, properties, now)) else {
             self.refuse::<C>(body, properties, now, false, ledger);
@@ -360,13 +378,14 @@ impl Consumer {
                 sent = Some(sent.unwrap_or(header.intended));
             }
         }
-        if let (Some(bitmaps), Some(ledger)) = (&mut self.bitmaps, &mut ledger) {
+        if let (None, Some(_), Some(ledger)) = (&self.bitmaps, &self.spec.ours, &mut ledger) {
+            // None of this run's producers sends here: it was dead-lettered, or moved.
+            ledger.anomalies.count(Unreadable::Foreign);
+        } else if let (Some(bitmaps), Some(ledger)) = (&mut self.bitmaps, &mut ledger) {
             if let Err(cause) = bitmaps.take(&header, redelivered, ledger) {
                 let checked = self.has_trace_header || payload::has_check(body.len());
-                // Its time is right, so it is one of ours; without a check the rest may be damaged.
-                ledger
-                    .anomalies
-                    .count(if checked { cause } else { Unreadable::Corrupt });
+                let cause = bitmaps.misfit(&header, cause, checked, ledger);
+                ledger.anomalies.count(cause);
                 return false;
             }
             let known = self
@@ -395,6 +414,12 @@ impl Consumer {
         true
     }
 
+    /// Whose producers and sequence numbers short headers tell.
+    #[inline]
+    fn run_id(&self) -> u32 {
+        self.spec.ours.as_ref().map_or(0, |ours| ours.run_id)
+    }
+
     /// The header where the last message had none. A message with a trace header has no other header.
     #[cold]
     fn look_elsewhere<C: Connection>(
@@ -404,7 +429,7 @@ impl Consumer {
         now: Time,
     ) -> Option<Header> {
         let header = match (self.has_trace_header, C::trace_header(properties)) {
-            (true, None) => payload::read(body, now).ok(),
+            (true, None) => payload::read(body, self.run_id(), now).ok(),
             (false, Some(_)) => read_trace_header::<C>(properties, body, now),
             _ => None,
         };
@@ -432,7 +457,7 @@ impl Consumer {
         let ours = ours.is_some_and(|ours| {
             payload::is_ours(head, ours.run_id, self.start, now, |header| {
                 let bitmaps = self.bitmaps.as_ref();
-                bitmaps.is_some_and(|bitmaps| bitmaps.knows(header, ledger))
+                bitmaps.map_or(0, |bitmaps| bitmaps.known(header, ledger))
             })
         });
         ledger.anomalies.count(if ours {
@@ -492,23 +517,12 @@ impl Consumer {
 
     /// Notes that a delivery awaits its acknowledgement, and sends that when it is time.
     #[inline(always)]
-    pub(crate) fn acknowledge(
+    pub(crate) fn settle(
         &mut self,
         tag: u64,
         now: Time,
         receiver: &mut impl Receiver,
     ) -> Result<(), Error> {
-        match &mut self.service {
-            Some(service) => service.arrive(tag, now).map_err(|jump| {
-                let last = jump.last;
-                receiver.violated(format!("delivery {tag} came after delivery {last}"))
-            }),
-            None => self.settle(tag, now, receiver),
-        }
-    }
-
-    #[inline(always)]
-    fn settle(&mut self, tag: u64, now: Time, receiver: &mut impl Receiver) -> Result<(), Error> {
         if self.every == 0 {
             return Ok(());
         }

@@ -11,7 +11,7 @@ use crate::protocol::Reply;
 use crate::{Environment, RunEvent};
 
 use super::report::Report;
-use super::shared::{ProgressTotals, Shared};
+use super::shared::{Activity, ProgressTotals, Shared};
 use crate::thread_time::Spent;
 
 /// What all clients of a thread work with.
@@ -35,6 +35,7 @@ pub(crate) struct Context<'a, E: Environment> {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) progress: ProgressTotals,
+    pub(crate) activity: Activity,
     /// Confirms and deliveries.
     pub(crate) handled: u64,
     /// Of the last confirm or delivery.

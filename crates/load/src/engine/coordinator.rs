@@ -280,10 +280,10 @@ impl<'a, C: Connection, E: Environment> Coordinator<'a, C, E> {
                 POLL_INTERVAL
             };
             self.receive(interval.min(next.min(boundaries.drain_at).since(now).into()))?;
-            let received = self.shared.totals().received;
+            let activity = self.shared.activity();
             // What else ends the load waits for those who have something to send.
             let has_come = match &mut stop_watcher {
-                Some(watcher) => watcher.has_come::<C>(received, now)?,
+                Some(watcher) => watcher.has_come::<C>(activity, now)?,
                 None => false,
             };
             let ended = has_come && self.shared.all_is_sent();

@@ -8,6 +8,7 @@ use measure::ledger::{Anomaly, LedgerBatch, LedgerShard};
 
 use super::report::{AnomalyCounts, LastBatch, Report};
 use crate::payload::{Header, Unreadable};
+use crate::plan::Owed;
 
 /// Batches per thread. All exist from the beginning.
 pub(crate) const BATCHES: usize = 4;
@@ -95,19 +96,23 @@ impl ThreadLedger {
     }
 
     /// Sends all, at the end: `sent` is how much each producer has sent, `unsettled` the recipients to
-    /// which something may still be on its way.
+    /// which something may still be on its way, `owed` this loop's bitmaps that begin late.
     pub(crate) fn finish(
         mut self,
         sent: Vec<(u32, u64)>,
         unsettled: Vec<u32>,
+        owed: &[(usize, u64)],
         reports: &SyncSender<Report>,
     ) {
+        let name = |(bitmap, from): &(usize, u64)| Some((self.shard.name(*bitmap)?, *from));
+        let owed = owed.iter().filter_map(name).collect();
         self.shard.close();
         let batch = self.shard.exchange(LedgerBatch::default());
         let last = LastBatch {
             anomalies: self.anomalies,
             sent,
             unsettled,
+            owed,
         };
         // A coordinator that is gone wants no reports.
         let _ = reports.send(Report::LedgerBatch(
@@ -117,6 +122,9 @@ impl ThreadLedger {
         ));
     }
 }
+
+/// Producers that are asked whether a sequence number may be theirs.
+const MOST_ASKED: usize = 64;
 
 /// A consumer's view of the ledger: whose messages it should get, and their bitmaps.
 #[derive(Debug)]
@@ -128,19 +136,41 @@ pub(crate) struct ProducerBitmaps {
     /// By producer: one more than the newest message that came here without the redelivered flag, 0
     /// for none.
     newest: Vec<u64>,
+    /// By producer, where the consumer begins at a place in a stream: what was sent before is owed from the first
+    /// on that came only ([`measure::ledger::Ledger::owe_from`]).
+    owed_from: Vec<u64>,
     /// Where the last message's producer was found.
     last: usize,
 }
 
 impl ProducerBitmaps {
-    pub(crate) fn new(producers: Arc<[u32]>, first: usize) -> Self {
+    pub(crate) fn new(producers: Arc<[u32]>, first: usize, owed: Owed) -> Self {
         let newest = vec![0; producers.len()];
+        let owed_from = match owed {
+            Owed::All => Vec::new(),
+            // Before it comes, or before [`Self::begin`], nothing.
+            Owed::SinceSubscribed | Owed::SinceFirst => vec![u64::MAX; producers.len()],
+        };
         Self {
             producers,
             first,
             newest,
+            owed_from,
             last: 0,
         }
+    }
+
+    /// What is sent from now on is owed.
+    pub(crate) fn begin(&mut self, ledger: &ThreadLedger) {
+        for (from, producer) in self.owed_from.iter_mut().zip(&*self.producers) {
+            *from = ledger.sent(*producer).min(*from);
+        }
+    }
+
+    /// The bitmaps of which not all is owed, and from when on it is.
+    pub(crate) fn owed(&self) -> impl Iterator<Item = (usize, u64)> {
+        let owed_from = self.owed_from.iter().enumerate();
+        owed_from.map(|(at, from)| (self.first + at, *from))
     }
 
     /// Takes a delivery down.
@@ -175,10 +205,31 @@ impl ProducerBitmaps {
         Ok(())
     }
 
-    /// Whether one of the producers that send here has sent a message with this compact header.
-    pub(crate) fn knows(&self, header: &Header, ledger: &ThreadLedger) -> bool {
-        self.producers.binary_search(&header.producer).is_ok()
-            && whole_sequence(header, ledger.sent(header.producer)).is_some()
+    /// What a delivery was that [`Self::take`] refused, and that has this header; `checked` if that is as it was sent.
+    #[cold]
+    pub(crate) fn misfit(
+        &self,
+        header: &Header,
+        refused: Unreadable,
+        checked: bool,
+        ledger: &ThreadLedger,
+    ) -> Unreadable {
+        match header.run {
+            Some(_) => refused,
+            // Its time is right, and the rest may be damaged.
+            None if !checked && self.known(header, ledger) > 0 => Unreadable::Corrupt,
+            None => Unreadable::Foreign,
+        }
+    }
+
+    /// How many of a compact header's producer and sequence number are of those who send here: 0 to 2.
+    #[cold]
+    pub(crate) fn known(&self, header: &Header, ledger: &ThreadLedger) -> usize {
+        let has_sent = |producer: &u32| whole_sequence(header, ledger.sent(*producer)).is_some();
+        match self.producers.binary_search(&header.producer) {
+            Ok(_) => 1 + usize::from(has_sent(&header.producer)),
+            Err(_) => usize::from(self.producers.iter().take(MOST_ASKED).any(has_sent)),
+        }
     }
 }
 

@@ -76,6 +76,9 @@ impl LedgerCollector {
         for (producer, count) in last.sent {
             self.ledger.set_sent(producer as usize, count);
         }
+        for (bitmap, from) in last.owed {
+            self.ledger.owe_from(bitmap as usize, from);
+        }
         self.unsettled.extend(last.unsettled);
     }
 

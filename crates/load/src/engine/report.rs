@@ -60,4 +60,6 @@ pub(crate) struct LastBatch {
     pub(crate) sent: Vec<(u32, u64)>,
     /// Recipients to which something may still be on its way.
     pub(crate) unsettled: Vec<u32>,
+    /// Names of bitmaps, and the message from which on all is owed.
+    pub(crate) owed: Vec<(u32, u64)>,
 }

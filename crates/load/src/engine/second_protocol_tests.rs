@@ -348,10 +348,6 @@ impl Receiver for ToyHandle<'_> {
     fn respond(&mut self, _: &Reply) -> Result<(), Error> {
         Ok(())
     }
-
-    fn violated(&self, detail: String) -> Error {
-        Error::invalid(detail, "")
-    }
 }
 
 struct ToyAdmin(Server);

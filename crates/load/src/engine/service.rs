@@ -1,30 +1,94 @@
-//! Consumers that take their time: work on deliveries one after the other.
+//! Consumers that take their time: what comes for one waits in its own queue, and it works on one delivery
+//! after the other.
+
+use std::collections::VecDeque;
 
 use measure::{Nanos, Time};
 
 use crate::ServiceTime;
+use crate::protocol::Received;
 
-/// The tag of a delivery does not follow the one before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Jump {
-    /// The tag before.
-    pub(crate) last: u64,
-}
+/// A connection is not read while this many deliveries wait for one of its consumers, as with RabbitMQ's Java
+/// client, …
+const MOST_WAITING: usize = 1_000;
+/// … or this many bytes of them.
+const MOST_BYTES: usize = 1 << 20;
 
-/// One consumer's work. Delivery tags of a channel count 1, 2, 3, …, so what waits is a range of
-/// them and takes no memory. A tag that does not follow would make deliveries of this range that never
-/// came, without end where they take no time.
-#[derive(Clone, Debug)]
+/// One consumer's work, and what waits for it.
+#[derive(Debug)]
 pub(crate) struct Service {
     times: ServiceTime,
     /// Length of one round through the latencies; 0 where the first one lasts for ever.
     round: Nanos,
     start: Time,
-    /// When the delivery in progress will be done.
+    /// The oldest delivery is being worked on, …
+    is_at_work: bool,
+    /// … or the one before it was, until then.
     busy_until: Time,
-    /// Tag of the delivery in progress, and of the last one that came.
-    next: u64,
-    last: u64,
+    inbox: Inbox,
+}
+
+/// What a consumer does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServiceStep {
+    /// It takes the oldest delivery: call [`Service::begin`], or [`Service::discard`] where it is not wanted.
+    Take,
+    /// It is done with the one that it took last: call [`Service::discard`].
+    Settle,
+}
+
+/// Deliveries that came and are not done, oldest first. They are copies: the connection reads on.
+#[derive(Debug, Default)]
+struct Inbox {
+    deliveries: VecDeque<Waiting>,
+    /// Bodies and properties, one behind the other, from `begin` on.
+    bytes: Vec<u8>,
+    begin: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    tag: u64,
+    redelivered: bool,
+    came_at: Time,
+    body: usize,
+    properties: usize,
+}
+
+impl Inbox {
+    fn push(&mut self, tag: u64, delivery: Received<'_>, now: Time) {
+        if self.begin > self.bytes.len() / 2 {
+            self.bytes.drain(..self.begin);
+            self.begin = 0;
+        }
+        self.bytes.extend_from_slice(delivery.body);
+        self.bytes.extend_from_slice(delivery.properties);
+        self.deliveries.push_back(Waiting {
+            tag,
+            redelivered: delivery.redelivered,
+            came_at: now,
+            body: delivery.body.len(),
+            properties: delivery.properties.len(),
+        });
+    }
+
+    fn oldest(&self) -> Option<(Waiting, Received<'_>)> {
+        let waiting = *self.deliveries.front()?;
+        let bytes = self.bytes.get(self.begin..)?;
+        let (body, rest) = bytes.split_at_checked(waiting.body)?;
+        let delivery = Received {
+            body,
+            properties: rest.get(..waiting.properties)?,
+            redelivered: waiting.redelivered,
+        };
+        Some((waiting, delivery))
+    }
+
+    fn pop(&mut self) {
+        if let Some(waiting) = self.deliveries.pop_front() {
+            self.begin += waiting.body + waiting.properties;
+        }
+    }
 }
 
 impl Service {
@@ -35,9 +99,9 @@ impl Service {
             times,
             round: Nanos(if endless { 0 } else { total }),
             start: Time(0),
+            is_at_work: false,
             busy_until: Time(0),
-            next: 1,
-            last: 0,
+            inbox: Inbox::default(),
         })
     }
 
@@ -45,46 +109,79 @@ impl Service {
         self.start = start;
     }
 
-    /// Forgets what waits: the channel counts from 1 again.
-    pub(crate) const fn restart(&mut self) {
-        (self.next, self.last) = (1, 0);
+    /// Forgets what waits, which goes back to its queue; tells how many deliveries that were.
+    pub(crate) fn restart(&mut self) -> u64 {
+        let waiting = self.waiting();
+        self.inbox.deliveries.clear();
+        self.inbox.bytes.clear();
+        (self.is_at_work, self.inbox.begin) = (false, 0);
+        waiting
     }
 
     /// Deliveries that are not done.
-    pub(crate) const fn waiting(&self) -> u64 {
-        self.last.saturating_add(1).saturating_sub(self.next)
+    pub(crate) fn waiting(&self) -> u64 {
+        self.inbox.deliveries.len() as u64
     }
 
-    /// A delivery has come.
-    pub(crate) fn arrive(&mut self, tag: u64, now: Time) -> Result<(), Jump> {
-        if self.waiting() == 0 {
-            self.next = tag;
-            self.busy_until = now + self.time(now);
-        } else if self.last.checked_add(1) != Some(tag) {
-            return Err(Jump { last: self.last });
+    /// Deliveries that came and that it has not taken.
+    pub(crate) fn untaken(&self) -> u64 {
+        self.waiting() - u64::from(self.is_at_work)
+    }
+
+    /// Whether as much waits as may.
+    pub(crate) fn is_full(&self) -> bool {
+        let bytes = self.inbox.bytes.len() - self.inbox.begin;
+        self.inbox.deliveries.len() >= MOST_WAITING || bytes >= MOST_BYTES
+    }
+
+    /// Keeps a delivery that has come.
+    pub(crate) fn arrive(&mut self, tag: u64, delivery: Received<'_>, now: Time) {
+        self.inbox.push(tag, delivery, now);
+    }
+
+    /// What it does by now.
+    pub(crate) fn step(&self, now: Time) -> Option<ServiceStep> {
+        if self.is_at_work {
+            (self.busy_until <= now).then_some(ServiceStep::Settle)
+        } else {
+            (self.waiting() > 0).then_some(ServiceStep::Take)
         }
-        self.last = tag;
-        Ok(())
+    }
+
+    /// The oldest delivery that is not done, with its tag.
+    pub(crate) fn oldest(&self) -> Option<(u64, Received<'_>)> {
+        let (waiting, delivery) = self.inbox.oldest()?;
+        Some((waiting.tag, delivery))
+    }
+
+    /// Properties of the oldest delivery that it has not taken.
+    pub(crate) fn first_untaken(&self) -> Option<&[u8]> {
+        let skipped = self.inbox.deliveries.front().filter(|_| self.is_at_work);
+        let skipped = skipped.map_or(0, |it| it.body + it.properties);
+        let first = self.inbox.deliveries.get(usize::from(self.is_at_work))?;
+        let from = self.inbox.begin + skipped + first.body;
+        self.inbox.bytes.get(from..from + first.properties)
+    }
+
+    /// Begins to work on the oldest delivery: when it came, or when the one before was done, however late
+    /// the loop is.
+    pub(crate) fn begin(&mut self) {
+        if let Some(oldest) = self.inbox.deliveries.front() {
+            let begin = self.busy_until.max(oldest.came_at);
+            self.busy_until = begin + self.time(begin);
+            self.is_at_work = true;
+        }
+    }
+
+    /// The oldest delivery is done.
+    pub(crate) fn discard(&mut self) {
+        self.inbox.pop();
+        self.is_at_work = false;
     }
 
     /// When the delivery in progress will be done.
-    pub(crate) const fn due(&self) -> Option<Time> {
-        if self.waiting() == 0 {
-            None
-        } else {
-            Some(self.busy_until)
-        }
-    }
-
-    /// A delivery that is done by now.
-    pub(crate) fn finish(&mut self, now: Time) -> Option<u64> {
-        if self.waiting() == 0 || self.busy_until > now {
-            return None;
-        }
-        let done = self.next;
-        self.next += 1;
-        self.busy_until = self.busy_until + self.time(self.busy_until);
-        Some(done)
+    pub(crate) fn due(&self) -> Option<Time> {
+        self.is_at_work.then_some(self.busy_until)
     }
 
     /// How long a delivery takes that is begun now.
@@ -126,52 +223,104 @@ mod tests {
         Service::new(ServiceTime { rate, latency }).unwrap()
     }
 
+    /// Delivery number `tag`, of a body that begins with its tag.
+    fn arrive(service: &mut Service, tag: u8, now: u64) {
+        let delivery = Received {
+            body: &[tag, 1, 2],
+            properties: &[tag, 9],
+            redelivered: false,
+        };
+        service.arrive(u64::from(tag), delivery, Time(now));
+    }
+
+    /// Does all that is due; tells the tags that it took and settled.
+    fn work(service: &mut Service, now: u64) -> (Vec<u64>, Vec<u64>) {
+        let (mut taken, mut settled) = (Vec::new(), Vec::new());
+        while let Some(step) = service.step(Time(now)) {
+            let (tag, delivery) = service.oldest().unwrap();
+            assert_eq!(delivery.body, [tag as u8, 1, 2]);
+            if step == ServiceStep::Take {
+                taken.push(tag);
+                service.begin();
+            } else {
+                settled.push(tag);
+                service.discard();
+            }
+        }
+        (taken, settled)
+    }
+
     #[test]
     fn deliveries_are_worked_on_one_after_the_other() {
         let mut service = service(None, &[(100, 0)]);
-        service.arrive(1, Time(50)).unwrap();
-        service.arrive(2, Time(60)).unwrap();
+        arrive(&mut service, 1, 50);
+        arrive(&mut service, 2, 60);
+        assert_eq!(work(&mut service, 60), (vec![1], vec![]));
         assert_eq!(service.due(), Some(Time(150)));
-        assert_eq!(service.finish(Time(149)), None);
-        assert_eq!(service.finish(Time(260)), Some(1));
+        assert_eq!((service.waiting(), service.untaken()), (2, 1));
+        assert_eq!(service.first_untaken(), Some(&[2, 9][..]));
+        assert_eq!(work(&mut service, 149), (vec![], vec![]));
+        assert_eq!(work(&mut service, 160), (vec![2], vec![1]));
         assert_eq!(
-            service.finish(Time(260)),
-            Some(2),
+            service.due(),
+            Some(Time(250)),
             "begun when the first was done"
         );
-        assert_eq!((service.finish(Time(900)), service.due()), (None, None));
-        service.arrive(3, Time(1_000)).unwrap();
+        assert_eq!(work(&mut service, 260), (vec![], vec![2]));
+        assert_eq!((service.due(), service.first_untaken()), (None, None));
+        arrive(&mut service, 3, 1_000);
+        work(&mut service, 1_000);
         assert_eq!(
             service.due(),
             Some(Time(1_100)),
             "idle time is not saved up"
         );
-        service.restart();
-        assert_eq!(service.due(), None);
+        arrive(&mut service, 4, 1_001);
+        assert_eq!(service.restart(), 2);
+        assert!(service.due().is_none() && service.oldest().is_none());
+        arrive(&mut service, 1, 1_050);
+        work(&mut service, 1_050);
+        assert_eq!(
+            service.due(),
+            Some(Time(1_200)),
+            "its work goes on without a connection"
+        );
     }
 
     #[test]
-    fn a_tag_that_does_not_follow_is_no_work_without_end() {
-        // Latencies that are 0 for a while: whatever waits is done at once.
-        for tag in [0, 1, 3, 1 << 60, u64::MAX] {
-            let mut service = service(None, &[(10, 10), (0, 1_000_000)]);
-            service.arrive(1, Time(0)).unwrap();
-            assert_eq!(service.arrive(tag, Time(0)), Err(Jump { last: 1 }));
-            assert_eq!(service.waiting(), 1);
+    fn what_waits_is_bounded_by_number_and_by_bytes() {
+        let mut service = service(Some(1.0), &[]);
+        (0..MOST_WAITING - 1).for_each(|_| arrive(&mut service, 1, 0));
+        assert!(!service.is_full());
+        arrive(&mut service, 1, 0);
+        assert!(service.is_full());
+        service.restart();
+        let body = vec![0; MOST_BYTES / 4];
+        let delivery = Received {
+            body: &body,
+            properties: &[],
+            redelivered: false,
+        };
+        for round in 0..1_000 {
+            (0..4).for_each(|_| service.arrive(round, delivery, Time(0)));
+            assert!(service.is_full());
+            (0..4).for_each(|_| service.discard());
+            assert!(!service.is_full());
         }
-        // When nothing waits there is no range that could be wrong.
-        let mut service = service(None, &[(10, 10), (0, 1_000_000)]);
-        service.arrive(u64::MAX - 1, Time(0)).unwrap();
-        assert_eq!(service.finish(Time(500)), Some(u64::MAX - 1));
-        assert_eq!(service.finish(Time(500)), None);
+        assert!(service.inbox.bytes.capacity() <= 4 * MOST_BYTES);
     }
 
     #[test]
     fn a_rate_is_kept_without_drift() {
         let mut service = service(Some(1_000.0), &[]);
-        (1..=5_000).for_each(|tag| service.arrive(tag, Time(0)).unwrap());
-        let done = std::iter::from_fn(|| service.finish(Time(2_000_000_000))).count();
-        assert_eq!(done, 2_000);
+        let mut done = 0;
+        for now in (0..=2_000_000_000).step_by(1_234_567) {
+            while !service.is_full() {
+                arrive(&mut service, 7, 0);
+            }
+            done += work(&mut service, now).1.len();
+        }
+        assert_eq!(done, 1_999, "the last step is at 1.9999 s");
     }
 
     #[test]

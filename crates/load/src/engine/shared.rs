@@ -30,6 +30,8 @@ pub(crate) struct ThreadProgress {
     expected: AtomicU64,
     received: AtomicU64,
     redelivered: AtomicU64,
+    taken: AtomicU64,
+    undone: AtomicU64,
     /// In the drain: the last time that its part of the ledger was sent.
     handed_in: AtomicU64,
     /// The last fence that it has put up, and its clients that are not settled behind it.
@@ -55,6 +57,15 @@ pub(crate) struct ProgressTotals {
     pub(crate) redelivered: u64,
 }
 
+/// What consumers do, whoever sent the messages; of a thread, or of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Activity {
+    /// Deliveries that they took.
+    pub(crate) taken: u64,
+    /// Deliveries that came for those who take their time and are not done with them.
+    pub(crate) undone: u64,
+}
+
 impl ThreadProgress {
     pub(crate) fn publish_behind(&self, clients: u64, since: Time) {
         self.behind.store(clients, Ordering::Relaxed);
@@ -65,12 +76,14 @@ impl ThreadProgress {
         self.ready.store(clients as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn publish(&self, totals: ProgressTotals) {
+    pub(crate) fn publish(&self, totals: ProgressTotals, activity: Activity) {
         self.open.store(totals.open, Ordering::Relaxed);
         self.expected.store(totals.expected, Ordering::Relaxed);
         self.received.store(totals.received, Ordering::Relaxed);
         self.redelivered
             .store(totals.redelivered, Ordering::Relaxed);
+        self.taken.store(activity.taken, Ordering::Relaxed);
+        self.undone.store(activity.undone, Ordering::Relaxed);
     }
 
     /// The batches were sent before.
@@ -256,6 +269,15 @@ impl Shared {
             sum.expected += progress.expected.load(Ordering::Relaxed);
             sum.received += progress.received.load(Ordering::Relaxed);
             sum.redelivered += progress.redelivered.load(Ordering::Relaxed);
+        }
+        sum
+    }
+
+    pub(crate) fn activity(&self) -> Activity {
+        let mut sum = Activity::default();
+        for progress in &self.progress {
+            sum.taken += progress.taken.load(Ordering::Relaxed);
+            sum.undone += progress.undone.load(Ordering::Relaxed);
         }
         sum
     }

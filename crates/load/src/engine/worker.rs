@@ -178,7 +178,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
         self.poll_clients();
         self.note_away();
         self.housekeep();
-        self.shared.progress[self.thread].publish(self.tally.progress);
+        self.shared.progress[self.thread].publish(self.tally.progress, self.tally.activity);
         self.count_behind();
         self.answer_coordinator();
         Ok(Some(self.begin_wait(began)))
@@ -200,7 +200,8 @@ impl<C: Connection, E: Environment> Worker<C, E> {
             let sent = self.clients.iter().flat_map(Client::sent).collect();
             let unsettled = self.unsettled.take();
             let unsettled = unsettled.unwrap_or_else(|| self.find_unsettled());
-            ledger.finish(sent, unsettled, &self.reports);
+            let owed: Vec<_> = self.clients.iter().flat_map(Client::owed).collect();
+            ledger.finish(sent, unsettled, &owed, &self.reports);
         }
         let _ = self.reports.send(Report::Finished(self.thread, usage));
     }
@@ -593,6 +594,6 @@ impl<C: Connection, E: Environment> Drop for Worker<C, E> {
         // Reports what stayed open, for the outcome.
         let mut progress = self.tally.progress;
         progress.open = self.clients.iter().map(Client::unanswered).sum();
-        self.shared.progress[self.thread].publish(progress);
+        self.shared.progress[self.thread].publish(progress, self.tally.activity);
     }
 }

@@ -10,6 +10,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Argument;
 
+/// The argument of a stream's subscription that says where it begins; the header that says where a message is.
+pub(crate) const STREAM_OFFSET: &str = "x-stream-offset";
+
 /// A destination's queue, and the exchange in front of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AmqpDestination {

@@ -14,6 +14,7 @@ use measure::{Nanos, counted};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub(crate) use self::amqp091::STREAM_OFFSET;
 pub use self::amqp091::{
     AmqpConsumers, AmqpDestination, AmqpProducers, Exchange, QueueType, StreamOffset,
 };
@@ -22,6 +23,7 @@ pub use self::destination::{Destination, DestinationKind};
 pub use self::latency_step::LatencyStep;
 pub use self::producers::{Guarantee, Producers, RandomKeys, StartDelay};
 pub use self::properties::{Argument, MessageProperties};
+pub(crate) use self::subscription::Owed;
 pub use self::subscription::Subscription;
 use crate::payload::FULL_LEN;
 use crate::random::scatter;
@@ -39,8 +41,8 @@ pub struct Plan {
     pub threads: usize,
     /// The lengths of the phases.
     pub phases: Phases,
-    /// Written into every payload of 32 bytes and more, so that a consumer tells this run's
-    /// messages from an earlier run's.
+    /// Written into every payload of 32 bytes and more, and shorter ones are masked by it, so that a consumer tells this
+    /// run's messages from others'.
     pub run_id: u32,
     /// Whether a loop may spin through the last microseconds before a message is due.
     pub spin: Spin,

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Destination, DestinationKind, Group};
+use super::{
+    Argument, Destination, DestinationKind, Group, QueueType, STREAM_OFFSET, StreamOffset,
+};
 use crate::Error;
 
 /// Named queues behind a topic, as JMS subscribers have them: made and bound before the load, and
@@ -35,7 +37,38 @@ impl Subscription {
     }
 }
 
+/// What a consumer has to get of what is sent to its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owed {
+    All,
+    /// What is sent once its subscription is answered, and whatever follows the first message that comes.
+    SinceSubscribed,
+    /// What follows the first message that comes: an offset may be that of one which is yet to be sent.
+    SinceFirst,
+}
+
 impl Group {
+    /// What its consumers of a destination have to get, where they subscribe while the load goes on, or before.
+    pub(crate) fn owed(&self, destination: &Destination, later: bool) -> Owed {
+        let wanted = &self.consumers.amqp091;
+        if destination.amqp091.queue_type != QueueType::Stream {
+            return Owed::All;
+        }
+        let offset = match wanted.arguments.get(STREAM_OFFSET) {
+            Some(Argument::Text(text)) => text.parse().unwrap_or(StreamOffset::Next),
+            Some(Argument::Integer(offset)) => StreamOffset::Offset(offset.unsigned_abs()),
+            Some(Argument::Flag(_)) | None => wanted.stream_offset,
+        };
+        match offset {
+            StreamOffset::First | StreamOffset::Offset(0) => Owed::All,
+            StreamOffset::Offset(_) => Owed::SinceFirst,
+            StreamOffset::Last | StreamOffset::Next | StreamOffset::Time(_) if later => {
+                Owed::SinceSubscribed
+            }
+            StreamOffset::Last | StreamOffset::Next | StreamOffset::Time(_) => Owed::All,
+        }
+    }
+
     /// Who gets a copy of each message of a topic or stream, by its position: consumers, or
     /// subscriptions that several share.
     pub(crate) fn receivers_of(&self, destination: usize) -> usize {

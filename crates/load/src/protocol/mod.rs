@@ -362,9 +362,6 @@ pub(crate) trait Receiver {
 
     /// Answers a request.
     fn respond(&mut self, reply: &Reply) -> Result<(), Error>;
-
-    /// The error of a broker that breaks the protocol.
-    fn violated(&self, detail: String) -> Error;
 }
 
 /// What has come in for a client.

@@ -184,7 +184,13 @@ fn joined(outcomes: Vec<Result<Outcome, Error>>) -> Result<Outcome, Error> {
         sum.unconfirmed += other.unconfirmed;
         sum.interrupted |= other.interrupted;
         sum.error = sum.error.or(other.error);
-        sum.censored = sum.censored.or(other.censored);
+        sum.censored = match (sum.censored.take(), other.censored) {
+            (Some(mut all), Some(theirs)) => {
+                all.merge(&theirs);
+                Some(all)
+            }
+            (one, other) => one.or(other),
+        };
         sum.ledger = sum.ledger.or(other.ledger);
         sum.threads.extend(other.threads);
         sum.spun |= other.spun;

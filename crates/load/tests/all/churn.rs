@@ -215,7 +215,7 @@ fn latency_counts_from_the_time_that_a_cycle_was_due() {
     plan.most_open = 1;
     plan.warmup = Nanos::ZERO;
     plan.measure = Nanos::from_millis(600);
-    let (heard, tally, _) = churned(&plan);
+    let (mut heard, tally, outcome) = churned(&plan);
     assert!(
         tally.count("late") * 10 > tally.count("begun") * 9,
         "{tally:?}"
@@ -233,6 +233,17 @@ fn latency_counts_from_the_time_that_a_cycle_was_due() {
     // The last one to begin was due almost at the beginning.
     let floor = plan.measure.0 - plan.measure.0 / 4;
     assert!(heard.step("open").max_ns > floor, "{tally:?}");
+    // What never began counts with its wait, too.
+    let censored = outcome.censored.expect("what has no end");
+    heard
+        .steps
+        .add_due(Phase::Measure, censored.interval.histograms())
+        .expect("one shape");
+    let ended = tally.count("completed") + tally.count("not_begun");
+    for step in ["cycle", "open", "wait"] {
+        let failed = heard.step(step).count - ended;
+        assert!(failed <= tally.count("failed"), "{step}: {tally:?}");
+    }
     assert!(heard.step("wait").max_ns > floor, "{tally:?}");
     assert!(
         heard.step("log_in").p50_ns < floor / 10,

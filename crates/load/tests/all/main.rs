@@ -1,6 +1,6 @@
 //! All tests of `load` that use it from outside, as one program.
 //!
-//! `drain`, `injected`, `proof`, `recovery`, `scripted`, `silence` and `stalls` run in virtual time: in a
+//! `drain`, `injected`, `proof`, `recovery`, `scripted`, `silence`, `slow`, `stalls` and `streams` run in virtual time: in a
 //! [`world`] in memory, without a socket and without a sleep. In real time, on sockets, stay those about the
 //! system, and those that nobody has moved yet:
 //!
@@ -35,9 +35,11 @@ mod recovery;
 mod schedules;
 mod scripted;
 mod silence;
+mod slow;
 mod sources;
 mod stalls;
 mod stops;
+mod streams;
 mod subscriptions;
 mod tls;
 mod tls_records;

@@ -400,6 +400,40 @@ fn waits_that_overlap_delay_no_request_twice() {
     }
 }
 
+/// A server that answers hardly anything is slow for every request that was due, whether it was sent or not.
+#[test]
+fn what_was_due_and_has_no_answer_counts_with_its_wait() {
+    let port = serve(|mut stream| {
+        let _ = stream.read(&mut [0; 4096]);
+        thread::sleep(Duration::from_secs(60));
+    });
+    let (mut heard, tally, outcome) = probed(&ProbePlan {
+        most_open: 2,
+        timeout: Nanos::from_millis(150),
+        ..plan(port, 100.0, 400)
+    });
+    assert!(tally.count("probe_not_begun") > 20, "{tally:?}");
+    let censored = outcome.censored.expect("what has no answer");
+    heard
+        .steps
+        .add_due(Phase::Measure, censored.interval.histograms())
+        .expect("one shape");
+    for step in ["probe_response", "probe_wait"] {
+        assert_eq!(heard.step(step).count, 40, "{step}: {tally:?}");
+    }
+    let response = heard.steps.histogram(metric("probe_response"));
+    // Due from 0 to 390 ms, and nothing ended before 400.
+    assert!(
+        response.value_at_quantile(0.5) >= 190_000_000,
+        "{response:?}"
+    );
+    let slice = censored.interval.to_slice();
+    let of_slice = |it: Interval| it.latencies.histogram(metric("probe_response")).len();
+    let mut again = Interval::new();
+    again.add_slice(&slice);
+    assert_eq!(of_slice(again), of_slice(censored.interval));
+}
+
 /// The server has seen such a request twice.
 #[test]
 fn a_request_that_is_sent_again_is_told() {

@@ -169,14 +169,14 @@ fn a_consumer_that_takes_its_time_is_not_sent_more_than_its_prefetch() {
     };
     let outcome = run(&plan(group));
     clean(&outcome, 200);
-    // The longer of both, one after the other; the last ten are delivered and under work.
+    // The longer of both, one after the other.
     let took = outcome
         .phases
         .last()
         .expect("a drain")
         .end
         .since(outcome.start);
-    assert!(took >= Nanos::from_millis(190 * 2), "{took}");
+    assert!(took >= Nanos::from_millis(199 * 2), "{took}");
 }
 
 #[test]
@@ -188,14 +188,14 @@ fn a_slow_consumer_without_acknowledgements_stops_reading() {
     group.consumers.service.rate = Rate::per_second(4_000.0);
     let outcome = run(&plan(group));
     clean(&outcome, 3_000);
-    // A thousand may wait in its memory.
+    // What waits in its memory is not taken.
     let took = outcome
         .phases
         .last()
         .expect("a drain")
         .end
         .since(outcome.start);
-    assert!(took >= Nanos::from_millis(450), "{took}");
+    assert!(took >= Nanos::from_millis(740), "{took}");
 }
 
 #[test]

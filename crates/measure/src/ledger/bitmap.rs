@@ -194,6 +194,25 @@ impl DeliveryBitmap {
         content.map_or([0; WORDS], Content::bits)
     }
 
+    /// The lowest number in it; 0 where blocks are settled.
+    pub(super) fn first(&self) -> Option<u64> {
+        if self.full_below > 0 {
+            return Some(0);
+        }
+        let latest = self.latest.as_ref().map(|(index, _)| *index);
+        let block = self
+            .others
+            .keys()
+            .next()
+            .copied()
+            .into_iter()
+            .chain(latest)
+            .min()?;
+        let bits = self.bits(block);
+        let word = bits.iter().position(|word| *word != 0)?;
+        Some(block * BLOCK + word as u64 * 64 + u64::from(bits[word].trailing_zeros()))
+    }
+
     /// The first block that it may not hold as a whole.
     pub(super) const fn full_below(&self) -> u64 {
         self.full_below

@@ -172,6 +172,12 @@ impl LedgerShard {
         }
     }
 
+    /// The name of a bitmap.
+    #[must_use]
+    pub fn name(&self, bitmap: usize) -> Option<u32> {
+        self.names.get(bitmap).copied()
+    }
+
     /// Notes that a message of a bitmap was confirmed, or was delivered in order and without the
     /// redelivered flag. Bitmaps that do not exist are left alone.
     #[inline(always)]

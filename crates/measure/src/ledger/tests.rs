@@ -21,14 +21,19 @@ struct Model {
     confirmed: BTreeSet<u64>,
     returned: BTreeSet<u64>,
     receivers: Vec<BTreeMap<u64, Fate>>,
+    /// By receiver: what was sent before is owed from the first on that was delivered.
+    owed_from: Vec<u64>,
 }
 
 impl Model {
     fn add_to(&self, summary: &mut LedgerSummary) {
-        for (receiver, n) in self
-            .receivers
-            .iter()
-            .flat_map(|r| (0..self.sent).map(move |n| (r, n)))
+        let owed = |(receiver, from): (&BTreeMap<u64, Fate>, &u64)| {
+            let first = receiver.keys().next().copied().unwrap_or(u64::MAX);
+            first.min(*from)
+        };
+        let receivers = self.receivers.iter().zip(&self.owed_from);
+        for (receiver, n) in
+            receivers.flat_map(|all| (owed(all)..self.sent).map(move |n| (all.0, n)))
         {
             let fate = receiver.get(&n).copied().unwrap_or_default();
             let plain = fate.in_order + fate.late;
@@ -73,6 +78,7 @@ fn chance(seed: u64) -> (LedgerSummary, LedgerSummary) {
             // Many short, some beyond a block, a few beyond all that is open at a time.
             sent: random.below(most),
             receivers: vec![BTreeMap::new(); count],
+            owed_from: vec![0; count],
             ..Model::default()
         });
     }
@@ -91,6 +97,12 @@ fn chance(seed: u64) -> (LedgerSummary, LedgerSummary) {
         2 + random.below(10),
     ];
     let most = models.iter().map(|m| m.sent).max().unwrap_or(0);
+    // Receivers may begin late, and know about when.
+    let begins = if random.one_in(3) {
+        random.below(300)
+    } else {
+        0
+    };
     for n in 0..most {
         let mut first = 0;
         for (producer, model) in models.iter_mut().enumerate() {
@@ -109,6 +121,9 @@ fn chance(seed: u64) -> (LedgerSummary, LedgerSummary) {
                 loops[at].note_anomaly(producer, Anomaly::Returned, n);
             }
             for (at, fates) in model.receivers.iter_mut().enumerate() {
+                if n < begins {
+                    continue;
+                }
                 let mut n = n;
                 // Most are delivered once, some never or again.
                 while random.below(chances[1]) > 0 {
@@ -132,7 +147,7 @@ fn chance(seed: u64) -> (LedgerSummary, LedgerSummary) {
                     if random.below(3) > 0 {
                         break;
                     }
-                    n -= random.below((n + 1).min(10_000));
+                    n -= random.below((n + 1 - begins).min(10_000));
                 }
             }
         }
@@ -154,8 +169,15 @@ fn chance(seed: u64) -> (LedgerSummary, LedgerSummary) {
         exact: true,
         ..LedgerSummary::default()
     };
-    for (producer, model) in models.iter().enumerate() {
+    let mut bitmap = producers;
+    for (producer, model) in models.iter_mut().enumerate() {
         ledger.set_sent(producer, model.sent);
+        for owed_from in &mut model.owed_from {
+            let later = begins + random.below(50);
+            *owed_from = random.of(&[0, later, u64::MAX]);
+            ledger.owe_from(bitmap, *owed_from);
+            bitmap += 1;
+        }
         model.add_to(&mut expected);
     }
     (ledger.summary(&[]), expected)

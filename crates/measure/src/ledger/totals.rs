@@ -34,6 +34,8 @@ struct Deliveries {
     flagged_count: u64,
     /// Of what is settled: confirmed, and neither returned nor delivered.
     settled_missing: u64,
+    /// What was sent before this one is owed from the first on that was delivered only: see [`Ledger::owe_from`].
+    owed_from: u64,
 }
 
 impl Deliveries {
@@ -55,6 +57,16 @@ impl Deliveries {
                 *bytes += set.bytes();
             }
         }
+    }
+
+    /// The first message that has to be delivered.
+    fn owed_from(&self) -> u64 {
+        if self.owed_from == 0 {
+            return 0;
+        }
+        let sets = [&self.in_order, &self.late, &self.flagged];
+        let delivered = sets.iter().filter_map(|set| set.first()).min();
+        delivered.map_or(self.owed_from, |first| first.min(self.owed_from))
     }
 }
 
@@ -126,6 +138,8 @@ struct Sums {
     late_only: u64,
     /// Messages of which no delivery was without the flag.
     flagged_only: u64,
+    /// Sent, and not owed to who gets these deliveries.
+    not_owed: u64,
 }
 
 impl Sums {
@@ -137,6 +151,16 @@ impl Sums {
         self.summary.reordered += region.summary.reordered;
         self.late_only += region.late_only;
         self.flagged_only += region.flagged_only;
+        self.not_owed += region.not_owed;
+    }
+}
+
+/// The bits of a word, whose first stands for `first`, that stand for less than `end`.
+const fn below(end: u64, first: u64) -> u64 {
+    match end.saturating_sub(first) {
+        0 => 0,
+        n if n >= 64 => u64::MAX,
+        n => (1 << n) - 1,
     }
 }
 
@@ -190,6 +214,15 @@ impl Ledger {
     pub fn set_sent(&mut self, producer: usize, count: u64) {
         if let Some(producer) = self.producers.get_mut(producer) {
             producer.sent = count;
+        }
+    }
+
+    /// What was sent before this sequence number need not come, and what came first tells where it begins: deliveries, counted
+    /// as in [`Ledger::new`], begin at a place in a stream, and a stream keeps the order of what a producer sends.
+    pub fn owe_from(&mut self, bitmap: usize, sequence: u64) {
+        let at = bitmap.checked_sub(self.producers.len());
+        if let Some(to) = at.and_then(|at| self.deliveries.get_mut(at)) {
+            to.owed_from = sequence;
         }
     }
 
@@ -277,6 +310,7 @@ impl Ledger {
             .confirmed
             .full_below()
             .min(to.in_order.full_below());
+        let owed_from = to.owed_from();
         let mut sums = Sums::default();
         for index in blocks.start.max(whole_below)..blocks.end {
             let confirmed = producer.confirmed.bits(index);
@@ -286,18 +320,16 @@ impl Ledger {
             let flagged = to.flagged.bits(index);
             for word in 0..WORDS {
                 let first = index * BLOCK + word as u64 * 64;
-                let s = match sent.saturating_sub(first) {
-                    0 => 0,
-                    n if n >= 64 => u64::MAX,
-                    n => (1 << n) - 1,
-                };
+                let s = below(sent, first);
                 let (c, r) = (confirmed[word], returned[word]);
                 let (i, l, f) = (in_order[word], late[word], flagged[word]);
                 let d = i | l | f;
+                let o = !below(owed_from, first);
                 let count = |bits: u64| u64::from(bits.count_ones());
-                sums.summary.lost += count(c & !r & !d);
-                sums.summary.returned += count(r & !d);
-                sums.summary.unconfirmed_missing += count(s & !c & !r & !d);
+                sums.summary.lost += count(c & !r & !d & o);
+                sums.summary.returned += count(r & !d & o);
+                sums.summary.unconfirmed_missing += count(s & !c & !r & !d & o);
+                sums.not_owed += count(s & !d & !o);
                 sums.summary.unconfirmed_delivered += count(d & !c);
                 sums.summary.reordered += count(l & !i & !f);
                 sums.late_only += count(l & !i);
@@ -335,6 +367,7 @@ impl Ledger {
         LedgerSummary {
             lost: sums.summary.lost.saturating_sub(outstanding),
             outstanding,
+            sent: sums.summary.sent - sums.not_owed,
             delivered: plain_messages + sums.flagged_only,
             // One of each of these was the message's first delivery.
             duplicated: plain.saturating_sub(plain_messages),

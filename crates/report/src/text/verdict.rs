@@ -198,6 +198,10 @@ impl<'a> Said<'a> {
                 duration(e.loop_lag_max_ns),
                 self.others()
             ),
+            Cause::NothingDue => format!(
+                "what was requested: for {} of the producers' time nothing was due",
+                percent(time.schedule)
+            ),
             Cause::Unclear => format!(
                 "no cause stands out: {} waited {} of the time for the event loop, {} for the broker's answers, \
                  {} for their sockets",

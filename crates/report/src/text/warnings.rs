@@ -486,8 +486,8 @@ fn faults_missed(w: &Warning) -> (String, &'static str) {
 fn rate_not_achieved(w: &Warning) -> (String, &'static str) {
     if w.count("not_begun") > 0 {
         let text = format!(
-            "{} due and found no room before the end: latencies are those of the others, and theirs would \
-             have been the worst (--max-open, {} = {})",
+            "{} due and found no room before the end: they count in the latencies with the time that they had \
+             waited by then (--max-open, {} = {})",
             was_or_were(w.count("not_begun"), one(items(w))),
             match items(w) {
                 "requests" => "the probe's max-open",

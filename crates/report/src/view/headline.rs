@@ -449,25 +449,29 @@ fn messages(facts: &Facts<'_>) -> String {
     let f = facts.summary;
     let place = place(facts.record, &f.broker);
     let length = length(facts.phases);
-    let rates = match (f.sent.rate > 0.0, f.received.rate > 0.0) {
-        (true, false) => format!("{} msg/s into {place}", three_digits(f.sent.rate)),
-        (false, true) => format!("{} msg/s out of {place}", three_digits(f.received.rate)),
-        (true, true) if (f.sent.rate / f.received.rate - 1.0).abs() < 0.01 => {
-            format!("{} msg/s through {place}", three_digits(f.sent.rate))
-        }
-        (true, true) => format!(
-            "{} msg/s into and {} msg/s out of {place}",
-            three_digits(f.sent.rate),
-            three_digits(f.received.rate)
-        ),
-        (false, false) => return String::new(),
-    };
-    match f.requested.as_ref().map(|requested| requested.rate) {
+    let requested = match f.requested.as_ref().map(|requested| requested.rate) {
         Some(asked) if f.sent.rate < asked * 0.995 => {
-            format!("{rates}{length}, of {} requested", three_digits(asked))
+            Some(format!("of {} requested", three_digits(asked)))
         }
-        Some(_) => format!("{rates}{length}, as requested"),
-        None => format!("{rates}{length}"),
+        Some(_) => Some("as requested".to_owned()),
+        None => None,
+    };
+    let behind = requested.as_ref();
+    let behind = behind.map_or_else(String::new, |it| format!(", {it}"));
+    let sent = three_digits(f.sent.rate);
+    let received = three_digits(f.received.rate);
+    match (f.sent.rate > 0.0, f.received.rate > 0.0) {
+        (true, false) => format!("{sent} msg/s into {place}{length}{behind}"),
+        (false, true) => format!("{received} msg/s out of {place}{length}{behind}"),
+        (true, true) if (f.sent.rate / f.received.rate - 1.0).abs() < 0.01 => {
+            format!("{sent} msg/s through {place}{length}{behind}")
+        }
+        // What is requested is what is sent.
+        (true, true) => {
+            let requested = requested.map_or_else(String::new, |it| format!(" ({it})"));
+            format!("{sent} msg/s into{requested} and {received} msg/s out of {place}{length}")
+        }
+        (false, false) => String::new(),
     }
 }
 

@@ -42,7 +42,7 @@ pub struct TraceSpec {
     /// Whether arguments are kept, cut and with secrets masked.
     #[serde(default = "TraceSpec::usual_arguments")]
     pub arguments: bool,
-    /// Calls after which it ends.
+    /// Calls of the measured phase after which it ends.
     #[serde(default = "TraceSpec::usual_limit")]
     pub limit: u32,
     /// Calls in one second at which it ends.

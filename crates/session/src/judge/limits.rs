@@ -4,9 +4,9 @@ use archive::{Awaited, Busy, Cause, Facts, Lateness, LimitedBy, Stall, Stalled};
 
 use super::Conclusion;
 use super::thresholds::{
-    ACHIEVED, BEHIND, DOMINANT, FULL, FULL_LINK_NS, LATE, LOOPBACK_NS, LOST, MOST, NOT_FULL,
-    OTHERS, RUN_QUEUE_WAIT, SATURATED, SHORTEST, SLOW_ANSWER_NS, SLOW_IDLE_NS, THREAD_FULL,
-    TOGETHER, UNSENT, WORTH,
+    ACHIEVED, AT_WORK, BEHIND, DOMINANT, EXPLAINS, FULL, FULL_LINK_NS, LATE, LOOPBACK_NS, LOST,
+    MOST, NOT_FULL, OTHERS, RUN_QUEUE_WAIT, SATURATED, SHORTEST, SLOW_ANSWER_NS, SLOW_IDLE_NS,
+    THREAD_FULL, TOGETHER, UNSENT, WORTH,
 };
 
 /// The facts, and what follows from them at once.
@@ -177,15 +177,9 @@ impl<'a> Derived<'a> {
         };
         let theirs = time.budget + time.socket + time.blocked + time.away;
         let lost = theirs + time.ready;
-        let late = || {
-            Conclusion::new(
-                LimitedBy::Generator,
-                Cause::GeneratorLate,
-                &["ready", "loop_busy"],
-            )
-        };
-        if lost < LOST {
-            return late();
+        if lost < LOST || self.nothing_was_due(lost) {
+            let because = ["schedule", "loop_busy"];
+            return Conclusion::new(LimitedBy::Schedule, Cause::NothingDue, &because);
         }
         let waits = [
             (time.budget, Self::window as fn(&Self) -> Conclusion),
@@ -195,12 +189,30 @@ impl<'a> Derived<'a> {
         ];
         let largest = waits.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
         match largest {
-            Some((share, explain)) if share >= lost * DOMINANT || theirs >= lost * TOGETHER => {
+            Some((share, explain))
+                if share >= WORTH && (share >= lost * DOMINANT || theirs >= lost * TOGETHER) =>
+            {
                 explain(self)
             }
-            _ if time.ready >= lost * DOMINANT => late(),
+            // What waits for a loop that does nothing waits for something else.
+            _ if time.ready >= lost * DOMINANT && self.at_work >= AT_WORK => Conclusion::new(
+                LimitedBy::Generator,
+                Cause::GeneratorLate,
+                &["ready", "loop_busy"],
+            ),
             _ => Conclusion::undecided(Cause::Unclear, &["ready", "in_flight_full", "socket_full"]),
         }
+    }
+
+    /// Producers had nothing to send for most of the time, and what they `lost` of it does not explain what they did not
+    /// send: their message counts were reached.
+    fn nothing_was_due(&self, lost: f64) -> bool {
+        let e = self.e;
+        let idle = e.producers.is_some_and(|time| time.schedule >= DOMINANT);
+        let lacking = e
+            .requested_rate
+            .map(|requested| 1.0 - e.sent_rate / requested);
+        idle && lacking.is_none_or(|lacking| lost < lacking * EXPLAINS)
     }
 
     /// The broker stood still, or was away, for most of the time that producers lost: whoever else took CPU

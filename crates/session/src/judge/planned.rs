@@ -63,5 +63,6 @@ fn deliveries_each(plan: &Plan) -> Option<f64> {
 }
 
 fn takes_its_time(consumers: &load::Consumers) -> bool {
-    !consumers.service.is_zero() || consumers.poll.is_some() || !consumers.start_after.is_zero()
+    let begins_late = !consumers.start_after.is_zero() || !consumers.apart.is_zero();
+    !consumers.service.is_zero() || consumers.poll.is_some() || begins_late
 }

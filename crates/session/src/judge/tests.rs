@@ -1,5 +1,6 @@
 //! What was observed, and what must be concluded.
 
+mod evidence;
 mod situations;
 
 use archive::{

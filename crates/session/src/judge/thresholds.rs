@@ -24,6 +24,11 @@ pub(super) const DOMINANT: f64 = 0.5;
 pub(super) const TOGETHER: f64 = 0.65;
 /// A run that lost less than this share of its time lost nothing.
 pub(super) const LOST: f64 = 0.02;
+/// Time that was lost explains messages that were not sent where it is at least this part of their share: a schedule may have most of them
+/// in a small part of its time.
+pub(super) const EXPLAINS: f64 = 0.1;
+/// An event loop that is at work for less than this share of its time holds nothing up by its work.
+pub(super) const AT_WORK: f64 = 0.1;
 /// Share of its time without a connection from which on a producer's verdict names it.
 pub(super) const AWAY: f64 = 0.02;
 /// A thread of the broker that uses this share of a core has nothing left.

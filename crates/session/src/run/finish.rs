@@ -6,7 +6,8 @@ use std::path::Path;
 use archive::profile::ErlangProcess;
 use archive::{
     FailureCount, FaultOutcome, PerMessage, PhaseSpan, Rss, RunLock, RunRecord, RunState,
-    RunSummary, RunWriter, ScenarioSummary, Stalled, Throughput, Topology, Warning, WarningCode,
+    RunSummary, RunWriter, ScenarioSummary, SlicePoint, Stalled, Throughput, Topology, Warning,
+    WarningCode,
 };
 use load::OperationTally;
 use measure::{Clock, Counters, Nanos, Phase, Problem, Summaries};
@@ -340,8 +341,11 @@ impl Recording<'_> {
         let added = self.measured.latencies.add_due(Phase::Measure, due);
         // Equal shapes always add.
         debug_assert!(added.is_ok());
+        let slice = censored.interval.to_slice();
+        let t = self.seconds_since_origin(slice.start);
         if let Some(writer) = &mut self.writer {
             writer.append_histograms(&censored.interval);
+            writer.append_slice(&SlicePoint::of(&slice, t, None));
         }
     }
 }

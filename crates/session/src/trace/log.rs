@@ -82,6 +82,11 @@ impl TraceLog {
         self.held().measured = Some((from, until));
     }
 
+    /// When the measured phase begins, where that is known.
+    pub(super) fn measured_from(&self) -> Option<Time> {
+        self.held().measured.map(|(from, _)| from)
+    }
+
     pub(super) fn began(&self, traces: &[usize], at: Time) {
         let mut held = self.held();
         for trace in traces {

@@ -2,7 +2,7 @@
 //! scenario what it saw.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -213,14 +213,20 @@ impl NodeTraces {
             clock,
             tell,
             left: self.traces.iter().map(|it| it.limit).collect(),
+            early: 0,
             open: HashMap::new(),
             numbers,
         };
-        let result = Trace::start(helper, &self.options).and_then(|mut trace| {
-            let ended = follower.run(&mut trace, orders);
-            let closed = trace.close();
-            ended.and_then(|ended| closed.map(|()| ended))
-        });
+        let result = loop {
+            let result = Trace::start(helper, &self.options).and_then(|mut trace| {
+                let ended = follower.run(&mut trace, orders);
+                let closed = trace.close();
+                ended.and_then(|ended| closed.map(|()| ended))
+            });
+            if !follower.goes_on(&result, orders) {
+                break result;
+            }
+        };
         follower.finish(result);
     }
 
@@ -259,8 +265,10 @@ struct CallSorter<'a> {
     of: &'a NodeTraces,
     clock: NodeClock,
     tell: &'a [Sender<NodeNews>],
-    /// Calls that each trace may still see.
+    /// Calls of the measured phase that each trace may still see.
     left: Vec<u32>,
+    /// Calls before it that the node has counted.
+    early: u64,
     open: HashMap<u64, OpenCall>,
     numbers: Vec<usize>,
 }
@@ -294,6 +302,33 @@ impl CallSorter<'_> {
         }
     }
 
+    /// Whether the node ends a trace at a limit that calls before the measured phase have used up: then it is traced
+    /// again, in the measured phase.
+    fn goes_on(&mut self, result: &Result<Ended, Error>, orders: &Receiver<Order>) -> bool {
+        let has_more = self.left.iter().any(|left| *left > 0);
+        let is_limit = matches!(result, Ok(Ended::Limit(_)));
+        if !is_limit || !has_more || std::mem::take(&mut self.early) == 0 {
+            return false;
+        }
+        // Calls are numbered anew.
+        self.keep_open();
+        self.of.log.note(
+            "calls before the measured phase had used up the limit: they were traced again in the measured phase, and \
+             some of its first calls may be missing"
+                .to_owned(),
+        );
+        loop {
+            let from = self.of.log.measured_from();
+            if from.is_some_and(|from| Clock.now() >= from) {
+                return true;
+            }
+            match orders.recv_timeout(WAIT) {
+                Ok(Order::Begin) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Order::End { .. }) | Err(RecvTimeoutError::Disconnected) => return false,
+            }
+        }
+    }
+
     fn heard(&mut self, event: TraceEvent) {
         match event {
             TraceEvent::Call(call) => self.called(call),
@@ -312,10 +347,12 @@ impl CallSorter<'_> {
             .map(|(trace, _)| trace)
             .collect();
         let mut traces = Vec::with_capacity(its.len());
+        let is_early = self.of.log.measured_from().is_none_or(|from| at < from);
+        self.early += u64::from(is_early);
         for trace in its {
             match self.left.get_mut(trace) {
                 Some(left) if *left > 0 => {
-                    *left -= 1;
+                    *left -= u32::from(!is_early);
                     traces.push(trace);
                     self.say(trace, SeenCall::Called { at });
                 }
@@ -386,11 +423,16 @@ impl CallSorter<'_> {
         }
     }
 
-    /// Keeps what has not returned, and says what ended the traces.
-    fn finish(mut self, result: Result<Ended, Error>) {
+    /// Keeps what has not returned.
+    fn keep_open(&mut self) {
         let mut open: Vec<OpenCall> = self.open.drain().map(|(_, open)| open).collect();
         open.sort_by_key(|it| it.at);
         open.into_iter().for_each(|open| self.keep(open));
+    }
+
+    /// Keeps what has not returned, and says what ended the traces.
+    fn finish(mut self, result: Result<Ended, Error>) {
+        self.keep_open();
         let why = match &result {
             Ok(ended) => reason(ended),
             Err(error) => Some((error.problem().sentence(), String::new())),
@@ -438,5 +480,80 @@ impl NodeClock {
         let since = at.duration_since(SystemTime::UNIX_EPOCH);
         let ns = since.map_or(0, |it| i128::try_from(it.as_nanos()).unwrap_or(i128::MAX));
         Time(u64::try_from(ns.saturating_sub(self.zero)).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use erlang::Budget;
+
+    use super::*;
+
+    fn traces(log: &TraceLog) -> NodeTraces {
+        let function: FunctionPattern = "lists:sort/1".parse().unwrap();
+        let options = TraceOptions {
+            functions: vec![function.clone()],
+            arguments: None,
+            processes: ProcessFilter::All,
+            limit: 3,
+            rate: 500,
+            returns: true,
+            argument_bytes: 0,
+            budget: Budget::lasting(Duration::from_secs(1)),
+        };
+        let one = OneTrace {
+            scenario: "trace".to_owned(),
+            function,
+            limit: 3,
+        };
+        NodeTraces::new(None, options, vec![one], log.clone())
+    }
+
+    #[test]
+    fn calls_before_the_measured_phase_use_up_no_limit() {
+        let log = TraceLog::default();
+        let of = traces(&log);
+        let (tell, told) = channel();
+        let tell = [tell];
+        let mut sorter = CallSorter {
+            of: &of,
+            clock: NodeClock { zero: 0 },
+            tell: &tell,
+            left: vec![3],
+            early: 0,
+            open: HashMap::new(),
+            numbers: of.register(),
+        };
+        let mut number = 0;
+        let mut call = |sorter: &mut CallSorter<'_>, at: u64| {
+            number += 1;
+            sorter.called(Call {
+                number,
+                time: SystemTime::UNIX_EPOCH + Duration::from_nanos(at),
+                pid: "<0.1.0>".to_owned(),
+                role: String::new(),
+                name: String::new(),
+                module: "lists".to_owned(),
+                function: "sort".to_owned(),
+                arity: 1,
+                arguments: Vec::new(),
+            });
+            told.try_iter().count()
+        };
+        // The measured phase is not known yet, and then not there.
+        assert_eq!(call(&mut sorter, 10), 1);
+        log.measured(Time(1_000), Time(2_000));
+        assert_eq!(call(&mut sorter, 999), 1);
+        assert_eq!((sorter.left[0], sorter.early), (3, 2));
+        assert_eq!(call(&mut sorter, 1_000), 1);
+        // The node has counted three, and is asked for more.
+        let (_order, orders) = channel();
+        assert!(sorter.goes_on(&Ok(Ended::Limit(3)), &orders));
+        let seen: usize = (0..3).map(|_| call(&mut sorter, 1_500)).sum();
+        assert_eq!((seen, sorter.left[0]), (2, 0));
+        assert!(!sorter.goes_on(&Ok(Ended::Limit(3)), &orders));
+        // What ended it otherwise ended it.
+        (sorter.left[0], sorter.early) = (1, 1);
+        assert!(!sorter.goes_on(&Ok(Ended::Time), &orders));
     }
 }

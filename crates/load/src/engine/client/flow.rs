@@ -7,10 +7,11 @@ use measure::{Phase, Time};
 use super::early::EarlyDelivery;
 use super::{Client, ConnectionState, Participant};
 use crate::control::Watch;
-use crate::engine::consumer::Wanted;
+use crate::engine::consumer::{Consumer, Wanted};
 use crate::engine::context::Context;
 use crate::engine::producer::{BATCH_BYTES, SendState};
 use crate::engine::report::{Reason, Report};
+use crate::engine::service::{Service, ServiceStep};
 use crate::engine::shared::CATCH_UP;
 use crate::protocol::{Confirm, Connection, Event, Progress, Received, Receiver, Sender};
 use crate::{Environment, Error, RunEvent};
@@ -42,35 +43,58 @@ fn returned<C: Connection, E: Environment>(
 enum Taken {
     /// Nobody is to be answered.
     Nothing,
+    /// A consumer takes it later.
+    Waits { is_full: bool },
     /// The answer to the message with this number on its channel.
     Reply(u64),
     /// A consumer's, which is to be acknowledged, and to be answered where it is a request.
     Message { is_request: bool },
 }
 
-/// Counts a delivery. What it asks for comes when its bytes, which may be the connection's own, are
-/// not needed any more.
+/// Takes a delivery that has come. What it asks for comes when its bytes, which may be the connection's own,
+/// are not needed any more.
 #[inline(always)]
-fn receive<C: Connection, E: Environment>(
+fn arrive<C: Connection, E: Environment>(
     work: &mut Participant,
+    tag: u64,
     delivery: Received<'_>,
     now: Time,
     context: &mut Context<'_, E>,
 ) -> Taken {
-    let Received {
-        body, properties, ..
-    } = delivery;
     let consumer = match work {
         Participant::Consumer(consumer) => consumer,
         Participant::Producer(producer) => {
-            let of = producer.replied::<C>(body, properties, now);
+            let of = producer.replied::<C>(delivery.body, delivery.properties, now);
             return of.map_or(Taken::Nothing, Taken::Reply);
         }
     };
     consumer.answered(now, false);
+    context.tally.handled += 1;
+    if consumer.keeps(tag, delivery, now) {
+        context.tally.activity.undone += 1;
+        return Taken::Waits {
+            is_full: consumer.is_full(),
+        };
+    }
+    if !receive::<C, E>(consumer, delivery, now, context) {
+        return Taken::Nothing;
+    }
+    Taken::Message {
+        is_request: prepare_reply::<C, E>(consumer, delivery, context),
+    }
+}
+
+/// Counts a delivery that its consumer takes; tells whether it still wants it.
+#[inline(always)]
+fn receive<C: Connection, E: Environment>(
+    consumer: &mut Consumer,
+    delivery: Received<'_>,
+    now: Time,
+    context: &mut Context<'_, E>,
+) -> bool {
     let wanted = consumer.wants();
     if wanted == Wanted::No {
-        return Taken::Nothing;
+        return false;
     }
     let ours = consumer.take::<C>(
         delivery,
@@ -79,6 +103,25 @@ fn receive<C: Connection, E: Environment>(
         &mut context.tally.latency,
         context.ledger.as_mut(),
     );
+    context.tally.activity.taken += 1;
+    context.tally.progress.received += u64::from(ours);
+    context.tally.progress.redelivered += u64::from(ours && delivery.redelivered);
+    if wanted == Wanted::Last {
+        context.tell(Report::CountReached);
+    }
+    true
+}
+
+/// Prepares the answer to a delivery where it is a request; tells whether it is.
+#[inline(always)]
+fn prepare_reply<C: Connection, E: Environment>(
+    consumer: &Consumer,
+    delivery: Received<'_>,
+    context: &mut Context<'_, E>,
+) -> bool {
+    let Received {
+        body, properties, ..
+    } = delivery;
     let to = consumer
         .responds()
         .then(|| C::reply_to(properties))
@@ -87,15 +130,36 @@ fn receive<C: Connection, E: Environment>(
         let trace_header = C::trace_header(properties);
         context.reply.prepare(to, body, trace_header);
     }
-    context.tally.handled += 1;
-    context.tally.progress.received += u64::from(ours);
-    context.tally.progress.redelivered += u64::from(ours && delivery.redelivered);
-    if wanted == Wanted::Last {
-        context.tell(Report::CountReached);
+    to.is_some()
+}
+
+/// Takes and settles all that a consumer has come to by now.
+fn work_through<C: Connection, E: Environment>(
+    consumer: &mut Consumer,
+    service: &mut Service,
+    receiver: &mut C::Receiver<'_>,
+    now: Time,
+    context: &mut Context<'_, E>,
+) -> Result<(), Error> {
+    while let Some(step) = service.step(now)
+        && let Some((tag, delivery)) = service.oldest()
+    {
+        if step == ServiceStep::Take && receive::<C, E>(consumer, delivery, now, context) {
+            service.begin();
+            continue;
+        }
+        let is_request =
+            step == ServiceStep::Settle && prepare_reply::<C, E>(consumer, delivery, context);
+        service.discard();
+        context.tally.activity.undone -= 1;
+        if is_request {
+            receiver.respond(context.reply)?;
+        }
+        if step == ServiceStep::Settle {
+            consumer.settle(tag, now, receiver)?;
+        }
     }
-    Taken::Message {
-        is_request: to.is_some(),
-    }
+    Ok(())
 }
 
 impl<C: Connection, E: Environment> Client<C, E> {
@@ -148,7 +212,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
                             properties,
                             redelivered,
                         };
-                        let taken = receive::<C, E>(work, delivery, now, context);
+                        let taken = arrive::<C, E>(work, tag, delivery, now, context);
                         self.follow_up(client, tag, taken, now, context)?;
                     }
                     (ConnectionState::SettingUp | ConnectionState::Ready, _) => {
@@ -214,7 +278,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
         let Some(work) = self.participants.get_mut(early.client) else {
             return Ok(());
         };
-        let taken = receive::<C, E>(work, early.delivery(), now, context);
+        let taken = arrive::<C, E>(work, early.tag, early.delivery(), now, context);
         self.follow_up(early.client, early.tag, taken, now, context)
     }
 
@@ -235,9 +299,9 @@ impl<C: Connection, E: Environment> Client<C, E> {
                 if is_request {
                     receiver.respond(context.reply)?;
                 }
-                consumer.acknowledge(tag, now, &mut receiver)?;
-                self.full = consumer.is_full();
+                consumer.settle(tag, now, &mut receiver)?;
             }
+            (Taken::Waits { is_full }, _) => self.full = is_full,
             _ => {}
         }
         Ok(())
@@ -255,6 +319,16 @@ impl<C: Connection, E: Environment> Client<C, E> {
             }
             Progress::Closed => self.state = ConnectionState::Gone,
             Progress::Waiting | Progress::LoggedIn | Progress::Answered => {}
+        }
+        if self.has_begun
+            && self.driver.connection.is_answered()
+            && let Some(ledger) = context.ledger
+        {
+            for work in &mut self.participants {
+                if let Participant::Consumer(consumer) = work {
+                    consumer.is_answered(ledger);
+                }
+            }
         }
         Ok(())
     }
@@ -341,9 +415,13 @@ impl<C: Connection, E: Environment> Client<C, E> {
             return Ok(None);
         }
         let mut next: Option<Time> = None;
-        self.full = false;
-        for (at, work) in self.participants.iter_mut().enumerate() {
-            if let Participant::Consumer(consumer) = work {
+        if std::mem::take(&mut self.full) {
+            // It did not listen.
+            self.heard = now;
+        }
+        for at in 0..self.participants.len() {
+            self.work(at, now, context)?;
+            if let Some(Participant::Consumer(consumer)) = self.participants.get_mut(at) {
                 let due = consumer.tend(now, &mut self.driver.connection.receiver(at))?;
                 next = match (next, due) {
                     (Some(a), Some(b)) => Some(a.min(b)),
@@ -353,6 +431,25 @@ impl<C: Connection, E: Environment> Client<C, E> {
             }
         }
         Ok(next)
+    }
+
+    /// Has a consumer that takes its time take what waits for it and settle what it is done with.
+    fn work(&mut self, at: usize, now: Time, context: &mut Context<'_, E>) -> Result<(), Error> {
+        let Some(Participant::Consumer(consumer)) = self.participants.get_mut(at) else {
+            return Ok(());
+        };
+        let Some(mut service) = consumer.service.take() else {
+            return Ok(());
+        };
+        let mut receiver = self.driver.connection.receiver(at);
+        let worked = work_through::<C, E>(consumer, &mut service, &mut receiver, now, context);
+        // Also where it failed: what waits goes back to its queue.
+        consumer.service = Some(service);
+        consumer.end_of_batch(now, context.series.current(), &mut context.tally.latency);
+        if let Some(ledger) = context.ledger {
+            ledger.send_when_due(context.reports);
+        }
+        worked
     }
 
     /// Gives every producer a turn, as long as the socket takes what they send.

@@ -85,11 +85,16 @@ impl<C: Connection, E: Environment> Client<C, E> {
             }
         }
         let mut open = 0;
-        for work in &mut self.participants {
+        for (at, work) in self.participants.iter_mut().enumerate() {
             match work {
                 Participant::Producer(producer) if was_up => open += producer.restart(now),
                 Participant::Producer(_) => {}
-                Participant::Consumer(consumer) => consumer.restart(now),
+                Participant::Consumer(consumer) => {
+                    if let Some(properties) = consumer.first_untaken() {
+                        self.driver.connection.untaken(at, properties);
+                    }
+                    tally.activity.undone -= consumer.restart(now);
+                }
             }
         }
         if was_up {

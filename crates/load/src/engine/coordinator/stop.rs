@@ -7,6 +7,7 @@ use measure::{Nanos, Time};
 
 use crate::control::Interruption;
 use crate::engine::recipients;
+use crate::engine::shared::Activity;
 use crate::protocol::{Admin, Connection};
 use crate::{Control, DestinationKind, Environment, Error, Group, Plan, StopCondition, Task};
 
@@ -17,7 +18,7 @@ const ASK_AGAIN: Nanos = Nanos(500_000_000);
 
 /// Watches for the end.
 pub(super) struct StopWatcher<E: Environment> {
-    received: u64,
+    taken: u64,
     since: Time,
     /// Beside the consumers' being idle.
     empty: Option<QueueProbe<E>>,
@@ -41,7 +42,7 @@ impl<E: Environment> StopWatcher<E> {
         let asks =
             condition == StopCondition::Empty && !plan.groups.iter().any(Group::has_exclusive);
         Some(Self {
-            received: 0,
+            taken: 0,
             since: start,
             empty: asks.then(|| QueueProbe {
                 environment: environment.clone(),
@@ -54,14 +55,14 @@ impl<E: Environment> StopWatcher<E> {
         })
     }
 
-    /// Whether it has come; `received` counts all deliveries so far.
+    /// Whether it has come. Who works on a delivery, or has one to work on, is not idle.
     pub(super) fn has_come<C: Connection>(
         &mut self,
-        received: u64,
+        activity: Activity,
         now: Time,
     ) -> Result<bool, Error> {
-        if self.received != received {
-            (self.received, self.since) = (received, now);
+        if self.taken != activity.taken || activity.undone > 0 {
+            (self.taken, self.since) = (activity.taken, now);
         }
         let is_empty = match &mut self.empty {
             Some(probe) => probe.finds_nothing::<C>(now)?,

@@ -12,6 +12,7 @@ use measure::{Nanos, Slice, Time};
 use super::{SentCounts, ThreadLedger, whole_sequence};
 use crate::engine::consumer::{BitmapSpec, Consumer, ConsumerSpec, Ours};
 use crate::payload::{self, Header};
+use crate::plan::Owed;
 use crate::protocol::Received;
 use crate::protocol::amqp091::AmqpConnection;
 use crate::{Ack, ServiceTime};
@@ -34,6 +35,34 @@ struct Rig {
     interval: Box<Slice>,
 }
 
+/// A consumer of a queue that none of this run's producers sends to.
+fn spec(size: usize) -> ConsumerSpec {
+    ConsumerSpec {
+        ack: Ack::Auto,
+        refuse: None,
+        commit_every: 0,
+        prefetch: 0,
+        poll: None,
+        service: ServiceTime::default(),
+        delay: Nanos(0),
+        message_size: size,
+        responds: false,
+        has_trace_header: false,
+        budget: None,
+        recipient: 0,
+        is_counted: true,
+        most_unacked: 0,
+        owed: Owed::All,
+        measures_age: true,
+        ours: Some(Ours {
+            run_id: RUN,
+            unthrottled: true,
+            bodies: None,
+        }),
+        bitmaps: None,
+    }
+}
+
 impl Rig {
     /// `consumers` are pairs of the loop that a consumer runs on and the receiver that it is part of.
     fn new(producers: usize, consumers: &[(usize, usize)], size: usize) -> Self {
@@ -45,31 +74,13 @@ impl Rig {
             .collect();
         let page = |at| ThreadLedger::new(at, &names, Arc::clone(&sent), sync_channel(8).1);
         let consumer = |&(at, receiver): &(usize, usize)| {
+            let bitmaps = Some(BitmapSpec {
+                producers: (0..producers as u32).collect(),
+                first: producers * (1 + receiver),
+            });
             let mut consumer = Consumer::new(ConsumerSpec {
-                ack: Ack::Auto,
-                refuse: None,
-                commit_every: 0,
-                prefetch: 0,
-                poll: None,
-                service: ServiceTime::default(),
-                delay: Nanos(0),
-                message_size: size,
-                responds: false,
-                has_trace_header: false,
-                budget: None,
-                recipient: 0,
-                is_counted: true,
-                most_unacked: 0,
-                measures_age: true,
-                ours: Some(Ours {
-                    run_id: RUN,
-                    unthrottled: true,
-                    bodies: None,
-                }),
-                bitmaps: Some(BitmapSpec {
-                    producers: (0..producers as u32).collect(),
-                    first: producers * (1 + receiver),
-                }),
+                bitmaps,
+                ..spec(size)
             });
             consumer.start(START);
             (at, consumer)
@@ -343,4 +354,47 @@ fn short_sequences_go_on_over_their_wrap() {
     assert_eq!(whole(WRAP - 1, WRAP + 2), Some(WRAP - 1), "before it");
     assert_eq!(whole(7, 9 * WRAP + 8), Some(9 * WRAP + 7));
     assert_eq!(whole(8, 9 * WRAP + 8), Some(8 * WRAP + 8), "an old one");
+}
+
+/// Leftovers of a run just before, and another program that sends to the same queue at the same time: whatever the
+/// size of the messages, none of theirs counts as ours, damaged or repeated.
+#[test]
+fn other_runs_are_told_apart_at_every_size() {
+    for size in 12..=40 {
+        for run in [RUN - 1, RUN ^ 1 << 31, 1, 0x0BAD_CAFE] {
+            let mut rig = confirmed(1_000, &[0], size);
+            for n in 0..1_000 {
+                rig.deliver(0, n, false);
+                for time in [START - Nanos(2_000_000_000), rig.now] {
+                    let mut body = vec![payload::FILLER; size];
+                    payload::write(&mut body, run, 0, n, time, time);
+                    rig.deliver_body(0, &body, false);
+                }
+            }
+            let expected = LedgerSummary {
+                foreign: 2_000,
+                ..clean(1_000)
+            };
+            assert_eq!(rig.end(|_| ()), expected, "{size} bytes, run {run:x}");
+        }
+    }
+}
+
+/// What was dead-lettered to a queue was not sent there; how long it took is known all the same.
+#[test]
+fn what_comes_another_way_is_foreign_there() {
+    for size in [12, 16, 40] {
+        let mut rig = confirmed(10, &[0], size);
+        let mut elsewhere = Consumer::new(spec(size));
+        elsewhere.start(START);
+        rig.consumers.push((0, elsewhere));
+        (0..10).for_each(|n| assert!(rig.deliver(1, n, false)));
+        let expected = LedgerSummary {
+            delivered: 0,
+            lost: 10,
+            foreign: 10,
+            ..clean(10)
+        };
+        assert_eq!(rig.end(|_| ()), expected);
+    }
 }

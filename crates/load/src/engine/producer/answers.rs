@@ -34,7 +34,7 @@ impl Producer {
         let header = if contents.is_some_and(Contents::has_trace_header) {
             payload::read_trace_header(C::trace_header(properties)?, body.len(), now)
         } else {
-            payload::read(body, now)
+            payload::read(body, self.spec.run_id, now)
         };
         header.ok()
     }

@@ -516,14 +516,6 @@ impl Receiver for ChannelHandle<'_> {
             .send_content(number, &publish, properties, &reply.body);
         sent.map_err(|error| failure::of_wire(self.endpoint, &self.channel.stage, &error))
     }
-
-    #[cold]
-    fn violated(&self, detail: String) -> Error {
-        Error::Protocol {
-            endpoint: self.endpoint.to_string(),
-            detail,
-        }
-    }
 }
 
 impl ChannelHandle<'_> {

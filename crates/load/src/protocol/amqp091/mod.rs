@@ -36,10 +36,9 @@ pub(crate) use self::spec::{ChannelSpec, Queue, Role};
 use super::{Confirm, ConnectionSpec, Event, Outgoing, Progress, WireSizes, too_many_clients};
 use crate::endpoint::FRAME_MAX;
 use crate::payload::TRACE_HEADER;
+use crate::plan::STREAM_OFFSET;
 use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent, Token};
 
-/// Where a stream's consumer begins, and where a message of it is.
-const STREAM_OFFSET: &str = "x-stream-offset";
 /// The exchange behind `topic://`.
 const TOPIC_EXCHANGE: &str = "amq.topic";
 /// RabbitMQ's pseudo-queue: what is sent to a message's `reply-to` comes back over the channel that

@@ -6,6 +6,7 @@ use super::super::awaited::{Awaited, Waiting};
 use super::metrics::{ChurnMetrics, CycleStep};
 use super::slot::{Moments, SlotEvent};
 use crate::engine::silence::{SHORTEST, Silences};
+use crate::report::Censored;
 use crate::schedule::DueTimes;
 use crate::{Error, OperationTally, RunEvent, Silence};
 
@@ -37,16 +38,19 @@ pub(super) struct CycleCounts {
 }
 
 impl CycleCounts {
-    pub(super) fn new(now: Time) -> Self {
+    /// Each cycle sends this many messages.
+    pub(super) fn new(now: Time, messages: u32) -> Self {
         let metrics = ChurnMetrics::resolve();
         let recorded = metrics.recorded();
+        let mut counts = measure::Counts::with(&metrics.all());
+        counts.add(metrics.messages, messages.into());
         Self {
             metrics,
             measure_at: Time(0),
             interval: Box::new(Slice::with(&recorded)),
             carried: Vec::new(),
             tally: OperationTally {
-                counts: measure::Counts::with(&metrics.all()),
+                counts,
                 ..OperationTally::default()
             },
             ready: 0,
@@ -187,27 +191,37 @@ impl CycleCounts {
         parts.into_iter().filter(|(from, until)| from < until)
     }
 
-    /// Hands out the tally. Those that were due before `last` and are left found no room; the others
-    /// sent this many messages each.
+    /// Hands out the tally, and the waits until now of what has no end: the cycles in flight, by their due times, and
+    /// those that were due before `last` and are left, which found no room.
     pub(super) fn finish(
         &mut self,
         due_times: Option<DueTimes>,
+        in_flight: impl Iterator<Item = Time>,
         last: Time,
-        messages: u32,
-    ) -> OperationTally {
+        now: Time,
+    ) -> (OperationTally, Option<Box<Censored>>) {
         let mut tally = std::mem::take(&mut self.tally);
-        tally.counts.add(self.metrics.messages, messages.into());
+        let mut censored = Censored::new(self.measure_at, now);
+        let whole = [CycleStep::Cycle, CycleStep::Open].map(|step| self.metrics.step(step));
+        in_flight.for_each(|due| censored.unanswered_operation(due, now, &whole[..1]));
         if let Some(mut due_times) = due_times {
+            let [cycle, open] = whole;
+            let metrics = [cycle, open, self.metrics.step(CycleStep::Wait)];
+            censored.never_begun(&mut due_times.clone(), last, now, &metrics);
             due_times.pass(self.measure_at, u64::MAX);
             let not_begun = due_times.pass(last, u64::MAX);
             tally.counts.add(self.metrics.not_begun, not_begun);
         }
-        tally
+        (tally, (!censored.is_empty()).then(|| Box::new(censored)))
     }
 
-    /// A cycle has failed; an event where that is the first time for this reason.
-    pub(super) fn fail(&mut self, due: Time, error: Error) -> Option<RunEvent> {
+    /// A cycle has failed; an event where that is the first time for this reason. One that was given up counts with the
+    /// time that it has waited.
+    pub(super) fn fail(&mut self, due: Time, error: Error, now: Time) -> Option<RunEvent> {
         self.interval.counts.add(self.metrics.failed, 1);
+        if matches!(error, Error::TimedOut { .. }) {
+            self.record(CycleStep::Cycle, due, now.since(due));
+        }
         if due < self.measure_at {
             return None;
         }
@@ -254,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_cycle_that_was_due_in_two_silences_is_delayed_once() {
-        let mut counts = CycleCounts::new(Time(0));
+        let mut counts = CycleCounts::new(Time(0), 0);
         // The broker was silent, and the loop stood still for a part of that time.
         counts.silences.end(silence(1_000, 2_000));
         counts.silences.come_back(silence(1_500, 2_500), 0);
@@ -273,7 +287,7 @@ mod tests {
 
     #[test]
     fn the_memory_of_told_silences_is_bounded() {
-        let mut counts = CycleCounts::new(Time(0));
+        let mut counts = CycleCounts::new(Time(0), 0);
         for at in 0..1_000 {
             counts.silences.end(silence(at * 1_000, at * 1_000 + 200));
             assert_eq!(told(&mut counts).len(), 1);

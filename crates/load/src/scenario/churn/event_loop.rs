@@ -135,7 +135,7 @@ impl<'a> Churn<'a> {
             unread: Vec::new(),
             plain: vec![0; 256 << 10],
             cipher: Vec::new(),
-            counts: CycleCounts::new(now),
+            counts: CycleCounts::new(now, plan.messages),
             tick: now,
             dialled: 0,
             room_since: Some(now),
@@ -272,8 +272,7 @@ impl<'a> Churn<'a> {
                 return Ok(());
             }
             let wake = next_due.map_or(next_look, |due| due.min(next_look));
-            let wake = wake.min(next_report);
-            let asked = self.wait(&mut events, wake)?;
+            let asked = self.wait(&mut events, wake.min(next_report))?;
             self.hear(&events)?;
             if asked >= next_look {
                 next_look = asked + POLL_INTERVAL;
@@ -387,8 +386,7 @@ impl<'a> Churn<'a> {
             let possible = (*self.room_since.get_or_insert(now)).max(due);
             late |= now.since(due) > Nanos::from_millis(1);
             self.counts.begin(due, possible, now);
-            let begun = self.begin(at, due, now);
-            if let Err(error) = begun {
+            if let Err(error) = self.begin(at, due, now) {
                 self.failed(at, error)?;
             }
             self.counts.in_flight(self.in_flight());
@@ -515,13 +513,13 @@ impl<'a> Churn<'a> {
         };
         let of_a_cycle = self.plan.kind == ChurnKind::Connections
             || matches!(slot.state, State::Opening | State::Closing);
-        let due = slot.due;
+        let (due, now) = (slot.due, Clock.now());
         if of_a_cycle {
-            self.counts.answered(slot.step_began, Clock.now());
+            self.counts.answered(slot.step_began, now);
         }
         slot.drop_connection();
-        self.addresses.refresh(Clock.now());
-        if of_a_cycle && let Some(event) = self.counts.fail(due, error.clone()) {
+        self.addresses.refresh(now);
+        if of_a_cycle && let Some(event) = self.counts.fail(due, error.clone(), now) {
             self.say(event);
         }
         if self.plan.kind != ChurnKind::Connections {
@@ -583,7 +581,8 @@ impl<'a> Churn<'a> {
             phase.end = now;
         }
         self.phases.retain(|span| span.start < span.end);
-        let tally = self.counts.finish(due_times, self.last, self.plan.messages);
+        let in_flight = self.slots.iter().filter_map(Slot::cycle_due);
+        let (tally, censored) = self.counts.finish(due_times, in_flight, self.last, now);
         // All that is known of a broker that refuses everything is why.
         let completed = tally.counts.get(self.counts.metrics.completed);
         let failure = tally.first_failure.clone().filter(|_| completed == 0);
@@ -592,6 +591,7 @@ impl<'a> Churn<'a> {
             phases: std::mem::take(&mut self.phases),
             interrupted: self.stopped,
             error,
+            censored,
             threads: vec![self.usage],
             tallies: BTreeMap::from([(super::NAME, tally)]),
             ..Outcome::started(self.start)

@@ -67,7 +67,13 @@ const fn count(
 
 /// In the order of [`CycleStep`]: the whole first, then the parts in the order of time.
 static STEPS: [MetricInfo; 11] = [
-    step("cycle", "cycle", false, "due time to the end of the cycle"),
+    step(
+        "cycle",
+        "cycle",
+        false,
+        "due time to the end of the cycle; what has none counts with the time that it waited: until its time-out, \
+         or the run's end",
+    ),
     step(
         "open",
         "open",
@@ -150,8 +156,8 @@ static COUNTS: [MetricInfo; 7] = [
         "not_begun",
         "not begun",
         MetricKind::Counter,
-        "cycles that were due and found no room before the end: they have no latency, and would have \
-         had the worst",
+        "cycles that were due and found no room before the end: they count with the time that they had \
+         waited by then",
     ),
     count(
         "messages",

@@ -116,6 +116,11 @@ impl Slot {
         matches!(self.state, State::Empty | State::Free)
     }
 
+    /// When the cycle in flight was due.
+    pub(super) fn cycle_due(&self) -> Option<Time> {
+        (!self.is_free()).then_some(self.due)
+    }
+
     /// Connects; for a cycle of connections that is its beginning.
     pub(super) fn dial(
         &mut self,

@@ -5,6 +5,7 @@ use measure::{Clock, Latencies, Metric, Nanos, Phase, Slice, SliceRecorder, Time
 use super::super::awaited::{Awaited, Waiting};
 use super::metrics::{ProbeMetrics, RequestStep};
 use crate::engine::silence::{SHORTEST, Silences};
+use crate::report::Censored;
 use crate::schedule::DueTimes;
 use crate::{Error, OperationTally, RunEvent, Silence};
 
@@ -199,12 +200,24 @@ impl RequestCounts {
         told.into_iter().flatten()
     }
 
-    /// Hands out the tally. Those that were due before `last` and are left found no room.
-    pub(super) fn finish(&mut self, mut due_times: DueTimes, last: Time) -> OperationTally {
+    /// Hands out the tally, and the waits until now of what has no answer: the requests in flight, by their due times,
+    /// and those that were due before `last` and are left, which found no room.
+    pub(super) fn finish(
+        &mut self,
+        mut due_times: DueTimes,
+        in_flight: impl Iterator<Item = Time>,
+        last: Time,
+        now: Time,
+    ) -> (OperationTally, Option<Box<Censored>>) {
         let mut tally = std::mem::take(&mut self.tally);
+        let mut censored = Censored::new(self.measure_at, now);
+        let response = self.metrics.step(RequestStep::Response);
+        let wait = self.metrics.step(RequestStep::Wait);
+        in_flight.for_each(|due| censored.unanswered_operation(due, now, &[response]));
+        censored.never_begun(&mut due_times.clone(), last, now, &[response, wait]);
         due_times.pass(self.measure_at, u64::MAX);
         let not_begun = due_times.pass(last, u64::MAX);
         tally.counts.add(self.metrics.not_begun, not_begun);
-        tally
+        (tally, (!censored.is_empty()).then(|| Box::new(censored)))
     }
 }

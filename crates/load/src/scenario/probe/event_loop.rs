@@ -532,7 +532,9 @@ impl<'a> Probe<'a> {
             phase.end = now;
         }
         self.phases.retain(|span| span.start < span.end);
-        let tally = self.counts.finish(due_times, self.last);
+        let in_flight = self.places.iter().filter(|place| place.is_busy());
+        let in_flight = in_flight.map(|place| place.due);
+        let (tally, censored) = self.counts.finish(due_times, in_flight, self.last, now);
         // All that is known of a server that refuses everything is why.
         let completed = tally.counts.get(self.counts.metrics.completed);
         let failure = tally.first_failure.clone();
@@ -541,6 +543,7 @@ impl<'a> Probe<'a> {
             phases: std::mem::take(&mut self.phases),
             interrupted: self.stopped,
             error: error.or(failure),
+            censored,
             threads: vec![self.usage],
             tallies: BTreeMap::from([(self.counts.metrics.scenario, tally)]),
             ..Outcome::started(self.start)

@@ -35,7 +35,8 @@ const STEPS: [(&str, &str, bool, &str); 7] = [
         "response",
         "response",
         false,
-        "due time to the response's last byte; a time-out counts with the time that it waited",
+        "due time to the response's last byte; what has none counts with the time that it waited: until its time-out, \
+         or the run's end",
     ),
     (
         "from_send",
@@ -147,8 +148,8 @@ const COUNTS: [(&str, &str, &str, MetricKind, &str); 11] = [
         "not begun",
         "requests",
         MetricKind::Counter,
-        "requests that were due and found no room before the end: they have no latency, and would have \
-         had the worst",
+        "requests that were due and found no room before the end: they count with the time that they had \
+         waited by then",
     ),
 ];
 

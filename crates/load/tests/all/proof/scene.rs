@@ -150,7 +150,13 @@ impl Scene {
         } else {
             0
         };
-        scene.with(random.of(&kinds), idle as usize)
+        let scene = scene.with(random.of(&kinds), idle as usize);
+        // As much as comes waits in the consumers' memory; streams have a limit.
+        let has_no_limit = seed.is_multiple_of(5) && scene.kind != Kind::Stream;
+        Self {
+            prefetch: if has_no_limit { 0 } else { scene.prefetch },
+            ..scene
+        }
     }
 
     /// The same of another kind, with idle connections beside it.

@@ -510,6 +510,34 @@ pub(super) const SITUATIONS: &[Situation] = &[
         "generator_late",
     ),
     (
+        "messages that wait for a loop that does nothing",
+        |e| {
+            e.producers = producers(|time| (time.ready, time.budget) = (0.7, 0.3));
+            e.loops = vec![a_loop(0.001, 0.998)];
+        },
+        LimitedBy::Undecided,
+        "unclear",
+    ),
+    (
+        "a number of messages, all of which was sent at the beginning",
+        |e| {
+            (e.sent_rate, e.received_rate) = (25.0, 25.0);
+            e.producers = producers(|time| (time.schedule, time.budget) = (0.97, 0.03));
+            e.loops = vec![a_loop(0.001, 0.999)];
+        },
+        LimitedBy::Schedule,
+        "nothing_due",
+    ),
+    (
+        "the same at a rate",
+        |e| {
+            (e.requested_rate, e.sent_rate) = (Some(1_000.0), 25.0);
+            e.producers = producers(|time| (time.schedule, time.ready) = (0.999, 0.001));
+        },
+        LimitedBy::Schedule,
+        "nothing_due",
+    ),
+    (
         "no cause that stands out",
         |e| e.producers = producers(|t| (t.ready, t.budget, t.socket) = (0.4, 0.35, 0.25)),
         LimitedBy::Undecided,
