@@ -51,7 +51,7 @@ mod writer;
 pub use class::Class;
 pub use compared_stacks::{ComparedFrame, ComparedName, ComparedStacks};
 pub use comparison::{
-    ComparedFamily, ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, Comparison,
+    ComparedFamily, ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, Comparison, RunsCounted,
     Decision, ExplainedChange, FunctionChange, LeftOut, RenamedFunction, RunBlocks, WithinOneRun,
 };
 pub use cost_change::CostChange;

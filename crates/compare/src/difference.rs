@@ -120,6 +120,33 @@ pub fn separated(a: usize, b: usize) -> f64 {
     (2.0 / ways).min(1.0)
 }
 
+/// The probability that runs of two sides which are all alike divide so, or less evenly: Fisher's exact test, two-sided. Of each side how many
+/// runs have something, and how many there are.
+#[must_use]
+pub fn fisher(a: (usize, usize), b: (usize, usize)) -> f64 {
+    let have = a.0 + b.0;
+    // The logarithms of n!, whose differences are those of numbers of ways.
+    let mut factorials = vec![0.0];
+    for n in 1..=a.1 + b.1 {
+        let before = factorials.last().copied().unwrap_or(0.0);
+        factorials.push(before + (n as f64).ln());
+    }
+    let of = |n: usize| factorials.get(n).copied().unwrap_or(0.0);
+    let ways = |all: usize, some: usize| of(all) - of(some) - of(all - some);
+    let least = have.saturating_sub(b.1);
+    let most = have.min(a.1);
+    let chance = |of_a: usize| {
+        let both = ways(a.1, of_a) + ways(b.1, have - of_a);
+        (both - ways(a.1 + b.1, have)).exp()
+    };
+    if !(least..=most).contains(&a.0) {
+        return 1.0;
+    }
+    let observed = chance(a.0) * (1.0 + 1e-9);
+    let all = (least..=most).map(chance);
+    all.filter(|it| *it <= observed).sum::<f64>().min(1.0)
+}
+
 /// The runs of each side that so can show a difference at a level, the least.
 #[must_use]
 pub fn runs_to_separate(level: f64) -> Option<u32> {
@@ -208,6 +235,23 @@ mod tests {
         assert_eq!(sign_flip(&[0.25; 4]), Some(2.0 / 16.0));
         let equal = unpaired(&[3.0; 3], &[3.0; 4]).unwrap();
         assert_eq!((equal.p, equal.count), (1.0, 3));
+    }
+
+    #[test]
+    fn uneven_tables_have_the_probability_of_fishers_test() {
+        // SciPy: fisher_exact([[a, n - a], [b, m - b]]).
+        for (a, b, p) in [
+            ((0, 8), (4, 12), 0.116_615),
+            ((0, 8), (8, 8), 0.000_155_4),
+            ((1, 9), (11, 13), 0.001_548),
+            ((3, 10), (3, 10), 1.0),
+            ((0, 0), (2, 5), 1.0),
+        ] {
+            assert!((fisher(a, b) - p).abs() < 1e-5, "{a:?} {b:?} {}", fisher(a, b));
+            assert!((fisher(b, a) - p).abs() < 1e-5);
+        }
+        // More than there are is no table.
+        assert_eq!(fisher((5, 3), (0, 3)), 1.0);
     }
 
     #[test]

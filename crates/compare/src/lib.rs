@@ -28,7 +28,7 @@ mod within;
 pub use blocks::{BlockEffect, BlockOrder, BlockPair, block_effect};
 pub use changes::{ChangePoint, ChangeSearch, MOST_VALUES, change_points, cut_strengths};
 pub use difference::{
-    Difference, paired, pairs_needed, runs_to_separate, separated, sign_flip, unpaired,
+    Difference, fisher, paired, pairs_needed, runs_to_separate, separated, sign_flip, unpaired,
 };
 pub use knee::{LEAST_RATES, knee};
 pub use levels::{benjamini_hochberg, holm};

@@ -388,3 +388,68 @@ fn a_side_that_receives_nothing_of_a_requested_rate_is_worse() {
     let same = comparison(&well, &well, options).expect("comparable");
     assert!(same.figures.iter().all(|it| it.name != "received rate"));
 }
+
+/// Runs of a side of which the first are spoiled by this warning.
+fn spoiled_side(runs: u32, spoiled: u32, code: WarningCode) -> Vec<RunRecord> {
+    let of = |at: u32| {
+        let mut record = run(&format!("run-{at}"), "4.0", 1, 1_000.0 + f64::from(at % 3));
+        let summary = record.summary.as_mut().expect("a summary");
+        if at < spoiled {
+            let warning = archive::Warning::new(code, Tier::Invalid);
+            summary.warnings.push(warning);
+        }
+        record
+    };
+    (0..runs).map(of).collect()
+}
+
+#[test]
+fn a_side_whose_broker_goes_is_never_the_same() {
+    let options = ComparisonOptions {
+        margin: 0.05,
+        ..ComparisonOptions::default()
+    };
+    let side = |gone| spoiled_side(8, gone, WarningCode::BrokerGone);
+    let same = comparison(&side(0), &side(0), options).expect("comparable");
+    assert!(!same.is_undecided() && same.figures.len() == 1, "{same:#?}");
+    // fisher_exact([[0, 8], [3, 5]]) of SciPy is 0.2, of 6 it is 0.007; all of a side leave no other figure.
+    for (gone, p, decision) in [
+        (3, 0.2, Decision::Undecided),
+        (6, 0.006_993, Decision::Changed),
+        (8, 0.000_155_4, Decision::Changed),
+    ] {
+        let found = comparison(&side(0), &side(gone), options).expect("comparable");
+        let invalid = &found.figures[0];
+        assert_eq!((invalid.name.as_str(), invalid.decision), ("invalid runs", decision));
+        assert!((invalid.p - p).abs() < 1e-6, "{invalid:#?}");
+        assert_eq!(invalid.is_worse(), decision == Decision::Changed);
+        assert!(found.is_worse() || found.is_undecided());
+        let why = &found.b.left_out[0].why;
+        assert_eq!(why, "invalid: connections were lost for good");
+        assert_eq!(found.b.left_out.len(), gone as usize);
+        let turned = comparison(&side(gone), &side(0), options).expect("comparable");
+        assert!(!turned.is_worse());
+    }
+    // A run that broke off is its side's, too.
+    let mut failed = side(0);
+    failed[2].state = RunState::Failed;
+    let found = comparison(&side(0), &failed, options).expect("comparable");
+    assert!(found.is_undecided());
+}
+
+#[test]
+fn a_generator_that_one_side_saturates_leaves_it_open_and_others_on_the_machine_do_not() {
+    let options = ComparisonOptions::default();
+    let side = |full| spoiled_side(8, full, WarningCode::GeneratorSaturated);
+    let found = comparison(&side(0), &side(6), options).expect("comparable");
+    let full = &found.figures[0];
+    assert_eq!(full.name, "generator-limited runs");
+    assert!(full.decision == Decision::Undecided && found.is_undecided() && !found.is_worse());
+    let mut disturbed = side(6);
+    for record in &mut disturbed {
+        let steal = archive::Warning::new(WarningCode::CpuSteal, Tier::Caution);
+        record.summary.as_mut().expect("a summary").warnings.push(steal);
+    }
+    let found = comparison(&side(0), &disturbed, options).expect("comparable");
+    assert!(found.figures.iter().all(|it| it.of_runs.is_none()), "{found:#?}");
+}

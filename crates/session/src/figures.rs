@@ -51,8 +51,30 @@ pub(crate) struct Undecided {
 enum FigureTest {
     /// The difference of means, and the exact test that guards it.
     Means(Difference, Option<f64>),
-    /// Every run of one side has it, and none of the other: the probability of that, and the change that it is.
+    /// Runs have it or have it not: the probability that the sides divide so, and the change that it is.
     Separated { p: f64, change: f64 },
+}
+
+impl Undecided {
+    /// A figure that each run has or has not; how the sides divide has this probability by chance, and is this change where it is not.
+    pub(crate) const fn separated(figure: ComparedFigure, p: f64, change: f64) -> Self {
+        Self {
+            figure,
+            test: Some(FigureTest::Separated { p, change }),
+        }
+    }
+
+    /// The same of so many runs that count, none of which has a value of it.
+    pub(crate) fn of_runs(mut self, runs: (usize, usize)) -> Self {
+        (self.figure.a, self.figure.b) = (vec![0.0; runs.0], vec![0.0; runs.1]);
+        self.figure.without = runs;
+        self
+    }
+
+    /// A figure of which no test can tell anything.
+    pub(crate) const fn open(figure: ComparedFigure) -> Self {
+        Self { figure, test: None }
+    }
 }
 
 impl FigureTest {
@@ -253,6 +275,7 @@ pub(crate) fn decide<'f>(
                 figure.change = change;
                 figure.interval = (change, change);
             }
+            FigureTest::Separated { .. } if figure.of_runs.is_some() => {}
             FigureTest::Separated { .. } => {
                 figure.needed = runs_to_separate(options.level / p.len() as f64);
             }
