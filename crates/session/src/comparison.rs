@@ -237,7 +237,7 @@ fn enough(name: &str, side: &Side<'_>, least: usize) -> Result<(), Problem> {
             side.records.len(),
             counted(side.records.len() + side.left_out.len())
         ),
-        "make more with `bellows run … --repeat 5`: two are the least, six or more decide",
+        "make more with `bellows run … --repeat 8`: two show a direction, five are the least that decide",
     ))
 }
 
@@ -398,3 +398,6 @@ fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undeci
 #[cfg(test)]
 #[path = "comparison_tests.rs"]
 mod comparison_tests;
+#[cfg(test)]
+#[path = "comparison_level_tests.rs"]
+mod comparison_level_tests;

@@ -5,7 +5,7 @@ use archive::{ComparedFigure, Throughput, Versions};
 use super::*;
 use archive::Decision;
 
-fn run(id: &str, version: &str, schedulers: u32, rate: f64) -> RunRecord {
+pub(super) fn run(id: &str, version: &str, schedulers: u32, rate: f64) -> RunRecord {
     RunRecord {
         id: id.into(),
         state: RunState::Complete,

@@ -2,7 +2,7 @@
 
 use archive::{ComparedFigure, Decision, Quantity, QuantityUnit, WithinOneRun};
 use compare::{
-    Difference, LEAST_PAIRS, Rules, Verdict, holm, paired, runs_to_separate, separated, sign_flip,
+    Difference, LEAST_PAIRS, Rules, Verdict, guard, holm, paired, runs_to_separate, separated,
     unpaired, verdict,
 };
 
@@ -49,8 +49,10 @@ pub(crate) struct Undecided {
 /// What a figure is decided by.
 #[derive(Clone, Copy)]
 enum FigureTest {
-    /// The difference of means, and the exact test that guards it.
+    /// The difference of the logarithms' means, and what guards it.
     Means(Difference, Option<f64>),
+    /// The difference of counts, as a part of A's mean, and what guards it.
+    Counts(Difference, Option<f64>),
     /// Runs have it or have it not: the probability that the sides divide so, and the change that it is.
     Separated { p: f64, change: f64 },
 }
@@ -80,7 +82,7 @@ impl Undecided {
 impl FigureTest {
     const fn p(&self) -> f64 {
         match self {
-            Self::Means(difference, _) => difference.p,
+            Self::Means(difference, _) | Self::Counts(difference, _) => difference.p,
             Self::Separated { p, .. } => *p,
         }
     }
@@ -91,8 +93,8 @@ pub(crate) struct FigureKind {
     pub(crate) name: String,
     pub(crate) unit: QuantityUnit,
     pub(crate) more_is_better: bool,
-    /// Whether to have none of it is a value as good as any: of rates and of failures it is.
-    pub(crate) can_be_nothing: bool,
+    /// Whether it counts events, none of which is a value as good as any.
+    pub(crate) is_count: bool,
     /// Changes within this share do not matter.
     pub(crate) margin: f64,
 }
@@ -104,7 +106,7 @@ impl FigureKind {
             name: quantity.name(),
             unit: quantity.unit(),
             more_is_better: quantity.more_is_better(),
-            can_be_nothing: quantity.more_is_better() || quantity.counts_failures(),
+            is_count: quantity.counts_failures(),
             margin: match quantity.unit() {
                 QuantityUnit::Ns if is_latency => options.latency_margin,
                 _ => options.margin,
@@ -131,12 +133,18 @@ pub(crate) fn undecided(
     b: Vec<Option<f64>>,
     options: ComparisonOptions,
 ) -> Option<Undecided> {
+    let whole = |values: &[Option<f64>]| values.iter().copied().collect::<Option<Vec<f64>>>();
+    if let (true, Some(a), Some(b)) = (kind.is_count, whole(&a), whole(&b)) {
+        let of_counts = counts(kind, &a, &b, options);
+        if let Some(it) = of_counts {
+            return Some(it);
+        }
+    }
     let positive = |it: &f64| it.is_finite() && *it > 0.0;
     let positive = |values: Vec<Option<f64>>| -> Vec<Option<f64>> {
         values.into_iter().map(|it| it.filter(positive)).collect()
     };
     let (a, b) = (positive(a), positive(b));
-    let whole = |values: &[Option<f64>]| values.iter().copied().collect::<Option<Vec<f64>>>();
     match (whole(&a), whole(&b)) {
         (Some(a), Some(b)) if a.len().min(b.len()) == 1 => Some(untested(kind, a, b)),
         (Some(a), Some(b)) => tested(kind, a, b, options),
@@ -168,6 +176,40 @@ fn mean(of: &[f64]) -> f64 {
     (of.iter().map(|it| it.ln()).sum::<f64>() / of.len() as f64).exp()
 }
 
+/// A figure that counts events in every run, and none of them in some. `None` where a side has all of it, or a run alone.
+fn counts(
+    kind: &FigureKind,
+    a: &[f64],
+    b: &[f64],
+    options: ComparisonOptions,
+) -> Option<Undecided> {
+    let none = |of: &[f64]| of.iter().filter(|it| **it <= 0.0).count();
+    let without = (none(a), none(b));
+    let is_apart = (without.0 == a.len() && without.1 == 0) || (without.0 == 0 && without.1 == b.len());
+    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+    let means = (mean(a), mean(b));
+    // Of none on A nothing is a part.
+    let unit = if means.0 > 0.0 { means.0 } else { means.1 };
+    let found = compare::counted(a, b, options.paired).filter(|_| !is_apart && unit > 0.0)?;
+    let found = found.scaled(1.0 / unit);
+    let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| b - a).collect();
+    let guard = guard(&found, options.paired.then_some(&differences[..]));
+    Some(Undecided {
+        figure: ComparedFigure {
+            without,
+            means,
+            change: found.mean,
+            interval: found.interval(0.95),
+            p: found.p,
+            corrected_p: found.p,
+            margin: kind.margin,
+            visible: found.visible(options.level),
+            ..kind.figure(a.to_vec(), b.to_vec())
+        },
+        test: Some(FigureTest::Counts(found, guard)),
+    })
+}
+
 /// A figure that is nothing in some runs: a broker that delivers no message has no rate and no latency. Logarithms of nothing do not exist, so that no
 /// test of means applies; a rate that all runs of one side have and no run of the other has changed all the same. Failures come and go by chance: that
 /// they are in all runs of one side alone is a question beside the others.
@@ -181,7 +223,7 @@ fn without(kind: &FigureKind, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided
     // That a run alone has none may be chance.
     let is_several = a.len().min(b.len()) > 1;
     let apart = match (of_a == a.len(), of_b == b.len()) {
-        _ if !(kind.can_be_nothing && is_several) => None,
+        _ if !((kind.more_is_better || kind.is_count) && is_several) => None,
         (false, true) if of_a == 0 => Some(-1.0),
         (true, false) if of_b == 0 => Some(1.0),
         _ => None,
@@ -217,14 +259,13 @@ fn tested(
 ) -> Option<Undecided> {
     let logarithms = |values: &[f64]| values.iter().map(|it| it.ln()).collect::<Vec<f64>>();
     let (ln_a, ln_b) = (logarithms(&a), logarithms(&b));
-    let (difference, guard) = match options.paired {
-        true => {
-            let pairs = ln_a.iter().zip(&ln_b);
-            let differences: Vec<f64> = pairs.map(|(a, b)| b - a).collect();
-            (paired(&differences)?, sign_flip(&differences))
-        }
-        false => (unpaired(&ln_a, &ln_b)?, None),
+    let pairs = ln_a.iter().zip(&ln_b);
+    let differences: Vec<f64> = pairs.map(|(a, b)| b - a).collect();
+    let difference = match options.paired {
+        true => paired(&differences)?,
+        false => unpaired(&ln_a, &ln_b)?,
     };
+    let guard = guard(&difference, options.paired.then_some(&differences[..]));
     let (low, high) = difference.interval(0.95);
     Some(Undecided {
         figure: ComparedFigure {
@@ -269,6 +310,14 @@ pub(crate) fn decide<'f>(
                 if guard.is_some() && difference.count < LEAST_PAIRS {
                     figure.needed = None;
                 }
+            }
+            FigureTest::Counts(difference, guard) => {
+                let rules = Rules {
+                    level: options.level,
+                    margin: figure.margin,
+                };
+                // How many runs would tell a margin of a count is no question that anybody asks.
+                figure.decision = told(verdict(&difference, corrected, guard, rules)).0;
             }
             FigureTest::Separated { change, .. } if corrected <= options.level => {
                 figure.decision = Decision::Changed;

@@ -127,10 +127,13 @@ fn why_open(of: &Comparison) -> String {
     }
 }
 
-/// That so few pairs can prove no change, whatever they say.
+/// That so few pairs, or runs, can prove no change, whatever they say.
 pub(crate) fn too_few(of: &Comparison) -> String {
-    match of.paired && of.a.runs.len() < LEAST_PAIRS {
-        true => format!(": fewer than {LEAST_PAIRS} pairs cannot prove a change"),
+    match of.a.runs.len().min(of.b.runs.len()) < LEAST_PAIRS {
+        true => format!(
+            ": fewer than {LEAST_PAIRS} {} cannot prove a change",
+            units(of)
+        ),
         false => String::new(),
     }
 }
@@ -257,7 +260,7 @@ pub(crate) fn decision(of: &ComparedFigure) -> String {
                 count(needed.into()),
                 level(of.margin)
             ),
-            None if of.is_tested() && of.a.len() < LEAST_PAIRS => {
+            None if of.is_tested() && of.a.len().min(of.b.len()) < LEAST_PAIRS => {
                 "cannot tell: too few runs".to_owned()
             }
             None => "cannot tell".to_owned(),
@@ -336,8 +339,8 @@ fn alone(of: &Comparison) -> Vec<String> {
     }
     if !told.is_empty() {
         told.push(
-            "How far runs differ by themselves, one run of a side does not tell: nothing is called changed by it. Two of each side are the least, \
-             six or more decide."
+            "How far runs differ by themselves, one run of a side does not tell: nothing is called changed by it. Five of each side are the least \
+             that decide."
                 .to_owned(),
         );
     }

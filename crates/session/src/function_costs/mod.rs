@@ -15,7 +15,7 @@ use archive::{ComparedFunctions, ComparedStacks, Comparison, FunctionChange};
 use builds::{Names, RunCosts};
 use costs::Function;
 pub use costs::FunctionCosts;
-use significance::{Test, Tested};
+use significance::{Sampling, Test, Tested};
 
 /// Share of the CPU of either side from which on a function is a question of its own: what is less is lost in the sampling.
 const LEAST_SHARE: f64 = 0.002;
@@ -49,6 +49,7 @@ pub fn compare_functions(
     }
     let test = Test {
         paired: comparison.paired,
+        sampling: [sampling(&a), sampling(&b)],
         // Beside other cells each has a part of the level that all of them share.
         level: comparison.level / f64::from(comparison.family.map_or(1, |it| it.cells)),
     };
@@ -67,6 +68,17 @@ pub fn compare_functions(
     );
     comparison.functions = Some(functions);
     comparison.stacks = stacks;
+}
+
+/// How the runs of a side were sampled, on average.
+fn sampling(side: &[&FunctionCosts]) -> Sampling {
+    let runs = side.len().max(1) as f64;
+    let broker: f64 = side.iter().map(|run| run.broker).sum();
+    let samples: u64 = side.iter().map(|run| run.summary.samples).sum();
+    Sampling {
+        broker: broker / runs,
+        samples: samples as f64 / runs,
+    }
 }
 
 /// The costs of a side, where every run of it has some.
@@ -97,13 +109,9 @@ fn functions(a: &[RunCosts], b: &[RunCosts], test: Test) -> Option<ComparedFunct
             Some((change, [own, total]))
         })
         .collect();
-    for which in 0..2 {
-        let mut all: Vec<&mut Tested> = found
-            .iter_mut()
-            .filter_map(|(_, tested)| tested.get_mut(which))
-            .collect();
-        test.decide(&mut all);
-    }
+    // What functions cost by themselves and with what they call is one family.
+    let mut all: Vec<&mut Tested> = found.iter_mut().flat_map(|it| &mut it.1).collect();
+    test.decide(&mut all);
     let mut functions: Vec<FunctionChange> = found
         .into_iter()
         .map(|(change, [own, total])| FunctionChange {
@@ -154,5 +162,7 @@ fn asked_about<'c>(a: &'c [RunCosts], b: &'c [RunCosts]) -> Vec<&'c Function> {
     dear.into_iter().map(|(function, _)| function).collect()
 }
 
+#[cfg(test)]
+mod level_tests;
 #[cfg(test)]
 mod tests;

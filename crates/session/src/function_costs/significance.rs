@@ -1,16 +1,43 @@
 //! Whether the costs of runs differ between two sides.
 
 use archive::CostChange;
-use compare::{Difference, benjamini_hochberg, paired, sign_flip, unpaired};
+use compare::{
+    Difference, benjamini_hochberg, guard, is_guarded, paired_from, unpaired_from,
+};
 
-/// The level of the exact test that guards what pairs prove.
-const GUARD: f64 = 0.10;
+/// Samples of a function on both sides together, below which nothing is said of it: one more or less would change the answer.
+const LEAST_SAMPLES: f64 = 10.0;
 
 /// How costs are compared.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Test {
     pub(super) paired: bool,
     pub(super) level: f64,
+    pub(super) sampling: [Sampling; 2],
+}
+
+/// How the runs of a side were sampled, on average: costs are counts of samples.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sampling {
+    /// What the whole broker costs, nanoseconds per message.
+    pub(super) broker: f64,
+    /// Samples of a run; 0 where that is not known.
+    pub(super) samples: f64,
+}
+
+impl Sampling {
+    /// What a sample stands for; `None` where that is not known.
+    fn each(self) -> Option<f64> {
+        let each = self.broker / self.samples;
+        each.is_finite().then_some(each)
+    }
+
+    /// The variance of a run's cost of something that costs so much on average, by the chance of sampling alone.
+    fn variance(self, cost: f64) -> f64 {
+        // What is on all stacks is sampled as often as there are samples.
+        let others = (1.0 - cost / self.broker).clamp(0.0, 1.0);
+        self.each().map_or(0.0, |each| cost * each * others)
+    }
 }
 
 /// A cost whose change is not decided yet.
@@ -18,13 +45,13 @@ pub(super) struct Test {
 pub(super) struct Tested {
     pub(super) cost: CostChange,
     difference: Difference,
-    guard: Option<f64>,
+    is_guarded: bool,
 }
 
 impl Tested {
     /// Its probability where it is asked alone; what the guard does not let through is none of chance never.
     pub(super) fn p(&self) -> f64 {
-        match self.guard.is_none_or(|it| it <= GUARD) {
+        match self.is_guarded {
             true => self.difference.p,
             false => 1.0,
         }
@@ -37,36 +64,46 @@ impl Tested {
 }
 
 impl Test {
-    /// What the runs of two sides say of a cost.
+    /// What the runs of two sides say of a cost. Where nothing changed, both sides' runs vary as those of their common mean do, whatever few
+    /// samples show.
     pub(super) fn change(self, a: &[f64], b: &[f64]) -> Option<Tested> {
-        let (difference, guard) = match self.paired {
-            true => {
-                let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| b - a).collect();
-                (paired(&differences)?, sign_flip(&differences))
-            }
-            false => (unpaired(a, b)?, None),
-        };
         let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+        let (mean_a, mean_b) = (mean(a), mean(b));
+        let floors = self.sampling.map(|it| it.variance((mean_a + mean_b) / 2.0));
+        let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| b - a).collect();
+        let difference = match self.paired {
+            true => paired_from(&differences, floors.iter().sum())?,
+            false => unpaired_from(a, b, floors)?,
+        };
+        let guard = guard(&difference, self.paired.then_some(&differences[..]));
+        let samples = self.samples(a, b);
         Some(Tested {
             cost: CostChange {
-                a: mean(a),
-                b: mean(b),
+                a: mean_a,
+                b: mean_b,
                 interval: difference.interval(0.95),
                 p: difference.p,
                 proven: false,
                 visible: 0.0,
             },
             difference,
-            guard,
+            is_guarded: is_guarded(guard) && samples.is_none_or(|it| it >= LEAST_SAMPLES),
         })
+    }
+
+    /// How many samples costs were counted from; `None` where that is not known.
+    fn samples(self, a: &[f64], b: &[f64]) -> Option<f64> {
+        let [of_a, of_b] = self.sampling;
+        let count = |costs: &[f64], of: Sampling| Some(costs.iter().sum::<f64>() / of.each()?);
+        Some(count(a, of_a)? + count(b, of_b)?)
     }
 
     /// Decides questions that are asked together. What could have been seen is what one more change would have had to be.
     pub(super) fn decide(self, all: &mut [&mut Tested]) {
-        let p: Vec<f64> = all.iter().map(|it| it.difference.p).collect();
+        let p: Vec<f64> = all.iter().map(|it| it.p()).collect();
         for (tested, p) in all.iter_mut().zip(benjamini_hochberg(&p)) {
             tested.cost.p = p;
-            tested.cost.proven = p <= self.level && tested.p() <= self.level;
+            tested.cost.proven = p <= self.level;
         }
         let proven = all.iter().filter(|it| it.cost.proven).count();
         let one_more = (proven + 1).min(all.len()) as f64 / all.len().max(1) as f64;
