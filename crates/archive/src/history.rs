@@ -63,7 +63,7 @@ pub struct HistoryLevel {
     pub from: usize,
     /// The run behind the last one.
     pub to: usize,
-    /// The geometric mean of their values.
+    /// The geometric mean of their values; the arithmetic one where one of them is 0.
     pub mean: f64,
 }
 
@@ -74,7 +74,7 @@ pub struct HistoryChange {
     pub run: usize,
     /// The last run of the old level, and the first of the new one.
     pub between: (String, String),
-    /// The change of the mean, as a share.
+    /// The change of the mean, as a share; 1e9 at most, also of what was 0 before.
     pub change: f64,
     /// The chance of such a change where nothing changed.
     pub p: f64,

@@ -7,7 +7,7 @@ use compare::{
 };
 
 /// A change of more than this is none that a test can tell from another, and JSON has no infinity.
-const MOST_CHANGE: f64 = 1e9;
+pub(crate) const MOST_CHANGE: f64 = 1e9;
 
 /// How two sides are compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
