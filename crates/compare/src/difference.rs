@@ -53,6 +53,17 @@ impl Difference {
 }
 
 impl Difference {
+    /// The interval at a level (0.05) that agrees with what was decided at it: it holds 0 where the difference is not `proven`, whatever kept it
+    /// from being.
+    #[must_use]
+    pub fn decided_interval(&self, level: f64, proven: bool) -> (f64, f64) {
+        let (low, high) = self.interval(1.0 - level);
+        match proven {
+            true => (low, high),
+            false => (low.min(0.0), high.max(0.0)),
+        }
+    }
+
     /// The same in other units: so many of the new one are one of the old.
     #[must_use]
     pub fn scaled(&self, by: f64) -> Self {

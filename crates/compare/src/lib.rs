@@ -32,7 +32,7 @@ pub use difference::{
     sign_flip, unpaired, unpaired_from,
 };
 pub use knee::{LEAST_RATES, knee};
-pub use levels::{benjamini_hochberg, holm};
+pub use levels::{benjamini_hochberg, holm, holm_levels};
 pub use limit::{LimitInterval, LimitSearch, LimitStep, TrialOutcome, limit_step, round_rate};
 pub use looks::level_of_each;
 pub use order::{Side, order, turns};

@@ -2,7 +2,7 @@
 
 use archive::{ComparedFigure, Decision, Quantity, QuantityUnit, WithinOneRun};
 use compare::{
-    Difference, LEAST_PAIRS, Rules, Verdict, guard, holm, paired, runs_to_separate, separated,
+    Difference, LEAST_PAIRS, Rules, Verdict, guard, holm, holm_levels, paired, runs_to_separate, separated,
     unpaired, verdict,
 };
 
@@ -199,11 +199,8 @@ fn counts(
             without,
             means,
             change: found.mean,
-            interval: found.interval(0.95),
             p: found.p,
-            corrected_p: found.p,
             margin: kind.margin,
-            visible: found.visible(options.level),
             ..kind.figure(a.to_vec(), b.to_vec())
         },
         test: Some(FigureTest::Counts(found, guard)),
@@ -266,16 +263,12 @@ fn tested(
         false => unpaired(&ln_a, &ln_b)?,
     };
     let guard = guard(&difference, options.paired.then_some(&differences[..]));
-    let (low, high) = difference.interval(0.95);
     Some(Undecided {
         figure: ComparedFigure {
             means: (mean(&a), mean(&b)),
             change: share(difference.mean),
-            interval: (share(low), share(high)),
             p: difference.p,
-            corrected_p: difference.p,
             margin: kind.margin,
-            visible: share(difference.visible(options.level)),
             ..kind.figure(a, b)
         },
         test: Some(FigureTest::Means(difference, guard)),
@@ -288,7 +281,7 @@ fn share(difference: f64) -> f64 {
     difference.exp_m1().min(MOST_CHANGE)
 }
 
-/// Decides figures at one level.
+/// Decides figures at one level. Each interval is as strict as the decision, so that it holds 0 where nothing is called changed.
 pub(crate) fn decide<'f>(
     figures: impl Iterator<Item = &'f mut Undecided>,
     options: ComparisonOptions,
@@ -296,7 +289,8 @@ pub(crate) fn decide<'f>(
     let tested = figures.filter_map(|it| Some((&mut it.figure, it.test?)));
     let tested: Vec<_> = tested.collect();
     let p: Vec<f64> = tested.iter().map(|it| it.1.p()).collect();
-    for ((figure, test), corrected) in tested.into_iter().zip(holm(&p)) {
+    let levels = holm_levels(&p, options.level);
+    for (((figure, test), corrected), level) in tested.into_iter().zip(holm(&p)).zip(levels) {
         figure.corrected_p = corrected;
         match test {
             FigureTest::Means(difference, guard) => {
@@ -306,6 +300,9 @@ pub(crate) fn decide<'f>(
                 };
                 let found = verdict(&difference, corrected, guard, rules);
                 (figure.decision, figure.needed) = told(found);
+                let interval = difference.decided_interval(level, differs(figure.decision));
+                figure.interval = (share(interval.0), share(interval.1));
+                figure.visible = share(difference.visible(level));
                 // Whatever these say: the guard asks for more.
                 if guard.is_some() && difference.count < LEAST_PAIRS {
                     figure.needed = None;
@@ -318,6 +315,9 @@ pub(crate) fn decide<'f>(
                 };
                 // How many runs would tell a margin of a count is no question that anybody asks.
                 figure.decision = told(verdict(&difference, corrected, guard, rules)).0;
+                let (low, high) = difference.decided_interval(level, differs(figure.decision));
+                figure.interval = (low.max(-1.0), high);
+                figure.visible = difference.visible(level);
             }
             FigureTest::Separated { change, .. } if corrected <= options.level => {
                 figure.decision = Decision::Changed;
@@ -330,6 +330,11 @@ pub(crate) fn decide<'f>(
             }
         }
     }
+}
+
+/// Whether it is decided that a figure differs, by however little.
+pub(crate) const fn differs(decision: Decision) -> bool {
+    matches!(decision, Decision::Changed | Decision::Negligible)
 }
 
 const fn told(of: Verdict) -> (Decision, Option<u32>) {

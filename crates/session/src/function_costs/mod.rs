@@ -10,8 +10,9 @@ mod stacks;
 use std::collections::HashMap;
 
 use archive::profile::incomparable_summaries;
-use archive::{ComparedFunctions, ComparedStacks, Comparison, FunctionChange};
+use archive::{ComparedFunctions, ComparedStacks, Comparison, CostChange, FunctionChange};
 
+use crate::figures::differs;
 use builds::{Names, RunCosts};
 use costs::Function;
 pub use costs::FunctionCosts;
@@ -55,7 +56,7 @@ pub fn compare_functions(
     };
     let names = Names::of(&a, &b);
     let (a, b) = (names.runs_of_a(&a), names.runs_of_b(&b));
-    let Some(mut functions) = functions(&a, &b, test) else {
+    let Some(mut functions) = functions(&a, &b, decided(comparison), test) else {
         return;
     };
     functions.other_builds = names.other_builds;
@@ -86,14 +87,35 @@ fn whole(side: &[Option<FunctionCosts>]) -> Option<Vec<&FunctionCosts>> {
     side.iter().map(Option::as_ref).collect()
 }
 
-/// What functions cost on both sides, and which changes are proven.
-fn functions(a: &[RunCosts], b: &[RunCosts], test: Test) -> Option<ComparedFunctions> {
+/// The broker's CPU per message as it was decided with the other figures; `None` where it is none of them.
+fn decided(comparison: &Comparison) -> Option<CostChange> {
+    let mut figures = comparison.figures.iter();
+    let figure = figures.find(|it| it.name == "broker cpu" && it.is_tested())?;
+    let ((a, b), (low, high)) = (figure.means, figure.interval);
+    Some(CostChange {
+        a,
+        b,
+        interval: (a * low, a * high),
+        p: figure.corrected_p,
+        proven: differs(figure.decision),
+        visible: a * figure.visible,
+    })
+}
+
+/// What functions cost on both sides, and which changes are proven. Of the whole broker that was decided before, where it is a figure.
+fn functions(
+    a: &[RunCosts],
+    b: &[RunCosts],
+    decided: Option<CostChange>,
+    test: Test,
+) -> Option<ComparedFunctions> {
     let costs = |of: &dyn Fn(&RunCosts) -> f64| {
         let values = |side: &[RunCosts]| side.iter().map(of).collect::<Vec<f64>>();
         test.change(&values(a), &values(b))
     };
     let mut broker = costs(&|run| run.broker)?;
     test.decide(&mut [&mut broker]);
+    let broker = decided.unwrap_or(broker.cost);
     let mut found: Vec<(FunctionChange, [Tested; 2])> = asked_about(a, b)
         .into_iter()
         .filter_map(|function| {
@@ -127,8 +149,8 @@ fn functions(a: &[RunCosts], b: &[RunCosts], test: Test) -> Option<ComparedFunct
         (proven_b.cmp(&proven_a)).then(change_b.total_cmp(&change_a))
     });
     Some(ComparedFunctions {
-        broker: broker.cost,
-        others: broker.cost.change() - told,
+        broker,
+        others: broker.change() - told,
         functions,
         ..ComparedFunctions::default()
     })

@@ -57,6 +57,11 @@ impl Tested {
         }
     }
 
+    /// The interval of the change that agrees with what was decided at a level.
+    pub(super) fn interval(&self, level: f64, proven: bool) -> (f64, f64) {
+        self.difference.decided_interval(level, proven)
+    }
+
     /// The smallest change that so many runs show in four of five experiments, at a level.
     pub(super) fn visible(&self, level: f64) -> f64 {
         self.difference.visible(level)
@@ -81,10 +86,8 @@ impl Test {
             cost: CostChange {
                 a: mean_a,
                 b: mean_b,
-                interval: difference.interval(0.95),
                 p: difference.p,
-                proven: false,
-                visible: 0.0,
+                ..CostChange::default()
             },
             difference,
             is_guarded: is_guarded(guard) && samples.is_none_or(|it| it >= LEAST_SAMPLES),
@@ -106,9 +109,12 @@ impl Test {
             tested.cost.proven = p <= self.level;
         }
         let proven = all.iter().filter(|it| it.cost.proven).count();
-        let one_more = (proven + 1).min(all.len()) as f64 / all.len().max(1) as f64;
+        let questions = all.len().max(1);
+        let level_of = |changes: usize| self.level * changes.min(questions) as f64 / questions as f64;
         for tested in all.iter_mut() {
-            tested.cost.visible = tested.visible(self.level * one_more);
+            let level = level_of(proven + usize::from(!tested.cost.proven));
+            tested.cost.interval = tested.interval(level, tested.cost.proven);
+            tested.cost.visible = tested.visible(level_of(proven + 1));
         }
     }
 }
