@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::replace::replace_json;
 use crate::writer::sanitised;
-use crate::{Comparison, Error, PairedRuns, RunsCounted, bounded, file};
+use crate::{Comparison, Error, PairedRuns, Quantity, RunsCounted, bounded, file};
 
 /// Bytes of a `matrix.json` that are read.
 const LARGEST: u64 = 4 << 20;
@@ -320,8 +320,7 @@ impl ComparedMatrix {
         }
         let is_main = |name: &&str| {
             let has_end = [" rate", " p99"].iter().any(|end| name.ends_with(end));
-            has_end || (RunsCounted::INVALID == *name)
-                || ["broker cpu", "lost", "duplicated", "corrupt"].contains(name)
+            has_end || [RunsCounted::INVALID, "broker cpu"].contains(name) || Quantity::is_harm(name)
         };
         let (mut main, further): (Vec<&str>, Vec<&str>) = names.into_iter().partition(is_main);
         let count = match main.is_empty() {

@@ -453,3 +453,35 @@ fn a_generator_that_one_side_saturates_leaves_it_open_and_others_on_the_machine_
     let found = comparison(&side(0), &disturbed, options).expect("comparable");
     assert!(found.figures.iter().all(|it| it.of_runs.is_none()), "{found:#?}");
 }
+
+#[test]
+fn refused_and_reordered_messages_are_figures() {
+    let options = ComparisonOptions::default();
+    let side = |refused: u64, reordered: u64| -> Vec<RunRecord> {
+        let of = |at: u32| {
+            let mut record = run(&format!("run-{at}"), "4.0", 1, 1_000.0 + f64::from(at % 3));
+            let summary = record.summary.as_mut().expect("a summary");
+            summary.ledger = Some(measure::ledger::LedgerSummary {
+                exact: true,
+                sent: 1_000,
+                reordered,
+                ..measure::ledger::LedgerSummary::default()
+            });
+            if refused > 0 {
+                let code = WarningCode::MessagesNotAccepted;
+                let warning = archive::Warning::new(code, Tier::Caution).with("nacked", refused);
+                summary.warnings.push(warning);
+            }
+            record
+        };
+        (0..6).map(of).collect()
+    };
+    // Four in a hundred.
+    let found = comparison(&side(0, 0), &side(40, 25), options).expect("comparable");
+    for name in ["refused", "reordered"] {
+        let figure = found.figures.iter().find(|it| it.name == name);
+        assert!(figure.is_some_and(ComparedFigure::is_worse), "{name}: {found:#?}");
+    }
+    let none = comparison(&side(0, 0), &side(0, 0), options).expect("comparable");
+    assert!(none.figures.iter().all(|it| !Quantity::is_harm(&it.name)));
+}

@@ -1,7 +1,7 @@
 //! What is said of two sides: the terminal, the page and the files for CI servers say the same. Names are as they came: who shows them
 //! makes them harmless.
 
-use archive::{ComparedFigure, ComparedSide, Comparison, Decision, RunsCounted};
+use archive::{ComparedFigure, ComparedSide, Comparison, Decision, Quantity, RunsCounted};
 use compare::LEAST_PAIRS;
 
 use super::functions::{other_builds, renamed};
@@ -68,7 +68,7 @@ fn change(of: &ComparedFigure) -> String {
         return format!(
             "{} times the {} [{}, {}]",
             times(of.change),
-            of.name,
+            noun(of),
             times(low),
             times(high)
         );
@@ -77,10 +77,18 @@ fn change(of: &ComparedFigure) -> String {
     format!(
         "{} {more} {} [{}, {}]",
         points(of.change.abs()),
-        of.name,
+        noun(of),
         signed(low),
         signed(high)
     )
+}
+
+/// What a figure counts: `lost messages`, `received rate`.
+fn noun(of: &ComparedFigure) -> String {
+    match Quantity::is_harm(&of.name) {
+        true => format!("{} messages", of.name),
+        false => of.name.clone(),
+    }
 }
 
 /// What one side has and the other has not: a rate, requests that failed, messages that were lost.
@@ -89,11 +97,13 @@ fn come_or_gone(of: &ComparedFigure) -> String {
     if let Some(runs) = of.of_runs {
         return format!("{} {} ({})", if is_more { "more" } else { "fewer" }, of.name, of_runs(runs));
     }
-    match (of.name.as_str(), is_more) {
-        (name @ ("lost" | "duplicated" | "corrupt"), true) => format!("{name} messages"),
-        (name @ ("lost" | "duplicated" | "corrupt"), false) => format!("no {name} messages"),
-        (name, true) => format!("a {name}"),
-        (name, false) => format!("no {name}"),
+    let (name, both) = (noun(of), of.means.0 > 0.0 && of.means.1 > 0.0);
+    match is_more {
+        true if both => format!("more {name}"),
+        false if both => format!("fewer {name}"),
+        true if Quantity::is_harm(&of.name) => name,
+        true => format!("a {name}"),
+        false => format!("no {name}"),
     }
 }
 
