@@ -1,15 +1,12 @@
 //! Runs of two sides in turns: which is made next, and which count.
 
-use archive::{
-    ComparedSideName, Comparison, LeftOut, PairedRun, PairedRuns, RunRecord, RunState, Tier,
-    WarningCode,
-};
+use archive::{ComparedSideName, Comparison, LeftOut, PairedRun, PairedRuns, RunRecord, Tier};
 use compare::{Side, level_of_each, order, turns};
 use measure::Problem;
 
 use crate::comparison::{Gathered, decide_together, gather};
 use crate::figures::ComparisonOptions;
-use crate::spoiled::{spoiled, spoiled_by, spoiled_runs};
+use crate::spoiled::{is_disturbed, spoiled, spoiled_by, spoiled_runs};
 
 /// Fewer pairs than these show nothing: the exact test that guards every verdict cannot.
 pub const LEAST_PAIRS: u32 = compare::LEAST_PAIRS as u32;
@@ -91,15 +88,13 @@ fn whole_pair(of: &PairedRuns, pair: u32) -> Option<(usize, usize)> {
 /// What a run was, as one of a pair.
 #[must_use]
 pub fn paired_run(next: NextRun, record: &RunRecord) -> PairedRun {
-    let warnings = record.summary.iter().flat_map(|it| &it.warnings);
-    let mut codes = warnings.map(|warning| warning.code);
     PairedRun {
         pair: next.pair,
         side: next.side,
         id: record.id.clone(),
         spoiled: spoiled(record),
         own: spoiled_by(record).is_some(),
-        disturbed: codes.any(|code| code == WarningCode::CpuSteal),
+        disturbed: record.summary.as_ref().is_some_and(is_disturbed),
     }
 }
 
@@ -383,6 +378,52 @@ mod tests {
             counted.iter().all(|(a, b)| ![*a, *b].contains(&3)),
             "{counted:?}"
         );
+    }
+
+    /// What other programs take, as what the hypervisor takes, and what broker and generator use themselves.
+    #[test]
+    fn a_run_beside_other_programs_is_disturbed() {
+        let run = |broker: f64, change: fn(&mut archive::RunSummary)| {
+            let mut summary = archive::RunSummary::default();
+            summary.verdict = Some(archive::Verdict {
+                facts: archive::Facts {
+                    machine_cores: 2,
+                    idle: Some(0.02),
+                    steal: Some(0.0),
+                    client_cores: Some(0.4),
+                    same_machine: true,
+                    broker: Some(archive::BrokerUse {
+                        cores: broker,
+                        ..archive::BrokerUse::default()
+                    }),
+                    ..archive::Facts::default()
+                },
+                ..archive::Verdict::default()
+            });
+            change(&mut summary);
+            let record = RunRecord {
+                state: archive::RunState::Complete,
+                summary: Some(summary),
+                ..RunRecord::default()
+            };
+            let side = ComparedSideName::A;
+            paired_run(NextRun { pair: 0, side }, &record).disturbed
+        };
+        assert!(!run(1.5, |_| ()), "they fill the machine themselves");
+        assert!(run(0.6, |_| ()));
+        let has_room = |of: &mut archive::RunSummary| {
+            of.verdict.as_mut().unwrap().facts.idle = Some(0.3);
+        };
+        assert!(!run(0.6, has_room));
+        let waits = |of: &mut archive::RunSummary| {
+            of.verdict.as_mut().unwrap().cause = Some(archive::Cause::OthersFillMachine);
+        };
+        assert!(run(1.5, waits));
+        let stolen = |of: &mut archive::RunSummary| {
+            let code = archive::WarningCode::CpuSteal;
+            of.warnings.push(archive::Warning::new(code, Tier::Caution));
+        };
+        assert!(run(1.5, stolen));
     }
 
     /// B's broker goes in every third of its runs: these are not made until they succeed.
