@@ -11,6 +11,10 @@ pub struct History {
     pub schema: String,
     /// The experiment's name.
     pub name: String,
+    /// Different loads of the runs of this name, whether they count or not.
+    pub loads: usize,
+    /// Whether runs are called so after their command, such as `client`, and not by an experiment.
+    pub ad_hoc: bool,
     /// Chance to call anything a change in runs that have none, all figures together.
     pub level: f64,
     /// The runs that count, the oldest first.

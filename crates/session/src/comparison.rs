@@ -263,14 +263,53 @@ pub(crate) fn incomparable(a: &[&RunRecord], b: &[&RunRecord], planned: bool) ->
             continue;
         }
         if let Some((key, values)) = differing(&first.experiment, &other.experiment, "") {
-            found.push(Problem::new(
-                format!("the runs put different loads on the broker: {key} differs"),
-                values,
-                "compare runs of one experiment, or see the figures all the same with --force",
-            ));
+            let (what, help) = experiments_differ(&key);
+            let help = format!("{help}, or see the figures all the same with --force");
+            found.push(Problem::new(format!("{what}: {key} differs"), values, help));
         }
     }
     found
+}
+
+/// What it means for figures that a key of two experiments differs, and what can be compared.
+fn experiments_differ(key: &str) -> (&'static str, &'static str) {
+    match key.split('.').next() {
+        Some("phases" | "until") => (
+            "the runs were not measured for the same time, and the longer one has more to be slow in, and fills more memory",
+            "compare runs of one length",
+        ),
+        Some("profile") => (
+            "the runs were not profiled alike, and what profiling costs is in their figures",
+            "compare runs with the same profile",
+        ),
+        Some("threads" | "ledger") => (
+            "the generator of the runs was not the same",
+            "compare runs with the same generator",
+        ),
+        _ => (
+            "the runs put different loads on the broker",
+            "compare runs of one experiment",
+        ),
+    }
+}
+
+/// The load of a run as others can have it, too: its experiment without what differs between sides.
+pub(crate) fn load_of(record: &RunRecord) -> String {
+    let mut load = record.experiment.clone();
+    if let Some(keys) = load.as_object_mut() {
+        keys.retain(|key, _| !MAY_DIFFER.contains(&key.as_str()));
+    }
+    load.to_string()
+}
+
+/// Where two runs' brokers were that bellows did not start, where that differs: both addresses.
+pub(crate) fn elsewhere(a: &RunRecord, b: &RunRecord) -> Option<String> {
+    let place = |of: &RunRecord| {
+        let broker = of.experiment.get("broker");
+        let part = |key: &str| broker.and_then(|it| it.get(key)).cloned();
+        json!([part("kind"), part("url")])
+    };
+    differing(&place(a), &place(b), "broker").map(|it| it.1)
 }
 
 /// Why two runs were not made by the same bellows.

@@ -485,3 +485,20 @@ fn refused_and_reordered_messages_are_figures() {
     let none = comparison(&side(0, 0), &side(0, 0), options).expect("comparable");
     assert!(none.figures.iter().all(|it| !Quantity::is_harm(&it.name)));
 }
+
+#[test]
+fn what_keeps_runs_apart_is_told_as_what_it_is() {
+    let told = |key: &str, value: serde_json::Value| {
+        let side = [0, 1].map(|_| run("x", "4.0", 1, 1_000.0));
+        let mut other = side.clone();
+        for run in &mut other {
+            run.experiment[key] = value.clone();
+        }
+        let refused = comparison(&side, &other, ComparisonOptions::default());
+        refused.expect_err("another experiment").sentence()
+    };
+    let longer = told("phases", json!({"measure": "30s"}));
+    assert!(longer.contains("not measured for the same time") && !longer.contains("load"), "{longer}");
+    assert!(told("profile", json!({"frequency": 99})).contains("not profiled alike"));
+    assert!(told("load", json!([])).contains("different loads"));
+}

@@ -1,12 +1,14 @@
 //! What the runs of one experiment say over time.
 
+use std::collections::HashSet;
+
 use archive::{
     History, HistoryChange, HistoryFigure, HistoryLevel, HistoryRun, LeftOut, Quantity,
     QuantityUnit, RunRecord, RunState, RunsCounted,
 };
 use compare::{ChangePoint, ChangeSearch, MOST_VALUES, change_points};
 
-use crate::comparison::{incomparable, left_out, version};
+use crate::comparison::{elsewhere, incomparable, left_out, load_of, version};
 use crate::figures::MOST_CHANGE;
 use crate::spoiled::{SpoiledBy, spoiled_by};
 
@@ -20,11 +22,11 @@ const MOST_ORDERS: usize = 50_000;
 /// value.
 #[must_use]
 pub fn history(name: &str, records: &[RunRecord], level: f64) -> History {
-    let mut records: Vec<&RunRecord> = records.iter().collect();
+    let mut in_order: Vec<&RunRecord> = records.iter().collect();
     // The time that people read has whole seconds.
-    records.sort_by_key(|it| (it.origin_unix_ns, it.created.clone(), it.id.clone()));
+    in_order.sort_by_key(|it| (it.origin_unix_ns, it.created.clone(), it.id.clone()));
     let (mut counted, mut out) = (Vec::new(), Vec::new());
-    for record in records.into_iter().rev() {
+    for record in in_order.into_iter().rev() {
         let newest = counted.first().copied();
         match why_not(record, newest, counted.len()) {
             None => counted.push(record),
@@ -36,6 +38,7 @@ pub fn history(name: &str, records: &[RunRecord], level: f64) -> History {
     }
     counted.reverse();
     out.reverse();
+    let loads: HashSet<String> = records.iter().map(load_of).collect();
     let is_spoiled: Vec<bool> = counted.iter().map(|it| is_spoiled(it)).collect();
     let quantities = quantities(&counted, &is_spoiled);
     let any_spoiled = is_spoiled.contains(&true);
@@ -75,6 +78,8 @@ pub fn history(name: &str, records: &[RunRecord], level: f64) -> History {
     History {
         schema: History::SCHEMA.to_owned(),
         name: name.to_owned(),
+        loads: loads.len(),
+        ad_hoc: counted.last().is_some_and(|it| is_ad_hoc(it)),
         level,
         figures,
         runs: counted.into_iter().map(run).collect(),
@@ -88,11 +93,19 @@ fn why_not(record: &RunRecord, newest: Option<&RunRecord>, counted: usize) -> Op
         return Some(format!("only the last {MOST_VALUES} are looked at"));
     }
     let other = || {
-        let problems = incomparable(&[newest?], &[record], false);
-        problems.first().map(|it| it.cause.clone())
+        let newest = newest?;
+        let problems = incomparable(&[newest], &[record], false);
+        let problem = problems.first().map(|it| it.cause.clone());
+        let elsewhere = || elsewhere(newest, record).filter(|_| is_ad_hoc(newest));
+        problem.or_else(|| Some(format!("of another broker: {}", elsewhere()?)))
     };
     let spoiled = left_out(record, false).filter(|_| !is_spoiled(record));
     spoiled.or_else(other)
+}
+
+/// Whether a run is called after its command, so that the name says nothing of what was run.
+fn is_ad_hoc(record: &RunRecord) -> bool {
+    record.command.get(1) == Some(&record.name)
 }
 
 /// Whether what is under load spoiled a run itself, which came to its end all the same.

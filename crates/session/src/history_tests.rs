@@ -173,3 +173,26 @@ fn a_plain_change_is_found_at_the_strictest_level_too() {
         assert!(change.run == 20 && change.p <= level, "{level}: {change:?}");
     }
 }
+
+/// `bellows client` calls all of its runs `client`, whatever they load.
+#[test]
+fn runs_by_hand_are_no_experiment() {
+    let mut runs: Vec<RunRecord> = (0..12)
+        .map(|day| record(day, 2, "4.0", around(1e3, day)))
+        .collect();
+    for (day, run) in (0..).zip(&mut runs) {
+        run.name = "client".to_owned();
+        run.command = ["bellows", "client"].map(str::to_owned).to_vec();
+        run.experiment["broker"] = json!({"url": if day < 5 { "amqp://one" } else { "amqp://two" }});
+    }
+    runs[9].experiment["load"] = json!([{"rate": 6}]);
+    let found = history("client", &runs, 0.05);
+    assert_eq!((found.runs.len(), found.loads, found.ad_hoc), (6, 2, true));
+    assert!(found.left_out[0].why.contains("amqp://one"), "{found:#?}");
+    // Of an experiment with a name, brokers are what changes.
+    for run in &mut runs {
+        run.command[1] = "run".to_owned();
+    }
+    let found = history("client", &runs, 0.05);
+    assert_eq!((found.runs.len(), found.ad_hoc), (11, false));
+}

@@ -75,6 +75,6 @@ pub(super) const COVERED: f64 = 0.9;
 /// Above this share of the samples in the kernel's probes, shares of the program's own functions are too low.
 pub(super) const PROBED: f64 = 0.05;
 /// Fewer samples say nothing of a profile's quality.
-pub(super) const LEAST_SAMPLES: u64 = 100;
+pub(super) const LEAST_SAMPLES: u64 = archive::ProfileSummary::FEW_SAMPLES;
 /// Clock sources that are slow to read (about 1 us) or coarse.
 pub(super) const POOR_CLOCKS: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];
