@@ -320,7 +320,9 @@ impl ComparedMatrix {
         }
         let is_main = |name: &&str| {
             let has_end = [" rate", " p99"].iter().any(|end| name.ends_with(end));
-            has_end || [RunsCounted::INVALID, "broker cpu"].contains(name) || Quantity::is_harm(name)
+            has_end
+                || [RunsCounted::INVALID, "broker cpu"].contains(name)
+                || Quantity::is_harm(name)
         };
         let (mut main, further): (Vec<&str>, Vec<&str>) = names.into_iter().partition(is_main);
         let count = match main.is_empty() {

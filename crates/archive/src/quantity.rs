@@ -399,9 +399,7 @@ impl Quantity {
     pub fn counts_failures(&self) -> bool {
         match &self.0 {
             Which::Failed(_) => true,
-            Which::Figure(index) => FIGURES
-                .get(*index)
-                .is_some_and(|it| Self::is_harm(it.name)),
+            Which::Figure(index) => FIGURES.get(*index).is_some_and(|it| Self::is_harm(it.name)),
             Which::Latency(..) => false,
         }
     }

@@ -316,7 +316,11 @@ mod tests {
             ((3, 10), (3, 10), 1.0),
             ((0, 0), (2, 5), 1.0),
         ] {
-            assert!((fisher(a, b) - p).abs() < 1e-5, "{a:?} {b:?} {}", fisher(a, b));
+            assert!(
+                (fisher(a, b) - p).abs() < 1e-5,
+                "{a:?} {b:?} {}",
+                fisher(a, b)
+            );
             assert!((fisher(b, a) - p).abs() < 1e-5);
         }
         // More than there are is no table.

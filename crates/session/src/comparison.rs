@@ -4,13 +4,13 @@ use std::collections::HashSet;
 
 use archive::{
     ComparedFamily, ComparedRun, ComparedSide, Comparison, LeftOut, Quantity, RunBlocks, RunRecord,
-    RunState, RunSummary, Tier, Warning, WarningCode,
+    RunState, RunSummary, Tier, WarningCode,
 };
 use measure::Problem;
 use serde_json::{Value, json};
 
 use crate::figures::{ComparisonOptions, FigureKind, Undecided, decide, undecided};
-use crate::spoiled::{spoiled, spoiled_runs};
+use crate::spoiled::{compared_tier, spoiled, spoiled_runs};
 
 /// Parts of an experiment in which sides may differ: they are what is compared, or say nothing of the load. A profile costs CPU: it is
 /// none of them.
@@ -211,18 +211,6 @@ pub(crate) fn version(record: &RunRecord) -> String {
 pub(crate) fn has(record: &RunRecord, tier: Tier) -> bool {
     let mut warnings = record.summary.iter().flat_map(|it| &it.warnings);
     warnings.any(|it| compared_tier(record, it) == tier)
-}
-
-/// The tier of a warning where runs are compared. A debug build of bellows spoils what is said of a run alone; sides that both
-/// have it can be compared. Messages that were lost are a figure of their own then, and may be what one side does worse.
-pub(crate) fn compared_tier(record: &RunRecord, warning: &Warning) -> Tier {
-    let ledger = record.summary.as_ref().and_then(|it| it.ledger.as_ref());
-    let is_counted = ledger.is_some_and(|it| it.exact && it.sent > 0);
-    match warning.code {
-        WarningCode::DebugBuild => Tier::Caution,
-        WarningCode::MessagesLost if is_counted => Tier::Caution,
-        _ => warning.tier,
-    }
 }
 
 fn enough(name: &str, side: &Side<'_>, least: usize) -> Result<(), Problem> {
@@ -435,8 +423,8 @@ fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undeci
 }
 
 #[cfg(test)]
-#[path = "comparison_tests.rs"]
-mod comparison_tests;
-#[cfg(test)]
 #[path = "comparison_level_tests.rs"]
 mod comparison_level_tests;
+#[cfg(test)]
+#[path = "comparison_tests.rs"]
+mod comparison_tests;

@@ -1,6 +1,7 @@
 //! Plays experiments on figures, among them counts of what is rare: they may be called changed as rarely as the level says, and those that
 //! changed are found.
 
+use archive::Warning;
 use measure::ledger::LedgerSummary;
 use testkit::Random;
 
@@ -45,7 +46,7 @@ fn played(random: &mut Random, rate: f64, lost: f64, broken: u64) -> RunRecord {
         ..LedgerSummary::default()
     });
     if broken > 0 && random.one_in(broken) {
-        let warning = archive::Warning::new(WarningCode::BrokerGone, Tier::Invalid);
+        let warning = Warning::new(WarningCode::BrokerGone, Tier::Invalid);
         summary.warnings.push(warning);
     }
     record

@@ -2,8 +2,8 @@
 
 use archive::{ComparedFigure, Decision, Quantity, QuantityUnit, WithinOneRun};
 use compare::{
-    Difference, LEAST_PAIRS, Rules, Verdict, guard, holm, holm_levels, paired, runs_to_separate, separated,
-    unpaired, verdict,
+    Difference, LEAST_PAIRS, Rules, Verdict, guard, holm, holm_levels, paired, runs_to_separate,
+    separated, unpaired, verdict,
 };
 
 /// A change of more than this is none that a test can tell from another, and JSON has no infinity.
@@ -185,7 +185,8 @@ fn counts(
 ) -> Option<Undecided> {
     let none = |of: &[f64]| of.iter().filter(|it| **it <= 0.0).count();
     let without = (none(a), none(b));
-    let is_apart = (without.0 == a.len() && without.1 == 0) || (without.0 == 0 && without.1 == b.len());
+    let is_apart =
+        (without.0 == a.len() && without.1 == 0) || (without.0 == 0 && without.1 == b.len());
     let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
     let means = (mean(a), mean(b));
     // Of none on A nothing is a part.

@@ -176,7 +176,9 @@ fn levels(known: &[(usize, f64)], points: &[ChangePoint], runs: usize) -> Vec<Hi
     let level = |(from, to): (usize, usize)| {
         let part = known.get(from..to).filter(|it| !it.is_empty())?;
         let have_ratios = part.iter().all(|it| it.1 > 0.0);
-        let values = part.iter().map(|it| if have_ratios { it.1.ln() } else { it.1 });
+        let values = part
+            .iter()
+            .map(|it| if have_ratios { it.1.ln() } else { it.1 });
         let mean = values.sum::<f64>() / part.len() as f64;
         Some(HistoryLevel {
             from: part.first().map_or(0, |it| it.0),

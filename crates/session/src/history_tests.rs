@@ -135,8 +135,15 @@ fn losses_that_begin_or_end_are_a_change() {
             panic!("{lost:#?}");
         };
         assert_eq!((change.run, change.worse), (8, begin));
-        let levels = lost.expect("a figure").levels.iter().map(|it| it.mean.round());
-        assert_eq!(levels.collect::<Vec<_>>(), if begin { [0.0, 16.0] } else { [16.0, 0.0] });
+        let levels = lost
+            .expect("a figure")
+            .levels
+            .iter()
+            .map(|it| it.mean.round());
+        assert_eq!(
+            levels.collect::<Vec<_>>(),
+            if begin { [0.0, 16.0] } else { [16.0, 0.0] }
+        );
         assert!(change.change.is_finite());
     }
 }
@@ -155,7 +162,10 @@ fn runs_that_their_own_broker_spoils_are_a_change() {
     assert_eq!((found.runs.len(), found.left_out.len()), (14, 0));
     let invalid = &found.figures[0];
     assert_eq!(invalid.name, "invalid runs");
-    assert!(invalid.changes[0].run == 7 && invalid.changes[0].worse, "{invalid:#?}");
+    assert!(
+        invalid.changes[0].run == 7 && invalid.changes[0].worse,
+        "{invalid:#?}"
+    );
     assert_eq!(found.figures[1].values[9], None);
 }
 
@@ -183,7 +193,8 @@ fn runs_by_hand_are_no_experiment() {
     for (day, run) in (0..).zip(&mut runs) {
         run.name = "client".to_owned();
         run.command = ["bellows", "client"].map(str::to_owned).to_vec();
-        run.experiment["broker"] = json!({"url": if day < 5 { "amqp://one" } else { "amqp://two" }});
+        run.experiment["broker"] =
+            json!({"url": if day < 5 { "amqp://one" } else { "amqp://two" }});
     }
     runs[9].experiment["load"] = json!([{"rate": 6}]);
     let found = history("client", &runs, 0.05);

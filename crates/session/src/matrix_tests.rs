@@ -237,5 +237,8 @@ fn pairs_that_are_all_spoiled_say_why() {
     let cell = CellRuns::new(&of, &records);
     let why = compare_cells(&[cell], &[2], ComparisonOptions::default()).remove(0);
     let told = why.expect_err("nothing counts").sentence();
-    assert!(told.contains("4 of 4 runs: the certificate was not checked"), "{told}");
+    assert!(
+        told.contains("4 of 4 runs: the certificate was not checked"),
+        "{told}"
+    );
 }

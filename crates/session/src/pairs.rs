@@ -384,8 +384,7 @@ mod tests {
     #[test]
     fn a_run_beside_other_programs_is_disturbed() {
         let run = |broker: f64, change: fn(&mut archive::RunSummary)| {
-            let mut summary = archive::RunSummary::default();
-            summary.verdict = Some(archive::Verdict {
+            let verdict = Some(archive::Verdict {
                 facts: archive::Facts {
                     machine_cores: 2,
                     idle: Some(0.02),
@@ -400,6 +399,10 @@ mod tests {
                 },
                 ..archive::Verdict::default()
             });
+            let mut summary = archive::RunSummary {
+                verdict,
+                ..archive::RunSummary::default()
+            };
             change(&mut summary);
             let record = RunRecord {
                 state: archive::RunState::Complete,

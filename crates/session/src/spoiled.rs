@@ -1,12 +1,11 @@
 //! Runs that do not count, by what spoiled them: what a side did itself is evidence, what others did to the machine is not.
 
 use archive::{
-    Cause, ComparedFigure, QuantityUnit, RunRecord, RunState, RunSummary, RunsCounted,
-    Tier, Warning, WarningCode,
+    Cause, ComparedFigure, QuantityUnit, RunRecord, RunState, RunSummary, RunsCounted, Tier,
+    Warning, WarningCode,
 };
 use compare::fisher;
 
-use crate::comparison::compared_tier;
 use crate::figures::Undecided;
 use crate::judge::{FULL, OTHERS};
 
@@ -38,6 +37,18 @@ pub(crate) fn is_disturbed(summary: &RunSummary) -> bool {
         used.is_some_and(|used| used >= OTHERS) && it.facts.idle.is_some_and(|idle| idle < FULL)
     });
     warnings.any(took) || is_cause || fill
+}
+
+/// The tier of a warning where runs are compared. A debug build of bellows spoils what is said of a run alone; sides that both
+/// have it can be compared. Messages that were lost are a figure of their own then, and may be what one side does worse.
+pub(crate) fn compared_tier(record: &RunRecord, warning: &Warning) -> Tier {
+    let ledger = record.summary.as_ref().and_then(|it| it.ledger.as_ref());
+    let is_counted = ledger.is_some_and(|it| it.exact && it.sent > 0);
+    match warning.code {
+        WarningCode::DebugBuild => Tier::Caution,
+        WarningCode::MessagesLost if is_counted => Tier::Caution,
+        _ => warning.tier,
+    }
 }
 
 /// What a warning says that takes a run's numbers away; `None` of those that do not.

@@ -2,7 +2,8 @@
 
 use archive::{
     ComparedCell, ComparedFigure, ComparedFunctions, ComparedMatrix, ComparedRun, ComparedSide,
-    Comparison, CostChange, Decision, ExplainedChange, FunctionChange, MatrixKey, QuantityUnit, RunsCounted,
+    Comparison, CostChange, Decision, ExplainedChange, FunctionChange, MatrixKey, QuantityUnit,
+    RunsCounted,
 };
 
 use super::ComparisonFormat;
@@ -332,7 +333,13 @@ fn an_experiment_that_broke_off_is_an_error_whatever_its_runs_say() {
     of.break_off(Some("the broker did not start; see its log".to_owned()));
     let written = |format: ComparisonFormat| format.write("x", Some(&of)).expect("memory");
     let text = written(ComparisonFormat::Junit);
-    assert!(text.contains("errors=\"1\"") && text.contains("the broker did not start"), "{text}");
+    assert!(
+        text.contains("errors=\"1\"") && text.contains("the broker did not start"),
+        "{text}"
+    );
     let text = written(ComparisonFormat::Markdown);
-    assert!(text.contains("It broke off before all runs were made"), "{text}");
+    assert!(
+        text.contains("It broke off before all runs were made"),
+        "{text}"
+    );
 }

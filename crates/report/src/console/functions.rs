@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use archive::{FunctionShare, ProfileSummary};
 use archive::profile::{FunctionCount, Profile, WaitBy, WorkBy};
+use archive::{FunctionShare, ProfileSummary};
 use serde::Serialize;
 
 use super::known::{self, notes};

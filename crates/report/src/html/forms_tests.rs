@@ -239,14 +239,14 @@ fn few_samples_are_told_before_any_share() {
     let told = |samples: u64| {
         let mut profile = Profile::default();
         profile.header.unit = "samples".to_owned();
-        let sample = archive::profile::Sample {
+        let sample = Sample {
             t: 0,
             weight: 1,
             stack: 0,
             thread: 0,
             cpu: 0,
             complete: true,
-            unwinding: archive::profile::Unwinding::Unknown,
+            unwinding: Unwinding::Unknown,
             process: None,
             wait: None,
         };

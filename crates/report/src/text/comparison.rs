@@ -95,9 +95,15 @@ fn noun(of: &ComparedFigure) -> String {
 fn come_or_gone(of: &ComparedFigure) -> String {
     let is_more = of.change > 0.0;
     if let Some(runs) = of.of_runs {
-        return format!("{} {} ({})", if is_more { "more" } else { "fewer" }, of.name, of_runs(runs));
+        return format!(
+            "{} {} ({})",
+            if is_more { "more" } else { "fewer" },
+            of.name,
+            of_runs(runs)
+        );
     }
-    let (name, both) = (noun(of), of.means.0 > 0.0 && of.means.1 > 0.0);
+    let (name, without) = (noun(of), of.without);
+    let both = without.0 < of.a.len() && without.1 < of.b.len();
     match is_more {
         true if both => format!("more {name}"),
         false if both => format!("fewer {name}"),
@@ -109,7 +115,10 @@ fn come_or_gone(of: &ComparedFigure) -> String {
 
 /// How many runs of each side: `0 of 8 of A, 4 of 12 of B`.
 fn of_runs(of: RunsCounted) -> String {
-    format!("{} of {} of A, {} of {} of B", of.a.0, of.a.1, of.b.0, of.b.1)
+    format!(
+        "{} of {} of A, {} of {} of B",
+        of.a.0, of.a.1, of.b.0, of.b.1
+    )
 }
 
 /// That runs do not count, although neither the machine nor its hypervisor is to blame: empty where there are none.
@@ -117,7 +126,8 @@ fn invalid_runs(of: &Comparison) -> String {
     let figures = of.figures.iter();
     let counted = figures.filter_map(|it| Some((it, it.of_runs?)));
     let told = counted.filter(|it| it.0.decision == Decision::Undecided);
-    told.map(|(figure, runs)| format!("; {}: {}", figure.name, of_runs(runs))).collect()
+    told.map(|(figure, runs)| format!("; {}: {}", figure.name, of_runs(runs)))
+        .collect()
 }
 
 /// Why no figure can be told, and what would: too few pairs, or runs that differ too much.
@@ -404,7 +414,7 @@ pub(crate) fn together(of: &Comparison) -> String {
         None => format!("{} figures", of.figures.len()),
     };
     format!(
-        "A and B are geometric means of runs. {figures} are decided together at a level of {}.",
+        "A and B are geometric means of runs, of counts plain ones. {figures} are decided together at a level of {}; intervals are as strict.",
         level(of.level)
     )
 }

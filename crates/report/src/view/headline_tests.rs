@@ -491,7 +491,13 @@ fn shares_of_few_samples_are_not_told() {
         parts.iter().map(|it| it.text.as_str()).collect::<String>()
     };
     let few = told(9);
-    assert!(few.contains("9 samples, too few for shares") && !few.contains("44.4"), "{few}");
+    assert!(
+        few.contains("9 samples, too few for shares") && !few.contains("44.4"),
+        "{few}"
+    );
     let enough = told(900);
-    assert!(enough.contains("44.4 %") && !enough.contains("too few"), "{enough}");
+    assert!(
+        enough.contains("44.4 %") && !enough.contains("too few"),
+        "{enough}"
+    );
 }

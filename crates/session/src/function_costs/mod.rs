@@ -16,7 +16,7 @@ use crate::figures::differs;
 use builds::{Names, RunCosts};
 use costs::Function;
 pub use costs::FunctionCosts;
-use significance::{Sampling, Test, Tested};
+use significance::{SampledSide, Test, Tested};
 
 /// Share of the CPU of either side from which on a function is a question of its own: what is less is lost in the sampling.
 const LEAST_SHARE: f64 = 0.002;
@@ -72,11 +72,11 @@ pub fn compare_functions(
 }
 
 /// How the runs of a side were sampled, on average.
-fn sampling(side: &[&FunctionCosts]) -> Sampling {
+fn sampling(side: &[&FunctionCosts]) -> SampledSide {
     let runs = side.len().max(1) as f64;
     let broker: f64 = side.iter().map(|run| run.broker).sum();
     let samples: u64 = side.iter().map(|run| run.summary.samples).sum();
-    Sampling {
+    SampledSide {
         broker: broker / runs,
         samples: samples as f64 / runs,
     }

@@ -1,9 +1,7 @@
 //! Whether the costs of runs differ between two sides.
 
 use archive::CostChange;
-use compare::{
-    Difference, benjamini_hochberg, guard, is_guarded, paired_from, unpaired_from,
-};
+use compare::{Difference, benjamini_hochberg, guard, is_guarded, paired_from, unpaired_from};
 
 /// Samples of a function on both sides together, below which nothing is said of it: one more or less would change the answer.
 const LEAST_SAMPLES: f64 = 10.0;
@@ -13,19 +11,19 @@ const LEAST_SAMPLES: f64 = 10.0;
 pub(super) struct Test {
     pub(super) paired: bool,
     pub(super) level: f64,
-    pub(super) sampling: [Sampling; 2],
+    pub(super) sampling: [SampledSide; 2],
 }
 
 /// How the runs of a side were sampled, on average: costs are counts of samples.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sampling {
+pub(super) struct SampledSide {
     /// What the whole broker costs, nanoseconds per message.
     pub(super) broker: f64,
     /// Samples of a run; 0 where that is not known.
     pub(super) samples: f64,
 }
 
-impl Sampling {
+impl SampledSide {
     /// What a sample stands for; `None` where that is not known.
     fn each(self) -> Option<f64> {
         let each = self.broker / self.samples;
@@ -97,7 +95,7 @@ impl Test {
     /// How many samples costs were counted from; `None` where that is not known.
     fn samples(self, a: &[f64], b: &[f64]) -> Option<f64> {
         let [of_a, of_b] = self.sampling;
-        let count = |costs: &[f64], of: Sampling| Some(costs.iter().sum::<f64>() / of.each()?);
+        let count = |costs: &[f64], of: SampledSide| Some(costs.iter().sum::<f64>() / of.each()?);
         Some(count(a, of_a)? + count(b, of_b)?)
     }
 
@@ -110,7 +108,8 @@ impl Test {
         }
         let proven = all.iter().filter(|it| it.cost.proven).count();
         let questions = all.len().max(1);
-        let level_of = |changes: usize| self.level * changes.min(questions) as f64 / questions as f64;
+        let level_of =
+            |changes: usize| self.level * changes.min(questions) as f64 / questions as f64;
         for tested in all.iter_mut() {
             let level = level_of(proven + usize::from(!tested.cost.proven));
             tested.cost.interval = tested.interval(level, tested.cost.proven);

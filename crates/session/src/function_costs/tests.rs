@@ -74,7 +74,11 @@ fn side(cost: f64, shares: &[(&str, f64)], turned: bool) -> Vec<Option<FunctionC
     noise.map(|by| Some(run(cost * by, shares))).to_vec()
 }
 
-pub(super) fn compared(a: &[Option<FunctionCosts>], b: &[Option<FunctionCosts>], paired: bool) -> Comparison {
+pub(super) fn compared(
+    a: &[Option<FunctionCosts>],
+    b: &[Option<FunctionCosts>],
+    paired: bool,
+) -> Comparison {
     let mut comparison = Comparison {
         paired,
         level: 0.05,

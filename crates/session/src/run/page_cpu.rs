@@ -193,7 +193,7 @@ mod tests {
     /// Other work of the broker comes every five seconds as pages do, and costs more than they.
     #[test]
     fn work_with_a_period_of_its_own_is_not_taken_for_the_pages() {
-        let work = |second: u64| if second % 5 == 0 { 0.135 } else { 0.0 };
+        let work = |second: u64| if second.is_multiple_of(5) { 0.135 } else { 0.0 };
         let found = |cost: f64, due: &dyn Fn(u64) -> u64| {
             let flights = (0..24).map(|number| Flight {
                 sent: at(due(number)),
