@@ -41,6 +41,9 @@ pub struct Comparison {
     pub figures: Vec<ComparedFigure>,
     /// Why the sides should not be compared, where that was forced.
     pub forced: Vec<String>,
+    /// What ended the experiment before all of its runs were made, in a sentence; `None` where nothing did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broke_off: Option<String>,
     /// What was left out of histogram logs, and in which unit they were read, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
@@ -230,6 +233,26 @@ pub struct ComparedFigure {
     /// Where a side has one run alone: no test applies, and this is how well the run knows the figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within_one_run: Option<WithinOneRun>,
+    /// Where it counts runs that do not count: no run that does has a value of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub of_runs: Option<RunsCounted>,
+}
+
+/// Runs of each side: those that a figure counts, and all that were made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunsCounted {
+    /// Of A.
+    pub a: (usize, usize),
+    /// Of B.
+    pub b: (usize, usize),
+}
+
+impl RunsCounted {
+    /// The figure that counts runs which their own side spoiled.
+    pub const INVALID: &'static str = "invalid runs";
+    /// The figure that counts runs in which the generator had nothing left.
+    pub const GENERATOR: &'static str = "generator-limited runs";
 }
 
 /// What is decided of a figure.
@@ -313,7 +336,7 @@ impl ComparedFigure {
     /// Whether a test applies: every run has a value, and neither side has one run alone.
     #[must_use]
     pub fn is_tested(&self) -> bool {
-        self.without == (0, 0) && self.within_one_run.is_none()
+        self.without == (0, 0) && self.within_one_run.is_none() && self.of_runs.is_none()
     }
 
     /// Whether it changed for the worse.

@@ -11,6 +11,10 @@ pub struct History {
     pub schema: String,
     /// The experiment's name.
     pub name: String,
+    /// Different loads of the runs of this name, whether they count or not.
+    pub loads: usize,
+    /// Whether runs are called so after their command, such as `client`, and not by an experiment.
+    pub ad_hoc: bool,
     /// Chance to call anything a change in runs that have none, all figures together.
     pub level: f64,
     /// The runs that count, the oldest first.
@@ -63,7 +67,7 @@ pub struct HistoryLevel {
     pub from: usize,
     /// The run behind the last one.
     pub to: usize,
-    /// The geometric mean of their values.
+    /// The geometric mean of their values; the arithmetic one where one of them is 0.
     pub mean: f64,
 }
 
@@ -74,7 +78,7 @@ pub struct HistoryChange {
     pub run: usize,
     /// The last run of the old level, and the first of the new one.
     pub between: (String, String),
-    /// The change of the mean, as a share.
+    /// The change of the mean, as a share; 1e9 at most, also of what was 0 before.
     pub change: f64,
     /// The chance of such a change where nothing changed.
     pub p: f64,

@@ -52,7 +52,8 @@ pub use class::Class;
 pub use compared_stacks::{ComparedFrame, ComparedName, ComparedStacks};
 pub use comparison::{
     ComparedFamily, ComparedFigure, ComparedFunctions, ComparedRun, ComparedSide, Comparison,
-    Decision, ExplainedChange, FunctionChange, LeftOut, RenamedFunction, RunBlocks, WithinOneRun,
+    Decision, ExplainedChange, FunctionChange, LeftOut, RenamedFunction, RunBlocks, RunsCounted,
+    WithinOneRun,
 };
 pub use cost_change::CostChange;
 pub use data_folder::{data_folder, default_runs_dir};

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::replace::replace_json;
 use crate::writer::sanitised;
-use crate::{Comparison, Error, PairedRuns, bounded, file};
+use crate::{Comparison, Error, PairedRuns, Quantity, RunsCounted, bounded, file};
 
 /// Bytes of a `matrix.json` that are read.
 const LARGEST: u64 = 4 << 20;
@@ -275,6 +275,17 @@ impl ComparedMatrix {
         self.cells.iter().filter_map(|it| it.comparison.as_ref())
     }
 
+    /// Takes up what ended the experiment before all of its runs were made, where anything did.
+    pub fn break_off(&mut self, told: Option<String>) {
+        let Some(told) = told else { return };
+        let cells = self.cells.iter_mut();
+        for of in cells.filter_map(|it| it.comparison.as_mut()) {
+            of.remarks
+                .push(format!("It broke off before all runs were made: {told}."));
+            of.broke_off = Some(told.clone());
+        }
+    }
+
     /// Whether a figure of a cell changed for the worse.
     #[must_use]
     pub fn is_worse(&self) -> bool {
@@ -309,7 +320,9 @@ impl ComparedMatrix {
         }
         let is_main = |name: &&str| {
             let has_end = [" rate", " p99"].iter().any(|end| name.ends_with(end));
-            has_end || ["broker cpu", "lost", "duplicated", "corrupt"].contains(name)
+            has_end
+                || [RunsCounted::INVALID, "broker cpu"].contains(name)
+                || Quantity::is_harm(name)
         };
         let (mut main, further): (Vec<&str>, Vec<&str>) = names.into_iter().partition(is_main);
         let count = match main.is_empty() {

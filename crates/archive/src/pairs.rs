@@ -75,6 +75,10 @@ pub struct PairedRun {
     pub id: String,
     /// Why it does not count, in a word or two; `None` where it does.
     pub spoiled: Option<String>,
+    /// Its own side spoiled it: that is evidence, so that its pair is not made anew.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub own: bool,
     /// Others had the machine's cores meanwhile: its pair is made anew, and counts only where there are too few better ones.
     #[serde(default)]
     pub disturbed: bool,
@@ -157,6 +161,7 @@ mod tests {
                 side: ComparedSideName::B,
                 id: "2026-x".into(),
                 spoiled: None,
+                own: false,
                 disturbed: false,
             }],
             ..PairedRuns::default()

@@ -100,6 +100,7 @@ const NO_CPU: &str = "CPU per message was not measured";
 const NO_MEMORY: &str = "the memory was not measured";
 const NO_LEDGER: &str = "no ledger was kept";
 const NO_MESSAGE: &str = "the ledger followed no message";
+const NOT_SENT: &str = "no message was sent";
 const NOT_EXACT: &str = "the ledger's counts are not exact";
 const NO_OPERATIONS: &str = "there was no churn";
 const NO_REQUESTS: &str = "there was no probe";
@@ -109,9 +110,15 @@ const TOO_FEW: &str = "fewer than ten samples lie beyond this percentile";
 /// Behind what a probe or a page is called.
 const FAILED: &str = " failed";
 
-/// A count of the ledger.
-/// Figures of messages that a broker must not have.
-const HARM: [&str; 3] = ["lost", "duplicated", "corrupt"];
+/// Figures of messages that a broker should not have.
+const HARM: [&str; 6] = [
+    "lost",
+    "duplicated",
+    "reordered",
+    "corrupt",
+    "returned",
+    "refused",
+];
 
 /// Those of them that a run has.
 fn harmed(summary: &RunSummary) -> impl Iterator<Item = Quantity> + '_ {
@@ -132,6 +139,7 @@ fn is_rate_missed(summary: &RunSummary) -> bool {
     ) || summary.warnings.iter().any(not_achieved)
 }
 
+/// A count of the ledger.
 fn ledger(summary: &RunSummary, count: fn(&measure::ledger::LedgerSummary) -> u64) -> Observed {
     match &summary.ledger {
         None => Err(NO_LEDGER),
@@ -178,7 +186,7 @@ fn memory(used: Option<ProcessUsage>) -> Observed {
 }
 
 /// Everything but latencies that can be required.
-static FIGURES: [Figure; 21] = [
+static FIGURES: [Figure; 22] = [
     figure("sent rate", QuantityUnit::PerSecond, |s| Ok(s.sent.rate))
         .in_second(|p| rate(p, p.counters.sent)),
     figure("completed rate", QuantityUnit::PerSecond, |s| {
@@ -212,6 +220,13 @@ static FIGURES: [Figure; 21] = [
     figure("corrupt", QuantityUnit::Count, |s| ledger(s, |l| l.corrupt)),
     figure("returned", QuantityUnit::Count, |s| {
         ledger(s, |l| l.returned)
+    }),
+    figure("refused", QuantityUnit::Count, |s| {
+        let mut warnings = s.warnings.iter();
+        let found = warnings.find(|it| it.code == WarningCode::MessagesNotAccepted);
+        let is_sent = s.sent.total > 0;
+        let refused = found.map_or(0, |it| it.count("nacked"));
+        is_sent.then_some(refused as f64).ok_or(NOT_SENT)
     }),
     figure("broker cpu", QuantityUnit::Ns, |s| {
         s.cpu_us_per_message.broker.map(|us| us * 1e3).ok_or(NO_CPU)
@@ -255,6 +270,12 @@ static FIGURES: [Figure; 21] = [
 ];
 
 impl Quantity {
+    /// Whether a figure of this name counts messages that came to harm: lost, refused and so on.
+    #[must_use]
+    pub fn is_harm(name: &str) -> bool {
+        HARM.contains(&name)
+    }
+
     /// The headline figures of a run, in the order in which they are shown: rates, the middle and the tail of each
     /// latency, cost, loss.
     #[must_use]
@@ -306,7 +327,7 @@ impl Quantity {
 
     /// The figures of a run that are decided where two sides are compared: few, because each further question makes all
     /// answers harder. A rate, where none was requested or the one that was is missed; the middle and the tail of latencies as users feel them, and of the time
-    /// of scraped pages; what the broker spends; requests that failed and messages that came to harm, where some did.
+    /// of scraped pages; what the broker spends; requests that failed and messages that came to harm or out of order, where some did.
     #[must_use]
     pub fn decided(summary: &RunSummary) -> Vec<Self> {
         const NOT_OF_USERS: [&str; 3] = ["send ack", "transfer", "send delay"];
@@ -378,9 +399,7 @@ impl Quantity {
     pub fn counts_failures(&self) -> bool {
         match &self.0 {
             Which::Failed(_) => true,
-            Which::Figure(index) => FIGURES
-                .get(*index)
-                .is_some_and(|it| HARM.contains(&it.name)),
+            Which::Figure(index) => FIGURES.get(*index).is_some_and(|it| Self::is_harm(it.name)),
             Which::Latency(..) => false,
         }
     }

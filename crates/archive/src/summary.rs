@@ -408,6 +408,17 @@ pub struct NodeSummary {
     pub rss_mb: f64,
 }
 
+impl ProfileSummary {
+    /// Fewer samples say nothing of a profile's shares: each may be off by ten points.
+    pub const FEW_SAMPLES: u64 = 100;
+
+    /// Whether some were taken, and too few to tell shares.
+    #[must_use]
+    pub fn has_few_samples(&self) -> bool {
+        (1..Self::FEW_SAMPLES).contains(&self.samples)
+    }
+}
+
 /// What is said of a profile at a glance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProfileSummary {

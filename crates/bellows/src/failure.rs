@@ -81,6 +81,18 @@ impl Failure {
         }
     }
 
+    /// What happened, in a sentence; `None` where there is nothing to complain about.
+    pub(crate) fn sentence(&self) -> Option<String> {
+        match self {
+            Self::Usage(problem)
+            | Self::Failed(problem)
+            | Self::BrokeOff(problem)
+            | Self::Stopped(problem)
+            | Self::StoppedLate(problem) => Some(problem.sentence()),
+            Self::Closed | Self::Code(_) => None,
+        }
+    }
+
     /// What ended a run that failed.
     pub(crate) fn of_run(record: archive::RunRecord) -> Self {
         Self::BrokeOff(record.problem.unwrap_or_default())

@@ -53,6 +53,27 @@ impl Difference {
 }
 
 impl Difference {
+    /// The interval at a level (0.05) that agrees with what was decided at it: it holds 0 where the difference is not `proven`, whatever kept it
+    /// from being.
+    #[must_use]
+    pub fn decided_interval(&self, level: f64, proven: bool) -> (f64, f64) {
+        let (low, high) = self.interval(1.0 - level);
+        match proven {
+            true => (low, high),
+            false => (low.min(0.0), high.max(0.0)),
+        }
+    }
+
+    /// The same in other units: so many of the new one are one of the old.
+    #[must_use]
+    pub fn scaled(&self, by: f64) -> Self {
+        Self {
+            mean: self.mean * by,
+            error: self.error * by,
+            ..*self
+        }
+    }
+
     /// The smallest difference that as many runs with as much noise show in four of five experiments, at a level (0.05).
     #[must_use]
     pub fn visible(&self, level: f64) -> f64 {
@@ -64,16 +85,31 @@ impl Difference {
 /// The difference that pairs show, each value B less A of a pair. `None` for fewer than two, or what is no number.
 #[must_use]
 pub fn paired(differences: &[f64]) -> Option<Difference> {
+    paired_from(differences, 0.0)
+}
+
+/// The same where what is known of the values leaves them no smaller variance than this: that of counts, say, is their mean at least,
+/// and few counts that happen to agree show none.
+#[must_use]
+pub fn paired_from(differences: &[f64], floor: f64) -> Option<Difference> {
     let (mean, variance) = moments(differences)?;
     let n = differences.len() as f64;
-    Difference::of(differences.len(), mean, (variance / n).sqrt(), n - 1.0)
+    let error = (variance.max(floor) / n).sqrt();
+    Difference::of(differences.len(), mean, error, n - 1.0)
 }
 
 /// The difference between runs that stand in no pairs, by Welch's test. `None` where a side has fewer than two, or what is no
 /// number.
 #[must_use]
 pub fn unpaired(a: &[f64], b: &[f64]) -> Option<Difference> {
+    unpaired_from(a, b, [0.0; 2])
+}
+
+/// The same where the values of A and of B have no smaller variance than these.
+#[must_use]
+pub fn unpaired_from(a: &[f64], b: &[f64], floors: [f64; 2]) -> Option<Difference> {
     let ((mean_a, variance_a), (mean_b, variance_b)) = (moments(a)?, moments(b)?);
+    let (variance_a, variance_b) = (variance_a.max(floors[0]), variance_b.max(floors[1]));
     let (n_a, n_b) = (a.len() as f64, b.len() as f64);
     let (of_a, of_b) = (variance_a / n_a, variance_b / n_b);
     let error = (of_a + of_b).sqrt();
@@ -82,6 +118,21 @@ pub fn unpaired(a: &[f64], b: &[f64]) -> Option<Difference> {
         false => n_a + n_b - 2.0,
     };
     Difference::of(a.len().min(b.len()), mean_b - mean_a, error, freedom)
+}
+
+/// The difference between counts of events, such as failures: pairs of runs, or two sets of them. Their variance is that of Poisson's
+/// distribution at least. `None` as [`paired`] and [`unpaired`].
+#[must_use]
+pub fn counted(a: &[f64], b: &[f64], are_pairs: bool) -> Option<Difference> {
+    let all = a.iter().chain(b);
+    let mean = all.clone().sum::<f64>() / all.count().max(1) as f64;
+    match are_pairs {
+        true => {
+            let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| b - a).collect();
+            paired_from(&differences, 2.0 * mean)
+        }
+        false => unpaired_from(a, b, [mean; 2]),
+    }
 }
 
 /// The share of all ways to give the differences other signs that lie as far from 0 as they do: a test that assumes nothing of
@@ -118,6 +169,33 @@ pub fn separated(a: usize, b: usize) -> f64 {
     // One in as many ways as there are to choose the runs of A.
     let ways = (1..=a).fold(1.0, |ways, n| ways * (b + n) as f64 / n as f64);
     (2.0 / ways).min(1.0)
+}
+
+/// The probability that runs of two sides which are all alike divide so, or less evenly: Fisher's exact test, two-sided. Of each side how many
+/// runs have something, and how many there are.
+#[must_use]
+pub fn fisher(a: (usize, usize), b: (usize, usize)) -> f64 {
+    let have = a.0 + b.0;
+    // The logarithms of n!, whose differences are those of numbers of ways.
+    let mut factorials = vec![0.0];
+    for n in 1..=a.1 + b.1 {
+        let before = factorials.last().copied().unwrap_or(0.0);
+        factorials.push(before + (n as f64).ln());
+    }
+    let of = |n: usize| factorials.get(n).copied().unwrap_or(0.0);
+    let ways = |all: usize, some: usize| of(all) - of(some) - of(all - some);
+    let least = have.saturating_sub(b.1);
+    let most = have.min(a.1);
+    let chance = |of_a: usize| {
+        let both = ways(a.1, of_a) + ways(b.1, have - of_a);
+        (both - ways(a.1 + b.1, have)).exp()
+    };
+    if !(least..=most).contains(&a.0) {
+        return 1.0;
+    }
+    let observed = chance(a.0) * (1.0 + 1e-9);
+    let all = (least..=most).map(chance);
+    all.filter(|it| *it <= observed).sum::<f64>().min(1.0)
 }
 
 /// The runs of each side that so can show a difference at a level, the least.
@@ -208,6 +286,45 @@ mod tests {
         assert_eq!(sign_flip(&[0.25; 4]), Some(2.0 / 16.0));
         let equal = unpaired(&[3.0; 3], &[3.0; 4]).unwrap();
         assert_eq!((equal.p, equal.count), (1.0, 3));
+    }
+
+    #[test]
+    fn counts_that_agree_have_the_variance_of_counts() {
+        // Two failures in each run, and four: the poisson.test of R says 0.10 of 10 beside 20.
+        for are_pairs in [false, true] {
+            let found = counted(&[2.0; 5], &[4.0; 5], are_pairs).unwrap();
+            assert!((found.p - 0.12).abs() < 0.03, "{found:?}");
+            let many = counted(&[200.0; 5], &[400.0; 5], are_pairs).unwrap();
+            assert!(many.p < 1e-3, "{many:?}");
+            // None is a value.
+            let begun = counted(&[0.0; 8], &[16.0; 8], are_pairs).unwrap();
+            assert!(begun.p < 1e-4, "{begun:?}");
+            let none = counted(&[0.0; 8], &[0.0; 8], are_pairs).unwrap();
+            assert_eq!(none.p, 1.0);
+        }
+        let in_thousands = counted(&[0.0; 8], &[16.0; 8], false).unwrap().scaled(1e-3);
+        assert_eq!(in_thousands.mean, 0.016);
+    }
+
+    #[test]
+    fn uneven_tables_have_the_probability_of_fishers_test() {
+        // SciPy: fisher_exact([[a, n - a], [b, m - b]]).
+        for (a, b, p) in [
+            ((0, 8), (4, 12), 0.116_615),
+            ((0, 8), (8, 8), 0.000_155_4),
+            ((1, 9), (11, 13), 0.001_548),
+            ((3, 10), (3, 10), 1.0),
+            ((0, 0), (2, 5), 1.0),
+        ] {
+            assert!(
+                (fisher(a, b) - p).abs() < 1e-5,
+                "{a:?} {b:?} {}",
+                fisher(a, b)
+            );
+            assert!((fisher(b, a) - p).abs() < 1e-5);
+        }
+        // More than there are is no table.
+        assert_eq!(fisher((5, 3), (0, 3)), 1.0);
     }
 
     #[test]

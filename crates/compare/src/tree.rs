@@ -30,7 +30,7 @@ pub struct TreeAnswer {
     pub asked: bool,
     /// The whole of it changed.
     pub proven: bool,
-    /// The level that one more change would have had to reach.
+    /// The level that it was held against: of what is not proven, the one that one more change would have had to reach.
     pub level: f64,
 }
 
@@ -49,10 +49,11 @@ pub fn decide_tree(questions: &[TreeQuestion], level: f64) -> Vec<TreeAnswer> {
     frames
         .map(|(question, &chain)| {
             let threshold = decided.of_leaf.get(chain).copied().flatten();
+            let reached = threshold.filter(|it| question.p <= *it);
             TreeAnswer {
                 asked: decided.opened.get(chain) == Some(&true),
-                proven: threshold.is_some_and(|it| question.p <= it),
-                level: one_more,
+                proven: reached.is_some(),
+                level: reached.unwrap_or(one_more),
             }
         })
         .collect()

@@ -1,10 +1,11 @@
 //! What is decided of a difference.
 
-use crate::difference::{Difference, pairs_needed};
+use crate::difference::{Difference, pairs_needed, sign_flip};
 
 /// The level of the sign-flip test that guards the verdict: it assumes nothing of the distribution, and is coarse with few pairs.
 const GUARD: f64 = 0.10;
-/// The fewest pairs that can be called different: with fewer, every flip of signs is likelier than the guard's level.
+/// The fewest pairs, or runs of each side, that can be called different: with fewer pairs, every flip of signs is likelier than the guard's
+/// level; fewer runs that happen to agree are no measure of how far runs differ.
 pub const LEAST_PAIRS: usize = 5;
 
 /// What is decided of a figure's difference between two sides.
@@ -32,14 +33,27 @@ pub struct Rules {
     pub margin: f64,
 }
 
-/// Decides. `p` is the difference's own probability, or the one that is corrected for other questions; `guard` that of
-/// [`sign_flip`](crate::sign_flip), where there are pairs.
+/// The guard of a difference: the exact test of pairs, and of runs that stand in no pairs that there are enough of them.
+#[must_use]
+pub fn guard(difference: &Difference, pairs: Option<&[f64]>) -> Option<f64> {
+    match pairs {
+        Some(differences) => sign_flip(differences),
+        None => (difference.count < LEAST_PAIRS).then_some(1.0),
+    }
+}
+
+/// Whether what guards a difference lets it be called one.
+#[must_use]
+pub fn is_guarded(guard: Option<f64>) -> bool {
+    guard.is_none_or(|guard| guard <= GUARD)
+}
+
+/// Decides. `p` is the difference's own probability, or the one that is corrected for other questions; `guard` is
+/// that of [`guard`].
 #[must_use]
 pub fn verdict(difference: &Difference, p: f64, guard: Option<f64>, rules: Rules) -> Verdict {
     let Rules { level, margin } = rules;
-    // With fewer than five pairs every flip of signs is likelier than the guard's level.
-    let is_guarded = guard.is_none_or(|guard| guard <= GUARD);
-    let differs = p <= level && is_guarded;
+    let differs = p <= level && is_guarded(guard);
     let (low, high) = difference.interval(1.0 - 2.0 * level);
     let is_within = -margin <= low && high <= margin;
     match (differs, is_within) {
@@ -62,7 +76,7 @@ pub fn verdict(difference: &Difference, p: f64, guard: Option<f64>, rules: Rules
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::difference::{paired, sign_flip};
+    use crate::difference::paired;
 
     fn of(differences: &[f64]) -> Verdict {
         let found = paired(differences).unwrap();
@@ -70,7 +84,7 @@ mod tests {
             level: 0.05,
             margin: 1.01_f64.ln(),
         };
-        verdict(&found, found.p, sign_flip(differences), rules)
+        verdict(&found, found.p, guard(&found, Some(differences)), rules)
     }
 
     #[test]

@@ -10,6 +10,7 @@ use measure::Problem;
 use serde_json::{Value, json};
 
 use crate::figures::{ComparisonOptions, FigureKind, Undecided, decide, undecided};
+use crate::spoiled::{compared_tier, spoiled, spoiled_runs};
 
 /// Parts of an experiment in which sides may differ: they are what is compared, or say nothing of the load. A profile costs CPU: it is
 /// none of them.
@@ -29,7 +30,8 @@ pub fn comparison(
     b: &[RunRecord],
     options: ComparisonOptions,
 ) -> Result<Comparison, Problem> {
-    let mut gathered = gather(a, b, options)?;
+    let [made_a, made_b] = [a, b].map(|side| side.iter().collect::<Vec<_>>());
+    let mut gathered = gather(a, b, spoiled_runs(&made_a, &made_b), options)?;
     decide(gathered.figures.iter_mut(), options);
     Ok(gathered.decided())
 }
@@ -69,16 +71,17 @@ pub(crate) fn decide_together(
     decided.collect()
 }
 
-/// The figures of two sides with the difference of each.
+/// The figures of two sides with the difference of each; those that count `spoiled` runs stand first.
 ///
 /// # Errors
 /// As [`comparison`].
 pub(crate) fn gather(
     a: &[RunRecord],
     b: &[RunRecord],
+    spoiled: Vec<Undecided>,
     options: ComparisonOptions,
 ) -> Result<Gathered, Problem> {
-    let (of_a, of_b) = sides(a, b, options);
+    let (mut of_a, mut of_b) = sides(a, b, options);
     let mut forced = incomparable(&of_a.records, &of_b.records, options.planned);
     let sides = [("A", &of_a.records), ("B", &of_b.records)];
     forced.extend(sides.iter().filter_map(|(name, side)| mixed(name, side)));
@@ -94,8 +97,14 @@ pub(crate) fn gather(
     } else {
         1
     };
-    enough("A", &of_a, least)?;
-    enough("B", &of_b, least)?;
+    match enough("A", &of_a, least).and(enough("B", &of_b, least)) {
+        // That a side spoils all of its runs is a result, too.
+        Err(_) if !spoiled.is_empty() => {
+            of_a.records.clear();
+            of_b.records.clear();
+        }
+        other => other?,
+    }
     if options.paired && of_a.records.len() != of_b.records.len() {
         return Err(Problem::new(
             "pairs need as many runs on both sides",
@@ -107,7 +116,9 @@ pub(crate) fn gather(
             "leave out the run without a partner, or compare without --paired",
         ));
     }
-    let figures = figures(&of_a, &of_b, options);
+    let mut figures = figures(&of_a, &of_b, options);
+    let runs = (of_a.records.len(), of_b.records.len());
+    figures.splice(0..0, spoiled.into_iter().map(|it| it.of_runs(runs)));
     let compared = Comparison {
         schema: Comparison::SCHEMA.to_owned(),
         a: of_a.told(),
@@ -157,11 +168,8 @@ fn sides<'r>(
 
 /// Why a run does not count; `None` where it does.
 pub(crate) fn left_out(record: &RunRecord, force: bool) -> Option<String> {
-    if record.state != RunState::Complete || record.summary.is_none() {
-        return Some(record.state.as_str().to_owned());
-    }
-    let is_invalid = !force && has(record, Tier::Invalid);
-    is_invalid.then(|| "invalid".to_owned())
+    let is_whole = record.state == RunState::Complete && record.summary.is_some();
+    spoiled(record).filter(|_| !(force && is_whole))
 }
 
 impl<'a> Side<'a> {
@@ -199,18 +207,10 @@ pub(crate) fn version(record: &RunRecord) -> String {
     }
 }
 
-/// Whether a warning of a run is of this tier. A debug build of bellows spoils what is said of a run alone; sides that both
-/// have it can be compared. Messages that were lost are a figure of their own then, and may be what one side does worse.
+/// Whether a warning of a run is of this tier.
 pub(crate) fn has(record: &RunRecord, tier: Tier) -> bool {
-    let warnings = record.summary.iter().flat_map(|it| &it.warnings);
-    let ledger = record.summary.as_ref().and_then(|it| it.ledger.as_ref());
-    let is_counted = ledger.is_some_and(|it| it.exact && it.sent > 0);
-    let mut tiers = warnings.map(|warning| match warning.code {
-        WarningCode::DebugBuild => Tier::Caution,
-        WarningCode::MessagesLost if is_counted => Tier::Caution,
-        _ => warning.tier,
-    });
-    tiers.any(|it| it == tier)
+    let mut warnings = record.summary.iter().flat_map(|it| &it.warnings);
+    warnings.any(|it| compared_tier(record, it) == tier)
 }
 
 fn enough(name: &str, side: &Side<'_>, least: usize) -> Result<(), Problem> {
@@ -225,7 +225,7 @@ fn enough(name: &str, side: &Side<'_>, least: usize) -> Result<(), Problem> {
             side.records.len(),
             counted(side.records.len() + side.left_out.len())
         ),
-        "make more with `bellows run … --repeat 5`: two are the least, six or more decide",
+        "make more with `bellows run … --repeat 8`: two show a direction, five are the least that decide",
     ))
 }
 
@@ -251,14 +251,53 @@ pub(crate) fn incomparable(a: &[&RunRecord], b: &[&RunRecord], planned: bool) ->
             continue;
         }
         if let Some((key, values)) = differing(&first.experiment, &other.experiment, "") {
-            found.push(Problem::new(
-                format!("the runs put different loads on the broker: {key} differs"),
-                values,
-                "compare runs of one experiment, or see the figures all the same with --force",
-            ));
+            let (what, help) = experiments_differ(&key);
+            let help = format!("{help}, or see the figures all the same with --force");
+            found.push(Problem::new(format!("{what}: {key} differs"), values, help));
         }
     }
     found
+}
+
+/// What it means for figures that a key of two experiments differs, and what can be compared.
+fn experiments_differ(key: &str) -> (&'static str, &'static str) {
+    match key.split('.').next() {
+        Some("phases" | "until") => (
+            "the runs were not measured for the same time, and the longer one has more to be slow in, and fills more memory",
+            "compare runs of one length",
+        ),
+        Some("profile") => (
+            "the runs were not profiled alike, and what profiling costs is in their figures",
+            "compare runs with the same profile",
+        ),
+        Some("threads" | "ledger") => (
+            "the generator of the runs was not the same",
+            "compare runs with the same generator",
+        ),
+        _ => (
+            "the runs put different loads on the broker",
+            "compare runs of one experiment",
+        ),
+    }
+}
+
+/// The load of a run as others can have it, too: its experiment without what differs between sides.
+pub(crate) fn load_of(record: &RunRecord) -> String {
+    let mut load = record.experiment.clone();
+    if let Some(keys) = load.as_object_mut() {
+        keys.retain(|key, _| !MAY_DIFFER.contains(&key.as_str()));
+    }
+    load.to_string()
+}
+
+/// Where two runs' brokers were that bellows did not start, where that differs: both addresses.
+pub(crate) fn elsewhere(a: &RunRecord, b: &RunRecord) -> Option<String> {
+    let place = |of: &RunRecord| {
+        let broker = of.experiment.get("broker");
+        let part = |key: &str| broker.and_then(|it| it.get(key)).cloned();
+        json!([part("kind"), part("url")])
+    };
+    differing(&place(a), &place(b), "broker").map(|it| it.1)
 }
 
 /// Why two runs were not made by the same bellows.
@@ -383,6 +422,9 @@ fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undeci
     decided.collect()
 }
 
+#[cfg(test)]
+#[path = "comparison_level_tests.rs"]
+mod comparison_level_tests;
 #[cfg(test)]
 #[path = "comparison_tests.rs"]
 mod comparison_tests;

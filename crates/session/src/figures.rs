@@ -2,12 +2,12 @@
 
 use archive::{ComparedFigure, Decision, Quantity, QuantityUnit, WithinOneRun};
 use compare::{
-    Difference, LEAST_PAIRS, Rules, Verdict, holm, paired, runs_to_separate, separated, sign_flip,
-    unpaired, verdict,
+    Difference, LEAST_PAIRS, Rules, Verdict, guard, holm, holm_levels, paired, runs_to_separate,
+    separated, unpaired, verdict,
 };
 
 /// A change of more than this is none that a test can tell from another, and JSON has no infinity.
-const MOST_CHANGE: f64 = 1e9;
+pub(crate) const MOST_CHANGE: f64 = 1e9;
 
 /// How two sides are compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,16 +49,40 @@ pub(crate) struct Undecided {
 /// What a figure is decided by.
 #[derive(Clone, Copy)]
 enum FigureTest {
-    /// The difference of means, and the exact test that guards it.
+    /// The difference of the logarithms' means, and what guards it.
     Means(Difference, Option<f64>),
-    /// Every run of one side has it, and none of the other: the probability of that, and the change that it is.
+    /// The difference of counts, as a part of A's mean, and what guards it.
+    Counts(Difference, Option<f64>),
+    /// Runs have it or have it not: the probability that the sides divide so, and the change that it is.
     Separated { p: f64, change: f64 },
+}
+
+impl Undecided {
+    /// A figure that each run has or has not; how the sides divide has this probability by chance, and is this change where it is not.
+    pub(crate) const fn separated(figure: ComparedFigure, p: f64, change: f64) -> Self {
+        Self {
+            figure,
+            test: Some(FigureTest::Separated { p, change }),
+        }
+    }
+
+    /// The same of so many runs that count, none of which has a value of it.
+    pub(crate) fn of_runs(mut self, runs: (usize, usize)) -> Self {
+        (self.figure.a, self.figure.b) = (vec![0.0; runs.0], vec![0.0; runs.1]);
+        self.figure.without = runs;
+        self
+    }
+
+    /// A figure of which no test can tell anything.
+    pub(crate) const fn open(figure: ComparedFigure) -> Self {
+        Self { figure, test: None }
+    }
 }
 
 impl FigureTest {
     const fn p(&self) -> f64 {
         match self {
-            Self::Means(difference, _) => difference.p,
+            Self::Means(difference, _) | Self::Counts(difference, _) => difference.p,
             Self::Separated { p, .. } => *p,
         }
     }
@@ -69,8 +93,8 @@ pub(crate) struct FigureKind {
     pub(crate) name: String,
     pub(crate) unit: QuantityUnit,
     pub(crate) more_is_better: bool,
-    /// Whether to have none of it is a value as good as any: of rates and of failures it is.
-    pub(crate) can_be_nothing: bool,
+    /// Whether it counts events, none of which is a value as good as any.
+    pub(crate) is_count: bool,
     /// Changes within this share do not matter.
     pub(crate) margin: f64,
 }
@@ -82,7 +106,7 @@ impl FigureKind {
             name: quantity.name(),
             unit: quantity.unit(),
             more_is_better: quantity.more_is_better(),
-            can_be_nothing: quantity.more_is_better() || quantity.counts_failures(),
+            is_count: quantity.counts_failures(),
             margin: match quantity.unit() {
                 QuantityUnit::Ns if is_latency => options.latency_margin,
                 _ => options.margin,
@@ -109,12 +133,18 @@ pub(crate) fn undecided(
     b: Vec<Option<f64>>,
     options: ComparisonOptions,
 ) -> Option<Undecided> {
+    let whole = |values: &[Option<f64>]| values.iter().copied().collect::<Option<Vec<f64>>>();
+    if let (true, Some(a), Some(b)) = (kind.is_count, whole(&a), whole(&b)) {
+        let of_counts = counts(kind, &a, &b, options);
+        if let Some(it) = of_counts {
+            return Some(it);
+        }
+    }
     let positive = |it: &f64| it.is_finite() && *it > 0.0;
     let positive = |values: Vec<Option<f64>>| -> Vec<Option<f64>> {
         values.into_iter().map(|it| it.filter(positive)).collect()
     };
     let (a, b) = (positive(a), positive(b));
-    let whole = |values: &[Option<f64>]| values.iter().copied().collect::<Option<Vec<f64>>>();
     match (whole(&a), whole(&b)) {
         (Some(a), Some(b)) if a.len().min(b.len()) == 1 => Some(untested(kind, a, b)),
         (Some(a), Some(b)) => tested(kind, a, b, options),
@@ -146,6 +176,38 @@ fn mean(of: &[f64]) -> f64 {
     (of.iter().map(|it| it.ln()).sum::<f64>() / of.len() as f64).exp()
 }
 
+/// A figure that counts events in every run, and none of them in some. `None` where a side has all of it, or a run alone.
+fn counts(
+    kind: &FigureKind,
+    a: &[f64],
+    b: &[f64],
+    options: ComparisonOptions,
+) -> Option<Undecided> {
+    let none = |of: &[f64]| of.iter().filter(|it| **it <= 0.0).count();
+    let without = (none(a), none(b));
+    let is_apart =
+        (without.0 == a.len() && without.1 == 0) || (without.0 == 0 && without.1 == b.len());
+    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+    let means = (mean(a), mean(b));
+    // Of none on A nothing is a part.
+    let unit = if means.0 > 0.0 { means.0 } else { means.1 };
+    let found = compare::counted(a, b, options.paired).filter(|_| !is_apart && unit > 0.0)?;
+    let found = found.scaled(1.0 / unit);
+    let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| b - a).collect();
+    let guard = guard(&found, options.paired.then_some(&differences[..]));
+    Some(Undecided {
+        figure: ComparedFigure {
+            without,
+            means,
+            change: found.mean,
+            p: found.p,
+            margin: kind.margin,
+            ..kind.figure(a.to_vec(), b.to_vec())
+        },
+        test: Some(FigureTest::Counts(found, guard)),
+    })
+}
+
 /// A figure that is nothing in some runs: a broker that delivers no message has no rate and no latency. Logarithms of nothing do not exist, so that no
 /// test of means applies; a rate that all runs of one side have and no run of the other has changed all the same. Failures come and go by chance: that
 /// they are in all runs of one side alone is a question beside the others.
@@ -159,7 +221,7 @@ fn without(kind: &FigureKind, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided
     // That a run alone has none may be chance.
     let is_several = a.len().min(b.len()) > 1;
     let apart = match (of_a == a.len(), of_b == b.len()) {
-        _ if !(kind.can_be_nothing && is_several) => None,
+        _ if !((kind.more_is_better || kind.is_count) && is_several) => None,
         (false, true) if of_a == 0 => Some(-1.0),
         (true, false) if of_b == 0 => Some(1.0),
         _ => None,
@@ -195,24 +257,19 @@ fn tested(
 ) -> Option<Undecided> {
     let logarithms = |values: &[f64]| values.iter().map(|it| it.ln()).collect::<Vec<f64>>();
     let (ln_a, ln_b) = (logarithms(&a), logarithms(&b));
-    let (difference, guard) = match options.paired {
-        true => {
-            let pairs = ln_a.iter().zip(&ln_b);
-            let differences: Vec<f64> = pairs.map(|(a, b)| b - a).collect();
-            (paired(&differences)?, sign_flip(&differences))
-        }
-        false => (unpaired(&ln_a, &ln_b)?, None),
+    let pairs = ln_a.iter().zip(&ln_b);
+    let differences: Vec<f64> = pairs.map(|(a, b)| b - a).collect();
+    let difference = match options.paired {
+        true => paired(&differences)?,
+        false => unpaired(&ln_a, &ln_b)?,
     };
-    let (low, high) = difference.interval(0.95);
+    let guard = guard(&difference, options.paired.then_some(&differences[..]));
     Some(Undecided {
         figure: ComparedFigure {
             means: (mean(&a), mean(&b)),
             change: share(difference.mean),
-            interval: (share(low), share(high)),
             p: difference.p,
-            corrected_p: difference.p,
             margin: kind.margin,
-            visible: share(difference.visible(options.level)),
             ..kind.figure(a, b)
         },
         test: Some(FigureTest::Means(difference, guard)),
@@ -225,7 +282,7 @@ fn share(difference: f64) -> f64 {
     difference.exp_m1().min(MOST_CHANGE)
 }
 
-/// Decides figures at one level.
+/// Decides figures at one level. Each interval is as strict as the decision, so that it holds 0 where nothing is called changed.
 pub(crate) fn decide<'f>(
     figures: impl Iterator<Item = &'f mut Undecided>,
     options: ComparisonOptions,
@@ -233,7 +290,8 @@ pub(crate) fn decide<'f>(
     let tested = figures.filter_map(|it| Some((&mut it.figure, it.test?)));
     let tested: Vec<_> = tested.collect();
     let p: Vec<f64> = tested.iter().map(|it| it.1.p()).collect();
-    for ((figure, test), corrected) in tested.into_iter().zip(holm(&p)) {
+    let levels = holm_levels(&p, options.level);
+    for (((figure, test), corrected), level) in tested.into_iter().zip(holm(&p)).zip(levels) {
         figure.corrected_p = corrected;
         match test {
             FigureTest::Means(difference, guard) => {
@@ -243,21 +301,41 @@ pub(crate) fn decide<'f>(
                 };
                 let found = verdict(&difference, corrected, guard, rules);
                 (figure.decision, figure.needed) = told(found);
+                let interval = difference.decided_interval(level, differs(figure.decision));
+                figure.interval = (share(interval.0), share(interval.1));
+                figure.visible = share(difference.visible(level));
                 // Whatever these say: the guard asks for more.
                 if guard.is_some() && difference.count < LEAST_PAIRS {
                     figure.needed = None;
                 }
+            }
+            FigureTest::Counts(difference, guard) => {
+                let rules = Rules {
+                    level: options.level,
+                    margin: figure.margin,
+                };
+                // How many runs would tell a margin of a count is no question that anybody asks.
+                figure.decision = told(verdict(&difference, corrected, guard, rules)).0;
+                let (low, high) = difference.decided_interval(level, differs(figure.decision));
+                figure.interval = (low.max(-1.0), high);
+                figure.visible = difference.visible(level);
             }
             FigureTest::Separated { change, .. } if corrected <= options.level => {
                 figure.decision = Decision::Changed;
                 figure.change = change;
                 figure.interval = (change, change);
             }
+            FigureTest::Separated { .. } if figure.of_runs.is_some() => {}
             FigureTest::Separated { .. } => {
                 figure.needed = runs_to_separate(options.level / p.len() as f64);
             }
         }
     }
+}
+
+/// Whether it is decided that a figure differs, by however little.
+pub(crate) const fn differs(decision: Decision) -> bool {
+    matches!(decision, Decision::Changed | Decision::Negligible)
 }
 
 const fn told(of: Verdict) -> (Decision, Option<u32>) {

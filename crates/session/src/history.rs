@@ -1,12 +1,16 @@
 //! What the runs of one experiment say over time.
 
+use std::collections::HashSet;
+
 use archive::{
-    History, HistoryChange, HistoryFigure, HistoryLevel, HistoryRun, LeftOut, Quantity, RunRecord,
-    RunSummary,
+    History, HistoryChange, HistoryFigure, HistoryLevel, HistoryRun, LeftOut, Quantity,
+    QuantityUnit, RunRecord, RunState, RunsCounted,
 };
 use compare::{ChangePoint, ChangeSearch, MOST_VALUES, change_points};
 
-use crate::comparison::{incomparable, left_out, version};
+use crate::comparison::{elsewhere, incomparable, left_out, load_of, version};
+use crate::figures::MOST_CHANGE;
+use crate::spoiled::{SpoiledBy, spoiled_by};
 
 /// Random orders of the values that each cut is held against.
 const LEAST_ORDERS: usize = 999;
@@ -14,14 +18,15 @@ const LEAST_ORDERS: usize = 999;
 const MOST_ORDERS: usize = 50_000;
 
 /// The history of the runs of one name, in whatever order they come. The newest decides which runs count: those of its machine,
-/// its load and its bellows. At most the last [`MOST_VALUES`] do.
+/// its load and its bellows. At most the last [`MOST_VALUES`] do. Runs that were spoiled by what is under load count as that, and have no other
+/// value.
 #[must_use]
 pub fn history(name: &str, records: &[RunRecord], level: f64) -> History {
-    let mut records: Vec<&RunRecord> = records.iter().collect();
+    let mut in_order: Vec<&RunRecord> = records.iter().collect();
     // The time that people read has whole seconds.
-    records.sort_by_key(|it| (it.origin_unix_ns, it.created.clone(), it.id.clone()));
+    in_order.sort_by_key(|it| (it.origin_unix_ns, it.created.clone(), it.id.clone()));
     let (mut counted, mut out) = (Vec::new(), Vec::new());
-    for record in records.into_iter().rev() {
+    for record in in_order.into_iter().rev() {
         let newest = counted.first().copied();
         match why_not(record, newest, counted.len()) {
             None => counted.push(record),
@@ -33,25 +38,50 @@ pub fn history(name: &str, records: &[RunRecord], level: f64) -> History {
     }
     counted.reverse();
     out.reverse();
-    let quantities = counted
-        .last()
-        .and_then(|it| it.summary.as_ref())
-        .map(Quantity::decided)
-        .unwrap_or_default();
+    let loads: HashSet<String> = records.iter().map(load_of).collect();
+    let is_spoiled: Vec<bool> = counted.iter().map(|it| is_spoiled(it)).collect();
+    let quantities = quantities(&counted, &is_spoiled);
+    let any_spoiled = is_spoiled.contains(&true);
     // All figures together have the level.
-    let level_of_each = level / quantities.len().max(1) as f64;
+    let questions = quantities.len() + usize::from(any_spoiled);
+    let level_of_each = level / questions.max(1) as f64;
     let search = ChangeSearch {
         level: level_of_each,
         // So many that a change can be found at that level at all.
         orders: ((1.0 / level_of_each).ceil() as usize).clamp(LEAST_ORDERS, MOST_ORDERS),
         ..ChangeSearch::default()
     };
-    let figures = quantities.iter().map(|it| figure(it, &counted, search));
+    let mut figures = Vec::new();
+    if any_spoiled {
+        let spoiled = HistoryFigure {
+            name: RunsCounted::INVALID.to_owned(),
+            unit: QuantityUnit::Count,
+            ..HistoryFigure::default()
+        };
+        let values = is_spoiled.iter().map(|it| Some(f64::from(u8::from(*it))));
+        figures.push(figure(spoiled, values.collect(), &counted, search));
+    }
+    for quantity in &quantities {
+        let of = HistoryFigure {
+            name: quantity.name(),
+            unit: quantity.unit(),
+            more_is_better: quantity.more_is_better(),
+            ..HistoryFigure::default()
+        };
+        let runs = counted.iter().zip(&is_spoiled);
+        let values = runs.map(|(run, is_spoiled)| {
+            let summary = run.summary.as_ref().filter(|_| !is_spoiled)?;
+            quantity.of(summary).ok().filter(|it| it.is_finite())
+        });
+        figures.push(figure(of, values.collect(), &counted, search));
+    }
     History {
         schema: History::SCHEMA.to_owned(),
         name: name.to_owned(),
+        loads: loads.len(),
+        ad_hoc: counted.last().is_some_and(|it| is_ad_hoc(it)),
         level,
-        figures: figures.collect(),
+        figures,
         runs: counted.into_iter().map(run).collect(),
         left_out: out,
     }
@@ -63,10 +93,38 @@ fn why_not(record: &RunRecord, newest: Option<&RunRecord>, counted: usize) -> Op
         return Some(format!("only the last {MOST_VALUES} are looked at"));
     }
     let other = || {
-        let problems = incomparable(&[newest?], &[record], false);
-        problems.first().map(|it| it.cause.clone())
+        let newest = newest?;
+        let problems = incomparable(&[newest], &[record], false);
+        let problem = problems.first().map(|it| it.cause.clone());
+        let elsewhere = || elsewhere(newest, record).filter(|_| is_ad_hoc(newest));
+        problem.or_else(|| Some(format!("of another broker: {}", elsewhere()?)))
     };
-    left_out(record, false).or_else(other)
+    let spoiled = left_out(record, false).filter(|_| !is_spoiled(record));
+    spoiled.or_else(other)
+}
+
+/// Whether a run is called after its command, so that the name says nothing of what was run.
+fn is_ad_hoc(record: &RunRecord) -> bool {
+    record.command.get(1) == Some(&record.name)
+}
+
+/// Whether what is under load spoiled a run itself, which came to its end all the same.
+fn is_spoiled(record: &RunRecord) -> bool {
+    let is_whole = record.state == RunState::Complete && record.summary.is_some();
+    is_whole && spoiled_by(record) == Some(SpoiledBy::Side)
+}
+
+/// The figures of all runs, those of the newest first: what an older run alone has may have ended, which is a change, too.
+fn quantities(counted: &[&RunRecord], is_spoiled: &[bool]) -> Vec<Quantity> {
+    let mut all: Vec<Quantity> = Vec::new();
+    let runs = counted.iter().zip(is_spoiled).rev();
+    let valid = runs.filter_map(|(run, is_spoiled)| run.summary.as_ref().filter(|_| !is_spoiled));
+    for quantity in valid.flat_map(Quantity::decided) {
+        if !all.contains(&quantity) {
+            all.push(quantity);
+        }
+    }
+    all
 }
 
 fn run(record: &RunRecord) -> HistoryRun {
@@ -77,62 +135,62 @@ fn run(record: &RunRecord) -> HistoryRun {
     }
 }
 
-fn figure(quantity: &Quantity, runs: &[&RunRecord], search: ChangeSearch) -> HistoryFigure {
-    let value = |run: &&RunRecord| {
-        let summary: &RunSummary = run.summary.as_ref()?;
-        // Levels are compared by their ratio: nothing has none.
-        quantity
-            .of(summary)
-            .ok()
-            .filter(|it| it.is_finite() && *it > 0.0)
-    };
-    let values: Vec<Option<f64>> = runs.iter().map(value).collect();
+/// Adds its values in each run to a figure, and where they changed. None of something is a value, too.
+fn figure(
+    of: HistoryFigure,
+    values: Vec<Option<f64>>,
+    runs: &[&RunRecord],
+    search: ChangeSearch,
+) -> HistoryFigure {
     let known: Vec<(usize, f64)> = (0..)
         .zip(&values)
         .filter_map(|(run, value)| Some((run, (*value)?)))
         .collect();
-    let logs: Vec<f64> = known.iter().map(|it| it.1.ln()).collect();
-    let points = match logs.len() < History::LEAST_RUNS {
+    // Levels are compared by their ratio, as far as there is one; counts vary by their root.
+    let have_ratios = known.iter().all(|it| it.1 > 0.0);
+    let scaled = known.iter().map(|it| match have_ratios {
+        true => it.1.ln(),
+        false => it.1.max(0.0).sqrt(),
+    });
+    let scaled: Vec<f64> = scaled.collect();
+    let points = match scaled.len() < History::LEAST_RUNS {
         true => Vec::new(),
-        false => change_points(&logs, search),
+        false => change_points(&scaled, search),
     };
     let levels = levels(&known, &points, values.len());
-    let of = |(point, pair): (&ChangePoint, &[HistoryLevel])| {
-        change(quantity, runs, &known, point, pair)
-    };
-    let changes = points
-        .iter()
-        .zip(levels.windows(2))
-        .filter_map(of)
-        .collect();
+    let changes = points.iter().zip(levels.windows(2));
+    let changes =
+        changes.filter_map(|(point, pair)| change(of.more_is_better, runs, &known, point, pair));
     HistoryFigure {
-        name: quantity.name(),
-        unit: quantity.unit(),
-        more_is_better: quantity.more_is_better(),
+        changes: changes.collect(),
         values,
         levels,
-        changes,
+        ..of
     }
 }
 
-/// The runs between changes with their geometric means.
+/// The runs between changes with their means: geometric ones, but for levels with a value of 0.
 fn levels(known: &[(usize, f64)], points: &[ChangePoint], runs: usize) -> Vec<HistoryLevel> {
     let starts = std::iter::once(0).chain(points.iter().map(|it| it.at));
     let ends = points.iter().map(|it| it.at).chain([known.len()]);
     let level = |(from, to): (usize, usize)| {
         let part = known.get(from..to).filter(|it| !it.is_empty())?;
-        let sum: f64 = part.iter().map(|it| it.1.ln()).sum();
+        let have_ratios = part.iter().all(|it| it.1 > 0.0);
+        let values = part
+            .iter()
+            .map(|it| if have_ratios { it.1.ln() } else { it.1 });
+        let mean = values.sum::<f64>() / part.len() as f64;
         Some(HistoryLevel {
             from: part.first().map_or(0, |it| it.0),
             to: known.get(to).map_or(runs, |it| it.0),
-            mean: (sum / part.len() as f64).exp(),
+            mean: if have_ratios { mean.exp() } else { mean },
         })
     };
     starts.zip(ends).filter_map(level).collect()
 }
 
 fn change(
-    quantity: &Quantity,
+    more_is_better: bool,
     runs: &[&RunRecord],
     known: &[(usize, f64)],
     point: &ChangePoint,
@@ -142,7 +200,8 @@ fn change(
     let [old, new] = levels else {
         return None;
     };
-    let change = new.mean / old.mean - 1.0;
+    // What was none before has no ratio.
+    let change = (new.mean / old.mean - 1.0).min(MOST_CHANGE);
     Some(HistoryChange {
         run: after.0,
         between: (
@@ -151,7 +210,7 @@ fn change(
         ),
         change,
         p: point.p,
-        worse: (change < 0.0) == quantity.more_is_better(),
+        worse: (change < 0.0) == more_is_better,
     })
 }
 

@@ -1,4 +1,4 @@
-use archive::{Hardware, Throughput, Topology, Versions};
+use archive::{Hardware, RunSummary, Throughput, Topology, Versions};
 use serde_json::json;
 
 use super::*;
@@ -69,7 +69,7 @@ fn runs_of_another_machine_or_load_do_not_count_and_those_of_another_broker_do()
     runs[3].versions.broker = Some("3.13".to_owned());
     runs[4].hardware.cores = 64;
     runs[5].experiment = json!({"load": [{"rate": 6}]});
-    runs[6].state = archive::RunState::Interrupted;
+    runs[6].state = RunState::Interrupted;
     runs[7].summary = None;
     let found = history("x", &runs, 0.05);
     let out: Vec<&str> = found.left_out.iter().map(|it| it.id.as_str()).collect();
@@ -98,19 +98,75 @@ fn few_runs_and_none_have_a_history_without_changes() {
 
 #[test]
 fn a_run_without_a_value_stands_in_no_level_and_shifts_none() {
-    let rate = |day| around(if day < 8 { 1_000.0 } else { 700.0 }, day);
-    let mut runs: Vec<RunRecord> = (0..16)
-        .map(|day| record(day, 2, "4.0", rate(day)))
-        .collect();
-    for at in [2, 8] {
-        runs[at].summary.as_mut().unwrap().received.rate = 0.0;
+    let cost = |day| around(if day < 8 { 1_000.0 } else { 700.0 }, day);
+    let mut runs: Vec<RunRecord> = (0..16).map(|day| record(day, 2, "4.0", 1e3)).collect();
+    for (day, run) in (0..).zip(&mut runs) {
+        let cpu = (![2, 8].contains(&day)).then(|| cost(day));
+        run.summary.as_mut().unwrap().cpu_us_per_message.broker = cpu;
     }
     let found = history("x", &runs, 0.05);
-    let figure = &found.figures[0];
+    let figure = found.figures.iter().find(|it| it.name == "broker cpu");
+    let figure = figure.expect("a figure");
     assert_eq!(figure.values[8], None);
     let change = &figure.changes[0];
     assert_eq!(change.between, ("run-007".to_owned(), "run-009".to_owned()));
     assert_eq!(figure.levels[0].to, 9);
+}
+
+/// Runs without losses, and from the ninth on with some; or the other way round.
+#[test]
+fn losses_that_begin_or_end_are_a_change() {
+    for begin in [true, false] {
+        let mut runs: Vec<RunRecord> = (0..16)
+            .map(|day| record(day, 2, "4.0", around(1e3, day)))
+            .collect();
+        for (day, run) in (0..).zip(&mut runs) {
+            let lost = if (day < 8) == begin { 0 } else { 16 };
+            run.summary.as_mut().unwrap().ledger = Some(measure::ledger::LedgerSummary {
+                exact: true,
+                sent: 1_000,
+                lost,
+                ..measure::ledger::LedgerSummary::default()
+            });
+        }
+        let found = history("x", &runs, 0.05);
+        let lost = found.figures.iter().find(|it| it.name == "lost");
+        let [change] = &lost.expect("a figure of all runs").changes[..] else {
+            panic!("{lost:#?}");
+        };
+        assert_eq!((change.run, change.worse), (8, begin));
+        let levels = lost
+            .expect("a figure")
+            .levels
+            .iter()
+            .map(|it| it.mean.round());
+        assert_eq!(
+            levels.collect::<Vec<_>>(),
+            if begin { [0.0, 16.0] } else { [16.0, 0.0] }
+        );
+        assert!(change.change.is_finite());
+    }
+}
+
+/// A broker that goes in every run from the seventh on leaves no figure of them, and is what has changed.
+#[test]
+fn runs_that_their_own_broker_spoils_are_a_change() {
+    let mut runs: Vec<RunRecord> = (0..14)
+        .map(|day| record(day, 2, "4.0", around(1e3, day)))
+        .collect();
+    for run in runs.iter_mut().skip(7) {
+        let gone = archive::Warning::new(archive::WarningCode::BrokerGone, archive::Tier::Invalid);
+        run.summary.as_mut().unwrap().warnings.push(gone);
+    }
+    let found = history("x", &runs, 0.05);
+    assert_eq!((found.runs.len(), found.left_out.len()), (14, 0));
+    let invalid = &found.figures[0];
+    assert_eq!(invalid.name, "invalid runs");
+    assert!(
+        invalid.changes[0].run == 7 && invalid.changes[0].worse,
+        "{invalid:#?}"
+    );
+    assert_eq!(found.figures[1].values[9], None);
 }
 
 #[test]
@@ -126,4 +182,28 @@ fn a_plain_change_is_found_at_the_strictest_level_too() {
             change.unwrap_or_else(|| panic!("half of the rate is gone, at a level of {level}"));
         assert!(change.run == 20 && change.p <= level, "{level}: {change:?}");
     }
+}
+
+/// `bellows client` calls all of its runs `client`, whatever they load.
+#[test]
+fn runs_by_hand_are_no_experiment() {
+    let mut runs: Vec<RunRecord> = (0..12)
+        .map(|day| record(day, 2, "4.0", around(1e3, day)))
+        .collect();
+    for (day, run) in (0..).zip(&mut runs) {
+        run.name = "client".to_owned();
+        run.command = ["bellows", "client"].map(str::to_owned).to_vec();
+        run.experiment["broker"] =
+            json!({"url": if day < 5 { "amqp://one" } else { "amqp://two" }});
+    }
+    runs[9].experiment["load"] = json!([{"rate": 6}]);
+    let found = history("client", &runs, 0.05);
+    assert_eq!((found.runs.len(), found.loads, found.ad_hoc), (6, 2, true));
+    assert!(found.left_out[0].why.contains("amqp://one"), "{found:#?}");
+    // Of an experiment with a name, brokers are what changes.
+    for run in &mut runs {
+        run.command[1] = "run".to_owned();
+    }
+    let found = history("client", &runs, 0.05);
+    assert_eq!((found.runs.len(), found.ad_hoc), (11, false));
 }

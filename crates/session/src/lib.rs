@@ -40,6 +40,7 @@ mod scale;
 mod scenarios;
 pub mod scrape;
 mod seconds;
+mod spoiled;
 mod trace;
 mod usage;
 mod within;

@@ -10,6 +10,7 @@ use measure::{LatencySummary, Problem, Rate};
 use crate::Experiment;
 use crate::experiment::LoadSpec;
 use crate::judge::ACHIEVED;
+use crate::spoiled::{is_disturbed, why_invalid};
 
 /// The rate that is tried first where the experiment has none, messages per second.
 const FIRST: f64 = 10_000.0;
@@ -198,8 +199,7 @@ pub fn limit_trial(rate: f64, record: &RunRecord) -> LimitTrial {
     let mut warnings = summary.warnings.iter();
     // Consumers at a pace that was asked for are slow on any machine.
     let is_paced = verdict.cause == Some(Cause::ConsumersSlow);
-    let is_other =
-        warnings.any(|it| it.code == WarningCode::CpuSteal && !is_paced || is_not_as_planned(it));
+    let is_other = is_disturbed(summary) && !is_paced || warnings.any(is_not_as_planned);
     let why = shortcomings(summary, limited_by);
     LimitTrial {
         outcome: outcome(&why, &verdict, is_other),
@@ -247,26 +247,18 @@ fn is_not_as_planned(warning: &Warning) -> bool {
 
 /// What a warning says that leaves no rate of a run to be called one that holds.
 fn broken(warning: &Warning) -> Option<&'static str> {
-    let is_invalid = warning.tier == Tier::Invalid;
-    match warning.code {
-        WarningCode::MessagesLost if is_invalid => {
-            Some("messages were lost, duplicated or damaged")
-        }
-        WarningCode::BrokerGone if is_invalid => Some("connections were lost for good"),
-        WarningCode::NodeGone if is_invalid => Some("a node was gone at the end"),
-        _ if is_not_as_planned(warning) => Some("faults were not made as planned"),
-        _ => None,
-    }
+    // A saturated generator says nothing of the rate.
+    let is_of_rate = warning.code != WarningCode::GeneratorSaturated;
+    why_invalid(warning).filter(|_| is_of_rate)
 }
 
 /// What missed although the generator was what limited the run, others had the machine, or it was `another` run than was planned, says
 /// nothing of the broker.
 fn outcome(why: &[String], verdict: &Verdict, another: bool) -> LimitOutcome {
-    let is_others = verdict.cause == Some(Cause::OthersFillMachine);
     match verdict.limited_by {
         _ if why.is_empty() => LimitOutcome::Held,
         LimitedBy::Generator => LimitOutcome::Unclear,
-        _ if is_others || another => LimitOutcome::Unclear,
+        _ if another => LimitOutcome::Unclear,
         _ => LimitOutcome::Missed,
     }
 }

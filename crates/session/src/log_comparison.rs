@@ -192,7 +192,7 @@ fn of_metric(
         name: format!("{} {what}", metric.name()),
         unit: QuantityUnit::Ns,
         more_is_better: false,
-        can_be_nothing: false,
+        is_count: false,
         margin: options.latency_margin,
     };
     let all = || a.iter().chain(b);
@@ -206,7 +206,7 @@ fn of_metric(
         name: format!("{} {name}", metric.name()),
         unit,
         more_is_better: true,
-        can_be_nothing: true,
+        is_count: false,
         margin: options.margin,
     };
     let mut found = Vec::new();

@@ -150,7 +150,8 @@ fn a_tag_that_has_no_values_on_one_side_any_more_is_worse() {
 #[test]
 fn values_below_the_unit_of_a_log_can_become_worse() {
     let ms = "#[recorded in milliseconds]\n";
-    let of = |value: u64| ["x", "y"].map(|it| same_values(it, ms, &[("ping", &[value])]));
+    let names = ["v", "w", "x", "y", "z"];
+    let of = |value: u64| names.map(|it| same_values(it, ms, &[("ping", &[value])]));
     let found = compare_logs(&of(0), &of(40), ComparisonOptions::default()).expect("comparable");
     let p50 = found.figures.iter().find(|it| it.name == "ping p50");
     let p50 = p50.expect("a figure");

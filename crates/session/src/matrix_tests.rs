@@ -1,6 +1,6 @@
 //! Cells of a matrix: their runs are interleaved, and what is decided of all of them keeps one level.
 
-use archive::{Decision, Throughput, Versions};
+use archive::{Decision, RunState, Throughput, Versions, Warning, WarningCode};
 use testkit::Random;
 
 use super::*;
@@ -27,6 +27,7 @@ fn made(next: NextRun, number: usize, spoiled: bool) -> PairedRun {
         side: next.side,
         id: format!("run-{number}"),
         spoiled: spoiled.then(|| "invalid".to_owned()),
+        own: false,
         disturbed: false,
     }
 }
@@ -225,8 +226,8 @@ fn pairs_that_are_all_spoiled_say_why() {
     while let Some(next) = next_run(&of) {
         let run = made(next, of.runs.len(), true);
         let mut record = record(&run.id, [0.0; 3]);
-        let mut warning = archive::Warning::new(WarningCode::BrokerGone, Tier::Invalid);
-        warning.text = "the broker went away".to_owned();
+        let mut warning = Warning::new(WarningCode::CertificateNotChecked, Tier::Invalid);
+        warning.text = "the certificate was not checked".to_owned();
         if let Some(summary) = &mut record.summary {
             summary.warnings.push(warning);
         }
@@ -236,5 +237,8 @@ fn pairs_that_are_all_spoiled_say_why() {
     let cell = CellRuns::new(&of, &records);
     let why = compare_cells(&[cell], &[2], ComparisonOptions::default()).remove(0);
     let told = why.expect_err("nothing counts").sentence();
-    assert!(told.contains("4 of 4 runs: the broker went away"), "{told}");
+    assert!(
+        told.contains("4 of 4 runs: the certificate was not checked"),
+        "{told}"
+    );
 }

@@ -1,14 +1,12 @@
 //! Runs of two sides in turns: which is made next, and which count.
 
-use archive::{
-    ComparedSideName, Comparison, LeftOut, PairedRun, PairedRuns, RunRecord, RunState, Tier,
-    WarningCode,
-};
+use archive::{ComparedSideName, Comparison, LeftOut, PairedRun, PairedRuns, RunRecord, Tier};
 use compare::{Side, level_of_each, order, turns};
 use measure::Problem;
 
-use crate::comparison::{Gathered, decide_together, gather, has};
+use crate::comparison::{Gathered, decide_together, gather};
 use crate::figures::ComparisonOptions;
+use crate::spoiled::{is_disturbed, spoiled, spoiled_by, spoiled_runs};
 
 /// Fewer pairs than these show nothing: the exact test that guards every verdict cannot.
 pub const LEAST_PAIRS: u32 = compare::LEAST_PAIRS as u32;
@@ -23,7 +21,7 @@ pub struct NextRun {
 }
 
 /// The run that is made next; `None` where all pairs are made, or too many of them were spoiled. A pair with a spoiled run is
-/// made anew as a whole: its other run was made under the same circumstances.
+/// made anew as a whole: its other run was made under the same circumstances. What a side spoiled itself is evidence, and is not made anew.
 #[must_use]
 pub(crate) fn next_run(of: &PairedRuns) -> Option<NextRun> {
     let most = of.pairs.saturating_add(spare_pairs(of.pairs));
@@ -40,7 +38,7 @@ pub(crate) fn next_run(of: &PairedRuns) -> Option<NextRun> {
                 .find(|run| (run.pair, run.side) == (pair, side));
             match made {
                 Some(run) => {
-                    is_spoiled |= run.spoiled.is_some();
+                    is_spoiled |= run.spoiled.is_some() && !run.own;
                     is_disturbed |= run.disturbed;
                 }
                 None if is_spoiled => {}
@@ -90,18 +88,13 @@ fn whole_pair(of: &PairedRuns, pair: u32) -> Option<(usize, usize)> {
 /// What a run was, as one of a pair.
 #[must_use]
 pub fn paired_run(next: NextRun, record: &RunRecord) -> PairedRun {
-    let warnings = record.summary.iter().flat_map(|it| &it.warnings);
-    let mut codes = warnings.map(|warning| warning.code);
-    let spoiled = match record.state {
-        RunState::Complete => has(record, Tier::Invalid).then_some("invalid"),
-        state => Some(state.as_str()),
-    };
     PairedRun {
         pair: next.pair,
         side: next.side,
         id: record.id.clone(),
-        spoiled: spoiled.map(str::to_owned),
-        disturbed: codes.any(|code| code == WarningCode::CpuSteal),
+        spoiled: spoiled(record),
+        own: spoiled_by(record).is_some(),
+        disturbed: record.summary.as_ref().is_some_and(is_disturbed),
     }
 }
 
@@ -170,14 +163,24 @@ impl<'a> CellRuns<'a> {
             let records = places.filter_map(|at| self.records.get(at));
             records.cloned().collect()
         };
-        gather(&side(|it| it.0), &side(|it| it.1), options)
+        let made = |side| self.made(side).collect::<Vec<_>>();
+        let spoiled = spoiled_runs(&made(ComparedSideName::A), &made(ComparedSideName::B));
+        gather(&side(|it| it.0), &side(|it| it.1), spoiled, options)
+    }
+
+    /// All runs of a side that were made, counted or not.
+    fn made(&self, side: ComparedSideName) -> impl Iterator<Item = &'a RunRecord> {
+        let all = self.runs.runs.iter().zip(self.records);
+        all.filter_map(move |(run, record)| (run.side == side).then_some(record))
     }
 
     /// That no more runs are made, since too many were spoiled, and why the first was.
     fn spoiled(&self) -> Option<Problem> {
         let made = &self.runs.runs;
+        let is_own = made.iter().any(|it| it.own);
         let spoiled = made.iter().filter(|it| it.spoiled.is_some()).count();
-        if self.counted.len() > 1 || spoiled == 0 || next_run(self.runs).is_some() {
+        // That a side spoiled its runs is a result.
+        if is_own || self.counted.len() > 1 || spoiled == 0 || next_run(self.runs).is_some() {
             return None;
         }
         let warnings = self.records.iter().flat_map(|it| &it.summary);
@@ -269,9 +272,15 @@ pub fn is_decided(cells: &[CellRuns<'_>], looks: &[u32], options: ComparisonOpti
     let Some(look) = reached.max() else {
         return false;
     };
-    let seen = cells.iter().map(|cell| CellRuns {
-        counted: cell.counted.iter().take(look).copied().collect(),
-        ..cell.clone()
+    let seen = cells.iter().map(|cell| {
+        let counted: Vec<(usize, usize)> = cell.counted.iter().take(look).copied().collect();
+        let last = counted.iter().map(|(a, b)| *a.max(b)).max();
+        let made = last.map_or(0, |last| last + 1);
+        CellRuns {
+            runs: cell.runs,
+            records: cell.records.get(..made).unwrap_or(cell.records),
+            counted,
+        }
     });
     let seen: Vec<CellRuns<'_>> = seen.collect();
     let decided = compare_cells(&seen, looks, options);
@@ -329,6 +338,7 @@ mod tests {
                 side: next.side,
                 id: format!("run-{number}"),
                 spoiled: spoil(number).then(|| "invalid".to_owned()),
+                own: false,
                 disturbed: disturb(number),
             });
         }
@@ -368,6 +378,75 @@ mod tests {
             counted.iter().all(|(a, b)| ![*a, *b].contains(&3)),
             "{counted:?}"
         );
+    }
+
+    /// What other programs take, as what the hypervisor takes, and what broker and generator use themselves.
+    #[test]
+    fn a_run_beside_other_programs_is_disturbed() {
+        let run = |broker: f64, change: fn(&mut archive::RunSummary)| {
+            let verdict = Some(archive::Verdict {
+                facts: archive::Facts {
+                    machine_cores: 2,
+                    idle: Some(0.02),
+                    steal: Some(0.0),
+                    client_cores: Some(0.4),
+                    same_machine: true,
+                    broker: Some(archive::BrokerUse {
+                        cores: broker,
+                        ..archive::BrokerUse::default()
+                    }),
+                    ..archive::Facts::default()
+                },
+                ..archive::Verdict::default()
+            });
+            let mut summary = archive::RunSummary {
+                verdict,
+                ..archive::RunSummary::default()
+            };
+            change(&mut summary);
+            let record = RunRecord {
+                state: archive::RunState::Complete,
+                summary: Some(summary),
+                ..RunRecord::default()
+            };
+            let side = ComparedSideName::A;
+            paired_run(NextRun { pair: 0, side }, &record).disturbed
+        };
+        assert!(!run(1.5, |_| ()), "they fill the machine themselves");
+        assert!(run(0.6, |_| ()));
+        let has_room = |of: &mut archive::RunSummary| {
+            of.verdict.as_mut().unwrap().facts.idle = Some(0.3);
+        };
+        assert!(!run(0.6, has_room));
+        let waits = |of: &mut archive::RunSummary| {
+            of.verdict.as_mut().unwrap().cause = Some(archive::Cause::OthersFillMachine);
+        };
+        assert!(run(1.5, waits));
+        let stolen = |of: &mut archive::RunSummary| {
+            let code = archive::WarningCode::CpuSteal;
+            of.warnings.push(archive::Warning::new(code, Tier::Caution));
+        };
+        assert!(run(1.5, stolen));
+    }
+
+    /// B's broker goes in every third of its runs: these are not made until they succeed.
+    #[test]
+    fn what_a_side_spoils_itself_is_not_made_anew() {
+        let mut of = of(8);
+        let mut of_b = 0;
+        while let Some(next) = next_run(&of) {
+            of_b += u32::from(next.side == ComparedSideName::B);
+            let gone = next.side == ComparedSideName::B && of_b % 3 == 0;
+            of.runs.push(PairedRun {
+                pair: next.pair,
+                side: next.side,
+                id: format!("run-{}", of.runs.len()),
+                spoiled: gone.then(|| "invalid: connections were lost for good".to_owned()),
+                own: gone,
+                disturbed: false,
+            });
+        }
+        assert_eq!((of.runs.len(), counted_pairs(&of).len()), (16, 6));
     }
 
     #[test]

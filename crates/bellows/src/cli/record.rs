@@ -145,6 +145,7 @@ fn show(carried: &CarriedOut) -> Result<(), Failure> {
             rest: None,
             which: None,
         };
+        output::print(&console::few_samples(profile, style))?;
         output::print(&console::functions(profile, &table, style))?;
     }
     match carried.place() {

@@ -177,6 +177,7 @@ impl ScrapeArgs {
                 more => format!("{} ({})", url.short(), more + 1),
             };
             plans.push(ScrapePlan {
+                jitter: None,
                 name,
                 url,
                 every: self.every.0,

@@ -176,7 +176,9 @@ impl TopArgs {
         if self.json {
             output::print_json(&table.rows(&part.profile).shown)?;
         } else {
-            output::print(&console::functions(&part.profile, &table, output::style()))?;
+            let style = output::style();
+            output::print(&console::few_samples(&part.profile, style))?;
+            output::print(&console::functions(&part.profile, &table, style))?;
         }
         Ok(Done::Fine)
     }

@@ -45,7 +45,7 @@ fn figure<'a>(compared: &'a Value, name: &str) -> &'a Value {
 fn logs_of_both_sides_are_compared_as_runs_are() {
     let dir = folder();
     let dir = dir.path();
-    for n in 1..=4 {
+    for n in 1..=5 {
         log(
             dir,
             &format!("a{n}.hlog"),
@@ -62,7 +62,8 @@ fn logs_of_both_sides_are_compared_as_runs_are() {
         );
     }
     let sides = [
-        "a1.hlog", "a2.hlog", "a3.hlog", "--with", "b1.hlog", "b2.hlog", "b3.hlog",
+        "a1.hlog", "a2.hlog", "a3.hlog", "a4.hlog", "a5.hlog", "--with", "b1.hlog", "b2.hlog",
+        "b3.hlog", "b4.hlog", "b5.hlog",
     ];
     let args = [
         &["compare"],
@@ -109,7 +110,7 @@ fn logs_of_both_sides_are_compared_as_runs_are() {
     assert!((0.45..0.55).contains(&change), "{change}");
     let remarks = found["remarks"].to_string();
     for part in [
-        "6 logs read as nanoseconds: --unit says so",
+        "10 logs read as nanoseconds: --unit says so",
         "B alone has other: left out",
     ] {
         assert!(remarks.contains(part), "{part}: {remarks}");

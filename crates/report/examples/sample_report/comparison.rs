@@ -34,6 +34,7 @@ pub(crate) fn write(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
                 side,
                 id: format!("run-{}-{pair}", side.tag()),
                 spoiled: is_spoiled.then(|| "invalid".to_owned()),
+                own: false,
                 disturbed: false,
             });
         }

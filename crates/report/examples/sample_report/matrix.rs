@@ -77,6 +77,7 @@ fn runs(cell: &Path) -> Result<Vec<PairedRun>, Box<dyn Error>> {
                 side,
                 id,
                 spoiled: None,
+                own: false,
                 disturbed: false,
             });
         }

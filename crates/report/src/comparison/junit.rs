@@ -12,12 +12,25 @@ pub(super) fn text(name: &str, of: Option<&ComparedMatrix>) -> std::io::Result<S
             told: "it was not made, or broke off".to_owned(),
             outcome: CaseOutcome::Broken,
         }],
-        Some(of) => match of.alone() {
-            Some(one) => cases(one),
-            None => cells(of),
-        },
+        Some(of) => {
+            let cases = match of.alone() {
+                Some(one) => cases(one),
+                None => cells(of),
+            };
+            broke_off(of).into_iter().chain(cases).collect()
+        }
     };
     suite(name, None, &cases)
+}
+
+/// That runs are missing, whatever those say that were made.
+fn broke_off(of: &ComparedMatrix) -> Option<Case> {
+    let told = of.comparisons().find_map(|it| it.broke_off.clone())?;
+    Some(Case {
+        name: "all runs".to_owned(),
+        told,
+        outcome: CaseOutcome::Broken,
+    })
 }
 
 /// A test for each cell: worse has failed, whatever became better in it.

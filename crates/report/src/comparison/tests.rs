@@ -3,6 +3,7 @@
 use archive::{
     ComparedCell, ComparedFigure, ComparedFunctions, ComparedMatrix, ComparedRun, ComparedSide,
     Comparison, CostChange, Decision, ExplainedChange, FunctionChange, MatrixKey, QuantityUnit,
+    RunsCounted,
 };
 
 use super::ComparisonFormat;
@@ -281,4 +282,64 @@ fn cells_and_figures_that_letters_do_not_tell_apart_are_no_benchmark_twice() {
         units.dedup();
         assert_eq!(units.len(), all, "{line}");
     }
+}
+
+/// A comparison in which nothing changed, but runs of B do not count through B itself.
+fn with_invalid_runs() -> Comparison {
+    let mut of = compared();
+    for figure in &mut of.figures {
+        figure.decision = Decision::Same;
+    }
+    let invalid = ComparedFigure {
+        means: (0.0, 3.0),
+        of_runs: Some(RunsCounted {
+            a: (0, 8),
+            b: (3, 8),
+        }),
+        needed: None,
+        ..figure(
+            RunsCounted::INVALID,
+            QuantityUnit::Count,
+            Decision::Undecided,
+            0.0,
+        )
+    };
+    of.figures.insert(0, invalid);
+    of
+}
+
+#[test]
+fn invalid_runs_of_one_side_are_never_called_the_same() {
+    let mut of = with_invalid_runs();
+    let text = written(ComparisonFormat::Junit, Some(&of));
+    for part in [
+        "tests=\"6\" failures=\"0\" errors=\"0\" skipped=\"1\"",
+        "cannot tell: 0 of 8 of A, 3 of 8 of B: A none, B 3",
+        "of 1 figure it cannot; invalid runs: 0 of 8 of A, 3 of 8 of B",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("the same within"), "{text}");
+    of.figures[0].decision = Decision::Changed;
+    of.figures[0].change = 1.0;
+    let text = written(ComparisonFormat::Markdown, Some(&of));
+    let told = "**changed for the worse: B has more invalid runs (0 of 8 of A, 3 of 8 of B)**";
+    assert!(text.contains(told), "{text}");
+}
+
+#[test]
+fn an_experiment_that_broke_off_is_an_error_whatever_its_runs_say() {
+    let mut of = ComparedMatrix::of_one("x", with_invalid_runs());
+    of.break_off(Some("the broker did not start; see its log".to_owned()));
+    let written = |format: ComparisonFormat| format.write("x", Some(&of)).expect("memory");
+    let text = written(ComparisonFormat::Junit);
+    assert!(
+        text.contains("errors=\"1\"") && text.contains("the broker did not start"),
+        "{text}"
+    );
+    let text = written(ComparisonFormat::Markdown);
+    assert!(
+        text.contains("It broke off before all runs were made"),
+        "{text}"
+    );
 }

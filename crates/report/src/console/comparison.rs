@@ -80,7 +80,7 @@ fn table(of: &Comparison) -> Table {
     for row in &of.figures {
         if !row.is_tested() {
             let (a, b) = table_values(row);
-            let change = match row.without == (0, 0) {
+            let change = match row.within_one_run.is_some() {
                 true => signed(row.change),
                 false => String::new(),
             };

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use archive::FunctionShare;
 use archive::profile::{FunctionCount, Profile, WaitBy, WorkBy};
+use archive::{FunctionShare, ProfileSummary};
 use serde::Serialize;
 
 use super::known::{self, notes};
@@ -203,6 +203,28 @@ fn compared(part: &Profile, rest: &Profile) -> Vec<FunctionRow> {
         }),
     })
     .collect()
+}
+
+/// That a profile has too few samples for shares, ending in a newline; empty where it has enough. It stands before any share.
+#[must_use]
+pub fn few_samples(profile: &Profile, style: Style) -> String {
+    // Files of other tools have one sample for many. What they weigh otherwise says nothing of how many there were.
+    let samples = match profile.header.unit.as_str() {
+        "samples" => profile.total_weight().max(profile.samples.len() as u64),
+        _ => 0,
+    };
+    if samples == 0 || samples >= ProfileSummary::FEW_SAMPLES {
+        return String::new();
+    }
+    // Of a share of a half, where it is least known.
+    let points = 100.0 / (samples as f64).sqrt();
+    let text = format!(
+        "{} {} too few for shares: each may be off by {points:.0} points. Record longer, or while there is more work.",
+        counted(samples, "sample"),
+        if samples == 1 { "is" } else { "are" }
+    );
+    let lines = wrap(&text, style.prose_columns());
+    lines.iter().map(|line| style.strong(line) + "\n").collect()
 }
 
 /// The functions of a profile, and below them what is to be known of the whole, ending in a

@@ -70,7 +70,16 @@ fn headline(of: &History) -> String {
         true => format!("cannot tell: {LEAST_RUNS} runs are the fewest that can show a change"),
         false => counted(changes as u64, "change"),
     };
-    format!("{runs} of {}{when}: {found}", of.name)
+    let name = &of.name;
+    let what = match (of.ad_hoc, of.loads) {
+        (true, loads) => format!(
+            "{runs} by hand of what the newest `bellows {name}` was (of {})",
+            counted(loads as u64, "load")
+        ),
+        (false, ..2) => format!("{runs} of {name}"),
+        (false, loads) => format!("{runs} of {name} as the newest has it (of {loads} loads)"),
+    };
+    format!("{what}{when}: {found}")
 }
 
 /// The day of a time.

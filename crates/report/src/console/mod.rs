@@ -46,7 +46,8 @@ pub use difference::{DifferenceSort, DifferenceTable, difference, difference_as_
 pub use doctor::{CheckRow, CheckStatus, doctor};
 pub use error::{error, error_as_json};
 pub use functions::{
-    FunctionRow, FunctionRowOf, FunctionRows, FunctionSort, FunctionTable, RestShare, functions,
+    FunctionRow, FunctionRowOf, FunctionRows, FunctionSort, FunctionTable, RestShare, few_samples,
+    functions,
 };
 pub use grid::{GridColumn, grid, named_grid};
 pub use history::history;

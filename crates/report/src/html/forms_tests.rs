@@ -234,6 +234,30 @@ fn the_table_shows(profile: &Profile) {
     assert_eq!(raw, None, "a raw control character in {text:?}");
 }
 
+#[test]
+fn few_samples_are_told_before_any_share() {
+    let told = |samples: u64| {
+        let mut profile = Profile::default();
+        profile.header.unit = "samples".to_owned();
+        let sample = Sample {
+            t: 0,
+            weight: 1,
+            stack: 0,
+            thread: 0,
+            cpu: 0,
+            complete: true,
+            unwinding: Unwinding::Unknown,
+            process: None,
+            wait: None,
+        };
+        profile.samples = vec![sample; samples as usize];
+        console::few_samples(&profile, Style::PLAIN)
+    };
+    assert!(told(9).starts_with("9 samples are too few for shares: each may be off by 33 points."));
+    assert!(told(1).starts_with("1 sample is too few"));
+    assert_eq!((told(0), told(100)), (String::new(), String::new()));
+}
+
 fn the_page_holds(profile: &Profile) {
     let (head, bytes) = encode(profile, usize::MAX);
     let head = serde_json::to_value(&head).unwrap();

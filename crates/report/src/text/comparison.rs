@@ -1,7 +1,7 @@
 //! What is said of two sides: the terminal, the page and the files for CI servers say the same. Names are as they came: who shows them
 //! makes them harmless.
 
-use archive::{ComparedFigure, ComparedSide, Comparison, Decision};
+use archive::{ComparedFigure, ComparedSide, Comparison, Decision, Quantity, RunsCounted};
 use compare::LEAST_PAIRS;
 
 use super::functions::{other_builds, renamed};
@@ -46,11 +46,12 @@ pub(crate) fn headline(of: &Comparison) -> String {
                 .to_owned()
         }
         ([], open) if open == of.figures.len() => {
-            format!("cannot tell whether anything changed{}", why_open(of))
+            format!("cannot tell whether anything changed{}{}", why_open(of), invalid_runs(of))
         }
         ([], open) => format!(
-            "nothing changed as far as that can be told; of {} it cannot",
-            counted(open as u64, "figure")
+            "nothing changed as far as that can be told; of {} it cannot{}",
+            counted(open as u64, "figure"),
+            invalid_runs(of)
         ),
         (changed, _) => format!("{begins}: B has {}", changed.join(", ")),
     }
@@ -58,7 +59,7 @@ pub(crate) fn headline(of: &Comparison) -> String {
 
 /// What changed of a figure: `24.0 % more completed rate [+21.0 %, +27.0 %]`.
 fn change(of: &ComparedFigure) -> String {
-    if of.without != (0, 0) {
+    if of.without != (0, 0) || of.of_runs.is_some() {
         return come_or_gone(of);
     }
     let (low, high) = of.interval;
@@ -67,7 +68,7 @@ fn change(of: &ComparedFigure) -> String {
         return format!(
             "{} times the {} [{}, {}]",
             times(of.change),
-            of.name,
+            noun(of),
             times(low),
             times(high)
         );
@@ -76,21 +77,57 @@ fn change(of: &ComparedFigure) -> String {
     format!(
         "{} {more} {} [{}, {}]",
         points(of.change.abs()),
-        of.name,
+        noun(of),
         signed(low),
         signed(high)
     )
 }
 
+/// What a figure counts: `lost messages`, `received rate`.
+fn noun(of: &ComparedFigure) -> String {
+    match Quantity::is_harm(&of.name) {
+        true => format!("{} messages", of.name),
+        false => of.name.clone(),
+    }
+}
+
 /// What one side has and the other has not: a rate, requests that failed, messages that were lost.
 fn come_or_gone(of: &ComparedFigure) -> String {
     let is_more = of.change > 0.0;
-    match (of.name.as_str(), is_more) {
-        (name @ ("lost" | "duplicated" | "corrupt"), true) => format!("{name} messages"),
-        (name @ ("lost" | "duplicated" | "corrupt"), false) => format!("no {name} messages"),
-        (name, true) => format!("a {name}"),
-        (name, false) => format!("no {name}"),
+    if let Some(runs) = of.of_runs {
+        return format!(
+            "{} {} ({})",
+            if is_more { "more" } else { "fewer" },
+            of.name,
+            of_runs(runs)
+        );
     }
+    let (name, without) = (noun(of), of.without);
+    let both = without.0 < of.a.len() && without.1 < of.b.len();
+    match is_more {
+        true if both => format!("more {name}"),
+        false if both => format!("fewer {name}"),
+        true if Quantity::is_harm(&of.name) => name,
+        true => format!("a {name}"),
+        false => format!("no {name}"),
+    }
+}
+
+/// How many runs of each side: `0 of 8 of A, 4 of 12 of B`.
+fn of_runs(of: RunsCounted) -> String {
+    format!(
+        "{} of {} of A, {} of {} of B",
+        of.a.0, of.a.1, of.b.0, of.b.1
+    )
+}
+
+/// That runs do not count, although neither the machine nor its hypervisor is to blame: empty where there are none.
+fn invalid_runs(of: &Comparison) -> String {
+    let figures = of.figures.iter();
+    let counted = figures.filter_map(|it| Some((it, it.of_runs?)));
+    let told = counted.filter(|it| it.0.decision == Decision::Undecided);
+    told.map(|(figure, runs)| format!("; {}: {}", figure.name, of_runs(runs)))
+        .collect()
 }
 
 /// Why no figure can be told, and what would: too few pairs, or runs that differ too much.
@@ -110,10 +147,13 @@ fn why_open(of: &Comparison) -> String {
     }
 }
 
-/// That so few pairs can prove no change, whatever they say.
+/// That so few pairs, or runs, can prove no change, whatever they say.
 pub(crate) fn too_few(of: &Comparison) -> String {
-    match of.paired && of.a.runs.len() < LEAST_PAIRS {
-        true => format!(": fewer than {LEAST_PAIRS} pairs cannot prove a change"),
+    match of.a.runs.len().min(of.b.runs.len()) < LEAST_PAIRS {
+        true => format!(
+            ": fewer than {LEAST_PAIRS} {} cannot prove a change",
+            units(of)
+        ),
         false => String::new(),
     }
 }
@@ -220,7 +260,7 @@ pub(crate) fn table_values(of: &ComparedFigure) -> (String, String) {
 
 /// What is decided, in words.
 pub(crate) fn decision(of: &ComparedFigure) -> String {
-    if of.without != (0, 0) {
+    if of.without != (0, 0) || of.of_runs.is_some() {
         return without(of);
     }
     if of.within_one_run.is_some() {
@@ -240,7 +280,7 @@ pub(crate) fn decision(of: &ComparedFigure) -> String {
                 count(needed.into()),
                 level(of.margin)
             ),
-            None if of.is_tested() && of.a.len() < LEAST_PAIRS => {
+            None if of.is_tested() && of.a.len().min(of.b.len()) < LEAST_PAIRS => {
                 "cannot tell: too few runs".to_owned()
             }
             None => "cannot tell".to_owned(),
@@ -258,7 +298,7 @@ fn without(of: &ComparedFigure) -> String {
         side("B", of.without.1, of.b.len()),
     ];
     let sides: Vec<String> = sides.into_iter().flatten().collect();
-    let sides = sides.join(", ");
+    let sides = of.of_runs.map_or_else(|| sides.join(", "), of_runs);
     match (of.decision, of.needed) {
         (Decision::Changed, _) if of.is_worse() => format!("changed, worse: {sides}"),
         (Decision::Changed, _) => format!("changed, better: {sides}"),
@@ -319,8 +359,8 @@ fn alone(of: &Comparison) -> Vec<String> {
     }
     if !told.is_empty() {
         told.push(
-            "How far runs differ by themselves, one run of a side does not tell: nothing is called changed by it. Two of each side are the least, \
-             six or more decide."
+            "How far runs differ by themselves, one run of a side does not tell: nothing is called changed by it. Five of each side are the least \
+             that decide."
                 .to_owned(),
         );
     }
@@ -374,7 +414,7 @@ pub(crate) fn together(of: &Comparison) -> String {
         None => format!("{} figures", of.figures.len()),
     };
     format!(
-        "A and B are geometric means of runs. {figures} are decided together at a level of {}.",
+        "A and B are geometric means of runs, of counts plain ones. {figures} are decided together at a level of {}; intervals are as strict.",
         level(of.level)
     )
 }

@@ -144,10 +144,14 @@ impl<'a> Clauses<'a> {
             && let Some(it) = sampled
         {
             what = weight(it.weight.max(it.samples), &it.unit);
+            if it.has_few_samples() {
+                what += ", too few for shares";
+            }
         }
         // Shares of anything else are none of the CPU that was used.
         let is_on_cpu = |it: &&ProfileSummary| matches!(it.event.as_str(), USUAL_EVENT | "");
         let on_cpu = summary.profiles.iter().find(is_on_cpu);
+        let on_cpu = on_cpu.filter(|it| !it.has_few_samples());
         let named = on_cpu.and_then(|it| it.headline.as_ref());
         let work = on_cpu.and_then(|it| it.work.first());
         let work = work.filter(|it| it.share >= LEAST_WORK && !it.role.is_empty());

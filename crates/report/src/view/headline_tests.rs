@@ -479,3 +479,38 @@ fn a_fault_is_told_with_its_time() {
         " with 2 faults",
     );
 }
+
+#[test]
+fn shares_of_few_samples_are_not_told() {
+    let told = |samples: u64| {
+        let profile = ProfileSummary {
+            samples,
+            weight: samples,
+            unit: "samples".into(),
+            event: USUAL_EVENT.into(),
+            headline: Some(FunctionShare {
+                function: "idle_wait".into(),
+                total: 0.444,
+                ..FunctionShare::default()
+            }),
+            ..ProfileSummary::default()
+        };
+        let summary = RunSummary {
+            profiles: vec![profile],
+            ..RunSummary::default()
+        };
+        let record = record(RunState::Complete, &[]);
+        let parts = sentence(&record, &[], &summary);
+        parts.iter().map(|it| it.text.as_str()).collect::<String>()
+    };
+    let few = told(9);
+    assert!(
+        few.contains("9 samples, too few for shares") && !few.contains("44.4"),
+        "{few}"
+    );
+    let enough = told(900);
+    assert!(
+        enough.contains("44.4 %") && !enough.contains("too few"),
+        "{enough}"
+    );
+}

@@ -415,6 +415,7 @@ fn names_that_only_side_b_of_a_matrix_has_are_blotted() {
             side,
             id: id.clone(),
             spoiled: None,
+            own: false,
             disturbed: false,
         };
         let pairs = PairedRuns {

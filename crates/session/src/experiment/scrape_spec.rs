@@ -175,6 +175,7 @@ impl ScrapeSpec {
             return Err(wrong(key("name"), why, "give each page a name of its own"));
         }
         Ok(ScrapePlan {
+            jitter: None,
             name,
             url,
             every: self.every.0,

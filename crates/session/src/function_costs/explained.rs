@@ -13,8 +13,8 @@ const MOST_SHARE: f64 = 0.5;
 const LEAST_PART: f64 = 0.05;
 /// Where the broker's change is not proven: share of its CPU below which a change is not worth the sentence.
 const LEAST_SHARE: f64 = 0.005;
-/// Share of the largest change that another function may hold and be named in its place, because it lies deeper.
-const AS_MUCH: f64 = 0.8;
+/// Share of the largest change that another function may hold and be named in its place, because it lies deeper: most of it.
+const AS_MUCH: f64 = 0.6;
 /// Share of its own change that has to be left beside functions that were named before.
 const LEAST_LEFT: f64 = 0.5;
 /// Share of a function's stacks from which on they are mostly cut.
@@ -68,7 +68,7 @@ pub(super) fn explained(
     explained
 }
 
-/// The deepest function that holds nearly as much as the one that holds most. What is called on one side alone did not change by itself, its
+/// The deepest function that holds most of what the one holds that holds most. What is called on one side alone did not change by itself, its
 /// caller did; it is named all the same where all of its callers cost far more.
 fn deepest<'c>(left: &[(&'c Candidate<'c>, f64)]) -> Option<(&'c Candidate<'c>, f64)> {
     let most = left.iter().fold(0.0, |most: f64, it| most.max(it.1.abs()));
@@ -306,6 +306,20 @@ mod tests {
         ]);
         let found = explained(&functions(&stacks), &cost(1_000.0, 1_100.0), &stacks);
         assert_eq!(named(&found), [("route", 95.0)]);
+    }
+
+    /// Statistics of a channel that are finer in B: 1.22 of 1.82 us are in what records them, in hundredths of a microsecond.
+    #[test]
+    fn the_lowest_function_that_holds_most_of_the_change_is_named() {
+        let stacks = stacks(&[
+            MadeUp(None, "loop", 2_840.0, 3_022.0),
+            MadeUp(Some(0), "handle_cast", 900.0, 1_078.0),
+            MadeUp(Some(1), "channel_stats", 0.0, 122.0),
+            MadeUp(Some(2), "update_counter", 0.0, 60.0),
+            MadeUp(Some(1), "deliver", 300.0, 330.0),
+        ]);
+        let found = explained(&functions(&stacks), &cost(2_840.0, 3_022.0), &stacks);
+        assert_eq!(named(&found)[0], ("channel_stats", 122.0));
     }
 
     #[test]

@@ -10,12 +10,13 @@ mod stacks;
 use std::collections::HashMap;
 
 use archive::profile::incomparable_summaries;
-use archive::{ComparedFunctions, ComparedStacks, Comparison, FunctionChange};
+use archive::{ComparedFunctions, ComparedStacks, Comparison, CostChange, FunctionChange};
 
+use crate::figures::differs;
 use builds::{Names, RunCosts};
 use costs::Function;
 pub use costs::FunctionCosts;
-use significance::{Test, Tested};
+use significance::{SampledSide, Test, Tested};
 
 /// Share of the CPU of either side from which on a function is a question of its own: what is less is lost in the sampling.
 const LEAST_SHARE: f64 = 0.002;
@@ -49,12 +50,13 @@ pub fn compare_functions(
     }
     let test = Test {
         paired: comparison.paired,
+        sampling: [sampling(&a), sampling(&b)],
         // Beside other cells each has a part of the level that all of them share.
         level: comparison.level / f64::from(comparison.family.map_or(1, |it| it.cells)),
     };
     let names = Names::of(&a, &b);
     let (a, b) = (names.runs_of_a(&a), names.runs_of_b(&b));
-    let Some(mut functions) = functions(&a, &b, test) else {
+    let Some(mut functions) = functions(&a, &b, decided(comparison), test) else {
         return;
     };
     functions.other_builds = names.other_builds;
@@ -69,19 +71,51 @@ pub fn compare_functions(
     comparison.stacks = stacks;
 }
 
+/// How the runs of a side were sampled, on average.
+fn sampling(side: &[&FunctionCosts]) -> SampledSide {
+    let runs = side.len().max(1) as f64;
+    let broker: f64 = side.iter().map(|run| run.broker).sum();
+    let samples: u64 = side.iter().map(|run| run.summary.samples).sum();
+    SampledSide {
+        broker: broker / runs,
+        samples: samples as f64 / runs,
+    }
+}
+
 /// The costs of a side, where every run of it has some.
 fn whole(side: &[Option<FunctionCosts>]) -> Option<Vec<&FunctionCosts>> {
     side.iter().map(Option::as_ref).collect()
 }
 
-/// What functions cost on both sides, and which changes are proven.
-fn functions(a: &[RunCosts], b: &[RunCosts], test: Test) -> Option<ComparedFunctions> {
+/// The broker's CPU per message as it was decided with the other figures; `None` where it is none of them.
+fn decided(comparison: &Comparison) -> Option<CostChange> {
+    let mut figures = comparison.figures.iter();
+    let figure = figures.find(|it| it.name == "broker cpu" && it.is_tested())?;
+    let ((a, b), (low, high)) = (figure.means, figure.interval);
+    Some(CostChange {
+        a,
+        b,
+        interval: (a * low, a * high),
+        p: figure.corrected_p,
+        proven: differs(figure.decision),
+        visible: a * figure.visible,
+    })
+}
+
+/// What functions cost on both sides, and which changes are proven. Of the whole broker that was decided before, where it is a figure.
+fn functions(
+    a: &[RunCosts],
+    b: &[RunCosts],
+    decided: Option<CostChange>,
+    test: Test,
+) -> Option<ComparedFunctions> {
     let costs = |of: &dyn Fn(&RunCosts) -> f64| {
         let values = |side: &[RunCosts]| side.iter().map(of).collect::<Vec<f64>>();
         test.change(&values(a), &values(b))
     };
     let mut broker = costs(&|run| run.broker)?;
     test.decide(&mut [&mut broker]);
+    let broker = decided.unwrap_or(broker.cost);
     let mut found: Vec<(FunctionChange, [Tested; 2])> = asked_about(a, b)
         .into_iter()
         .filter_map(|function| {
@@ -97,13 +131,9 @@ fn functions(a: &[RunCosts], b: &[RunCosts], test: Test) -> Option<ComparedFunct
             Some((change, [own, total]))
         })
         .collect();
-    for which in 0..2 {
-        let mut all: Vec<&mut Tested> = found
-            .iter_mut()
-            .filter_map(|(_, tested)| tested.get_mut(which))
-            .collect();
-        test.decide(&mut all);
-    }
+    // What functions cost by themselves and with what they call is one family.
+    let mut all: Vec<&mut Tested> = found.iter_mut().flat_map(|it| &mut it.1).collect();
+    test.decide(&mut all);
     let mut functions: Vec<FunctionChange> = found
         .into_iter()
         .map(|(change, [own, total])| FunctionChange {
@@ -119,8 +149,8 @@ fn functions(a: &[RunCosts], b: &[RunCosts], test: Test) -> Option<ComparedFunct
         (proven_b.cmp(&proven_a)).then(change_b.total_cmp(&change_a))
     });
     Some(ComparedFunctions {
-        broker: broker.cost,
-        others: broker.cost.change() - told,
+        broker,
+        others: broker.change() - told,
         functions,
         ..ComparedFunctions::default()
     })
@@ -154,5 +184,7 @@ fn asked_about<'c>(a: &'c [RunCosts], b: &'c [RunCosts]) -> Vec<&'c Function> {
     dear.into_iter().map(|(function, _)| function).collect()
 }
 
+#[cfg(test)]
+mod level_tests;
 #[cfg(test)]
 mod tests;

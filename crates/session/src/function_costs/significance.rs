@@ -1,16 +1,41 @@
 //! Whether the costs of runs differ between two sides.
 
 use archive::CostChange;
-use compare::{Difference, benjamini_hochberg, paired, sign_flip, unpaired};
+use compare::{Difference, benjamini_hochberg, guard, is_guarded, paired_from, unpaired_from};
 
-/// The level of the exact test that guards what pairs prove.
-const GUARD: f64 = 0.10;
+/// Samples of a function on both sides together, below which nothing is said of it: one more or less would change the answer.
+const LEAST_SAMPLES: f64 = 10.0;
 
 /// How costs are compared.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Test {
     pub(super) paired: bool,
     pub(super) level: f64,
+    pub(super) sampling: [SampledSide; 2],
+}
+
+/// How the runs of a side were sampled, on average: costs are counts of samples.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SampledSide {
+    /// What the whole broker costs, nanoseconds per message.
+    pub(super) broker: f64,
+    /// Samples of a run; 0 where that is not known.
+    pub(super) samples: f64,
+}
+
+impl SampledSide {
+    /// What a sample stands for; `None` where that is not known.
+    fn each(self) -> Option<f64> {
+        let each = self.broker / self.samples;
+        each.is_finite().then_some(each)
+    }
+
+    /// The variance of a run's cost of something that costs so much on average, by the chance of sampling alone.
+    fn variance(self, cost: f64) -> f64 {
+        // What is on all stacks is sampled as often as there are samples.
+        let others = (1.0 - cost / self.broker).clamp(0.0, 1.0);
+        self.each().map_or(0.0, |each| cost * each * others)
+    }
 }
 
 /// A cost whose change is not decided yet.
@@ -18,16 +43,21 @@ pub(super) struct Test {
 pub(super) struct Tested {
     pub(super) cost: CostChange,
     difference: Difference,
-    guard: Option<f64>,
+    is_guarded: bool,
 }
 
 impl Tested {
     /// Its probability where it is asked alone; what the guard does not let through is none of chance never.
     pub(super) fn p(&self) -> f64 {
-        match self.guard.is_none_or(|it| it <= GUARD) {
+        match self.is_guarded {
             true => self.difference.p,
             false => 1.0,
         }
+    }
+
+    /// The interval of the change that agrees with what was decided at a level.
+    pub(super) fn interval(&self, level: f64, proven: bool) -> (f64, f64) {
+        self.difference.decided_interval(level, proven)
     }
 
     /// The smallest change that so many runs show in four of five experiments, at a level.
@@ -37,41 +67,53 @@ impl Tested {
 }
 
 impl Test {
-    /// What the runs of two sides say of a cost.
+    /// What the runs of two sides say of a cost. Where nothing changed, both sides' runs vary as those of their common mean do, whatever few
+    /// samples show.
     pub(super) fn change(self, a: &[f64], b: &[f64]) -> Option<Tested> {
-        let (difference, guard) = match self.paired {
-            true => {
-                let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| b - a).collect();
-                (paired(&differences)?, sign_flip(&differences))
-            }
-            false => (unpaired(a, b)?, None),
-        };
         let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+        let (mean_a, mean_b) = (mean(a), mean(b));
+        let floors = self.sampling.map(|it| it.variance((mean_a + mean_b) / 2.0));
+        let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| b - a).collect();
+        let difference = match self.paired {
+            true => paired_from(&differences, floors.iter().sum())?,
+            false => unpaired_from(a, b, floors)?,
+        };
+        let guard = guard(&difference, self.paired.then_some(&differences[..]));
+        let samples = self.samples(a, b);
         Some(Tested {
             cost: CostChange {
-                a: mean(a),
-                b: mean(b),
-                interval: difference.interval(0.95),
+                a: mean_a,
+                b: mean_b,
                 p: difference.p,
-                proven: false,
-                visible: 0.0,
+                ..CostChange::default()
             },
             difference,
-            guard,
+            is_guarded: is_guarded(guard) && samples.is_none_or(|it| it >= LEAST_SAMPLES),
         })
+    }
+
+    /// How many samples costs were counted from; `None` where that is not known.
+    fn samples(self, a: &[f64], b: &[f64]) -> Option<f64> {
+        let [of_a, of_b] = self.sampling;
+        let count = |costs: &[f64], of: SampledSide| Some(costs.iter().sum::<f64>() / of.each()?);
+        Some(count(a, of_a)? + count(b, of_b)?)
     }
 
     /// Decides questions that are asked together. What could have been seen is what one more change would have had to be.
     pub(super) fn decide(self, all: &mut [&mut Tested]) {
-        let p: Vec<f64> = all.iter().map(|it| it.difference.p).collect();
+        let p: Vec<f64> = all.iter().map(|it| it.p()).collect();
         for (tested, p) in all.iter_mut().zip(benjamini_hochberg(&p)) {
             tested.cost.p = p;
-            tested.cost.proven = p <= self.level && tested.p() <= self.level;
+            tested.cost.proven = p <= self.level;
         }
         let proven = all.iter().filter(|it| it.cost.proven).count();
-        let one_more = (proven + 1).min(all.len()) as f64 / all.len().max(1) as f64;
+        let questions = all.len().max(1);
+        let level_of =
+            |changes: usize| self.level * changes.min(questions) as f64 / questions as f64;
         for tested in all.iter_mut() {
-            tested.cost.visible = tested.visible(self.level * one_more);
+            let level = level_of(proven + usize::from(!tested.cost.proven));
+            tested.cost.interval = tested.interval(level, tested.cost.proven);
+            tested.cost.visible = tested.visible(level_of(proven + 1));
         }
     }
 }

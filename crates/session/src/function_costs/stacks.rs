@@ -48,15 +48,18 @@ pub(super) fn compare_stacks(
         .collect();
     let answers = decide_tree(&questions, test.level);
     let frames = merged.nodes.iter().zip(tested.iter().zip(answers));
-    let frames = frames.map(|(node, (tested, answer))| ComparedFrame {
-        parent: node.parent,
-        name: node.name,
-        a: short(tested.cost.a),
-        b: short(tested.cost.b),
-        interval: (short(tested.cost.interval.0), short(tested.cost.interval.1)),
-        asked: answer.asked,
-        proven: answer.proven,
-        visible: short(tested.visible(answer.level)),
+    let frames = frames.map(|(node, (tested, answer))| {
+        let (low, high) = tested.interval(answer.level, answer.proven);
+        ComparedFrame {
+            parent: node.parent,
+            name: node.name,
+            a: short(tested.cost.a),
+            b: short(tested.cost.b),
+            interval: (short(low), short(high)),
+            asked: answer.asked,
+            proven: answer.proven,
+            visible: short(tested.visible(answer.level)),
+        }
     });
     let name = |name: ShareName| ComparedName {
         function: name.function,

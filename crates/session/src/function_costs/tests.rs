@@ -7,7 +7,7 @@ use super::costs::{Costed, Costs};
 use super::*;
 
 /// A run that needs so much CPU a message, of which functions have these shares, `root` below all of them.
-fn run(broker: f64, shares: &[(&str, f64)]) -> FunctionCosts {
+pub(super) fn run(broker: f64, shares: &[(&str, f64)]) -> FunctionCosts {
     let mut functions: HashMap<Function, Costs> = shares
         .iter()
         .map(|(name, share)| {
@@ -74,7 +74,11 @@ fn side(cost: f64, shares: &[(&str, f64)], turned: bool) -> Vec<Option<FunctionC
     noise.map(|by| Some(run(cost * by, shares))).to_vec()
 }
 
-fn compared(a: &[Option<FunctionCosts>], b: &[Option<FunctionCosts>], paired: bool) -> Comparison {
+pub(super) fn compared(
+    a: &[Option<FunctionCosts>],
+    b: &[Option<FunctionCosts>],
+    paired: bool,
+) -> Comparison {
     let mut comparison = Comparison {
         paired,
         level: 0.05,

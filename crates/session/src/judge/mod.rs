@@ -19,7 +19,7 @@ pub(crate) use findings::{probed, profile_findings, profile_gaps, profile_incomp
 use limits::Derived;
 pub(crate) use planned::Planned;
 pub(crate) use stalls::stalls;
-pub(crate) use thresholds::{ACHIEVED, LAG_NS, LAG_PART};
+pub(crate) use thresholds::{ACHIEVED, FULL, LAG_NS, LAG_PART, OTHERS};
 use thresholds::{AWAY, WORTH};
 pub(crate) use trend::trend;
 

@@ -320,7 +320,8 @@ fn apply_load(
     recording.tracing = tracing;
     recording.looks = Looks::of(broker.directories());
     let own = [processes.main].into_iter().chain(further.iter().copied());
-    recording.scraping = Scraping::of(plans).served_by(&own.flatten().collect::<Vec<u32>>());
+    let own: Vec<u32> = own.flatten().collect();
+    recording.scraping = Scraping::of(plans).served_by(&own, start.seed.into());
     recording.memory = MemoryWatch::of(memory_plan);
     if let Some(cost) = copied {
         recording.note(&format!(

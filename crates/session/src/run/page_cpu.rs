@@ -33,8 +33,8 @@ pub(super) struct Flight {
     pub(super) done: Time,
 }
 
-/// What a page costs; `None` where it cannot be told: too few pages, one all the time, or as many in each interval. Both are in
-/// the order of time, and flights do not overlap.
+/// What a page costs; `None` where it cannot be told: too few pages, one all the time, as many in each interval, or something that comes and
+/// goes with them, so that they seem to cost less than nothing. Both are in the order of time, and flights do not overlap.
 pub(super) fn page_cpu(used: &[UsedCpu], flights: &[Flight]) -> Option<PageCpu> {
     let (rows, busy) = rows(used, flights);
     let pages = flights.len();
@@ -57,7 +57,7 @@ pub(super) fn page_cpu(used: &[UsedCpu], flights: &[Flight]) -> Option<PageCpu> 
     });
     let values = without.collect::<Option<Vec<f64>>>()?;
     let (low, high) = paired(&values)?.interval(CONFIDENCE);
-    Some(PageCpu {
+    (high >= 0.0).then_some(PageCpu {
         seconds: whole,
         interval: (low, high),
     })
@@ -188,6 +188,49 @@ mod tests {
         let (used, flights) = scene(5_000, 1_500, 0.0);
         let (low, high) = page_cpu(&used, &flights).expect("told").interval;
         assert!(low < 0.0 && 0.0 < high, "{low} {high}");
+    }
+
+    /// Other work of the broker comes every five seconds as pages do, and costs more than they.
+    #[test]
+    fn work_with_a_period_of_its_own_is_not_taken_for_the_pages() {
+        let work = |second: u64| if second.is_multiple_of(5) { 0.135 } else { 0.0 };
+        let found = |cost: f64, due: &dyn Fn(u64) -> u64| {
+            let flights = (0..24).map(|number| Flight {
+                sent: at(due(number)),
+                done: at(due(number) + 40),
+            });
+            let flights: Vec<_> = flights.collect();
+            let used = (0..121).map(|second| {
+                let (from, to) = (at(second * 1_000), at((second + 1) * 1_000));
+                let shares = flights.iter().map(|it| {
+                    let both = it.done.min(to).since(it.sent.max(from)).as_secs_f64();
+                    both / it.done.since(it.sent).as_secs_f64()
+                });
+                let noise = 0.01 * (second * 7 % 5) as f64;
+                let cpu = 0.8 + noise + work(second) + cost * shares.sum::<f64>();
+                UsedCpu {
+                    from,
+                    to,
+                    cpu: Nanos((cpu * 1e9) as u64),
+                }
+            });
+            page_cpu(&used.collect::<Vec<_>>(), &flights)
+        };
+        let regular = found(0.0, &|number| number * 5_000 + 100).expect("told");
+        assert!(regular.interval.0 > 0.1, "what jitter is for: {regular:?}");
+        let (mut held, mut claimed) = (0, 0);
+        for seed in 0..40 {
+            let times = crate::scrape::RequestTimes {
+                every: Nanos::from_millis(5_000),
+                jitter: Some(seed),
+            };
+            let jittered = |number| times.due(number).0 / 1_000_000;
+            claimed += u32::from(found(0.0, &jittered).is_some_and(|it| it.interval.0 > 0.0));
+            let (low, high) = found(0.3, &jittered).expect("told").interval;
+            held += u32::from(low < 0.3 && 0.3 < high);
+        }
+        // 95 % intervals, from 24 pages.
+        assert!(claimed <= 5 && held >= 33, "{claimed} {held} of 40");
     }
 
     #[test]

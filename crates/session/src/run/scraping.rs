@@ -96,8 +96,9 @@ impl Scraping {
         }
     }
 
-    /// The broker of the run are these processes and their descendants.
-    pub(super) fn served_by(mut self, broker: &[u32]) -> Self {
+    /// The broker of the run are these processes and their descendants. Where what a page costs it can be told, `seed` determines at which moments
+    /// that is requested.
+    pub(super) fn served_by(mut self, broker: &[u32], seed: u64) -> Self {
         if broker.is_empty() {
             return self;
         }
@@ -116,6 +117,11 @@ impl Scraping {
             [plan] => Some(*plan),
             _ => None,
         };
+        let plan = self.of_broker.and_then(|it| self.plans.get_mut(it));
+        if let Some(plan) = plan {
+            plan.jitter = Some(seed);
+            self.summaries = self.plans.iter().map(ScrapeSummary::new).collect();
+        }
         self
     }
 
@@ -299,6 +305,7 @@ mod tests {
     /// One page every second, from 0 on.
     fn scraping() -> Scraping {
         Scraping::of(vec![ScrapePlan {
+            jitter: None,
             name: "page".into(),
             url: "http://127.0.0.1:1/metrics".parse().unwrap(),
             every: Nanos::from_millis(1_000),

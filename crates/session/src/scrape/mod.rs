@@ -1,7 +1,8 @@
 //! Scrapes: pages of metrics that are requested on a schedule, parsed as they arrive, and become series of the run.
 //!
 //! Each page has a thread and a connection of its own, and all begin by the same clock, so that several servers are
-//! requested in the same instant. Request *i* is due at `begin + i * every`; one that is late, because the page before took
+//! requested in the same instant. Request *i* is due at `begin + i * every`, or, where it is jittered, at a random moment from then on and before
+//! the next; one that is late, because the page before took
 //! longer, is sent as soon as it can be, and its time counts from when it was due. Nothing is skipped.
 
 mod client;
@@ -11,6 +12,7 @@ mod sizes;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod times;
 mod url;
 mod watch;
 
@@ -31,6 +33,7 @@ use selection::Selection;
 pub use selection::{SelectedRate, SelectedValue};
 pub use selector::Selector;
 pub use summary::{ScrapeSummary, SeriesSummary};
+pub(crate) use times::RequestTimes;
 pub use url::ScrapeUrl;
 pub(crate) use watch::pid_of;
 pub use watch::{ScrapeObserver, ScrapeSecond, scrape};
@@ -53,6 +56,9 @@ pub struct ScrapePlan {
     pub url: ScrapeUrl,
     /// Time between two requests.
     pub every: Nanos,
+    /// Has each request at a random moment of its time, which this seed determines: what it costs is told then, and work of the server's own that
+    /// comes as regularly coincides with none. At the beginning of its time where absent.
+    pub jitter: Option<u64>,
     /// The longest that a request may take, its page included.
     pub timeout: Nanos,
     /// Which series are kept.
@@ -67,6 +73,15 @@ pub struct ScrapePlan {
     pub password: Option<Hidden>,
     /// Authorities to trust in place of the machine's, a PEM file.
     pub ca: Option<PathBuf>,
+}
+
+impl ScrapePlan {
+    const fn times(&self) -> RequestTimes {
+        RequestTimes {
+            every: self.every,
+            jitter: self.jitter,
+        }
+    }
 }
 
 /// What a page cost.
@@ -224,7 +239,7 @@ impl Scraper {
                 number,
                 client: Client::new(plan)?,
                 selection: Selection::new(&plan.name, &plan.select, plan.most_series),
-                every: plan.every,
+                times: plan.times(),
                 stop: Arc::clone(&scraper.stop),
                 tell: tell.clone(),
                 in_flight: scraper.in_flight.get(number).cloned().unwrap_or_default(),
@@ -325,7 +340,7 @@ struct Task {
     number: usize,
     client: Client,
     selection: Selection,
-    every: Nanos,
+    times: RequestTimes,
     stop: Arc<AtomicBool>,
     tell: SyncSender<Scrape>,
     in_flight: InFlight,
@@ -333,8 +348,11 @@ struct Task {
 
 impl Task {
     fn run(mut self, begin: Time, end: Option<Time>) {
-        let mut due = begin;
-        while end.is_none_or(|end| due < end) && self.wait(due) {
+        for number in 0.. {
+            let due = begin + self.times.due(number);
+            if end.is_some_and(|end| due >= end) || !self.wait(due) {
+                return;
+            }
             let sent = Clock.now();
             *self
                 .in_flight
@@ -345,7 +363,6 @@ impl Task {
             if take(&self.in_flight).is_none() || self.tell.send(scrape).is_err() {
                 return;
             }
-            due = due + self.every;
         }
     }
 

@@ -9,7 +9,7 @@ use measure::{LatencySummary, Nanos, Problem, Time, count, counted, new_histogra
 use serde::Serialize;
 
 use super::sizes::Sizes;
-use super::{Scrape, ScrapePlan};
+use super::{RequestTimes, Scrape, ScrapePlan};
 
 /// All scrapes of one page.
 #[derive(Clone, Debug, Serialize)]
@@ -72,7 +72,7 @@ pub struct ScrapeSummary {
     #[serde(skip)]
     sizes: PageSizes,
     #[serde(skip)]
-    every: Nanos,
+    times: RequestTimes,
     #[serde(skip)]
     timeout: Nanos,
 }
@@ -151,7 +151,7 @@ impl ScrapeSummary {
             selected: Vec::new(),
             histograms: Histograms::default(),
             sizes: PageSizes::default(),
-            every: plan.every,
+            times: plan.times(),
             timeout: plan.timeout,
         }
     }
@@ -315,7 +315,7 @@ impl ScrapeSummary {
         self.bytes = sizes.arrived.median();
         (self.page_bytes, self.page_bytes_max) = (sizes.bytes.median(), sizes.bytes.max());
         (self.series, self.series_max) = (sizes.series.median(), sizes.series.max());
-        let due_before = |at: Time| at.since(first).0.div_ceil(self.every.0.max(1));
+        let due_before = |at: Time| self.times.before(at.since(first));
         let due = due_before(end).saturating_sub(due_before(begin));
         self.not_sent = due.saturating_sub(self.requests());
     }

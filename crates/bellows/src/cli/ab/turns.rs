@@ -41,7 +41,7 @@ pub(super) fn make(plan: Plan) -> Result<Done, Failure> {
     let mut turns = Turns::of(plan);
     let watched = Watched::start()?;
     let broken = turns.make_all(&watched);
-    let told = turns.tell();
+    let told = turns.tell(broken.as_ref());
     watched.check()?;
     match (broken, told) {
         // What was measured is shown before what ended it.
@@ -223,11 +223,12 @@ impl Turns {
         self.plan.until_decided && is_decided(&cells, &self.looks, self.plan.margins.options())
     }
 
-    /// Prints what the runs say, and keeps it.
-    fn tell(&self) -> Result<Done, Failure> {
+    /// Prints what the runs say, and keeps it; with what ended them before all were made.
+    fn tell(&self, broken: Option<&Failure>) -> Result<Done, Failure> {
         let (folder, output) = (&self.plan.folder, &self.plan.output);
         let options = self.plan.margins.options();
-        let compared = folder.compare(&self.looks, options)?;
+        let mut compared = folder.compare(&self.looks, options)?;
+        compared.break_off(broken.and_then(Failure::sentence));
         // What was measured for hours is shown, whatever becomes of the files.
         paired::print(&compared, output.json)?;
         folder.keep(&compared)?;

@@ -114,6 +114,7 @@ impl Telling {
                     side,
                     id,
                     spoiled: None,
+                    own: false,
                     disturbed: pair == 1,
                 });
             }

@@ -14,6 +14,7 @@ use super::{Scrape, ScrapeObserver, ScrapePlan, ScrapeSecond, ScrapeSummary, Scr
 /// A plan for a page that is requested every 20 ms.
 fn plan(server: &Server, select: &[&str]) -> ScrapePlan {
     ScrapePlan {
+        jitter: None,
         name: "page".into(),
         url: server.url().parse().unwrap(),
         every: Nanos::from_millis(20),

@@ -1,0 +1,109 @@
+//! Plays experiments on figures, among them counts of what is rare: they may be called changed as rarely as the level says, and those that
+//! changed are found.
+
+use archive::Warning;
+use measure::ledger::LedgerSummary;
+use testkit::Random;
+
+use super::comparison_tests::run;
+use super::*;
+
+const EXPERIMENTS: u64 = 280;
+
+fn uniform(random: &mut Random) -> f64 {
+    (random.below(1 << 31) as f64 + 0.5) / f64::from(1_u32 << 31)
+}
+
+/// About normal, with a deviation of 1.
+fn noise(random: &mut Random) -> f64 {
+    (0..12).map(|_| uniform(random)).sum::<f64>() - 6.0
+}
+
+/// So many events on average.
+fn poisson(random: &mut Random, mean: f64) -> u64 {
+    let (least, mut product) = ((-mean).exp(), 1.0);
+    let mut count = 0;
+    loop {
+        product *= uniform(random);
+        if product <= least {
+            return count;
+        }
+        count += 1;
+    }
+}
+
+/// A run at a rate, and how many messages are lost in one on average; one of `broken` loses its broker.
+fn played(random: &mut Random, rate: f64, lost: f64, broken: u64) -> RunRecord {
+    let mut record = run("x", "4.0", 1, rate * (1.0 + 0.007 * noise(random)));
+    let summary = record.summary.as_mut().expect("a summary");
+    summary.cpu_us_per_message.broker = Some(20.0 * (1.0 + 0.01 * noise(random)));
+    summary.ledger = Some(LedgerSummary {
+        exact: true,
+        sent: 1_000,
+        lost: poisson(random, lost),
+        // They come in bursts.
+        duplicated: poisson(random, lost / 3.0) * 3,
+        ..LedgerSummary::default()
+    });
+    if broken > 0 && random.one_in(broken) {
+        let warning = Warning::new(WarningCode::BrokerGone, Tier::Invalid);
+        summary.warnings.push(warning);
+    }
+    record
+}
+
+fn side(random: &mut Random, runs: u64, rate: f64, lost: f64, broken: u64) -> Vec<RunRecord> {
+    (0..runs)
+        .map(|_| played(random, rate, lost, broken))
+        .collect()
+}
+
+fn paired(paired: bool) -> ComparisonOptions {
+    ComparisonOptions {
+        paired,
+        ..ComparisonOptions::default()
+    }
+}
+
+#[test]
+fn of_runs_that_are_alike_few_events_prove_nothing() {
+    let seeds = testkit::seeds(EXPERIMENTS);
+    let all = (seeds.end - seeds.start) as f64;
+    let wrong = seeds.filter(|seed| {
+        let random = &mut Random::new(*seed);
+        let runs = 2 + seed % 7;
+        let lost = random.of(&[0.1, 0.5, 2.0, 8.0]);
+        // Of some experiments, runs of one side break, which may be told of these, and of nothing else.
+        let broken = random.of(&[0, 0, 5]);
+        let a = side(random, runs, 1_000.0, lost, 0);
+        let b = side(random, runs, 1_000.0, lost, broken);
+        let Ok(found) = comparison(&a, &b, paired(seed % 2 == 0)) else {
+            return false;
+        };
+        let mut figures = found.figures.iter().filter(|it| it.of_runs.is_none());
+        figures.any(|it| it.decision == archive::Decision::Changed)
+    });
+    let wrong = wrong.count() as f64;
+    let most = 0.05 * all + 3.0 * (0.05 * 0.95 * all).sqrt();
+    assert!(wrong <= most, "{wrong} of {all}");
+}
+
+#[test]
+fn a_rate_that_falls_and_losses_that_begin_are_found() {
+    let seeds = testkit::seeds(20);
+    let all = (seeds.end - seeds.start) as f64;
+    for is_paired in [false, true] {
+        for (rate, lost, name) in [(950.0, 0.0, "sent rate"), (1_000.0, 6.0, "lost")] {
+            let found = seeds.clone().filter(|seed| {
+                let random = &mut Random::new(*seed);
+                let a = side(random, 8, 1_000.0, 0.0, 0);
+                let b = side(random, 8, rate, lost, 0);
+                let found = comparison(&a, &b, paired(is_paired)).expect("comparable");
+                let mut worse = found.figures.iter().filter(|it| it.is_worse());
+                worse.any(|it| it.name == name)
+            });
+            let found = found.count() as f64 / all;
+            assert!(found >= 0.95, "{name}: {found}, paired: {is_paired}");
+        }
+    }
+}
