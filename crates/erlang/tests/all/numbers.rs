@@ -180,6 +180,29 @@ fn budgets_end_traces_and_say_which_limit_tripped() {
     small.budget.tracer_bytes = 1000;
     assert_eq!(tripped(&small), "tracer_memory");
 
+    // A loop that goes on in tail calls never returns: no more than some of its calls are left on its stack.
+    let stack = || {
+        let words = eval(
+            &node,
+            "element(2, process_info(whereis(kernel_sup), stack_size)).",
+        );
+        erlang::term::as_int(&words).expect("words")
+    };
+    let before = stack();
+    eval(
+        &node,
+        "spawn(fun Ask() -> supervisor:which_children(kernel_sup), timer:sleep(1), Ask() end), ok.",
+    );
+    let endless = TraceOptions {
+        functions: vec!["gen_server:loop".parse().expect("a pattern")],
+        ..usual.clone()
+    };
+    for _ in 0..2 {
+        assert_eq!(tripped(&endless), "nested");
+    }
+    let left = stack() - before;
+    assert!(left < 2_000, "{left} words are left on the stack");
+
     // Time, where nothing comes.
     let mut quiet = TraceOptions {
         arguments: Some("A, _ when A > 5".to_owned()),
