@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use blocks::{Block, blocks, changed_blocks, root};
 use screen::{Screen, play};
+use session::experiment::Requirement;
 
 const DEFAULT_PORT: &str = "5672";
 
@@ -270,6 +271,36 @@ fn help_fits_every_screen() {
         })
         .collect();
     assert!(faults.is_empty(), "{faults}");
+}
+
+/// Conditions in options, in experiments, and wherever else one is quoted.
+#[test]
+fn every_condition_in_help_and_docs_is_read() {
+    let quoted = "(?:--(slo|require|fail-if|where)[ =]|that = |)";
+    let condition = "['\"`]([a-z][^'\"`<>=|{}\n]* (?:<|<=|>|>=|=|!=) [0-9][^'\"`|\n]*)['\"`]";
+    let pattern = regex::Regex::new(&format!("{quoted}{condition}")).expect("a pattern");
+    let of_latency = regex::Regex::new(" (p[0-9]|max |mean )").expect("a pattern");
+    let pages = blocks::pages().into_iter().chain(blocks::experiments());
+    let pages = pages.map(|page| std::fs::read_to_string(page).expect("page"));
+    let mut read = 0;
+    for text in examples::all_help().into_iter().chain(pages) {
+        for found in pattern.captures_iter(&text) {
+            let option = found.get(1).map_or("", |it| it.as_str());
+            let is_known = !option.is_empty() || found[0].starts_with("that = ");
+            // `rate = 5` is a key's value.
+            if !is_known && !of_latency.is_match(&found[2]) {
+                continue;
+            }
+            let condition = &found[2];
+            let refused = match option {
+                "fail-if" => Requirement::unless(condition).err(),
+                _ => condition.parse::<Requirement>().err(),
+            };
+            assert!(refused.is_none(), "{condition:?}: {refused:?}");
+            read += 1;
+        }
+    }
+    assert!(read > 20, "{read} conditions");
 }
 
 #[test]
