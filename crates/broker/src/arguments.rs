@@ -1,5 +1,6 @@
 //! The `x-` arguments of a queue: what they mean, and whether two declarations mean the same.
 
+use measure::Nanos;
 use wire::amqp091::{Table, Value};
 
 use crate::exchange::same_value;
@@ -31,11 +32,16 @@ pub(crate) struct Arguments {
     /// Bytes of ready messages' bodies at most.
     pub(crate) max_length_bytes: Option<u64>,
     pub(crate) overflow: Overflow,
+    /// How old messages become.
+    pub(crate) message_ttl: Option<Nanos>,
 }
 
 /// Arguments that decide whether a declaration is equivalent to an earlier one; RabbitMQ compares
 /// these and ignores what it does not know.
-const COMPARED: [&str; 4] = [
+const COMPARED: [&str; 7] = [
+    "x-message-ttl",
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
     "x-queue-type",
     "x-max-length",
     "x-max-length-bytes",
@@ -44,11 +50,8 @@ const COMPARED: [&str; 4] = [
 
 /// Arguments that change what happens to messages in a way this broker does not offer. Ignoring
 /// them would make a measurement mean something else than its author thinks.
-const REFUSED: [&str; 8] = [
-    "x-message-ttl",
+const REFUSED: [&str; 5] = [
     "x-expires",
-    "x-dead-letter-exchange",
-    "x-dead-letter-routing-key",
     "x-max-priority",
     "x-single-active-consumer",
     "x-delivery-limit",
@@ -101,12 +104,40 @@ impl Arguments {
         };
         let max_length = length("x-max-length")?;
         let max_length_bytes = length("x-max-length-bytes")?;
+        let message_ttl = length("x-message-ttl")?;
+        let is_stream = queue_type == QueueType::Stream;
+        check_dead_letters(table, is_stream)
+            .and_then(|()| match is_stream && message_ttl.is_some() {
+                true => Err(("x-message-ttl", NOT_OF_STREAMS.to_owned())),
+                false => Ok(()),
+            })
+            .map_err(|(argument, why)| invalid(argument, &why))?;
         Ok(Self {
             queue_type,
             max_length,
             max_length_bytes,
             overflow,
+            message_ttl: message_ttl.map(|ms| Nanos(ms.saturating_mul(1_000_000))),
         })
+    }
+}
+
+/// What is said of arguments that streams do not have.
+const NOT_OF_STREAMS: &str = "not supported by streams";
+
+/// Checks where dead letters go; the argument that cannot be, and why.
+fn check_dead_letters(table: Table<'_>, is_stream: bool) -> Result<(), (&'static str, String)> {
+    let [exchange, key] = ["x-dead-letter-exchange", "x-dead-letter-routing-key"];
+    for argument in [exchange, key] {
+        if let Some(other) = table.get(argument).filter(|it| it.as_str().is_none()) {
+            let why = format!("{{unacceptable_type,{}}}", type_name(other));
+            return Err((argument, why));
+        }
+    }
+    match (table.get(exchange), table.get(key)) {
+        (None, Some(_)) => Err((key, "routing_key_but_no_dlx_defined".to_owned())),
+        (Some(_), _) if is_stream => Err((exchange, NOT_OF_STREAMS.to_owned())),
+        _ => Ok(()),
     }
 }
 
@@ -212,6 +243,7 @@ mod tests {
                 max_length: Some(10),
                 max_length_bytes: Some(1 << 40),
                 overflow: Overflow::RejectPublish,
+                message_ttl: None,
             })
         );
         for (name, value, text) in [
@@ -236,10 +268,17 @@ mod tests {
                 "{unacceptable_type,signedint}",
             ),
             ("x-overflow", Value::Bool(true), ": invalid_overflow"),
+            ("x-expires", Value::I32(5), "does not offer 'x-expires'"),
+            ("x-message-ttl", Value::I32(-1), "{value_negative,-1}"),
             (
-                "x-message-ttl",
-                Value::I32(5),
-                "does not offer 'x-message-ttl'",
+                "x-dead-letter-exchange",
+                Value::I32(1),
+                "{unacceptable_type,signedint}",
+            ),
+            (
+                "x-dead-letter-routing-key",
+                Value::from("k"),
+                "routing_key_but_no_dlx_defined",
             ),
         ] {
             let refusal = Arguments::read("q", table(&[(name, value)]).view()).unwrap_err();

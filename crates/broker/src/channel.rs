@@ -142,8 +142,18 @@ pub(crate) struct Settlement {
     /// The delivery; 0 with `multiple` for all.
     pub(crate) tag: u64,
     pub(crate) multiple: bool,
-    /// Whether they go back to their queue.
-    pub(crate) requeue: bool,
+    pub(crate) kind: SettlementKind,
+}
+
+/// What becomes of deliveries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SettlementKind {
+    /// They were dealt with.
+    Accepted,
+    /// They were refused for good.
+    Rejected,
+    /// They go back to their queue.
+    Requeued,
 }
 
 #[cfg(test)]

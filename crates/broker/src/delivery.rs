@@ -188,6 +188,7 @@ impl VirtualHost {
         number: u16,
         session: &mut Session,
     ) -> Result<(), Error> {
+        self.expire_queue(key);
         let Session { server, peer } = session;
         let queue = self.queues.get_mut(key);
         let (Some(queue), Some(channel)) = (queue, peer.channel_mut(number)) else {

@@ -8,12 +8,16 @@
 
 mod arguments;
 mod broker;
+mod burial;
 mod channel;
 mod config;
 mod connection;
 mod connection_faults;
 mod consume;
 mod consumer;
+#[cfg(test)]
+mod dead_letter_tests;
+mod dead_letters;
 mod delivery;
 mod delivery_faults;
 #[cfg(test)]

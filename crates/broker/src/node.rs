@@ -122,6 +122,11 @@ impl Node {
             .is_some_and(|s| !s.server.is_open() && s.peer.cut.is_none())
     }
 
+    /// Whether the client is to end the connection, as it has closed it.
+    pub(crate) fn is_to_end(&self, key: Key) -> bool {
+        self.sessions.get(key).is_some_and(|s| s.peer.is_to_end())
+    }
+
     /// A connection's transport is gone.
     pub(crate) fn disconnect(&mut self, key: Key) {
         if let Some(mut session) = self.sessions.remove(key) {
@@ -132,6 +137,7 @@ impl Node {
     /// Deals with bytes from a connection; what is left in `input` comes again with the next.
     pub(crate) fn input(&mut self, key: Key, now: Time, input: &mut &[u8]) -> Verdict {
         let unsent_limit = self.unsent_limit();
+        self.vhost.now = now;
         let Self {
             sessions,
             vhost,
@@ -199,7 +205,12 @@ impl Node {
     /// queues, and blocks or unblocks publishers.
     pub(crate) fn turn(&mut self) {
         let unsent_limit_bytes = self.unsent_limit();
-        while let Some(queue) = self.vhost.dirty.pop() {
+        loop {
+            self.vhost.forward_dead_letters();
+            let Some(queue) = self.vhost.dirty.pop() else {
+                break;
+            };
+            self.vhost.expire_queue(queue);
             let mut exits = Exits {
                 sessions: &mut self.sessions,
                 touched: &mut self.touched,
@@ -316,18 +327,42 @@ impl Node {
 
     /// Whether a turn would do something even without new input.
     pub(crate) fn has_work(&self) -> bool {
-        !(self.vhost.dirty.is_empty() && self.vhost.orphans.is_empty() && self.resumed.is_empty())
+        let VirtualHost {
+            dirty,
+            orphans,
+            burials,
+            ..
+        } = &self.vhost;
+        !(dirty.is_empty() && orphans.is_empty() && burials.is_empty() && self.resumed.is_empty())
+    }
+
+    /// When the next message expires.
+    pub(crate) fn next_expiry(&self) -> Option<Time> {
+        let queues = self.vhost.expiring.iter();
+        queues
+            .filter_map(|key| self.vhost.queues.get(*key)?.next_expiry())
+            .min()
+    }
+
+    /// Gives up messages that are too old; the next turn sends them on.
+    pub(crate) fn expire(&mut self, now: Time) {
+        self.vhost.expire(now);
     }
 
     /// Heartbeats and time-outs. Calls `gone` with each connection to drop at once.
     pub(crate) fn tick(&mut self, now: Time, mut gone: impl FnMut(Key)) {
+        self.expire(now);
         for (key, Session { server, peer }) in self.sessions.iter_mut() {
             if peer.is_paused || peer.is_clogged {
                 // Nothing is read from it, so nothing can be heard: it is not the client's fault.
                 server.excuse_silence(now);
             }
             if peer.is_finished {
+                let was_to_end = peer.is_to_end();
                 peer.ticks_left = peer.ticks_left.saturating_sub(1);
+                if was_to_end && !peer.is_to_end() {
+                    touch(peer, &mut self.touched);
+                }
             }
             if server.handle_timeout(now).is_err() || peer.ticks_left == 0 {
                 gone(key);

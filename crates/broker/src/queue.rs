@@ -1,10 +1,12 @@
 //! A queue: a log of messages, which of them are ready, and who waits for them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
+use measure::Time;
 use wire::amqp091::FieldTable;
 
 use crate::arguments::{Arguments, Overflow, QueueType};
+use crate::dead_letters::{DeadLetters, Reason};
 use crate::exchange::Binding;
 use crate::log::{Cursor, Log, Record};
 use crate::memory::Memory;
@@ -39,7 +41,13 @@ pub(crate) struct Queue {
     pub(crate) is_dirty: bool,
     /// Bindings that lead here, by source, for cleaning up.
     pub(crate) inbound: Vec<(Key, Binding)>,
+    /// Where messages go that it gives up.
+    pub(crate) dead_letters: Option<Box<DeadLetters>>,
     log: Log,
+    /// Addresses of messages by the time when they expire, the oldest first; without those that have.
+    expiries: VecDeque<(u64, Time)>,
+    /// Messages below this address have expired.
+    expired_below: u64,
     /// The first message never taken.
     unread: Cursor,
     /// Messages given back, by address, with whether others had overtaken them; older than all unread
@@ -72,6 +80,7 @@ impl Queue {
             name: name.into(),
             flags,
             owner,
+            dead_letters: DeadLetters::of(table.view()),
             table,
             arguments,
             ring: Ring::default(),
@@ -80,6 +89,8 @@ impl Queue {
             is_dirty: false,
             inbound: Vec::new(),
             log: Log::default(),
+            expiries: VecDeque::new(),
+            expired_below: 0,
             unread: Cursor::default(),
             returned: BTreeMap::new(),
             ready: 0,
@@ -108,7 +119,7 @@ impl Queue {
 
     /// Adds a message at the end; `false` when the queue is full and refuses more. A queue that
     /// drops its oldest messages instead does that here.
-    pub(crate) fn push(&mut self, record: &Record<'_>, memory: &mut Memory) -> bool {
+    pub(crate) fn push(&mut self, record: &Record<'_>, now: Time, memory: &mut Memory) -> bool {
         if self.is_stream() {
             self.append_to_stream(record, memory);
             return true;
@@ -117,7 +128,10 @@ impl Queue {
         if self.arguments.overflow == Overflow::RejectPublish && self.exceeds(1, bytes) {
             return false;
         }
-        self.log.append(record, memory);
+        let address = self.log.append(record, memory);
+        if let Some(ttl) = self.arguments.message_ttl {
+            self.expiries.push_back((address, now + ttl));
+        }
         memory.hold(1);
         self.ready += 1;
         self.ready_bytes += bytes;
@@ -189,8 +203,60 @@ impl Queue {
             let Some(address) = self.take().map(|taken| taken.address) else {
                 break;
             };
-            self.settle(address, memory);
+            self.give_up(address, Reason::MaxLength, memory);
         }
+    }
+
+    /// When the next message expires.
+    pub(crate) fn next_expiry(&self) -> Option<Time> {
+        self.expiries.front().map(|(_, at)| *at)
+    }
+
+    /// Gives up ready messages that are too old. Those that were taken go when they come back.
+    #[inline]
+    pub(crate) fn expire(&mut self, now: Time, memory: &mut Memory) {
+        if self.next_expiry().is_none_or(|at| at >= now) {
+            return;
+        }
+        while let Some((address, _)) = self.expiries.pop_front_if(|(_, at)| *at < now) {
+            self.expired_below = address + 1;
+        }
+        self.drop_expired(memory);
+    }
+
+    fn drop_expired(&mut self, memory: &mut Memory) {
+        while self
+            .oldest_ready()
+            .is_some_and(|it| it < self.expired_below)
+        {
+            let Some(address) = self.take().map(|taken| taken.address) else {
+                break;
+            };
+            self.give_up(address, Reason::Expired, memory);
+        }
+    }
+
+    /// The address of the oldest ready message.
+    fn oldest_ready(&self) -> Option<u64> {
+        let returned = self.returned.first_key_value().map(|(address, _)| *address);
+        let mut unread = self.unread;
+        returned.or_else(|| self.log.next(&mut unread).map(|(address, ..)| address))
+    }
+
+    /// Whether it has dead letters of which nobody was told; once.
+    #[inline]
+    pub(crate) fn has_new_dead_letters(&mut self) -> bool {
+        self.dead_letters.as_mut().is_some_and(|it| it.are_new())
+    }
+
+    /// Forgets a message that was taken, and keeps it for those who get this queue's dead letters.
+    pub(crate) fn give_up(&mut self, address: u64, reason: Reason, memory: &mut Memory) {
+        if let Some(letters) = &mut self.dead_letters
+            && let Some(record) = self.log.get(address)
+        {
+            letters.add(&record, reason);
+        }
+        self.settle(address, memory);
     }
 
     /// Forgets a message that was taken.
@@ -215,6 +281,7 @@ impl Queue {
             self.ready += 1;
             self.ready_bytes += bytes;
         }
+        self.drop_expired(memory);
         self.drop_excess(memory);
     }
 
@@ -265,7 +332,7 @@ mod tests {
             properties: &[0, 0],
             body: &body,
         };
-        queue.push(&record, memory)
+        queue.push(&record, Time::default(), memory)
     }
 
     /// Takes one: its number, whether it was delivered before, its address.

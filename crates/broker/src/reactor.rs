@@ -166,7 +166,8 @@ impl<'a> Reactor<'a> {
         }
         let tick = (!self.connections.is_empty()).then_some(self.tick_at);
         // The kernel counts whole milliseconds: one more makes sure that the time has come.
-        let next = [tick, self.accept_at].into_iter().flatten().min();
+        let next = [tick, self.accept_at, self.node.next_expiry()];
+        let next = next.into_iter().flatten().min();
         Ok(next.map(|next| Duration::from(next.since(now)) + Duration::from_millis(1)))
     }
 
@@ -210,6 +211,9 @@ impl<'a> Reactor<'a> {
     fn keep_time(&mut self, now: Time) {
         if self.accept_at.is_some_and(|at| at <= now) {
             self.accept(now);
+        }
+        if self.node.next_expiry().is_some_and(|at| at < now) {
+            self.node.expire(now);
         }
         if self.tick_at > now {
             return;
@@ -351,8 +355,8 @@ impl<'a> Reactor<'a> {
         }
     }
 
-    /// Ends our side once everything is written. The rest of what the client sends is still read,
-    /// because closing on unread bytes would destroy our last words on their way.
+    /// Ends our side once everything is written, of a connection that the client has closed only where the client does not. The
+    /// rest of what it sends is still read, because closing on unread bytes would destroy our last words on their way.
     fn finish(&mut self, key: Key) {
         let Some(Connection {
             socket, is_shut, ..
@@ -361,7 +365,7 @@ impl<'a> Reactor<'a> {
             return;
         };
         let node = &mut self.node;
-        if !node.output(key).is_empty() {
+        if !node.output(key).is_empty() || node.is_to_end(key) {
             return;
         }
         if node.ends_orderly(key) {

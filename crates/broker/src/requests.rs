@@ -7,7 +7,7 @@ use wire::amqp091::{
     QueueUnbind, QueueUnbindOk, TxCommitOk, TxRollbackOk, TxSelectOk,
 };
 
-use crate::channel::{Confirms, Mode, Settlement};
+use crate::channel::{Confirms, Mode, Settlement, SettlementKind};
 use crate::consumer::Parked;
 use crate::exchange::Destination;
 use crate::refusal::Refusal;
@@ -259,7 +259,7 @@ impl Peer {
             Settlement {
                 tag: 0,
                 multiple: true,
-                requeue,
+                kind: SettlementKind::Requeued,
             },
             vhost,
         );

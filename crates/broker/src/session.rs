@@ -8,7 +8,7 @@ use wire::amqp091::{
     Server, ServerEvent, Table, Value,
 };
 
-use crate::channel::{Channel, Mode, Settlement};
+use crate::channel::{Channel, Mode, Settlement, SettlementKind};
 use crate::config::User;
 use crate::consumer::Parked;
 use crate::log::{Log, Record};
@@ -19,6 +19,8 @@ use crate::vhost::{self, VirtualHost};
 
 /// How long a connection that ended may take to read our last words, in quarters of a second.
 const LINGER_TICKS: u8 = 20;
+/// Of these, those in which a client that has closed its connection is to end it by itself.
+const CLIENT_TICKS: u8 = 4;
 
 /// A connection: the protocol's side and the broker's.
 #[derive(Debug)]
@@ -47,6 +49,8 @@ pub(crate) struct Peer {
     pub(crate) is_clogged: bool,
     /// Whether the transport ends when the output is written.
     pub(crate) is_finished: bool,
+    /// The client has closed the connection, in words.
+    is_closed: bool,
     /// How long it may take to write the rest and see the client's end, in seconds.
     pub(crate) ticks_left: u8,
     /// Where a fault cuts the connection: bytes that still go out, and the fault's position.
@@ -98,6 +102,12 @@ pub(crate) enum Reply {
 pub(crate) type NoWait = bool;
 
 impl Peer {
+    /// Whether the client has closed the connection and is to end it: where we did so first, what it reads of that may come
+    /// before it has looked at the answer.
+    pub(crate) const fn is_to_end(&self) -> bool {
+        self.is_closed && self.ticks_left > LINGER_TICKS - CLIENT_TICKS
+    }
+
     pub(crate) fn new(key: Key) -> Self {
         Self {
             key,
@@ -109,6 +119,7 @@ impl Peer {
             is_paused: false,
             is_clogged: false,
             is_finished: false,
+            is_closed: false,
             ticks_left: LINGER_TICKS,
             cut: None,
             is_touched: false,
@@ -164,7 +175,7 @@ impl Peer {
                 let settlement = Settlement {
                     tag,
                     multiple,
-                    requeue: false,
+                    kind: SettlementKind::Accepted,
                 };
                 (channel, self.settle(channel, settlement, vhost))
             }
@@ -177,7 +188,10 @@ impl Peer {
                 let settlement = Settlement {
                     tag,
                     multiple,
-                    requeue,
+                    kind: match requeue {
+                        true => SettlementKind::Requeued,
+                        false => SettlementKind::Rejected,
+                    },
                 };
                 (channel, self.settle(channel, settlement, vhost))
             }
@@ -257,7 +271,12 @@ impl Peer {
                 self.close_channel(*channel, vhost);
                 (*channel, Reply::None)
             }
-            ServerEvent::Closed { .. } | ServerEvent::CloseOk => {
+            ServerEvent::Closed { .. } => {
+                self.is_finished = true;
+                self.is_closed = true;
+                (0, Reply::None)
+            }
+            ServerEvent::CloseOk => {
                 self.is_finished = true;
                 (0, Reply::None)
             }

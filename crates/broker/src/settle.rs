@@ -2,8 +2,9 @@
 
 use wire::amqp091::{BasicAck, BasicNack, DecodeMethod};
 
-use crate::channel::{Mode, Settlement};
+use crate::channel::{Mode, Settlement, SettlementKind};
 use crate::consumer::Parked;
+use crate::dead_letters::Reason;
 use crate::refusal::Refusal;
 use crate::session::{Peer, Reply};
 use crate::slots::Key;
@@ -25,13 +26,12 @@ impl Peer {
         let Settlement {
             tag,
             multiple,
-            requeue,
+            kind,
         } = settlement;
         if !(channel.deliveries.contains(tag) || tag == 0 && multiple) {
-            let cause = if requeue {
-                BasicNack::INFO.id
-            } else {
-                BasicAck::INFO.id
+            let cause = match kind {
+                SettlementKind::Accepted => BasicAck::INFO.id,
+                SettlementKind::Rejected | SettlementKind::Requeued => BasicNack::INFO.id,
             };
             let text = format!("unknown delivery tag {tag}");
             return Reply::Refuse(Refusal::precondition(&text), cause);
@@ -57,12 +57,12 @@ impl Peer {
         let Settlement {
             tag,
             multiple,
-            requeue,
+            kind,
         } = settlement;
-        let finish: fn(&mut VirtualHost, &Unacked) = if requeue {
-            VirtualHost::return_delivery
-        } else {
-            VirtualHost::settle_delivery
+        let finish: fn(&mut VirtualHost, &Unacked) = match kind {
+            SettlementKind::Accepted => VirtualHost::settle_delivery,
+            SettlementKind::Rejected => VirtualHost::reject_delivery,
+            SettlementKind::Requeued => VirtualHost::return_delivery,
         };
         if multiple {
             let up_to = if tag == 0 { u64::MAX } else { tag };
@@ -91,10 +91,24 @@ impl VirtualHost {
         self.restore_credit(delivery.consumer);
     }
 
+    /// A delivery was refused for good: the message goes to where its queue sends dead letters.
+    fn reject_delivery(&mut self, delivery: &Unacked) {
+        if let Some(queue) = self.queues.get_mut(delivery.queue) {
+            queue.give_up(delivery.address, Reason::Rejected, &mut self.memory);
+            if queue.has_new_dead_letters() {
+                self.burials.push(delivery.queue);
+            }
+        }
+        self.restore_credit(delivery.consumer);
+    }
+
     /// A delivery was not dealt with: the message goes back to its place.
     pub(crate) fn return_delivery(&mut self, delivery: &Unacked) {
         if let Some(queue) = self.queues.get_mut(delivery.queue) {
             queue.give_back(delivery.address, delivery.was_overtaken, &mut self.memory);
+            if queue.has_new_dead_letters() {
+                self.burials.push(delivery.queue);
+            }
         }
         self.mark_dirty(delivery.queue);
         self.restore_credit(delivery.consumer);
@@ -119,6 +133,9 @@ impl VirtualHost {
         let queue = self.queues.get_mut(consumer.queue)?;
         if let Some(held) = consumer.held {
             queue.give_back(held.address, false, &mut self.memory);
+            if queue.has_new_dead_letters() {
+                self.burials.push(consumer.queue);
+            }
             if let Some(faults) = &mut self.faults {
                 faults.note_held_back();
             }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use measure::Time;
 use wire::amqp091::{Properties, Table};
 
 use crate::consumer::{Consumer, Parked};
@@ -41,6 +42,12 @@ pub(crate) struct VirtualHost {
     pub(crate) dirty: Vec<Key>,
     /// Consumers whose queue was deleted and whose channels have not heard of it.
     pub(crate) orphans: Vec<(Key, Consumer)>,
+    /// Queues with messages that they have given up, each once.
+    pub(crate) burials: Vec<Key>,
+    /// Queues whose messages expire.
+    pub(crate) expiring: Vec<Key>,
+    /// When the last input came, or time was looked at.
+    pub(crate) now: Time,
     /// Changes with every change that may route a message differently.
     pub(crate) version: u64,
     /// What is done to clients on purpose, where anything is.
@@ -80,6 +87,9 @@ impl VirtualHost {
             memory,
             dirty: Vec::new(),
             orphans: Vec::new(),
+            burials: Vec::new(),
+            expiring: Vec::new(),
+            now: Time::default(),
             version: 1,
             faults: None,
             named: 0,
@@ -219,7 +229,10 @@ impl VirtualHost {
             let Some(queue) = self.queues.get_mut(key) else {
                 continue;
             };
-            all &= queue.push(record, &mut self.memory);
+            all &= queue.push(record, self.now, &mut self.memory);
+            if queue.has_new_dead_letters() {
+                self.burials.push(key);
+            }
             if !queue.is_dirty && !queue.ring.is_empty() {
                 queue.is_dirty = true;
                 self.dirty.push(key);

@@ -199,6 +199,12 @@ fn tripped(limit: &str, observed: u64, allowed: u64) -> (String, &'static str) {
             format!("{seen} of events waited to be fetched"),
             "name fewer functions or processes, or leave out arguments (--no-arguments)",
         ),
+        "nested" => (
+            format!(
+                "{seen} calls in one process waited for their return, as in a function that calls itself and never returns; each has words on the process's stack"
+            ),
+            "leave out --returns and --durations, or trace a function that returns",
+        ),
         "open_calls" => (
             format!("{seen} calls waited for their return"),
             "name fewer functions or processes",
@@ -312,6 +318,7 @@ mod tests {
             "tracer_memory",
             "unread",
             "open_calls",
+            "nested",
             "details",
         ] {
             let (said, remedy) = tripped(limit, 5 << 20, 4 << 20);

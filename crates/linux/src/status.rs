@@ -15,6 +15,8 @@ pub struct Status {
     pub tgid: u32,
     /// Effective user.
     pub uid: u32,
+    /// Effective capabilities, a bit each.
+    pub capabilities: u64,
     /// The process's number in its own pid namespace.
     pub inner_pid: u32,
     /// Threads of the kernel have no memory of their own.
@@ -54,6 +56,7 @@ impl Status {
                 "Tgid" => status.tgid = value.parse().unwrap_or(pid),
                 // real, effective, saved, file system
                 "Uid" => status.uid = number(value.split_whitespace().nth(1)).unwrap_or(0),
+                "CapEff" => status.capabilities = u64::from_str_radix(value, 16).unwrap_or(0),
                 // One per namespace, the innermost last.
                 "NSpid" => {
                     status.inner_pid = number(value.split_whitespace().last()).unwrap_or(pid);

@@ -12,6 +12,7 @@
 //! of the workspace with `unsafe` code, all of it in the modules `source::perf::sys` and
 //! `stack_copy::sys`.
 
+mod access;
 mod address_space;
 mod allocators;
 mod beam;
@@ -44,6 +45,7 @@ mod unwind;
 mod wakers;
 mod worker;
 
+pub use access::{Access, AccessPart, Remedy};
 pub use beam::beam_functions;
 pub use converter::Outcome;
 pub use error::Error;

@@ -230,16 +230,20 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// A table of arguments as `key=value`, in the order of its keys; values that are lists or tables as JSON.
+/// A table of arguments as `key=value`, in the order of its keys; values that are lists or tables as JSON,
+/// and secrets hidden.
 fn arguments(table: Value) -> Vec<String> {
     let Value::Object(table) = table else {
         return Vec::new();
     };
     let mut all: Vec<(String, Value)> = table.into_iter().collect();
     all.sort_by(|(a, _), (b, _)| a.cmp(b));
-    let text = |(key, value): (String, Value)| match value {
-        Value::String(value) => cut(format!("{key}={value}")),
-        value => cut(format!("{key}={value}")),
+    let text = |(key, value): (String, Value)| {
+        let value = match value {
+            Value::String(value) => value,
+            value => value.to_string(),
+        };
+        cut(format!("{key}={}", crate::redact::argument(&key, &value)))
     };
     all.into_iter().take(MOST_ARGUMENTS).map(text).collect()
 }
@@ -252,7 +256,8 @@ mod tests {
     fn what_is_told_becomes_a_record_in_one_order() {
         let text = r#"{"queues": [
             {"name": "b", "vhost": "v", "type": "quorum", "durable": true, "messages": 3, "consumers": null,
-             "arguments": {"x-b": 1.5, "x-a": "text", "x-c": {"z": true, "a": [1, "2"]}}, "unknown": []},
+             "arguments": {"x-b": 1.5, "x-a": "text", "x-c": {"z": true, "a": [1, "2"]},
+              "x-token": "s3cret"}, "unknown": []},
             {"name": "a", "vhost": "v", "type": "classic", "arguments": []},
             {"name": "z", "vhost": "/", "messages": "many"}],
             "exchanges": [{"name": "x", "vhost": "/", "type": "topic"}],
@@ -269,7 +274,12 @@ mod tests {
         assert_eq!((last.messages, last.consumers), (3, 0));
         assert_eq!(
             last.arguments,
-            ["x-a=text", "x-b=1.5", "x-c={\"a\":[1,\"2\"],\"z\":true}"]
+            [
+                "x-a=text",
+                "x-b=1.5",
+                "x-c={\"a\":[1,\"2\"],\"z\":true}",
+                "x-token=***"
+            ]
         );
         let bindings: Vec<_> = topology
             .bindings

@@ -72,7 +72,7 @@ pub use queue_page::{QueuePage, QueuePageCost, serve_queues};
 pub use repeats::repeats;
 pub use run::{
     ContinuousOptions, PeriodEnd, RecordOptions, RunOptions, RunOutcome, Target, Texts, Told,
-    check, record, record_continuously, run, run_again_if_not_ready, run_on,
+    check, nodes_called, record, record_continuously, run, run_again_if_not_ready, run_on,
 };
 pub use scale::{at_scale, next_scale, scale_law, scale_plan, scale_run};
 pub use scenarios::{MakeScenario, SCENARIOS};

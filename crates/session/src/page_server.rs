@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// How long a client may take to ask, and as long again to take the answer.
 const TIME_OUT: Duration = Duration::from_secs(2);
-/// How long the rest of a request that was refused is waited for.
+/// How long the rest of a request is waited for.
 const LEAVE: Duration = Duration::from_millis(100);
 /// The longest request that is read, in bytes and in headers.
 const LONGEST_REQUEST: usize = 8_192;
@@ -179,7 +179,7 @@ fn answer(mut stream: TcpStream, served: &Pages) -> io::Result<()> {
         }
         Ok(request) => match page_at(&request.target) {
             Some(page) => match page.refresh() {
-                Ok(()) => return send(stream, page, request.minor),
+                Ok(()) => return take_leave(&mut send(stream, page, request.minor)?),
                 Err(why) => ("503 Service Unavailable", format!("{why}\n")),
             },
             None => ("404 Not Found", "no such page\n".to_owned()),
@@ -214,7 +214,7 @@ fn is_own_host(host: Option<&str>) -> bool {
 }
 
 /// Sends the page in pieces, as the protocol's version lets one.
-fn send(mut stream: TcpStream, page: &dyn Page, minor: u8) -> io::Result<()> {
+fn send(mut stream: TcpStream, page: &dyn Page, minor: u8) -> io::Result<TcpStream> {
     let chunked = minor >= 1;
     let encoding = match chunked {
         true => "Transfer-Encoding: chunked\r\n",
@@ -266,12 +266,12 @@ impl Pieces {
         Ok(())
     }
 
-    fn finish(mut self) -> io::Result<()> {
+    fn finish(mut self) -> io::Result<TcpStream> {
         self.flush()?;
         if self.chunked {
             self.stream.write_all(b"0\r\n\r\n")?;
         }
-        Ok(())
+        Ok(self.stream)
     }
 }
 
@@ -290,7 +290,7 @@ impl fmt::Write for Pieces {
     }
 }
 
-/// Takes what is still on its way of a request that was refused: a close before that would take the answer back.
+/// Takes what is still on its way of a request: a close before that would take the answer back.
 fn take_leave(stream: &mut TcpStream) -> io::Result<()> {
     stream.shutdown(Shutdown::Write)?;
     stream.set_read_timeout(Some(LEAVE))?;
@@ -418,6 +418,13 @@ mod tests {
                 "{answer}"
             );
         }
+        // Unread bytes behind a request take no answer back.
+        let behind = format!("GET /own HTTP/1.1\r\n\r\n{}", "x".repeat(5_000));
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(behind.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.ends_with("0\r\n\r\n"), "{answer}");
         // Who lets others in lets them use any name.
         let open = serve_page("0.0.0.0:0", "/own", Lines(2)).unwrap();
         let open = SocketAddr::new(address.ip(), open.port());

@@ -14,7 +14,8 @@ const TABLES: [&str; 8] = [
 ];
 
 /// Parts of names whose values are secrets.
-const SECRET_NAMES: [&str; 14] = [
+const SECRET_NAMES: [&str; 15] = [
+    "authorization",
     "pass",
     "pwd",
     "secret",
@@ -71,6 +72,9 @@ const PUBLIC_BROKER_KEYS: [&str; 23] = [
     "oauth2.client-id",
 ];
 
+/// Tables of a load whose keys somebody else chose.
+const ARGUMENTS: [&str; 3] = ["headers", "arguments", "consumer-arguments"];
+
 /// PerfTest's short option for a client's secret, which its value may follow at once.
 const PERF_TESTS: &str = "o2sec";
 
@@ -84,9 +88,20 @@ pub(crate) fn is_secret(name: &str) -> bool {
     SECRET_NAMES.iter().any(|part| name.contains(part))
 }
 
-/// The same for names that somebody else chose: a key is one more thing that may be secret.
+/// The same for names that somebody else chose: a key is one more thing that may be secret, unless messages are routed
+/// by it.
 fn may_be_secret(name: &str) -> bool {
-    is_secret(name) || name.to_lowercase().ends_with("key")
+    let name = name.to_lowercase();
+    is_secret(&name) || name.ends_with("key") && !name.ends_with("routing-key")
+}
+
+/// Whether a value that clients or a queue have is a secret by its form: credentials behind their scheme, a JSON web token, a key in PEM.
+fn is_credential(value: &str) -> bool {
+    let (scheme, rest) = value.trim().split_once(' ').unwrap_or((value, ""));
+    let schemes = ["bearer", "basic", "digest", "negotiate"];
+    let is_login = !rest.is_empty() && schemes.contains(&scheme.to_lowercase().as_str());
+    let is_jwt = value.starts_with("eyJ") && value.matches('.').count() == 2;
+    is_login || is_jwt || value.contains("PRIVATE KEY-----")
 }
 
 /// The value of a setting of the broker, hidden where the key may hold a secret.
@@ -96,6 +111,28 @@ pub(crate) fn value(key: &str, value: &str) -> String {
     } else {
         text(value)
     }
+}
+
+/// The value of a header of messages, or of an argument of a queue or subscription, hidden where its key or its form may be a
+/// secret's.
+#[must_use]
+pub fn argument(key: &str, given: &str) -> String {
+    let of_login = key.to_lowercase().contains("auth");
+    let within = is_table(given) && is_secret(given);
+    match of_login || within || is_credential(given.trim_matches(['"', '\''])) {
+        true => BLOT.to_owned(),
+        false => value(key, given),
+    }
+}
+
+/// `KEY=VALUE,KEY=VALUE` of headers or arguments, each as [`argument`].
+#[must_use]
+pub fn arguments(given: &str) -> String {
+    let shown = |pair: &str| match pair.split_once('=') {
+        Some((key, value)) => format!("{key}={}", argument(key.trim(), value)),
+        None => pair.to_owned(),
+    };
+    given.split(',').map(shown).collect::<Vec<_>>().join(",")
 }
 
 /// The value of a variable, hidden unless the name is known and speaks of no secret.
@@ -191,9 +228,15 @@ fn assigned(path: &str, given: &str) -> String {
         ["broker", ..] => hidden(),
         // What a probe sends with each request may log in.
         ["probe", ..] if parts.contains(&"headers") || given.contains("headers") => hidden(),
-        ["load", .., "command"] if !is_public_command(given) => hidden(),
-        ["load", .., "command"] => text(given),
-        ["load", ..] if is_table(given) && given.contains("command") => hidden(),
+        ["load" | "prepare", _, table, key @ ..] if ARGUMENTS.contains(table) => {
+            match key.is_empty() {
+                true => hidden(),
+                false => argument(&key.join("."), given),
+            }
+        }
+        ["load" | "prepare", .., "command"] if !is_public_command(given) => hidden(),
+        ["load" | "prepare", .., "command"] => text(given),
+        ["load" | "prepare", ..] if is_table(given) && holds_others(given) => hidden(),
         // A whole table may hold a URL.
         _ if is_secret(path) || given.contains("url") => hidden(),
         _ => text(given),
@@ -203,6 +246,11 @@ fn assigned(path: &str, given: &str) -> String {
 /// Whether a value is a table, or a list of some.
 fn is_table(given: &str) -> bool {
     given.trim_start().starts_with(['{', '['])
+}
+
+/// Whether a table of a load may hold words that somebody else chose.
+fn holds_others(given: &str) -> bool {
+    given.contains("command") || ARGUMENTS.iter().any(|table| given.contains(table))
 }
 
 /// Whether the words of a command can be read, and none of them may be a secret.
@@ -362,229 +410,5 @@ pub(crate) fn credentials(authorization: Option<&str>) -> Option<String> {
 const SAYS_NOTHING: usize = 3;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn passwords_in_text_are_hidden() {
-        for (given, kept) in [
-            (
-                "amqp://guest:s3cret@host:5672/vhost",
-                "amqp://guest:***@host:5672/vhost",
-            ),
-            ("amqp://guest:p@ss:w@host", "amqp://guest:***@host"),
-            ("amqp://guest:p/w@host", "amqp://guest:***@host"),
-            ("amqp://guest:p w#?@host", "amqp://guest:***@host"),
-            ("amqp://guest:s3cret", "amqp://guest:***"),
-            (
-                "amqp://guest:s3cret/x was lost",
-                "amqp://guest:*** was lost",
-            ),
-            ("amqp://host:5672/", "amqp://host:5672/"),
-            (
-                "at http://127.0.0.1:15672/api: 500, from rabbit@db9 and more",
-                "at http://127.0.0.1:15672/api: 500, from rabbit@db9 and more",
-            ),
-            (
-                "at http://127.0.0.1:15672/api: lost amqp://me:s3cret@host",
-                "at http://127.0.0.1:15672/api: lost amqp://me:***@host",
-            ),
-            ("at amqp://[::1]:5672", "at amqp://[::1]:5672"),
-            ("amqp://user@host/%2F", "amqp://user@host/%2F"),
-            (
-                "write http://HOST:PORT/PATH or https://HOST:PORT/PATH",
-                "write http://HOST:PORT/PATH or https://HOST:PORT/PATH",
-            ),
-            (
-                "write amqp://USER:PASSWORD@HOST:PORT/VHOST",
-                "write amqp://USER:PASSWORD@HOST:PORT/VHOST",
-            ),
-            ("http://HOST:s3cret/PORT", "http://HOST:***"),
-            (
-                "two http://a:b@c/ and amqp://d:e@f",
-                "two http://a:***@c/ and amqp://d:***@f",
-            ),
-            ("http://c/x?token=s3cret&y=1", "http://c/x?token=***&y=1"),
-            ("broker.password=two, words", "broker.password=***"),
-        ] {
-            assert_eq!(text(given), kept);
-        }
-    }
-
-    #[test]
-    fn passwords_in_words_are_hidden() {
-        let given = [
-            "bellows",
-            "client",
-            "--password",
-            "s3cret",
-            "--user",
-            "me",
-            "--password=s3cret",
-            "--password",
-            "--s3cret",
-            "--consumer-url",
-            "amqp://a:s3cret@b",
-            "--set",
-            "broker.password=s3cret",
-            "--auth-token",
-            "s3cret",
-            "-o2sec",
-            "s3cret",
-            "-o2secs3cret",
-            "--oauth2-client-s",
-            "s3cret",
-            "--oauth2-client-sec=s3cret",
-            "-o2p",
-            "client_assertion=s3cret",
-            "-setcookie",
-            "s3cret",
-            "default_pass",
-            "<<\"s3cret\">>",
-            "application:set_env(rabbit,default_pass,<<\"s3cret\">>)",
-            "queue://x",
-        ];
-        let given: Vec<String> = given.iter().map(|s| (*s).to_owned()).collect();
-        let kept = words(&given);
-        assert!(!kept.join(" ").contains("s3cret"), "{kept:?}");
-        assert_eq!(kept.len(), given.len());
-        assert_eq!(kept[4..6], ["--user", "me"]);
-        assert_eq!(kept.last().map(String::as_str), Some("queue://x"));
-    }
-
-    #[test]
-    fn of_a_url_only_what_is_no_secret_is_shown() {
-        for (given, kept) in [
-            ("amqp://me:a/b@h", "amqp://me@h:5672/"),
-            (
-                "https://me:s3cret/x@h:8443/token?a=b",
-                "https://***@h:8443/token?***",
-            ),
-            ("https://h/token", "https://h/token"),
-            ("https://me:s3cret", "***"),
-            ("https://[::1]:80/x", "https://[::1]:80/x"),
-            ("me:s3cret@h", "***"),
-            ("me:1234@h", "***"),
-            ("me:s3cret", "***"),
-            ("localhost:9418/metrics?a=b", "***"),
-            ("localhost:9418/metrics", "localhost:9418/metrics"),
-            ("localhost:15672", "localhost:15672"),
-            ("amqp://me:s3cret%@h:1", "amqp://***@h:1"),
-            ("s3 cret://x", "***"),
-        ] {
-            assert_eq!(url(given), kept);
-        }
-    }
-
-    #[test]
-    fn names_that_somebody_else_chose_are_hidden_in_doubt() {
-        for name in [
-            "MY_LDAP_PASS",
-            "RABBITMQ_DEFAULT_PASS",
-            "RABBITMQ_ENCRYPTION_KEY",
-            "ANYTHING",
-        ] {
-            assert_eq!(variable(name, "s3cret"), BLOT, "{name}");
-        }
-        assert_eq!(variable("RABBITMQ_LOGS", "-"), "-");
-        assert_eq!(
-            variable("RABBITMQ_SERVER_ERL_ARGS", "-setcookie s3cret"),
-            BLOT
-        );
-        for key in [
-            "anonymous_login_pass",
-            "auth_ldap.bind.pwd",
-            "x.key",
-            "a.jwt",
-        ] {
-            assert_eq!(value(key, "s3cret"), BLOT, "{key}");
-        }
-        assert_eq!(value("vm_memory_high_watermark.relative", "0.4"), "0.4");
-    }
-
-    #[test]
-    fn changes_of_an_experiment_are_shown_where_they_hold_no_secret() {
-        for (given, kept) in [
-            ("load.0.rate=20000", "load.0.rate=20000"),
-            ("load.0.routing-key=a", "load.0.routing-key=a"),
-            ("broker.tls=true", "broker.tls=true"),
-            (
-                "broker.url=amqp://me:s3cret/@h",
-                "broker.url=amqp://me@h:5672/",
-            ),
-            (
-                "broker.management=http://me:s3cret@h:1",
-                "broker.management=http://***@h:1",
-            ),
-            ("broker.management-user=me", "broker.management-user=me"),
-            ("broker.password=s3cret", "broker.password=***"),
-            ("broker.pasword=s3cret", "broker.pasword=***"),
-            ("broker={password='s3cret'}", "broker=***"),
-            ("load.0={url='amqp://a:s3cret@b'}", "load.0=***"),
-            (
-                "broker.advanced=[{a,[{b,<<\"s3cret\">>}]}].",
-                "broker.advanced=***",
-            ),
-            (
-                "broker.env.MY_LDAP_PASS=s3cret",
-                "broker.env.MY_LDAP_PASS=***",
-            ),
-            ("broker.config.a.b=1", "broker.config.a.b=1"),
-            (
-                "broker.config.anonymous_login_pass=s3cret",
-                "broker.config.anonymous_login_pass=***",
-            ),
-            (
-                "broker.oauth2.parameters.x=s3cret",
-                "broker.oauth2.parameters.x=***",
-            ),
-            (
-                "probe.0.headers.Authorization=\"Bearer s3cret\"",
-                "probe.0.headers.Authorization=***",
-            ),
-            ("probe.0.headers={X-Auth='s3cret'}", "probe.0.headers=***"),
-            (
-                "probe.0={name='a', headers={X-Auth='s3cret'}}",
-                "probe.0=***",
-            ),
-            ("probe.0.rate=5", "probe.0.rate=5"),
-            ("load.0.kind=command", "load.0.kind=command"),
-            (
-                "load.0.command=['x', '--password', 's3cret']",
-                "load.0.command=***",
-            ),
-            ("load.0={command=['x', '-p', 's3cret']}", "load.0=***"),
-            (
-                "load.0.command=['x', '--rate', '5']",
-                "load.0.command=['x', '--rate', '5']",
-            ),
-            (
-                "load.0.exchange-type=headers",
-                "load.0.exchange-type=headers",
-            ),
-            ("s3cret", "***"),
-        ] {
-            assert_eq!(assignment(given), kept);
-        }
-    }
-
-    #[test]
-    fn what_a_server_repeats_is_hidden_wherever_it_is_cut_off() {
-        for secret in ["swordfish", "dTpzd29yZGZpc2g=", "pässwörd-ß", "a b\tc"] {
-            let whole = format!("wrong login {secret}, says {secret} and more");
-            for end in 0..=whole.len() {
-                let cut = String::from_utf8_lossy(&whole.as_bytes()[..end]).into_owned();
-                let said = repeated(&cut, [secret.to_owned(), String::new()]);
-                let mut starts =
-                    (SAYS_NOTHING + 1..=secret.len()).filter_map(|at| secret.get(..at));
-                let leak = starts.find(|start| said.contains(start));
-                assert_eq!(leak, None, "{cut:?} became {said:?}");
-                assert!(
-                    said.starts_with(&"wrong login "[..said.len().min(12)]),
-                    "{said:?}"
-                );
-            }
-        }
-        assert_eq!(credentials(Some("Basic dTpw")).as_deref(), Some("dTpw"));
-    }
-}
+#[path = "redact_tests.rs"]
+mod tests;

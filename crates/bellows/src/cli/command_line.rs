@@ -119,6 +119,9 @@ fn shown(parser: &ValueParser, value: &str) -> String {
         session::redact::url(value)
     } else if kind == TypeId::of::<super::header::Header>() {
         super::header::Header::shown(value)
+    } else if kind == TypeId::of::<(String, load::Argument)>() {
+        let (key, value) = value.split_once('=').unwrap_or_default();
+        format!("{key}={}", session::redact::argument(key, value))
     } else if kind == TypeId::of::<Assignment>() {
         session::redact::assignment(value)
     } else {
@@ -309,6 +312,19 @@ mod tests {
                     "amqp://a:s3cret?@h",
                 ],
                 "bellows artemis perf client --consumer-url amqp://a@h:5672/",
+            ),
+            (
+                &[
+                    "client",
+                    "--queue-args",
+                    "x-token=s3cret,s3cret",
+                    "queue://a",
+                ],
+                "bellows client --queue-args x-token=*** queue://a",
+            ),
+            (
+                &["perf-test", "-mp", "a=1,authorization=Bearer s3cret"],
+                "bellows perf-test -mp a=1,authorization=***",
             ),
             (
                 &[

@@ -63,6 +63,8 @@ pub(super) enum Shown {
     Whole,
     /// Without a URL's password.
     AsUrl,
+    /// `key=value,…`, without values that may be secrets.
+    AsArguments,
     /// Not at all.
     Never,
 }
@@ -72,6 +74,7 @@ impl Opt {
     pub(super) fn shown(&self) -> Shown {
         match self.long {
             "uri" | "uris" | "oauth2-token-endpoint" => Shown::AsUrl,
+            "queue-args" | "message-properties" | "consumer-args" => Shown::AsArguments,
             "oauth2-client-secret"
             | "oauth2-parameters"
             | "metrics-datadog-api-key"

@@ -108,7 +108,7 @@ impl Values {
     pub(super) fn command_line(&self) -> String {
         let shown = self.given.iter().filter(|given| {
             let option = given.option;
-            !option.metrics && option.shown() == Shown::Whole
+            !option.metrics && matches!(option.shown(), Shown::Whole | Shown::AsArguments)
         });
         let words = shown.flat_map(words);
         words.collect::<Vec<_>>().join(" ")
@@ -190,6 +190,7 @@ fn shown_value(option: &Opt, value: &str) -> String {
             let urls = split_urls(value).map(session::redact::url);
             urls.collect::<Vec<_>>().join(",")
         }
+        Shown::AsArguments => session::redact::arguments(value),
         Shown::Never => "***".to_owned(),
     }
 }

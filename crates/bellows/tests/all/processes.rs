@@ -293,6 +293,7 @@ fn a_node_that_only_epmd_knows_is_found() {
         std::thread::sleep(std::time::Duration::from_millis(100));
         ended = record();
     }
+    assert_looked_into_by_its_name(dir.path(), &port);
     end(vec![node, epmd]);
     if ended.code() != Some(0) {
         ended.assert_error(1, &["profil"]);
@@ -300,6 +301,34 @@ fn a_node_that_only_epmd_knows_is_found() {
     }
     let summary: Value = serde_json::from_str(&ended.stdout).expect("an object");
     assert_eq!(summary["broker"]["pid"], pid, "{summary:#}");
+}
+
+/// What `record --name` finds, `erlang` finds, too.
+fn assert_looked_into_by_its_name(dir: &Path, epmd: &str) {
+    let name = format!("look-{}", std::process::id());
+    let node = Command::new("erl")
+        .args(["-noinput", "-name", &format!("{name}@127.0.0.1")])
+        .args(["-setcookie", "secret", "-start_epmd", "false"])
+        .env("ERL_EPMD_PORT", epmd)
+        .env("HOME", dir)
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("erl");
+    let look = || {
+        let mut command = bellows(dir, &["erlang", "info", &name, "--json"]);
+        command.env("ERL_EPMD_PORT", epmd);
+        command.env("BELLOWS_ERLANG_COOKIE", "secret");
+        start(command).end()
+    };
+    let mut ended = look();
+    let begun = std::time::Instant::now();
+    while ended.code() != Some(0) && begun.elapsed() < common::DEADLINE {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        ended = look();
+    }
+    end(vec![node]);
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    assert!(ended.stdout.contains(&name), "{ended:?}");
 }
 
 #[test]

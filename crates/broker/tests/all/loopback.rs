@@ -129,6 +129,27 @@ fn what_is_no_amqp_is_answered_with_the_protocol_header_and_closed() {
     good.ask(&queue("q"), "QueueDeclareOk");
 }
 
+/// A client that sees the end before it has looked at the answer takes it for a loss, as amqp091-go does.
+#[test]
+fn a_client_that_closes_twice_has_its_answer_and_ends_the_connection_itself() {
+    let broker = start(Config::default());
+    let mut stream = Connection::open(broker.local_addr()).close_twice();
+    let mut answer = [0; 64];
+    let length = stream.read(&mut answer).expect("an answer");
+    // connection.close-ok in a frame of channel 0.
+    assert_eq!(answer[..length], [1, 0, 0, 0, 0, 0, 4, 0, 10, 0, 51, 0xCE]);
+    let time_out = |stream: &TcpStream, ms| {
+        let time_out = stream.set_read_timeout(Some(Duration::from_millis(ms)));
+        time_out.expect("a time-out");
+    };
+    time_out(&stream, 300);
+    let early = stream.read(&mut answer);
+    assert!(early.is_err(), "{early:?}");
+    // One that does not end it is not waited for.
+    time_out(&stream, 20_000);
+    assert_eq!(stream.read(&mut answer).expect("an end, and no reset"), 0);
+}
+
 #[test]
 fn who_says_nothing_is_not_waited_for_longer_than_configured() {
     let config = Config {

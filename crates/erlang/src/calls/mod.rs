@@ -9,6 +9,7 @@ pub use path::{Comparison, CountedFunction, Difference, EntryCall, ObserverEffec
 pub use root::{Following, RootOptions, RootPhase, RootProgress, follow};
 pub use tree::{Accumulated, CallTree, NodeCost, TreeNode};
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use crate::budget::{Budget, Ended, refusal};
@@ -19,6 +20,8 @@ use crate::term::{Term, as_atom, as_int, as_list, as_text, as_tuple, atom, int, 
 
 /// Time that the node may take beyond the one asked for, for what it reads and traces shortly.
 const BEYOND: Duration = Duration::from_secs(30);
+/// Standard deviations of the normal distribution that chance leaves in one of a hundred cases.
+const APART: f64 = 2.576;
 /// The first release that counts words.
 const WORDS_SINCE: u32 = 26;
 
@@ -136,6 +139,9 @@ pub struct ObserverCost {
     pub reductions_without: f64,
     /// How far the blocks without counters lie apart in reductions, as a part of their mean.
     pub spread: f64,
+    /// Whether the blocks tell the counting from what the node does by itself: reductions of blocks with and without counters
+    /// differ by ranks, at a level of 1 %.
+    pub is_told: bool,
 }
 
 /// A count that the node has begun.
@@ -248,6 +254,7 @@ impl Calls {
         let (busy_with, reductions_with) = mean(&with)?;
         let (busy_without, reductions_without) = mean(&without)?;
         let rates: Vec<f64> = without.iter().map(|block| block.rate()).collect();
+        let counted: Vec<f64> = with.iter().map(|block| block.rate()).collect();
         let most = rates.iter().copied().fold(f64::MIN, f64::max);
         let least = rates.iter().copied().fold(f64::MAX, f64::min);
         Some(ObserverCost {
@@ -256,8 +263,25 @@ impl Calls {
             reductions_with,
             reductions_without,
             spread: (most - least) / reductions_without,
+            is_told: ranks_apart(&counted, &rates) > APART,
         })
     }
+}
+
+/// How far two groups lie apart by ranks, in standard deviations of the Mann-Whitney statistic.
+fn ranks_apart(a: &[f64], b: &[f64]) -> f64 {
+    let above = |x: f64| {
+        let of = |y: &f64| match x.total_cmp(y) {
+            Ordering::Greater => 1.0,
+            Ordering::Equal => 0.5,
+            Ordering::Less => 0.0,
+        };
+        b.iter().map(of).sum::<f64>()
+    };
+    let (n, m) = (a.len() as f64, b.len() as f64);
+    let apart = a.iter().map(|x| above(*x)).sum::<f64>() - n * m / 2.0;
+    // By half a step less, as the statistic moves in steps.
+    (apart.abs() - 0.5) / (n * m * (n + m + 1.0) / 12.0).sqrt().max(1e-9)
 }
 
 impl Block {
@@ -367,4 +391,62 @@ fn block(row: &[Term]) -> Option<Block> {
         reductions: number(reductions)?,
         busy: number(busy)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What blocks with and without counters cost, by their reductions.
+    fn cost(blocks: &[(bool, u64)]) -> ObserverCost {
+        let blocks = blocks.iter().map(|(counted, reductions)| Block {
+            counted: *counted,
+            duration: Duration::from_millis(250),
+            reductions: *reductions,
+            busy: 0,
+        });
+        let calls = Calls {
+            functions: Vec::new(),
+            processes: Vec::new(),
+            blocks: blocks.collect(),
+            ended: Ended::Time,
+            tree: CallTree::default(),
+            bursts: Bursts {
+                processes: 0,
+                messages: 0,
+                duration: Duration::ZERO,
+                ended: None,
+            },
+            loaded_anew: Vec::new(),
+        };
+        calls.observer_cost().expect("blocks of both kinds")
+    }
+
+    /// Blocks as `bellows_calls` makes them: one without counters, then four with counters and one without, four times.
+    fn blocks(reductions: impl Fn(usize, bool) -> u64) -> Vec<(bool, u64)> {
+        let kinds = [false]
+            .into_iter()
+            .chain([true, true, true, true, false].repeat(4));
+        let numbered = kinds.enumerate();
+        numbered.map(|(at, on)| (on, reductions(at, on))).collect()
+    }
+
+    #[test]
+    fn a_cost_is_told_where_all_blocks_tell_it_and_not_where_others_came_now_and_then() {
+        let steady = |at: usize| 10_000 + at as u64 * 7 % 100;
+        let told = cost(&blocks(|at, on| steady(at) + if on { 2_000 } else { 0 }));
+        assert!(told.is_told, "{told:?}");
+        // A request each second, that met counters by chance: 38 times as many reductions.
+        let others = cost(&blocks(|at, _| {
+            steady(at) + if at % 5 == 2 { 1_900_000 } else { 0 }
+        }));
+        assert!(
+            others.reductions_with > 30.0 * others.reductions_without,
+            "{others:?}"
+        );
+        assert!(!others.is_told, "{others:?}");
+        assert!(!cost(&blocks(|at, _| steady(at))).is_told);
+        // Of one block nobody can tell anything.
+        assert!(!cost(&[(true, 9_000), (false, 1_000)]).is_told);
+    }
 }

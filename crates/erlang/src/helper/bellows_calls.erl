@@ -83,7 +83,7 @@ blocks(0, _, _, _, _, _, _, Counted, Costs, _) -> {Counted, Costs, time};
 blocks(Left, Session, Counter, Patterns, Block, Pause, Guard, Counted, Costs, ok) ->
     [bellows_session:functions(Session, Pattern, true, [Counter]) || Pattern <- Patterns],
     Witnesses = bellows_version:witnesses(Session, Patterns, Counter),
-    {{Ended, Checked}, On} = measured(fun () -> watch(now_ms() + Block, Guard) end),
+    {Ended, Checked, On} = parts(max(1, Block div Pause), Block, Guard, Costs),
     [bellows_session:functions(Session, Pattern, pause, [Counter]) || Pattern <- Patterns],
     Known = lists:foldl(fun ({Module, _, _}, Sums) -> Sums#{{lost, Module} => true} end, Counted,
                         bellows_version:fallen(Session, Witnesses, Counter)),
@@ -92,8 +92,16 @@ blocks(Left, Session, Counter, Patterns, Block, Pause, Guard, Counted, Costs, ok
     case Ended of
         time ->
             {Rested, Off} = measured(fun () -> rest(Pause) end),
-            blocks(Left - 1, Session, Counter, Patterns, Block, Pause, Checked, Sum, [{off, Off}, {on, On} | Costs], Rested);
-        Tripped -> {Sum, [{on, On} | Costs], Tripped}
+            blocks(Left - 1, Session, Counter, Patterns, Block, Pause, Checked, Sum, [{off, Off} | On], Rested);
+        Tripped -> {Sum, On, Tripped}
+    end.
+
+%% A block with counters in parts as long as the blocks without them, so that what comes now and then meets both alike.
+parts(Left, Ms, Guard, Costs) ->
+    {{Ended, Checked}, On} = measured(fun () -> watch(now_ms() + Ms div Left, Guard) end),
+    case Ended of
+        time when Left > 1 -> parts(Left - 1, Ms - Ms div Left, Checked, [{on, On} | Costs]);
+        _ -> {Ended, Checked, [{on, On} | Costs]}
     end.
 
 watch(Until, Guard) ->

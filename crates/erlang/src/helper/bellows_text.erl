@@ -31,10 +31,7 @@ arguments(Module, Function, Arguments, Limit) ->
                                true -> <<?MASK>>;
                                false -> term(Argument, Limit)
                            end,
-                    After = case is_secret(Argument) of
-                                true -> belonging(Rest);
-                                false -> 0
-                            end,
+                    After = behind(Argument, Rest),
                     [Text | Texts(Index + 1, max(Hidden - 1, After), Rest)]
             end,
     Texts(1, 0, Arguments).
@@ -147,6 +144,22 @@ belonging([Next | Rest], Left) when Left > 0 ->
     end;
 belonging(_, _) -> 1.
 
+%% How many elements behind this one are secrets: those of a name, or the lines of a key in PEM.
+behind(Head, Rest) ->
+    case is_key_head(Head) of
+        true -> ?ELEMENTS;
+        false ->
+            case is_secret(Head) of
+                true -> belonging(Rest);
+                false -> 0
+            end
+    end.
+
+is_key_head(Line) when is_binary(Line) ->
+    re:run(binary:part(Line, 0, min(byte_size(Line), ?NAME)), pattern(key_head), [{capture, none}]) =:= match;
+is_key_head([Character | _] = Line) when is_integer(Character) -> is_key_head(unicode:characters_to_binary(leading(Line, ?NAME)));
+is_key_head(_) -> false.
+
 is_between(Text) when is_binary(Text), byte_size(Text) < 8 -> re:run(Text, pattern(between), [{capture, none}]) =:= match;
 is_between([Character | _] = Text) when is_integer(Character) -> is_between(unicode:characters_to_binary(leading(Text, 8)));
 is_between(_) -> false.
@@ -206,9 +219,9 @@ list([Head | Tail], Depth, Parts, Elements, Texts) ->
     case Tail of
         [] -> {[$[, joined([Text | Texts]), $]], Left};
         [_ | _] ->
-            case is_secret(Head) of
-                true -> list_after(Tail, belonging(Tail), Depth, Left, Elements - 1, [Text | Texts]);
-                false -> list(Tail, Depth, Left, Elements - 1, [Text | Texts])
+            case behind(Head, Tail) of
+                0 -> list(Tail, Depth, Left, Elements - 1, [Text | Texts]);
+                Hidden -> list_after(Tail, Hidden, Depth, Left, Elements - 1, [Text | Texts])
             end;
         _ ->
             {Last, Rest} = case is_secret(Head) of
@@ -299,12 +312,12 @@ characters(Binary) ->
         false -> no
     end.
 
-%% A text without the secrets that show in it: passwords of addresses such as amqp://user:password@host, what follows
-%% HTTP's schemes of authorization, and what follows the name of a secret. The end of one that is cut may be one's beginning.
+%% A text without the secrets that show in it: keys in PEM, passwords of addresses such as amqp://user:password@host, what follows
+%% HTTP's schemes of authorization, the name of a secret, or an option of that name. The end of one that is cut may be one's beginning.
 masked(Text, IsCut) ->
     Whole = lists:foldl(fun ({Pattern, With}, Masked) ->
                             re:replace(Masked, pattern(Pattern), With, [global, {return, list}])
-                        end, Text, [{address, "\\1***@"}, {scheme, "\\1 ***"}, {named, "\\1***"}]),
+                        end, Text, [{key, "\\1***"}, {address, "\\1***@"}, {scheme, "\\1 ***"}, {named, "\\1***"}, {option, "\\1***"}]),
     case IsCut of
         true -> re:replace(Whole, pattern(cut_address), "\\1***", [{return, list}]);
         false -> Whole
@@ -324,6 +337,12 @@ source(name) -> ?SECRETS "|(?<![a-z])(?:pwd|pass)(?:$|[^a-z])";
 source(between) -> "^[\\s:=>\"'<{\\[(]+$";
 source(address) -> "(://[^/\\s:@]*:)[^/\\s]*@";
 source(cut_address) -> "(://[^/\\s:@]*:)[^/\\s@]*$";
+source(key_head) -> "-----BEGIN [A-Z0-9 ]*PRIVATE KEY";
+source(key) -> "(-----BEGIN [A-Z0-9 ]*PRIVATE KEY).*?(?:-----END[^-]*-----|$)";
+%% Its value is the next word, or what is quoted.
+source(option) ->
+    "((?<![^\\s\"'=])-{1,2}[\\w.-]*(?:" ?SECRETS "|(?<![a-z])pwd|(?<![a-z])pass(?![a-z]))[\\w.-]*[ \\t]+)"
+    "(?:(\\\\*)([\"']).*?(?:\\2\\3|$)|\\S+)";
 source(scheme) -> "\\b(basic|bearer|digest|negotiate) +[\\w+/=.~-]{4,}";
 %% What is quoted ends at the same quotes, with as many backslashes, and something that ends a value; what begins like a list or an
 %% object, or is quoted in another way, ends with the text, and everything else with the line: it may hold any character.

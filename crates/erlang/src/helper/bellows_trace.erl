@@ -7,6 +7,8 @@
 -define(UNREAD, 8388608).
 %% Calls that wait for their return, all processes together.
 -define(OPEN, 10000).
+%% The same in one process: each has words on its stack until it returns, and a function that goes on in a tail call never does.
+-define(NESTED, 50).
 %% Events in one answer.
 -define(BATCH, 200).
 -define(ARGUMENT, 300).
@@ -373,9 +375,14 @@ show(Pid, {Module, Function, Arguments} = Call, At, #{number := Number, left := 
         _ -> Next
     end.
 
-open(Pid, Call, #{open := Open, waiting := Waiting} = State) when Waiting < ?OPEN ->
+open(Pid, Call, #{open := Open, waiting := Waiting, worker := Worker} = State) when Waiting < ?OPEN ->
+    Calls = maps:get(Pid, Open, []),
+    length(Calls) >= ?NESTED andalso begin
+        Worker ! {stop, self(), {nested, ?NESTED + 1, ?NESTED}},
+        exit(normal)
+    end,
     Counts = case Call of {_, none, _} -> 0; _ -> 1 end,
-    State#{open := maps:update_with(Pid, fun (Calls) -> [Call | Calls] end, [Call], Open), waiting := Waiting + Counts};
+    State#{open := Open#{Pid => [Call | Calls]}, waiting := Waiting + Counts};
 open(_, _, #{worker := Worker}) ->
     Worker ! {stop, self(), {open_calls, ?OPEN, ?OPEN}},
     exit(normal).

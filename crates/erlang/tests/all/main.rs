@@ -11,5 +11,6 @@ mod memory;
 mod node;
 mod numbers;
 mod path;
+mod secrets;
 mod silent;
 mod tls;

@@ -20,6 +20,7 @@ use super::namespace::PidNamespace;
 use super::sys::{Map, MapKind, Program, ProgramKind};
 use super::threads::{KEY, enter, lookup};
 use crate::Error;
+use crate::access::copies_remedy;
 use crate::tracepoint::{Field, Tracepoint};
 
 const TRACEPOINT: &str = "sched:sched_waking";
@@ -99,7 +100,7 @@ impl WakeUps {
             Error::Options(Problem::new(
                 "the kernel does not allow a program at its wake-ups",
                 error,
-                "run as root, or give bellows the capabilities BPF and PERFMON, on Linux 5.15 or later",
+                copies_remedy(),
             ))
         })
     }

@@ -9,6 +9,7 @@ use linux::{cpus, threads};
 use super::copied::CopiedStacks;
 use super::go::GoStacks;
 use super::{FramePointers, Unwinder};
+use crate::access::copies_remedy;
 use crate::beam::{self, ProcessLayout, Scheduler, Variables, Vm};
 use crate::kernel_event::KernelEvent;
 use crate::memory::ProcessMemory;
@@ -109,8 +110,8 @@ fn copier(
     copier.map(Arc::new).map_err(|error| {
         format!(
             "stacks are unwound by frame pointers alone, because the kernel does not allow \
-             copying them ({error}): run as root, or give bellows the capabilities BPF and \
-             PERFMON, on Linux 5.15 or later"
+             copying them ({error}): {}",
+            copies_remedy()
         )
     })
 }

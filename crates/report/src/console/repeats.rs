@@ -29,14 +29,36 @@ pub fn repeated(about: &str, record: &RunRecord, style: Style) -> String {
         let rate = first(|of| of.unit() == QuantityUnit::PerSecond);
         let p99 = first(|of| of.latency().is_some() && of.name().ends_with(" p99"));
         let cost = first(|of| of.name() == "broker cpu");
-        for of in [rate, p99, cost].into_iter().flatten() {
-            if let Ok(value) = of.of(summary) {
-                let figure = figure(value, of.unit());
-                parts.push((format!("{} {figure}", sanitise(&of.name())), false));
-            }
+        let told = |of: Option<&Quantity>| {
+            let of = of?;
+            let value = of.of(summary).ok()?;
+            let figure = figure(value, of.unit());
+            Some((format!("{} {figure}", sanitise(&of.name())), false))
+        };
+        parts.extend(told(rate));
+        match required_latency(&summary.requirements) {
+            Some(required) => parts.extend(latency(required)),
+            None => parts.extend(told(p99)),
         }
+        parts.extend(told(cost));
     }
     in_lines(&format!("{about}:"), &parts, style)
+}
+
+/// The requirement of a latency, of several one that was missed: no other latency stands for the run.
+fn required_latency(requirements: &[RequirementOutcome]) -> Option<&RequirementOutcome> {
+    let mut all = requirements.iter().filter(|it| it.unit == QuantityUnit::Ns);
+    let missed = all.clone().find(|it| it.met == Some(false));
+    missed.or_else(|| all.next())
+}
+
+/// The figure of a requirement, where it has one, with whether it asks for attention.
+fn latency(of: &RequirementOutcome) -> Option<(String, bool)> {
+    let name = of.that.strip_prefix("not ").unwrap_or(&of.that);
+    let name = name.split(['<', '>', '=', '!']).next().unwrap_or(name);
+    let figure = figure(of.observed?, QuantityUnit::Ns);
+    let text = format!("{} {figure}", sanitise(name.trim()));
+    Some((text, of.met == Some(false)))
 }
 
 /// What a line is about and its parts, with whether they ask for attention, over as many lines as the screen demands.
@@ -264,6 +286,41 @@ mod tests {
         assert_eq!(worst(&[&better, &good, &unknown]), Some(104.0));
         assert_eq!(worst(&[&good, &bad, &worse, &better]), Some(60.0));
         assert_eq!(worst(&[&unknown]), None);
+    }
+
+    #[test]
+    fn the_line_of_a_run_shows_the_latency_that_was_required() {
+        let line = |requirements: Vec<RequirementOutcome>| {
+            let mut recorder = measure::Recorder::new();
+            for _ in 0..1_000 {
+                recorder.record(measure::Metric::ACK_RESPONSE, measure::Nanos(488_000));
+            }
+            let summary = archive::RunSummary {
+                requirements,
+                latency: recorder.messages(),
+                ..archive::RunSummary::default()
+            };
+            let record = RunRecord {
+                state: RunState::Complete,
+                summary: Some(summary),
+                ..RunRecord::default()
+            };
+            repeated("trial 1", &record, Style::PLAIN)
+        };
+        let required = |that: &str, observed, met| RequirementOutcome {
+            that: that.to_owned(),
+            unit: QuantityUnit::Ns,
+            ..outcome(observed, Some(met))
+        };
+        let missed = || required("end-to-end p99 < 10ms", Some(48_000_000.0), false);
+        let met = || required("ack response p50 < 1s", Some(400_000.0), true);
+        let shown = line(vec![met(), missed()]);
+        assert!(shown.contains("end-to-end p99 48.0 ms"), "{shown}");
+        assert!(!shown.contains("ack response"), "{shown}");
+        assert!(line(vec![met()]).contains("ack response p50 400 us"));
+        let unknown = line(vec![required("end-to-end p99 < 10ms", None, false)]);
+        assert!(!unknown.contains("488"), "{unknown}");
+        assert!(line(Vec::new()).contains("ack response p99 488 us"));
     }
 
     #[test]

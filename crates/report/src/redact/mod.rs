@@ -73,6 +73,10 @@ impl Redaction {
         collect::note_run(&mut self.names, view, dir);
         // Of a part of a name nobody can tell whose it is.
         view.headline.clone_from(&view.whole_headline);
+        if let Some(problem) = &mut view.error {
+            problem.value = text::outside(&mut self.names, &problem.value);
+            problem.log = text::outside(&mut self.names, &problem.log);
+        }
         for call in view.traces.iter_mut().flat_map(|it| &mut it.slowest) {
             // Terms of the broker hold any names.
             call.name.clear();

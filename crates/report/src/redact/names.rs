@@ -517,7 +517,7 @@ fn stands_as_name(chars: &[char], from: usize, end: usize) -> bool {
 }
 
 /// Whether a name cannot be told from what every report says: a number, one or two characters, or a word of it.
-fn is_ordinary(key: &str) -> bool {
+pub(super) fn is_ordinary(key: &str) -> bool {
     let numeric = key
         .chars()
         .all(|c| c.is_ascii_digit() || ".,:%+-".contains(c));

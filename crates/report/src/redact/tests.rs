@@ -1,7 +1,7 @@
 //! What becomes of single texts.
 
 use super::names::{NameKind, Names};
-use super::text::redacted;
+use super::text::{outside, redacted};
 
 fn shown(noted: &[(NameKind, &str)], text: &str) -> String {
     let mut names = Names::new(&["demo"]);
@@ -118,6 +118,22 @@ fn addresses_paths_and_nodes_are_known_by_their_form() {
             "cannot read path-1: gone",
         ),
         (
+            "the certificate is not for \"db.corp\" but for DnsName(\"q.corp\"), DnsName(\"*.r.corp\")",
+            "the certificate is not for \"text-1\" but for DnsName(\"text-2\"), DnsName(\"text-3\")",
+        ),
+        (
+            "lost /a/b c,/srv/x;/srv/y|/srv/z (/srv/v) '/srv/my u', /srv/o'brien/w",
+            "lost path-1 c,path-2 (path-3) 'path-4', path-5",
+        ),
+        (
+            "see http://db.corp/api;s3cret and http://db.corp,http://dc.corp.",
+            "see http://host-1/path-1 and http://host-1,http://host-2.",
+        ),
+        (
+            "inequivalent arg 'x-max-length': 'high' of `unknown` field `tenant`, run `bellows doctor --all`",
+            "inequivalent arg 'x-max-length': 'high' of `unknown` field `text-1`, run `bellows doctor --all`",
+        ),
+        (
             "54,800 /s into / of it, 12 msg/s",
             "54,800 /s into / of it, 12 msg/s",
         ),
@@ -140,6 +156,29 @@ fn addresses_paths_and_nodes_are_known_by_their_form() {
         ),
     ] {
         assert_eq!(shown(&[], text), expected, "{text}");
+    }
+}
+
+#[test]
+fn of_what_others_say_only_words_that_tell_nothing_are_left() {
+    let mut names = Names::new(&[]);
+    for (text, expected) in [
+        (
+            "Connection refused (os error 111)",
+            "Connection refused (os error 111)",
+        ),
+        (
+            "certificate not valid for name \"db.corp\"; only for Initech, DnsName(\"q\")",
+            "certificate not valid for name \"queue-1\"; only for \u{2026} DnsName(\"q\")",
+        ),
+        (
+            "NOT_FOUND - no queue 'orders' in vhost '/'",
+            "NOT_FOUND - no queue 'queue-2' in vhost '/'",
+        ),
+        ("connection reset by peer", "connection reset by peer"),
+        ("acme-payments\n at 7 s", "\u{2026}\n at 7 s"),
+    ] {
+        assert_eq!(outside(&mut names, text), expected);
     }
 }
 

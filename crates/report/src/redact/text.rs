@@ -5,6 +5,7 @@ use std::net::Ipv6Addr;
 use super::names::{
     NameKind, Names, before, folded, is_loopback, is_public_part, is_word, said_kind,
 };
+use super::words::are_own_words;
 
 /// Where programs are documented in public; the sources of known patterns are there.
 const PUBLIC_SITES: [&str; 8] = [
@@ -29,6 +30,23 @@ pub(super) fn redacted(names: &mut Names, text: &str) -> String {
             names,
         };
         scan.run()
+    })
+}
+
+/// A text of a system, a library or a broker: besides names, each word that is not known to say nothing of anybody is hidden.
+pub(super) fn outside(names: &mut Names, text: &str) -> String {
+    let known = redacted(names, text);
+    let parts = known.split_inclusive(char::is_whitespace);
+    parts.fold(String::new(), |mut out, part| {
+        let word = part.trim_end();
+        match are_own_words(word) {
+            true => out.push_str(part),
+            false => {
+                out.push('\u{2026}');
+                out.push_str(part.get(word.len()..).unwrap_or_default());
+            }
+        }
+        out
     })
 }
 
@@ -100,6 +118,24 @@ impl Scan<'_> {
         at + rest.take_while(|&&c| of(c)).count()
     }
 
+    /// Where an address or a path ends. One of the `marks`, which may be a sentence's as well, belongs to it where it goes on
+    /// behind the mark.
+    fn token_end(&self, from: usize, marks: &str) -> usize {
+        let ends = |at: usize| match self.chars.get(at) {
+            None => true,
+            Some(c) if marks.contains(*c) => !self.goes_on(at + 1),
+            Some(c) => c.is_whitespace() || "\"`<>\u{201d}".contains(*c),
+        };
+        (from..).find(|at| ends(*at)).unwrap_or(from)
+    }
+
+    /// Whether what stands here may be a part of the path or address before it, and is not the next address.
+    fn goes_on(&self, at: usize) -> bool {
+        let scheme = self.run_of(at, |c| c.is_ascii_alphanumeric() || "+.-".contains(c));
+        let next = self.chars.get(at).copied();
+        self.slice(scheme, scheme + 3) != "://" && (is_word(next) || next == Some('/'))
+    }
+
     fn begins(&self, at: usize) -> bool {
         !is_word(before(&self.chars, at))
     }
@@ -123,9 +159,7 @@ impl Scan<'_> {
             let text = format!("{scheme}://{text}");
             return Some(Piece { end, text });
         }
-        let mut end = self.run_of(from, |c| {
-            !c.is_whitespace() && !"'\"`<>(),;\u{201d}|".contains(c)
-        });
+        let mut end = self.token_end(from, "'(),;|");
         while end > from
             && before(&self.chars, end).is_some_and(|c| ".:]".contains(c))
             && !self.slice(from, end).starts_with('[')
@@ -170,7 +204,7 @@ impl Scan<'_> {
         let port = host.get(after_bracket..).and_then(|it| it.find(':'));
         let (name, port) = host.split_at(port.map_or(host.len(), |it| it + after_bracket));
         let bare = name.trim_matches(['[', ']']);
-        match bare.contains('{') {
+        match bare.starts_with('{') && bare.ends_with('}') {
             true => format!("{name}{port}"),
             false => format!("{}{port}", self.name_or_number(NameKind::Host, bare)),
         }
@@ -215,42 +249,60 @@ impl Scan<'_> {
         }
     }
 
-    /// What a broker puts into quotes behind a word that says what it is: `no queue 'orders' in vhost 'shop'`, and values of
-    /// labels: `{queue="orders"}`.
+    /// What stands in quotes: `no queue 'orders' in vhost 'shop'`, values of labels as `{queue="orders"}`, and whatever else a
+    /// broker or a library quotes, unless it is made of words that are bellows' own.
     fn quoted(&mut self, at: usize) -> Option<Piece> {
         let quote = *self.chars.get(at)?;
         // `a queue's` is a word.
-        if !"'\"`".contains(quote) || quote == '\'' && !self.begins(at) {
+        if !"'\"`\u{201c}".contains(quote) || quote == '\'' && !self.begins(at) {
             return None;
         }
-        let start = at.saturating_sub(16);
-        let text = self.slice(start, at);
-        let left = folded(text.trim_end());
-        let is_label =
-            quote == '"' && (left.ends_with('=') || left.ends_with("=~") || left.ends_with("!~"));
-        let says = said_kind(&left);
-        let kind = match is_label {
-            true => NameKind::Label,
-            false => says?,
+        let closing = if quote == '\u{201c}' {
+            '\u{201d}'
+        } else {
+            quote
         };
         let behind = self.chars.get(at + 1..)?;
-        let length = behind
-            .iter()
-            .take(LONGEST_QUOTED)
-            .position(|&c| c == quote)?;
-        if length == 0 {
-            return None;
-        }
+        let ends = |place: usize| {
+            // So is the one in `'o'brien'`.
+            let goes_on = quote == '\'' && is_word(behind.get(place + 1).copied());
+            behind.get(place) == Some(&closing) && !goes_on
+        };
+        let length = (0..behind.len().min(LONGEST_QUOTED)).find(|place| ends(*place))?;
         let end = at + 1 + length;
         let inside = self.slice(at + 1, end);
+        let kind = self.quoted_kind(at, quote, &inside)?;
         let name = match self.names.known(&inside) {
             Some(known) => known,
             None => self.name_or_number(kind, &inside),
         };
         Some(Piece {
             end: end + 1,
-            text: format!("{quote}{name}{quote}"),
+            text: format!("{quote}{name}{closing}"),
         })
+    }
+
+    /// What is quoted, by the words before it; nothing where it is known to be no name.
+    fn quoted_kind(&self, at: usize, quote: char, inside: &str) -> Option<NameKind> {
+        let left = folded(self.slice(at.saturating_sub(16), at).trim_end());
+        let is_label =
+            quote == '"' && (left.ends_with('=') || left.ends_with("=~") || left.ends_with("!~"));
+        // A command that bellows advises, and what is found by its own form.
+        let is_command = quote == '`' && inside.contains(char::is_whitespace);
+        let page = inside.strip_prefix('/').unwrap_or_default();
+        let is_page = page.split(['/', '?']).next().is_some_and(is_public_part);
+        let is_formed = inside.contains("://") || !page.is_empty() && is_page;
+        let is_path = ["/", "~/", "./", "../"]
+            .iter()
+            .any(|it| inside.starts_with(it));
+        match said_kind(&left) {
+            _ if inside.is_empty() => None,
+            _ if is_label => Some(NameKind::Label),
+            Some(said) => Some(said),
+            None if is_command || is_formed || are_own_words(inside) => None,
+            None if is_path => Some(NameKind::Path),
+            None => Some(NameKind::Text),
+        }
     }
 
     /// `rabbit@host`; `cpu@1` is none.
@@ -320,16 +372,15 @@ impl Scan<'_> {
     /// A path of a file: `/home/me/x`, `~/x`, `./x`, `../x`; or one of a server's page.
     fn path(&mut self, at: usize) -> Option<Piece> {
         let left = before(&self.chars, at);
-        if left.is_some_and(|c| !c.is_whitespace() && !"'\"`=(@,[<{\u{201c}:".contains(c)) {
+        // `msg/s`, and the inner parts of what begins in another way.
+        if left.is_some_and(|c| c.is_alphanumeric() || "./~_".contains(c)) {
             return None;
         }
         let begins = ["/", "~/", "./", "../"];
         let head = self.slice(at, at + 3);
         let begin = begins.iter().find(|it| head.starts_with(**it))?;
         let from = at + begin.len();
-        let mut end = self.run_of(from, |c| {
-            !c.is_whitespace() && !"'\"`<>(),;[]{}\u{201d}|".contains(c)
-        });
+        let mut end = self.token_end(from, "'(),;[]{}|");
         while end > from && before(&self.chars, end).is_some_and(|c| ".:".contains(c)) {
             end -= 1;
         }
@@ -364,7 +415,7 @@ fn is_public_query(query: &str) -> bool {
         "disable_stats",
         "enable_queue_totals",
     ];
-    let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_.".contains(c);
+    let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_.,".contains(c);
     query.split('&').all(|part| {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         keys.contains(&key) && value.chars().all(is_letter)

@@ -1,6 +1,6 @@
 //! Names within values that are made of several words: commands, options, Erlang terms, values of headers.
 
-use super::names::{NameKind, Names};
+use super::names::{NameKind, Names, folded, is_ordinary};
 
 /// What bellows fills in for these is found by its form.
 const MARKS: [&str; 3] = ["{url}", "{host}", "{port}"];
@@ -18,6 +18,18 @@ const TERM_WORDS: &str = "when andalso orelse and or xor not true false undefine
 /// Options of Erlang and Java that have one dash and several letters. Others may be `-pPASSWORD`.
 const LONG_OPTIONS: &str = "noshell noinput sname name kernel rabbit pa pz boot smp env hidden proto_dist config mnesia os_mon sasl args_file \
     start_epmd ea da esa server cp classpath jar";
+
+/// Words in which systems, TLS, and brokers say what went wrong.
+const OUTSIDE: &str = include_str!("outside.txt");
+
+/// Whether a text is made of words that say nothing of anybody, and of numbers.
+pub(super) fn are_own_words(text: &str) -> bool {
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    words.into_iter().all(|word| {
+        let word = folded(word);
+        is_ordinary(&word) || is_one_of(OUTSIDE, &word)
+    })
+}
 
 fn is_one_of(words: &str, word: &str) -> bool {
     words.split_whitespace().any(|it| it == word)

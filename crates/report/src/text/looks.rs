@@ -23,6 +23,7 @@ pub(super) fn told(w: &Warning) -> (String, &'static str) {
                 "unread" => {
                     "leave out arguments (trace.arguments = false), or trace a function that is called less"
                 }
+                "nested" => "trace a function that returns",
                 "tracer_memory" | "open_calls" => "trace a function that is called less",
                 _ => "",
             },

@@ -48,10 +48,32 @@ struct Named {
     user: String,
     /// Each of which stands in one place.
     own: [String; OWN],
+    seed: u64,
+}
+
+/// What a system, a library or a broker says, with names that stand nowhere else, each in a form that tells it from words.
+fn foreign(own: &[String], seed: u64) -> String {
+    let mut random = Random::new(seed);
+    let said = own.iter().map(|name| {
+        let (folder, mark) = (name, random.of(&[",", ";", "(", "|", "'", ")", "{", "["]));
+        match random.below(9) {
+            0 => format!("DnsName({name:?})"),
+            1 => format!("the name \"{name}.corp\", of '{name}'"),
+            2 => format!("{mark}/srv/{folder}/x"),
+            3 => format!("/srv/x{mark}{folder}/y{mark}"),
+            4 => format!("http://{name}.corp/x{mark}{folder}"),
+            5 => format!("unknown field `{name}`"),
+            6 => format!("is \u{201c}{name}\u{201d}{mark}"),
+            7 => format!("\"/srv/a {folder}\""),
+            _ => format!("from{mark}amqp://{name}:5672{mark}amqp://{name}{mark}"),
+        }
+    });
+    let said: Vec<String> = said.collect();
+    said.join(random.of(&[", ", "; ", " ", " | "]))
 }
 
 /// Places that hold words of somebody's own.
-const OWN: usize = 12;
+const OWN: usize = 24;
 
 impl Named {
     fn all(&self) -> Vec<&str> {
@@ -76,6 +98,7 @@ impl Named {
             host,
             user,
             own,
+            seed,
         } = self;
         let sentence =
             format!("{queue} of {exchange} by {key} in {vhost}, {user} on rabbit@{host}");
@@ -102,10 +125,16 @@ impl Named {
                 "command": [format!("{{host}}:{}", bare(key)), format!("{{\"tenant\":{{\"x\":{:?}}}}}", own[6]),
                             format!("-P{}", own[7].to_uppercase()), format!("curl http://localhost/ -d {}", own[8])],
             }),
-            events: vec![Event {
-                t: 1.0,
-                label: format!("no queue '{queue}' in vhost '{vhost}'; {sentence}"),
-            }],
+            events: vec![
+                Event {
+                    t: 1.0,
+                    label: format!("no queue '{queue}' in vhost '{vhost}'; {sentence}"),
+                },
+                Event {
+                    t: 2.0,
+                    label: foreign(&own[12..23], *seed),
+                },
+            ],
             topology: Topology {
                 queues: vec![QueueRecord {
                     name: queue.clone(),
@@ -135,7 +164,11 @@ impl Named {
                 ..Topology::default()
             },
             state: RunState::Failed,
-            problem: Some(Problem::new("cannot connect", &sentence, &sentence)),
+            problem: Some(Problem::new(
+                "cannot connect",
+                format!("{sentence} for {}", own[23]),
+                &sentence,
+            )),
             summary: Some(RunSummary {
                 warnings: vec![Warning {
                     text: sentence,
@@ -264,6 +297,7 @@ fn whatever_names_a_run_has_none_remains() {
             host: host(&mut random),
             user: name(&mut random),
             own: std::array::from_fn(|_| own(&mut random)),
+            seed,
         };
         let run = named.write(dir.path());
         let page =
@@ -340,6 +374,7 @@ fn notes_and_tags_are_blotted_and_ordinary_names_are_told() {
         host: "localhost".to_owned(),
         user: "guest".to_owned(),
         own: std::array::from_fn(|_| "1".to_owned()),
+        seed: 0,
     };
     let run = named.write(dir.path());
     let mut labels = Labels {

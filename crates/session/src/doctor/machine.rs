@@ -5,6 +5,7 @@ use std::io;
 
 use archive::profile::{ProfileHeader, StacksWriter};
 use measure::{Clock, wall_clock_unix_ns};
+use profile::{Access, AccessPart};
 use rustix::process::{Resource, getrlimit};
 
 use super::{Check, Status};
@@ -38,7 +39,14 @@ pub(super) fn profiling() -> Check {
     const NAME: &str = "perf permissions";
     let paranoid = trimmed("/proc/sys/kernel/perf_event_paranoid").unwrap_or_else(|| "?".into());
     let observed = |what: &str| format!("{what} (kernel.perf_event_paranoid = {paranoid})");
-    match trial() {
+    let has_copies = Access::of_this_process().shows(AccessPart::WholeStacks);
+    let trial = trial().map(|mut notes| {
+        if !has_copies {
+            notes.push("stacks cannot be copied, so that callers of code without frame pointers are missing".to_owned());
+        }
+        notes
+    });
+    match trial {
         Ok(notes) if notes.is_empty() => Check::new(
             NAME,
             Status::Ok,
@@ -58,15 +66,24 @@ pub(super) fn profiling() -> Check {
             )),
             "profiles lack a part, most often the kernel's",
         )
-        .fix("sysctl kernel.perf_event_paranoid=1 (as root), or run bellows as root"),
+        .fix(profiling_fix()),
         Err(error) => Check::new(
             NAME,
             Status::Bad,
             observed(&error.to_string()),
             "no profile can be taken; load and latency are measured all the same",
         )
-        .fix("sysctl kernel.perf_event_paranoid=1 (as root), or run bellows as root"),
+        .fix(profiling_fix()),
     }
+}
+
+/// What lets this user take whole profiles.
+fn profiling_fix() -> String {
+    let remedy = Access::of_this_process().remedy(&AccessPart::ALL);
+    remedy.map_or_else(
+        || "allow perf_event_open and bpf in the container's seccomp profile".to_owned(),
+        |it| it.to_string(),
+    )
 }
 
 /// What a profile is taken by unless an experiment says otherwise: `by cpu-clock at 999 Hz`.
@@ -115,7 +132,7 @@ fn judge_kernel_symbols(symbols: &str) -> Check {
         observed,
         "frames of the kernel have no names",
     )
-    .fix("sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1 (as root), or run as root")
+    .fix(profiling_fix())
 }
 
 pub(super) fn tracefs() -> Check {

@@ -32,7 +32,7 @@ mod validate;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use load::{Allocation, Auth, StopCondition};
+use load::{Allocation, Argument, Auth, StopCondition};
 use measure::Length;
 use serde::{Deserialize, Serialize};
 
@@ -483,8 +483,21 @@ impl Experiment {
         for load in public.load.iter_mut().chain(&mut public.prepare) {
             load.url = load.url.as_deref().map(redact::url);
             load.command = redact::words(&load.command);
+            redact_arguments(&mut load.headers);
+            redact_arguments(&mut load.queue.arguments);
+            redact_arguments(&mut load.consumers.amqp091.arguments);
         }
         public
+    }
+}
+
+fn redact_arguments(arguments: &mut BTreeMap<String, Argument>) {
+    for (key, value) in arguments {
+        let given = value.to_string();
+        let shown = crate::redact::argument(key, &given);
+        if shown != given {
+            *value = Argument::Text(shown);
+        }
     }
 }
 

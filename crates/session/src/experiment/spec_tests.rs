@@ -426,6 +426,33 @@ fn a_page_of_the_broker_is_kept_and_the_password_of_another_is_not() {
 }
 
 #[test]
+fn secrets_in_headers_and_arguments_are_in_no_archive() {
+    let text = "name = \"x\"\n[broker]\nkind = \"embedded\"\n[[load]]\n\
+        arguments = { x-max-length = 5, x-token = \"s3cret\" }\n\
+        consumer-arguments = { x-pass = 4711, x-priority = 1 }\n[load.headers]\n\
+        password = \"s3cret\"\nauthorization = \"Bearer s3cret\"\nx-api-key = \"s3cret\"\n\
+        x-login = \"Basic s3cret\"\ntenant = \"blue\"\nnumber = 7\n";
+    let experiment = Experiment::from_toml(text, "x.toml").unwrap();
+    let json = experiment.to_json();
+    let load = &json["load"][0];
+    for told in [json.to_string(), experiment.to_toml()] {
+        assert!(!told.contains("s3cret") && !told.contains("4711"), "{told}");
+    }
+    for (table, key) in [
+        ("headers", "password"),
+        ("headers", "x-login"),
+        ("arguments", "x-token"),
+        ("consumer-arguments", "x-pass"),
+    ] {
+        assert_eq!(load[table][key], "***", "{table}.{key}");
+    }
+    assert_eq!(load["headers"]["tenant"], "blue");
+    assert_eq!(load["headers"]["number"], 7);
+    assert_eq!(load["arguments"]["x-max-length"], 5);
+    assert_eq!(load["consumer-arguments"]["x-priority"], 1);
+}
+
+#[test]
 fn where_every_load_has_its_own_broker_the_first_is_watched() {
     let port = |loads: &str| {
         let text = format!("name = \"x\"\n[broker]\nkind = \"attach\"\n{loads}");

@@ -50,6 +50,7 @@ pub use continuous::{ContinuousOptions, PeriodEnd, Told, record_continuously};
 use faults::{Beside, Timeline};
 use finish::Ending;
 use memory::{MemoryPlan, MemoryWatch};
+pub use named_process::nodes_called;
 use observer_effect::Blocks;
 use own_pages::OwnPages;
 use profiling::{Profiling, Sampling};

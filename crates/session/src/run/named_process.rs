@@ -32,6 +32,15 @@ pub(super) fn name_of(pid: u32) -> Option<String> {
     ErlangNodes::list().name(pid)
 }
 
+/// The Erlang nodes of this machine that this name means, else those whose names begin with it: `NAME@HOST`, each once.
+#[must_use]
+pub fn nodes_called(name: &str) -> Vec<String> {
+    let nodes = ErlangNodes::list();
+    let pids = processes::others().into_iter();
+    let known = pids.flat_map(|pid| nodes.names_of(pid).into_iter().next());
+    nodes.called(name, known.collect())
+}
+
 /// The one process that a name means.
 pub(super) fn find(name: &str) -> Result<u32, Problem> {
     let nodes = ErlangNodes::list();
@@ -148,6 +157,23 @@ impl ErlangNodes {
         names
     }
 
+    /// Of these nodes those that what was typed means, else those whose names begin with it; one that was started without a host
+    /// is on this machine.
+    fn called(&self, typed: &str, mut known: Vec<String>) -> Vec<String> {
+        let is_called = |node: &String| self.means(typed, node);
+        match known.iter().any(is_called) {
+            true => known.retain(is_called),
+            false => known.retain(|node| node.starts_with(typed)),
+        }
+        for node in known.iter_mut().filter(|node| !node.contains('@')) {
+            let host = self.host.split('.').next().unwrap_or_default();
+            *node = format!("{node}@{host}");
+        }
+        known.sort();
+        known.dedup();
+        known
+    }
+
     /// Whether what was typed means this node; one that was started without a host is on this machine.
     fn means(&self, typed: &str, node: &str) -> bool {
         let parts = |name: &str| match name.split_once('@') {
@@ -227,6 +253,22 @@ mod tests {
         ] {
             assert_eq!(nodes.means(typed, node), meant, "{typed} {node}");
         }
+    }
+
+    #[test]
+    fn nodes_are_found_by_their_name_or_its_beginning() {
+        let nodes = ErlangNodes {
+            registered: Vec::new(),
+            host: "here.example".into(),
+        };
+        let called = |typed| {
+            let known = ["rabbit", "rabbit-2@there", "rabbit", "other@there"];
+            nodes.called(typed, known.map(str::to_owned).to_vec())
+        };
+        assert_eq!(called("rabbit"), ["rabbit@here"]);
+        assert_eq!(called("rabb"), ["rabbit-2@there", "rabbit@here"]);
+        assert_eq!(called("other"), ["other@there"]);
+        assert!(called("there").is_empty());
     }
 
     #[test]

@@ -19,7 +19,8 @@ const CONSTANTS: u64 = 1;
 /// Bytes that the constants of a chunk may take of memory.
 const MOST_KEPT: usize = 512 << 20;
 /// Constants that stacks are made of.
-const KEPT: [&str; 8] = [
+const KEPT: [&str; 9] = [
+    "jdk.types.ThreadState",
     "jdk.types.StackTrace",
     "jdk.types.Method",
     "jdk.types.FrameType",

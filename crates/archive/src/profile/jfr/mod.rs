@@ -147,12 +147,15 @@ pub(super) fn read(recording: &[u8]) -> Result<Profile, String> {
     let mut reader = Reader {
         sampled: &SAMPLED[row],
         builder: Builder::default(),
+        states: Vec::new(),
         origin_ns,
     };
     for bytes in &chunks {
         reader.chunk(&Chunk::read(bytes)?)?;
     }
+    let left_out = reader.leave_out_what_took_no_cpu()?;
     let mut profile = reader.profile();
+    profile.notes.extend(left_out);
     let others = counts.iter().zip(&SAMPLED).enumerate();
     let others: Vec<String> = others
         .filter(|(other, (count, _))| *other != row && **count > 0)
@@ -187,9 +190,33 @@ fn count(chunks: &[&[u8]]) -> Result<([u64; SAMPLED.len()], u64), String> {
     Ok((counts, origin_ns))
 }
 
+/// What a thread did when it was sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ThreadState {
+    /// It was sampled by its CPU time: async-profiler's `STATE_DEFAULT`, or no state is told.
+    OnCpu,
+    /// It could run.
+    Runnable,
+    /// It slept, waited, or was blocked.
+    Asleep,
+}
+
+impl ThreadState {
+    /// Of the recorders' name of it.
+    fn of(name: Option<&str>) -> Self {
+        match name {
+            None | Some("STATE_DEFAULT") => Self::OnCpu,
+            Some("STATE_RUNNABLE" | "") => Self::Runnable,
+            Some(_) => Self::Asleep,
+        }
+    }
+}
+
 struct Reader {
     sampled: &'static Sampled,
     builder: Builder,
+    /// What the thread of each sample did.
+    states: Vec<ThreadState>,
     /// When the first chunk began.
     origin_ns: u64,
 }
@@ -242,6 +269,10 @@ impl Reader {
         let field = threads.into_iter().find(|name| class.place(name).is_some());
         let thread = field.and_then(|name| stacks.thread(class, name, number(name)));
         let thread = builder.thread(&thread.unwrap_or_default());
+        let state = class
+            .place("state")
+            .map(|_| stacks.state(class, number("state")));
+        self.states.push(ThreadState::of(state));
         builder.sample(Sample {
             t,
             weight,
@@ -254,6 +285,36 @@ impl Reader {
             wait: None,
         });
         builder.room()
+    }
+
+    /// Leaves out samples that async-profiler took by the wall clock, which are among those of CPU time (`event=cpu,wall=…`): where
+    /// it tells those of CPU time apart, all others; else those of threads that did not run. The note says what was left out.
+    fn leave_out_what_took_no_cpu(&mut self) -> Result<Option<String>, String> {
+        if self.sampled.kind != EventKind::OnCpu {
+            return Ok(None);
+        }
+        let samples = &mut self.builder.profile.samples;
+        let told_apart = self.states.contains(&ThreadState::OnCpu);
+        let kept = |state: &ThreadState| match told_apart {
+            true => *state == ThreadState::OnCpu,
+            false => *state == ThreadState::Runnable,
+        };
+        let all = samples.len();
+        let mut states = self.states.iter();
+        samples.retain(|_| states.next().is_none_or(kept));
+        let out = all - samples.len();
+        let what = match told_apart {
+            true => "were taken by the wall clock, and not by CPU time",
+            false => "are of threads that slept or waited",
+        };
+        match out {
+            0 => Ok(None),
+            _ if out == all => Err(format!("all of its {all} samples {what}")),
+            _ => Ok(Some(format!(
+                "{out} of {all} samples of {} {what}: they were left out",
+                self.sampled.name
+            ))),
+        }
     }
 
     fn profile(self) -> Profile {

@@ -139,6 +139,12 @@ impl<'c> Stacks<'c> {
         }
     }
 
+    /// What a thread did, in the recorder's words; empty where that is not told.
+    pub(super) fn state(&self, event: &JfrType, key: u64) -> &str {
+        let state = self.chunk.constant(event, "state", key);
+        state.map_or("", |(state, class)| self.text(class, "name", state))
+    }
+
     /// The name of the thread that a field names.
     pub(super) fn thread(&self, event: &JfrType, field: &str, key: u64) -> Option<String> {
         let (thread, class) = self.chunk.constant(event, field, key)?;

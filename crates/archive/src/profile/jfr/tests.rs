@@ -34,6 +34,7 @@ const CLASS: u64 = 13;
 const SYMBOL: u64 = 14;
 const KIND: u64 = 15;
 const THREAD: u64 = 16;
+const STATE: u64 = 17;
 const SAMPLE: u64 = 20;
 
 fn types() -> Vec<(u64, &'static str, Vec<Field>)> {
@@ -282,6 +283,64 @@ fn samples_have_their_stacks_threads_and_times() {
     assert_eq!(
         (profile.header.event.as_str(), profile.total_weight()),
         ("cpu", 4)
+    );
+}
+
+/// A recording whose samples have these states; a number is the place of its thread's state.
+fn with_states(states: &[u64]) -> Vec<u8> {
+    let mut types = types();
+    types.push((
+        STATE,
+        "jdk.types.ThreadState",
+        vec![("name", 2, false, false)],
+    ));
+    let sampled = types.iter_mut().find(|it| it.0 == SAMPLE);
+    let fields = &mut sampled.expect("the type of samples").2;
+    fields.push(("state", STATE, true, false));
+    let names = ["STATE_DEFAULT", "STATE_RUNNABLE", "STATE_SLEEPING"];
+    let names: Vec<_> = (0..).zip(names.map(text)).collect();
+    let mut constants = constants(0, false);
+    // One more pool than there are.
+    let places = constants.len();
+    let pools = constants[4 + 1..places].to_vec();
+    constants.truncate(4 + 1);
+    constants.push(pools[0] + 1);
+    constants.extend(&pools[1..]);
+    constants.extend(pool(STATE, &names));
+    let events: Vec<_> = (0..)
+        .zip(states)
+        .map(|(at, state)| [sample(1_000 + at, 300), number(*state)].concat())
+        .collect();
+    chunk(&events, &constants, &metadata(&types))
+}
+
+#[test]
+fn threads_that_sleep_took_no_cpu_time() {
+    let read = |states: &[u64]| read(&with_states(states));
+    // async-profiler with `event=cpu,wall=…` tells samples of CPU time apart from those of the wall clock.
+    let both = read(&[0, 2, 2, 0, 1, 2]).expect("a recording");
+    assert_eq!(both.total_weight(), 2);
+    assert_eq!(
+        both.notes,
+        [
+            "4 of 6 samples of jdk.ExecutionSample were taken by the wall clock, and not by CPU time: they were left out"
+        ]
+    );
+    // Older ones, and the virtual machine's own recorder, only tell who could run.
+    let older = read(&[1, 2, 1, 1]).expect("a recording");
+    assert_eq!(older.total_weight(), 3);
+    assert_eq!(
+        older.notes,
+        [
+            "1 of 4 samples of jdk.ExecutionSample are of threads that slept or waited: they were left out"
+        ]
+    );
+    let whole = read(&[1, 1]).expect("a recording");
+    assert_eq!((whole.total_weight(), whole.notes.len()), (2, 0));
+    let asleep = read(&[2, 2]).unwrap_err();
+    assert_eq!(
+        asleep,
+        "all of its 2 samples are of threads that slept or waited"
     );
 }
 

@@ -403,11 +403,11 @@ fn observer(cost: &ObserverCost) -> String {
         count(cost.reductions_without as u64),
     );
     let spread = cost.spread * 100.0;
-    match cost.spread > effect.abs() {
-        true => format!(
-            "\nCost of counting: too small to be told from the node's own changes: {busy}; reductions {reductions}, which vary by {spread:.1} % by themselves."
-        ),
+    match cost.is_told && cost.spread < effect.abs() {
         false => format!(
+            "\nCost of counting: not to be told from what the node does by itself: {busy}; reductions {reductions}, which vary by {spread:.1} % without counters."
+        ),
+        true => format!(
             "\nCost of counting: {busy}; reductions {reductions}, {:+.1} %, where they vary by {spread:.1} % by themselves.",
             effect * 100.0,
         ),
@@ -471,6 +471,8 @@ struct ObserverRow {
     reductions_per_second_with: f64,
     reductions_per_second_without: f64,
     spread_without: f64,
+    /// Whether the difference is more than what the node does by itself.
+    is_told: bool,
 }
 
 fn rows(calls: &Calls, counter: Counter) -> CallsRows<'_> {
@@ -521,6 +523,7 @@ fn rows(calls: &Calls, counter: Counter) -> CallsRows<'_> {
             reductions_per_second_with: cost.reductions_with,
             reductions_per_second_without: cost.reductions_without,
             spread_without: cost.spread,
+            is_told: cost.is_told,
         }),
     }
 }

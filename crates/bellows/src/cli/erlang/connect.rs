@@ -24,7 +24,7 @@ const SHORTEST: Length = Length(Nanos::from_millis(10));
 /// The node, and how it is reached.
 #[derive(Clone, Debug, Args)]
 pub(super) struct NodeArgs {
-    /// The node, as NAME@HOST; or the beginning of the name of one that bellows runs here, such as bellows
+    /// The node, as NAME@HOST; or the beginning of the name of one that runs here, such as rabbit
     #[arg(value_name = "NODE")]
     node: WantedNode,
     /// File that holds the node's cookie [default: the variable BELLOWS_ERLANG_COOKIE, ~/.erlang.cookie, or
@@ -116,8 +116,16 @@ impl NodeArgs {
             // A run says its node's whole name; no EPMD knows it.
             WantedNode::Named(name) if self.is_started(name) => return self.started(name.as_str()),
             WantedNode::Named(name) => name,
-            WantedNode::Begins(text) => return self.started(text),
+            WantedNode::Begins(text) => match self.found_here(text)? {
+                None => return self.started(text),
+                Some(name) => return self.named(&name),
+            },
         };
+        self.named(name)
+    }
+
+    /// A node that bellows did not start.
+    fn named(&self, name: &NodeName) -> Result<ConnectOptions, Failure> {
         let identity = self.cert.clone().zip(self.key.clone());
         let tls = TlsOptions {
             ca: self.ca.clone(),
@@ -148,6 +156,24 @@ impl NodeArgs {
         Duration::from_nanos(self.timeout.0.0)
     }
 
+    /// The one node of this machine with such a name where no bellows of this user has started one.
+    fn found_here(&self, beginning: &str) -> Result<Option<NodeName>, Failure> {
+        let mut started = session::brokers::rabbitmq::started_nodes().into_iter();
+        if started.any(|it| it.node.as_str().starts_with(beginning)) {
+            return Ok(None);
+        }
+        match session::nodes_called(beginning).as_slice() {
+            [] => Ok(None),
+            // A name that was typed by hand may be none.
+            [name] => Ok(name.parse().ok()),
+            several => {
+                let cause = format!("several nodes' names begin with {beginning}");
+                let all = format!("there are {}", several.join(", "));
+                Err(Failure::usage(cause, "write more of the name").observed(all))
+            }
+        }
+    }
+
     /// The one node with such a name that a bellows of this user has started here.
     fn started(&self, beginning: &str) -> Result<ConnectOptions, Failure> {
         self.refuse_what_is_known(beginning)?;
@@ -168,7 +194,7 @@ impl NodeArgs {
             }),
             (None, _) => {
                 let cause = format!("no node's name begins with {beginning}");
-                let help = "write NAME@HOST for a node that bellows did not start";
+                let help = "write NAME@HOST for a node whose process this user may not see, or that runs elsewhere";
                 Err(Failure::usage(cause, help).observed(all))
             }
             (Some(_), Some(_)) => {

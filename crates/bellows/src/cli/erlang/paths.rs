@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use erlang::calls::{Accumulated, Comparison, CountedFunction, Difference, Path, PerCall};
 use measure::{Nanos, count, counted};
-use report::console::{GridColumn, grid, sanitise};
+use report::console::{GridColumn, grid, sanitise, sentence};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -15,6 +15,8 @@ use crate::output;
 const LEAST_SHARE: f64 = 0.01;
 /// Functions that were left out, and are shown.
 const LEFT_OUT: usize = 8;
+/// Functions with more time than a call of the entry that are named.
+const LONGER: usize = 3;
 /// Functions in the table of slow calls.
 const SLOW_ROWS: usize = 12;
 
@@ -123,8 +125,39 @@ pub(super) fn functions(path: &Path) -> Vec<FunctionRow<'_>> {
     rows
 }
 
+/// What the table of functions adds up, and why a call of one may take more time than the longest of the entry.
+fn about_functions(rows: &[FunctionRow<'_>], path: &Path) -> String {
+    let mut text = format!(
+        "What {} did, added up; times per call are those of a call of the function.",
+        counted(path.calls.len() as u64, "followed call")
+    );
+    let longest = path.durations().last().copied().map_or(0, nanos);
+    let longer = rows.iter().filter(|row| {
+        let all = row
+            .accumulated_ns
+            .saturating_add(row.accumulated_waiting_ns);
+        all / row.calls.max(1) > longest
+    });
+    let names: Vec<_> = longer.map(|row| row.function).take(LONGER).collect();
+    if !names.is_empty() {
+        text += &format!(
+            " More per call than the longest took ({}): {}. Calls of it were running when they began to be traced, so that their time is told and \
+             they are not counted, or several processes did it at once.",
+            Nanos(longest),
+            sanitise(&names.join(", "))
+        );
+    }
+    text
+}
+
 /// Prints the first functions of a path; times are per call of the function.
-pub(super) fn print_functions(rows: &[FunctionRow<'_>], number: usize) -> Result<(), Failure> {
+pub(super) fn print_functions(
+    rows: &[FunctionRow<'_>],
+    number: usize,
+    path: &Path,
+) -> Result<(), Failure> {
+    let about = sentence(&about_functions(rows, path), output::style());
+    output::print(&format!("\n{about}"))?;
     let heads = [
         GridColumn::text("function"),
         GridColumn::number("calls"),
@@ -153,8 +186,7 @@ pub(super) fn print_functions(rows: &[FunctionRow<'_>], number: usize) -> Result
             each(row.accumulated_waiting_ns),
         ]
     });
-    let table = grid(&heads, Some(0), rows, output::style());
-    output::print(&format!("\n{table}"))
+    output::print(&grid(&heads, Some(0), rows, output::style()))
 }
 
 /// Prints what slow calls do that the others do not.
@@ -384,8 +416,60 @@ const fn per_call_row(it: &PerCall) -> PerCallRow {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// A path without a call.
+    pub(in crate::cli::erlang) fn path() -> Path {
+        Path {
+            tree: erlang::calls::CallTree::default(),
+            calls: Vec::new(),
+            untraced: Vec::new(),
+            beside: Vec::new(),
+            begun: 0,
+            unfinished: 0,
+            loaded_anew: Vec::new(),
+            modules: Vec::new(),
+            left_out: Vec::new(),
+            counted_calls: 1,
+            counted: Vec::new(),
+            messages: 1,
+            ended: erlang::Ended::Time,
+        }
+    }
+
+    #[test]
+    fn a_function_with_more_time_than_a_call_is_explained() {
+        let call = |ms| erlang::calls::EntryCall {
+            began: std::time::UNIX_EPOCH,
+            pid: "<0.1.0>".to_owned(),
+            duration: Duration::from_millis(ms),
+            costs: Vec::new(),
+        };
+        let row = |function, accumulated_ns| FunctionRow {
+            function,
+            calls: 2,
+            own_ns: 1,
+            waiting_ns: 0,
+            accumulated_ns,
+            accumulated_waiting_ns: 0,
+        };
+        let path = Path {
+            calls: vec![call(5), call(3)],
+            ..path()
+        };
+        let text = |rows: &[FunctionRow<'_>]| about_functions(rows, &path);
+        let short = text(&[row("m:f/1", 9_000_000)]);
+        assert_eq!(
+            short,
+            "What 2 followed calls did, added up; times per call are those of a call of the function."
+        );
+        let long = text(&[row("m:f/1", 9_000_000), row("m:g/1", 11_000_000)]);
+        assert!(
+            long.contains("than the longest took (5.00 ms): m:g/1. "),
+            "{long}"
+        );
+    }
 
     #[test]
     fn spreads_are_those_of_the_nearest_rank() {
@@ -412,20 +496,10 @@ mod tests {
             own: Duration::from_micros(3),
         };
         let mut path = Path {
-            tree: erlang::calls::CallTree::default(),
-            calls: Vec::new(),
-            untraced: Vec::new(),
-            beside: Vec::new(),
-            begun: 0,
-            unfinished: 0,
-            loaded_anew: Vec::new(),
             modules: vec!["m\nerror: n".to_owned()],
-            // Fewer than were counted.
-            left_out: Vec::new(),
-            counted_calls: 1,
+            // More than were left out.
             counted: vec![counted.clone(), counted],
-            messages: 1,
-            ended: erlang::Ended::Time,
+            ..path()
         };
         let text = provenance(&path);
         assert!(text.contains("f\u{240a}error: g/1 (7, 3.00 us)"), "{text}");

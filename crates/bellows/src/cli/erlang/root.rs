@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, value_parser};
 use erlang::calls::{Following, Path, RootOptions, RootPhase, RootProgress};
 use erlang::{Ended, FunctionPattern, Helper};
-use measure::{Length, Nanos, counted};
+use measure::{Length, Nanos, count, counted};
 use report::console::sanitise;
 use serde::Serialize;
 
@@ -210,6 +210,32 @@ fn none_ended(path: &Path, root: &FunctionPattern) -> String {
     }
 }
 
+/// What became of the calls where none was followed to its end.
+fn none_followed(path: &Path) -> String {
+    let (before, beside) = (path.untraced.len() as u64, path.beside.len() as u64);
+    let rest = path.begun.saturating_sub(before + beside);
+    let parts = [
+        (before, "came before anything below it was traced"),
+        (
+            beside,
+            "came between those that were to be followed, and was only timed",
+        ),
+        (
+            rest,
+            "did not end meanwhile, or was not seen from its beginning",
+        ),
+    ];
+    let told = parts.iter().filter(|(calls, _)| *calls > 0);
+    let told: Vec<_> = told
+        .map(|(calls, what)| format!("{} {what}", count(*calls)))
+        .collect();
+    format!(
+        "No call was followed to its end. Of {}: {}. To follow some",
+        counted(path.begun, "call"),
+        told.join("; ")
+    )
+}
+
 fn print(
     path: &Path,
     root: &FunctionPattern,
@@ -231,13 +257,11 @@ fn print(
     paths::print_spreads("calls", &spreads)?;
     output::print(&observer::line(path))?;
     if path.calls.is_empty() {
-        return output::print(&format!(
-            "\nNo call was followed to its end: {}\n",
-            larger.advice()
-        ));
+        let advice = larger.advice();
+        return output::print(&format!("\n{}: {advice}\n", none_followed(path)));
     }
     let rows = paths::functions(path);
-    paths::print_functions(&rows, number)?;
+    paths::print_functions(&rows, number, path)?;
     print_neighbours(&path.tree, rows.iter().map(|row| row.function()))?;
     match path.comparison() {
         Some(compared) => paths::print_comparison(&compared)?,
@@ -333,7 +357,20 @@ fn quoted(word: &str) -> String {
 mod tests {
     use measure::{Length, Nanos};
 
-    use super::{again, entry, longer, words};
+    use super::{again, entry, longer, none_followed, words};
+    use crate::cli::erlang::paths::tests::path;
+
+    #[test]
+    fn where_no_call_was_followed_it_is_told_what_became_of_each() {
+        let ms = std::time::Duration::from_millis(1);
+        let mut path = path();
+        (path.begun, path.untraced, path.beside) = (3, vec![ms], vec![ms]);
+        assert_eq!(
+            none_followed(&path),
+            "No call was followed to its end. Of 3 calls: 1 came before anything below it was traced; 1 came between those that were to be \
+             followed, and was only timed; 1 did not end meanwhile, or was not seen from its beginning. To follow some"
+        );
+    }
 
     #[test]
     fn the_next_time_is_long_enough_for_calls_that_come_as_often() {

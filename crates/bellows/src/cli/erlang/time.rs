@@ -213,7 +213,7 @@ impl TimeArgs {
         output::print(&format!("\n{}\n", self.costs(timing)))?;
         if let Some(path) = &timing.path {
             let rows = paths::functions(path);
-            paths::print_functions(&rows, self.number)?;
+            paths::print_functions(&rows, self.number, path)?;
             print_neighbours(&path.tree, rows.iter().map(|row| row.function()))?;
             output::print(&format!("\n{}\n", traced(timing, path)))?;
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::{Args, value_parser};
 use erlang::trace::{Call, Return, Trace, TraceEvent, TraceOptions};
-use erlang::{Ended, FunctionPattern, Helper, ProcessFilter};
+use erlang::{Ended, FunctionPattern, Helper, Node, ProcessFilter};
 use report::console::sanitise;
 use serde::Serialize;
 
@@ -29,6 +29,10 @@ masked, on the node. `bellows help erlang-nodes` tells more.";
 
 /// Longest wait for one answer, so that Ctrl-C is heard.
 const WAIT: Duration = Duration::from_millis(250);
+/// Processes that are named.
+const PIDS: usize = 3;
+/// Longest wait for the size of stacks.
+const ASK: Duration = Duration::from_secs(5);
 /// Returns of the last calls may take longer than the trace.
 const BEYOND: Duration = Duration::from_secs(30);
 
@@ -47,10 +51,10 @@ pub(super) struct TraceArgs {
     /// Calls in one second at which it ends, as 100 or 100/s
     #[arg(long, value_name = "N/s", default_value = "500", value_parser = per_second)]
     rate: u32,
-    /// Print what calls return, or the exception that ends them
+    /// Print what calls return, or the exception that ends them; each call keeps words of its process's stack until it returns
     #[arg(long)]
     returns: bool,
-    /// Print how long calls take, waits included
+    /// Print how long calls take, waits included; as --returns
     #[arg(long)]
     durations: bool,
     /// Only calls whose arguments match, as in a function's head, perhaps with `when`
@@ -105,6 +109,42 @@ struct TraceRows {
     ended: String,
     /// Modules that were loaded anew meanwhile, so that calls are missing.
     loaded_anew: BTreeSet<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreturned: Option<Unreturned>,
+}
+
+/// Calls whose return had not come when the trace ended: the emulator keeps a mark of each on its process's stack until it does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Unreturned {
+    calls: usize,
+    /// The processes that made them.
+    pids: BTreeSet<String>,
+    /// Words of these processes' stacks; absent where the node does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stack_words: Option<u64>,
+}
+
+impl Unreturned {
+    /// A sentence without a full stop.
+    fn describe(&self) -> String {
+        let words = self.stack_words.map_or_else(String::new, |words| {
+            format!(" ({} words now)", measure::count(words))
+        });
+        let pids: Vec<_> = self.pids.iter().take(PIDS).map(String::as_str).collect();
+        let more = match self.pids.len().saturating_sub(PIDS) {
+            0 => String::new(),
+            more => format!(" and {}", measure::counted(more as u64, "other")),
+        };
+        format!(
+            "{} not returned: marks of {} stay on the stack of {}{more}{words} until then, for good where a function goes on in a tail call",
+            match self.calls {
+                1 => "1 call has".to_owned(),
+                calls => format!("{} calls have", measure::count(calls as u64)),
+            },
+            if self.calls == 1 { "it" } else { "them" },
+            pids.join(", "),
+        )
+    }
 }
 
 impl TraceArgs {
@@ -145,6 +185,7 @@ impl TraceArgs {
         }
         drop(progress);
         let ended = trace.ended().cloned().unwrap_or(Ended::Asked);
+        printer.unreturned = printer.left_open(|pids| stack_words(&node, pids));
         // A busy node takes its time to undo what was done: what was seen is shown by then.
         printer.end(&ended)?;
         leave(helper).map_err(failed)?;
@@ -182,9 +223,26 @@ struct Printer<'a> {
     args: &'a TraceArgs,
     rows: Vec<CallRow>,
     calls: u64,
-    /// Functions of calls whose return has not come.
-    open: HashMap<u64, String>,
+    /// Pids and functions of calls whose return has not come.
+    open: HashMap<u64, (String, String)>,
     loaded_anew: BTreeSet<String>,
+    unreturned: Option<Unreturned>,
+}
+
+/// Words of the stacks of these processes; nothing where the node does not tell.
+fn stack_words(node: &Node, pids: &BTreeSet<String>) -> Option<u64> {
+    let is_pid = |it: &&String| it.chars().all(|c| c.is_ascii_digit() || "<.>".contains(c));
+    let pids: Vec<String> = pids
+        .iter()
+        .filter(is_pid)
+        .map(|it| format!("{it:?}"))
+        .collect();
+    let source = format!(
+        "lists:sum([element(2, process_info(Pid, stack_size)) || Text <- [{}], Pid <- [list_to_pid(Text)], is_process_alive(Pid)]).",
+        pids.join(", ")
+    );
+    let words = erlang::term::as_int(&node.evaluate(ASK, &source).ok()?)?;
+    u64::try_from(words).ok()
 }
 
 impl<'a> Printer<'a> {
@@ -195,11 +253,31 @@ impl<'a> Printer<'a> {
             calls: 0,
             open: HashMap::new(),
             loaded_anew: BTreeSet::new(),
+            unreturned: None,
         }
+    }
+
+    /// The calls whose return has not come, with what the node says of their processes' stacks.
+    fn left_open(
+        &self,
+        words: impl FnOnce(&BTreeSet<String>) -> Option<u64>,
+    ) -> Option<Unreturned> {
+        let pids: BTreeSet<String> = self.open.values().map(|(pid, _)| pid.clone()).collect();
+        (!pids.is_empty()).then(|| Unreturned {
+            calls: self.open.len(),
+            stack_words: words(&pids),
+            pids,
+        })
     }
 
     fn show(&mut self, events: Vec<TraceEvent>) -> Result<(), Failure> {
         for event in events {
+            if let TraceEvent::Call(call) = &event
+                && (self.args.returns || self.args.durations)
+            {
+                let function = format!("{}:{}/{}", call.module, call.function, call.arity);
+                self.open.insert(call.number, (call.pid.clone(), function));
+            }
             match (event, self.args.json) {
                 (TraceEvent::Call(call), true) => self.rows.push(row(call)),
                 (TraceEvent::Return(of), true) => self.keep(of),
@@ -223,6 +301,7 @@ impl<'a> Printer<'a> {
     }
 
     fn keep(&mut self, of: Return) {
+        self.open.remove(&of.number);
         let index = usize::try_from(of.number).unwrap_or(usize::MAX);
         if let Some(row) = self.rows.get_mut(index) {
             row.returned = Some(ReturnRow {
@@ -239,22 +318,18 @@ impl<'a> Printer<'a> {
         let who = [call.pid.as_str(), &call.role, &call.name];
         let who: Vec<_> = who.into_iter().filter(|it| !it.is_empty()).collect();
         let what = match self.args.no_arguments {
-            true => function.clone(),
+            true => function,
             false => {
                 let arguments = call.arguments.join(", ");
                 format!("{}:{}({arguments})", call.module, call.function)
             }
         };
         let text = format!("{}  {}  {what}", clock(call.time), who.join(" "));
-        if self.args.returns || self.args.durations {
-            self.open
-                .insert(call.number, format!("{} {function}", call.pid));
-        }
         output::print(&(sanitise(&text).into_owned() + "\n"))
     }
 
     fn print_return(&mut self, of: &Return) -> Result<(), Failure> {
-        let function = self.open.remove(&of.number).unwrap_or_default();
+        let (pid, function) = self.open.remove(&of.number).unwrap_or_default();
         let took = if self.args.durations {
             format!(
                 " after {}",
@@ -268,11 +343,14 @@ impl<'a> Printer<'a> {
             (false, "ok") => String::new(),
             (_, class) => format!(" -> {class}: {}", of.value),
         };
-        let text = format!("                 {function} returns{took}{value}");
+        let text = format!("                 {pid} {function} returns{took}{value}");
         output::print(&(sanitise(&text).into_owned() + "\n"))
     }
 
     fn end(self, ended: &Ended) -> Result<(), Failure> {
+        if let (Some(unreturned), false) = (&self.unreturned, self.args.json) {
+            output::line_aside(&sanitise(&unreturned.describe()));
+        }
         match self.args.json {
             false if self.calls == 0 => {
                 let help = match self.args.is_filtered() {
@@ -302,6 +380,7 @@ impl<'a> Printer<'a> {
             calls: self.rows,
             ended,
             loaded_anew: self.loaded_anew,
+            unreturned: self.unreturned,
         })
     }
 }
@@ -330,7 +409,30 @@ fn clock(time: SystemTime) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::per_second;
+    use super::{Unreturned, per_second};
+
+    #[test]
+    fn what_stays_on_stacks_is_told_with_its_size() {
+        let of = |calls, pids: &[&str], stack_words| Unreturned {
+            calls,
+            pids: pids.iter().map(|it| (*it).to_owned()).collect(),
+            stack_words,
+        };
+        assert_eq!(
+            of(1, &["<0.1.0>"], None).describe(),
+            "1 call has not returned: marks of it stay on the stack of <0.1.0> until then, for good where a function goes on in a tail call"
+        );
+        assert_eq!(
+            of(
+                50,
+                &["<0.1.0>", "<0.2.0>", "<0.3.0>", "<0.4.0>"],
+                Some(20_550)
+            )
+            .describe(),
+            "50 calls have not returned: marks of them stay on the stack of <0.1.0>, <0.2.0>, <0.3.0> and 1 other (20,550 words now) until then, \
+             for good where a function goes on in a tail call"
+        );
+    }
 
     #[test]
     fn rates_are_per_second() {

@@ -60,6 +60,15 @@ pub(crate) fn pages() -> Vec<PathBuf> {
     pages
 }
 
+/// The ready-made experiments.
+pub(crate) fn experiments() -> Vec<PathBuf> {
+    let files = fs::read_dir(root().join("experiments")).expect("experiments");
+    let files = files.flatten().map(|entry| entry.path());
+    files
+        .filter(|it| it.extension().is_some_and(|it| it == "toml"))
+        .collect()
+}
+
 /// All blocks, without their `make` lines, whose targets are looked up instead.
 pub(crate) fn blocks() -> Vec<Block> {
     let makefile = fs::read_to_string(root().join("Makefile")).expect("Makefile");

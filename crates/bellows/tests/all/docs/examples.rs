@@ -200,6 +200,28 @@ pub(crate) fn help(command: &str) -> String {
     format!("bellows {command} --help\n")
 }
 
+/// What `--help` of every command prints, each in one line.
+pub(crate) fn all_help() -> Vec<String> {
+    let mut commands = vec![Vec::new()];
+    let mut helps = Vec::new();
+    while let Some(command) = commands.pop() {
+        let help = Command::new(env!("CARGO_BIN_EXE_bellows"))
+            .args(&command)
+            .arg("--help")
+            .output();
+        let help = String::from_utf8(help.expect("help").stdout).expect("text");
+        let below = help.split("\nCommands:\n").nth(1).unwrap_or_default();
+        let below = below.lines().take_while(|line| !line.is_empty());
+        let names = below.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+        for name in names.filter(|name| !name.is_empty() && *name != "help") {
+            commands.push([&command[..], &[name.to_owned()]].concat());
+        }
+        helps.push(help.split_whitespace().collect::<Vec<_>>().join(" "));
+    }
+    assert!(helps.len() > COMMANDS.len(), "{} commands", helps.len());
+    helps
+}
+
 /// The documents in the binary.
 pub(crate) fn topics(root: &Path) -> Vec<String> {
     let docs = std::fs::read_dir(root.join("docs"))

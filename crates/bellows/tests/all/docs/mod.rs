@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use blocks::{Block, blocks, changed_blocks, root};
 use screen::{Screen, play};
+use session::experiment::Requirement;
 
 const DEFAULT_PORT: &str = "5672";
 
@@ -30,8 +31,8 @@ const SCREENS: [Screen; 4] = [
     Screen::Terminal(120),
 ];
 
-/// Blocks at a time, beside the one that has the default port.
-const BESIDE: usize = 3;
+/// Blocks at a time.
+const LANES: usize = 4;
 /// What a block says that works much and long; the others mostly wait.
 const LONG: [&str; 4] = ["calibrate", "run stream-", "run classic-", "run artemis-"];
 
@@ -142,26 +143,20 @@ fn walk(block: &Block, screen: Screen, limit: Duration, silence: Silence) -> Str
     String::new()
 }
 
-/// Takes the next block: of those with a broker on the default port, which must not meet, then of the others.
+/// Takes the next block.
 struct Lane<'a> {
-    own: Option<&'a Mutex<VecDeque<Block>>>,
-    others: &'a Mutex<VecDeque<Block>>,
+    blocks: &'a Mutex<VecDeque<Block>>,
     /// Whether it begins with those that work much; lanes of both kinds share the cores best.
     from_longest: bool,
 }
 
 impl Lane<'_> {
     fn next(&self) -> Option<Block> {
-        let own = self
-            .own
-            .and_then(|own| own.lock().expect("no walk has failed").pop_front());
-        own.or_else(|| {
-            let mut others = self.others.lock().expect("no walk has failed");
-            match self.from_longest {
-                true => others.pop_front(),
-                false => others.pop_back(),
-            }
-        })
+        let mut blocks = self.blocks.lock().expect("no walk has failed");
+        match self.from_longest {
+            true => blocks.pop_front(),
+            false => blocks.pop_back(),
+        }
     }
 
     /// The blocks in which something is wrong, with what that is.
@@ -184,26 +179,18 @@ fn walk_one(block: &Block, screen: Screen, silence: Silence) -> String {
     faults
 }
 
-/// Walks blocks. They mostly wait; those with a broker on the default port must not meet.
+/// Walks blocks, which mostly wait.
 fn walk_blocks(blocks: Vec<Block>, screen: Screen, silence: Silence) -> String {
-    let (on_default_port, others): (Vec<Block>, Vec<Block>) = blocks
-        .into_iter()
-        .partition(|block| block.script.contains(DEFAULT_PORT));
     let is_long = |block: &Block| LONG.iter().any(|it| block.script.contains(it));
-    let (long, short): (Vec<Block>, Vec<Block>) = others.into_iter().partition(is_long);
-    let others = Mutex::new(long.into_iter().chain(short).collect());
-    let on_default_port = Mutex::new(on_default_port.into());
-    let lane = |own, from_longest| Lane {
-        own,
-        others: &others,
+    let (long, short): (Vec<Block>, Vec<Block>) = blocks.into_iter().partition(is_long);
+    let blocks = Mutex::new(long.into_iter().chain(short).collect());
+    let lane = |from_longest| Lane {
+        blocks: &blocks,
         from_longest,
     };
-    let first = lane(Some(&on_default_port), false);
-    let more = (0..BESIDE).map(|n| lane(None, n > 0));
     let wrong: Vec<(Block, String)> = thread::scope(|scope| {
-        let threads: Vec<_> = [first]
-            .into_iter()
-            .chain(more)
+        let lanes = (0..LANES).map(|n| lane(n > 1));
+        let threads: Vec<_> = lanes
             .map(|lane| scope.spawn(move || lane.walk(screen, silence)))
             .collect();
         threads
@@ -229,6 +216,45 @@ fn figures_are_told_apart_from_words() {
         without_figures("p99  261 us,  0.3 ms to 2 ns, under 0.1 %  •   ⬤ •"),
         "p# # s, # s to # s, # %"
     );
+}
+
+/// Where a RabbitMQ listens, an embedded broker on its port would be refused, and the load beside it would go to the RabbitMQ.
+#[test]
+fn brokers_of_the_docs_have_ports_of_their_own_and_loads_name_them() {
+    let listen = "bellows broker --listen 127.0.0.1:";
+    let loads = [
+        "client",
+        "producer",
+        "consumer",
+        "perf-test",
+        "artemis perf",
+    ];
+    let mut ports = Vec::new();
+    for block in blocks() {
+        let place = &block.place;
+        let begun: Vec<&str> = block.script.split(listen).skip(1).collect();
+        let own: Vec<&str> = begun.iter().filter_map(|it| it.get(..4)).collect();
+        assert!(!own.contains(&DEFAULT_PORT), "{place}");
+        let script = block.script.replace("\\\n", " ");
+        for line in script.lines().filter(|_| !own.is_empty()) {
+            let is_load = loads
+                .iter()
+                .any(|it| line.contains(&format!("bellows {it} ")));
+            let named = own.iter().any(|port| line.contains(port));
+            let is_secured = line.contains("amqps://127.0.0.1");
+            let by_variable = script.contains("export BELLOWS_URL=");
+            assert!(
+                !is_load || named || is_secured || by_variable,
+                "{place}: {line}"
+            );
+        }
+        ports.extend(own.into_iter().map(str::to_owned));
+    }
+    let all = ports.len();
+    ports.sort();
+    ports.dedup();
+    assert_eq!(ports.len(), all, "a port of two blocks");
+    assert!(all > 15, "{ports:?}");
 }
 
 #[test]
@@ -281,6 +307,36 @@ fn screens() -> impl Iterator<Item = Screen> {
         Screen::Terminal(own) => columns.is_none_or(|it: usize| it == *own),
     };
     SCREENS.into_iter().filter(is_asked)
+}
+
+/// Conditions in options, in experiments, and wherever else one is quoted.
+#[test]
+fn every_condition_in_help_and_docs_is_read() {
+    let quoted = "(?:--(slo|require|fail-if|where)[ =]|that = |)";
+    let condition = "['\"`]([a-z][^'\"`<>=|{}\n]* (?:<|<=|>|>=|=|!=) [0-9][^'\"`|\n]*)['\"`]";
+    let pattern = regex::Regex::new(&format!("{quoted}{condition}")).expect("a pattern");
+    let of_latency = regex::Regex::new(" (p[0-9]|max |mean )").expect("a pattern");
+    let pages = blocks::pages().into_iter().chain(blocks::experiments());
+    let pages = pages.map(|page| std::fs::read_to_string(page).expect("page"));
+    let mut read = 0;
+    for text in examples::all_help().into_iter().chain(pages) {
+        for found in pattern.captures_iter(&text) {
+            let option = found.get(1).map_or("", |it| it.as_str());
+            let is_known = !option.is_empty() || found[0].starts_with("that = ");
+            // `rate = 5` is a key's value.
+            if !is_known && !of_latency.is_match(&found[2]) {
+                continue;
+            }
+            let condition = &found[2];
+            let refused = match option {
+                "fail-if" => Requirement::unless(condition).err(),
+                _ => condition.parse::<Requirement>().err(),
+            };
+            assert!(refused.is_none(), "{condition:?}: {refused:?}");
+            read += 1;
+        }
+    }
+    assert!(read > 20, "{read} conditions");
 }
 
 #[test]

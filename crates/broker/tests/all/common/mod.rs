@@ -95,6 +95,15 @@ impl Connection {
         self.input.drain(..used);
     }
 
+    /// Closes the connection twice in one piece, and hands the socket on.
+    pub(crate) fn close_twice(mut self) -> TcpStream {
+        self.flush();
+        self.client.close(Clock.now(), 200, "bye");
+        let close = self.client.pending_output().repeat(2);
+        self.stream.write_all(&close).expect("bytes are taken");
+        self.stream
+    }
+
     /// Writes what is queued.
     pub(crate) fn flush(&mut self) {
         while !self.client.pending_output().is_empty() {

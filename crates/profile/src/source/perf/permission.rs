@@ -4,6 +4,7 @@ use linux::{Status, machine};
 use measure::Problem;
 
 use crate::Error;
+use crate::access::{Access, AccessPart, copies_remedy};
 
 const PARANOID: &str = "kernel.perf_event_paranoid";
 
@@ -11,24 +12,26 @@ const PARANOID: &str = "kernel.perf_event_paranoid";
 pub(crate) fn refused(pid: u32) -> Error {
     let own = rustix::process::geteuid().as_raw();
     let owner = Status::of(pid).ok().map(|status| status.uid);
-    explain(pid, own, owner, machine::sysctl(PARANOID))
+    explain(pid, own, owner, &Access::of_this_process())
 }
 
-fn explain(pid: u32, own: u32, owner: Option<u32>, paranoid: Option<i64>) -> Error {
-    let (reason, remedy) = match (owner, paranoid) {
+fn explain(pid: u32, own: u32, owner: Option<u32>, access: &Access) -> Error {
+    let (reason, remedy) = match (owner, access.remedy(&[AccessPart::Samples])) {
         (Some(owner), _) if own != 0 && owner != own => (
             format!("it belongs to user {owner}, and this is user {own}"),
-            "profile as that user or as root".to_owned(),
+            match access.remedy(&AccessPart::ALL) {
+                Some(remedy) => format!("profile as that user or as root, or {remedy}"),
+                None => "profile as that user or as root".to_owned(),
+            },
         ),
-        // Debian's and Ubuntu's kernels know levels above 2, which forbid everything.
-        (_, Some(level)) if level > 2 => (
-            format!("{PARANOID} is {level}"),
-            format!("as root: sysctl {PARANOID}=1 (or 2 for user space only)"),
+        (_, Some(remedy)) => (
+            format!("{PARANOID} is {}", level(PARANOID)),
+            remedy.to_string(),
         ),
-        (_, level) => (
+        (_, None) => (
             format!(
                 "perf_event_open is refused although {PARANOID} is {}",
-                level.map_or("unknown".to_owned(), |level| level.to_string())
+                level(PARANOID)
             ),
             "in a container, allow the system call: --cap-add PERFMON, or a seccomp profile with \
              perf_event_open in it"
@@ -44,13 +47,14 @@ fn explain(pid: u32, own: u32, owner: Option<u32>, paranoid: Option<i64>) -> Err
 
 /// An event that happens inside the kernel is not this user's to see.
 pub(crate) fn of_kernel(pid: u32, event: &str) -> Error {
-    let level = machine::sysctl(PARANOID).map_or("unknown".to_owned(), |level| level.to_string());
+    let remedy = Access::of_this_process().remedy(&[AccessPart::Kernel]);
     Error::NotPermitted {
         pid,
-        reason: format!("{event} happens inside the kernel, and {PARANOID} is {level}"),
-        remedy: format!(
-            "run as root, give bellows the capability PERFMON, or sysctl {PARANOID}=-1"
+        reason: format!(
+            "{event} happens inside the kernel, and {PARANOID} is {}",
+            level(PARANOID)
         ),
+        remedy: remedy.map_or("run as root".to_owned(), |it| it.to_string()),
     }
 }
 
@@ -60,27 +64,44 @@ pub(crate) fn needs_program(event: &str) -> Error {
         format!("{event} cannot be counted"),
         "a program in the kernel counts it and copies the stack, which was not wanted, is not allowed, or is not done for a Go \
          program, whose stacks are walked by frame pointers",
-        "take whole stacks, and run as root or give bellows the capabilities BPF and PERFMON, on Linux 5.15 or later; of a \
-         Go program take mmap-bytes",
+        format!(
+            "take whole stacks, and {}; of a Go program take mmap-bytes",
+            copies_remedy()
+        ),
     ))
+}
+
+/// A setting as text.
+fn level(setting: &str) -> String {
+    machine::sysctl(setting).map_or("unknown".to_owned(), |level| level.to_string())
 }
 
 /// The note of a profile that had to do without the kernel.
 pub(crate) fn user_space_only() -> String {
-    let level = machine::sysctl(PARANOID).map_or("unknown".to_owned(), |level| level.to_string());
+    let remedy = Access::of_this_process().remedy(&AccessPart::ALL);
     format!(
-        "user space only: time spent in the kernel is missing, because {PARANOID} is {level}; \
-         as root, `sysctl {PARANOID}=1` allows it"
+        "user space only: time spent in the kernel is missing, because {PARANOID} is {}{}",
+        level(PARANOID),
+        remedy.map_or_else(String::new, |it| format!("; {it}"))
     )
 }
 
 /// The note of a profile whose kernel frames have no names.
 pub(crate) fn kernel_names_hidden() -> String {
-    let level = machine::sysctl("kernel.kptr_restrict");
+    hidden_names(&Access::of_this_process(), &level("kernel.kptr_restrict"))
+}
+
+fn hidden_names(access: &Access, level: &str) -> String {
+    let why = match level {
+        "0" | "1" => {
+            format!("this user lacks the capability SYSLOG (kernel.kptr_restrict is {level})")
+        }
+        _ => format!("kernel.kptr_restrict is {level}"),
+    };
+    let remedy = access.remedy(&[AccessPart::KernelNames]);
     format!(
-        "functions of the kernel have no names, because kernel.kptr_restrict is {}; \
-         as root, `sysctl kernel.kptr_restrict=0` shows them",
-        level.map_or("unknown".to_owned(), |level| level.to_string())
+        "functions of the kernel have no names, because {why}{}",
+        remedy.map_or_else(String::new, |it| format!("; {it}"))
     )
 }
 
@@ -116,18 +137,29 @@ mod tests {
 
     #[test]
     fn refusals_name_cause_value_and_remedy() {
-        let foreign = explain(7, 1000, Some(102), Some(2)).problem().sentence();
+        let user = |paranoid| Access::of(false, 0, paranoid, 1);
+        let foreign = explain(7, 1000, Some(102), &user(2)).problem().sentence();
         assert!(
             foreign.contains("user 102") && foreign.contains("as root"),
             "{foreign}"
         );
-        let strict = explain(7, 1000, Some(1000), Some(4)).problem().sentence();
-        assert!(strict.contains("perf_event_paranoid is 4"), "{strict}");
+        let strict = explain(7, 1000, Some(1000), &user(4)).problem().sentence();
+        assert!(strict.contains("perf_event_paranoid is"), "{strict}");
         assert!(
-            strict.contains("sysctl kernel.perf_event_paranoid=1"),
+            strict.contains("setcap cap_bpf,cap_perfmon,cap_syslog+ep /"),
             "{strict}"
         );
-        let container = explain(7, 0, Some(0), Some(2)).problem().sentence();
+        let root = Access::of(true, u64::MAX, 2, 1);
+        let container = explain(7, 0, Some(0), &root).problem().sentence();
         assert!(container.contains("--cap-add PERFMON"), "{container}");
+        // Not that a setting is what it is already.
+        let hidden = hidden_names(&user(2), "0");
+        assert!(hidden.contains("lacks the capability SYSLOG"), "{hidden}");
+        assert!(hidden.contains("cap_syslog+ep"), "{hidden}");
+        let hidden = hidden_names(&Access::of(true, u64::MAX, 2, 2), "2");
+        assert!(
+            hidden.ends_with("kernel.kptr_restrict is 2; as root: sysctl kernel.kptr_restrict=1"),
+            "{hidden}"
+        );
     }
 }

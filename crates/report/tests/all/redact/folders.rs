@@ -41,6 +41,7 @@ impl Telling {
             host: host(random),
             user: name(random),
             own: std::array::from_fn(|_| own(random)),
+            seed,
         };
         let word = |random: &mut Random| host(random).replace(".corp", "");
         Self {

@@ -1,0 +1,185 @@
+//! What becomes of messages that queues give up.
+
+use measure::Nanos;
+use wire::amqp091::{
+    BasicGet, BasicNack, BasicProperties, FieldTable, Properties, QueueDeclare, QueueDelete, Value,
+};
+
+use crate::dead_letters::{DeadLetter, FIRST_DEATH, Reason, deaths, is_circle, text, with_death};
+use crate::harness::{Seen, World, world};
+
+fn declare(w: &mut World, c: usize, queue: &str, arguments: &[(&str, Value<'_>)]) {
+    let mut table = FieldTable::new();
+    for (name, value) in arguments {
+        table.insert(name, *value).unwrap();
+    }
+    let declare = QueueDeclare {
+        queue,
+        arguments: table.view(),
+        ..QueueDeclare::default()
+    };
+    let answer = w.ask(c, 1, &declare);
+    assert!(
+        matches!(&answer, Seen::Method(it) if it.starts_with("QueueDeclareOk")),
+        "{answer:?}"
+    );
+}
+
+/// What `basic.get` brings of a queue, until it is empty.
+fn all_of(w: &mut World, c: usize, queue: &str) -> Vec<String> {
+    let get = BasicGet {
+        queue,
+        no_ack: true,
+        ..BasicGet::default()
+    };
+    let mut bodies = Vec::new();
+    loop {
+        match w.ask(c, 1, &get) {
+            Seen::GetOk { body, .. } => bodies.push(body),
+            other => {
+                assert_eq!(other, Seen::GetEmpty);
+                return bodies;
+            }
+        }
+    }
+}
+
+fn to_dead<'a>(more: &[(&'a str, Value<'a>)]) -> Vec<(&'a str, Value<'a>)> {
+    let to = [
+        ("x-dead-letter-exchange", Value::from("")),
+        ("x-dead-letter-routing-key", Value::from("dead")),
+    ];
+    [&to, more].concat()
+}
+
+#[test]
+fn what_is_refused_for_good_goes_where_the_queue_says_and_what_is_given_back_does_not() {
+    let mut w = world();
+    let c = w.client();
+    w.queue(c, "dead");
+    declare(&mut w, c, "q", &to_dead(&[]));
+    w.publish_numbers(c, "q", 0..4);
+    w.consume(c, "q", "c");
+    assert_eq!(w.bodies(c).len(), 4);
+    let nack = |delivery_tag, requeue| BasicNack {
+        delivery_tag,
+        multiple: false,
+        requeue,
+    };
+    w.send(c, 1, &nack(1, false));
+    w.send(c, 1, &nack(3, false));
+    w.send(c, 1, &nack(2, true));
+    w.ack(c, 4, false);
+    assert_eq!(w.bodies(c), ["1"]);
+    assert_eq!(all_of(&mut w, c, "dead"), ["0", "2"]);
+    // Without a queue that takes them they are forgotten.
+    w.ask(
+        c,
+        1,
+        &QueueDelete {
+            queue: "dead",
+            ..QueueDelete::default()
+        },
+    );
+    w.send(c, 1, &nack(5, false));
+    w.pump();
+    let queue = w.node.vhost.queue_names["q"];
+    let queue = w.node.vhost.queues.get(queue).unwrap();
+    assert_eq!((queue.ready(), queue.unacked()), (0, 0));
+}
+
+#[test]
+fn messages_expire_in_their_time_those_that_are_out_when_they_come_back() {
+    let mut w = world();
+    let c = w.client();
+    w.queue(c, "dead");
+    let ttl = [("x-message-ttl", Value::I32(1_000))];
+    declare(&mut w, c, "q", &to_dead(&ttl));
+    w.publish_numbers(c, "q", 0..3);
+    w.qos(c, 1, false);
+    w.consume(c, "q", "c");
+    assert_eq!(w.bodies(c), ["0"]);
+    w.pass_by(Nanos::from_millis(250), 3);
+    w.publish_numbers(c, "q", 3..5);
+    assert_eq!(all_of(&mut w, c, "dead"), [""; 0]);
+    w.pass_by(Nanos::from_millis(250), 2);
+    assert_eq!(all_of(&mut w, c, "dead"), ["1", "2"]);
+    let nack = BasicNack {
+        delivery_tag: 1,
+        multiple: false,
+        requeue: true,
+    };
+    w.send(c, 1, &nack);
+    assert_eq!(w.bodies(c), ["3"]);
+    assert_eq!(all_of(&mut w, c, "dead"), ["0"]);
+    w.pass(2);
+    assert_eq!(all_of(&mut w, c, "dead"), ["4"]);
+    // Who gets it at once gets it, however short it lives.
+    declare(&mut w, c, "at-once", &[("x-message-ttl", Value::I32(0))]);
+    w.consume(c, "at-once", "d");
+    w.publish(c, "", "at-once", "x");
+    assert_eq!(w.bodies(c), ["x"]);
+}
+
+#[test]
+fn what_a_full_queue_drops_is_a_dead_letter_and_circles_end() {
+    let mut w = world();
+    let c = w.client();
+    w.queue(c, "dead");
+    declare(&mut w, c, "q", &to_dead(&[("x-max-length", Value::I32(2))]));
+    w.publish_numbers(c, "q", 0..5);
+    assert_eq!(all_of(&mut w, c, "dead"), ["0", "1", "2"]);
+    let round = [
+        ("x-message-ttl", Value::I32(100)),
+        ("x-dead-letter-exchange", Value::from("")),
+    ];
+    declare(&mut w, c, "round", &round);
+    w.publish(c, "", "round", "x");
+    w.pass(3);
+    assert_eq!(all_of(&mut w, c, "round"), [""; 0]);
+    w.node.clear();
+    assert_eq!(w.node.vhost.memory.used(), 0);
+}
+
+#[test]
+fn headers_tell_of_all_deaths_the_last_first() {
+    let letter = |properties, reason| DeadLetter {
+        exchange: "orders".into(),
+        routing_key: "new".into(),
+        properties,
+        body: Vec::new(),
+        reason,
+    };
+    let once = with_death(
+        &letter(
+            BasicProperties::default().to_bytes().unwrap(),
+            Reason::Expired,
+        ),
+        "a",
+    );
+    let twice = with_death(&letter(once, Reason::Rejected), "b");
+    let thrice = with_death(&letter(twice.clone(), Reason::Expired), "a");
+    let headers = |bytes: &[u8]| {
+        let decoded = Properties::from_bytes(bytes).decode().unwrap();
+        decoded.headers.expect("headers").to_owned()
+    };
+    let told = headers(&thrice);
+    let told: Vec<_> = deaths(told.view())
+        .map(|it| {
+            let count = it.get("count").and_then(Value::as_i64);
+            format!("{} {} {count:?}", text(it, "queue"), text(it, "reason"))
+        })
+        .collect();
+    assert_eq!(told, ["a expired Some(2)", "b rejected Some(1)"]);
+    let first = headers(&thrice);
+    assert_eq!(text(first.view(), FIRST_DEATH), "expired");
+    assert_eq!(text(first.view(), "x-first-death-queue"), "a");
+    assert_eq!(text(first.view(), "x-first-death-exchange"), "orders");
+    // Somebody refused it since it was in the first, which may have it once more.
+    assert!(!is_circle(&twice, "a") && is_circle(&thrice, "a"));
+    // What cannot be read goes as it is.
+    assert_eq!(
+        with_death(&letter(vec![0x80], Reason::Expired), "a"),
+        [0x80]
+    );
+}

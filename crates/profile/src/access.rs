@@ -1,0 +1,243 @@
+//! What this user may see of other programs and of the kernel, and what lets it see more.
+
+use std::fmt;
+use std::path::Path;
+
+use linux::{Status, machine};
+
+/// The capabilities that a profile is whole with, as `setcap` takes them.
+const ALL: &str = "cap_bpf,cap_perfmon,cap_syslog+ep";
+const SYS_ADMIN: u64 = 1 << 21;
+const SYSLOG: u64 = 1 << 34;
+const PERFMON: u64 = 1 << 38;
+const BPF: u64 = 1 << 39;
+
+/// What decides what a profile may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The effective user is root.
+    is_root: bool,
+    /// Its effective capabilities, a bit each.
+    capabilities: u64,
+    /// `kernel.perf_event_paranoid`, as far as it can be read.
+    paranoid: Option<i64>,
+    /// `kernel.kptr_restrict`, as far as it can be read.
+    kptr_restrict: Option<i64>,
+}
+
+/// A part of a profile that may be hidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessPart {
+    /// Samples at all.
+    Samples,
+    /// What the kernel does for a program.
+    Kernel,
+    /// Names of the kernel's functions.
+    KernelNames,
+    /// Callers of code without frame pointers, from copies of stacks.
+    WholeStacks,
+}
+
+impl AccessPart {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Samples,
+        Self::Kernel,
+        Self::KernelNames,
+        Self::WholeStacks,
+    ];
+}
+
+/// What lets a user see more. It is done as root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remedy {
+    /// The program gets its capabilities.
+    capabilities: bool,
+    /// Root itself lacks them, as in a container.
+    in_container: bool,
+    /// Addresses of the kernel are shown to those who have the capability for it.
+    addresses: bool,
+}
+
+impl Access {
+    /// That of this process.
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        let status = Status::of(std::process::id()).ok();
+        Self {
+            is_root: rustix::process::geteuid().is_root(),
+            capabilities: status.map_or(0, |it| it.capabilities),
+            paranoid: machine::sysctl("kernel.perf_event_paranoid"),
+            kptr_restrict: machine::sysctl("kernel.kptr_restrict"),
+        }
+    }
+
+    const fn has(&self, capability: u64) -> bool {
+        self.capabilities & capability != 0
+    }
+
+    /// Whether the kernel shows a part. `perf_event_paranoid` is taken for 2 where it cannot be read, `kptr_restrict` for 1.
+    #[must_use]
+    pub fn shows(&self, part: AccessPart) -> bool {
+        let is_trusted = self.has(PERFMON | SYS_ADMIN);
+        let paranoid = self.paranoid.unwrap_or(2);
+        let restrict = self.kptr_restrict.unwrap_or(1);
+        match part {
+            // Debian's and Ubuntu's kernels know levels above 2, which forbid everything.
+            AccessPart::Samples => is_trusted || paranoid <= 2,
+            AccessPart::Kernel => is_trusted || paranoid <= 1,
+            // `kallsyms_show_value` of the kernel.
+            AccessPart::KernelNames => {
+                restrict == 0 && paranoid <= 1 || restrict <= 1 && self.has(SYSLOG)
+            }
+            AccessPart::WholeStacks => is_trusted && self.has(BPF | SYS_ADMIN),
+        }
+    }
+
+    /// What shows these parts; nothing where the kernel shows them already.
+    #[must_use]
+    pub fn remedy(&self, parts: &[AccessPart]) -> Option<Remedy> {
+        let lacks = |part: &&AccessPart| !self.shows(**part);
+        let missing: Vec<&AccessPart> = parts.iter().filter(lacks).collect();
+        let names = missing.contains(&&AccessPart::KernelNames);
+        let others = missing.iter().any(|it| **it != AccessPart::KernelNames);
+        (!missing.is_empty()).then(|| Remedy {
+            capabilities: others || !self.has(SYSLOG),
+            in_container: self.is_root,
+            addresses: names && self.kptr_restrict.unwrap_or(1) > 1,
+        })
+    }
+}
+
+/// What lets stacks be copied, to be read behind a colon or a semicolon.
+pub(crate) fn copies_remedy() -> String {
+    let linux = "on Linux 5.15 or later";
+    match Access::of_this_process().remedy(&AccessPart::ALL) {
+        Some(remedy) => format!("{remedy}, {linux}"),
+        None => format!("allow bpf in the container's seccomp profile, {linux}"),
+    }
+}
+
+impl Remedy {
+    /// The commands for the program in this file.
+    fn commands(&self, file: &Path) -> String {
+        let capabilities = match (self.capabilities, self.in_container) {
+            (false, _) => String::new(),
+            (true, true) => {
+                "give the container the capabilities BPF, PERFMON and SYSLOG (--cap-add)".to_owned()
+            }
+            (true, false) => format!("as root: setcap {ALL} {}", file.display()),
+        };
+        match (self.capabilities, self.addresses) {
+            (_, false) => capabilities,
+            (true, true) => format!("{capabilities}; sysctl kernel.kptr_restrict=1"),
+            (false, true) => "as root: sysctl kernel.kptr_restrict=1".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = std::env::current_exe().unwrap_or_else(|_| "bellows".into());
+        f.write_str(&self.commands(&file))
+    }
+}
+
+#[cfg(test)]
+impl Access {
+    /// Of a user with these capabilities, under these settings.
+    pub(crate) const fn of(is_root: bool, capabilities: u64, paranoid: i64, restrict: i64) -> Self {
+        Self {
+            is_root,
+            capabilities,
+            paranoid: Some(paranoid),
+            kptr_restrict: Some(restrict),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everything that the kernel looks at.
+    fn states() -> impl Iterator<Item = Access> {
+        let bits = [SYSLOG, PERFMON, BPF, SYS_ADMIN];
+        let sets = (0..1 << bits.len()).map(move |set: u64| {
+            let chosen = (0..bits.len()).filter(|it| set >> it & 1 == 1);
+            chosen.map(|it| bits[it]).sum::<u64>()
+        });
+        sets.flat_map(|set| {
+            [true, false].into_iter().flat_map(move |is_root| {
+                (-1..=4).flat_map(move |paranoid| {
+                    (0..=2).map(move |restrict| Access::of(is_root, set, paranoid, restrict))
+                })
+            })
+        })
+    }
+
+    /// The state after the commands, word for word.
+    fn after(state: &Access, commands: &str) -> Access {
+        let mut done = *state;
+        for command in commands.split("; ") {
+            let command = command.strip_prefix("as root: ").unwrap_or(command);
+            let all = SYSLOG | PERFMON | BPF;
+            match command {
+                "setcap cap_bpf,cap_perfmon,cap_syslog+ep /usr/bin/bellows" => {
+                    // In a container without them nobody may give them.
+                    assert!(!state.is_root, "{state:?}");
+                    done.capabilities |= all;
+                }
+                "give the container the capabilities BPF, PERFMON and SYSLOG (--cap-add)" => {
+                    assert!(state.is_root, "{state:?}");
+                    done.capabilities |= all;
+                }
+                "sysctl kernel.kptr_restrict=1" => {
+                    assert_eq!(state.kptr_restrict, Some(2), "{state:?}");
+                    done.kptr_restrict = Some(1);
+                }
+                other => panic!("{state:?}: {other:?}"),
+            }
+        }
+        done
+    }
+
+    #[test]
+    fn every_remedy_mends_the_state_that_prints_it() {
+        let mut mended = 0;
+        for state in states() {
+            let groups = AccessPart::ALL.map(|part| vec![part]);
+            for parts in groups.into_iter().chain([AccessPart::ALL.to_vec()]) {
+                let is_whole = parts.iter().all(|it| state.shows(*it));
+                let Some(remedy) = state.remedy(&parts) else {
+                    assert!(is_whole, "{state:?} {parts:?}");
+                    continue;
+                };
+                assert!(!is_whole, "{state:?} {parts:?}: {remedy:?}");
+                let commands = remedy.commands(Path::new("/usr/bin/bellows"));
+                let done = after(&state, &commands);
+                for part in parts {
+                    assert!(done.shows(part), "{state:?} {part:?}: {commands}");
+                }
+                mended += 1;
+            }
+        }
+        assert!(mended > 500, "{mended}");
+    }
+
+    #[test]
+    fn what_the_kernel_shows_to_whom() {
+        let user = |paranoid, restrict| Access::of(false, 0, paranoid, restrict);
+        let shown = |of: Access| AccessPart::ALL.map(|part| of.shows(part));
+        // Samples, kernel, names, whole stacks.
+        assert_eq!(shown(user(2, 0)), [true, false, false, false]);
+        assert_eq!(shown(user(1, 0)), [true, true, true, false]);
+        assert_eq!(shown(user(1, 1)), [true, true, false, false]);
+        assert_eq!(shown(user(4, 1)), [false, false, false, false]);
+        let given = |restrict| Access::of(false, SYSLOG | PERFMON | BPF, 4, restrict);
+        assert_eq!(shown(given(1)), [true; 4]);
+        assert_eq!(shown(given(2)), [true, true, false, true]);
+        // Without one of them names stay hidden, though kptr_restrict is 0.
+        assert!(!Access::of(false, PERFMON | BPF, 2, 0).shows(AccessPart::KernelNames));
+    }
+}

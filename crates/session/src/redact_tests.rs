@@ -1,0 +1,259 @@
+//! What is shown of secrets, addresses and names.
+
+use super::*;
+
+#[test]
+fn passwords_in_text_are_hidden() {
+    for (given, kept) in [
+        (
+            "amqp://guest:s3cret@host:5672/vhost",
+            "amqp://guest:***@host:5672/vhost",
+        ),
+        ("amqp://guest:p@ss:w@host", "amqp://guest:***@host"),
+        ("amqp://guest:p/w@host", "amqp://guest:***@host"),
+        ("amqp://guest:p w#?@host", "amqp://guest:***@host"),
+        ("amqp://guest:s3cret", "amqp://guest:***"),
+        (
+            "amqp://guest:s3cret/x was lost",
+            "amqp://guest:*** was lost",
+        ),
+        ("amqp://host:5672/", "amqp://host:5672/"),
+        (
+            "at http://127.0.0.1:15672/api: 500, from rabbit@db9 and more",
+            "at http://127.0.0.1:15672/api: 500, from rabbit@db9 and more",
+        ),
+        (
+            "at http://127.0.0.1:15672/api: lost amqp://me:s3cret@host",
+            "at http://127.0.0.1:15672/api: lost amqp://me:***@host",
+        ),
+        ("at amqp://[::1]:5672", "at amqp://[::1]:5672"),
+        ("amqp://user@host/%2F", "amqp://user@host/%2F"),
+        (
+            "write http://HOST:PORT/PATH or https://HOST:PORT/PATH",
+            "write http://HOST:PORT/PATH or https://HOST:PORT/PATH",
+        ),
+        (
+            "write amqp://USER:PASSWORD@HOST:PORT/VHOST",
+            "write amqp://USER:PASSWORD@HOST:PORT/VHOST",
+        ),
+        ("http://HOST:s3cret/PORT", "http://HOST:***"),
+        (
+            "two http://a:b@c/ and amqp://d:e@f",
+            "two http://a:***@c/ and amqp://d:***@f",
+        ),
+        ("http://c/x?token=s3cret&y=1", "http://c/x?token=***&y=1"),
+        ("broker.password=two, words", "broker.password=***"),
+    ] {
+        assert_eq!(text(given), kept);
+    }
+}
+
+#[test]
+fn passwords_in_words_are_hidden() {
+    let given = [
+        "bellows",
+        "client",
+        "--password",
+        "s3cret",
+        "--user",
+        "me",
+        "--password=s3cret",
+        "--password",
+        "--s3cret",
+        "--consumer-url",
+        "amqp://a:s3cret@b",
+        "--set",
+        "broker.password=s3cret",
+        "--auth-token",
+        "s3cret",
+        "-o2sec",
+        "s3cret",
+        "-o2secs3cret",
+        "--oauth2-client-s",
+        "s3cret",
+        "--oauth2-client-sec=s3cret",
+        "-o2p",
+        "client_assertion=s3cret",
+        "-setcookie",
+        "s3cret",
+        "default_pass",
+        "<<\"s3cret\">>",
+        "application:set_env(rabbit,default_pass,<<\"s3cret\">>)",
+        "queue://x",
+    ];
+    let given: Vec<String> = given.iter().map(|s| (*s).to_owned()).collect();
+    let kept = words(&given);
+    assert!(!kept.join(" ").contains("s3cret"), "{kept:?}");
+    assert_eq!(kept.len(), given.len());
+    assert_eq!(kept[4..6], ["--user", "me"]);
+    assert_eq!(kept.last().map(String::as_str), Some("queue://x"));
+}
+
+#[test]
+fn of_a_url_only_what_is_no_secret_is_shown() {
+    for (given, kept) in [
+        ("amqp://me:a/b@h", "amqp://me@h:5672/"),
+        (
+            "https://me:s3cret/x@h:8443/token?a=b",
+            "https://***@h:8443/token?***",
+        ),
+        ("https://h/token", "https://h/token"),
+        ("https://me:s3cret", "***"),
+        ("https://[::1]:80/x", "https://[::1]:80/x"),
+        ("me:s3cret@h", "***"),
+        ("me:1234@h", "***"),
+        ("me:s3cret", "***"),
+        ("localhost:9418/metrics?a=b", "***"),
+        ("localhost:9418/metrics", "localhost:9418/metrics"),
+        ("localhost:15672", "localhost:15672"),
+        ("amqp://me:s3cret%@h:1", "amqp://***@h:1"),
+        ("s3 cret://x", "***"),
+    ] {
+        assert_eq!(url(given), kept);
+    }
+}
+
+#[test]
+fn names_that_somebody_else_chose_are_hidden_in_doubt() {
+    for name in [
+        "MY_LDAP_PASS",
+        "RABBITMQ_DEFAULT_PASS",
+        "RABBITMQ_ENCRYPTION_KEY",
+        "ANYTHING",
+    ] {
+        assert_eq!(variable(name, "s3cret"), BLOT, "{name}");
+    }
+    assert_eq!(variable("RABBITMQ_LOGS", "-"), "-");
+    assert_eq!(
+        variable("RABBITMQ_SERVER_ERL_ARGS", "-setcookie s3cret"),
+        BLOT
+    );
+    for key in [
+        "anonymous_login_pass",
+        "auth_ldap.bind.pwd",
+        "x.key",
+        "a.jwt",
+    ] {
+        assert_eq!(value(key, "s3cret"), BLOT, "{key}");
+    }
+    assert_eq!(value("vm_memory_high_watermark.relative", "0.4"), "0.4");
+}
+
+#[test]
+fn changes_of_an_experiment_are_shown_where_they_hold_no_secret() {
+    for (given, kept) in [
+        ("load.0.rate=20000", "load.0.rate=20000"),
+        ("load.0.routing-key=a", "load.0.routing-key=a"),
+        ("broker.tls=true", "broker.tls=true"),
+        (
+            "broker.url=amqp://me:s3cret/@h",
+            "broker.url=amqp://me@h:5672/",
+        ),
+        (
+            "broker.management=http://me:s3cret@h:1",
+            "broker.management=http://***@h:1",
+        ),
+        ("broker.management-user=me", "broker.management-user=me"),
+        ("broker.password=s3cret", "broker.password=***"),
+        ("broker.pasword=s3cret", "broker.pasword=***"),
+        ("broker={password='s3cret'}", "broker=***"),
+        ("load.0={url='amqp://a:s3cret@b'}", "load.0=***"),
+        (
+            "broker.advanced=[{a,[{b,<<\"s3cret\">>}]}].",
+            "broker.advanced=***",
+        ),
+        (
+            "broker.env.MY_LDAP_PASS=s3cret",
+            "broker.env.MY_LDAP_PASS=***",
+        ),
+        ("broker.config.a.b=1", "broker.config.a.b=1"),
+        (
+            "broker.config.anonymous_login_pass=s3cret",
+            "broker.config.anonymous_login_pass=***",
+        ),
+        (
+            "broker.oauth2.parameters.x=s3cret",
+            "broker.oauth2.parameters.x=***",
+        ),
+        (
+            "probe.0.headers.Authorization=\"Bearer s3cret\"",
+            "probe.0.headers.Authorization=***",
+        ),
+        ("probe.0.headers={X-Auth='s3cret'}", "probe.0.headers=***"),
+        (
+            "probe.0={name='a', headers={X-Auth='s3cret'}}",
+            "probe.0=***",
+        ),
+        ("probe.0.rate=5", "probe.0.rate=5"),
+        ("load.0.kind=command", "load.0.kind=command"),
+        (
+            "load.0.command=['x', '--password', 's3cret']",
+            "load.0.command=***",
+        ),
+        ("load.0={command=['x', '-p', 's3cret']}", "load.0=***"),
+        (
+            "load.0.command=['x', '--rate', '5']",
+            "load.0.command=['x', '--rate', '5']",
+        ),
+        (
+            "load.0.headers.password=s3cret",
+            "load.0.headers.password=***",
+        ),
+        (
+            "load.0.headers.x-api-key=s3cret",
+            "load.0.headers.x-api-key=***",
+        ),
+        (
+            "load.0.headers.authorization=\"Bearer s3cret\"",
+            "load.0.headers.authorization=***",
+        ),
+        (
+            "load.0.headers.login='Basic s3cret'",
+            "load.0.headers.login=***",
+        ),
+        ("load.0.headers.tenant=a", "load.0.headers.tenant=a"),
+        (
+            "load.0.headers={a=1, authorization='B s3cret'}",
+            "load.0.headers=***",
+        ),
+        ("load.0={headers={authorization='B s3cret'}}", "load.0=***"),
+        (
+            "prepare.0.arguments={x-auth='s3cret'}",
+            "prepare.0.arguments=***",
+        ),
+        (
+            "load.0.arguments.x-dead-letter-routing-key=a",
+            "load.0.arguments.x-dead-letter-routing-key=a",
+        ),
+        (
+            "load.0.consumer-arguments.x-token=s3cret",
+            "load.0.consumer-arguments.x-token=***",
+        ),
+        (
+            "load.0.exchange-type=headers",
+            "load.0.exchange-type=headers",
+        ),
+        ("s3cret", "***"),
+    ] {
+        assert_eq!(assignment(given), kept);
+    }
+}
+
+#[test]
+fn what_a_server_repeats_is_hidden_wherever_it_is_cut_off() {
+    for secret in ["swordfish", "dTpzd29yZGZpc2g=", "pässwörd-ß", "a b\tc"] {
+        let whole = format!("wrong login {secret}, says {secret} and more");
+        for end in 0..=whole.len() {
+            let cut = String::from_utf8_lossy(&whole.as_bytes()[..end]).into_owned();
+            let said = repeated(&cut, [secret.to_owned(), String::new()]);
+            let mut starts = (SAYS_NOTHING + 1..=secret.len()).filter_map(|at| secret.get(..at));
+            let leak = starts.find(|start| said.contains(start));
+            assert_eq!(leak, None, "{cut:?} became {said:?}");
+            assert!(
+                said.starts_with(&"wrong login "[..said.len().min(12)]),
+                "{said:?}"
+            );
+        }
+    }
+    assert_eq!(credentials(Some("Basic dTpw")).as_deref(), Some("dTpw"));
+}
