@@ -209,7 +209,7 @@ fn a_bad_key_is_named_with_its_line_and_nothing_is_started() {
         (
             load.clone() + "headers = 1",
             "",
-            ["x.toml:5: headers = 1: ", "a table"],
+            ["x.toml:5: headers: ", "a table"],
         ),
         (
             load.clone() + "queue-type = \"stream\"",

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use archive::profile::ErlangProcess;
 use archive::{
-    FailureCount, FaultOutcome, PerMessage, PhaseSpan, Rss, RunLock, RunRecord, RunState,
-    RunSummary, RunWriter, ScenarioSummary, SlicePoint, Stalled, Throughput, Topology, Warning,
-    WarningCode,
+    FailureCount, FaultOutcome, PerMessage, PhaseSpan, ProgramSummary, Rss, RunLock, RunRecord,
+    RunState, RunSummary, RunWriter, ScenarioSummary, SlicePoint, Stalled, Throughput, Tier,
+    Topology, Warning, WarningCode,
 };
 use load::OperationTally;
 use measure::{Clock, Counters, Nanos, Phase, Problem, Summaries};
@@ -40,6 +40,27 @@ const TOP_FUNCTIONS: usize = 20;
 const MESSAGES: &str = "messages";
 
 impl Recording<'_> {
+    /// Keeps what a program that loaded the broker has left.
+    pub(super) fn keep_program(&mut self, program: load::ProgramEnd) {
+        if let Some(writer) = &mut self.writer {
+            writer.write_file(&program.log, program.output.as_bytes());
+        }
+        let summary = ProgramSummary {
+            command: program.command,
+            status: program.status,
+            log: program.log,
+        };
+        self.programs.insert(program.load, summary);
+    }
+
+    /// Tells of a feature that the broker no longer permits, at once and in the summary.
+    pub(super) fn tell_not_permitted(&mut self, feature: &str, instead: &str) {
+        self.note(&format!("{feature} is no longer permitted: {instead}"));
+        let warning = Warning::new(WarningCode::NotPermitted, Tier::Note);
+        let warning = warning.with("feature", feature);
+        self.not_permitted.push(warning.with("instead", instead));
+    }
+
     /// Sums up and writes the record for the last time.
     pub(crate) fn finish(mut self, ending: Ending) -> RunOutcome {
         let Ending {

@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 
 use archive::{
     BrokerSummary, Event, FaultOutcome, NodeSummary, ProgramSummary, RunRecord, RunWriter,
-    ScenarioPoint, SeriesName, SeriesPoint, SlicePoint, Tier, Warning, WarningCode,
+    ScenarioPoint, SeriesName, SeriesPoint, SlicePoint, Warning,
 };
 use linux::threads::{ThreadTimes, ThreadUse};
 use linux::{CombinedCores, ProcessUse};
@@ -296,18 +296,6 @@ impl<'a> Recording<'a> {
         }
     }
 
-    fn keep_program(&mut self, program: load::ProgramEnd) {
-        if let Some(writer) = &mut self.writer {
-            writer.write_file(&program.log, program.output.as_bytes());
-        }
-        let summary = ProgramSummary {
-            command: program.command,
-            status: program.status,
-            log: program.log,
-        };
-        self.programs.insert(program.load, summary);
-    }
-
     /// Each thread and each connection is read at both ends of the measured phase only: there may be
     /// thousands.
     fn look_closely(&mut self, phase: Phase) {
@@ -596,10 +584,7 @@ impl load::Sink for Recording<'_> {
             load::RunEvent::ProgramStarted { pid } => self.usage.generator(pid),
             load::RunEvent::ProgramEnded(program) => self.keep_program(program),
             load::RunEvent::NotPermitted { feature, instead } => {
-                self.note(&format!("{feature} is no longer permitted: {instead}"));
-                let warning = Warning::new(WarningCode::NotPermitted, Tier::Note);
-                let warning = warning.with("feature", feature);
-                self.not_permitted.push(warning.with("instead", instead));
+                self.tell_not_permitted(feature, instead);
             }
             load::RunEvent::Note(text) => self.note(&text),
         }

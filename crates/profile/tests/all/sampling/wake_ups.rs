@@ -92,9 +92,9 @@ impl Waits {
     }
 }
 
-/// What a thread waited for: seconds by reason and waker; and how many waits have no reason.
+/// What a thread waited for: seconds by reason and waker.
 #[derive(Debug, Default)]
-struct Waited(BTreeMap<(WaitReason, String), f64>, usize);
+struct Waited(BTreeMap<(WaitReason, String), f64>);
 
 impl Waited {
     fn of(profile: &Profile, thread: &str) -> Self {
@@ -104,7 +104,6 @@ impl Waited {
                 let wait = &profile.waits[sample.wait.unwrap() as usize];
                 let sum = waited.0.entry((wait.reason, wait.waker.clone()));
                 *sum.or_default() += sample.weight as f64 / 1e9;
-                waited.1 += usize::from(wait.reason == WaitReason::Unknown);
             }
         }
         waited
@@ -115,10 +114,9 @@ impl Waited {
         of.map(|(_, seconds)| seconds).sum()
     }
 
-    /// The share of a reason among all that ended by a wake-up which was seen: the first wait may have begun before the
-    /// program ran, and be long on a full machine.
+    /// The share of a reason among all that ended by a wake-up which was seen: the first waits may have begun before the
+    /// program ran.
     fn share(&self, reason: WaitReason, waker: &str) -> f64 {
-        assert!(self.1 <= 2, "{self:?}");
         let other = [
             WaitReason::Processor,
             WaitReason::Preempted,
@@ -148,6 +146,9 @@ fn assert_woken(profile: &Profile, length: Duration) {
         let waited = Waited::of(profile, thread);
         let share = waited.share(reason, waker);
         assert!(share > 0.94, "{thread} {share}: {waited:?}");
+        // They are long on a full machine.
+        let unseen = waited.sum(|it| it == WaitReason::Unknown);
+        assert!(unseen < 0.2 * length.as_secs_f64(), "{thread}: {waited:?}");
         let all = waited.sum(|_| true);
         let least = if thread == "short" { 0.5 } else { 0.9 };
         let length = length.as_secs_f64();
