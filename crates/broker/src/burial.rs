@@ -28,7 +28,9 @@ impl VirtualHost {
 
     fn forward(&mut self, letter: &DeadLetter, from: &str, exchange: &str, key: Option<&str>) {
         let routing_key = key.unwrap_or(&letter.routing_key);
-        let properties = with_death(letter, from);
+        let Some(properties) = with_death(letter, from) else {
+            return;
+        };
         let mut route = RouteCache::default();
         // An exchange that is not there takes nothing, as RabbitMQ has it.
         if self

@@ -156,9 +156,10 @@ fn headers_tell_of_all_deaths_the_last_first() {
             Reason::Expired,
         ),
         "a",
-    );
-    let twice = with_death(&letter(once, Reason::Rejected), "b");
-    let thrice = with_death(&letter(twice.clone(), Reason::Expired), "a");
+    )
+    .unwrap();
+    let twice = with_death(&letter(once, Reason::Rejected), "b").unwrap();
+    let thrice = with_death(&letter(twice.clone(), Reason::Expired), "a").unwrap();
     let headers = |bytes: &[u8]| {
         let decoded = Properties::from_bytes(bytes).decode().unwrap();
         decoded.headers.expect("headers").to_owned()
@@ -177,9 +178,6 @@ fn headers_tell_of_all_deaths_the_last_first() {
     assert_eq!(text(first.view(), "x-first-death-exchange"), "orders");
     // Somebody refused it since it was in the first, which may have it once more.
     assert!(!is_circle(&twice, "a") && is_circle(&thrice, "a"));
-    // What cannot be read goes as it is.
-    assert_eq!(
-        with_death(&letter(vec![0x80], Reason::Expired), "a"),
-        [0x80]
-    );
+    // What cannot be read could go round for ever.
+    assert_eq!(with_death(&letter(vec![0x80], Reason::Expired), "a"), None);
 }

@@ -120,18 +120,15 @@ pub(crate) fn is_circle(properties: &[u8], queue: &str) -> bool {
     false
 }
 
-/// A message's properties with one death more; as they are where they cannot be read.
-pub(crate) fn with_death(letter: &DeadLetter, queue: &str) -> Vec<u8> {
-    let of = Properties::from_bytes(&letter.properties);
-    let headed = of.decode().ok().and_then(|decoded| {
-        let headers = with_death_header(letter, queue, decoded.headers.unwrap_or(Table::EMPTY))?;
-        let with = BasicProperties {
-            headers: Some(headers.view()),
-            ..decoded
-        };
-        with.to_bytes().ok()
-    });
-    headed.unwrap_or_else(|| letter.properties.clone())
+/// A message's properties with one death more; `None` where they cannot be read, or hold no more: it could go round for ever.
+pub(crate) fn with_death(letter: &DeadLetter, queue: &str) -> Option<Vec<u8>> {
+    let decoded = Properties::from_bytes(&letter.properties).decode().ok()?;
+    let headers = with_death_header(letter, queue, decoded.headers.unwrap_or(Table::EMPTY))?;
+    let with = BasicProperties {
+        headers: Some(headers.view()),
+        ..decoded
+    };
+    with.to_bytes().ok()
 }
 
 fn with_death_header(letter: &DeadLetter, queue: &str, headers: Table<'_>) -> Option<FieldTable> {
@@ -142,7 +139,9 @@ fn with_death_header(letter: &DeadLetter, queue: &str, headers: Table<'_>) -> Op
     let mut keys = FieldArray::new();
     keys.push(&*letter.routing_key).ok()?;
     let mut death = FieldTable::new();
-    death.insert("count", Value::I64(count + 1)).ok()?;
+    death
+        .insert("count", Value::I64(count.saturating_add(1)))
+        .ok()?;
     death.insert("reason", reason).ok()?;
     death.insert("queue", queue).ok()?;
     let seconds = measure::wall_clock_unix_ns() / Nanos::SECOND.0;

@@ -130,6 +130,7 @@ impl Queue {
         }
         let address = self.log.append(record, memory);
         if let Some(ttl) = self.arguments.message_ttl {
+            self.forget_expiries();
             self.expiries.push_back((address, now + ttl));
         }
         memory.hold(1);
@@ -204,6 +205,15 @@ impl Queue {
                 break;
             };
             self.give_up(address, Reason::MaxLength, memory);
+        }
+    }
+
+    /// Forgets when messages expire that are gone, once most are.
+    fn forget_expiries(&mut self) {
+        if self.expiries.len() as u64 > 2 * self.log.len() + 64 {
+            let oldest = self.log.next(&mut self.log.first());
+            let oldest = oldest.map_or(u64::MAX, |(address, ..)| address);
+            while self.expiries.pop_front_if(|it| it.0 < oldest).is_some() {}
         }
     }
 

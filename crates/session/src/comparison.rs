@@ -10,7 +10,7 @@ use measure::Problem;
 use serde_json::{Value, json};
 
 use crate::figures::{ComparisonOptions, FigureKind, Undecided, decide, undecided};
-use crate::spoiled::{compared_tier, spoiled, spoiled_runs};
+use crate::spoiled::{compared_tier, spoiled, spoiled_by, spoiled_runs};
 
 /// Parts of an experiment in which sides may differ: they are what is compared, or say nothing of the load. A profile costs CPU: it is
 /// none of them.
@@ -82,8 +82,9 @@ pub(crate) fn gather(
     options: ComparisonOptions,
 ) -> Result<Gathered, Problem> {
     let (mut of_a, mut of_b) = sides(a, b, options);
-    let mut forced = incomparable(&of_a.records, &of_b.records, options.planned);
-    let sides = [("A", &of_a.records), ("B", &of_b.records)];
+    // Runs that are evidence against their side belong to the same experiment, too.
+    let sides = [("A", a), ("B", b)].map(|(name, all)| (name, evidence(all, options.force)));
+    let mut forced = incomparable(&sides[0].1, &sides[1].1, options.planned);
     forced.extend(sides.iter().filter_map(|(name, side)| mixed(name, side)));
     let mut seen = HashSet::new();
     forced.retain(|problem| seen.insert(problem.sentence()));
@@ -97,13 +98,22 @@ pub(crate) fn gather(
     } else {
         1
     };
-    match enough("A", &of_a, least).and(enough("B", &of_b, least)) {
-        // That a side spoils all of its runs is a result, too.
-        Err(_) if !spoiled.is_empty() => {
-            of_a.records.clear();
-            of_b.records.clear();
+    let few = [("A", &of_a, a), ("B", &of_b, b)].map(|(name, side, all)| {
+        let spoils = |all: &[RunRecord]| all.iter().any(|it| spoiled_by(it).is_some());
+        // Of a pair the partner spoils both.
+        let is_own = spoils(all) || options.paired && (spoils(a) || spoils(b));
+        (enough(name, side, least), is_own)
+    });
+    let is_short = few.iter().any(|(enough, _)| enough.is_err());
+    for (enough, is_own) in few {
+        if !is_own {
+            enough?;
         }
-        other => other?,
+    }
+    if is_short {
+        // That a side spoils all of its runs is a result, too.
+        of_a.records.clear();
+        of_b.records.clear();
     }
     if options.paired && of_a.records.len() != of_b.records.len() {
         return Err(Problem::new(
@@ -129,6 +139,12 @@ pub(crate) fn gather(
         ..Comparison::default()
     };
     Ok(Gathered { compared, figures })
+}
+
+/// The runs of a side that count, and those that are evidence against it.
+fn evidence(all: &[RunRecord], force: bool) -> Vec<&RunRecord> {
+    let tells = |it: &&RunRecord| left_out(it, force).is_none() || spoiled_by(it).is_some();
+    all.iter().filter(tells).collect()
 }
 
 /// The runs of a side.

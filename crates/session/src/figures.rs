@@ -139,6 +139,9 @@ pub(crate) fn undecided(
         if let Some(it) = of_counts {
             return Some(it);
         }
+    } else if kind.is_count {
+        // A count that some run does not know is not none: no figure is made of it.
+        return None;
     }
     let positive = |it: &f64| it.is_finite() && *it > 0.0;
     let positive = |values: Vec<Option<f64>>| -> Vec<Option<f64>> {

@@ -53,7 +53,11 @@ pub(crate) fn headline(of: &Comparison) -> String {
             counted(open as u64, "figure"),
             invalid_runs(of)
         ),
-        (changed, _) => format!("{begins}: B has {}", changed.join(", ")),
+        (changed, _) => format!(
+            "{begins}: B has {}{}",
+            changed.join(", "),
+            invalid_runs(of)
+        ),
     }
 }
 

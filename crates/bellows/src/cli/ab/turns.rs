@@ -158,10 +158,13 @@ impl Turns {
             RunState::Complete => {}
             // It is made anew when somebody goes on.
             RunState::Interrupted => return Ok(()),
-            _ => return Err(Failure::of_run(record)),
+            // A broker that went in the midst of its load is evidence against its side.
+            _ if record.summary.is_none() => return Err(Failure::of_run(record)),
+            _ => {}
         }
         self.took.push(began.elapsed());
         let run = paired_run(next, &record);
+        let broken = (record.state != RunState::Complete).then(|| record.clone());
         let why = match &run.spoiled {
             Some(why) => Some(format!("does not count: {why}")),
             None => run
@@ -172,7 +175,10 @@ impl Turns {
             before.pair == run.pair && (before.disturbed || before.spoiled.is_some())
         });
         if let Some(why) = why.filter(|_| !is_told) {
-            let place = "another pair takes its place if there is room for one";
+            let place = match run.own && run.spoiled.is_some() {
+                true => "that it does not is evidence of its side, and no pair takes its place",
+                false => "another pair takes its place if there is room for one",
+            };
             output::line_aside(&format!("{about} {why}; {place}"));
         }
         of.runs.runs.push(run);
@@ -180,7 +186,10 @@ impl Turns {
             .push(FunctionCosts::of_profiles(&record, &profiles));
         of.records.push(record);
         of.runs.write(&of.dir)?;
-        carried.report.map(|_| ())
+        match broken {
+            Some(record) => Err(Failure::of_run(record)),
+            None => carried.report.map(|_| ()),
+        }
     }
 
     /// Which run it is, for people.
@@ -245,9 +254,7 @@ impl Turns {
     }
 
     fn done(&self, compared: &ComparedMatrix) -> Done {
-        let is_whole = |cell: &PairedCell| {
-            counted_pairs(&cell.runs).len() >= self.plan.folder.matrix.pairs as usize
-        };
+        let is_whole = |cell: &PairedCell| runs_left(cell) == 0;
         let are_whole = self.plan.folder.cells.iter().all(is_whole);
         match self.plan.output.strict && !are_whole && !self.is_decided() {
             true => Done::Invalid,
@@ -267,10 +274,16 @@ impl Turns {
     }
 }
 
-/// Runs that are missing in a cell, as far as none is spoiled.
+/// Runs that are missing in a cell, as far as none is spoiled. A pair that a side spoiled itself is made.
 fn runs_left(cell: &PairedCell) -> usize {
     let pairs = cell.runs.pairs as usize;
-    let whole = counted_pairs(&cell.runs).len();
+    let own = cell
+        .runs
+        .runs
+        .iter()
+        .filter(|it| it.own && it.spoiled.is_some());
+    let own: std::collections::HashSet<u32> = own.map(|it| it.pair).collect();
+    let whole = counted_pairs(&cell.runs).len() + own.len();
     let half = usize::from(cell.records.len() % 2 == 1);
     (pairs.saturating_sub(whole) * 2).saturating_sub(half)
 }
