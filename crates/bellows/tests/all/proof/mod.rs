@@ -324,7 +324,7 @@ fn prove(broker: SocketAddr) {
             (&totals.delivered, 10_000),
             (&totals.lost, 1),
             (&totals.outstanding, 1),
-            (&totals.redelivered, 100),
+            (&totals.redelivered, 20),
             (&totals.reconnected, 100),
             (&totals.idle, 2),
             (&totals.slow, 5),
