@@ -71,6 +71,19 @@ fn a_page_of_queues_answers_before_and_after_a_restart_of_the_node() {
     }
 }
 
+/// With `--verbose` a start tells what the broker logs.
+fn the_brokers_log_is_shown(stderr: &str) {
+    let logged = stderr
+        .lines()
+        .filter(|line| line.starts_with("broker log: "));
+    let logged: Vec<&str> = logged.collect();
+    assert!(logged.len() > 10, "{stderr}");
+    for part in ["Starting RabbitMQ", "connection"] {
+        let is_logged = logged.iter().any(|line| line.contains(part));
+        assert!(is_logged, "{part}: {logged:#?}");
+    }
+}
+
 /// A page of the broker's own metrics beside one that another process serves.
 #[test]
 fn the_brokers_own_page_is_scraped_wherever_it_is_and_anothers_is_told() {
@@ -87,8 +100,9 @@ fn the_brokers_own_page_is_scraped_wherever_it_is_and_anothers_is_told() {
          [[scrape]]\nname = \"other\"\nurl = \"{other}\"\nevery = \"1s\"\n"
     );
     std::fs::write(dir.path().join("scraped.toml"), text).expect("a file");
-    let ran = run(dir.path(), &["run", "scraped.toml", "--json"]);
+    let ran = run(dir.path(), &["run", "scraped.toml", "--json", "--verbose"]);
     ran.assert_ok();
+    the_brokers_log_is_shown(&ran.stderr);
     let summary: Value = serde_json::from_str(&ran.stdout).expect("JSON");
     let scrapes = summary["scrapes"].as_array().expect("scrapes");
     let is_of_broker = |name: &str| {

@@ -179,38 +179,6 @@ fn a_client_cleans_up_what_it_declared() {
     }
 }
 
-/// With `--verbose` a start tells what the broker logs.
-#[test]
-fn the_brokers_log_is_shown_where_that_is_asked_for() {
-    if !installed() {
-        testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
-    }
-    let dir = tempfile::tempdir().expect("folder");
-    let base = ["run", "rated", "--verbose", "--no-profile"];
-    let short = [
-        "--set",
-        "phases.warmup=0s",
-        "--set",
-        "phases.measure=1s",
-        "--set",
-        "load.0.rate=100",
-    ];
-    let verbose = common::run(dir.path(), &[&base[..], &short].concat());
-    verbose.assert_ok();
-    let logged = verbose
-        .stderr
-        .lines()
-        .filter(|line| line.starts_with("broker log: "));
-    let logged: Vec<&str> = logged.collect();
-    assert!(logged.len() > 10, "{verbose:#?}");
-    for part in ["Starting RabbitMQ", "connection"] {
-        assert!(
-            logged.iter().any(|line| line.contains(part)),
-            "{part}: {logged:#?}"
-        );
-    }
-}
-
 #[test]
 fn the_ledger_of_a_clean_run_is_clean_for_every_queue_type() {
     if !installed() {

@@ -9,7 +9,8 @@ use load::{
 };
 use measure::{Interval, Metric, Nanos, Phase, Rate};
 
-/// The measured phase, and when each of its intervals began and ended since the start.
+/// The measured phase, with what was due in it and answered in the drain, and when each of its intervals began and
+/// ended since the start.
 #[derive(Default)]
 struct Kept {
     start: u64,
@@ -20,6 +21,10 @@ struct Kept {
 impl Sink for Kept {
     fn interval(&mut self, merged: &Interval) {
         if merged.phase != Phase::Measure {
+            if let Some(sum) = &mut self.measured {
+                let late = sum.latencies.add_due(Phase::Measure, merged.histograms());
+                late.expect("histograms of one kind");
+            }
             return;
         }
         self.intervals.push((

@@ -15,7 +15,7 @@ use super::bytecode::{
     STACK,
 };
 use super::chance::state;
-use super::record::{LARGEST_ERLANG, LARGEST_NATIVE, offset};
+use super::record::{LARGEST_ERLANG, LARGEST_LONE, LARGEST_NATIVE, offset};
 use super::sys::{Map, ProgramKind};
 use super::threads::{KEY, enter, lookup, numbers};
 use super::{Maps, PidNamespace, thread};
@@ -36,7 +36,9 @@ const REGISTERS: [(i16, i16); 4] = [
 const SAMPLE_PERIOD: i16 = 168;
 
 /// Bytes that are tried, in this order, of a stack whose bounds are not known yet.
-const GUESSES: [i32; 8] = [24_576, 16_384, 8192, 4096, 3072, 2048, 1024, 256];
+const GUESSES: [i32; 10] = [
+    57_344, 40_960, 24_576, 16_384, 8192, 4096, 3072, 2048, 1024, 256,
+];
 /// An Erlang stack is copied from this far below its top: the process may have called functions since
 /// it last wrote the top down.
 const BELOW_TOP: i32 = 512;
@@ -151,6 +153,8 @@ struct Writer<'m> {
     maps: &'m Maps,
     trigger: Trigger,
     namespace: Option<PidNamespace>,
+    /// Bytes of a native stack that are copied at most.
+    largest: i32,
     native: Label,
     guess: Label,
     erlang: Label,
@@ -176,6 +180,7 @@ pub(super) fn program(
         maps,
         trigger,
         namespace,
+        largest: process.map_or(LARGEST_LONE, |_| LARGEST_NATIVE),
         native,
         guess,
         erlang,
@@ -208,7 +213,10 @@ pub(super) fn program(
             writer.erlang_bounds(process);
         }
         writer.native_stack();
-        writer.erlang_stack();
+        match process {
+            Some(_) => writer.erlang_stack(),
+            None => writer.no_erlang_stack(),
+        }
     } else {
         writer.no_stack();
     }
@@ -367,6 +375,7 @@ impl Writer<'_> {
     /// Copies the stack from R8 on, as far as the thread uses it; R8 becomes the length.
     fn native_stack(&mut self) {
         let small = self.code.label();
+        let largest = self.largest;
         let code = &mut self.code;
         code.place(self.native);
         code.load(R1, R9, thread::LOW);
@@ -374,7 +383,7 @@ impl Writer<'_> {
         code.jump_if(R8, Condition::Below, In(R1), self.guess);
         code.jump_if(R8, Condition::AtLeast, In(R2), self.guess);
         code.subtract(R2, In(R8));
-        at_most(code, R2, LARGEST_NATIVE, small);
+        at_most(code, R2, largest, small);
         code.set(R9, In(R2));
         code.set(R3, In(R8));
         read_user(code, &in_record(offset::BYTES), In(R9));
@@ -383,7 +392,7 @@ impl Writer<'_> {
         code.set(R8, In(R9));
         code.jump(self.erlang);
         code.place(self.guess);
-        for size in GUESSES {
+        for size in GUESSES.into_iter().filter(|size| *size <= largest) {
             let next = code.label();
             code.set(R3, In(R8));
             read_user(code, &in_record(offset::BYTES), Value(size));
@@ -412,6 +421,15 @@ impl Writer<'_> {
         code.set(R9, Value(0));
         code.place(done);
         code.store(R7, offset::ERLANG_LENGTH, In(R9));
+    }
+
+    /// The record where no thread runs Erlang; R9 becomes 0.
+    fn no_erlang_stack(&mut self) {
+        let code = &mut self.code;
+        code.place(self.erlang);
+        code.store(R7, offset::NATIVE_LENGTH, In(R8));
+        code.store(R7, offset::ERLANG_LENGTH, Value(0));
+        code.set(R9, Value(0));
     }
 
     /// Writes the record into the processor's ring. One that is full has counted the loss.

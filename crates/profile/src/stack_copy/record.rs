@@ -36,11 +36,13 @@ const TRAMPOLINE: u64 = 128;
 /// Of memory on x86-64.
 const PAGE: u64 = 4096;
 
-/// Bytes of a native stack that are copied at most. Where a thread's frames need more, its stack is
-/// cut short.
+/// Bytes of a native stack that are copied at most, beside an Erlang one. Where a thread's frames need more, its stack
+/// is cut short.
 pub(super) const LARGEST_NATIVE: i32 = 24 << 10;
 /// Bytes of an Erlang stack that are copied at most.
 pub(super) const LARGEST_ERLANG: i32 = 32 << 10;
+/// Bytes of a native stack in a process that is no Erlang node.
+pub(super) const LARGEST_LONE: i32 = LARGEST_NATIVE + LARGEST_ERLANG;
 /// Length of the longest record; the kernel's own limit is 64 KB.
 pub(super) const LARGEST: usize =
     offset::BYTES as usize + LARGEST_NATIVE as usize + LARGEST_ERLANG as usize;

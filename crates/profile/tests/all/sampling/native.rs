@@ -60,6 +60,19 @@ fn a_large_stack_is_whole_from_the_first_sample_on() {
     assert!(share(&profile, "main") > 0.999, "{summary:?}");
 }
 
+/// Two thirds of what is copied at most.
+#[test]
+fn a_deep_stack_is_whole() {
+    if let Some(reason) = cannot_copy() {
+        testkit::skip!("{reason}");
+    }
+    let profile = profile_of("deep.c", Duration::from_millis(300), Stacks::Whole);
+    let summary = profile.summary(5);
+    assert!(profile.samples.len() > 50, "{summary:?}");
+    assert!(summary.complete_share > 0.99, "{summary:?}");
+    assert!(share(&profile, "main") > 0.99, "{summary:?}");
+}
+
 #[test]
 fn a_stripped_program_without_frame_pointers_has_whole_stacks_through_libraries() {
     if let Some(reason) = cannot_copy() {
