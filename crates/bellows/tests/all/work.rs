@@ -80,13 +80,18 @@ fn the_work_of_two_queues_is_told_apart() {
         "waiting",
         "erlang_code",
         "built_in_functions",
-        "messages",
         "allocators",
         "kernel_network",
     ] {
         assert!(share(class) > 0.0, "{class}: {}", ended.stdout);
     }
-    assert!(share("unnamed") < 0.02, "{}", ended.stdout);
+    // From OTP 29 on the emulator exports few of its functions.
+    let runtime = record["versions"]["runtime"].as_str();
+    let otp = runtime.and_then(|it| it.strip_prefix("Erlang/OTP ")?.parse().ok());
+    let exports = otp.is_none_or(|it: u32| it < 29);
+    let unnamed = if exports { 0.02 } else { 0.1 };
+    assert!(share("messages") > 0.0 || !exports, "{}", ended.stdout);
+    assert!(share("unnamed") < unnamed, "{}", ended.stdout);
     let shares = classes.iter().filter_map(|row| row["share"].as_f64());
     assert!((shares.sum::<f64>() - 1.0).abs() < 1e-9, "{}", ended.stdout);
     let samples = classes.iter().filter_map(|row| row["samples"].as_u64());
