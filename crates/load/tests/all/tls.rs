@@ -219,7 +219,8 @@ fn a_stream_cut_at_any_byte_is_a_lost_connection() {
         let broker = started(broker::Config {
             tls: Some(tls.clone()),
             faults: vec![Fault {
-                at: Some(Nanos::from_millis(100)),
+                // While it measures, also where a handshake waits for a core.
+                at: Some(Nanos::from_millis(500)),
                 ..Fault::new(FaultKind::Cut { after: Some(after) })
             }],
             ..broker::Config::default()

@@ -42,7 +42,7 @@ fn plan(group: Group) -> Plan {
     Plan {
         groups: vec![group],
         phases: Phases {
-            drain: Nanos::from_millis(3_000),
+            drain: Nanos::from_millis(30_000),
             ..Phases::default()
         },
         ..Plan::default()
