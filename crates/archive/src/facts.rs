@@ -14,6 +14,9 @@ pub struct Facts {
     pub seconds: f64,
     /// Requested messages per second; `None` if unthrottled.
     pub requested_rate: Option<f64>,
+    /// Producers were to send so many messages, and no more.
+    #[serde(default)]
+    pub counted: bool,
     /// Standard deviation of the number of requested messages, where arrivals are random.
     pub requested_deviation: f64,
     /// Producers were asked to wait between an answer and their next message.
@@ -151,6 +154,8 @@ pub struct ChurnFacts {
     pub begun: u64,
     /// Cycles that failed.
     pub failed: u64,
+    /// Cycles that ended within the measured phase, in order or not.
+    pub ended: u64,
     /// Cycles that were due and found no room until the end.
     pub not_begun: u64,
     /// Cycles that may be in flight.

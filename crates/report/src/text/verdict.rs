@@ -88,7 +88,7 @@ impl<'a> Said<'a> {
     fn sentence(&self, cause: &Cause, who: LimitedBy) -> String {
         let said = self.cause(cause);
         let said = match cause {
-            Cause::RateMet { .. } => said + &self.failed(),
+            Cause::RateMet { .. } => said + &self.failed() + &self.still_open(),
             Cause::ConsumersBehind { .. } | Cause::ConsumersSlow => said,
             Cause::AllFailed => said,
             Cause::BrokeOff => format!("undecided: {said}"),
@@ -110,6 +110,22 @@ impl<'a> Said<'a> {
                 "; {} failed",
                 counted(failed, self.items.trim_end_matches('s'))
             ),
+        }
+    }
+
+    /// How many operations had no end by the end of the measured phase, where that is more than a tenth.
+    fn still_open(&self) -> String {
+        let own = self.e.ended.churn.iter().find(|churn| !churn.beside);
+        let begun = (self.e.sent_rate * self.e.seconds).round() as u64;
+        let ended = own.map_or(0, |churn| churn.ended);
+        match begun.saturating_sub(ended) {
+            open if ended > 0 && open > 1 && open > begun / 10 => format!(
+                "; only {} of them ended in that time, {} a second, and {} were open at its end",
+                count(ended),
+                rate(ended as f64 / self.e.seconds),
+                count(open)
+            ),
+            _ => String::new(),
         }
     }
 
@@ -239,14 +255,28 @@ impl<'a> Said<'a> {
         rate(self.e.requested_rate.unwrap_or(self.e.sent_rate))
     }
 
+    /// What was requested, and how much of it was sent. A load that ends with its messages has no other rate than theirs.
+    fn met(&self) -> String {
+        let e = self.e;
+        if e.counted {
+            let (all, rate) = (counted(e.ended.sent, "message"), self.requested());
+            return format!(
+                "all that was requested was sent: {all}, {rate} {} on average",
+                self.unit
+            );
+        }
+        let (requested, sent) = (self.requested(), rate(e.sent_rate));
+        let of = match sent == requested || e.requested_deviation > 0.0 {
+            true => String::new(),
+            false => format!("{sent} of "),
+        };
+        format!("the requested rate was met: {of}{requested} {}", self.unit)
+    }
+
     /// The requested rate was met; lateness is a sentence of its own.
     fn rate_met(&self, late: Option<Lateness>) -> String {
         let e = self.e;
-        let met = format!(
-            "the requested rate was met: {} {}",
-            self.requested(),
-            self.unit
-        );
+        let met = self.met();
         let at_work = format!(
             "its event loop was at work for {} of the time",
             percent(e.at_work())

@@ -11,6 +11,8 @@ pub(crate) struct Planned {
     pub(crate) in_flight_limit: Option<u64>,
     /// Deliveries that each message should lead to at least; `None` where only one side is here.
     pub(crate) deliveries_each: Option<f64>,
+    /// Some producers were to send so many messages, and no more.
+    pub(crate) counted: bool,
     pub(crate) closed_loop: bool,
     pub(crate) slow_consumers: bool,
     /// What calibration says of such a load.
@@ -28,6 +30,10 @@ impl Planned {
             None => planned,
             Some(plan) => Self {
                 deliveries_each: deliveries_each(plan),
+                counted: plan
+                    .groups
+                    .iter()
+                    .any(|g| g.producer_count() > 0 && g.producers.message_count.is_some()),
                 slow_consumers: plan
                     .groups
                     .iter()
@@ -44,11 +50,13 @@ fn deliveries_each(plan: &Plan) -> Option<f64> {
         let copies = |d: &load::Destination| {
             d.kind == DestinationKind::Topic || d.amqp091.queue_type == QueueType::Stream
         };
-        // What an exchange makes of a message is its own affair.
-        let known = group
-            .destinations
-            .iter()
-            .all(|d| d.amqp091.exchange.is_none());
+        // What an exchange makes of a message is its own affair, but for one that gives it to the queue with its key.
+        let fixed = group.producers.random_keys.is_none();
+        let known = |d: &load::Destination| match &d.amqp091.exchange {
+            Some(exchange) => fixed && exchange.kind == "direct" && d.amqp091.bind,
+            None => true,
+        };
+        let known = group.destinations.iter().all(known);
         let each = if group.destinations.iter().all(copies) {
             (consumers / group.destinations.len().max(1)).max(1) as f64
         } else {

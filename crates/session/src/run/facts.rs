@@ -42,6 +42,7 @@ impl Recording<'_> {
         Facts {
             seconds,
             requested_rate: asked.map(|(messages, _)| messages / seconds.max(1e-9)),
+            counted: self.context.planned.counted,
             requested_deviation: asked.map_or(0.0, |(_, deviation)| deviation),
             closed_loop: self.context.planned.closed_loop,
             slow_consumers: self.context.planned.slow_consumers,
@@ -198,6 +199,8 @@ impl Recording<'_> {
             let operations = scenario.operations.as_ref()?;
             let tally = outcome.tallies.get(scenario.name)?;
             let count = |metric: Option<Metric>| metric.map_or(0, |it| tally.counts.get(it));
+            let measured =
+                |metric: Option<Metric>| metric.map_or(0, |it| self.measured.counts.get(it));
             let not_begun = count(operations.scheduled.map(|it| it.not_begun));
             let first_failure = tally.first_failure.as_ref();
             Some(ChurnFacts {
@@ -206,6 +209,7 @@ impl Recording<'_> {
                 unit: operations.many.to_owned(),
                 begun: tally.counts.get(operations.begun),
                 failed: count(operations.failed),
+                ended: measured(Some(operations.completed)) + measured(operations.failed),
                 not_begun: scenario.requested.as_ref().map_or(0, |_| not_begun),
                 in_flight_limit: scenario.in_flight_limit.unwrap_or(0),
                 first_failure: first_failure.map(|error| error.problem().sentence()),
