@@ -1,6 +1,6 @@
 //! Which runs may be compared, and what is decided of them.
 
-use archive::{ComparedFigure, Throughput, Versions, Warning};
+use archive::{ComparedFigure, FailedBy, Throughput, Versions, Warning};
 
 use super::*;
 use archive::Decision;
@@ -366,7 +366,7 @@ fn a_side_that_loses_messages_in_every_run_is_worse() {
     assert!(!better.is_worse(), "{better:#?}");
     // Where nobody knows how many, such runs do not count, which is told of the side.
     let found = comparison(&well, &losing(3, false), options).expect("comparable");
-    assert_eq!(found.figures.len(), 1, "{found:#?}");
+    assert!(found.figures.iter().all(|it| it.name != "lost"));
     assert!(found.figures[0].name == "invalid runs" && found.is_worse());
 }
 
@@ -438,11 +438,152 @@ fn a_side_whose_broker_goes_is_never_the_same() {
         let turned = comparison(&side(gone), &side(0), options).expect("comparable");
         assert!(!turned.is_worse());
     }
-    // A run that broke off is its side's, too.
+    // A run that broke off is its side's, too, where it broke off through it.
     let mut failed = side(0);
     failed[2].state = RunState::Failed;
-    let found = comparison(&side(0), &failed, options).expect("comparable");
-    assert!(found.is_undecided());
+    for (by, is_evidence, why) in [
+        (FailedBy::Side, true, "failed"),
+        (
+            FailedBy::Generator,
+            false,
+            "failed through the generator or its machine",
+        ),
+    ] {
+        failed[2].failed_by = Some(by);
+        let found = comparison(&side(0), &failed, options).expect("comparable");
+        assert_eq!(found.is_undecided(), is_evidence, "{found:#?}");
+        assert_eq!(found.b.left_out[0].why, why);
+    }
+}
+
+/// What the good side measured is shown, whether runs stand in pairs or not.
+#[test]
+fn a_side_that_spoils_all_of_its_runs_hides_nothing_of_the_other() {
+    for paired in [false, true] {
+        let options = ComparisonOptions {
+            paired,
+            ..ComparisonOptions::default()
+        };
+        let well = spoiled_side(8, 0, WarningCode::BrokerGone);
+        let gone = spoiled_side(8, 8, WarningCode::BrokerGone);
+        let found = comparison(&well, &gone, options).expect("comparable");
+        assert_eq!((found.a.runs.len(), found.b.runs.len()), (8, 0));
+        assert!(found.is_worse() && found.b.left_out.len() == 8);
+        let [invalid, rate] = &found.figures[..] else {
+            panic!("{:#?}", found.figures);
+        };
+        assert_eq!((invalid.a.len(), invalid.b.len()), (8, 0));
+        assert_eq!(rate.name, "sent rate");
+        assert!((rate.means.0 - 1_001.0).abs() < 1.0 && rate.means.1 == 0.0);
+        assert!(rate.decision == Decision::Undecided && !rate.is_tested());
+        let turned = comparison(&gone, &well, options).expect("comparable");
+        assert_eq!((turned.a.runs.len(), turned.b.runs.len()), (0, 8));
+        assert!(!turned.is_worse() && turned.figures.len() == 2);
+    }
+}
+
+/// With two runs left of a side no figure can be called changed, and none takes level from what can be.
+#[test]
+fn what_cannot_be_proven_takes_no_level_from_what_can() {
+    let options = ComparisonOptions::default();
+    let side = |gone: usize| {
+        let mut runs = scraping(vec![1_000; 8], 2_000, 0);
+        for (at, run) in runs.iter_mut().enumerate() {
+            let summary = run.summary.as_mut().expect("a summary");
+            summary.sent.rate = 1_000.0 + at as f64;
+            summary.cpu_us_per_message.broker = Some(20.0 + at as f64);
+            let latency = |p50_ns: u64| measure::LatencySummary {
+                count: 2_000,
+                p50_ns,
+                p99_ns: 2 * p50_ns,
+                ..Default::default()
+            };
+            let mut second = summary.scrapes[0].clone();
+            second.name = "other".into();
+            second.response = latency(3_000_000 + at as u64);
+            let mut third = second.clone();
+            third.name = "third".into();
+            summary.scrapes.extend([second, third]);
+            if at < gone {
+                let warning = Warning::new(WarningCode::BrokerGone, Tier::Invalid);
+                summary.warnings.push(warning);
+            }
+        }
+        runs
+    };
+    for gone in [6, 7] {
+        let found = comparison(&side(0), &side(gone), options).expect("comparable");
+        assert!(found.figures.len() > 7, "{:#?}", found.figures);
+        let invalid = &found.figures[0];
+        assert_eq!((invalid.corrected_p, invalid.is_worse()), (invalid.p, true));
+    }
+    // Two of eight show nothing, however they divide, and cost the others nothing.
+    let fast = ALIKE.map(|it| run("x", "4.0", 1, 1_000.0 * it));
+    let slow = ALIKE.map(|it| run("x", "4.0", 1, 900.0 * it));
+    let mut broken = run("x", "4.0", 1, 900.0);
+    broken.state = RunState::Failed;
+    broken.failed_by = Some(FailedBy::Side);
+    let slow = [&slow[..], &[broken]].concat();
+    let found = comparison(&fast, &slow, options).expect("comparable");
+    let rate = &found.figures[1];
+    assert!(rate.is_worse() && rate.corrected_p == rate.p, "{rate:#?}");
+}
+
+/// A load that is refused some by design is the same on both sides, and a few more are no change for the worse; lost messages are.
+#[test]
+fn counts_of_what_is_by_design_have_a_margin() {
+    let options = ComparisonOptions::default();
+    let side = |refused: [u64; 8], lost: u64| -> Vec<RunRecord> {
+        let of = |(at, refused): (usize, u64)| {
+            let mut record = run(&format!("run-{at}"), "4.0", 1, 1_000.0 + (at % 3) as f64);
+            let summary = record.summary.as_mut().expect("a summary");
+            summary.sent.total = 100_000;
+            summary.ledger = Some(measure::ledger::LedgerSummary {
+                exact: true,
+                sent: 100_000,
+                lost,
+                ..measure::ledger::LedgerSummary::default()
+            });
+            if refused > 0 {
+                let code = WarningCode::MessagesNotAccepted;
+                let warning = Warning::new(code, Tier::Caution).with("nacked", refused);
+                summary.warnings.push(warning);
+            }
+            record
+        };
+        refused.into_iter().enumerate().map(of).collect()
+    };
+    let refused = |by: f64| {
+        let counts = [
+            4_010.0, 3_940.0, 4_055.0, 3_980.0, 4_090.0, 3_900.0, 4_020.0, 4_005.0,
+        ];
+        side(counts.map(|it: f64| (it * by) as u64), 0)
+    };
+    let decided = |a: &[RunRecord], b: &[RunRecord], name: &str| {
+        let found = comparison(a, b, options).expect("comparable");
+        let figure = found.figures.into_iter().find(|it| it.name == name);
+        let figure = figure.expect("a figure");
+        (figure.decision, figure.is_worse())
+    };
+    let of = |by| decided(&refused(1.0), &refused(by), "refused");
+    assert_eq!(of(1.0), (Decision::Same, false));
+    assert_eq!(of(1.04), (Decision::Negligible, false));
+    assert_eq!(of(1.5), (Decision::Changed, true));
+    // Of 100,000 messages a few are none by design, also where the other side has none.
+    let none = side([0; 8], 0);
+    let few = side([3, 5, 2, 4, 3, 6, 2, 4], 0);
+    assert_eq!(
+        decided(&none, &few, "refused"),
+        (Decision::Negligible, false)
+    );
+    assert_eq!(
+        decided(&none, &refused(1.0), "refused"),
+        (Decision::Changed, true)
+    );
+    assert_eq!(
+        decided(&none, &side([0; 8], 4), "lost"),
+        (Decision::Changed, true)
+    );
 }
 
 #[test]
