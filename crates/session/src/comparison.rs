@@ -460,5 +460,8 @@ fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undeci
 #[path = "comparison_level_tests.rs"]
 mod comparison_level_tests;
 #[cfg(test)]
+#[path = "comparison_spoiled_tests.rs"]
+mod comparison_spoiled_tests;
+#[cfg(test)]
 #[path = "comparison_tests.rs"]
 mod comparison_tests;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use archive::{
     History, HistoryChange, HistoryFigure, HistoryLevel, HistoryRun, LeftOut, Quantity,
-    QuantityUnit, RunRecord, RunState, RunsCounted,
+    QuantityUnit, RunRecord, RunsCounted,
 };
 use compare::{ChangePoint, ChangeSearch, MOST_VALUES, change_points};
 

@@ -1,4 +1,4 @@
-use archive::{Hardware, RunSummary, Throughput, Topology, Versions};
+use archive::{Hardware, RunState, RunSummary, Throughput, Topology, Versions};
 use serde_json::json;
 
 use super::*;

@@ -120,12 +120,12 @@ fn few_samples_that_agree_in_every_run_prove_nothing() {
 }
 
 /// A tenth of the broker costs a fifth more, in eight runs of each side with 2,000 samples; in eight pairs, which have half of the degrees of
-/// freedom, with 8,000.
+/// freedom, with 4,000. (Of pairs with 2,000 about half of the changes are found, with 3,000 four of five, with 4,000 nineteen of twenty.)
 #[test]
 fn a_function_that_costs_a_fifth_more_is_found() {
     let seeds = testkit::seeds(12);
     let all = (seeds.end - seeds.start) as f64;
-    for (paired, samples) in [(false, 2_000), (true, 8_000)] {
+    for (paired, samples) in [(false, 2_000), (true, 4_000)] {
         let found = seeds.clone().filter(|seed| {
             let random = &mut Random::new(*seed + 1_000);
             let mut costs = costs();
