@@ -126,10 +126,19 @@ impl Series {
         self.values.len()
     }
 
-    fn at(&self, index: usize) -> (f64, usize) {
-        let value = self.values.get(index).copied().unwrap_or(0.0);
-        (value, self.ranks.get(index).copied().unwrap_or(1))
+    fn at(&self, index: usize) -> RankedValue {
+        RankedValue {
+            value: self.values.get(index).copied().unwrap_or(0.0),
+            rank: self.ranks.get(index).copied().unwrap_or(1),
+        }
     }
+}
+
+/// A value, and its place in the order of size, from 1 on.
+#[derive(Clone, Copy)]
+struct RankedValue {
+    value: f64,
+    rank: usize,
 }
 
 /// Values of a series, by their ranks: a Fenwick tree of their number and sum.
@@ -147,11 +156,11 @@ impl Ranked {
     }
 
     /// Adds a value so many times; -1 takes it away.
-    fn add(&mut self, (value, rank): (f64, usize), times: f64) {
-        let mut at = rank.max(1);
+    fn add(&mut self, of: RankedValue, times: f64) {
+        let mut at = of.rank.max(1);
         let more = |sum: &mut (f64, f64)| {
             sum.0 += times;
-            sum.1 += times * value;
+            sum.1 += times * of.value;
         };
         while let Some(sum) = self.sums.get_mut(at) {
             more(sum);
@@ -161,7 +170,7 @@ impl Ranked {
     }
 
     /// The sum of a value's distances from all of them.
-    fn distance(&self, (value, rank): (f64, usize)) -> f64 {
+    fn distance(&self, RankedValue { value, rank }: RankedValue) -> f64 {
         let (mut count, mut sum) = (0.0, 0.0);
         let mut at = rank;
         while let Some(of) = self.sums.get(at).filter(|_| at > 0) {
