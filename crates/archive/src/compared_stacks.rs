@@ -54,7 +54,7 @@ pub struct ComparedFrame {
     pub a: f64,
     /// Mean of B's runs.
     pub b: f64,
-    /// 95 % interval of B less A.
+    /// Interval of B less A, as strict as the decision.
     pub interval: (f64, f64),
     /// Whether something changed in it or below it. Only then what it calls was asked about.
     pub asked: bool,

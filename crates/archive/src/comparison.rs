@@ -215,7 +215,7 @@ pub struct ComparedFigure {
     pub means: (f64, f64),
     /// By how much of A's value B's is larger, as a share; negative where it is smaller.
     pub change: f64,
-    /// 95 % interval of the change; where no test applies, the change twice.
+    /// Interval of the change, as strict as the decision; where no test applies, the change twice.
     pub interval: (f64, f64),
     /// Two-sided probability of a change at least as large where there is none.
     pub p: f64,
@@ -333,10 +333,14 @@ impl Comparison {
 }
 
 impl ComparedFigure {
-    /// Whether a test applies: every run has a value, and neither side has one run alone.
+    /// Whether a test applies: every run has a value, and neither side has one run alone, or none.
     #[must_use]
     pub fn is_tested(&self) -> bool {
-        self.without == (0, 0) && self.within_one_run.is_none() && self.of_runs.is_none()
+        let is_one_sided = self.a.is_empty() != self.b.is_empty();
+        !is_one_sided
+            && self.without == (0, 0)
+            && self.within_one_run.is_none()
+            && self.of_runs.is_none()
     }
 
     /// Whether it changed for the worse.

@@ -10,7 +10,7 @@ pub struct CostChange {
     pub a: f64,
     /// Mean of B's runs.
     pub b: f64,
-    /// 95 % interval of B less A.
+    /// Interval of B less A, as strict as the decision.
     pub interval: (f64, f64),
     /// Two-sided probability of a change at least as large where there is none, corrected for the other functions.
     pub p: f64,

@@ -21,8 +21,10 @@ pub struct History {
     pub runs: Vec<HistoryRun>,
     /// Those that do not, and why.
     pub left_out: Vec<LeftOut>,
-    /// Every figure.
+    /// Every figure, as far as there are not too many.
     pub figures: Vec<HistoryFigure>,
+    /// Further figures, which were not looked at.
+    pub figures_left_out: usize,
 }
 
 impl History {

@@ -82,8 +82,8 @@ pub use periods::PeriodRange;
 pub use quantity::{Quantity, plain_name};
 pub use reader::RunReader;
 pub use record::{
-    BindingRecord, Event, ExchangeRecord, Hardware, Period, PhaseSpan, QueueRecord, RunRecord,
-    RunState, Topology, Versions,
+    BindingRecord, Event, ExchangeRecord, FailedBy, Hardware, Period, PhaseSpan, QueueRecord,
+    RunRecord, RunState, Topology, Versions,
 };
 pub use remove::Removable;
 pub use repeats::{RepeatedFigure, RepeatedRun, Repeats, RepeatsSummary};

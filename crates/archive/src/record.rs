@@ -36,6 +36,16 @@ impl RunState {
     }
 }
 
+/// To what it belongs that a run failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailedBy {
+    /// What is under load, or the load that it was given.
+    Side,
+    /// The load generator, or the machine that it runs on.
+    Generator,
+}
+
 /// The whole of `run.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
@@ -80,6 +90,9 @@ pub struct RunRecord {
     /// The same as fields; `None` where it did not fail.
     #[serde(default)]
     pub problem: Option<Problem>,
+    /// What failed; `None` where the run did not, or nobody noted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_by: Option<FailedBy>,
     /// What may be wrong with the numbers. Also in the summary; kept here while there is none.
     pub warnings: Vec<Warning>,
     /// Present once the run has ended.

@@ -8,7 +8,7 @@
 
 use crate::order::Draw;
 
-/// Values that are looked at, at most: distances of all pairs are kept.
+/// Values that are looked at, at most: each cut is held against many orders of them.
 pub const MOST_VALUES: usize = 600;
 
 /// How changes are looked for.
@@ -49,21 +49,21 @@ pub struct ChangePoint {
 #[must_use]
 pub fn change_points(values: &[f64], search: ChangeSearch) -> Vec<ChangePoint> {
     let skipped = values.len().saturating_sub(MOST_VALUES);
-    let distances = Distances::of(values.get(skipped..).unwrap_or(&[]));
+    let series = Series::of(values.get(skipped..).unwrap_or(&[]));
     let least = search.least.max(1);
     let mut draw = Draw::new(search.seed);
     let mut found: Vec<ChangePoint> = Vec::new();
     loop {
-        let parts = parts(&found, distances.count);
-        let in_order: Vec<usize> = (0..distances.count).collect();
-        let best = best_cut(&distances, &in_order, &parts, least);
-        let Some((at, strength)) = best.filter(|it| it.1 > 0.0) else {
+        let parts = parts(&found, series.count());
+        let in_order: Vec<usize> = (0..series.count()).collect();
+        let best = best_cut(&series, &in_order, &parts, least);
+        let Some((at, strength)) = best.filter(|it| it.1 > series.rounding) else {
             break;
         };
         let mut as_good = 1;
         for _ in 0..search.orders {
             let shuffled = shuffled(&in_order, &parts, &mut draw);
-            let chance = best_cut(&distances, &shuffled, &parts, least);
+            let chance = best_cut(&series, &shuffled, &parts, least);
             // Sums in another order differ in the last digits.
             as_good += usize::from(chance.is_some_and(|it| it.1 >= strength * (1.0 - 1e-9)));
             if as_good as f64 > search.level * (search.orders + 1) as f64 {
@@ -88,30 +88,98 @@ pub fn change_points(values: &[f64], search: ChangeSearch) -> Vec<ChangePoint> {
 /// weighted by their sizes.
 #[must_use]
 pub fn cut_strengths(values: &[f64]) -> Vec<f64> {
-    let distances = Distances::of(values);
     let order: Vec<usize> = (0..values.len()).collect();
-    strengths(&distances, &order)
+    strengths(&Series::of(values), &order)
 }
 
-/// The distance of every two values.
-struct Distances {
-    count: usize,
-    of: Vec<f64>,
+/// The values of a series, with what of it lies beside each other. Sums of distances are found in it without looking at every pair.
+struct Series {
+    /// Less the smallest, so that equal ones have no distance.
+    values: Vec<f64>,
+    /// The place of each in the order of size, from 1 on.
+    ranks: Vec<usize>,
+    /// A strength below this is a sum's rounding.
+    rounding: f64,
 }
 
-impl Distances {
+impl Series {
     fn of(values: &[f64]) -> Self {
-        let of = values
-            .iter()
-            .flat_map(|a| values.iter().map(move |b| (a - b).abs()));
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let mut order: Vec<usize> = (0..values.len()).collect();
+        let at = |index: &usize| values.get(*index).copied().unwrap_or(0.0);
+        order.sort_by(|a, b| at(a).total_cmp(&at(b)));
+        let mut ranks = vec![0; values.len()];
+        for (rank, index) in (1..).zip(order) {
+            if let Some(of) = ranks.get_mut(index) {
+                *of = rank;
+            }
+        }
         Self {
-            count: values.len(),
-            of: of.collect(),
+            values: values.iter().map(|it| it - least).collect(),
+            ranks,
+            rounding: 1e-9 * (most - least).max(0.0),
         }
     }
 
-    fn between(&self, a: usize, b: usize) -> f64 {
-        self.of.get(a * self.count + b).copied().unwrap_or(0.0)
+    fn count(&self) -> usize {
+        self.values.len()
+    }
+
+    fn at(&self, index: usize) -> RankedValue {
+        RankedValue {
+            value: self.values.get(index).copied().unwrap_or(0.0),
+            rank: self.ranks.get(index).copied().unwrap_or(1),
+        }
+    }
+}
+
+/// A value, and its place in the order of size, from 1 on.
+#[derive(Clone, Copy)]
+struct RankedValue {
+    value: f64,
+    rank: usize,
+}
+
+/// Values of a series, by their ranks: a Fenwick tree of their number and sum.
+struct Ranked {
+    sums: Vec<(f64, f64)>,
+    all: (f64, f64),
+}
+
+impl Ranked {
+    fn new(count: usize) -> Self {
+        Self {
+            sums: vec![(0.0, 0.0); count + 1],
+            all: (0.0, 0.0),
+        }
+    }
+
+    /// Adds a value so many times; -1 takes it away.
+    fn add(&mut self, of: RankedValue, times: f64) {
+        let mut at = of.rank.max(1);
+        let more = |sum: &mut (f64, f64)| {
+            sum.0 += times;
+            sum.1 += times * of.value;
+        };
+        while let Some(sum) = self.sums.get_mut(at) {
+            more(sum);
+            at += at & at.wrapping_neg();
+        }
+        more(&mut self.all);
+    }
+
+    /// The sum of a value's distances from all of them.
+    fn distance(&self, RankedValue { value, rank }: RankedValue) -> f64 {
+        let (mut count, mut sum) = (0.0, 0.0);
+        let mut at = rank;
+        while let Some(of) = self.sums.get(at).filter(|_| at > 0) {
+            count += of.0;
+            sum += of.1;
+            at -= at & at.wrapping_neg();
+        }
+        let (others, of_others) = (self.all.0 - count, self.all.1 - sum);
+        value * count - sum + of_others - value * others
     }
 }
 
@@ -124,14 +192,14 @@ fn parts(found: &[ChangePoint], count: usize) -> Vec<(usize, usize)> {
 
 /// The strongest cut of all parts, and its strength.
 fn best_cut(
-    distances: &Distances,
+    series: &Series,
     order: &[usize],
     parts: &[(usize, usize)],
     least: usize,
 ) -> Option<(usize, f64)> {
     let of_part = |(from, to): &(usize, usize)| {
         let part = order.get(*from..*to)?;
-        let strengths = strengths(distances, part);
+        let strengths = strengths(series, part);
         let last = part.len().checked_sub(least)?;
         let places = least..=last;
         let cuts = places.filter_map(|at| Some((from + at, *strengths.get(at)?)));
@@ -141,34 +209,31 @@ fn best_cut(
     cuts.reduce(|best, next| if next.1 > best.1 { next } else { best })
 }
 
-fn strengths(distances: &Distances, part: &[usize]) -> Vec<f64> {
+fn strengths(series: &Series, part: &[usize]) -> Vec<f64> {
     let n = part.len();
+    let (mut earlier, mut later) = (Ranked::new(series.count()), Ranked::new(series.count()));
+    for index in part {
+        later.add(series.at(*index), 1.0);
+    }
+    let of_all = part.iter().map(|it| later.distance(series.at(*it)));
     // Sums of the distances of all pairs across the cut, before it, and behind it.
     let (mut across, mut before) = (0.0, 0.0);
-    let mut behind: f64 = 0.0;
-    for (i, a) in part.iter().enumerate() {
-        behind += part
-            .iter()
-            .skip(i)
-            .map(|b| distances.between(*a, *b))
-            .sum::<f64>();
-    }
+    let mut behind = of_all.sum::<f64>() / 2.0;
     let mut strengths = Vec::with_capacity(n);
-    for (at, moved) in part.iter().enumerate() {
+    for (at, index) in part.iter().enumerate() {
         let (left, right) = (at as f64, (n - at) as f64);
         let mean = |sum: f64, pairs: f64| if pairs > 0.0 { sum / pairs } else { 0.0 };
         let energy = 2.0 * mean(across, left * right)
             - mean(2.0 * before, left * left)
             - mean(2.0 * behind, right * right);
         strengths.push(energy * left * right / n as f64);
-        let to = |others: &[usize]| -> f64 {
-            others.iter().map(|it| distances.between(*moved, *it)).sum()
-        };
-        let (earlier, later) = part.split_at(at);
-        let (to_earlier, to_later) = (to(earlier), to(later));
+        let moved = series.at(*index);
+        let (to_earlier, to_later) = (earlier.distance(moved), later.distance(moved));
         across += to_later - to_earlier;
         before += to_earlier;
         behind -= to_later;
+        later.add(moved, -1.0);
+        earlier.add(moved, 1.0);
     }
     strengths
 }

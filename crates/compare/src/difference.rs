@@ -2,12 +2,18 @@
 
 use statrs::distribution::{ContinuousCDF as _, Normal, StudentsT};
 
+use crate::order::Draw;
+
 /// Degrees of freedom from which on Student's t is as good as normal, to nine digits at the usual levels.
 const AS_NORMAL: f64 = 1e7;
 /// Runs of each side that [`runs_to_separate`] looks at: the probability is 10^-16 then.
 const MOST_SEPARATED: u32 = 30;
 /// Pairs up to which every flip of signs is tried.
 const MOST_FLIPPED: usize = 20;
+/// Ways to divide runs among two sides up to which every one is tried: ten of each side have fewer.
+const MOST_DIVIDED: f64 = 200_000.0;
+/// Ways that are drawn where there are more.
+const DRAWN: u32 = 19_999;
 
 /// A difference with its error. Its scale is that of the values: of logarithms, a difference is the logarithm of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -162,6 +168,59 @@ pub fn sign_flip(differences: &[f64]) -> Option<f64> {
     Some(as_far as f64 / all as f64)
 }
 
+/// The share of all ways to divide the values among two sides of these sizes whose means lie as far apart: a test of runs that stand in no
+/// pairs which assumes nothing of how values are distributed, such as losses that are all or nothing. Of more ways than can be tried, so many are
+/// drawn, the same ones each time. `None` for an empty side, or what is no number.
+#[must_use]
+pub fn permuted(a: &[f64], b: &[f64]) -> Option<f64> {
+    let all: Vec<f64> = a.iter().chain(b).copied().collect();
+    if a.is_empty() || b.is_empty() || all.iter().any(|it| !it.is_finite()) {
+        return None;
+    }
+    let (sum, size) = all
+        .iter()
+        .fold((0.0, 0.0), |(sum, size), it| (sum + it, size + it.abs()));
+    let expected = sum * a.len() as f64 / all.len() as f64;
+    let least = (a.iter().sum::<f64>() - expected).abs() - size * 1e-12;
+    let is_as_far = |of_a: f64| (of_a - expected).abs() >= least;
+    if ways_to_choose(a.len(), all.len()) <= MOST_DIVIDED {
+        let (mut as_far, mut ways) = (0_u64, 0_u64);
+        divide(&all, a.len(), 0.0, &mut |of_a| {
+            ways += 1;
+            as_far += u64::from(is_as_far(of_a));
+        });
+        return Some(as_far as f64 / ways as f64);
+    }
+    let (mut draw, mut shuffled) = (Draw::new(1), all);
+    let as_far = (0..DRAWN).filter(|_| {
+        for last in (1..shuffled.len()).rev() {
+            let other = (draw.uniform() * (last + 1) as f64) as usize;
+            shuffled.swap(last, other.min(last));
+        }
+        is_as_far(shuffled.iter().take(a.len()).sum())
+    });
+    Some((as_far.count() + 1) as f64 / f64::from(DRAWN + 1))
+}
+
+/// How many ways there are to choose so many of all.
+fn ways_to_choose(some: usize, all: usize) -> f64 {
+    (1..=some).fold(1.0, |ways, n| ways * (all - some + n) as f64 / n as f64)
+}
+
+/// Tells the sum of each way to choose so many of the values, added to what was chosen before.
+fn divide(values: &[f64], some: usize, sum: f64, tell: &mut impl FnMut(f64)) {
+    if some == 0 {
+        return tell(sum);
+    }
+    for (at, value) in values.iter().enumerate() {
+        let rest = values.get(at + 1..).unwrap_or(&[]);
+        if rest.len() + 1 < some {
+            break;
+        }
+        divide(rest, some - 1, sum + value, tell);
+    }
+}
+
 /// The probability that runs of two sides which are all alike divide so that what some of them have (a failure, say) is in every run of one
 /// side and in none of the other: Fisher's exact test of such a table, at most twice its one tail.
 #[must_use]
@@ -196,6 +255,16 @@ pub fn fisher(a: (usize, usize), b: (usize, usize)) -> f64 {
     let observed = chance(a.0) * (1.0 + 1e-9);
     let all = (least..=most).map(chance);
     all.filter(|it| *it <= observed).sum::<f64>().min(1.0)
+}
+
+/// The smallest probability that [`fisher`] has of tables with these sums: which side whose runs have something does not matter to it, nor how
+/// they divide.
+#[must_use]
+pub fn least_fisher(a: (usize, usize), b: (usize, usize)) -> f64 {
+    let have = a.0 + b.0;
+    let table = |of_a: usize| fisher((of_a, a.1), (have - of_a, b.1));
+    let [least, most] = [have.saturating_sub(b.1), have.min(a.1)];
+    table(least).min(table(most))
 }
 
 /// The runs of each side that so can show a difference at a level, the least.
@@ -307,6 +376,24 @@ mod tests {
     }
 
     #[test]
+    fn runs_that_stand_in_no_pairs_are_divided_in_every_way() {
+        // SciPy: permutation_test of the difference of means, exact: all of one side in 2 of 252; of 8 in 2 of 12,870.
+        let of = |a: &[f64], b: &[f64]| permuted(a, b).unwrap();
+        assert!((of(&[0.0; 5], &[1.0; 5]) - 2.0 / 252.0).abs() < 1e-12);
+        assert!((of(&[0.0; 8], &[3.0; 8]) - 2.0 / 12_870.0).abs() < 1e-12);
+        assert_eq!(of(&[4.0; 3], &[4.0; 3]), 1.0);
+        // Four of eight that lost all, and none of eight: Fisher's test of such a table.
+        let some = [0.0, 900.0, 0.0, 900.0, 900.0, 0.0, 900.0, 0.0];
+        assert!((of(&[0.0; 8], &some) - fisher((0, 8), (4, 8))).abs() < 1e-12);
+        // Of more than can be tried, some are drawn.
+        let many = of(&[0.0; 20], &[[0.0, 900.0]; 10].concat());
+        let exact = fisher((0, 20), (10, 20));
+        assert!((many - exact).abs() < 1e-3, "{many} {exact}");
+        assert_eq!(permuted(&[], &[1.0]), None);
+        assert_eq!(permuted(&[f64::NAN], &[1.0]), None);
+    }
+
+    #[test]
     fn uneven_tables_have_the_probability_of_fishers_test() {
         // SciPy: fisher_exact([[a, n - a], [b, m - b]]).
         for (a, b, p) in [
@@ -323,6 +410,10 @@ mod tests {
             );
             assert!((fisher(b, a) - p).abs() < 1e-5);
         }
+        // Of eight and eight, two can show nothing, however they divide.
+        let least = least_fisher((1, 8), (1, 8));
+        assert!((least - fisher((0, 8), (2, 8))).abs() < 1e-12 && least > 0.05);
+        assert!(least_fisher((3, 8), (3, 8)) < 0.01);
         // More than there are is no table.
         assert_eq!(fisher((5, 3), (0, 3)), 1.0);
     }

@@ -8,6 +8,7 @@ use crate::{
 
 const RULES: Rules = Rules {
     level: 0.05,
+    own_level: 0.05,
     margin: 0.009_950_330_853_168_083,
 };
 const EXPERIMENTS: u32 = 4_000;
@@ -44,7 +45,11 @@ fn differences(runs: &[(Side, f64)]) -> Vec<f64> {
 
 fn decide(differences: &[f64], level: f64) -> Verdict {
     let found = paired(differences).unwrap();
-    let rules = Rules { level, ..RULES };
+    let rules = Rules {
+        level,
+        own_level: level,
+        ..RULES
+    };
     verdict(&found, found.p, sign_flip(differences), rules)
 }
 

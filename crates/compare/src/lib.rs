@@ -28,8 +28,8 @@ mod within;
 pub use blocks::{BlockEffect, BlockOrder, BlockPair, block_effect};
 pub use changes::{ChangePoint, ChangeSearch, MOST_VALUES, change_points, cut_strengths};
 pub use difference::{
-    Difference, counted, fisher, paired, paired_from, pairs_needed, runs_to_separate, separated,
-    sign_flip, unpaired, unpaired_from,
+    Difference, counted, fisher, least_fisher, paired, paired_from, pairs_needed, permuted,
+    runs_to_separate, separated, sign_flip, unpaired, unpaired_from,
 };
 pub use knee::{LEAST_RATES, knee};
 pub use levels::{benjamini_hochberg, holm, holm_levels};
@@ -42,5 +42,5 @@ pub use scalability::{
 pub use shares::{Amount, PartOf, ShareDifference, share_difference, smallest_change};
 pub use spread::{Spread, apart, spread};
 pub use tree::{TreeAnswer, TreeQuestion, decide_tree};
-pub use verdict::{LEAST_PAIRS, Rules, Verdict, guard, is_guarded, verdict};
+pub use verdict::{LEAST_PAIRS, Rules, Verdict, can_differ, guard, is_guarded, verdict};
 pub use within::{LEAST_BLOCKS, NoInterval, ValueCounts, within_one_run};

@@ -24,11 +24,20 @@ pub enum Verdict {
     },
 }
 
+/// Whether so many pairs, or runs of each side, can be called different whatever they show. What cannot is no question beside others: it would
+/// take level from what can.
+#[must_use]
+pub const fn can_differ(count: usize) -> bool {
+    count >= LEAST_PAIRS
+}
+
 /// What a verdict is found with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rules {
-    /// Chance to call something changed that is not (0.05).
+    /// Chance to call something changed that is not (0.05), all questions that are asked together.
     pub level: f64,
+    /// The level that this question alone is held against: the same where there is no other.
+    pub own_level: f64,
     /// The difference that matters, on the scale of the values: of logarithms `ln(1.01)`.
     pub margin: f64,
 }
@@ -38,7 +47,7 @@ pub struct Rules {
 pub fn guard(difference: &Difference, pairs: Option<&[f64]>) -> Option<f64> {
     match pairs {
         Some(differences) => sign_flip(differences),
-        None => (difference.count < LEAST_PAIRS).then_some(1.0),
+        None => (!can_differ(difference.count)).then_some(1.0),
     }
 }
 
@@ -52,7 +61,11 @@ pub fn is_guarded(guard: Option<f64>) -> bool {
 /// that of [`guard`].
 #[must_use]
 pub fn verdict(difference: &Difference, p: f64, guard: Option<f64>, rules: Rules) -> Verdict {
-    let Rules { level, margin } = rules;
+    let Rules {
+        level,
+        own_level,
+        margin,
+    } = rules;
     let differs = p <= level && is_guarded(guard);
     let (low, high) = difference.interval(1.0 - 2.0 * level);
     let is_within = -margin <= low && high <= margin;
@@ -65,7 +78,7 @@ pub fn verdict(difference: &Difference, p: f64, guard: Option<f64>, rules: Rules
             // As many as there are do not tell, and the guard asks for some.
             let least = difference.count + 1;
             let least = guard.map_or(least, |_| least.max(LEAST_PAIRS));
-            let needed = pairs_needed(deviation, margin, level);
+            let needed = pairs_needed(deviation, margin, own_level);
             Verdict::CannotTell {
                 pairs: needed.map(|it| it.max(u32::try_from(least).unwrap_or(u32::MAX))),
             }
@@ -82,6 +95,7 @@ mod tests {
         let found = paired(differences).unwrap();
         let rules = Rules {
             level: 0.05,
+            own_level: 0.05,
             margin: 1.01_f64.ln(),
         };
         verdict(&found, found.p, guard(&found, Some(differences)), rules)
@@ -100,6 +114,27 @@ mod tests {
             panic!("{:?}", of(&loud));
         };
         assert!((20..200).contains(&pairs), "{pairs}");
+    }
+
+    #[test]
+    fn more_pairs_are_needed_where_the_level_is_stricter() {
+        let noise = [0.02, -0.019, 0.021, -0.018, 0.02, -0.02];
+        let found = paired(&noise).unwrap();
+        let needed = |own_level| {
+            let rules = Rules {
+                level: 0.05,
+                own_level,
+                margin: 1.01_f64.ln(),
+            };
+            match verdict(&found, 1.0, None, rules) {
+                Verdict::CannotTell { pairs } => pairs.unwrap(),
+                other => panic!("{other:?}"),
+            }
+        };
+        let deviation = found.error * 6.0_f64.sqrt();
+        let exact = |level| pairs_needed(deviation, 1.01_f64.ln(), level).unwrap();
+        assert_eq!((needed(0.05), needed(0.005)), (exact(0.05), exact(0.005)));
+        assert!(needed(0.005) > needed(0.05));
     }
 
     #[test]

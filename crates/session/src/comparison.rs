@@ -81,7 +81,7 @@ pub(crate) fn gather(
     spoiled: Vec<Undecided>,
     options: ComparisonOptions,
 ) -> Result<Gathered, Problem> {
-    let (mut of_a, mut of_b) = sides(a, b, options);
+    let (mut of_a, mut of_b) = counted_sides(a, b, options);
     // Runs that are evidence against their side belong to the same experiment, too.
     let sides = [("A", a), ("B", b)].map(|(name, all)| (name, evidence(all, options.force)));
     let mut forced = incomparable(&sides[0].1, &sides[1].1, options.planned);
@@ -92,39 +92,18 @@ pub(crate) fn gather(
     if let Some(first) = forced.first().filter(|_| !options.force) {
         return Err(first.clone());
     }
-    // A run alone tells how well it knows itself, but pairs are for tests.
-    let least = if options.paired || options.planned {
-        2
-    } else {
-        1
-    };
-    let few = [("A", &of_a, a), ("B", &of_b, b)].map(|(name, side, all)| {
-        let spoils = |all: &[RunRecord]| all.iter().any(|it| spoiled_by(it).is_some());
-        // Of a pair the partner spoils both.
-        let is_own = spoils(all) || options.paired && (spoils(a) || spoils(b));
-        (enough(name, side, least), is_own)
-    });
-    let is_short = few.iter().any(|(enough, _)| enough.is_err());
-    for (enough, is_own) in few {
-        if !is_own {
-            enough?;
+    check_enough([&of_a, &of_b], [a, b], options)?;
+    let is_none = |side: &Side<'_>| side.records.is_empty();
+    if is_none(&of_a) || is_none(&of_b) {
+        // A side spoiled all of its runs, and so all pairs: those of the other one are shown.
+        let alone = ComparisonOptions {
+            paired: false,
+            ..options
+        };
+        let found = counted_sides(a, b, alone);
+        if is_none(&found.0) || is_none(&found.1) {
+            (of_a, of_b) = found;
         }
-    }
-    if is_short {
-        // That a side spoils all of its runs is a result, too.
-        of_a.records.clear();
-        of_b.records.clear();
-    }
-    if options.paired && of_a.records.len() != of_b.records.len() {
-        return Err(Problem::new(
-            "pairs need as many runs on both sides",
-            format!(
-                "{} of A and {} of B count",
-                of_a.records.len(),
-                of_b.records.len()
-            ),
-            "leave out the run without a partner, or compare without --paired",
-        ));
     }
     let mut figures = figures(&of_a, &of_b, options);
     let runs = (of_a.records.len(), of_b.records.len());
@@ -133,12 +112,43 @@ pub(crate) fn gather(
         schema: Comparison::SCHEMA.to_owned(),
         a: of_a.told(),
         b: of_b.told(),
-        paired: options.paired,
+        paired: options.paired && runs.0 == runs.1,
         level: options.level,
         forced: forced.iter().map(Problem::sentence).collect(),
         ..Comparison::default()
     };
     Ok(Gathered { compared, figures })
+}
+
+/// Refuses sides that have too few runs, or others than pairs have; that a side spoils all of its runs is a result.
+fn check_enough(
+    sides: [&Side<'_>; 2],
+    made: [&[RunRecord]; 2],
+    options: ComparisonOptions,
+) -> Result<(), Problem> {
+    // A run alone tells how well it knows itself, but pairs are for tests.
+    let least = if options.paired || options.planned {
+        2
+    } else {
+        1
+    };
+    let spoils = |all: &[RunRecord]| all.iter().any(|it| spoiled_by(it).is_some());
+    let is_any = made.iter().any(|all| spoils(all));
+    for ((name, side), all) in ["A", "B"].into_iter().zip(sides).zip(made) {
+        // Of a pair the partner spoils both.
+        if !(spoils(all) || options.paired && is_any) {
+            enough(name, side, least)?;
+        }
+    }
+    let [a, b] = sides.map(|it| it.records.len());
+    if options.paired && a != b {
+        return Err(Problem::new(
+            "pairs need as many runs on both sides",
+            format!("{a} of A and {b} of B count"),
+            "leave out the run without a partner, or compare without --paired",
+        ));
+    }
+    Ok(())
 }
 
 /// The runs of a side that count, and those that are evidence against it.
@@ -154,7 +164,7 @@ struct Side<'a> {
 }
 
 /// The runs of both sides that count. Of a pair both do, or none.
-fn sides<'r>(
+fn counted_sides<'r>(
     a: &'r [RunRecord],
     b: &'r [RunRecord],
     options: ComparisonOptions,
@@ -207,7 +217,11 @@ impl<'a> Side<'a> {
                 })
                 .collect(),
             left_out: self.left_out,
-            within_one_run: (self.records.len() == 1).then(RunBlocks::default),
+            // Until somebody reads its seconds.
+            within_one_run: (self.records.len() == 1).then(|| RunBlocks {
+                why_not: Some("its seconds were not looked at".to_owned()),
+                ..RunBlocks::default()
+            }),
             logs: false,
         }
     }
@@ -431,9 +445,13 @@ fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undeci
         let values = side.summaries().map(|summary| quantity.of(summary).ok());
         values.collect()
     };
+    let sent = a.summaries().chain(b.summaries()).map(|it| it.sent.total);
+    let runs = (a.records.len() + b.records.len()).max(1);
+    let messages = sent.sum::<u64>() as f64 / runs as f64;
     let decided = quantities.filter_map(|quantity| {
         let (of_a, of_b) = (of(&quantity, a), of(&quantity, b));
-        undecided(&FigureKind::of(&quantity, options), of_a, of_b, options)
+        let kind = FigureKind::of(&quantity, messages, options);
+        undecided(&kind, of_a, of_b, options)
     });
     decided.collect()
 }
@@ -441,6 +459,9 @@ fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undeci
 #[cfg(test)]
 #[path = "comparison_level_tests.rs"]
 mod comparison_level_tests;
+#[cfg(test)]
+#[path = "comparison_spoiled_tests.rs"]
+mod comparison_spoiled_tests;
 #[cfg(test)]
 #[path = "comparison_tests.rs"]
 mod comparison_tests;

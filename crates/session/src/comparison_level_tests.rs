@@ -88,6 +88,59 @@ fn of_runs_that_are_alike_few_events_prove_nothing() {
     assert!(wrong <= most, "{wrong} of {all}");
 }
 
+/// Counts vary, however alike the runs happen to be.
+#[test]
+fn few_events_that_agree_in_every_run_prove_nothing() {
+    for is_paired in [false, true] {
+        for runs in 5..=8 {
+            let counts = |count: f64| vec![Some(count); runs];
+            let decision = |a: f64, b: f64| {
+                let options = paired(is_paired);
+                let kind = FigureKind::of(&"lost".parse().expect("a figure"), 1e3, options);
+                let found = undecided(&kind, counts(a), counts(b), options);
+                let mut found: Vec<Undecided> = found.into_iter().collect();
+                decide(found.iter_mut(), options);
+                found[0].figure.decision
+            };
+            assert_eq!(decision(2.0, 3.0), archive::Decision::Undecided);
+            assert_eq!(decision(200.0, 300.0), archive::Decision::Changed);
+        }
+    }
+}
+
+/// Losses that are all or nothing are no more often called a change than others, at each number of runs.
+#[test]
+fn losses_that_are_all_or_nothing_keep_the_level() {
+    let seeds = testkit::seeds(300);
+    let all = (seeds.end - seeds.start) as f64;
+    for is_paired in [false, true] {
+        for runs in 2..=8 {
+            let wrong = seeds.clone().filter(|seed| {
+                let random = &mut Random::new(seed * 10 + runs);
+                let odds = random.of(&[2, 3, 4]);
+                let mut counts = || -> Vec<Option<f64>> {
+                    let lost = |_| Some(if random.one_in(odds) { 900.0 } else { 0.0 });
+                    (0..runs).map(lost).collect()
+                };
+                let (a, b) = (counts(), counts());
+                let options = paired(is_paired);
+                let lost = "lost".parse().expect("a figure");
+                let kind = FigureKind::of(&lost, 1_000.0, options);
+                let mut found: Vec<Undecided> =
+                    undecided(&kind, a, b, options).into_iter().collect();
+                decide(found.iter_mut(), options);
+                found[0].figure.decision == archive::Decision::Changed
+            });
+            let wrong = wrong.count() as f64;
+            let most = 0.05 * all + 2.0 * (0.05 * 0.95 * all).sqrt();
+            assert!(
+                wrong <= most,
+                "{runs} runs, paired: {is_paired}: {wrong} of {all}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_rate_that_falls_and_losses_that_begin_are_found() {
     let seeds = testkit::seeds(20);

@@ -2,12 +2,18 @@
 
 use archive::{ComparedFigure, Decision, Quantity, QuantityUnit, WithinOneRun};
 use compare::{
-    Difference, LEAST_PAIRS, Rules, Verdict, guard, holm, holm_levels, paired, runs_to_separate,
-    separated, unpaired, verdict,
+    Difference, LEAST_PAIRS, Rules, Verdict, can_differ, guard, holm, holm_levels, paired,
+    permuted, runs_to_separate, separated, unpaired, verdict,
 };
 
 /// A change of more than this is none that a test can tell from another, and JSON has no infinity.
 pub(crate) const MOST_CHANGE: f64 = 1e9;
+/// Changes of counts within this share do not matter where a load is refused, returned or reordered messages by design: counts vary by chance.
+const COUNT_MARGIN: f64 = 0.1;
+/// Nor do counts of such that are this share of the messages.
+const MESSAGES_MARGIN: f64 = 1e-3;
+/// Counts that may be by design; of a message that is lost, duplicated or damaged none is.
+const BY_DESIGN: [&str; 3] = ["refused", "returned", "reordered"];
 
 /// How two sides are compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,16 +59,17 @@ enum FigureTest {
     Means(Difference, Option<f64>),
     /// The difference of counts, as a part of A's mean, and what guards it.
     Counts(Difference, Option<f64>),
-    /// Runs have it or have it not: the probability that the sides divide so, and the change that it is.
-    Separated { p: f64, change: f64 },
+    /// Runs have it or have it not: the probability that the sides divide so, the smallest one that so many could have, and the change that it
+    /// is.
+    Separated { p: f64, least: f64, change: f64 },
 }
 
 impl Undecided {
     /// A figure that each run has or has not; how the sides divide has this probability by chance, and is this change where it is not.
-    pub(crate) const fn separated(figure: ComparedFigure, p: f64, change: f64) -> Self {
+    pub(crate) const fn separated(figure: ComparedFigure, p: f64, least: f64, change: f64) -> Self {
         Self {
             figure,
-            test: Some(FigureTest::Separated { p, change }),
+            test: Some(FigureTest::Separated { p, least, change }),
         }
     }
 
@@ -86,6 +93,17 @@ impl FigureTest {
             Self::Separated { p, .. } => *p,
         }
     }
+
+    /// Whether it can show a change at a level, whatever the runs say: what cannot is no question beside others, from which it would take
+    /// level.
+    fn can_tell(&self, level: f64) -> bool {
+        match self {
+            Self::Means(difference, _) | Self::Counts(difference, _) => {
+                can_differ(difference.count)
+            }
+            Self::Separated { least, .. } => *least <= level,
+        }
+    }
 }
 
 /// What a figure is, whatever its values.
@@ -97,17 +115,27 @@ pub(crate) struct FigureKind {
     pub(crate) is_count: bool,
     /// Changes within this share do not matter.
     pub(crate) margin: f64,
+    /// Nor does so much of it in a run, of what is counted.
+    pub(crate) allowed: f64,
 }
 
 impl FigureKind {
-    pub(crate) fn of(quantity: &Quantity, options: ComparisonOptions) -> Self {
+    /// A figure of runs that sent so many messages, on average.
+    pub(crate) fn of(quantity: &Quantity, messages: f64, options: ComparisonOptions) -> Self {
         let is_latency = quantity.latency().is_some();
+        let name = quantity.name();
+        let is_by_design = BY_DESIGN.contains(&name.as_str());
         Self {
-            name: quantity.name(),
+            allowed: match is_by_design {
+                true => messages * MESSAGES_MARGIN,
+                false => 0.0,
+            },
             unit: quantity.unit(),
             more_is_better: quantity.more_is_better(),
             is_count: quantity.counts_failures(),
+            name,
             margin: match quantity.unit() {
+                _ if is_by_design => COUNT_MARGIN,
                 QuantityUnit::Ns if is_latency => options.latency_margin,
                 _ => options.margin,
             },
@@ -148,11 +176,28 @@ pub(crate) fn undecided(
         values.into_iter().map(|it| it.filter(positive)).collect()
     };
     let (a, b) = (positive(a), positive(b));
+    if a.is_empty() || b.is_empty() {
+        return Some(of_one_side(kind, &a, &b));
+    }
     match (whole(&a), whole(&b)) {
         (Some(a), Some(b)) if a.len().min(b.len()) == 1 => Some(untested(kind, a, b)),
         (Some(a), Some(b)) => tested(kind, a, b, options),
         _ => Some(without(kind, &a, &b)),
     }
+}
+
+/// A figure of a side whose other one has no run that counts: it is shown, and nothing can be told of it.
+fn of_one_side(kind: &FigureKind, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided {
+    let known = |of: &[Option<f64>]| of.iter().flatten().copied().collect::<Vec<f64>>();
+    let mean = |of: &[f64]| if of.is_empty() { 0.0 } else { mean(of) };
+    let values = |of: &[Option<f64>]| of.iter().map(|it| it.unwrap_or(0.0)).collect();
+    Undecided::open(ComparedFigure {
+        means: (mean(&known(a)), mean(&known(b))),
+        p: 1.0,
+        corrected_p: 1.0,
+        margin: kind.margin,
+        ..kind.figure(values(a), values(b))
+    })
 }
 
 /// A figure of which a side has one run alone: how far runs differ is not known, so that no test applies.
@@ -188,14 +233,19 @@ fn counts(
 ) -> Option<Undecided> {
     let none = |of: &[f64]| of.iter().filter(|it| **it <= 0.0).count();
     let without = (none(a), none(b));
-    let is_apart =
-        (without.0 == a.len() && without.1 == 0) || (without.0 == 0 && without.1 == b.len());
+    let is_allowed = a.iter().chain(b).all(|it| *it <= kind.allowed);
+    let is_apart = !is_allowed
+        && ((without.0 == a.len() && without.1 == 0) || (without.0 == 0 && without.1 == b.len()));
     let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
     let means = (mean(a), mean(b));
     // Of none on A nothing is a part.
     let unit = if means.0 > 0.0 { means.0 } else { means.1 };
     let found = compare::counted(a, b, options.paired).filter(|_| !is_apart && unit > 0.0)?;
-    let found = found.scaled(1.0 / unit);
+    let mut found = found.scaled(1.0 / unit);
+    // Losses that are all or nothing are nothing like normal.
+    if let Some(p) = permuted(a, b).filter(|_| !options.paired) {
+        found.p = found.p.max(p);
+    }
     let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| b - a).collect();
     let guard = guard(&found, options.paired.then_some(&differences[..]));
     Some(Undecided {
@@ -204,7 +254,7 @@ fn counts(
             means,
             change: found.mean,
             p: found.p,
-            margin: kind.margin,
+            margin: kind.margin.max(kind.allowed / unit),
             ..kind.figure(a.to_vec(), b.to_vec())
         },
         test: Some(FigureTest::Counts(found, guard)),
@@ -248,7 +298,14 @@ fn without(kind: &FigureKind, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided
             corrected_p: p,
             ..kind.figure(values(a), values(b))
         },
-        test: test.map(|change| FigureTest::Separated { p, change }),
+        test: test.map(|change| FigureTest::Separated {
+            p,
+            least: match can_differ(a.len().min(b.len())) {
+                true => p,
+                false => 1.0,
+            },
+            change,
+        }),
     }
 }
 
@@ -292,46 +349,64 @@ pub(crate) fn decide<'f>(
 ) {
     let tested = figures.filter_map(|it| Some((&mut it.figure, it.test?)));
     let tested: Vec<_> = tested.collect();
-    let p: Vec<f64> = tested.iter().map(|it| it.1.p()).collect();
+    let can_tell = |test: &FigureTest| test.can_tell(options.level);
+    let questions = tested.iter().filter(|it| can_tell(&it.1)).count();
+    // What is no number is no question.
+    let p = tested.iter().map(|(_, test)| match can_tell(test) {
+        true => test.p(),
+        false => f64::NAN,
+    });
+    let p: Vec<f64> = p.collect();
     let levels = holm_levels(&p, options.level);
     for (((figure, test), corrected), level) in tested.into_iter().zip(holm(&p)).zip(levels) {
-        figure.corrected_p = corrected;
-        match test {
-            FigureTest::Means(difference, guard) => {
-                let rules = Rules {
-                    level: options.level,
-                    margin: figure.margin.ln_1p(),
-                };
-                let found = verdict(&difference, corrected, guard, rules);
-                (figure.decision, figure.needed) = told(found);
-                let interval = difference.decided_interval(level, differs(figure.decision));
-                figure.interval = (share(interval.0), share(interval.1));
-                figure.visible = share(difference.visible(level));
-                // Whatever these say: the guard asks for more.
-                if guard.is_some() && difference.count < LEAST_PAIRS {
-                    figure.needed = None;
-                }
+        let is_question = !corrected.is_nan();
+        figure.corrected_p = if is_question { corrected } else { 1.0 };
+        // Were it one more question.
+        let level = match is_question {
+            true => level,
+            false => options.level / (questions + 1) as f64,
+        };
+        decide_one(figure, test, level, options.level);
+    }
+}
+
+/// Decides a figure whose probability is corrected, and that is held against a level of its own.
+fn decide_one(figure: &mut ComparedFigure, test: FigureTest, own_level: f64, level: f64) {
+    let rules = |margin| Rules {
+        level,
+        own_level,
+        margin,
+    };
+    match test {
+        FigureTest::Means(difference, guard) => {
+            let rules = rules(figure.margin.ln_1p());
+            let found = verdict(&difference, figure.corrected_p, guard, rules);
+            (figure.decision, figure.needed) = told(found);
+            let interval = difference.decided_interval(own_level, differs(figure.decision));
+            figure.interval = (share(interval.0), share(interval.1));
+            figure.visible = share(difference.visible(own_level));
+            // Whatever these say: the guard asks for more.
+            if guard.is_some() && !can_differ(difference.count) {
+                figure.needed = None;
             }
-            FigureTest::Counts(difference, guard) => {
-                let rules = Rules {
-                    level: options.level,
-                    margin: figure.margin,
-                };
-                // How many runs would tell a margin of a count is no question that anybody asks.
-                figure.decision = told(verdict(&difference, corrected, guard, rules)).0;
-                let (low, high) = difference.decided_interval(level, differs(figure.decision));
-                figure.interval = (low.max(-1.0), high);
-                figure.visible = difference.visible(level);
-            }
-            FigureTest::Separated { change, .. } if corrected <= options.level => {
-                figure.decision = Decision::Changed;
-                figure.change = change;
-                figure.interval = (change, change);
-            }
-            FigureTest::Separated { .. } if figure.of_runs.is_some() => {}
-            FigureTest::Separated { .. } => {
-                figure.needed = runs_to_separate(options.level / p.len() as f64);
-            }
+        }
+        FigureTest::Counts(difference, guard) => {
+            // How many runs would tell a margin of a count is no question that anybody asks.
+            let rules = rules(figure.margin);
+            figure.decision = told(verdict(&difference, figure.corrected_p, guard, rules)).0;
+            let (low, high) = difference.decided_interval(own_level, differs(figure.decision));
+            figure.interval = (low.max(-1.0), high);
+            figure.visible = difference.visible(own_level);
+        }
+        FigureTest::Separated { change, .. } if figure.corrected_p <= level => {
+            figure.decision = Decision::Changed;
+            figure.change = change;
+            figure.interval = (change, change);
+        }
+        FigureTest::Separated { .. } if figure.of_runs.is_some() => {}
+        FigureTest::Separated { .. } => {
+            let needed = runs_to_separate(own_level);
+            figure.needed = needed.map(|it| it.max(LEAST_PAIRS as u32));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use archive::{
     History, HistoryChange, HistoryFigure, HistoryLevel, HistoryRun, LeftOut, Quantity,
-    QuantityUnit, RunRecord, RunState, RunsCounted,
+    QuantityUnit, RunRecord, RunsCounted,
 };
 use compare::{ChangePoint, ChangeSearch, MOST_VALUES, change_points};
 
@@ -12,6 +12,8 @@ use crate::comparison::{elsewhere, incomparable, left_out, load_of, version};
 use crate::figures::MOST_CHANGE;
 use crate::spoiled::{SpoiledBy, spoiled_by};
 
+/// Figures that are looked at, at most, those of the newest runs first: names of probes and pages come from files.
+const MOST_FIGURES: usize = 100;
 /// Random orders of the values that each cut is held against.
 const LEAST_ORDERS: usize = 999;
 /// The same at the strictest levels; only a cut that may be a change needs them all.
@@ -40,7 +42,7 @@ pub fn history(name: &str, records: &[RunRecord], level: f64) -> History {
     out.reverse();
     let loads: HashSet<String> = records.iter().map(load_of).collect();
     let is_spoiled: Vec<bool> = counted.iter().map(|it| is_spoiled(it)).collect();
-    let quantities = quantities(&counted, &is_spoiled);
+    let (quantities, others) = quantities(&counted, &is_spoiled);
     let any_spoiled = is_spoiled.contains(&true);
     // All figures together have the level.
     let questions = quantities.len() + usize::from(any_spoiled);
@@ -82,6 +84,7 @@ pub fn history(name: &str, records: &[RunRecord], level: f64) -> History {
         ad_hoc: counted.last().is_some_and(|it| is_ad_hoc(it)),
         level,
         figures,
+        figures_left_out: others,
         runs: counted.into_iter().map(run).collect(),
         left_out: out,
     }
@@ -108,23 +111,24 @@ fn is_ad_hoc(record: &RunRecord) -> bool {
     record.command.get(1) == Some(&record.name)
 }
 
-/// Whether what is under load spoiled a run itself, which came to its end all the same.
+/// Whether what is under load spoiled a run itself, which may have failed by that.
 fn is_spoiled(record: &RunRecord) -> bool {
-    let is_whole = record.state == RunState::Complete && record.summary.is_some();
-    is_whole && spoiled_by(record) == Some(SpoiledBy::Side)
+    spoiled_by(record) == Some(SpoiledBy::Side)
 }
 
-/// The figures of all runs, those of the newest first: what an older run alone has may have ended, which is a change, too.
-fn quantities(counted: &[&RunRecord], is_spoiled: &[bool]) -> Vec<Quantity> {
-    let mut all: Vec<Quantity> = Vec::new();
+/// The figures of all runs, those of the newest first: what an older run alone has may have ended, which is a change, too. And how many there are
+/// besides.
+fn quantities(counted: &[&RunRecord], is_spoiled: &[bool]) -> (Vec<Quantity>, usize) {
+    let (mut all, mut names) = (Vec::new(), HashSet::new());
     let runs = counted.iter().zip(is_spoiled).rev();
     let valid = runs.filter_map(|(run, is_spoiled)| run.summary.as_ref().filter(|_| !is_spoiled));
     for quantity in valid.flat_map(Quantity::decided) {
-        if !all.contains(&quantity) {
+        if names.insert(quantity.name()) && all.len() < MOST_FIGURES {
             all.push(quantity);
         }
     }
-    all
+    let others = names.len() - all.len();
+    (all, others)
 }
 
 fn run(record: &RunRecord) -> HistoryRun {

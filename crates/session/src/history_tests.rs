@@ -1,4 +1,4 @@
-use archive::{Hardware, RunSummary, Throughput, Topology, Versions};
+use archive::{Hardware, RunState, RunSummary, Throughput, Topology, Versions};
 use serde_json::json;
 
 use super::*;
@@ -167,6 +167,60 @@ fn runs_that_their_own_broker_spoils_are_a_change() {
         "{invalid:#?}"
     );
     assert_eq!(found.figures[1].values[9], None);
+}
+
+/// So does one without which the run cannot end; a generator that fails tells nothing of the broker.
+#[test]
+fn runs_that_fail_through_what_is_under_load_are_a_change() {
+    let mut runs: Vec<RunRecord> = (0..14)
+        .map(|day| record(day, 2, "4.0", around(1e3, day)))
+        .collect();
+    for run in runs.iter_mut().skip(7) {
+        run.state = RunState::Failed;
+        run.failed_by = Some(archive::FailedBy::Side);
+    }
+    runs[3].state = RunState::Failed;
+    runs[3].failed_by = Some(archive::FailedBy::Generator);
+    let found = history("x", &runs, 0.05);
+    let [out] = &found.left_out[..] else {
+        panic!("{:#?}", found.left_out);
+    };
+    assert_eq!(out.why, "failed through the generator or its machine");
+    let invalid = &found.figures[0];
+    assert_eq!(invalid.name, "invalid runs");
+    assert_eq!(found.runs[invalid.changes[0].run].id, "run-007");
+    assert!(invalid.changes[0].worse);
+}
+
+/// Names of pages come from files: each run may have others.
+#[test]
+fn many_names_cost_no_more_than_some() {
+    let mut runs: Vec<RunRecord> = (0..20)
+        .map(|day| record(day, 2, "4.0", around(1e3, day)))
+        .collect();
+    for (day, run) in runs.iter_mut().enumerate() {
+        let page = |at: usize| archive::ScrapedPage {
+            name: format!("page-{day}-{at}"),
+            completed: 12,
+            response: measure::LatencySummary {
+                count: 12,
+                p50_ns: 1_000_000,
+                max_ns: 3_000_000,
+                ..Default::default()
+            },
+            ..Default::default()
+        };
+        run.summary.as_mut().unwrap().scrapes = (0..300).map(page).collect();
+    }
+    let found = history("x", &runs, 0.05);
+    assert_eq!(found.figures.len(), 100);
+    assert_eq!(found.figures[0].name, "received rate");
+    assert_eq!(found.figures[1].name, "page-19-0 page p50");
+    assert!(
+        found.figures_left_out > 10_000,
+        "{}",
+        found.figures_left_out
+    );
 }
 
 #[test]

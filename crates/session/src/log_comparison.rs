@@ -194,6 +194,7 @@ fn of_metric(
         more_is_better: false,
         is_count: false,
         margin: options.latency_margin,
+        allowed: 0.0,
     };
     let all = || a.iter().chain(b);
     let has_time = all().all(|log| log.seconds > 0.0);
@@ -208,6 +209,7 @@ fn of_metric(
         more_is_better: true,
         is_count: false,
         margin: options.margin,
+        allowed: 0.0,
     };
     let mut found = Vec::new();
     match overlaps {

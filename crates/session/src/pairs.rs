@@ -158,14 +158,33 @@ impl<'a> CellRuns<'a> {
         if let Some(problem) = self.spoiled() {
             return Err(problem);
         }
+        let made = |side| self.made(side).collect::<Vec<_>>();
+        let (of_a, of_b) = (made(ComparedSideName::A), made(ComparedSideName::B));
+        let spoiled = spoiled_runs(&of_a, &of_b);
+        let cloned = |of: &[&RunRecord]| of.iter().map(|it| (*it).clone()).collect::<Vec<_>>();
+        if self.is_one_sided() {
+            // What the other side's runs say is shown.
+            let options = ComparisonOptions {
+                paired: false,
+                ..options
+            };
+            return gather(&cloned(&of_a), &cloned(&of_b), spoiled, options);
+        }
         let side = |place: fn(&(usize, usize)) -> usize| -> Vec<RunRecord> {
             let places = self.counted.iter().map(place);
             let records = places.filter_map(|at| self.records.get(at));
             records.cloned().collect()
         };
-        let made = |side| self.made(side).collect::<Vec<_>>();
-        let spoiled = spoiled_runs(&made(ComparedSideName::A), &made(ComparedSideName::B));
         gather(&side(|it| it.0), &side(|it| it.1), spoiled, options)
+    }
+
+    /// Whether a side spoiled all of its runs, so that no pair counts, and the other one has some that do.
+    fn is_one_sided(&self) -> bool {
+        let runs = || self.runs.runs.iter();
+        let is_own = runs().any(|it| it.own);
+        let counts = |side| runs().any(|it| it.side == side && it.spoiled.is_none());
+        let [a, b] = [ComparedSideName::A, ComparedSideName::B].map(counts);
+        is_own && self.counted.is_empty() && a != b
     }
 
     /// All runs of a side that were made, counted or not.
@@ -212,6 +231,10 @@ impl<'a> CellRuns<'a> {
     }
 
     fn leave_out(&self, compared: &mut Comparison) {
+        if self.is_one_sided() {
+            // They are told of each side for itself.
+            return;
+        }
         for run in &self.runs.runs {
             let Some(why) = left_out(self.runs, run, &self.counted) else {
                 continue;

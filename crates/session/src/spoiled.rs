@@ -1,10 +1,10 @@
 //! Runs that do not count, by what spoiled them: what a side did itself is evidence, what others did to the machine is not.
 
 use archive::{
-    Cause, ComparedFigure, QuantityUnit, RunRecord, RunState, RunSummary, RunsCounted, Tier,
-    Warning, WarningCode,
+    Cause, ComparedFigure, FailedBy, QuantityUnit, RunRecord, RunState, RunSummary, RunsCounted,
+    Tier, Warning, WarningCode,
 };
-use compare::fisher;
+use compare::{fisher, least_fisher};
 
 use crate::figures::Undecided;
 use crate::judge::{FULL, OTHERS};
@@ -68,8 +68,12 @@ pub(crate) fn why_invalid(warning: &Warning) -> Option<&'static str> {
 
 /// Why a run does not count, in a few words; `None` where it does.
 pub(crate) fn spoiled(record: &RunRecord) -> Option<String> {
-    if record.state != RunState::Complete || record.summary.is_none() {
-        return Some(record.state.as_str().to_owned());
+    match (record.state, record.failed_by) {
+        (RunState::Complete, _) if record.summary.is_some() => {}
+        (RunState::Failed, Some(FailedBy::Generator)) => {
+            return Some("failed through the generator or its machine".to_owned());
+        }
+        (state, _) => return Some(state.as_str().to_owned()),
     }
     let mut why: Vec<_> = invalid(record).map(why_invalid).collect();
     // A reason that has words stands for one that has none.
@@ -89,7 +93,8 @@ fn invalid(record: &RunRecord) -> impl Iterator<Item = &Warning> + Clone {
 /// What spoiled a run, where that is evidence; `None` where it counts, or neither side is to blame.
 pub(crate) fn spoiled_by(record: &RunRecord) -> Option<SpoiledBy> {
     if record.state == RunState::Failed {
-        return Some(SpoiledBy::Side);
+        let is_own = record.failed_by == Some(FailedBy::Side);
+        return is_own.then_some(SpoiledBy::Side);
     }
     let summary = record.summary.as_ref()?;
     let warnings = || invalid(record).map(|it| it.code);
@@ -137,7 +142,8 @@ pub(crate) fn spoiled_runs(a: &[&RunRecord], b: &[&RunRecord]) -> Vec<Undecided>
         Some(match by {
             SpoiledBy::Side => {
                 let change = share(runs.b) - share(runs.a);
-                Undecided::separated(figure, p, change.signum())
+                let least = least_fisher(runs.a, runs.b);
+                Undecided::separated(figure, p, least, change.signum())
             }
             SpoiledBy::Generator => Undecided::open(figure),
         })

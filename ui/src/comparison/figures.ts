@@ -33,12 +33,12 @@ export function forest(row: FigureRow, scale: ChangeScale): HTMLElement {
   element.append(mark('margin', ...band(-row.margin, row.margin)));
   if (isTested(row)) element.append(mark('interval', ...band(row.interval[0], row.interval[1])));
   element.append(mark('effect', scale.place(row.change)));
-  const known = isTested(row) ? `95 % interval ${interval(row)}` : 'no interval: one run of a side';
+  const known = isTested(row) ? `interval ${interval(row)}` : 'no interval: one run of a side';
   element.title = `${signed(row.change)}, ${known}; ${margin}`;
   return element;
 }
 
-/** The ends of a change's 95 % interval. */
+/** The ends of a change's interval, which is as strict as the decision. */
 export function interval({ interval: [low, high] }: FigureRow): string {
   return `${signed(low)} to ${signed(high)}`;
 }
@@ -158,7 +158,7 @@ export function changes(view: ComparisonView): HTMLElement {
       h(
         'span',
         { class: 'hint' },
-        `${counted(view.figures.length, 'figure')}, decided together; bar: 95 % interval; band: the margin within which nothing matters` +
+        `${counted(view.figures.length, 'figure')}, decided together; bar: interval, as strict as the decision; band: the margin within which nothing matters` +
           (scale.log ? `; the axis is logarithmic beyond ${beyond(scale)}` : '') +
           wouldTell(view.figures, view.paired),
       ),

@@ -64,7 +64,7 @@ function changeText(of: CostChange): Child[] {
 /** The cells of a cost; the broker's own change is larger than any function's, and none is drawn beside them. */
 function cells(own: CostChange, total: CostChange | null, most: number | null): HTMLElement[] {
   const interval = `${signedTime(own.interval[0])} to ${signedTime(own.interval[1])}`;
-  const title = `95 % interval ${interval}; p ${own.p < 0.001 ? '< 0.001' : own.p.toFixed(3)}`;
+  const title = `interval ${interval}; p ${own.p < 0.001 ? '< 0.001' : own.p.toFixed(3)}`;
   return [
     h('td', { class: 'num side' }, duration(own.a)),
     h('td', { class: 'num side' }, duration(own.b)),
@@ -176,7 +176,7 @@ export function functionCosts(view: ComparisonView): HTMLElement | null {
     h(
       'p',
       { class: 'hint' },
-      'Own cost, at the leaf of the stack; "with callees" is the change with all that a function calls. Grey and ~: chance gives as much. Line: 95 % interval. "Shows from": the smallest change that so many runs show in four of five experiments. The column "change" adds up to the broker\'s.',
+      'Own cost, at the leaf of the stack; "with callees" is the change with all that a function calls. Grey and ~: chance gives as much. Line: interval, as strict as the decision. "Shows from": the smallest change that so many runs show in four of five experiments. The column "change" adds up to the broker\'s.',
     ),
   );
 }

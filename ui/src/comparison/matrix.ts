@@ -218,7 +218,7 @@ function effects(view: MatrixView): HTMLElement {
       h(
         'span',
         { class: 'hint' },
-        `${counted(view.cells.length, 'cell')}, decided together; orange: proven and worse, blue: proven and better, grey: neither; bar: 95 % interval; band: the margin within which nothing matters${wouldTell(
+        `${counted(view.cells.length, 'cell')}, decided together; orange: proven and worse, blue: proven and better, grey: neither; bar: interval, as strict as the decision; band: the margin within which nothing matters${wouldTell(
           view.cells.flatMap((of) => of.figures),
           true,
         )}`,

@@ -246,7 +246,7 @@ a: number,
  */
 b: number,
 /**
- * 95 % interval of B less A.
+ * Interval of B less A, as strict as the decision.
  */
 interval: [number, number],
 /**
@@ -499,7 +499,7 @@ a: number,
  */
 b: number,
 /**
- * 95 % interval of B less A.
+ * Interval of B less A, as strict as the decision.
  */
 interval: [number, number],
 /**
@@ -808,7 +808,7 @@ means: [number, number],
  */
 change: number,
 /**
- * 95 % interval of the change; where no test applies, the change twice.
+ * Interval of the change, as strict as the decision; where no test applies, the change twice.
  */
 interval: [number, number],
 /**

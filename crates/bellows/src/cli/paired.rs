@@ -259,7 +259,12 @@ impl PairedCell {
             self.costs.push(FunctionCosts::read(record, &entry.dir));
             self.records.push(record.clone());
             self.runs.write(&self.dir)?;
-            output::line_aside(&format!("{} had ended before, and counts", entry.id));
+            let counts = if record.state == RunState::Complete {
+                "and counts"
+            } else {
+                "by an error; it is not made again"
+            };
+            output::line_aside(&format!("{} had ended before, {counts}", entry.id));
         }
         Ok(())
     }
@@ -281,10 +286,20 @@ impl PairedCell {
     }
 }
 
+/// Whether a run ended by itself, so that it is not made again: one that broke off under load may be evidence against its side. One that was
+/// stopped, or never came to its load, is made again.
+pub(super) fn has_ended(record: &RunRecord) -> bool {
+    match record.state {
+        RunState::Complete => true,
+        RunState::Failed => record.summary.is_some(),
+        RunState::Running | RunState::Interrupted => false,
+    }
+}
+
 /// Whether a run ended by itself, and was made as this one of its pair.
 fn is_whole(entry: &RunEntry, next: NextRun) -> bool {
     let record = entry.record.as_ref();
-    let is_complete = record.is_ok_and(|it| it.state == RunState::Complete);
+    let has_ended = record.is_ok_and(has_ended);
     let tags = [
         format!("side-{}", next.side.tag()),
         format!("pair-{}", next.pair + 1),
@@ -292,7 +307,7 @@ fn is_whole(entry: &RunEntry, next: NextRun) -> bool {
     let has = |labels: &Labels, tag: &String| labels.tags.iter().any(|it| it.to_string() == *tag);
     let labels = entry.labels.as_ref();
     let is_tagged = labels.is_ok_and(|labels| tags.iter().all(|tag| has(labels, tag)));
-    is_complete && is_tagged && !entry.active
+    has_ended && is_tagged && !entry.active
 }
 
 /// Prints what was decided: of a comparison that stands alone as it always was, of a matrix cell by cell.

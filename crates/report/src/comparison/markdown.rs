@@ -113,7 +113,7 @@ fn told(out: &mut String, of: &Comparison) {
     }
     if !of.figures.is_empty() {
         out.push_str(
-            "\n| | A | B | change | 95 % interval | decision |\n\
+            "\n| | A | B | change | interval | decision |\n\
              | --- | ---: | ---: | ---: | ---: | --- |\n",
         );
         for figure in &of.figures {

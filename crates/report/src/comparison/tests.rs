@@ -327,6 +327,49 @@ fn invalid_runs_of_one_side_are_never_called_the_same() {
     assert!(text.contains(told), "{text}");
 }
 
+/// A change for the better does not hide them.
+#[test]
+fn invalid_runs_stand_beside_what_changed() {
+    let mut of = with_invalid_runs();
+    of.figures[1].decision = Decision::Changed;
+    of.figures[1].more_is_better = true;
+    let text = written(ComparisonFormat::Markdown, Some(&of));
+    for part in [
+        "**changed for the better: B has 100 % more ack response p50",
+        "; invalid runs: 0 of 8 of A, 3 of 8 of B**",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(of.is_undecided() && !of.is_worse());
+}
+
+/// Where no run of a side counts, the other one's figures stand there, and intervals are called what they are.
+#[test]
+fn a_side_alone_is_shown_and_headings_say_what_they_show() {
+    let mut of = compared();
+    let text = written(ComparisonFormat::Markdown, Some(&of));
+    for part in [
+        "| change | interval | decision |",
+        "each interval has the confidence of its decision, 95 % or more",
+        "the interval of 90 % of that figure alone lies within",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    of.b.runs.clear();
+    for figure in &mut of.figures {
+        figure.b.clear();
+        figure.means.1 = 0.0;
+        figure.decision = Decision::Undecided;
+        figure.needed = None;
+    }
+    let text = written(ComparisonFormat::Markdown, Some(&of));
+    assert!(
+        text.contains("| none |") && text.contains("cannot tell: no run of B counts"),
+        "{text}"
+    );
+    assert!(!text.contains("stand in no pairs"), "{text}");
+}
+
 #[test]
 fn an_experiment_that_broke_off_is_an_error_whatever_its_runs_say() {
     let mut of = ComparedMatrix::of_one("x", with_invalid_runs());

@@ -71,7 +71,7 @@ fn table(of: &Comparison) -> Table {
         ("A", Align::Right),
         ("B", Align::Right),
         ("change", Align::Right),
-        ("95 % interval", Align::Right),
+        ("interval", Align::Right),
         ("decision", Align::Left),
         ("shows from", Align::Right),
         ("p", Align::Right),

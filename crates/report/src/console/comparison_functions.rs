@@ -18,7 +18,7 @@ pub(super) fn lines(of: &ComparedFunctions, style: Style) -> Vec<String> {
         ("A", Align::Right),
         ("B", Align::Right),
         ("change", Align::Right),
-        ("95 % interval", Align::Right),
+        ("interval", Align::Right),
         ("with callees", Align::Right),
         ("shows from", Align::Right),
     ]);

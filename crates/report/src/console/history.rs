@@ -54,6 +54,15 @@ pub fn history(of: &History, style: Style) -> String {
         );
         lines.extend(wrap(&sanitise(&text), style.columns));
     }
+    if of.figures_left_out > 0 {
+        let text = format!(
+            "{} not looked at: at most {} are, those of the newest runs",
+            counted(of.figures_left_out as u64, "further figure"),
+            of.figures.len()
+        );
+        lines.push(String::new());
+        lines.extend(wrap(&text, style.columns));
+    }
     lines.join("\n") + "\n"
 }
 

@@ -94,7 +94,7 @@ fn effects<'a>(of: &ComparedMatrix, figures: impl Iterator<Item = &'a str>) -> T
         ("A", Align::Right),
         ("B", Align::Right),
         ("change", Align::Right),
-        ("95 % interval", Align::Right),
+        ("interval", Align::Right),
         ("decision", Align::Left),
     ]);
     table.drop_in_order(&[1, 2]);

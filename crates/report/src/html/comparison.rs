@@ -119,7 +119,7 @@ fn static_summary(view: &ComparisonView) -> String {
     }
     out.push_str(
         "<noscript><p>Charts need JavaScript; nothing is loaded from anywhere.</p></noscript><table><thead><tr><th></th>\
-         <th>A</th><th>B</th><th>change</th><th>95 % interval</th><th>decision</th></tr></thead><tbody>",
+         <th>A</th><th>B</th><th>change</th><th>interval</th><th>decision</th></tr></thead><tbody>",
     );
     for row in &view.figures {
         let (a, b) = table_values(&row.figure);

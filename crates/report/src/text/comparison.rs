@@ -273,6 +273,11 @@ pub(crate) fn decision(of: &ComparedFigure) -> String {
         let alone: Vec<String> = alone.into_iter().flatten().collect();
         return format!("cannot tell: one run of {}", alone.join(" and of "));
     }
+    match (of.a.is_empty(), of.b.is_empty()) {
+        (true, false) => return "cannot tell: no run of A counts".to_owned(),
+        (false, true) => return "cannot tell: no run of B counts".to_owned(),
+        _ => {}
+    }
     match of.decision {
         Decision::Changed if of.is_worse() => "changed, worse".to_owned(),
         Decision::Changed => "changed, better".to_owned(),
@@ -321,6 +326,9 @@ pub(crate) fn notes(of: &Comparison) -> Vec<String> {
             "\"shows from\": the smallest change that so many {units} with this noise show in four of five experiments."
         ));
     }
+    if of.figures.iter().any(|it| it.decision == Decision::Same) {
+        notes.push(same(of));
+    }
     notes.extend(alone(of));
     if of.figures.iter().any(|it| it.needed.is_some()) {
         notes.push(needed(of));
@@ -332,7 +340,8 @@ pub(crate) fn notes(of: &Comparison) -> Vec<String> {
     if let Some(why) = &of.no_functions {
         notes.push(format!("Functions are not compared: {why}."));
     }
-    if !of.paired {
+    let is_one_sided = of.a.runs.is_empty() != of.b.runs.is_empty();
+    if !of.paired && !is_one_sided {
         notes.push(
             "The runs stand in no pairs: what drifted between the two sides, such as the machine's clock or temperature, looks like \
              a change."
@@ -418,8 +427,10 @@ pub(crate) fn together(of: &Comparison) -> String {
         None => format!("{} figures", of.figures.len()),
     };
     format!(
-        "A and B are geometric means of runs, of counts plain ones. {figures} are decided together at a level of {}; intervals are as strict.",
-        level(of.level)
+        "A and B are geometric means of runs, of counts plain ones. {figures} are decided together at a level of {}; each interval has the \
+         confidence of its decision, {} or more.",
+        level(of.level),
+        level(1.0 - of.level)
     )
 }
 
@@ -431,15 +442,19 @@ fn level(share: f64) -> String {
     format!("{} %", (percent * scale).round() / scale)
 }
 
+/// What "same within 1 %" means: it is another question than whether anything changed, and each figure is asked it alone.
+pub(crate) fn same(of: &Comparison) -> String {
+    format!(
+        "\"same within M %\": the interval of {} of that figure alone lies within M %, the margin.",
+        level(1.0 - 2.0 * of.level)
+    )
+}
+
 /// What "cannot tell: N for 1 %" means.
 pub(crate) fn needed(of: &Comparison) -> String {
     let units = units(of);
-    let alone = match of.family {
-        Some(_) => ", were it the only figure; beside the others it takes more",
-        None => "",
-    };
     format!(
-        "\"cannot tell: N for M %\": N {units} would show a change of M %, the margin, in four of five experiments{alone}."
+        "\"cannot tell: N for M %\": N {units} would show a change of M %, the margin, in four of five experiments, beside the other figures."
     )
 }
 

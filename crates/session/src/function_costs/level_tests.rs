@@ -54,11 +54,13 @@ fn side(random: &mut Random, runs: u64, costs: &[f64], samples: u64) -> Vec<Opti
         .collect()
 }
 
-/// Whether the whole of a pipeline calls a function, or a frame below the root, changed.
+/// Whether the whole of a pipeline calls a function, or a frame below the root, changed. The root is the whole broker, a figure.
 fn is_any_proven(of: &Comparison) -> [bool; 2] {
     let functions = of.functions.iter().flat_map(|it| &it.functions);
+    let functions = functions.filter(|it| it.function != "root");
     let mut own = functions.map(|it| it.own.proven || it.total.proven);
-    let mut frames = of.stacks.iter().flat_map(|it| &it.frames);
+    let frames = of.stacks.iter().flat_map(|it| &it.frames);
+    let mut frames = frames.filter(|it| it.parent.is_some());
     [own.any(|it| it), frames.any(|it| it.proven)]
 }
 
@@ -79,7 +81,8 @@ fn of_runs_that_are_alike_few_samples_prove_nothing() {
     let (mut functions, mut frames) = (0, 0);
     for seed in seeds {
         let random = &mut Random::new(seed);
-        let (runs, costs) = (2 + seed % 7, costs());
+        // Fewer prove nothing by construction.
+        let (runs, costs) = (5 + seed % 4, costs());
         let samples = random.of(&[80, 250, 550]);
         let (a, b) = (
             side(random, runs, &costs, samples),
@@ -93,13 +96,36 @@ fn of_runs_that_are_alike_few_samples_prove_nothing() {
     assert_few(frames, all, "frames");
 }
 
+/// Counts of samples vary, however alike the runs happen to be: 50 and 65 samples of a function are 1.4 standard errors apart.
+#[test]
+fn few_samples_that_agree_in_every_run_prove_nothing() {
+    for paired in [false, true] {
+        for runs in 5..=8 {
+            let side = |share: f64| -> Vec<Option<FunctionCosts>> {
+                let of = |_| {
+                    let mut of = run(1_000.0, &[("f", share), ("rest", 1.0 - share)]);
+                    of.summary.samples = 500;
+                    Some(of)
+                };
+                (0..runs).map(of).collect()
+            };
+            let found = compared(&side(0.020), &side(0.026), paired);
+            assert_eq!(is_any_proven(&found), [false; 2], "{runs} {paired}");
+            // Five times as many are no chance.
+            let found = compared(&side(0.020), &side(0.100), paired);
+            let [function, _] = is_any_proven(&found);
+            assert!(function, "{runs} {paired}");
+        }
+    }
+}
+
 /// A tenth of the broker costs a fifth more, in eight runs of each side with 2,000 samples; in eight pairs, which have half of the degrees of
-/// freedom, with 8,000.
+/// freedom, with 4,000. (Of pairs with 2,000 about half of the changes are found, with 3,000 four of five, with 4,000 nineteen of twenty.)
 #[test]
 fn a_function_that_costs_a_fifth_more_is_found() {
     let seeds = testkit::seeds(12);
     let all = (seeds.end - seeds.start) as f64;
-    for (paired, samples) in [(false, 2_000), (true, 8_000)] {
+    for (paired, samples) in [(false, 2_000), (true, 4_000)] {
         let found = seeds.clone().filter(|seed| {
             let random = &mut Random::new(*seed + 1_000);
             let mut costs = costs();

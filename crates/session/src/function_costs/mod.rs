@@ -20,6 +20,8 @@ use significance::{SampledSide, Test, Tested};
 
 /// Share of the CPU of either side from which on a function is a question of its own: what is less is lost in the sampling.
 const LEAST_SHARE: f64 = 0.002;
+/// Share of the broker's cost in every run from which on something is the whole broker, as what all stacks begin with: its change is decided once.
+const WHOLE: f64 = 0.99;
 /// Functions that are asked about at most, the dearest first.
 const MOST_FUNCTIONS: usize = 300;
 
@@ -116,7 +118,7 @@ fn functions(
     let mut broker = costs(&|run| run.broker)?;
     test.decide(&mut [&mut broker]);
     let broker = decided.unwrap_or(broker.cost);
-    let mut found: Vec<(FunctionChange, [Tested; 2])> = asked_about(a, b)
+    let mut found: Vec<(FunctionChange, bool, [Tested; 2])> = asked_about(a, b)
         .into_iter()
         .filter_map(|function| {
             let own = costs(&|run| run.of.costs(function).own)?;
@@ -128,17 +130,22 @@ fn functions(
                 cut: cut(a, b, function),
                 ..FunctionChange::default()
             };
-            Some((change, [own, total]))
+            let mut runs = a.iter().chain(b);
+            let is_whole = runs.all(|run| run.of.costs(function).total >= WHOLE * run.broker);
+            Some((change, is_whole, [own, total]))
         })
         .collect();
     // What functions cost by themselves and with what they call is one family.
-    let mut all: Vec<&mut Tested> = found.iter_mut().flat_map(|it| &mut it.1).collect();
+    let mut all: Vec<&mut Tested> = found.iter_mut().flat_map(|it| &mut it.2).collect();
     test.decide(&mut all);
     let mut functions: Vec<FunctionChange> = found
         .into_iter()
-        .map(|(change, [own, total])| FunctionChange {
+        .map(|(change, is_whole, [own, total])| FunctionChange {
             own: own.cost,
-            total: total.cost,
+            total: match is_whole {
+                true => whole_broker(total.cost, broker),
+                false => total.cost,
+            },
             ..change
         })
         .collect();
@@ -154,6 +161,15 @@ fn functions(
         functions,
         ..ComparedFunctions::default()
     })
+}
+
+/// What is decided of something that is the whole broker: what was decided of that.
+const fn whole_broker(cost: CostChange, broker: CostChange) -> CostChange {
+    CostChange {
+        a: cost.a,
+        b: cost.b,
+        ..broker
+    }
 }
 
 /// Share of a function's cost whose stacks are cut, on both sides together.

@@ -6,6 +6,7 @@ use archive::profile::{ShareName, ShareTree};
 use archive::{ComparedFrame, ComparedName, ComparedStacks, CostChange};
 use compare::{TreeQuestion, decide_tree};
 
+use super::WHOLE;
 use super::builds::RunCosts;
 use super::significance::{Test, Tested};
 
@@ -48,8 +49,18 @@ pub(super) fn compare_stacks(
         .collect();
     let answers = decide_tree(&questions, test.level);
     let frames = merged.nodes.iter().zip(tested.iter().zip(answers));
+    let of_runs: Vec<f64> = a.iter().chain(b).map(|run| run.broker).collect();
     let frames = frames.map(|(node, (tested, answer))| {
-        let (low, high) = tested.interval(answer.level, answer.proven);
+        let is_whole = node.is_whole(&of_runs);
+        let proven = if is_whole {
+            broker.proven
+        } else {
+            answer.proven
+        };
+        let (low, high) = match is_whole {
+            true => broker.interval,
+            false => tested.interval(answer.level, answer.proven),
+        };
         ComparedFrame {
             parent: node.parent,
             name: node.name,
@@ -57,7 +68,7 @@ pub(super) fn compare_stacks(
             b: short(tested.cost.b),
             interval: (short(low), short(high)),
             asked: answer.asked,
-            proven: answer.proven,
+            proven,
             visible: short(tested.visible(answer.level)),
         }
     });
@@ -101,6 +112,12 @@ struct MergedNode {
 impl MergedNode {
     fn sum(&self) -> f64 {
         self.costs.iter().sum()
+    }
+
+    /// Whether it is the whole broker in every run.
+    fn is_whole(&self, brokers: &[f64]) -> bool {
+        let mut costs = self.costs.iter().zip(brokers);
+        self.costs.len() == brokers.len() && costs.all(|(cost, of)| *cost >= WHOLE * of)
     }
 }
 

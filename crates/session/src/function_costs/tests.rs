@@ -121,6 +121,41 @@ fn a_function_that_got_dearer_is_named_and_those_whose_share_fell_are_not() {
     }
 }
 
+/// What all stacks begin with is the whole broker: two tables never disagree on it.
+#[test]
+fn a_root_is_decided_as_the_whole_broker_is() {
+    let shares = [("f", 0.5), ("g", 0.5)];
+    let (a, b) = (side(1_000.0, &shares, false), side(1_300.0, &shares, true));
+    for proven in [true, false] {
+        let figure = archive::ComparedFigure {
+            name: "broker cpu".into(),
+            means: (1_000.0, 1_300.0),
+            interval: if proven { (0.2, 0.4) } else { (-0.1, 0.7) },
+            corrected_p: if proven { 0.01 } else { 0.2 },
+            decision: match proven {
+                true => archive::Decision::Changed,
+                false => archive::Decision::Undecided,
+            },
+            ..archive::ComparedFigure::default()
+        };
+        let mut of = Comparison {
+            paired: true,
+            level: 0.05,
+            figures: vec![figure],
+            ..Comparison::default()
+        };
+        compare_functions(&mut of, &a, &b);
+        let functions = of.functions.expect("functions");
+        let root = functions.functions.iter().find(|it| it.function == "root");
+        let root = root.expect("a root").total;
+        let told = |it: CostChange| (it.proven, it.interval, it.p);
+        assert_eq!(told(root), told(functions.broker));
+        assert_eq!(root.proven, proven);
+        let frame = &of.stacks.expect("stacks").frames[0];
+        assert_eq!((frame.parent, frame.proven), (None, proven));
+    }
+}
+
 #[test]
 fn one_run_without_a_profile_is_told_and_none_at_all_is_not() {
     let a = side(1000.0, &[("one", 1.0)], false);

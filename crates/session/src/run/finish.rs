@@ -5,9 +5,9 @@ use std::path::Path;
 
 use archive::profile::ErlangProcess;
 use archive::{
-    FailureCount, FaultOutcome, PerMessage, PhaseSpan, ProgramSummary, Rss, RunLock, RunRecord,
-    RunState, RunSummary, RunWriter, ScenarioSummary, SlicePoint, Stalled, Throughput, Tier,
-    Topology, Warning, WarningCode,
+    FailedBy, FailureCount, FaultOutcome, PerMessage, PhaseSpan, ProgramSummary, Rss, RunLock,
+    RunRecord, RunState, RunSummary, RunWriter, ScenarioSummary, SlicePoint, Stalled, Throughput,
+    Tier, Topology, Warning, WarningCode,
 };
 use load::OperationTally;
 use measure::{Clock, Counters, Nanos, Phase, Problem, Summaries};
@@ -101,6 +101,7 @@ impl Recording<'_> {
         let problem = outcome.error.as_ref().map(load::Error::problem);
         self.record.error = problem.as_ref().map(Problem::sentence);
         self.record.problem.clone_from(&problem);
+        self.record.failed_by = outcome.error.as_ref().map(failed_by);
         let mut summary = self.summary(&outcome, &usage, &profiled);
         summary.error = problem;
         summary.observer_effect = effect;
@@ -368,6 +369,14 @@ impl Recording<'_> {
             writer.append_histograms(&censored.interval);
             writer.append_slice(&SlicePoint::of(&slice, t, None));
         }
+    }
+}
+
+/// To what an error belongs. Nobody knows of a limit of this machine, or of what it did not give, for which side it speaks.
+const fn failed_by(error: &load::Error) -> FailedBy {
+    match error {
+        load::Error::Limit(_) | load::Error::Machine { .. } => FailedBy::Generator,
+        _ => FailedBy::Side,
     }
 }
 

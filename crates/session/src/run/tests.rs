@@ -1,6 +1,6 @@
 //! What a load reports, through to the archive and the summary: no broker, no socket, no clock.
 
-use archive::{RunReader, WarningCode};
+use archive::{FailedBy, RunReader, WarningCode};
 use load::{Outcome, PhaseTimes, RunEvent, Sink, ThreadUsage};
 use measure::ledger::LedgerSummary;
 use measure::{Metric, Phase};
@@ -275,16 +275,24 @@ fn what_a_load_reports_reaches_summary_archive_and_observer() {
 #[test]
 fn a_load_that_breaks_off_is_kept_as_failed_with_its_cause() {
     let dir = tempfile::tempdir().unwrap();
-    let lost = load::Error::Machine {
+    let detail = || "a played failure".to_owned();
+    let machine = load::Error::Machine {
         action: "wait for the sockets".into(),
-        detail: "a played failure".into(),
+        detail: detail(),
     };
-    let ended = play(dir.path(), &mut Heard::default(), Some(lost));
-    assert_eq!(ended.record.state, archive::RunState::Failed);
-    let read = RunReader::open(ended.run_dir.as_deref().unwrap()).unwrap();
-    let error = read.record.error.unwrap();
-    assert!(error.contains("a played failure"), "{error}");
-    assert!(read.record.summary.is_some(), "what was measured is kept");
+    let lost = load::Error::Lost {
+        endpoint: "amqp://localhost".into(),
+        detail: detail(),
+    };
+    for (error, by) in [(machine, FailedBy::Generator), (lost, FailedBy::Side)] {
+        let ended = play(dir.path(), &mut Heard::default(), Some(error));
+        assert_eq!(ended.record.state, archive::RunState::Failed);
+        let read = RunReader::open(ended.run_dir.as_deref().unwrap()).unwrap();
+        assert_eq!(read.record.failed_by, Some(by));
+        let error = read.record.error.unwrap();
+        assert!(error.contains("a played failure"), "{error}");
+        assert!(read.record.summary.is_some(), "what was measured is kept");
+    }
 }
 
 #[test]

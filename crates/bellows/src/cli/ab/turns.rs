@@ -1,8 +1,9 @@
 //! Making the runs of two sides in turns, and telling what they say.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use archive::{ComparedMatrix, ComparedSideName, RunRecord, RunState, Tag};
+use archive::{ComparedMatrix, ComparedSideName, PairedRun, PairedRuns, RunRecord, RunState, Tag};
 use measure::counted;
 use report::console::{self, Shape};
 use session::{
@@ -13,7 +14,7 @@ use session::{
 use super::super::args::OutputArgs;
 use super::super::compare::Margins;
 use super::super::comparison_files::ComparisonFiles;
-use super::super::paired::{self, PairedCell, PairedFolder, ended};
+use super::super::paired::{self, PairedFolder, ended, has_ended};
 use super::super::perform::{Watched, carry_out, shape};
 use super::super::{find, metrics};
 use super::Sides;
@@ -154,32 +155,18 @@ impl Turns {
         let carried = carry_out(&plan.output, dir, shape, watched, exporter, work)?;
         let (record, profiles) = (carried.outcome.record, carried.outcome.profiles);
         show(&plan.output, &about, &record)?;
-        match record.state {
-            RunState::Complete => {}
-            // It is made anew when somebody goes on.
-            RunState::Interrupted => return Ok(()),
-            // A broker that went in the midst of its load is evidence against its side.
-            _ if record.summary.is_none() => return Err(Failure::of_run(record)),
-            _ => {}
+        if !has_ended(&record) {
+            return match record.state {
+                // It is made anew when somebody goes on.
+                RunState::Interrupted => Ok(()),
+                _ => Err(Failure::of_run(record)),
+            };
         }
         self.took.push(began.elapsed());
         let run = paired_run(next, &record);
         let broken = (record.state != RunState::Complete).then(|| record.clone());
-        let why = match &run.spoiled {
-            Some(why) => Some(format!("does not count: {why}")),
-            None => run
-                .disturbed
-                .then(|| "was disturbed by others on this machine".to_owned()),
-        };
-        let is_told = of.runs.runs.iter().any(|before| {
-            before.pair == run.pair && (before.disturbed || before.spoiled.is_some())
-        });
-        if let Some(why) = why.filter(|_| !is_told) {
-            let place = match run.own && run.spoiled.is_some() {
-                true => "that it does not is evidence of its side, and no pair takes its place",
-                false => "another pair takes its place if there is room for one",
-            };
-            output::line_aside(&format!("{about} {why}; {place}"));
+        if let Some(told) = what_becomes(&run, &of.runs.runs) {
+            output::line_aside(&format!("{about} {told}"));
         }
         of.runs.runs.push(run);
         of.costs
@@ -208,7 +195,8 @@ impl Turns {
 
     /// Runs that are still to be made.
     fn runs_left(&self) -> usize {
-        self.plan.folder.cells.iter().map(runs_left).sum()
+        let cells = self.plan.folder.cells.iter();
+        cells.map(|cell| runs_left(&cell.runs)).sum()
     }
 
     /// How long it will take, as far as the runs of this command tell.
@@ -254,12 +242,8 @@ impl Turns {
     }
 
     fn done(&self, compared: &ComparedMatrix) -> Done {
-        let is_whole = |cell: &PairedCell| runs_left(cell) == 0;
-        let are_whole = self.plan.folder.cells.iter().all(is_whole);
-        match self.plan.output.strict && !are_whole && !self.is_decided() {
-            true => Done::Invalid,
-            false => ended(compared),
-        }
+        let is_whole = self.runs_left() == 0 || self.is_decided();
+        done(compared, self.plan.output.strict, is_whole)
     }
 
     /// How it goes on after a signal.
@@ -274,18 +258,49 @@ impl Turns {
     }
 }
 
+/// How a command ends that made runs: with --strict, where fewer pairs count than were asked for, that is an error of its own.
+fn done(compared: &ComparedMatrix, is_strict: bool, is_whole: bool) -> Done {
+    match is_strict && !is_whole {
+        true => Done::Invalid,
+        false => ended(compared),
+    }
+}
+
+/// Why a run does not count, and what becomes of its pair; `None` where it does, or the other run of its pair said so before.
+fn what_becomes(run: &PairedRun, before: &[PairedRun]) -> Option<String> {
+    let why = match &run.spoiled {
+        Some(why) => format!("does not count: {why}"),
+        None if run.disturbed => "was disturbed by others on this machine".to_owned(),
+        None => return None,
+    };
+    let is_told = |it: &PairedRun| it.pair == run.pair && (it.disturbed || it.spoiled.is_some());
+    if before.iter().any(is_told) {
+        return None;
+    }
+    let place = match run.own && run.spoiled.is_some() {
+        true => "that it does not is evidence of its side, and no pair takes its place",
+        false => "another pair takes its place if there is room for one",
+    };
+    Some(format!("{why}; {place}"))
+}
+
 /// Runs that are missing in a cell, as far as none is spoiled. A pair that a side spoiled itself is made.
-fn runs_left(cell: &PairedCell) -> usize {
-    let pairs = cell.runs.pairs as usize;
-    let own = cell
-        .runs
-        .runs
-        .iter()
-        .filter(|it| it.own && it.spoiled.is_some());
-    let own: std::collections::HashSet<u32> = own.map(|it| it.pair).collect();
-    let whole = counted_pairs(&cell.runs).len() + own.len();
-    let half = usize::from(cell.records.len() % 2 == 1);
-    (pairs.saturating_sub(whole) * 2).saturating_sub(half)
+fn runs_left(of: &PairedRuns) -> usize {
+    let spoiled = |own: bool| {
+        let of_it = move |it: &&PairedRun| it.spoiled.is_some() && it.own == own;
+        let pairs = of.runs.iter().filter(of_it).map(|it| it.pair);
+        pairs.collect::<HashSet<u32>>()
+    };
+    // Where others spoiled its other run, it is made anew.
+    let own: Vec<u32> = (&spoiled(true) - &spoiled(false)).into_iter().collect();
+    let is_whole = |pair: &u32| of.runs.iter().filter(|it| it.pair == *pair).count() == 2;
+    let (whole, half): (Vec<u32>, Vec<u32>) = own.into_iter().partition(is_whole);
+    let counted = counted_pairs(of).len() + whole.len();
+    // The other run of the pair that is being made; that of a pair which others spoiled is not made.
+    let begun = of.runs.last().filter(|last| !is_whole(&last.pair));
+    let is_half = begun.is_some_and(|it| it.spoiled.is_none()) || !half.is_empty();
+    let missing = (of.pairs as usize).saturating_sub(counted) * 2;
+    missing.saturating_sub(usize::from(is_half))
 }
 
 fn show(output: &OutputArgs, about: &str, record: &RunRecord) -> Result<(), Failure> {
@@ -307,3 +322,7 @@ fn tags(next: NextRun, cell: Option<usize>) -> Vec<Tag> {
     tags.extend(cell.map(|cell| format!("cell-{}", cell + 1)));
     tags.iter().filter_map(|tag| tag.parse().ok()).collect()
 }
+
+#[cfg(test)]
+#[path = "turns_tests.rs"]
+mod tests;

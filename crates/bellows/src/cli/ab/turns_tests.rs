@@ -1,0 +1,138 @@
+//! What is said of runs that do not count, how many are left, and how it ends.
+
+use archive::{Comparison, Decision, RunSummary};
+
+use super::*;
+
+fn run(pair: u32, side: ComparedSideName) -> PairedRun {
+    PairedRun {
+        pair,
+        side,
+        id: format!("run-{pair}-{}", side.tag()),
+        spoiled: None,
+        own: false,
+        disturbed: false,
+    }
+}
+
+/// One that does not count, through its own side or through others.
+fn spoiled(pair: u32, side: ComparedSideName, own: bool) -> PairedRun {
+    PairedRun {
+        spoiled: Some("failed".to_owned()),
+        own,
+        ..run(pair, side)
+    }
+}
+
+#[test]
+fn runs_are_left_until_every_pair_is_made_that_counts_or_is_evidence() {
+    use ComparedSideName::{A, B};
+    let left = |runs: Vec<PairedRun>| {
+        runs_left(&PairedRuns {
+            pairs: 3,
+            runs,
+            ..PairedRuns::default()
+        })
+    };
+    assert_eq!(left(vec![]), 6);
+    assert_eq!(left(vec![run(0, A)]), 5);
+    assert_eq!(left(vec![run(0, A), run(0, B)]), 4);
+    // Evidence is made once, and its partner is made, too.
+    assert_eq!(left(vec![spoiled(0, B, true)]), 5);
+    assert_eq!(left(vec![spoiled(0, B, true), run(0, A)]), 4);
+    assert_eq!(left(vec![run(0, A), spoiled(0, B, true), run(1, B)]), 3);
+    // What neither side caused is made anew, without the other run of its pair.
+    assert_eq!(left(vec![run(0, A), spoiled(0, B, false)]), 6);
+    assert_eq!(left(vec![spoiled(0, A, false)]), 6);
+    assert_eq!(left(vec![spoiled(0, A, false), run(1, A)]), 5);
+    assert_eq!(left(vec![spoiled(0, A, true), spoiled(0, B, false)]), 6);
+    let all = |own| (0..3).flat_map(move |pair| [run(pair, A), spoiled(pair, B, own)]);
+    assert_eq!(left(all(true).collect()), 0);
+    assert_eq!(left(all(false).collect()), 6);
+}
+
+#[test]
+fn what_becomes_of_a_pair_is_said_once() {
+    use ComparedSideName::{A, B};
+    let own = spoiled(2, B, true);
+    let told = what_becomes(&own, &[run(2, A)]).expect("a line");
+    assert!(
+        told.contains("does not count: failed") && told.contains("evidence"),
+        "{told}"
+    );
+    let other = spoiled(2, B, false);
+    let told = what_becomes(&other, &[]).expect("a line");
+    assert!(
+        told.ends_with("another pair takes its place if there is room for one"),
+        "{told}"
+    );
+    let disturbed = PairedRun {
+        disturbed: true,
+        ..run(2, A)
+    };
+    let told = what_becomes(&disturbed, &[]).expect("a line");
+    assert!(told.starts_with("was disturbed by others"), "{told}");
+    assert_eq!(what_becomes(&own, &[disturbed]), None);
+    assert_eq!(what_becomes(&run(2, A), &[]), None);
+}
+
+#[test]
+fn strict_asks_for_every_pair() {
+    let of = |decision| {
+        let figure = archive::ComparedFigure {
+            decision,
+            change: 0.5,
+            ..archive::ComparedFigure::default()
+        };
+        let compared = Comparison {
+            figures: vec![figure],
+            ..Comparison::default()
+        };
+        ComparedMatrix::of_one("x", compared)
+    };
+    for is_strict in [false, true] {
+        let ends = |decision| done(&of(decision), is_strict, true);
+        assert!(matches!(ends(Decision::Same), Done::Fine));
+        assert!(matches!(ends(Decision::Changed), Done::Missed));
+        assert!(matches!(ends(Decision::Undecided), Done::Unknown));
+    }
+    assert!(matches!(
+        done(&of(Decision::Same), true, false),
+        Done::Invalid
+    ));
+    assert!(matches!(
+        done(&of(Decision::Same), false, false),
+        Done::Fine
+    ));
+}
+
+/// A run that broke off under load is kept as evidence, also where the command was killed before it was noted.
+#[test]
+fn runs_that_broke_off_are_not_made_again_and_those_that_were_stopped_are() {
+    let of = |state, summary: Option<RunSummary>| RunRecord {
+        state,
+        summary,
+        ..RunRecord::default()
+    };
+    let summary = || Some(RunSummary::default());
+    for (state, summary, ended) in [
+        (RunState::Complete, summary(), true),
+        (RunState::Failed, summary(), true),
+        (RunState::Failed, None, false),
+        (RunState::Interrupted, summary(), false),
+        (RunState::Running, None, false),
+    ] {
+        assert_eq!(has_ended(&of(state, summary)), ended, "{state:?}");
+    }
+    let mut lost = of(RunState::Failed, summary());
+    lost.failed_by = Some(archive::FailedBy::Side);
+    let next = NextRun {
+        pair: 1,
+        side: ComparedSideName::B,
+    };
+    let run = paired_run(next, &lost);
+    assert_eq!((run.own, run.spoiled.as_deref()), (true, Some("failed")));
+    lost.failed_by = Some(archive::FailedBy::Generator);
+    let run = paired_run(next, &lost);
+    assert!(!run.own && run.spoiled.is_some());
+}

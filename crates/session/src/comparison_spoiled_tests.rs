@@ -1,0 +1,166 @@
+//! Runs that do not count: whose evidence they are, and what is shown of the other side.
+
+use archive::{Decision, FailedBy, Warning};
+
+use super::comparison_tests::{ALIKE, run, scraping};
+use super::*;
+
+/// Runs of a side of which the first are spoiled by this warning.
+fn spoiled_side(runs: u32, spoiled: u32, code: WarningCode) -> Vec<RunRecord> {
+    let of = |at: u32| {
+        let mut record = run(&format!("run-{at}"), "4.0", 1, 1_000.0 + f64::from(at % 3));
+        let summary = record.summary.as_mut().expect("a summary");
+        if at < spoiled {
+            let warning = Warning::new(code, Tier::Invalid);
+            summary.warnings.push(warning);
+        }
+        record
+    };
+    (0..runs).map(of).collect()
+}
+
+#[test]
+fn a_side_whose_broker_goes_is_never_the_same() {
+    let options = ComparisonOptions {
+        margin: 0.05,
+        ..ComparisonOptions::default()
+    };
+    let side = |gone| spoiled_side(8, gone, WarningCode::BrokerGone);
+    let same = comparison(&side(0), &side(0), options).expect("comparable");
+    assert!(!same.is_undecided() && same.figures.len() == 1, "{same:#?}");
+    // fisher_exact([[0, 8], [3, 5]]) of SciPy is 0.2, of 6 it is 0.007; all of a side leave no other figure.
+    for (gone, p, decision) in [
+        (3, 0.2, Decision::Undecided),
+        (6, 0.006_993, Decision::Changed),
+        (8, 0.000_155_4, Decision::Changed),
+    ] {
+        let found = comparison(&side(0), &side(gone), options).expect("comparable");
+        let invalid = &found.figures[0];
+        assert_eq!(
+            (invalid.name.as_str(), invalid.decision),
+            ("invalid runs", decision)
+        );
+        assert!((invalid.p - p).abs() < 1e-6, "{invalid:#?}");
+        assert_eq!(invalid.is_worse(), decision == Decision::Changed);
+        assert!(found.is_worse() || found.is_undecided());
+        let why = &found.b.left_out[0].why;
+        assert_eq!(why, "invalid: connections were lost for good");
+        assert_eq!(found.b.left_out.len(), gone as usize);
+        let turned = comparison(&side(gone), &side(0), options).expect("comparable");
+        assert!(!turned.is_worse());
+    }
+    // A run that broke off is its side's, too, where it broke off through it.
+    let mut failed = side(0);
+    failed[2].state = RunState::Failed;
+    for (by, is_evidence, why) in [
+        (FailedBy::Side, true, "failed"),
+        (
+            FailedBy::Generator,
+            false,
+            "failed through the generator or its machine",
+        ),
+    ] {
+        failed[2].failed_by = Some(by);
+        let found = comparison(&side(0), &failed, options).expect("comparable");
+        assert_eq!(found.is_undecided(), is_evidence, "{found:#?}");
+        assert_eq!(found.b.left_out[0].why, why);
+    }
+}
+
+/// What the good side measured is shown, whether runs stand in pairs or not.
+#[test]
+fn a_side_that_spoils_all_of_its_runs_hides_nothing_of_the_other() {
+    for paired in [false, true] {
+        let options = ComparisonOptions {
+            paired,
+            ..ComparisonOptions::default()
+        };
+        let well = spoiled_side(8, 0, WarningCode::BrokerGone);
+        let gone = spoiled_side(8, 8, WarningCode::BrokerGone);
+        let found = comparison(&well, &gone, options).expect("comparable");
+        assert_eq!((found.a.runs.len(), found.b.runs.len()), (8, 0));
+        assert!(found.is_worse() && found.b.left_out.len() == 8);
+        let [invalid, rate] = &found.figures[..] else {
+            panic!("{:#?}", found.figures);
+        };
+        assert_eq!((invalid.a.len(), invalid.b.len()), (8, 0));
+        assert_eq!(rate.name, "sent rate");
+        assert!((rate.means.0 - 1_001.0).abs() < 1.0 && rate.means.1 == 0.0);
+        assert!(rate.decision == Decision::Undecided && !rate.is_tested());
+        let turned = comparison(&gone, &well, options).expect("comparable");
+        assert_eq!((turned.a.runs.len(), turned.b.runs.len()), (0, 8));
+        assert!(!turned.is_worse() && turned.figures.len() == 2);
+    }
+}
+
+/// With two runs left of a side no figure can be called changed, and none takes level from what can be.
+#[test]
+fn what_cannot_be_proven_takes_no_level_from_what_can() {
+    let options = ComparisonOptions::default();
+    let side = |gone: usize| {
+        let mut runs = scraping(vec![1_000; 8], 2_000, 0);
+        for (at, run) in runs.iter_mut().enumerate() {
+            let summary = run.summary.as_mut().expect("a summary");
+            summary.sent.rate = 1_000.0 + at as f64;
+            summary.cpu_us_per_message.broker = Some(20.0 + at as f64);
+            let latency = |p50_ns: u64| measure::LatencySummary {
+                count: 2_000,
+                p50_ns,
+                p99_ns: 2 * p50_ns,
+                ..Default::default()
+            };
+            let mut second = summary.scrapes[0].clone();
+            second.name = "other".into();
+            second.response = latency(3_000_000 + at as u64);
+            let mut third = second.clone();
+            third.name = "third".into();
+            summary.scrapes.extend([second, third]);
+            if at < gone {
+                let warning = Warning::new(WarningCode::BrokerGone, Tier::Invalid);
+                summary.warnings.push(warning);
+            }
+        }
+        runs
+    };
+    for gone in [6, 7] {
+        let found = comparison(&side(0), &side(gone), options).expect("comparable");
+        assert!(found.figures.len() > 7, "{:#?}", found.figures);
+        let invalid = &found.figures[0];
+        assert_eq!((invalid.corrected_p, invalid.is_worse()), (invalid.p, true));
+    }
+    // Two of eight show nothing, however they divide, and cost the others nothing.
+    let fast = ALIKE.map(|it| run("x", "4.0", 1, 1_000.0 * it));
+    let slow = ALIKE.map(|it| run("x", "4.0", 1, 900.0 * it));
+    let mut broken = run("x", "4.0", 1, 900.0);
+    broken.state = RunState::Failed;
+    broken.failed_by = Some(FailedBy::Side);
+    let slow = [&slow[..], &[broken]].concat();
+    let found = comparison(&fast, &slow, options).expect("comparable");
+    let rate = &found.figures[1];
+    assert!(rate.is_worse() && rate.corrected_p == rate.p, "{rate:#?}");
+}
+
+#[test]
+fn a_generator_that_one_side_saturates_leaves_it_open_and_others_on_the_machine_do_not() {
+    let options = ComparisonOptions::default();
+    let side = |full| spoiled_side(8, full, WarningCode::GeneratorSaturated);
+    let found = comparison(&side(0), &side(6), options).expect("comparable");
+    let full = &found.figures[0];
+    assert_eq!(full.name, "generator-limited runs");
+    assert!(full.decision == Decision::Undecided && found.is_undecided() && !found.is_worse());
+    let mut disturbed = side(6);
+    for record in &mut disturbed {
+        let steal = Warning::new(WarningCode::CpuSteal, Tier::Caution);
+        record
+            .summary
+            .as_mut()
+            .expect("a summary")
+            .warnings
+            .push(steal);
+    }
+    let found = comparison(&side(0), &disturbed, options).expect("comparable");
+    assert!(
+        found.figures.iter().all(|it| it.of_runs.is_none()),
+        "{found:#?}"
+    );
+}
