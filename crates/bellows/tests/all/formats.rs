@@ -317,6 +317,31 @@ fn profiles_are_written_by_the_end_of_the_name_or_by_format() {
     }
 }
 
+#[test]
+fn what_the_first_field_of_folded_text_is_can_be_said() {
+    let dir = folder();
+    fs::write(
+        dir.path().join("x.folded"),
+        "handle;parse 300\nhandle;write 100\n",
+    )
+    .unwrap();
+    let top = |args: &[&str]| {
+        let words = [&["top", "x.folded", "--sort", "total"], args].concat();
+        let ended = run(dir.path(), &words);
+        ended.assert_ok();
+        ended.stdout
+    };
+    let (inferred, function) = (top(&[]), top(&["--first-field", "function"]));
+    assert!(inferred.contains("100.00  handle"), "{inferred}");
+    assert!(inferred.contains("--first-field thread"), "{inferred}");
+    assert!(function.contains("100.00  handle"), "{function}");
+    assert!(!function.contains("--first-field"), "{function}");
+    let thread = top(&["--first-field", "thread"]);
+    assert!(!thread.contains("handle"), "{thread}");
+    let same = ["diff", "x.folded", "x.folded", "--first-field", "thread"];
+    run(dir.path(), &same).assert_ok();
+}
+
 /// A link that somebody else put there must not lead to another's file, and what was read or recorded stays.
 #[test]
 fn a_file_that_nobody_named_harms_no_other() {
