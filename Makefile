@@ -22,7 +22,7 @@ demo: ## Load a real RabbitMQ for 20 seconds, profile it, write a report, name i
 	@if scripts/setup demo >/dev/null 2>&1; then $(QUICK) demo --set broker.kind=rabbitmq --set load.0.queue-type=stream; else $(QUICK) demo; fi
 	@echo 'demo: to go on, call it by its name: PATH="$$PWD/target/quick:$$PATH"' >&2
 
-install: ## Install binary, manual pages and completions below PREFIX (/usr/local); DESTDIR goes before it
+install: ## Install binary, manual pages and completions below PREFIX (/usr/local); DESTDIR goes before it; SETCAP=1 lets ordinary users profile
 	@if command -v cargo >/dev/null; then $(MAKE) --no-print-directory build; fi
 	@scripts/install "$(DESTDIR)$(PREFIX)" $(BELLOWS)
 

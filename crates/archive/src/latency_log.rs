@@ -8,9 +8,9 @@
 //! Tag=warmup delay send,1.134,0.999,0.442,HISTF…
 //! ```
 //!
-//! C's `hdr_log_write` says `"EndTimestamp"` in its second column, and most of its users have it write that. Some write a
-//! length below that head, and so did Java's writer once: it is an end where the first start is a time since 1970, and the
-//! end is not before it.
+//! C's `hdr_log_write` says `"EndTimestamp"` in its second column, and most of its users have it write that, by the wall clock or by
+//! the machine's time since its start. Some write a length below that head, and so did Java's writer once: it is an end where it is not
+//! before the first start, and that is a time since 1970, or far larger than what lies between the two.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read as _};
 use std::path::Path;
@@ -43,6 +43,8 @@ const OVERLAPPING: f64 = 1.1;
 const SPARSE: f64 = 0.5;
 /// Seconds that are no length, and no start of a log that counts from its own: they are of 1973.
 const SINCE_1970: f64 = 1e8;
+/// A start is so many times as long ago as the interval is long where both are times of a clock, and not of the log.
+const LONG_AGO: f64 = 100.0;
 /// Characters of what is quoted.
 const LONGEST_QUOTE: usize = 60;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -253,6 +255,13 @@ struct LogInterval<'a> {
     histogram: Histogram<u64>,
 }
 
+/// Whether the second column of an interval is its end, where it may be its length, too.
+fn ends_at(start: f64, second: f64) -> bool {
+    let between = second - start;
+    let is_of_a_clock = start >= SINCE_1970 || between > 0.0 && start >= LONG_AGO * between;
+    between >= 0.0 && is_of_a_clock
+}
+
 impl LogReading {
     fn read(&mut self, name: &str, lines: &mut dyn BufRead) -> Result<(), Problem> {
         let mut bytes = Vec::new();
@@ -295,7 +304,7 @@ impl LogReading {
         let number = self.line_number;
         let cause = match interval(text) {
             Ok(mut interval) => {
-                let is_end = interval.start >= SINCE_1970 && interval.length >= interval.start;
+                let is_end = ends_at(interval.start, interval.length);
                 if *self.has_ends.get_or_insert(self.names_ends && is_end) {
                     interval.length = (interval.length - interval.start).max(0.0);
                 }

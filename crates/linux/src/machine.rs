@@ -13,6 +13,18 @@ pub fn sysctl(name: &str) -> Option<i64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
+/// Whether this process is in a user namespace, whose root and whose capabilities are none to the kernel itself.
+#[must_use]
+pub fn in_user_namespace() -> bool {
+    fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| !maps_everybody(&map))
+}
+
+/// Whether the users of a namespace are those of the machine, as in its first one.
+fn maps_everybody(uid_map: &str) -> bool {
+    let first = ["0", "0", "4294967295"];
+    uid_map.split_whitespace().eq(first)
+}
+
 /// Changes with every boot; empty where the kernel does not tell.
 #[must_use]
 pub fn boot_id() -> String {
@@ -112,6 +124,19 @@ mod tests {
         assert!(usable_memory_bytes() <= memory_bytes().unwrap());
         assert!(CpuTicks::read().unwrap().cores >= 1);
         assert!([0, 36].contains(&boot_id().len()));
+    }
+
+    #[test]
+    fn the_users_of_a_namespace_are_told_from_the_machines() {
+        assert!(maps_everybody("         0          0 4294967295\n"));
+        for inside in [
+            "0 1000 1\n",
+            "0 100000 65536\n",
+            "0 0 1\n1 100000 65536\n",
+            "",
+        ] {
+            assert!(!maps_everybody(inside), "{inside:?}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How numbers of things are written.
+//! How numbers of things, and words of a shell, are written.
 
 /// A whole number with separators between thousands: `3,288,000`.
 #[must_use]
@@ -23,6 +23,16 @@ pub fn counted(number: u64, what: &str) -> String {
         _ => "s",
     };
     format!("{} {what}{plural}", count(number))
+}
+
+/// A word as a shell reads it back.
+#[must_use]
+pub fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:@%+,".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ mod units;
 mod waits;
 
 pub use clock::{Clock, wall_clock_unix_ns};
-pub use counted::{count, counted};
+pub use counted::{count, counted, shell_word};
 pub use counts::Counts;
 pub use interval::{Counters, Interval, Slice};
 pub use latencies::Latencies;

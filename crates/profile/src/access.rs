@@ -1,9 +1,10 @@
 //! What this user may see of other programs and of the kernel, and what lets it see more.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use linux::{Status, machine};
+use measure::shell_word;
 
 /// The capabilities that a profile is whole with, as `setcap` takes them.
 const ALL: &str = "cap_bpf,cap_perfmon,cap_syslog+ep";
@@ -17,6 +18,8 @@ const BPF: u64 = 1 << 39;
 pub struct Access {
     /// The effective user is root.
     is_root: bool,
+    /// It is in a user namespace, which gives none of the capabilities that count here.
+    in_user_namespace: bool,
     /// Its effective capabilities, a bit each.
     capabilities: u64,
     /// `kernel.perf_event_paranoid`, as far as it can be read.
@@ -51,12 +54,21 @@ impl AccessPart {
 /// What lets a user see more. It is done as root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remedy {
-    /// The program gets its capabilities.
-    capabilities: bool,
-    /// Root itself lacks them, as in a container.
-    in_container: bool,
+    /// The program gets its capabilities, from there.
+    capabilities: Option<Giver>,
     /// Addresses of the kernel are shown to those who have the capability for it.
     addresses: bool,
+}
+
+/// What can give a program capabilities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Giver {
+    /// Its file has them.
+    File,
+    /// Root itself lacks them, as in a container, whose maker gives them.
+    Container,
+    /// Nothing inside a user namespace.
+    Outside,
 }
 
 impl Access {
@@ -64,9 +76,14 @@ impl Access {
     #[must_use]
     pub fn of_this_process() -> Self {
         let status = Status::of(std::process::id()).ok();
+        let in_user_namespace = machine::in_user_namespace();
         Self {
             is_root: rustix::process::geteuid().is_root(),
-            capabilities: status.map_or(0, |it| it.capabilities),
+            in_user_namespace,
+            capabilities: match in_user_namespace {
+                true => 0,
+                false => status.map_or(0, |it| it.capabilities),
+            },
             paranoid: machine::sysctl("kernel.perf_event_paranoid"),
             kptr_restrict: machine::sysctl("kernel.kptr_restrict"),
         }
@@ -101,9 +118,13 @@ impl Access {
         let missing: Vec<&AccessPart> = parts.iter().filter(lacks).collect();
         let names = missing.contains(&&AccessPart::KernelNames);
         let others = missing.iter().any(|it| **it != AccessPart::KernelNames);
+        let giver = match (self.in_user_namespace, self.is_root) {
+            (true, _) => Giver::Outside,
+            (false, true) => Giver::Container,
+            (false, false) => Giver::File,
+        };
         (!missing.is_empty()).then(|| Remedy {
-            capabilities: others || !self.has(SYSLOG),
-            in_container: self.is_root,
+            capabilities: (others || !self.has(SYSLOG)).then_some(giver),
             addresses: names && self.kptr_restrict.unwrap_or(1) > 1,
         })
     }
@@ -121,25 +142,42 @@ pub(crate) fn copies_remedy() -> String {
 impl Remedy {
     /// The commands for the program in this file.
     fn commands(&self, file: &Path) -> String {
-        let capabilities = match (self.capabilities, self.in_container) {
-            (false, _) => String::new(),
-            (true, true) => {
+        const ADDRESSES: &str = "sysctl kernel.kptr_restrict=1";
+        let capabilities = self.capabilities.map(|giver| match giver {
+            Giver::File => format!(
+                "as root: setcap {ALL} {}",
+                shell_word(&file.to_string_lossy())
+            ),
+            Giver::Container => {
                 "give the container the capabilities BPF, PERFMON and SYSLOG (--cap-add)".to_owned()
             }
-            (true, false) => format!("as root: setcap {ALL} {}", file.display()),
-        };
-        match (self.capabilities, self.addresses) {
-            (_, false) => capabilities,
-            (true, true) => format!("{capabilities}; sysctl kernel.kptr_restrict=1"),
-            (false, true) => "as root: sysctl kernel.kptr_restrict=1".to_owned(),
+            Giver::Outside => {
+                "run it as root outside of this user namespace, in which no capability counts"
+                    .to_owned()
+            }
+        });
+        match (capabilities, self.addresses) {
+            (Some(capabilities), false) => capabilities,
+            (Some(capabilities), true) => format!("{capabilities}; {ADDRESSES}"),
+            (None, true) => format!("as root: {ADDRESSES}"),
+            (None, false) => String::new(),
         }
     }
 }
 
 impl fmt::Display for Remedy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = std::env::current_exe().unwrap_or_else(|_| "bellows".into());
+        let file = std::env::current_exe().map_or_else(|_| "bellows".into(), still_there);
         f.write_str(&self.commands(&file))
+    }
+}
+
+/// The file that is called so now: one that was replaced or removed while it ran has a mark at the end of its name.
+fn still_there(file: PathBuf) -> PathBuf {
+    let name = file.to_str().and_then(|it| it.strip_suffix(" (deleted)"));
+    match name {
+        Some(name) if !file.exists() => PathBuf::from(name),
+        _ => file,
     }
 }
 
@@ -149,6 +187,7 @@ impl Access {
     pub(crate) const fn of(is_root: bool, capabilities: u64, paranoid: i64, restrict: i64) -> Self {
         Self {
             is_root,
+            in_user_namespace: false,
             capabilities,
             paranoid: Some(paranoid),
             kptr_restrict: Some(restrict),
@@ -170,7 +209,15 @@ mod tests {
         sets.flat_map(|set| {
             [true, false].into_iter().flat_map(move |is_root| {
                 (-1..=4).flat_map(move |paranoid| {
-                    (0..=2).map(move |restrict| Access::of(is_root, set, paranoid, restrict))
+                    (0..=2).flat_map(move |restrict| {
+                        let state = Access::of(is_root, set, paranoid, restrict);
+                        let inside = Access {
+                            in_user_namespace: true,
+                            capabilities: 0,
+                            ..state
+                        };
+                        [state, inside]
+                    })
                 })
             })
         })
@@ -183,14 +230,23 @@ mod tests {
             let command = command.strip_prefix("as root: ").unwrap_or(command);
             let all = SYSLOG | PERFMON | BPF;
             match command {
-                "setcap cap_bpf,cap_perfmon,cap_syslog+ep /usr/bin/bellows" => {
+                "setcap cap_bpf,cap_perfmon,cap_syslog+ep '/opt/my tools/bellows'" => {
                     // In a container without them nobody may give them.
-                    assert!(!state.is_root, "{state:?}");
+                    assert!(!state.is_root && !state.in_user_namespace, "{state:?}");
                     done.capabilities |= all;
                 }
                 "give the container the capabilities BPF, PERFMON and SYSLOG (--cap-add)" => {
-                    assert!(state.is_root, "{state:?}");
+                    assert!(state.is_root && !state.in_user_namespace, "{state:?}");
                     done.capabilities |= all;
+                }
+                "run it as root outside of this user namespace, in which no capability counts" => {
+                    assert!(state.in_user_namespace, "{state:?}");
+                    done = Access {
+                        is_root: true,
+                        in_user_namespace: false,
+                        capabilities: u64::MAX,
+                        ..done
+                    };
                 }
                 "sysctl kernel.kptr_restrict=1" => {
                     assert_eq!(state.kptr_restrict, Some(2), "{state:?}");
@@ -214,7 +270,7 @@ mod tests {
                     continue;
                 };
                 assert!(!is_whole, "{state:?} {parts:?}: {remedy:?}");
-                let commands = remedy.commands(Path::new("/usr/bin/bellows"));
+                let commands = remedy.commands(Path::new("/opt/my tools/bellows"));
                 let done = after(&state, &commands);
                 for part in parts {
                     assert!(done.shows(part), "{state:?} {part:?}: {commands}");
@@ -223,6 +279,19 @@ mod tests {
             }
         }
         assert!(mended > 500, "{mended}");
+    }
+
+    #[test]
+    fn a_program_that_was_replaced_is_called_as_the_new_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name: &str| folder.path().join(name);
+        assert_eq!(still_there(file("bellows (deleted)")), file("bellows"));
+        assert_eq!(still_there(file("bellows")), file("bellows"));
+        std::fs::write(file("so called (deleted)"), "").expect("a file");
+        assert_eq!(
+            still_there(file("so called (deleted)")),
+            file("so called (deleted)")
+        );
     }
 
     #[test]

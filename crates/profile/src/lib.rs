@@ -31,7 +31,6 @@ mod pauses;
 mod perf_data;
 mod ranges;
 mod record;
-mod roots;
 mod sampler;
 mod source;
 mod stack_copy;

@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use archive::profile::{Frame, StacksWriter};
+use archive::profile::{Frame, StacksWriter, is_first_function, is_root_function};
 use measure::Time;
 
 use crate::record::Address;
-use crate::roots;
 use crate::symbols::{Place, Symbols};
 use crate::unwind::Stack;
 
@@ -221,8 +220,8 @@ impl StackTable {
         }
         if let Some(root) = self.roots.get_mut(at) {
             *root = match frame.name.as_str() {
-                name if roots::is_first(name) => Root::First,
-                name if roots::is_root(name) => Root::Yes,
+                name if is_first_function(name) => Root::First,
+                name if is_root_function(name) => Root::Yes,
                 _ => Root::No,
             };
         }

@@ -11,6 +11,8 @@ use measure::Time;
 use super::fold::{Detail, FoldedNames, NO_THREAD};
 use super::frames::{Frame, FrameKind, UNKNOWN};
 use super::model::{Profile, ProfileHeader, Sample, Unwinding};
+use super::roots::is_root_function;
+use super::threads::ThreadRules;
 use super::tree::Builder;
 use crate::bounded::{self, Line};
 
@@ -134,11 +136,35 @@ const OTHERS: [(&str, &str); 4] = [
     ),
 ];
 
-/// Reads folded text; the first field is taken for the thread, as `stackcollapse-perf.pl` writes
-/// it, unless one of them cannot be one: it is marked as a function (`_[j]`), or is a whole stack elsewhere. Lines that are
+/// What the first field of folded text is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FirstField {
+    /// The lines tell: a thread where something in them says so and nothing against it, else a function.
+    #[default]
+    Inferred,
+    /// The name of a thread, or of its program.
+    Thread,
+    /// A function.
+    Function,
+}
+
+/// Roots of stacks as other profilers write them, beside those that [`is_root_function`] knows.
+const OTHER_ROOTS: [&str; 6] = [
+    UNKNOWN,
+    "entry_SYSCALL_64",
+    "entry_SYSCALL_64_after_hwframe",
+    "secondary_startup_64",
+    "java/lang/Thread.run",
+    "java.lang.Thread.run",
+];
+
+/// Reads folded text. Lines that are
 /// none (no count at the end) are skipped and counted in a note. The inner error says why it
 /// is no profile: most lines are none, it is something else that ends in numbers, or it is too large.
-pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Result<Profile, String>> {
+pub(super) fn read(
+    input: &mut dyn BufRead,
+    first_field: FirstField,
+) -> io::Result<Result<Profile, String>> {
     let mut builder = Builder::default();
     let mut fractions = Fractions::default();
     let mut evidence = Evidence::default();
@@ -174,18 +200,19 @@ pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Result<Profile, String
     if let Some(why) = evidence.against(skipped) {
         return Ok(Err(why));
     }
-    // Samples without a stack are a thread alone, too: not every thread is.
-    let mut named = profile
-        .threads
-        .iter()
-        .filter(|it| !it.is_empty())
-        .peekable();
-    let are_alone = named.peek().is_some() && named.all(|it| evidence.alone.contains(it));
-    if evidence.has_functions_first || are_alone {
+    let inferred = evidence.first_field(&profile.threads);
+    let is_function = match first_field {
+        FirstField::Inferred => inferred != Some(FirstField::Thread),
+        certain => certain == FirstField::Function,
+    };
+    if is_function {
         profile = match with_threads_as_frames(&profile) {
             Ok(profile) => profile,
             Err(why) => return Ok(Err(why)),
         };
+    }
+    if first_field == FirstField::Inferred && inferred.is_none() {
+        profile.notes.push(NOT_TOLD.into());
     }
     profile.header = ProfileHeader {
         unit: "samples".into(),
@@ -211,13 +238,58 @@ struct Evidence {
     lines: u64,
     /// Those of them that have another count in front.
     twice: u64,
-    /// Some first field is marked as a function.
+    /// Some first field is marked as a function, or is the root of a stack.
     has_functions_first: bool,
+    /// Some first field is a thread's, or a root stands behind it.
+    has_threads_first: bool,
     /// Stacks of one field.
     alone: HashSet<String>,
 }
 
+/// Whether it is a thread with its number, as async-profiler (`[main tid=7]`) and `stackcollapse-perf.pl` (`java-12/13`) write it.
+fn is_numbered(field: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    let of_perf = field.rsplit_once('-').is_some_and(|(_, numbers)| {
+        numbers.split('/').count() <= 2 && numbers.split('/').all(is_number)
+    });
+    of_perf || field.starts_with('[') && field.contains("tid=")
+}
+
+/// The note where the lines do not tell what the first field is.
+const NOT_TOLD: &str = "the first field of each line is taken for a function; where it is the thread's or the program's \
+                      name, --first-field thread says so";
+
 impl Evidence {
+    /// Takes in the fields of a line with two or more.
+    fn see(&mut self, first: &str, second: &str) {
+        let [root, behind] = [first, second].map(|field| {
+            let name = field.strip_suffix("_[k]").unwrap_or(field);
+            let (name, _) = Frame::from_marked_name(name);
+            is_root_function(name) || OTHER_ROOTS.contains(&name)
+        });
+        let (_, kind) = Frame::from_marked_name(first);
+        let is_marked = kind == FrameKind::Java && !is_numbered(first) || first.ends_with("_[j]");
+        // Threads are called so, too.
+        self.has_functions_first |= is_marked || root && first != "main";
+        let is_numbered = is_numbered(first);
+        let is_known = first == NO_THREAD || ThreadRules::built_in().know(first);
+        self.has_threads_first |= behind || is_numbered || is_known;
+    }
+
+    /// What the first field is, as far as the lines tell it.
+    fn first_field(&self, threads: &[String]) -> Option<FirstField> {
+        // Samples without a stack are a thread alone, too: not every thread is.
+        let mut named = threads.iter().filter(|it| !it.is_empty()).peekable();
+        let has_names = named.peek().is_some();
+        match () {
+            () if !has_names => Some(FirstField::Function),
+            () if self.has_functions_first => Some(FirstField::Function),
+            () if named.all(|it| self.alone.contains(it)) => Some(FirstField::Function),
+            () if self.has_threads_first => Some(FirstField::Thread),
+            () => None,
+        }
+    }
+
     /// Why it is no folded text.
     fn against(&self, skipped: u64) -> Option<String> {
         match self.lines {
@@ -281,8 +353,9 @@ fn add(
     let before = stack.rsplit_once([' ', '\t']).map(|(_, before)| before);
     evidence.twice += u64::from(before.is_some_and(|text| count_of(text).is_some()));
     let (thread, frames) = stack.split_once(';').unwrap_or(("", stack));
-    let (_, kind) = Frame::from_marked_name(thread);
-    evidence.has_functions_first |= kind == FrameKind::Java || thread.ends_with("_[j]");
+    if !thread.is_empty() {
+        evidence.see(thread, frames.split(';').next().unwrap_or_default());
+    }
     if thread.is_empty() && evidence.alone.insert(stack.to_owned()) {
         builder.take(stack.len() + 64);
     }

@@ -7,6 +7,7 @@ use measure::Problem;
 
 use crate::bounded::Limited;
 
+use super::folded::FirstField;
 use super::model::Profile;
 use super::tree::MOST_BYTES;
 use super::{folded, jfr, perf_script, pprof, stacks};
@@ -47,6 +48,8 @@ pub struct Input<'i> {
     pub file: Option<&'i File>,
     /// The event that is asked for, where the file may have several.
     pub event: Option<&'i str>,
+    /// What the first field of folded text is.
+    pub first_field: FirstField,
 }
 
 /// Makes a file of a profile.
@@ -192,7 +195,7 @@ pub const FORMATS: [Format; 7] = [
             recognises: |it| !it.bytes.contains(&0),
             read: |input| {
                 let most = unpacked_text(input.packed, FOLDED_ANYWAY, LARGEST_TEXT);
-                folded::read(&mut Limited::of(&mut *input.bytes, most))
+                folded::read(&mut Limited::of(&mut *input.bytes, most), input.first_field)
             },
         }),
         write: Some(|profile, _| Ok(profile.folded().into_bytes())),

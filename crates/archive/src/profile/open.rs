@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use flate2::bufread::MultiGzDecoder;
 use measure::Problem;
 
+use super::folded::FirstField;
 use super::format::{Beginning, FORMATS, Format, Input, looks_like};
 use super::model::{Profile, USUAL_EVENT};
 use crate::{bounded, file};
@@ -83,6 +84,24 @@ impl fmt::Display for ProfileError {
 
 impl std::error::Error for ProfileError {}
 
+/// What of a file is read, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadOptions<'o> {
+    /// The event that is asked for, where there may be several.
+    pub event: Option<&'o str>,
+    /// What the first field of folded text is.
+    pub first_field: FirstField,
+}
+
+impl<'o> From<Option<&'o str>> for ReadOptions<'o> {
+    fn from(event: Option<&'o str>) -> Self {
+        Self {
+            event,
+            ..Self::default()
+        }
+    }
+}
+
 impl Profile {
     /// Reads a profile: that of the usual event in a run folder, or a file in one of [`FORMATS`].
     ///
@@ -110,16 +129,17 @@ impl Profile {
     ///
     /// # Errors
     /// The file cannot be read or is no profile, or the event was not sampled.
-    pub fn open_with_lines(
+    pub fn open_with_lines<'o>(
         formats: &[Format],
         path: &Path,
-        event: Option<&str>,
+        options: impl Into<ReadOptions<'o>>,
     ) -> Result<Self, ProfileError> {
+        let options = options.into();
         if path.is_dir() {
-            return open_folder(formats, path, event);
+            return open_folder(formats, path, options.event);
         }
-        let profile = read_file(formats, path, event)?;
-        match event {
+        let profile = read_file(formats, path, options)?;
+        match options.event {
             // Folded text does not say what it is of.
             Some(event) if !is_of(&profile, event) => Err(ProfileError::NoSuchEvent {
                 path: path.to_owned(),
@@ -157,11 +177,12 @@ pub fn unpacked<'i>(input: impl Read + 'i) -> io::Result<(Box<dyn BufRead + 'i>,
     ))
 }
 
-fn read_file(
+fn read_file<'o>(
     formats: &[Format],
     path: &Path,
-    event: Option<&str>,
+    options: impl Into<ReadOptions<'o>>,
 ) -> Result<Profile, ProfileError> {
+    let ReadOptions { event, first_field } = options.into();
     let io = |source| ProfileError::Io {
         path: path.to_owned(),
         source,
@@ -202,6 +223,7 @@ fn read_file(
         packed: packed.then_some(length),
         file: (there.is_file() && !packed).then_some(&file),
         event,
+        first_field,
     });
     let read = read.map_err(io)?;
     read.map_err(|why| format(format!("it looks like {looks}; {why}")))
@@ -305,7 +327,11 @@ fn open_event(
     let Some(file) = file(file::FOLDED) else {
         return Ok(None);
     };
-    let mut profile = read_file(formats, &file, None)?;
+    let own = ReadOptions {
+        first_field: FirstField::Thread,
+        ..ReadOptions::default()
+    };
+    let mut profile = read_file(formats, &file, own)?;
     // Folded text does not say what it is of; the name of the file does.
     profile.header.take_name(event);
     if profile.header.event != USUAL_EVENT {

@@ -73,6 +73,15 @@ impl ThreadRules {
         }
         name.to_owned()
     }
+
+    /// Whether a rule matches this name, or makes it of others.
+    #[must_use]
+    pub fn know(&self, name: &str) -> bool {
+        let knows = |(pattern, group): &(Pattern, String)| {
+            group == name || pattern.captured(name).is_some()
+        };
+        self.rules.iter().any(knows)
+    }
 }
 
 #[cfg(test)]

@@ -292,6 +292,16 @@ fn ends_in_place_of_lengths_are_told() {
     let ends = parse(format!("{head}{}", lines(|start| f64::from(start) + 1.0))).expect("a log");
     assert_eq!((ends.seconds, ends.overlaps), (10.0, false));
     assert!(ends.notes[0].contains("hdr_log_write"), "{:?}", ends.notes);
+    // Since the machine's start, as C's `hdr_gettime` tells the time.
+    let monotonic = (34_567..34_577).map(|at| format!("{at}.2,{}.2,0.1,{}\n", at + 1, encoded(10)));
+    let monotonic = format!("{head}{}", monotonic.collect::<String>());
+    let monotonic = parse(monotonic).expect("a log");
+    assert!(
+        (monotonic.seconds - 10.0).abs() < 1e-6,
+        "{}",
+        monotonic.seconds
+    );
+    assert!(!monotonic.overlaps && monotonic.notes[0].contains("hdr_log_write"));
     // Some write lengths below that head, whatever they count from.
     let lengths = parse(format!("{head}{}", lines(|_| 1.0))).expect("a log");
     assert_eq!((lengths.seconds, lengths.notes.len()), (10.0, 0));

@@ -8,7 +8,7 @@ use archive::{
     ScaleRuns, SuggestedRate,
 };
 use clap::{Args, value_parser};
-use measure::{Rate, counted};
+use measure::{Rate, counted, shell_word};
 use report::console::{self, Shape};
 use session::experiment::{RequireSpec, Requirement};
 use session::{
@@ -237,15 +237,6 @@ impl LimitArgs {
                 Ok((dir, trials, lock))
             }
         }
-    }
-}
-
-/// A word as a shell reads it back.
-fn shell_word(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:@%+,".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use archive::RunReader;
-use archive::profile::Profile;
-use clap::Args;
+use archive::profile::{FirstField, Profile, ReadOptions};
+use clap::{Args, ValueEnum};
 use measure::{Phase, Problem, Refused, counted};
 use report::console::FunctionRowOf;
 use session::Seconds;
@@ -46,8 +46,20 @@ pub(super) struct PartArgs {
     /// the broker, the generator or the machine stood still
     #[arg(long = "where", value_name = "CONDITION")]
     that: Option<Condition>,
+    /// What the first field of folded text is [default: a thread where the lines say so, else a function]
+    #[arg(long, value_name = "WHAT", value_enum)]
+    first_field: Option<First>,
     #[command(flatten)]
     runs: RunsDir,
+}
+
+/// What stands first in the lines of folded text.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum First {
+    /// The name of a thread, or of its program
+    Thread,
+    /// A function
+    Function,
 }
 
 /// What has to hold in a second.
@@ -208,8 +220,15 @@ impl PartArgs {
 
     /// The whole profile, what it is called, and where it is.
     fn whole(&self, profile: &str) -> Result<(Profile, String, PathBuf), Failure> {
-        let event = self.event.as_deref();
-        let (found, name, path) = selected::open(profile, event, &self.runs.runs)?;
+        let options = ReadOptions {
+            event: self.event.as_deref(),
+            first_field: match self.first_field {
+                None => FirstField::Inferred,
+                Some(First::Thread) => FirstField::Thread,
+                Some(First::Function) => FirstField::Function,
+            },
+        };
+        let (found, name, path) = selected::open(profile, options, &self.runs.runs)?;
         if found.samples.is_empty() {
             let read_to_its_end = found.span.is_some();
             let note = found.notes.last().filter(|_| !read_to_its_end);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use archive::PeriodRange;
-use archive::profile::{Merge, Profile};
+use archive::profile::{Merge, Profile, ReadOptions};
 use measure::{Problem, counted, wall_clock_unix_ns};
 
 use super::find;
@@ -13,9 +13,10 @@ use crate::profile_formats;
 /// The profile of an event, by line where lines are known, what it is called, and where it is.
 pub(super) fn open(
     name: &str,
-    event: Option<&str>,
+    options: ReadOptions<'_>,
     runs: &Path,
 ) -> Result<(Profile, String, PathBuf), Failure> {
+    let event = options.event;
     if !Path::new(name).exists()
         && let Some(range) = PeriodRange::parse(name, wall_clock_unix_ns())
     {
@@ -29,7 +30,7 @@ pub(super) fn open(
         return periods(name, &range, event, runs);
     }
     let path = find::profile(name, event, runs)?;
-    let profile = Profile::open_with_lines(&profile_formats::all(), &path, event)?;
+    let profile = Profile::open_with_lines(&profile_formats::all(), &path, options)?;
     let id = path.file_name().filter(|_| path.is_dir());
     let name = id.map_or_else(|| name.to_owned(), |id| id.to_string_lossy().into_owned());
     Ok((profile, name, path))

@@ -317,6 +317,35 @@ fn profiles_are_written_by_the_end_of_the_name_or_by_format() {
     }
 }
 
+#[test]
+fn what_the_first_field_of_folded_text_is_can_be_said() {
+    let dir = folder();
+    fs::write(
+        dir.path().join("x.folded"),
+        "handle;parse 300\nhandle;write 100\n",
+    )
+    .unwrap();
+    let top = |args: &[&str]| {
+        let words = [&["top", "x.folded", "--sort", "total"], args].concat();
+        let ended = run(dir.path(), &words);
+        ended.assert_ok();
+        ended.stdout
+    };
+    let (inferred, function) = (top(&[]), top(&["--first-field", "function"]));
+    let is_root = |table: &str| {
+        let mut lines = table.lines();
+        lines.any(|line| line.ends_with("handle") && line.contains(" 100 "))
+    };
+    assert!(is_root(&inferred), "{inferred}");
+    assert!(inferred.contains("--first-field thread"), "{inferred}");
+    assert!(is_root(&function), "{function}");
+    assert!(!function.contains("--first-field"), "{function}");
+    let thread = top(&["--first-field", "thread"]);
+    assert!(!thread.contains("handle"), "{thread}");
+    let same = ["diff", "x.folded", "x.folded", "--first-field", "thread"];
+    run(dir.path(), &same).assert_ok();
+}
+
 /// A link that somebody else put there must not lead to another's file, and what was read or recorded stays.
 #[test]
 fn a_file_that_nobody_named_harms_no_other() {

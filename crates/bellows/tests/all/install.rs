@@ -3,7 +3,7 @@
 use crate::common;
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -85,6 +85,61 @@ fn a_missing_binary_is_told_in_one_line() {
         "install: there is no /nonexistent/bellows: make build makes it\n"
     );
     assert_eq!(fs::read_dir(dir.path()).expect("folder").count(), 0);
+}
+
+/// The one command by which ordinary users profile is the same everywhere, and done where it is asked for.
+#[test]
+fn capabilities_are_given_where_they_are_asked_for() {
+    const SETCAP: &str = "setcap cap_bpf,cap_perfmon,cap_syslog+ep ";
+    let dir = folder();
+    let programs = dir.path().join("programs");
+    fs::create_dir(&programs).expect("folder");
+    let setcap = programs.join("setcap");
+    fs::write(
+        &setcap,
+        "#!/bin/sh\necho \"setcap $*\" >> \"${0%/*}/given\"\n",
+    )
+    .expect("setcap");
+    fs::set_permissions(&setcap, fs::Permissions::from_mode(0o755)).expect("mode");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let prefix = dir.path().join("a prefix");
+    let install = |wanted: &str| {
+        let mut install = Command::new(root().join("scripts/install"));
+        install.arg(&prefix).arg(env!("CARGO_BIN_EXE_bellows"));
+        install
+            .env("SETCAP", wanted)
+            .env("PATH", format!("{}:{path}", programs.display()));
+        install.output().expect("scripts/install")
+    };
+    let given = || fs::read_to_string(programs.join("given")).unwrap_or_default();
+    assert!(install("0").status.success());
+    assert_eq!(given(), "", "by itself");
+    assert!(install("1").status.success());
+    let wanted = format!("{SETCAP}{}\n", prefix.join("bin/bellows").display());
+    assert_eq!(given(), wanted);
+    // Where it may not, that is said.
+    fs::write(
+        &setcap,
+        "#!/bin/sh\necho 'Operation not permitted' >&2; exit 1\n",
+    )
+    .expect("setcap");
+    let refused = install("1");
+    assert!(!refused.status.success(), "{refused:#?}");
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        told.contains("has no capabilities: that needs root"),
+        "{told}"
+    );
+
+    for file in [
+        "README.md",
+        "docs/getting-started.md",
+        "docs/stacks.md",
+        "crates/bellows/README.Debian",
+    ] {
+        let text = fs::read_to_string(root().join(file)).expect(file);
+        assert!(text.contains(SETCAP), "{file}");
+    }
 }
 
 /// A package is staged below DESTDIR. Without cargo, as for root, what was built before is installed.

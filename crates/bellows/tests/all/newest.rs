@@ -4,7 +4,9 @@
 use crate::common;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::managed::{SharedNode, newest_node, newest_root};
@@ -362,3 +364,80 @@ Sessions = case erlang:function_exported(trace, session_info, 1) of
            end,
 unicode:characters_to_binary(io_lib:format("~0tp", [Traced ++ Counted ++ Sessions])).
 "#;
+
+/// Programs of the newest Erlang that are no RabbitMQ, with its map of names and without: in this directory, started so.
+fn assert_profiled(command: &[&str], file: &str, source: &str, function: &str) {
+    let Some(root) = newest_root() else {
+        testkit::skip!("{IGNORED}");
+    };
+    if !rustix::process::geteuid().is_root()
+        || !root.join(command[0].trim_start_matches('/')).exists()
+    {
+        testkit::skip!("not root, or {} is not in {}", command[0], root.display());
+    }
+    let folder = common::folder();
+    let inside = tempfile::tempdir_in(root.join("tmp")).expect("a folder in the root");
+    fs::write(inside.path().join(file), source).expect("a program");
+    let name = inside.path().file_name().expect("a name");
+    for flags in ["+S 1:1", "+S 1:1 +JPperf map"] {
+        let mut program = Command::new("chroot");
+        program.arg(&root).args(command);
+        program
+            .env("ERL_FLAGS", flags)
+            .env("FOLDER", Path::new("/tmp").join(name));
+        let mut node = program
+            .stdout(Stdio::piped())
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("chroot");
+        let mut lines = BufReader::new(node.stdout.take().expect("output")).lines();
+        let is_ready = lines.any(|line| line.is_ok_and(|it| it == "@ready"));
+        let pid = node.id().to_string();
+        let record = [
+            "record",
+            "--pid",
+            &pid,
+            "--duration",
+            "2",
+            "--json",
+            "--quiet",
+        ];
+        let ended = common::run(folder.path(), &record);
+        node.kill().expect("it runs");
+        node.wait().expect("its end");
+        // The JIT leaves its map there.
+        let _ = fs::remove_file(root.join(format!("tmp/perf-{pid}.map")));
+        assert!(is_ready, "{command:?}: {ended:#?}");
+        if ended.stderr.contains("perf_event") {
+            testkit::skip!("this user may not profile: {}", ended.stderr);
+        }
+        let summary = json(&ended);
+        let profile = &summary["profiles"][0];
+        let complete = profile["complete_share"].as_f64().expect("a share");
+        let unknown = profile["unknown_share"].as_f64().expect("a share");
+        assert!(complete > 0.97 && unknown < 0.01, "{flags}: {profile:#}");
+        let top = [
+            "top", "last", "--sort", "total", "--grep", function, "--json",
+        ];
+        let rows = json(&common::run(folder.path(), &top));
+        let share = rows[0]["total"].as_f64().expect("a share");
+        assert!(share > 0.9, "{flags}: {function} {share} in {rows:#}");
+    }
+}
+
+#[test]
+fn a_plain_program_of_its_erlang_is_profiled_with_whole_stacks() {
+    let run = "{ok, Module, Beam} = compile:file(os:getenv(\"FOLDER\") ++ \"/busy\", [binary]), \
+               {module, Module} = code:load_binary(Module, \"busy\", Beam), Module:run().";
+    let erl = ["/usr/bin/erl", "-noshell", "-eval", run];
+    let source = include_str!("newest/busy.erl");
+    assert_profiled(&erl, "busy.erl", source, r"^\$busy:loop/2$");
+}
+
+#[test]
+fn a_program_of_elixir_is_profiled_with_whole_stacks() {
+    let run = "Code.eval_file(System.get_env(\"FOLDER\") <> \"/busy.exs\")";
+    let elixir = ["/usr/bin/elixir", "-e", run];
+    let source = include_str!("newest/busy.exs");
+    assert_profiled(&elixir, "busy.exs", source, r"^\$'?Elixir\.Busy'?:loop/2$");
+}

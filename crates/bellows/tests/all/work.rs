@@ -144,7 +144,7 @@ fn connections_of_one_name_are_told_apart() {
 fn rows_say_no_more_than_the_file_does() {
     let dir = common::folder();
     let at = |name: &str| dir.path().join(name);
-    fs::write(at("x.folded"), "main;a 3\nmain;b 1\n").expect("write");
+    fs::write(at("x.folded"), "main-1;a 3\nmain-1;b 1\n").expect("write");
     let mut profile = Profile::open(at("x.folded")).expect("folded");
     profile.processes = vec![ErlangProcess {
         role: "queue".into(),

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use archive::profile::{Builder, Input, Profile, ProfileHeader, Sample, USUAL_EVENT, Unwinding};
+use archive::profile::{
+    Builder, Input, Profile, ProfileHeader, Sample, USUAL_EVENT, Unwinding, is_root_function,
+};
 use measure::Time;
 use perf_event_open_sys::bindings as b;
 
@@ -13,7 +15,6 @@ use super::header::Header;
 use super::processes::Processes;
 use super::records::{self, Ending};
 use crate::record::{Address, Fields, RawRecord};
-use crate::roots;
 
 /// Bits of `misc` that say where a sample was taken, and the value for the kernel.
 const MODE: u16 = 7;
@@ -215,7 +216,7 @@ impl<'h> Reader<'h> {
         let is_root = |frame: &u32| {
             frames
                 .get(*frame as usize)
-                .is_some_and(|it| roots::is_root(&it.name))
+                .is_some_and(|it| is_root_function(&it.name))
         };
         let complete = rooted || path.iter().any(is_root);
         let mut node = None;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use archive::profile::{FrameKind, Input, Profile};
+use archive::profile::{FirstField, FrameKind, Input, Profile};
 use perf_event_open_sys::bindings as b;
 use testkit::Random;
 
@@ -97,6 +97,7 @@ fn read(file: &[u8]) -> Result<Profile, String> {
         packed: None,
         file: None,
         event: None,
+        first_field: FirstField::default(),
     };
     (reader.read)(input).expect("memory can be read")
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use archive::profile::{Collapse, CollapseOptions, FORMATS, Input};
+use archive::profile::{Collapse, CollapseOptions, FORMATS, FirstField, Input};
 use profile::PERF_DATA;
 
 fn seeds(target: &str) -> Vec<Vec<u8>> {
@@ -30,6 +30,7 @@ fn every_reader_reads_its_corpus() {
                 packed: None,
                 file: None,
                 event: None,
+                first_field: FirstField::default(),
             };
             let read = (reader.read)(input).expect("memory can be read");
             profiles += usize::from(read.is_ok_and(|profile| profile.is_consistent()));

@@ -268,7 +268,7 @@ fn further_profiles(
     let mut events = sampled_events(&reader.dir);
     events.retain(|event| *event != profile.header.name());
     let read = events.iter().filter_map(|event| {
-        match Profile::open_with_lines(&FORMATS, &reader.dir, Some(event)) {
+        match Profile::open_with_lines(&FORMATS, &reader.dir, Some(event.as_str())) {
             Ok(profile) => Some(profile),
             Err(e) => {
                 notes.push(format!("the profile of {event} cannot be read: {e}"));

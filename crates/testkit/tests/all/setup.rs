@@ -48,11 +48,12 @@ mkdir -p "$bin"
 printf '#!/bin/sh\necho v%s\n' "$version" > "$bin/node"
 chmod 755 "$bin/node""#;
 
-/// A debootstrap that brings a RabbitMQ from every suite but sid, and writes down from which it was asked to.
-const DEBOOTSTRAP: &str = r#"[ "$*" = "--variant=minbase --include=rabbitmq-server $3 $4" ] || exit 2
+/// A debootstrap that brings packages from every suite but sid, and writes down from which it was asked to.
+const DEBOOTSTRAP: &str = r#"[ "$*" = "--variant=minbase --include=rabbitmq-server,elixir $3 $4" ] || exit 2
 echo "$3" >> "${0%/*}/suites"
 [ "$3" != sid ] || { echo 'E: Unmet dependencies' >&2; exit 1; }
-mkdir -p "$4/usr/lib/rabbitmq/bin" && echo "$3" > "$4/usr/lib/rabbitmq/bin/rabbitmq-server""#;
+mkdir -p "$4/var/lib/dpkg/info" && echo "$3" > "$4/suite"
+touch "$4/var/lib/dpkg/info/rabbitmq-server.list" "$4/var/lib/dpkg/info/elixir.list""#;
 
 /// A directory of programs that is all of the script's `PATH`, and a checkout.
 struct Machine {
@@ -337,16 +338,23 @@ fn the_newest_rabbitmq_is_that_of_the_first_suite_which_has_one_today() {
         "{}",
         said(&output)
     );
-    let server = machine
-        .checkout
-        .join(".tools/newest/usr/lib/rabbitmq/bin/rabbitmq-server");
-    assert_eq!(fs::read_to_string(server).unwrap(), "trixie\n");
+    let root = machine.checkout.join(".tools/newest");
+    assert_eq!(fs::read_to_string(root.join("suite")).unwrap(), "trixie\n");
     assert!(machine.setup("test").status.success());
     assert_eq!(
         machine.noted("suites"),
         "sid\ntrixie\n",
         "nothing more to do"
     );
+    // As one that was made before the script asked for this package.
+    fs::remove_file(root.join("var/lib/dpkg/info/elixir.list")).unwrap();
+    assert!(machine.setup("test").status.success());
+    assert_eq!(
+        machine.noted("suites"),
+        "sid\ntrixie\nsid\ntrixie\n",
+        "a package was missing"
+    );
+    assert!(root.join("var/lib/dpkg/info/elixir.list").exists());
 }
 
 #[test]

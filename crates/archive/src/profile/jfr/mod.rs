@@ -148,12 +148,16 @@ pub(super) fn read(recording: &[u8]) -> Result<Profile, String> {
         sampled: &SAMPLED[row],
         builder: Builder::default(),
         states: Vec::new(),
+        left_out: LeftOut::default(),
         origin_ns,
     };
     for bytes in &chunks {
         reader.chunk(&Chunk::read(bytes)?)?;
+        reader.leave_out_what_took_no_cpu();
     }
-    let left_out = reader.leave_out_what_took_no_cpu()?;
+    let left_out = reader
+        .left_out
+        .notes(reader.sampled.name, &reader.builder.profile)?;
     let mut profile = reader.profile();
     profile.notes.extend(left_out);
     let others = counts.iter().zip(&SAMPLED).enumerate();
@@ -212,11 +216,42 @@ impl ThreadState {
     }
 }
 
+/// Samples of CPU time that are none.
+#[derive(Clone, Copy, Debug, Default)]
+struct LeftOut {
+    by_wall_clock: usize,
+    asleep: usize,
+}
+
+impl LeftOut {
+    /// What is said of them. The error says that nothing is left.
+    fn notes(self, event: &str, profile: &Profile) -> Result<Vec<String>, String> {
+        let out = self.by_wall_clock + self.asleep;
+        let all = profile.samples.len() + out;
+        let whats = [
+            (
+                self.by_wall_clock,
+                "were taken by the wall clock, and not by CPU time",
+            ),
+            (self.asleep, "are of threads that slept or waited"),
+        ];
+        let some = whats.into_iter().filter(|(out, _)| *out > 0);
+        if out > 0 && out == all {
+            let whats: Vec<&str> = some.map(|(_, what)| what).collect();
+            return Err(format!("all of its {all} samples {}", whats.join(", or ")));
+        }
+        let note =
+            |(out, what)| format!("{out} of {all} samples of {event} {what}: they were left out");
+        Ok(some.map(note).collect())
+    }
+}
+
 struct Reader {
     sampled: &'static Sampled,
     builder: Builder,
-    /// What the thread of each sample did.
+    /// What the thread of each sample of the last chunk did.
     states: Vec<ThreadState>,
+    left_out: LeftOut,
     /// When the first chunk began.
     origin_ns: u64,
 }
@@ -287,33 +322,32 @@ impl Reader {
         builder.room()
     }
 
-    /// Leaves out samples that async-profiler took by the wall clock, which are among those of CPU time (`event=cpu,wall=…`): where
-    /// it tells those of CPU time apart, all others; else those of threads that did not run. The note says what was left out.
-    fn leave_out_what_took_no_cpu(&mut self) -> Result<Option<String>, String> {
+    /// Leaves out samples of the last chunk that async-profiler took by the wall clock, which are among those of CPU time
+    /// (`event=cpu,wall=…`): where it tells those of CPU time apart, all others; else those of threads that did not run. Chunks of one
+    /// file may be of several recorders.
+    fn leave_out_what_took_no_cpu(&mut self) {
+        let states = std::mem::take(&mut self.states);
         if self.sampled.kind != EventKind::OnCpu {
-            return Ok(None);
+            return;
         }
         let samples = &mut self.builder.profile.samples;
-        let told_apart = self.states.contains(&ThreadState::OnCpu);
+        let told_apart = states.contains(&ThreadState::OnCpu);
         let kept = |state: &ThreadState| match told_apart {
             true => *state == ThreadState::OnCpu,
             false => *state == ThreadState::Runnable,
         };
-        let all = samples.len();
-        let mut states = self.states.iter();
-        samples.retain(|_| states.next().is_none_or(kept));
-        let out = all - samples.len();
-        let what = match told_apart {
-            true => "were taken by the wall clock, and not by CPU time",
-            false => "are of threads that slept or waited",
-        };
-        match out {
-            0 => Ok(None),
-            _ if out == all => Err(format!("all of its {all} samples {what}")),
-            _ => Ok(Some(format!(
-                "{out} of {all} samples of {} {what}: they were left out",
-                self.sampled.name
-            ))),
+        let of_chunk = samples.split_off(samples.len().saturating_sub(states.len()));
+        let all = of_chunk.len();
+        let of_chunk = of_chunk
+            .into_iter()
+            .zip(&states)
+            .filter(|(_, state)| kept(state));
+        let before = samples.len();
+        samples.extend(of_chunk.map(|(sample, _)| sample));
+        let out = all - (samples.len() - before);
+        match told_apart {
+            true => self.left_out.by_wall_clock += out,
+            false => self.left_out.asleep += out,
         }
     }
 

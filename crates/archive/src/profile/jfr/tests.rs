@@ -335,6 +335,17 @@ fn threads_that_sleep_took_no_cpu_time() {
             "1 of 4 samples of jdk.ExecutionSample are of threads that slept or waited: they were left out"
         ]
     );
+    // One of each kind of recorder behind the other.
+    let joined = [with_states(&[0, 2]), with_states(&[1, 1, 2])].concat();
+    let joined = super::read(&joined).expect("a recording");
+    assert_eq!(joined.total_weight(), 3);
+    assert_eq!(
+        joined.notes,
+        [
+            "1 of 5 samples of jdk.ExecutionSample were taken by the wall clock, and not by CPU time: they were left out",
+            "1 of 5 samples of jdk.ExecutionSample are of threads that slept or waited: they were left out"
+        ]
+    );
     let whole = read(&[1, 1]).expect("a recording");
     assert_eq!((whole.total_weight(), whole.notes.len()), (2, 0));
     let asleep = read(&[2, 2]).unwrap_err();

@@ -111,7 +111,7 @@ fn folded_text_is_read_back() {
 fn folded_text_of_others_is_read_with_what_is_wrong_noted() {
     let read = open(
         "x.txt",
-        b"# comment\nt;a;b 2\n\nnonsense\nt;a 1.6\nalone 3\n; 1\n 5\n",
+        b"# comment\nt;main;b 2\n\nnonsense\nt;main 1.6\nalone 3\n; 1\n 5\n",
     )
     .unwrap();
     assert_eq!(read.total_weight(), 2 + 2 + 3 + 1);
@@ -129,7 +129,7 @@ fn folded_text_of_others_is_read_with_what_is_wrong_noted() {
 fn counts_with_fractions_keep_their_sum() {
     let lines = |each: &str, count: u64| -> String {
         (0..count)
-            .map(|i| format!("t;f{} {each}\n", i % 7))
+            .map(|i| format!("t;main;f{} {each}\n", i % 7))
             .collect()
     };
     for (each, count, sum) in [

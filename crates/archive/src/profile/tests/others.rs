@@ -6,7 +6,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::forms::open;
-use crate::profile::{Collapse, CollapseOptions, FORMATS, Profile};
+use crate::profile::{Collapse, CollapseOptions, FORMATS, FirstField, Profile, ReadOptions};
 
 macro_rules! other {
     ($name:literal) => {
@@ -47,7 +47,7 @@ fn samples_are_told_from_what_stands_beside_them() {
 
 #[test]
 fn a_thread_without_a_stack_leaves_the_others_what_they_are() {
-    let text = b"swapper;a;b 3\npool_[1];c 2\nswapper 12\n";
+    let text = b"swapper;start_thread;b 3\npool_[1];c 2\nswapper 12\n";
     let read = open("x.folded", text).unwrap();
     assert!(read.threads.iter().any(|it| it == "pool_[1]"), "{read:?}");
     assert!(read.threads.iter().any(|it| it == "swapper"), "{read:?}");
@@ -57,6 +57,61 @@ fn a_thread_without_a_stack_leaves_the_others_what_they_are() {
     )
     .unwrap();
     assert_eq!(of_java.threads, [""]);
+}
+
+/// What the first field is, as the lines tell it, and as the option says.
+#[test]
+fn the_first_field_is_a_thread_where_something_says_so() {
+    let of = |text: &str, first_field| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.folded");
+        std::fs::write(&path, text).unwrap();
+        let options = ReadOptions {
+            first_field,
+            ..ReadOptions::default()
+        };
+        let read = Profile::open_with_lines(&FORMATS, &path, options).unwrap();
+        let is_told = read.notes.is_empty();
+        (read.has_threads(), is_told)
+    };
+    for (text, is_thread, is_told) in [
+        // A root stands behind it.
+        ("app;main;a 3\napp;f 1\n", true, true),
+        ("beam.smp;$global::process_main;$a:b/1 3\n", true, true),
+        (
+            "curl;entry_SYSCALL_64_after_hwframe_[k];f_[k] 3\n",
+            true,
+            true,
+        ),
+        ("app;[unknown];f 3\n", true, true),
+        // It is called as threads are.
+        ("erts_sched_1;$a:b/1 3\n", true, true),
+        ("scheduler;$a:b/1 3\n", true, true),
+        ("app-12/13;f 3\n", true, true),
+        ("[main tid=7];a.b.C.d 3\n", true, true),
+        ("[thread];f 3\n", true, true),
+        // It is a root itself, or marked.
+        ("clone3;start_thread;f 3\n", false, true),
+        ("_start;__libc_start_main;main;f 3\n", false, true),
+        (
+            "java/lang/Thread.run;a/B.c 3\nmain;a/B.d_[j] 1\n",
+            false,
+            true,
+        ),
+        ("a/B.c_[j];d 3\n", false, true),
+        ("f_[j];start_thread 3\n", false, true),
+        // A whole stack, too.
+        ("main 5\nmain;a 3\n", false, true),
+        // Nothing says what it is.
+        ("main;a 3\nmain;b 1\n", false, false),
+        ("handle;parse;read 3\nhandle;write 1\n", false, false),
+    ] {
+        let inferred = of(text, FirstField::Inferred);
+        assert_eq!(inferred, (is_thread, is_told), "{text}");
+        assert!(of(text, FirstField::Thread).1, "{text}");
+        assert_eq!(of(text, FirstField::Function), (false, true), "{text}");
+    }
+    assert!(of("main;a 3\n", FirstField::Thread).0);
 }
 
 #[test]

@@ -266,7 +266,7 @@ fn async_profilers_marks_tell_the_kind_and_join_one_function() {
         ]
     );
     // Marks of FlameGraph on code of others.
-    let read = open("x.folded", b"t;$a:b/1_[j];std::f_[i];main 1\n").unwrap();
+    let read = open("x.folded", b"t-1;$a:b/1_[j];std::f_[i];main 1\n").unwrap();
     assert_eq!(
         kinds(&read),
         [

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, value_parser};
 use erlang::calls::{Following, Path, RootOptions, RootPhase, RootProgress};
 use erlang::{Ended, FunctionPattern, Helper};
-use measure::{Length, Nanos, count, counted};
+use measure::{Length, Nanos, count, counted, shell_word};
 use report::console::sanitise;
 use serde::Serialize;
 
@@ -336,21 +336,12 @@ fn again(words: impl Iterator<Item = String>, [option, value]: &[String; 2]) -> 
         let is_option = word == *option;
         let has_both = word.starts_with(&format!("{option}="));
         if !(is_value || is_option || has_both) {
-            kept.push(quoted(&word));
+            kept.push(shell_word(&word));
         }
         is_value = is_option;
     }
     kept.extend([option.clone(), value.clone()]);
     sanitise(&kept.join(" ")).into_owned()
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_./:@=,+%".contains(it);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
 }
 
 #[cfg(test)]

@@ -48,14 +48,16 @@ const SCHEDULERS: [&str; 5] = [
 ];
 
 /// Whether nothing above this function called it, whatever the stack says.
-pub(crate) fn is_first(function: &str) -> bool {
+#[must_use]
+pub fn is_first_function(function: &str) -> bool {
     SCHEDULERS.contains(&function)
 }
 
 /// Whether a stack that contains this function reaches the root of its thread, or of its Erlang
 /// process.
-pub(crate) fn is_root(function: &str) -> bool {
-    is_first(function)
+#[must_use]
+pub fn is_root_function(function: &str) -> bool {
+    is_first_function(function)
         || WHOLE.contains(&function)
         || LAST_PART.iter().any(|end| function.ends_with(end))
 }
