@@ -7,6 +7,15 @@ use super::loaded;
 use super::stalls::{away, items, one, stalled};
 use crate::numbers::{count, counted, percent, rate};
 
+/// Values of warnings that a broker, a library or a system said.
+pub(crate) const SAID_VALUES: [&str; 2] = ["first_failure", "reasons"];
+
+/// What others said within a warning's sentence.
+pub(crate) fn said_within(warning: &Warning) -> Vec<String> {
+    let said = SAID_VALUES.iter().map(|name| warning.word(name).to_owned());
+    said.filter(|said| !said.is_empty()).collect()
+}
+
 /// Makes the sentence of a warning: text; remedy.
 #[must_use]
 pub fn warning(warning: &Warning) -> String {
