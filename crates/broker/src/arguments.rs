@@ -105,6 +105,12 @@ impl Arguments {
         let max_length = length("x-max-length")?;
         let max_length_bytes = length("x-max-length-bytes")?;
         let message_ttl = length("x-message-ttl")?;
+        if let Some(ms) = message_ttl.filter(|ms| *ms > LONGEST_TTL_MS) {
+            return Err(invalid(
+                "x-message-ttl",
+                &format!("{{value_too_large,{ms}}}"),
+            ));
+        }
         let is_stream = queue_type == QueueType::Stream;
         check_dead_letters(table, is_stream)
             .and_then(|()| match is_stream && message_ttl.is_some() {
@@ -121,6 +127,9 @@ impl Arguments {
         })
     }
 }
+
+/// The longest time to live, ten years in milliseconds, as RabbitMQ has it.
+const LONGEST_TTL_MS: u64 = 315_360_000_000;
 
 /// What is said of arguments that streams do not have.
 const NOT_OF_STREAMS: &str = "not supported by streams";
@@ -270,6 +279,11 @@ mod tests {
             ("x-overflow", Value::Bool(true), ": invalid_overflow"),
             ("x-expires", Value::I32(5), "does not offer 'x-expires'"),
             ("x-message-ttl", Value::I32(-1), "{value_negative,-1}"),
+            (
+                "x-message-ttl",
+                Value::I64(315_360_000_001),
+                "{value_too_large,315360000001}",
+            ),
             (
                 "x-dead-letter-exchange",
                 Value::I32(1),

@@ -1,5 +1,7 @@
 //! Dead letters go to where their queues send them, and messages that are too old become some.
 
+use std::cmp::Reverse;
+
 use measure::Time;
 
 use crate::dead_letters::{DeadLetter, is_circle, with_death};
@@ -17,7 +19,7 @@ impl VirtualHost {
             let Some(letters) = &mut queue.dead_letters else {
                 continue;
             };
-            let waiting = letters.take();
+            let waiting = letters.take(&mut self.memory);
             let target = (letters.exchange.clone(), letters.routing_key.clone());
             let from = queue.name.clone();
             for letter in waiting {
@@ -56,12 +58,21 @@ impl VirtualHost {
     /// Gives up what is too old.
     pub(crate) fn expire(&mut self, now: Time) {
         self.now = now;
-        self.expiring.retain(|key| self.queues.get(*key).is_some());
-        for at in 0..self.expiring.len() {
-            if let Some(key) = self.expiring.get(at).copied() {
-                self.expire_queue(key);
+        while self.next_expiry().is_some_and(|at| at < now) {
+            let Some(Reverse((_, key))) = self.expiring.pop() else {
+                break;
+            };
+            self.expire_queue(key);
+            if let Some(queue) = self.queues.get_mut(key) {
+                queue.is_awaited = false;
+                self.expiring.extend(queue.awaited_expiry(key));
             }
         }
+    }
+
+    /// When a message may expire next; not later than one does.
+    pub(crate) fn next_expiry(&self) -> Option<Time> {
+        self.expiring.peek().map(|Reverse((at, _))| *at)
     }
 
     /// Gives up what is too old in one queue.

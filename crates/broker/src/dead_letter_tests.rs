@@ -142,6 +142,56 @@ fn what_a_full_queue_drops_is_a_dead_letter_and_circles_end() {
 }
 
 #[test]
+fn dead_letters_on_their_way_take_memory_of_the_broker() {
+    let mut w = world();
+    let c = w.client();
+    w.queue(c, "dead");
+    let ttl = [("x-message-ttl", Value::I32(1_000))];
+    declare(&mut w, c, "q", &to_dead(&ttl));
+    let body = "x".repeat(1_000);
+    for _ in 0..500 {
+        w.publish(c, "", "q", &body);
+    }
+    w.pump();
+    let now = w.node.vhost.now;
+    w.node.expire(now + Nanos::from_millis(2_000));
+    let used = w.node.vhost.memory.used();
+    assert!(used >= 500_000, "{used}");
+    let queue = w.node.vhost.queue_names["q"];
+    let vhost = &mut w.node.vhost;
+    vhost
+        .queues
+        .get_mut(queue)
+        .unwrap()
+        .clear(&mut vhost.memory);
+    assert_eq!(vhost.memory.used(), 0);
+}
+
+#[test]
+fn only_queues_with_messages_wait_for_their_expiry() {
+    let mut w = world();
+    let c = w.client();
+    for number in 0..200 {
+        declare(
+            &mut w,
+            c,
+            &format!("q{number}"),
+            &[("x-message-ttl", Value::I32(1_000))],
+        );
+    }
+    assert_eq!(w.node.vhost.expiring.len(), 0);
+    assert_eq!(w.node.next_expiry(), None);
+    w.publish_numbers(c, "q7", 0..50);
+    w.publish_numbers(c, "q8", 0..1);
+    assert_eq!(w.node.vhost.expiring.len(), 2);
+    w.pass(3);
+    assert_eq!(w.node.vhost.expiring.len(), 0);
+    assert_eq!(all_of(&mut w, c, "q7"), [""; 0]);
+    w.publish_numbers(c, "q7", 0..1);
+    assert_eq!(w.node.vhost.expiring.len(), 1);
+}
+
+#[test]
 fn headers_tell_of_all_deaths_the_last_first() {
     let letter = |properties, reason| DeadLetter {
         exchange: "orders".into(),

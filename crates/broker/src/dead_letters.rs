@@ -4,6 +4,7 @@ use measure::Nanos;
 use wire::amqp091::{BasicProperties, FieldArray, FieldTable, Properties, Table, Value};
 
 use crate::log::Record;
+use crate::memory::Memory;
 
 /// Headers that tell of all deaths, the last first, and of the first.
 const DEATHS: &str = "x-death";
@@ -66,14 +67,16 @@ impl DeadLetters {
     }
 
     /// Keeps a message until it can go.
-    pub(crate) fn add(&mut self, record: &Record<'_>, reason: Reason) {
-        self.waiting.push(DeadLetter {
+    pub(crate) fn add(&mut self, record: &Record<'_>, reason: Reason, memory: &mut Memory) {
+        let letter = DeadLetter {
             exchange: record.exchange.into(),
             routing_key: record.routing_key.into(),
             properties: record.properties.to_vec(),
             body: record.body.to_vec(),
             reason,
-        });
+        };
+        memory.keep(letter.bytes());
+        self.waiting.push(letter);
     }
 
     /// Whether there are some of which nobody was told; once.
@@ -82,9 +85,18 @@ impl DeadLetters {
     }
 
     /// Takes out all.
-    pub(crate) fn take(&mut self) -> Vec<DeadLetter> {
+    pub(crate) fn take(&mut self, memory: &mut Memory) -> Vec<DeadLetter> {
         self.is_noted = false;
+        memory.forget(self.waiting.iter().map(DeadLetter::bytes).sum());
         std::mem::take(&mut self.waiting)
+    }
+}
+
+impl DeadLetter {
+    /// The memory that it takes.
+    fn bytes(&self) -> u64 {
+        let names = self.exchange.len() + self.routing_key.len();
+        (size_of::<Self>() + names + self.properties.len() + self.body.len()) as u64
     }
 }
 

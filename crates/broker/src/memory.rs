@@ -101,6 +101,16 @@ impl Memory {
         self.used += n * BOOKKEEPING_BYTES;
     }
 
+    /// Counts bytes that lie beside queues, such as dead letters on their way.
+    pub(crate) const fn keep(&mut self, bytes: u64) {
+        self.used += bytes;
+    }
+
+    /// Counts these bytes less.
+    pub(crate) const fn forget(&mut self, bytes: u64) {
+        self.used -= bytes;
+    }
+
     /// Counts `n` held messages less.
     #[inline]
     pub(crate) const fn release(&mut self, n: u64) {

@@ -336,12 +336,9 @@ impl Node {
         !(dirty.is_empty() && orphans.is_empty() && burials.is_empty() && self.resumed.is_empty())
     }
 
-    /// When the next message expires.
+    /// When a message may expire next.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
-        let queues = self.vhost.expiring.iter();
-        queues
-            .filter_map(|key| self.vhost.queues.get(*key)?.next_expiry())
-            .min()
+        self.vhost.next_expiry()
     }
 
     /// Gives up messages that are too old; the next turn sends them on.

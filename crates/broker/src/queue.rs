@@ -1,5 +1,6 @@
 //! A queue: a log of messages, which of them are ready, and who waits for them.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use measure::Time;
@@ -39,6 +40,8 @@ pub(crate) struct Queue {
     pub(crate) exclusively_consumed: bool,
     /// Whether it is in the list of queues to look at.
     pub(crate) is_dirty: bool,
+    /// Whether it is in the list of queues whose next message expires.
+    pub(crate) is_awaited: bool,
     /// Bindings that lead here, by source, for cleaning up.
     pub(crate) inbound: Vec<(Key, Binding)>,
     /// Where messages go that it gives up.
@@ -87,6 +90,7 @@ impl Queue {
             consumers: Vec::new(),
             exclusively_consumed: false,
             is_dirty: false,
+            is_awaited: false,
             inbound: Vec::new(),
             log: Log::default(),
             expiries: VecDeque::new(),
@@ -217,8 +221,16 @@ impl Queue {
         }
     }
 
+    /// When its next message expires, where nobody waits for that yet; once.
+    #[inline]
+    pub(crate) fn awaited_expiry(&mut self, key: Key) -> Option<Reverse<(Time, Key)>> {
+        let next = self.next_expiry().filter(|_| !self.is_awaited)?;
+        self.is_awaited = true;
+        Some(Reverse((next, key)))
+    }
+
     /// When the next message expires.
-    pub(crate) fn next_expiry(&self) -> Option<Time> {
+    fn next_expiry(&self) -> Option<Time> {
         self.expiries.front().map(|(_, at)| *at)
     }
 
@@ -264,7 +276,7 @@ impl Queue {
         if let Some(letters) = &mut self.dead_letters
             && let Some(record) = self.log.get(address)
         {
-            letters.add(&record, reason);
+            letters.add(&record, reason, memory);
         }
         self.settle(address, memory);
     }
@@ -311,6 +323,9 @@ impl Queue {
             memory.note_stream(self.log.bytes(), 0);
         } else {
             memory.release(self.ready + self.unacked);
+        }
+        if let Some(letters) = &mut self.dead_letters {
+            letters.take(memory);
         }
         self.log.clear(memory);
         count

@@ -203,9 +203,6 @@ impl VirtualHost {
         let owner = wanted.exclusive.then_some(connection);
         let queue = Queue::new(&name, flags, owner, wanted.arguments.to_owned(), arguments);
         let key = self.queues.insert(queue);
-        if arguments.message_ttl.is_some() {
-            self.expiring.push(key);
-        }
         self.queue_names.insert(name.into(), key);
         self.version += 1;
         Ok(key)

@@ -1,7 +1,8 @@
 //! The virtual host: exchanges, queues, bindings and consumers by name and key, and the way of a
 //! message from an exchange to its queues.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 
 use measure::Time;
 use wire::amqp091::{Properties, Table};
@@ -44,8 +45,8 @@ pub(crate) struct VirtualHost {
     pub(crate) orphans: Vec<(Key, Consumer)>,
     /// Queues with messages that they have given up, each once.
     pub(crate) burials: Vec<Key>,
-    /// Queues whose messages expire.
-    pub(crate) expiring: Vec<Key>,
+    /// Queues with messages that expire, each once, by when the oldest does or did.
+    pub(crate) expiring: BinaryHeap<Reverse<(Time, Key)>>,
     /// When the last input came, or time was looked at.
     pub(crate) now: Time,
     /// Changes with every change that may route a message differently.
@@ -88,7 +89,7 @@ impl VirtualHost {
             dirty: Vec::new(),
             orphans: Vec::new(),
             burials: Vec::new(),
-            expiring: Vec::new(),
+            expiring: BinaryHeap::new(),
             now: Time::default(),
             version: 1,
             faults: None,
@@ -230,6 +231,7 @@ impl VirtualHost {
                 continue;
             };
             all &= queue.push(record, self.now, &mut self.memory);
+            self.expiring.extend(queue.awaited_expiry(key));
             if queue.has_new_dead_letters() {
                 self.burials.push(key);
             }

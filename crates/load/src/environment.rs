@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use measure::{Clock, Time};
+use measure::{Clock, Time, wall_clock_unix_ns};
 use transport::{Poller, Sleep, SystemPoll};
 
 use crate::thread_time::{self, ThreadTime};
@@ -23,6 +23,9 @@ pub trait Environment: Clone + Send + 'static {
 
     /// The present instant.
     fn now(&self) -> Time;
+
+    /// The wall clock's time since 1970 less [`Environment::now`], in nanoseconds.
+    fn wall_offset(&self) -> u64;
 
     /// CPU time and waits of the calling thread.
     fn thread_time(&self) -> ThreadTime;
@@ -85,6 +88,10 @@ impl Environment for System {
     #[inline]
     fn now(&self) -> Time {
         Clock.now()
+    }
+
+    fn wall_offset(&self) -> u64 {
+        wall_clock_unix_ns().saturating_sub(Clock.now().0)
     }
 
     fn thread_time(&self) -> ThreadTime {

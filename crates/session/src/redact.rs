@@ -95,13 +95,77 @@ fn may_be_secret(name: &str) -> bool {
     is_secret(&name) || name.ends_with("key") && !name.ends_with("routing-key")
 }
 
-/// Whether a value that clients or a queue have is a secret by its form: credentials behind their scheme, a JSON web token, a key in PEM.
+/// Schemes of an authorization, in small letters; what follows one of them logs in.
+const SCHEMES: [&str; 16] = [
+    "apikey",
+    "api-key",
+    "basic",
+    "bearer",
+    "concealed",
+    "digest",
+    "dpop",
+    "gnap",
+    "hawk",
+    "hoba",
+    "mutual",
+    "negotiate",
+    "ntlm",
+    "oauth",
+    "token",
+    "vapid",
+];
+
+/// Whether a value that clients or a queue have is a secret by its form: credentials behind their scheme, a JSON web token, signed (three
+/// parts) or encrypted (five), a key in PEM.
 fn is_credential(value: &str) -> bool {
-    let (scheme, rest) = value.trim().split_once(' ').unwrap_or((value, ""));
-    let schemes = ["bearer", "basic", "digest", "negotiate"];
-    let is_login = !rest.is_empty() && schemes.contains(&scheme.to_lowercase().as_str());
-    let is_jwt = value.starts_with("eyJ") && value.matches('.').count() == 2;
-    is_login || is_jwt || value.contains("PRIVATE KEY-----")
+    let value = value.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
+    let (scheme, rest) = value.split_once(char::is_whitespace).unwrap_or((value, ""));
+    let scheme = scheme.to_lowercase();
+    // `AWS4-HMAC-SHA256`, `SCRAM-SHA-256`, `SharedAccessSignature`.
+    let parts = ["hmac", "scram", "signature", "sharedkey"];
+    let is_scheme =
+        SCHEMES.contains(&scheme.as_str()) || parts.iter().any(|it| scheme.contains(it));
+    let is_token =
+        |word: &str| word.starts_with("eyJ") && [2, 4].contains(&word.matches('.').count());
+    let of_word =
+        |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '=' | ':' | ',' | '[' | '{');
+    !rest.trim().is_empty() && is_scheme
+        || value.split(of_word).any(is_token)
+        || value.contains("PRIVATE KEY-----")
+}
+
+/// Parts of names of headers and arguments that what logs in, or stands for a login, is called by; and words of them.
+const LOGIN_NAMES: [&str; 5] = ["auth", "signature", "session", "csrf", "xsrf"];
+const LOGIN_WORDS: [&str; 5] = ["otp", "sas", "sid", "sig", "key"];
+
+/// Whether a header or an argument of this name may hold a secret.
+fn is_of_login(key: &str) -> bool {
+    let key = key.to_lowercase();
+    let mut words = key.split(|c: char| !c.is_ascii_alphanumeric());
+    let is_routing = key.ends_with("routing-key");
+    LOGIN_NAMES.iter().any(|it| key.contains(it))
+        || !is_routing && words.any(|word| LOGIN_WORDS.contains(&word))
+        || may_be_secret(&key)
+}
+
+/// Whether a word is a header as programs are given them, `X-Signature: VALUE`, that may log in.
+fn is_login_header(word: &str) -> bool {
+    let header = word.split_once(": ");
+    header.is_some_and(|(key, value)| {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        key.chars().all(is_name) && (is_of_login(key) || is_credential(value))
+    })
+}
+
+/// Whether a table, as TOML or JSON, has a key or a value within that may be a secret, at any depth.
+fn holds_secret(table: &str) -> bool {
+    let marks = |c: char| matches!(c, '{' | '}' | '[' | ']' | ',' | '"' | '\'' | '\n' | ' ');
+    let pairs = table
+        .split(['=', ':', ';'])
+        .map(|it| it.trim_end_matches(marks));
+    let mut keys = pairs.map(|it| it.rsplit(marks).next().unwrap_or(it));
+    let mut values = table.split(['{', '}', '[', ']', ',', '=', ':']);
+    is_secret(table) || keys.any(is_of_login) || values.any(is_credential) || is_credential(table)
 }
 
 /// The value of a setting of the broker, hidden where the key may hold a secret.
@@ -117,9 +181,8 @@ pub(crate) fn value(key: &str, value: &str) -> String {
 /// secret's.
 #[must_use]
 pub fn argument(key: &str, given: &str) -> String {
-    let of_login = key.to_lowercase().contains("auth");
-    let within = is_table(given) && is_secret(given);
-    match of_login || within || is_credential(given.trim_matches(['"', '\''])) {
+    let within = is_table(given) && holds_secret(given);
+    match is_of_login(key) || within || is_credential(given) {
         true => BLOT.to_owned(),
         false => value(key, given),
     }
@@ -279,6 +342,9 @@ pub(crate) fn words(words: &[String]) -> Vec<String> {
         }
         if name.starts_with(PERF_TESTS) && name.len() > PERF_TESTS.len() {
             return format!("-{PERF_TESTS}{BLOT}");
+        }
+        if is_credential(word) || is_login_header(word) {
+            return BLOT.to_owned();
         }
         // PerfTest's options may be shortened.
         let secret = is_secret(name) || name == PERF_TESTS || name.starts_with("oauth2-client-s");

@@ -240,6 +240,68 @@ fn changes_of_an_experiment_are_shown_where_they_hold_no_secret() {
 }
 
 #[test]
+fn headers_and_arguments_hide_what_logs_in_by_key_and_by_form() {
+    let jwe = "eyJhbGciOiJSU0EifQ.a.b.c.d";
+    for (key, given) in [
+        ("login", "Token abc"),
+        ("login", "ApiKey abc"),
+        ("login", "AWS4-HMAC-SHA256 Credential=a/b, Signature=c"),
+        ("login", "  eyJhbGciOiJIUzI1NiJ9.e30.sig"),
+        ("login", "\" eyJhbGciOiJIUzI1NiJ9.e30.sig\""),
+        ("login", jwe),
+        ("a", "[\"x\", \"eyJhbGciOiJIUzI1NiJ9.e30.sig\"]"),
+        ("x-signature", "abc"),
+        ("session-id", "abc"),
+        ("sid", "abc"),
+        ("nested", "{auth = {user = \"a\", value = \"abc\"}}"),
+        ("nested", "{\"auth\":{\"value\":\"abc\"}}"),
+        ("nested", "{key = \"abc\"}"),
+        ("nested", "{\"a\":{\"key\":\"abc\"}}"),
+        ("nested", "{a = [1, {session-id = \"abc\"}]}"),
+        ("nested", "{a = \"Token abc\"}"),
+    ] {
+        assert_eq!(argument(key, given), "***", "{key} {given}");
+    }
+    for (key, given) in [
+        ("tenant", "a"),
+        ("x-dead-letter-routing-key", "a"),
+        ("x-match", "any-with-x"),
+        ("nested", "{x-dead-letter-routing-key = \"a\"}"),
+        ("nested", "{tenant = \"a\", keys = 3}"),
+        ("text", "the token of a.b.c"),
+        ("text", "basic"),
+    ] {
+        assert_eq!(argument(key, given), given);
+    }
+}
+
+#[test]
+fn commands_hide_headers_that_log_in() {
+    let given = [
+        "curl",
+        "-H",
+        "X-Signature: abc",
+        "-H",
+        "Authorization: Token abc",
+        "-H",
+        "Accept: text/plain",
+        "Token abc",
+    ];
+    let shown = words(&given.map(str::to_owned));
+    let expected = [
+        "curl",
+        "-H",
+        "***",
+        "-H",
+        "***",
+        "-H",
+        "Accept: text/plain",
+        "***",
+    ];
+    assert_eq!(shown, expected);
+}
+
+#[test]
 fn what_a_server_repeats_is_hidden_wherever_it_is_cut_off() {
     for secret in ["swordfish", "dTpzd29yZGZpc2g=", "pässwörd-ß", "a b\tc"] {
         let whole = format!("wrong login {secret}, says {secret} and more");

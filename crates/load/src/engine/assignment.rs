@@ -44,11 +44,13 @@ pub(crate) struct Assignment<S> {
 }
 
 /// Assigns the clients to threads, round-robin over all groups, consumers before producers so
-/// that they are connected first. `nodes` and `clusters` have one entry per group.
+/// that they are connected first. `nodes` and `clusters` have one entry per group. What the wall clock is ahead of the monotonic one is in
+/// nanoseconds.
 pub(crate) fn assign<C: Connection>(
     plan: &Plan,
     nodes: &[Nodes],
     clusters: &[Cluster],
+    wall_offset: u64,
 ) -> Result<Assignment<C::ClientSpec>, Error> {
     let mut clients = Vec::new();
     let mut budgets = Vec::new();
@@ -68,7 +70,7 @@ pub(crate) fn assign<C: Connection>(
     }
     for (at, (group, nodes)) in plan.groups.iter().zip(nodes).enumerate() {
         let before = clients.len();
-        producers::<C>(plan, group, nodes, first_id, &mut clients)?;
+        producers::<C>(plan, group, nodes, first_id, wall_offset, &mut clients)?;
         assign_clusters(clusters, at, &mut clients[before..]);
         first_id += group.producer_count() as u32;
     }
@@ -318,6 +320,7 @@ fn producers<C: Connection>(
     group: &Group,
     nodes: &Nodes,
     first_id: u32,
+    wall_offset: u64,
     clients: &mut Vec<ClientSpec<C::ClientSpec>>,
 ) -> Result<(), Error> {
     let wanted = &group.producers;
@@ -343,7 +346,7 @@ fn producers<C: Connection>(
         let keys = wanted
             .random_keys
             .map(|keys| RoutingKeyGenerator::new(keys, id));
-        let unique_properties = UniqueProperties::new(wanted, plan.run_id, id);
+        let unique_properties = UniqueProperties::new(wanted, plan.run_id, id, wall_offset);
         let mut properties = wanted.properties.clone();
         UniqueProperties::make_room(unique_properties.as_ref(), &mut properties);
         let outgoing = Outgoing {

@@ -61,7 +61,7 @@ fn assigned_to_named(
         Cluster::new(&nodes[0].endpoint, address, name.to_owned())
     };
     let clusters: Vec<Cluster> = nodes.iter().map(cluster).collect();
-    assign::<AmqpConnection>(plan, &nodes, &clusters).unwrap()
+    assign::<AmqpConnection>(plan, &nodes, &clusters, 0).unwrap()
 }
 
 /// Two brokers that were set up alike may be one cluster or not: of queues they are asked, of topics nobody can be.

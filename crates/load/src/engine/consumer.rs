@@ -90,7 +90,7 @@ struct Gathered {
 }
 
 pub(crate) struct Consumer {
-    spec: ConsumerSpec,
+    pub(super) spec: ConsumerSpec,
     /// Acknowledge after this many; 0 for never.
     every: u32,
     /// Earlier messages are an earlier run's.

@@ -140,7 +140,7 @@ fn set_up<C: Connection, E: Environment>(
     made: &mut [Vec<Made>],
 ) -> Result<Assignment<C::ClientSpec>, Interruption> {
     let (nodes, clusters) = prepare::<C, E>(environment, plan, control, sink, made)?;
-    let assignment = assign::<C>(plan, &nodes, &clusters)?;
+    let assignment = assign::<C>(plan, &nodes, &clusters, environment.wall_offset())?;
     for client in assignment.threads.iter().flatten() {
         let count = client.connection.clients.len();
         if let Some(node) = client.nodes.iter().find(|it| count > it.most_clients) {

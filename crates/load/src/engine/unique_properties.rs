@@ -1,6 +1,6 @@
 //! What every message has of its own beside its body: an id and a timestamp.
 
-use measure::{Clock, Time, wall_clock_unix_ns};
+use measure::Time;
 
 use crate::protocol::Sender;
 use crate::{MessageProperties, Producers};
@@ -19,15 +19,19 @@ pub(crate) struct UniqueProperties {
 }
 
 impl UniqueProperties {
-    /// `None` where messages are all alike.
-    pub(crate) fn new(producers: &Producers, run: u32, producer: u32) -> Option<Self> {
+    /// `None` where messages are all alike. The wall clock less the monotonic one is in nanoseconds.
+    pub(crate) fn new(
+        producers: &Producers,
+        run: u32,
+        producer: u32,
+        wall_offset: u64,
+    ) -> Option<Self> {
         if !producers.message_ids && !producers.timestamps {
             return None;
         }
-        let offset = || wall_clock_unix_ns().saturating_sub(Clock.now().0);
         Some(Self {
             id: producers.message_ids.then(|| first_id(run, producer)),
-            wall_offset: producers.timestamps.then(offset),
+            wall_offset: producers.timestamps.then_some(wall_offset),
         })
     }
 
@@ -78,6 +82,43 @@ fn write_hex(to: &mut [u8], mut number: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Notes the timestamp.
+    #[derive(Default)]
+    struct Stamped(u64);
+
+    impl Sender for Stamped {
+        fn publish(&mut self, _: impl FnOnce(&mut [u8])) {}
+        fn publish_body(&mut self, _: &[u8], _: impl FnOnce(&mut [u8])) {}
+        fn set_routing_key(&mut self, _: &[u8]) {}
+        fn set_message_id(&mut self, _: &[u8]) {}
+        fn set_timestamp(&mut self, unix_s: u64) {
+            self.0 = unix_s;
+        }
+        fn set_trace_header(&mut self, _: &[u8; crate::payload::FULL_LEN]) {}
+        fn commit(&mut self) -> Result<(), crate::Error> {
+            Ok(())
+        }
+        fn message_wire_len(&self) -> (usize, usize) {
+            (1, 1)
+        }
+        fn pending(&self) -> usize {
+            0
+        }
+    }
+
+    #[test]
+    fn timestamps_are_of_the_clock_that_the_load_runs_by() {
+        let producers = Producers {
+            timestamps: true,
+            ..Producers::default()
+        };
+        let second = 1_000_000_000;
+        let mut own = UniqueProperties::new(&producers, 1, 2, 1_000 * second).expect("a timestamp");
+        let mut sender = Stamped::default();
+        own.put(0, Time(7 * second + 1), &mut sender);
+        assert_eq!(sender.0, 1_007);
+    }
 
     #[test]
     fn ids_name_run_producer_and_sequence() {

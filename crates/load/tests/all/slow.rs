@@ -287,6 +287,43 @@ fn a_full_consumer_comes_back() {
     assert_eq!(outcome.totals.received, 3_001, "{outcome:?}");
 }
 
+/// What waits for a consumer with automatic acknowledgement is gone with its connection, though the broker has delivered it.
+#[test]
+fn what_a_lost_connection_throws_away_is_told() {
+    let world = World::new(1, Pace::default());
+    let port = world.broker(broker::Config::default()).port();
+    fill(&world, port, 3_000, 40);
+    let mut group = group(port);
+    group.consumers.ack = Ack::Auto;
+    group.consumers.service = work(Nanos::from_millis(1));
+    let wait = Nanos::from_millis(5);
+    group.reconnect = Some(load::ReconnectPolicy {
+        min: wait,
+        max: wait,
+    });
+    let mut plan = plan(group);
+    plan.stop = Some(StopCondition::Empty);
+    plan.phases.measure = None;
+    let (outcome, told) = world.run(&plan, |world, start| {
+        world.at(start + Nanos::from_millis(500), |world| {
+            world.cut(Nanos::ZERO);
+        });
+    });
+    let outcome = outcome.expect("a load");
+    let note = told.events.iter().find_map(|event| match event {
+        load::RunEvent::Note(text) => text.strip_prefix("with a connection, "),
+        _ => None,
+    });
+    let thrown_away = note.and_then(|it| it.split(' ').next()?.parse::<u64>().ok());
+    let thrown_away = thrown_away.expect("a note");
+    // As many as may wait, less what it was at work on.
+    assert!(thrown_away >= 990, "{thrown_away}");
+    assert!(
+        outcome.totals.received + thrown_away <= 3_000,
+        "{outcome:?}"
+    );
+}
+
 #[test]
 fn a_count_of_messages_counts_what_is_taken() {
     let world = World::new(1, Pace::default());

@@ -192,7 +192,7 @@ pub(super) fn pages(pages: &[ScrapedPage], style: Style) -> Vec<String> {
 /// What a page costs the broker's CPU, where the broker serves it.
 fn broker_cpu(page: &ScrapedPage) -> Option<String> {
     let Some(cpu) = page.broker_cpu else {
-        let text = "what a page costs the broker's CPU cannot be told: too few pages, one at any time, or other work at the same times";
+        let text = "what a page costs the broker's CPU cannot be told: fewer than 12 pages, one all the time, or other work at the same times";
         return (page.is_of_broker && page.completed > 0).then(|| text.to_owned());
     };
     let (low, high) = cpu.interval;

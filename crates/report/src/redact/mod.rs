@@ -22,6 +22,7 @@ use measure::Problem;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::text::{SAID_VALUES, said_within};
 use crate::view::{ComparisonView, LimitView, MatrixView, RunView};
 use names::{Names, folded};
 use shown::{Shown, Texts};
@@ -42,6 +43,10 @@ pub(crate) struct Redaction {
 impl Texts for Redaction {
     fn shown(&mut self, text: &str) -> String {
         text::redacted(&mut self.names, text)
+    }
+
+    fn said(&mut self, text: &str) -> String {
+        text::said(&mut self.names, text)
     }
 
     fn shown_key(&mut self, key: &str) -> String {
@@ -77,6 +82,15 @@ impl Redaction {
             problem.value = text::outside(&mut self.names, &problem.value);
             problem.log = text::outside(&mut self.names, &problem.log);
         }
+        for warning in &mut view.warnings {
+            self.hide_said(&said_within(warning), &mut warning.text);
+            for name in SAID_VALUES {
+                if let Some(Value::String(text)) = warning.values.get_mut(name) {
+                    let said = text.clone();
+                    self.hide_said(std::slice::from_ref(&said), text);
+                }
+            }
+        }
         for call in view.traces.iter_mut().flat_map(|it| &mut it.slowest) {
             // Terms of the broker hold any names.
             call.name.clear();
@@ -93,12 +107,26 @@ impl Redaction {
         }
     }
 
+    /// Hides what others said within a sentence.
+    fn hide_said(&mut self, said: &[String], sentence: &mut String) {
+        for said in said {
+            let shown = match said.contains(": ") {
+                true => text::said(&mut self.names, said),
+                false => text::outside(&mut self.names, said),
+            };
+            *sentence = sentence.replace(said, &shown);
+        }
+    }
+
     /// Notes the names of a comparison's page.
     pub(crate) fn note_comparison(&mut self, view: &mut ComparisonView, dir: &Path) {
         collect::note_comparison(&mut self.names, view, dir);
         // Other pages are not redacted.
         for run in view.a.runs.iter_mut().chain(&mut view.b.runs) {
             run.report.clear();
+        }
+        for warning in &mut view.warnings {
+            self.hide_said(&warning.said, &mut warning.text);
         }
         let functions = view.functions.iter_mut().flat_map(|it| &mut it.functions);
         functions.for_each(|it| it.module = file_name(&it.module));
@@ -108,6 +136,9 @@ impl Redaction {
     pub(crate) fn note_matrix(&mut self, view: &mut MatrixView, dir: &Path) {
         collect::note_matrix(&mut self.names, view, dir);
         view.cells.iter_mut().for_each(|it| it.page.clear());
+        for warning in &mut view.warnings {
+            self.hide_said(&warning.said, &mut warning.text);
+        }
     }
 
     /// Notes the names of the page of a search for a limit.

@@ -41,10 +41,26 @@ const METRICS: [(&str, &str); 3] = [
     ("ScenarioSummary", "headline"),
 ];
 
+/// Fields whose texts are sentences of bellows that end with what a system, a library or a broker said.
+const SAID: [(&str, &str); 10] = [
+    ("Event", "label"),
+    ("FailureCount", "reason"),
+    ("LeftOut", "why"),
+    ("TrialView", "why"),
+    ("RunView", "notes"),
+    ("LimitView", "notes"),
+    ("MatrixView", "notes"),
+    ("MatrixView", "forced"),
+    ("ComparisonView", "notes"),
+    ("ComparisonView", "forced"),
+];
+
 /// Who takes names out of texts.
 pub(super) trait Texts {
     /// The text as it is shown.
     fn shown(&mut self, text: &str) -> String;
+    /// The same of a sentence that ends with what somebody else said.
+    fn said(&mut self, text: &str) -> String;
     /// The key of a table, or the name of a metric, as it is shown: most are words of bellows.
     fn shown_key(&mut self, key: &str) -> String;
     /// Told of each text that is left as it is.
@@ -90,6 +106,7 @@ pub(super) fn shown(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     Data,
+    Said,
     Key,
     Code,
 }
@@ -103,6 +120,7 @@ impl<'t> Showing<'t> {
     fn text(&mut self, text: &str) -> String {
         match self.of {
             Of::Data => self.texts.shown(text),
+            Of::Said => self.texts.said(text),
             Of::Key => self.texts.shown_key(text),
             Of::Code => {
                 self.texts.left(text);
@@ -327,10 +345,11 @@ impl Fields<'_> {
         let is_code = VERBATIM.contains(&(self.of, key));
         let is_tag = self.fields.is_empty() && TAGS.contains(&key);
         let is_metric = METRICS.contains(&("", key)) || METRICS.contains(&(self.of, key));
-        let of = match (is_code || is_tag, is_metric) {
-            (true, _) => Of::Code,
-            (false, true) => Of::Key,
-            (false, false) => Of::Data,
+        let of = match () {
+            () if is_code || is_tag => Of::Code,
+            () if is_metric => Of::Key,
+            () if SAID.contains(&(self.of, key)) => Of::Said,
+            () => Of::Data,
         };
         self.push(key.to_owned(), value, of)
     }

@@ -1,7 +1,7 @@
 //! What becomes of single texts.
 
 use super::names::{NameKind, Names};
-use super::text::{outside, redacted};
+use super::text::{outside, redacted, said};
 
 fn shown(noted: &[(NameKind, &str)], text: &str) -> String {
     let mut names = Names::new(&["demo"]);
@@ -169,16 +169,45 @@ fn of_what_others_say_only_words_that_tell_nothing_are_left() {
         ),
         (
             "certificate not valid for name \"db.corp\"; only for Initech, DnsName(\"q\")",
-            "certificate not valid for name \"queue-1\"; only for \u{2026} DnsName(\"q\")",
+            "certificate not valid for name \"queue-1\"; only for \u{2026} DnsName(\"\u{2026}\")",
+        ),
+        (
+            "only for DnsName(\"rabbitmq.internal.local\"), DnsName(\"server\"), by messages.node.local",
+            "only for DnsName(\"text-1\"), DnsName(\"\u{2026}\"), by \u{2026}",
+        ),
+        (
+            "inequivalent arg 'x-max-length' for queue 'a7': 'high' is not 'none', 1.5 s",
+            "inequivalent arg 'x-max-length' for queue 'queue-2': '\u{2026}' is not '\u{2026}', 1.5 s",
         ),
         (
             "NOT_FOUND - no queue 'orders' in vhost '/'",
-            "NOT_FOUND - no queue 'queue-2' in vhost '/'",
+            "NOT_FOUND - no queue 'queue-3' in vhost '/'",
         ),
         ("connection reset by peer", "connection reset by peer"),
         ("acme-payments\n at 7 s", "\u{2026}\n at 7 s"),
     ] {
         assert_eq!(outside(&mut names, text), expected);
+    }
+}
+
+#[test]
+fn behind_the_colon_of_a_sentence_stands_what_others_said() {
+    let mut names = Names::new(&[]);
+    for (text, expected) in [
+        (
+            "the supervisor was restarted: connection refused by acme",
+            "the supervisor was restarted: connection refused by \u{2026}",
+        ),
+        (
+            "connections reconnect: CONNECTION_FORCED - closed by alice",
+            "connections reconnect: CONNECTION_FORCED - closed by \u{2026}",
+        ),
+        (
+            "the broker unblocked a connection",
+            "the broker unblocked a connection",
+        ),
+    ] {
+        assert_eq!(said(&mut names, text), expected);
     }
 }
 

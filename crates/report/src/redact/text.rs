@@ -28,18 +28,37 @@ pub(super) fn redacted(names: &mut Names, text: &str) -> String {
         let scan = Scan {
             chars: text.chars().collect(),
             names,
+            is_outside: false,
         };
         scan.run()
     })
 }
 
-/// A text of a system, a library or a broker: besides names, each word that is not known to say nothing of anybody is hidden.
+/// A sentence of bellows that ends with what somebody else said, behind the first colon.
+pub(super) fn said(names: &mut Names, text: &str) -> String {
+    let outside = text.split_once(": ").map(|(own, said)| {
+        let own = redacted(names, own);
+        format!("{own}: {}", outside(names, said))
+    });
+    outside.unwrap_or_else(|| redacted(names, text))
+}
+
+/// A text of a system, a library or a broker: besides names, each word that is not known to say nothing of anybody is hidden, and
+/// so is all that it quotes.
 pub(super) fn outside(names: &mut Names, text: &str) -> String {
-    let known = redacted(names, text);
+    let whole = names.known(text);
+    let known = whole.unwrap_or_else(|| {
+        let scan = Scan {
+            chars: text.chars().collect(),
+            names,
+            is_outside: true,
+        };
+        scan.run()
+    });
     let parts = known.split_inclusive(char::is_whitespace);
     parts.fold(String::new(), |mut out, part| {
         let word = part.trim_end();
-        match are_own_words(word) {
+        match are_own_words(word) && !is_dotted(word) {
             true => out.push_str(part),
             false => {
                 out.push('\u{2026}');
@@ -48,6 +67,27 @@ pub(super) fn outside(names: &mut Names, text: &str) -> String {
         }
         out
     })
+}
+
+/// Whether a word has a dot within it, as names of hosts have, and what is no number.
+fn is_dotted(word: &str) -> bool {
+    let mut parts = word.split('.').peekable();
+    let mut dotted = false;
+    while let (Some(left), Some(right)) = (parts.next(), parts.peek()) {
+        let (last, first) = (left.chars().next_back(), right.chars().next());
+        let beside = [last, first].map(|c| c.filter(|c| c.is_alphanumeric()));
+        dotted |= beside.iter().all(Option::is_some)
+            && beside.iter().flatten().any(|c| c.is_alphabetic());
+    }
+    dotted
+}
+
+/// Whether what somebody quotes may be a name: no sentence, no number, no argument of a queue, no page and no usual host.
+fn is_somebodys(quoted: &str) -> bool {
+    let is_said = quoted.contains("://") || quoted.starts_with(['/', '{']);
+    let is_word = !quoted.is_empty() && !quoted.contains(char::is_whitespace);
+    let is_number = !quoted.contains(char::is_alphabetic);
+    is_word && !is_said && !is_number && !quoted.starts_with("x-") && !is_loopback(quoted)
 }
 
 /// A place in a text, and what stands there in place of what was there.
@@ -59,6 +99,8 @@ struct Piece {
 struct Scan<'a> {
     chars: Vec<char>,
     names: &'a mut Names,
+    /// Somebody else's: what is quoted is a name, of whatever words.
+    is_outside: bool,
 }
 
 impl Scan<'_> {
@@ -271,10 +313,13 @@ impl Scan<'_> {
         let length = (0..behind.len().min(LONGEST_QUOTED)).find(|place| ends(*place))?;
         let end = at + 1 + length;
         let inside = self.slice(at + 1, end);
-        let kind = self.quoted_kind(at, quote, &inside)?;
-        let name = match self.names.known(&inside) {
-            Some(known) => known,
-            None => self.name_or_number(kind, &inside),
+        let kind = self.quoted_kind(at, quote, &inside);
+        let name = match (self.names.known(&inside), kind) {
+            (Some(known), _) if kind.is_some() || self.is_outside => known,
+            (_, Some(kind)) => self.name_or_number(kind, &inside),
+            // A name of words that cannot be blotted out wherever they stand.
+            (_, None) if self.is_outside && is_somebodys(&inside) => "\u{2026}".to_owned(),
+            (_, None) => return None,
         };
         Some(Piece {
             end: end + 1,
@@ -299,7 +344,8 @@ impl Scan<'_> {
             _ if inside.is_empty() => None,
             _ if is_label => Some(NameKind::Label),
             Some(said) => Some(said),
-            None if is_command || is_formed || are_own_words(inside) => None,
+            None if is_command || is_formed => None,
+            None if are_own_words(inside) && (quote == '`' || !is_dotted(inside)) => None,
             None if is_path => Some(NameKind::Path),
             None => Some(NameKind::Text),
         }

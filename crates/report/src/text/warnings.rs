@@ -7,6 +7,15 @@ use super::loaded;
 use super::stalls::{away, items, one, stalled};
 use crate::numbers::{count, counted, percent, rate};
 
+/// Values of warnings that a broker, a library or a system said.
+pub(crate) const SAID_VALUES: [&str; 2] = ["first_failure", "reasons"];
+
+/// What others said within a warning's sentence.
+pub(crate) fn said_within(warning: &Warning) -> Vec<String> {
+    let said = SAID_VALUES.iter().map(|name| warning.word(name).to_owned());
+    said.filter(|said| !said.is_empty()).collect()
+}
+
 /// Makes the sentence of a warning: text; remedy.
 #[must_use]
 pub fn warning(warning: &Warning) -> String {
@@ -172,11 +181,23 @@ fn told(w: &Warning) -> (String, &'static str) {
     }
 }
 
+/// What is to be known of damaged messages where others' came, too.
+fn by_chance(w: &Warning) -> String {
+    match (w.count("corrupt"), w.count("foreign")) {
+        (0, _) | (_, 0) => String::new(),
+        (_, foreign) => format!(
+            " (cannot tell at 12 to 15 bytes, where bodies have no check and some of the {} of other programs that came look \
+             damaged by chance: send 16 bytes or more)",
+            counted(foreign, "message")
+        ),
+    }
+}
+
 fn told_of_messages(w: &Warning) -> (String, &'static str) {
     match w.code {
         WarningCode::MessagesLost => (
             format!(
-                "of {}, {}: end-to-end latencies are those of the others",
+                "of {}, {}{}: end-to-end latencies are those of the others",
                 counted(w.count("sent"), "message"),
                 parts(
                     w,
@@ -185,9 +206,11 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
                         ("duplicated", "delivered again without the redelivered flag"),
                         ("corrupt", "damaged"),
                     ]
-                )
+                ),
+                by_chance(w)
             ),
-            "look for limits of length or age on the queue, and into the broker's log",
+            "look for limits of length or age on the queue, and into the broker's log; with automatic acknowledgement also for \
+             lost connections among the events: what waits for a consumer is lost with its connection",
         ),
         WarningCode::MessagesOutstanding => (
             format!(

@@ -56,7 +56,7 @@ fn foreign(own: &[String], seed: u64) -> String {
     let mut random = Random::new(seed);
     let said = own.iter().map(|name| {
         let (folder, mark) = (name, random.of(&[",", ";", "(", "|", "'", ")", "{", "["]));
-        match random.below(9) {
+        match random.below(11) {
             0 => format!("DnsName({name:?})"),
             1 => format!("the name \"{name}.corp\", of '{name}'"),
             2 => format!("{mark}/srv/{folder}/x"),
@@ -65,6 +65,8 @@ fn foreign(own: &[String], seed: u64) -> String {
             5 => format!("unknown field `{name}`"),
             6 => format!("is \u{201c}{name}\u{201d}{mark}"),
             7 => format!("\"/srv/a {folder}\""),
+            8 => format!("NOT_ALLOWED - closed by {name}"),
+            9 => format!("{{error,{{{name},<<\"{name}\">>}}}}"),
             _ => format!("from{mark}amqp://{name}:5672{mark}amqp://{name}{mark}"),
         }
     });
@@ -103,6 +105,7 @@ impl Named {
         let sentence =
             format!("{queue} of {exchange} by {key} in {vhost}, {user} on rabbit@{host}");
         let url = format!("amqp://{user}@{host}:5672/");
+        let refused = format!("cannot connect: {}", foreign(&own[19..23], *seed + 1));
         RunRecord {
             schema: RunRecord::SCHEMA.to_owned(),
             // As folders of runs are called.
@@ -132,7 +135,7 @@ impl Named {
                 },
                 Event {
                     t: 2.0,
-                    label: foreign(&own[12..23], *seed),
+                    label: format!("connections reconnect: {}", foreign(&own[12..19], *seed)),
                 },
             ],
             topology: Topology {
@@ -170,10 +173,18 @@ impl Named {
                 &sentence,
             )),
             summary: Some(RunSummary {
-                warnings: vec![Warning {
-                    text: sentence,
-                    ..Warning::new(WarningCode::Stalled, Tier::Note).with("queue", queue.as_str())
-                }],
+                warnings: vec![
+                    Warning {
+                        text: sentence,
+                        ..Warning::new(WarningCode::Stalled, Tier::Note)
+                            .with("queue", queue.as_str())
+                    },
+                    Warning {
+                        text: format!("2 cycles failed: {refused}"),
+                        ..Warning::new(WarningCode::CyclesFailed, Tier::Caution)
+                            .with("first_failure", refused.as_str())
+                    },
+                ],
                 schema: RunSummary::SCHEMA.to_owned(),
                 scrapes: vec![ScrapedPage {
                     name: format!("{queue} of node 2"),
@@ -284,6 +295,15 @@ fn own(random: &mut Random) -> String {
     format!("zq{}", letters(random))
 }
 
+/// A word of somebody's own, or a host's name of words each of which says nothing of anybody.
+fn outside(random: &mut Random) -> String {
+    let words = ["rabbitmq", "internal", "local", "node", "queue", "server"];
+    match random.below(2) {
+        0 => own(random),
+        _ => [(); 4].map(|()| random.of(&words)).join("."),
+    }
+}
+
 #[test]
 fn whatever_names_a_run_has_none_remains() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -296,7 +316,10 @@ fn whatever_names_a_run_has_none_remains() {
             vhost: name(&mut random),
             host: host(&mut random),
             user: name(&mut random),
-            own: std::array::from_fn(|_| own(&mut random)),
+            own: std::array::from_fn(|place| match place {
+                12..23 => outside(&mut random),
+                _ => own(&mut random),
+            }),
             seed,
         };
         let run = named.write(dir.path());

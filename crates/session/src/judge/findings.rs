@@ -266,7 +266,8 @@ fn of_ledger(ledger: &LedgerSummary) -> Vec<Warning> {
                 .with("sent", ledger.sent)
                 .with("lost", ledger.lost)
                 .with("duplicated", ledger.duplicated)
-                .with("corrupt", ledger.corrupt),
+                .with("corrupt", ledger.corrupt)
+                .with("foreign", ledger.foreign),
         );
     }
     if ledger.outstanding > 0 {

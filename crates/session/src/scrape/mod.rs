@@ -1,8 +1,8 @@
 //! Scrapes: pages of metrics that are requested on a schedule, parsed as they arrive, and become series of the run.
 //!
 //! Each page has a thread and a connection of its own, and all begin by the same clock, so that several servers are
-//! requested in the same instant. Request *i* is due at `begin + i * every`, or, where it is jittered, at a random moment from then on and before
-//! the next; one that is late, because the page before took
+//! requested in the same instant. Request *i* is due at `begin + i * every`, or, where it is jittered, at a moment from then on and before
+//! the next that goes to and fro; one that is late, because the page before took
 //! longer, is sent as soon as it can be, and its time counts from when it was due. Nothing is skipped.
 
 mod client;
@@ -56,8 +56,8 @@ pub struct ScrapePlan {
     pub url: ScrapeUrl,
     /// Time between two requests.
     pub every: Nanos,
-    /// Has each request at a random moment of its time, which this seed determines: what it costs is told then, and work of the server's own that
-    /// comes as regularly coincides with none. At the beginning of its time where absent.
+    /// Has each request at another moment of its time than the one before, which begin where this seed determines: what it costs is told then,
+    /// and work of the server's own that comes as regularly does not coincide with them. At the beginning of its time where absent.
     pub jitter: Option<u64>,
     /// The longest that a request may take, its page included.
     pub timeout: Nanos,

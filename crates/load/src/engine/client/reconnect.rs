@@ -11,9 +11,10 @@ use measure::Time;
 use super::{Client, ConnectionState, Participant};
 use crate::engine::context::Context;
 use crate::engine::report::Report;
+use crate::engine::service::Service;
 use crate::engine::silence::CutOff;
 use crate::protocol::Connection;
-use crate::{Environment, Error, ReconnectPolicy, RunEvent};
+use crate::{Ack, Environment, Error, ReconnectPolicy, RunEvent};
 
 /// How a client comes back.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +85,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
                     .try_send(Report::Event(RunEvent::Lost { at: now, detail }));
             }
         }
-        let mut open = 0;
+        let (mut open, mut thrown_away) = (0, 0);
         for (at, work) in self.participants.iter_mut().enumerate() {
             match work {
                 Participant::Producer(producer) if was_up => open += producer.restart(now),
@@ -93,9 +94,19 @@ impl<C: Connection, E: Environment> Client<C, E> {
                     if let Some(properties) = consumer.first_untaken() {
                         self.driver.connection.untaken(at, properties);
                     }
+                    if consumer.spec.ack == Ack::Auto {
+                        thrown_away += consumer.service.as_ref().map_or(0, Service::untaken);
+                    }
                     tally.activity.undone -= consumer.restart(now);
                 }
             }
+        }
+        if thrown_away > 0 {
+            let note = RunEvent::Note(format!(
+                "with a connection, {thrown_away} deliveries were lost that waited for its consumers: the broker had \
+                 delivered them, and automatic acknowledgement had them forgotten"
+            ));
+            let _ = context.reports.try_send(Report::Event(note));
         }
         if was_up {
             tally.progress.open = tally.progress.open.saturating_sub(open);

@@ -20,7 +20,11 @@ pub(super) fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)
     }
     let mut plan = plan.clone();
     let groups = plan.groups.iter_mut();
-    let there = groups.filter(|group| group.endpoint.to_string() == *endpoint);
+    // Any node of a cluster may be the one that no longer permits it.
+    let there = groups.filter(|group| {
+        let mut nodes = group.further.iter().chain([&group.endpoint]);
+        nodes.any(|node| node.to_string() == *endpoint)
+    });
     let made = there.flat_map(|group| group.destinations.iter_mut().map(make_durable));
     let event = RunEvent::NotPermitted {
         feature: TRANSIENT,
@@ -73,6 +77,11 @@ mod tests {
         };
         assert_eq!(durable(&changed), [true, false, false, false]);
         assert!(permitted(&changed, &refused).is_none());
+        // A cluster whose second node alone is new.
+        let mut mixed = plan.clone();
+        mixed.groups[1].further = vec![HERE.parse().unwrap()];
+        let (changed, _) = permitted(&mixed, &refused).expect("another plan");
+        assert_eq!(durable(&changed), [true, false, true, false]);
         assert!(permitted(&plan, &refusal("INTERNAL_ERROR (541), no disk")).is_none());
     }
 }

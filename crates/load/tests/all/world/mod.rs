@@ -529,6 +529,11 @@ impl Environment for World {
         self.time()
     }
 
+    /// In September 2001.
+    fn wall_offset(&self) -> u64 {
+        1_000_000_000_000_000_000
+    }
+
     fn thread_time(&self) -> ThreadTime {
         ThreadTime::default()
     }

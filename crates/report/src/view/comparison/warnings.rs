@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use archive::{RunReader, Tier, WarningCode};
 use serde::Serialize;
 
+use crate::text::said_within;
+
 /// A warning that runs of a comparison have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
@@ -19,6 +21,10 @@ pub struct SideWarning {
     pub b: usize,
     /// What it says of the first of them.
     pub text: String,
+    /// What others said within it, for redaction.
+    #[serde(skip)]
+    #[cfg_attr(test, ts(skip))]
+    pub(crate) said: Vec<String>,
 }
 
 /// The warnings of both sides' runs, the graver first. Notes are the runs' own matter.
@@ -44,6 +50,7 @@ pub(super) fn of(a: &[Option<RunReader>], b: &[Option<RunReader>]) -> Vec<SideWa
                     a: 0,
                     b: 0,
                     text: warning.text.clone(),
+                    said: said_within(warning),
                 });
                 match is_a {
                     true => entry.a += 1,
