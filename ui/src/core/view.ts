@@ -572,6 +572,10 @@ seconds: number,
  */
 requested_rate: number | null,
 /**
+ * Producers were to send so many messages, and no more.
+ */
+counted: boolean,
+/**
  * Standard deviation of the number of requested messages, where arrivals are random.
  */
 requested_deviation: number,

@@ -16,6 +16,7 @@ pub(crate) const ORIGIN: Time = Time(5_000_000_000);
 pub(crate) fn record(id: &str, state: RunState) -> RunRecord {
     RunRecord {
         looks: Vec::new(),
+        failed_by: None,
         schema: RunRecord::SCHEMA.into(),
         id: id.into(),
         name: "stream-publish".into(),
