@@ -210,7 +210,7 @@ fn a_rate_that_is_kept_is_the_schedules() {
     let broker = Broker::start(dir.path());
     expect(
         "schedule",
-        &["the requested rate was met: 200 msg/s"],
+        &["the requested rate was met: ", "200 msg/s"],
         0.0,
         || produce(dir.path(), &broker.url, "--rate 200 --max-pending 100"),
     );
