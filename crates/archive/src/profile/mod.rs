@@ -47,6 +47,7 @@ mod waits;
 mod window;
 mod work;
 
+pub use crate::packed::{read_problem, unpacked};
 pub use build_ids::Builds;
 pub use builds::{NearSamples, other_builds};
 pub use classes::{ClassRules, ClassRulesError};
@@ -59,7 +60,7 @@ pub use java::java_method;
 pub use known::{KnownPattern, KnownPatternError};
 pub use merge::Merge;
 pub use model::{EventKind, Profile, ProfileHeader, Sample, StackNode, USUAL_EVENT, Unwinding};
-pub use open::{ProfileError, ReadOptions, sampled_events, unpacked};
+pub use open::{ProfileError, ReadOptions, sampled_events};
 pub use perf_script::{Collapse, CollapseOptions, Inlined};
 pub use processes::ErlangProcess;
 pub use roots::{is_first_function, is_root_function};

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal as _, Read};
 use std::path::{Path, PathBuf};
 
-use archive::profile::{Collapse, CollapseOptions, Inlined, unpacked};
+use archive::profile::{Collapse, CollapseOptions, Inlined, read_problem, unpacked};
 use clap::Args;
 use measure::Problem;
 
@@ -117,7 +117,7 @@ fn read(
             "name a file, or pipe into it: `perf script | bellows fold`",
         ));
     }
-    let failed = |source: io::Error| Problem::io("read", file, &source);
+    let failed = |source: io::Error| read_problem(file, &source);
     let input: Box<dyn Read> = match is_stdin {
         true => Box::new(io::stdin().lock()),
         false => Box::new(File::open(file).map_err(failed)?),
