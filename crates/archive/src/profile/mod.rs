@@ -54,7 +54,9 @@ pub use classes::{ClassRules, ClassRulesError};
 pub use comparable::{incomparable, incomparable_summaries};
 pub use fold::{Detail, FoldedNames, NO_THREAD, ThreadGroups};
 pub use folded::{FirstField, folded_beside, folded_name};
-pub use format::{Beginning, FORMATS, Format, Heading, Input, Reader, Write, format_of_name};
+pub use format::{
+    Beginning, FORMATS, Format, Heading, Input, Reader, Write, format_of_name, other_than_text,
+};
 pub use frames::{Frame, FrameKind, SourceLine, UNKNOWN};
 pub use java::java_method;
 pub use known::{KnownPattern, KnownPatternError};
