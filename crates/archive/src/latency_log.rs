@@ -12,17 +12,17 @@
 //! the machine's time since its start. Some write a length below that head, and so did Java's writer once: it is an end where it is not
 //! before the first start, and that is a time since 1970, or far larger than what lies between the two.
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Read as _};
+use std::io::{self, BufRead, ErrorKind, Read as _};
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use flate2::bufread::MultiGzDecoder;
 use hdrhistogram::Histogram;
 use measure::{Metric, MetricKind, Problem};
 
 use crate::bounded::{Limited, Line};
 use crate::latency_slices::{LATEST, LatencySlices, counts};
+use crate::packed::{read_problem, unpacked};
 use crate::{bounded, histogram_decode};
 
 /// Longer lines are no histograms: Java's widest shape takes less than 2 MB.
@@ -47,7 +47,6 @@ const SINCE_1970: f64 = 1e8;
 const LONG_AGO: f64 = 100.0;
 /// Characters of what is quoted.
 const LONGEST_QUOTE: usize = 60;
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// What a log without tags is of.
 const UNTAGGED: &str = "latency";
 /// Tags of Artemis perf, and what each is called here.
@@ -180,21 +179,19 @@ impl LatencyLog {
     /// # Errors
     /// Where it cannot be read, is no such log, or holds nothing but warm-up.
     pub fn read(path: &Path, unit: Option<LogUnit>) -> Result<Self, Problem> {
-        let failed = |source: &io::Error| Problem::io("read", path, source);
-        let file = bounded::open(path).map_err(|e| failed(&e))?;
-        let mut plain = BufReader::new(file);
-        let is_packed = plain.fill_buf().map_err(|e| failed(&e))?.starts_with(&GZIP);
+        let failed = |source: io::Error| read_problem(path, &source);
+        let file = bounded::open(path).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len();
+        let (lines, is_packed) = unpacked(file).map_err(failed)?;
         let name = path.display().to_string();
         match is_packed {
             true => {
-                let length = plain.get_ref().metadata().map_err(|e| failed(&e))?.len();
                 let most = length
                     .saturating_mul(MOST_PACKED)
                     .clamp(UNPACKED_ANYWAY, LARGEST);
-                let unpacked = BufReader::new(MultiGzDecoder::new(plain));
-                Self::parse(&name, &mut Limited::of(unpacked, most), unit)
+                Self::parse(&name, &mut Limited::of(lines, most), unit)
             }
-            false => Self::parse(&name, &mut plain.take(LARGEST), unit),
+            false => Self::parse(&name, &mut lines.take(LARGEST), unit),
         }
     }
 
@@ -285,7 +282,7 @@ impl LogReading {
                     ));
                     return Ok(());
                 }
-                Err(e) => return Err(Problem::io("read", Path::new(name), &e)),
+                Err(e) => return Err(read_problem(Path::new(name), &e)),
             };
             let text = String::from_utf8_lossy(&bytes);
             let text = text.trim();

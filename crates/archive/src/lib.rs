@@ -24,6 +24,7 @@ mod lock;
 mod matrix;
 mod named_series;
 mod observer_effect;
+mod packed;
 mod pairs;
 mod periods;
 pub mod profile;

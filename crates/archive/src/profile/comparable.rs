@@ -33,7 +33,13 @@ pub fn incomparable_summaries(a: &ProfileSummary, b: &ProfileSummary) -> Vec<Pro
 
 fn reasons(a: &ProfileSummary, b: &ProfileSummary, tell_stacks: bool) -> Vec<Problem> {
     let complete = tell_stacks.then(|| complete(a, b)).flatten();
-    let reasons = [event(a, b), frequency(a, b), complete, unknown(a, b)];
+    let reasons = [
+        event(a, b),
+        unit(a, b),
+        frequency(a, b),
+        complete,
+        unknown(a, b),
+    ];
     reasons.into_iter().flatten().collect()
 }
 
@@ -44,6 +50,23 @@ fn event(a: &ProfileSummary, b: &ProfileSummary) -> Option<Problem> {
             "the two profiles are of different events, whose shares mean different things",
             format!("{} and {}", a.event, b.event),
             "name an event that both have with --event, or compare all the same with --force",
+        )
+    })
+}
+
+/// Samples of a known frequency stand for time as nanoseconds do.
+fn unit(a: &ProfileSummary, b: &ProfileSummary) -> Option<Problem> {
+    let of = |it: &ProfileSummary| match it.unit.as_str() {
+        "samples" if it.frequency > 0 => "nanoseconds".to_owned(),
+        unit => unit.to_owned(),
+    };
+    let [of_a, of_b] = [a, b].map(of);
+    let known = !of_a.is_empty() && !of_b.is_empty();
+    (known && a.unit != b.unit && of_a != of_b).then(|| {
+        Problem::new(
+            "the two profiles count in different units, so that their shares may mean different things",
+            format!("{of_a} and {of_b}"),
+            "compare files of one format, or compare all the same with --force",
         )
     })
 }
@@ -126,6 +149,20 @@ mod tests {
         // pprof holds a period in whole nanoseconds.
         b.header.frequency = 998;
         assert!(values(&a, &b).is_empty());
+    }
+
+    #[test]
+    fn units_have_to_be_the_same_unless_both_are_time() {
+        let (mut time, mut samples) = (profile(), profile());
+        time.header.unit = "nanoseconds".into();
+        samples.header.unit = "samples".into();
+        assert!(values(&time, &samples).is_empty(), "999 Hz tell the time");
+        // Folded text tells neither event nor frequency.
+        samples.header.event.clear();
+        samples.header.frequency = 0;
+        assert_eq!(values(&time, &samples), ["nanoseconds and samples"]);
+        samples.header.unit.clear();
+        assert!(values(&time, &samples).is_empty());
     }
 
     #[test]

@@ -231,6 +231,17 @@ pub(super) fn looks_like(bytes: &[u8]) -> &'static str {
     }
 }
 
+/// What a file is that is no text, and whether a reader among these formats knows it; `None` for texts.
+#[must_use]
+pub fn other_than_text(formats: &[Format], start: &Beginning<'_>) -> Option<(&'static str, bool)> {
+    let is_known = |format: &&Format| format.read.is_some_and(|it| (it.recognises)(start));
+    match formats.iter().find(is_known) {
+        Some(format) if format.name == "perf-script" => None,
+        Some(format) if format.name != "folded" => Some((format.what, true)),
+        _ => is_binary(start.bytes).then(|| (looks_like(start.bytes), false)),
+    }
+}
+
 /// Whether there is a control character that no text has.
 fn is_binary(bytes: &[u8]) -> bool {
     let is_control =

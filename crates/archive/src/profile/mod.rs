@@ -47,19 +47,22 @@ mod waits;
 mod window;
 mod work;
 
+pub use crate::packed::{read_problem, unpacked};
 pub use build_ids::Builds;
 pub use builds::{NearSamples, other_builds};
 pub use classes::{ClassRules, ClassRulesError};
 pub use comparable::{incomparable, incomparable_summaries};
 pub use fold::{Detail, FoldedNames, NO_THREAD, ThreadGroups};
 pub use folded::{FirstField, folded_beside, folded_name};
-pub use format::{Beginning, FORMATS, Format, Heading, Input, Reader, Write, format_of_name};
+pub use format::{
+    Beginning, FORMATS, Format, Heading, Input, Reader, Write, format_of_name, other_than_text,
+};
 pub use frames::{Frame, FrameKind, SourceLine, UNKNOWN};
 pub use java::java_method;
 pub use known::{KnownPattern, KnownPatternError};
 pub use merge::Merge;
 pub use model::{EventKind, Profile, ProfileHeader, Sample, StackNode, USUAL_EVENT, Unwinding};
-pub use open::{ProfileError, ReadOptions, sampled_events, unpacked};
+pub use open::{ProfileError, ReadOptions, sampled_events};
 pub use perf_script::{Collapse, CollapseOptions, Inlined};
 pub use processes::ErlangProcess;
 pub use roots::{is_first_function, is_root_function};

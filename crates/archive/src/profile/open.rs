@@ -2,19 +2,16 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use flate2::bufread::MultiGzDecoder;
 use measure::Problem;
 
 use super::folded::FirstField;
 use super::format::{Beginning, FORMATS, Format, Input, looks_like};
 use super::model::{Profile, USUAL_EVENT};
+use crate::packed::{read_problem, unpacked};
 use crate::{bounded, file};
-
-/// Bytes of a file that tell its format.
-const BEGINNING: usize = 1 << 16;
 
 /// Why a profile cannot be read.
 #[derive(Debug)]
@@ -54,7 +51,7 @@ impl ProfileError {
     #[must_use]
     pub fn problem(&self) -> Problem {
         match self {
-            Self::Io { path, source } => Problem::io("read", path, source),
+            Self::Io { path, source } => read_problem(path, source),
             Self::NotARun { path } => Problem::new(
                 format!("{} holds no profile", path.display()),
                 "none of *.stacks, *.pb.gz, *.folded is there",
@@ -159,22 +156,6 @@ fn open_file(path: &Path) -> io::Result<File> {
     } else {
         bounded::open(path)
     }
-}
-
-/// The content of an input, and whether gzip had packed it.
-///
-/// # Errors
-/// The input cannot be read.
-pub fn unpacked<'i>(input: impl Read + 'i) -> io::Result<(Box<dyn BufRead + 'i>, bool)> {
-    let mut input = BufReader::with_capacity(BEGINNING, input);
-    if !input.fill_buf()?.starts_with(&[0x1f, 0x8b]) {
-        return Ok((Box::new(input), false));
-    }
-    let unpacked = MultiGzDecoder::new(input);
-    Ok((
-        Box::new(BufReader::with_capacity(BEGINNING, unpacked)),
-        true,
-    ))
 }
 
 fn read_file<'o>(

@@ -39,9 +39,7 @@ fn random_script(random: &mut Random) -> String {
         "[oops]",
         "  indented",
     ];
-    const IDS: [&str; 9] = [
-        "12", "12/13", "0/0", "0", "12/", "//3", "12//13", "12/00", "12x",
-    ];
+    const IDS: [&str; 7] = ["12", "12/13", "0/0", "0", "12/", "12//13", "12/00"];
     const TIMES: [&str; 5] = ["[000] 1.5:", "94564.109216:", "[001]", "", "123"];
     const PERIODS: [&str; 8] = [
         "1",
@@ -53,14 +51,13 @@ fn random_script(random: &mut Random) -> String {
         "99999999999999999999999",
         "x",
     ];
-    const EVENTS: [&str; 8] = [
+    const EVENTS: [&str; 7] = [
         "cpu-clock:",
         "cpu-clock:",
         "cpu-clock:",
         "cpu-clock:",
         "cycles:u:",
         "sched:sched_switch: a=1",
-        "",
         "cycles: ",
     ];
     const ADDRESSES: [&str; 6] = ["ffffffff8103ce3b", "7f3c", "0", "10x", "", "-"];
@@ -109,10 +106,19 @@ fn random_script(random: &mut Random) -> String {
         "(a) (b)",
     ];
     let mut text = String::new();
+    // The fields of a text are the same for all samples: a time or none, and an event or none.
+    let is_timed = !random.one_in(3);
+    let is_named = !random.one_in(6);
     for _ in 0..random.below(40) {
         let comm = random.of(&COMMS);
-        let (ids, time) = (random.of(&IDS), random.of(&TIMES));
-        let (period, event) = (random.of(&PERIODS), random.of(&EVENTS));
+        let ids = random.of(&IDS);
+        let time = random.of(if is_timed { &TIMES[..2] } else { &TIMES[2..] });
+        let period = random.of(if is_timed {
+            &PERIODS[..]
+        } else {
+            &PERIODS[..7]
+        });
+        let event = if is_named { random.of(&EVENTS) } else { "" };
         let blanks = random.of(&[" ", "     ", "\t"]);
         text += &format!("{comm}{blanks}{ids} {time}{blanks}{period} {event}\n");
         for _ in 0..random.below(6) {
@@ -275,6 +281,21 @@ fn fold_reads_pipes_and_packed_files_and_says_what_is_wrong() {
     fs::write(dir.path().join("x.folded"), "a;b 3\n").unwrap();
     fold(dir.path(), &[], "x.folded").assert_error(1, &["no sample"]);
     fold(dir.path(), &[], "none.txt").assert_error(1, &["cannot read none.txt"]);
+    let line = "   app 700 1.5: 9 cpu-clock: 4011aa f+0x1 (/opt/app)\n";
+    fs::write(dir.path().join("bare.txt"), line).unwrap();
+    let bare = fold(dir.path(), &[], "bare.txt");
+    bare.assert_error(1, &["1 sample without a stack"]);
+    assert!(bare.stderr.contains("perf record -g"), "{}", bare.stderr);
+    let picture = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\n";
+    fs::write(dir.path().join("pic.png"), picture).unwrap();
+    let picture = fold(dir.path(), &[], "pic.png");
+    picture.assert_error(1, &["looks like binary data"]);
+    assert!(picture.stdout.is_empty(), "{}", picture.stdout);
+    fs::write(dir.path().join("load.jfr"), b"FLR\0\0\x02\0\0").unwrap();
+    let of_java = fold(dir.path(), &[], "load.jfr");
+    of_java.assert_error(1, &["flight recorder"]);
+    let command = "bellows flame load.jfr --format folded -o -";
+    assert!(of_java.stderr.contains(command), "{}", of_java.stderr);
 }
 
 #[test]

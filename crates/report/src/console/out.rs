@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write as _};
 
-use super::text::{Style, symbol};
+use super::text::{Style, sanitise, symbol};
 
 /// Colours and weights that the product itself uses ([`super::Style`], clap's help).
 const OWN_CODES: [&str; 9] = [
@@ -83,11 +83,18 @@ pub fn results_in_place(text: &str, rows: usize, is_first: bool) -> io::Result<(
 /// As [`results`].
 pub fn data(bytes: &[u8]) -> io::Result<()> {
     if io::stdout().is_terminal() {
-        return results(&String::from_utf8_lossy(bytes));
+        let text = String::from_utf8_lossy(bytes);
+        return results(&text.lines().map(shown_line).collect::<String>());
     }
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
     out.flush()
+}
+
+/// A line of a file, none of whose characters is the product's own.
+fn shown_line(line: &str) -> String {
+    let cells = line.split('\t').map(sanitise);
+    cells.collect::<Vec<_>>().join("\t") + "\n"
 }
 
 /// What is said beside the results, to standard error. Where that is closed, nobody wants to know.
@@ -146,6 +153,12 @@ mod tests {
             harmless("\u{1b}[1mbold\u{1b}[0m \u{1b}[2J\u{1b}]0;x\u{7}\u{9b}31m\r\n"),
             "\u{1b}[1mbold\u{1b}[0m ␛[2J␛]0;x␇\u{fffd}31m␍\n"
         );
+    }
+
+    #[test]
+    fn names_of_a_file_bring_no_colours() {
+        let shown = shown_line("t;\u{1b}[31mf\u{1b}[0m\t\u{7} 1\r");
+        assert_eq!(shown, "t;␛[31mf␛[0m\t␇ 1␍\n");
     }
 
     #[test]

@@ -171,7 +171,7 @@ pub(super) fn fit_end(name: &str, room: usize) -> String {
 
 /// Both ends of a name, of which either may tell it from others: at most `room` wide, and what is cut out is shown as `…`.
 #[must_use]
-pub(super) fn fit_middle(name: &str, room: usize) -> String {
+pub fn fit_middle(name: &str, room: usize) -> String {
     if width(name) <= room {
         return name.to_owned();
     }

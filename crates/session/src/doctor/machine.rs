@@ -39,14 +39,10 @@ pub(super) fn profiling() -> Check {
     const NAME: &str = "perf permissions";
     let paranoid = trimmed("/proc/sys/kernel/perf_event_paranoid").unwrap_or_else(|| "?".into());
     let observed = |what: &str| format!("{what} (kernel.perf_event_paranoid = {paranoid})");
-    let has_copies = Access::of_this_process().shows(AccessPart::WholeStacks);
-    let trial = trial().map(|mut notes| {
-        if !has_copies {
-            notes.push("stacks cannot be copied, so that callers of code without frame pointers are missing".to_owned());
-        }
-        notes
-    });
-    match trial {
+    let access = Access::of_this_process();
+    let has_copies = access.shows(AccessPart::WholeStacks);
+    let remedy = access.remedy(&AccessPart::ALL).map(|it| it.to_string());
+    match trial().map(|notes| lacking(notes, remedy.as_deref(), has_copies)) {
         Ok(notes) if notes.is_empty() => Check::new(
             NAME,
             Status::Ok,
@@ -59,11 +55,7 @@ pub(super) fn profiling() -> Check {
         Ok(notes) => Check::new(
             NAME,
             Status::Warn,
-            observed(&format!(
-                "{}; sampled {}",
-                notes.join("; "),
-                sampling_clock()
-            )),
+            format!("{}; sampled {}", notes.join("; "), sampling_clock()),
             "profiles lack a part, most often the kernel's",
         )
         .fix(profiling_fix()),
@@ -75,6 +67,23 @@ pub(super) fn profiling() -> Check {
         )
         .fix(profiling_fix()),
     }
+}
+
+/// What a profile lacks, without the remedy, which is told once for all, and each lack once.
+fn lacking(notes: Vec<String>, remedy: Option<&str>, has_copies: bool) -> Vec<String> {
+    let without = |note: String| {
+        let found = remedy.and_then(|remedy| note.find(remedy));
+        let cause = found.map_or(note.as_str(), |at| &note[..at]);
+        cause.trim_end_matches([' ', ';', ':']).to_owned()
+    };
+    let mut notes: Vec<String> = notes.into_iter().map(without).collect();
+    if !has_copies && !notes.iter().any(|note| note.contains("copying")) {
+        notes.push(
+            "stacks cannot be copied, so that callers of code without frame pointers are missing"
+                .to_owned(),
+        );
+    }
+    notes
 }
 
 /// What lets this user take whole profiles.
@@ -227,6 +236,29 @@ mod tests {
             "{}",
             check.observed
         );
+    }
+
+    #[test]
+    fn what_profiles_lack_is_told_once_and_its_remedy_with_none() {
+        const REMEDY: &str = "as root: setcap x /bin/bellows";
+        let kernel = format!("user space only, because the level is 2; {REMEDY}");
+        let copies = format!(
+            "by frame pointers, because the kernel does not allow copying them (1): {REMEDY}, on Linux 5.15"
+        );
+        let told = lacking(vec![kernel.clone(), copies], Some(REMEDY), false);
+        assert_eq!(
+            told,
+            [
+                "user space only, because the level is 2",
+                "by frame pointers, because the kernel does not allow copying them (1)"
+            ]
+        );
+        let told = lacking(vec![kernel], Some(REMEDY), false);
+        assert!(
+            told.len() == 2 && told[1].starts_with("stacks cannot be copied"),
+            "{told:?}"
+        );
+        assert_eq!(lacking(Vec::new(), None, true), Vec::<String>::new());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
 
 use super::LONGEST_LINE;
+use super::form::Form;
 use super::line::{self, FrameLine, Header};
 use super::total::Total;
 use crate::bounded::{self, Line};
@@ -49,6 +50,8 @@ pub struct Collapse {
     /// Samples of other events.
     other_events: u64,
     mixed: MixedEvents,
+    /// Samples without a stack, whose end no empty line marks.
+    without_stacks: u64,
     /// Lines that were nothing known, and the first of them.
     unknown: (u64, String),
 }
@@ -126,10 +129,14 @@ impl Collapse {
         mut inlined: Option<&mut Inlined<'_>>,
     ) -> io::Result<Result<(), String>> {
         let (mut text, mut source) = (Vec::new(), Vec::new());
+        let form = Form::of_text(input.fill_buf()?);
         loop {
             match bounded::next_line(input, LONGEST_LINE, &mut text)? {
                 Line::Whole | Line::CutOff => {}
-                Line::None => return Ok(Ok(())),
+                Line::None => {
+                    self.next_sample();
+                    return Ok(Ok(()));
+                }
                 Line::TooLong => return Ok(Err(too_long())),
             }
             let text = text.as_slice();
@@ -138,8 +145,15 @@ impl Collapse {
             }
             if text.is_empty() {
                 self.end_sample();
-            } else if let Some(header) = Header::parse(text) {
-                self.begin(&header);
+            } else if let Some(known) = form.header(text) {
+                // The script takes names of one character for a part of what follows.
+                if !known.is_sideband() {
+                    self.next_sample();
+                    match Header::parse(text) {
+                        Some(header) => self.begin(&header),
+                        None => self.without_stacks += 1,
+                    }
+                }
             } else if let Some(frame) = FrameLine::parse(text) {
                 if self.sample.name.is_none() {
                     continue;
@@ -186,6 +200,12 @@ impl Collapse {
         self.totals.len()
     }
 
+    /// How many samples are left out because they have no stacks, as the script leaves them out.
+    #[must_use]
+    pub const fn without_stacks(&self) -> u64 {
+        self.without_stacks
+    }
+
     /// What was left out, in sentences.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
@@ -227,7 +247,7 @@ impl Collapse {
                 return;
             }
             period = event.period;
-        } else if let Some(event) = header.sampled_event().filter(|_| !header.is_sideband()) {
+        } else if let Some(event) = header.sampled_event() {
             self.mixed.add(event.name);
         }
         self.sample.period = period.map(Total::of);
@@ -242,6 +262,12 @@ impl Collapse {
             *byte = b'_';
         }
         self.sample.name = Some(name);
+    }
+
+    /// No empty line was behind the last sample.
+    fn next_sample(&mut self) {
+        let is_bare = self.sample.name.is_some() && self.sample.ends.is_empty();
+        self.without_stacks += u64::from(is_bare);
     }
 
     /// The empty line behind a sample.

@@ -203,7 +203,7 @@ fn counting(digits: &[u8]) -> Option<&[u8]> {
 }
 
 /// Whether a word is a time: `25607.109216:`.
-fn is_time(word: &[u8]) -> bool {
+pub(super) fn is_time(word: &[u8]) -> bool {
     let is_of_time = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
     word.strip_suffix(b":")
         .is_some_and(|time| time.iter().all(is_of_time))

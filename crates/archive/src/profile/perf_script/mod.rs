@@ -11,12 +11,14 @@
 //! [`Collapse`] folds it byte for byte as `stackcollapse-perf.pl` does; [`read`] makes a profile of it.
 
 mod collapse;
+mod form;
 mod line;
 mod read;
 mod total;
 
 pub use collapse::{Collapse, CollapseOptions, Inlined};
-pub(super) use read::{looks_like, read};
+pub(super) use form::looks_like;
+pub(super) use read::read;
 
 /// Bytes that a line may have.
 const LONGEST_LINE: u64 = 1 << 20;

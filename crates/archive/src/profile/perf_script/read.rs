@@ -6,6 +6,7 @@ use std::io::{self, BufRead};
 use measure::Time;
 
 use super::LONGEST_LINE;
+use super::form::Form;
 use super::line::{self, FrameLine, Header};
 use super::total::Total;
 use crate::bounded::{self, Line};
@@ -19,24 +20,6 @@ const MOST_FRAMES: usize = 10_000;
 /// Other events that are named, and bytes of a name.
 const MOST_EVENTS: usize = 32;
 const LONGEST_EVENT: usize = 200;
-/// Lines in front of the first sample that may be anything: what programs say that write the text, or its reader.
-const LINES_BEFORE: usize = 100;
-
-/// Whether a text begins as that of `perf script`: its first line that is no comment is that of a sample, with a time or
-/// an event at its end; or one soon after it is, with both.
-pub(in crate::profile) fn looks_like(start: &[u8]) -> bool {
-    let lines = start.split(|&byte| byte == b'\n');
-    let told = lines.filter(|line| !line.is_empty() && line.first() != Some(&b'#'));
-    let mut headers = told.take(LINES_BEFORE).map(Header::of_any);
-    let has = |header: Option<Header<'_>>| {
-        header.map_or((false, false), |it| {
-            let event = it.sampled_event().filter(|it| !it.name.starts_with(b"["));
-            (it.time_ns().is_some(), event.is_some())
-        })
-    };
-    let (time, event) = headers.next().map_or((false, false), has);
-    time || event || headers.any(|header| has(header) == (true, true))
-}
 
 impl Header<'_> {
     /// Seconds since the machine's start, in nanoseconds.
@@ -68,6 +51,7 @@ pub(in crate::profile) fn read(
 ) -> io::Result<Result<Profile, String>> {
     let mut reader = Reader {
         wanted: event.map(|event| event.as_bytes().to_vec()),
+        form: Form::of_text(input.fill_buf()?),
         ..Reader::default()
     };
     let mut text = Vec::new();
@@ -91,6 +75,8 @@ struct Reader {
     builder: Builder,
     /// The event that is asked for.
     wanted: Option<Vec<u8>>,
+    /// What the first lines of its samples tell.
+    form: Form,
     /// The one whose samples are read.
     event: Option<Vec<u8>>,
     /// Samples of others.
@@ -123,7 +109,7 @@ impl Reader {
         }
         if text.is_empty() {
             self.end_sample();
-        } else if let Some(header) = Header::of_any(text) {
+        } else if let Some(header) = self.form.header(text) {
             self.end_sample();
             if !header.is_sideband() {
                 self.begin(&header);

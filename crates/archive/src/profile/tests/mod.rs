@@ -5,6 +5,7 @@ mod forms;
 mod known;
 mod lines;
 mod others;
+mod perf_lines;
 mod perf_script;
 mod stacks_file;
 mod tables;

@@ -2,17 +2,20 @@
 
 mod inline;
 
+use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, IsTerminal as _, Read};
+use std::io::{self, BufRead as _, IsTerminal as _, Read};
 use std::path::{Path, PathBuf};
 
-use archive::profile::{Collapse, CollapseOptions, Inlined, unpacked};
+use archive::profile::{
+    Beginning, Collapse, CollapseOptions, Inlined, other_than_text, read_problem, unpacked,
+};
 use clap::Args;
-use measure::Problem;
+use measure::{Problem, counted};
 
 use self::inline::InlinedFunctions;
 use crate::failure::{Done, Failure};
-use crate::output;
+use crate::{output, profile_formats};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -92,16 +95,49 @@ impl FoldArgs {
             output::line_aside(&note);
         }
         if collapse.stacks() == 0 {
-            return Err(Failure::failed(
-                "no sample is in it",
-                "give what `perf script` prints, with stacks: `perf record -g` records them",
-            ));
+            return Err(nothing_folded(collapse.without_stacks()));
         }
         let mut text = Vec::new();
         collapse.write(&mut text)?;
         output::data(&text)?;
         Ok(Done::Fine)
     }
+}
+
+/// Why there is nothing to write.
+fn nothing_folded(without_stacks: u64) -> Failure {
+    match without_stacks {
+        0 => Failure::failed(
+            "no sample is in it",
+            "give what `perf script` prints, with stacks: `perf record -g` records them",
+        ),
+        samples => Failure::failed(
+            "no sample in it has a stack",
+            "record stacks with `perf record -g`; `bellows top` shows the functions of these samples",
+        )
+        .observed(format!("{} without a stack", counted(samples, "sample"))),
+    }
+}
+
+/// A file is no text of `perf script`, and what makes folded text of it.
+fn not_a_text(file: &Path, looks: &str, is_profile: bool) -> Failure {
+    let name = match file == Path::new("-") {
+        true => Cow::Borrowed("FILE"),
+        false => file.to_string_lossy(),
+    };
+    let help = match is_profile {
+        true => format!("fold it with `bellows flame {name} --format folded -o -`"),
+        false => "give what `perf script` prints".to_owned(),
+    };
+    let observed = match is_profile {
+        true => format!("it is a profile: {looks}"),
+        false => format!("it looks like {looks}"),
+    };
+    Failure::failed(
+        format!("{} is no text of `perf script`", file.display()),
+        help,
+    )
+    .observed(observed)
 }
 
 /// Adds the samples of a file, or of standard input.
@@ -117,12 +153,20 @@ fn read(
             "name a file, or pipe into it: `perf script | bellows fold`",
         ));
     }
-    let failed = |source: io::Error| Problem::io("read", file, &source);
+    let failed = |source: io::Error| read_problem(file, &source);
     let input: Box<dyn Read> = match is_stdin {
         true => Box::new(io::stdin().lock()),
         false => Box::new(File::open(file).map_err(failed)?),
     };
-    let (mut input, _) = unpacked(input).map_err(failed)?;
+    let (mut input, packed) = unpacked(input).map_err(failed)?;
+    let beginning = Beginning {
+        bytes: input.fill_buf().map_err(failed)?,
+        name: &file.file_name().unwrap_or_default().to_string_lossy(),
+        packed,
+    };
+    if let Some((looks, is_profile)) = other_than_text(&profile_formats::all(), &beginning) {
+        return Err(not_a_text(file, looks, is_profile));
+    }
     let mut tell;
     let inlined: Option<&mut Inlined<'_>> = match &mut tool {
         Some(tool) => {

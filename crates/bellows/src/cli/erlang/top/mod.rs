@@ -174,6 +174,8 @@ mod tests {
             processes: vec![
                 process("connection", "127.0.0.1:45678 -> 127.0.0.1:5672"),
                 process("queue", "orders"),
+                process("channel", "127.0.0.1:45678 -> 127.0.0.1:5672 (1)"),
+                process("channel", "127.0.0.1:45678 -> 127.0.0.1:5672 (2)"),
             ],
             schedulers: SchedulerUse {
                 normal: vec![0.5; 16],
@@ -181,7 +183,11 @@ mod tests {
             },
             run_queue: 1,
             rates: [].into(),
-            memory: [].into(),
+            memory: [
+                ("total".to_owned(), 123_456_789_012),
+                ("atom".to_owned(), 12_345_678),
+            ]
+            .into(),
             counts: [].into(),
             flow: Vec::new(),
             flow_count: 0,

@@ -20,7 +20,7 @@ use ratatui::termion::raw::{IntoRawMode as _, RawTerminal};
 use ratatui::termion::screen::{AlternateScreen, IntoAlternateScreen as _};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
-use report::console::{fit, sanitise, width, wrap};
+use report::console::{fit, fit_middle, sanitise, width, wrap};
 use report::text::bytes;
 use signal_hook::consts::SIGINT;
 
@@ -44,8 +44,8 @@ const WINDOWS: [Duration; 6] = [
 const REDRAW: Duration = Duration::from_millis(250);
 /// A node that is late by so much does not answer.
 const LONG_SILENCE: Duration = Duration::from_secs(2);
-/// A screen with fewer rows than this has none to spare.
-const SMALL: u16 = 30;
+/// A screen with fewer rows than this has none to spare for second lines.
+const SMALL: u16 = 24;
 /// Rows that the screen has at most.
 const MOST_ROWS: u32 = 500;
 
@@ -353,7 +353,11 @@ fn text(process: &TopProcess, column: TopColumn) -> String {
 
 /// A harmless cell that says where it was cut.
 fn cell(column: TopColumn, text: &str, width: u16) -> Cell<'static> {
-    let text = fit(&sanitise(text), width.into()).into_owned();
+    let text = match column {
+        // Channels of a connection differ at the end of their names.
+        TopColumn::Name => fit_middle(&sanitise(text), width.into()),
+        _ => fit(&sanitise(text), width.into()).into_owned(),
+    };
     match column {
         TopColumn::Number(_) => Cell::from(Line::from(text).right_aligned()),
         _ => Cell::from(text),
@@ -410,6 +414,19 @@ mod tests {
         let keys = keys.map_or("", |row| row.trim_end());
         assert!(
             keys.ends_with("? more") || keys.ends_with("2.0 s"),
+            "{text}"
+        );
+        // Of a window with long lines, none is cut but those that name many.
+        let heads = rows.iter().take_while(|row| !row.starts_with("process "));
+        assert!(heads.clone().all(|row| !row.contains('…')), "{text}");
+        assert!(text.contains("atoms 12"), "{text}");
+        let names = rows
+            .iter()
+            .filter(|row| row.starts_with("channel 127.0.0.1:45678"));
+        let names: Vec<&str> = names.filter_map(|row| row.split("  ").next()).collect();
+        assert!(names.len() == 2 && names[0] != names[1], "{text}");
+        assert!(
+            names[0].ends_with("(1)") && names[1].ends_with("(2)"),
             "{text}"
         );
         let wide = shown(160, 24, ProcessOrder::Binaries).join("\n");
