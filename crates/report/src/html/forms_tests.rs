@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use archive::profile::{Frame, FrameKind, Profile, Sample, StackNode, Unwinding};
+use archive::profile::{
+    FORMATS, FirstField, Frame, FrameKind, Profile, ReadOptions, Sample, StackNode, Unwinding,
+};
 use quick_xml::events::Event;
 use testkit::Random;
 
@@ -178,7 +180,14 @@ fn read_back(name: &str, bytes: &[u8]) -> Profile {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);
     std::fs::write(&path, bytes).unwrap();
-    Profile::open(path).expect(name)
+    // Names of threads may be such as nobody would take for a thread's.
+    let options = ReadOptions {
+        first_field: FirstField::Thread,
+        ..ReadOptions::default()
+    };
+    Profile::open_with_lines(&FORMATS, &path, options)
+        .expect(name)
+        .without_lines()
 }
 
 /// Depth of a stack times the weight of its samples, summed up: the profile's area.

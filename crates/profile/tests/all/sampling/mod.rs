@@ -395,7 +395,7 @@ fn a_user_without_rights_gets_what_the_kernel_allows_and_the_reason() {
     }
     let outcome = profiler.expect("outcome");
     let profile = Profile::open(&path).unwrap();
-    assert!(profile.samples.len() > 50, "{outcome}");
+    assert!(profile.samples.len() > 20, "{outcome}");
     assert!(share(&profile, "::work") > 0.8);
     assert_eq!(profile.header.kernel_frames, paranoid < 2);
     if paranoid == 2 {
