@@ -397,6 +397,28 @@ fn what_a_polled_queue_without_a_count_drops_is_lost_and_nobody_waits_for_it() {
     assert!(took < Nanos::from_millis(8_000), "{took:?}");
 }
 
+/// Each message lives for 100 ms, and its consumer takes 50 ms: most expire in the queue.
+#[test]
+fn what_expires_is_lost_and_nobody_waits_for_it() {
+    let world = usual();
+    let broker = world.broker(Config::default());
+    let mut plan = plan(broker.port(), 100.0);
+    let group = &mut plan.groups[0];
+    group.producers.properties.expiration = Some("100".to_owned());
+    group.consumers.prefetch = 1;
+    slow(group, 50);
+    let (outcome, took) = run(&world, &plan, |_, _| ());
+    let delivered = outcome.totals.received;
+    assert!((8..16).contains(&delivered), "{outcome:?}");
+    let expected = LedgerSummary {
+        delivered,
+        lost: outcome.totals.sent - delivered,
+        ..whole(&outcome)
+    };
+    assert_eq!(outcome.ledger, Some(expected));
+    assert!(took < Nanos::from_millis(8_000), "{took:?}");
+}
+
 /// What no count can be had of (a topic's own queue, an exclusive one) is known to be empty when its
 /// consumer has answered, however many deliveries it has acknowledged before.
 #[test]
