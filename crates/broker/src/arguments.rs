@@ -129,7 +129,7 @@ impl Arguments {
 }
 
 /// The longest time to live, ten years in milliseconds, as RabbitMQ has it.
-const LONGEST_TTL_MS: u64 = 315_360_000_000;
+pub(crate) const LONGEST_TTL_MS: u64 = 315_360_000_000;
 
 /// What is said of arguments that streams do not have.
 const NOT_OF_STREAMS: &str = "not supported by streams";

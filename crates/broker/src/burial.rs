@@ -1,7 +1,5 @@
 //! Dead letters go to where their queues send them, and messages that are too old become some.
 
-use std::cmp::Reverse;
-
 use measure::Time;
 
 use crate::dead_letters::{DeadLetter, is_circle, with_death};
@@ -59,27 +57,27 @@ impl VirtualHost {
     pub(crate) fn expire(&mut self, now: Time) {
         self.now = now;
         while self.next_expiry().is_some_and(|at| at < now) {
-            let Some(Reverse((_, key))) = self.expiring.pop() else {
+            let Some((_, key)) = self.expiring.pop_first() else {
                 break;
             };
-            self.expire_queue(key);
             if let Some(queue) = self.queues.get_mut(key) {
-                queue.is_awaited = false;
-                self.expiring.extend(queue.awaited_expiry(key));
+                queue.awaited = None;
             }
+            self.expire_queue(key);
         }
     }
 
     /// When a message may expire next; not later than one does.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
-        self.expiring.peek().map(|Reverse((at, _))| *at)
+        self.expiring.first().map(|(at, _)| *at)
     }
 
-    /// Gives up what is too old in one queue.
+    /// Gives up what is too old in one queue, and waits for what is next.
     #[inline]
     pub(crate) fn expire_queue(&mut self, key: Key) {
         if let Some(queue) = self.queues.get_mut(key) {
             queue.expire(self.now, &mut self.memory);
+            queue.await_expiry(key, &mut self.expiring);
             if queue.has_new_dead_letters() {
                 self.burials.push(key);
             }

@@ -2,10 +2,13 @@
 
 use measure::Nanos;
 use wire::amqp091::{
-    BasicGet, BasicNack, BasicProperties, FieldTable, Properties, QueueDeclare, QueueDelete, Value,
+    BasicGet, BasicNack, BasicProperties, BasicPublish, FieldTable, Properties, QueueDeclare,
+    QueueDelete, TxSelect, Value,
 };
 
-use crate::dead_letters::{DeadLetter, FIRST_DEATH, Reason, deaths, is_circle, text, with_death};
+use crate::dead_letters::{
+    DeadLetter, FIRST_DEATH, ORIGINAL_EXPIRATION, Reason, deaths, is_circle, text, with_death,
+};
 use crate::harness::{Seen, World, world};
 
 fn declare(w: &mut World, c: usize, queue: &str, arguments: &[(&str, Value<'_>)]) {
@@ -121,6 +124,155 @@ fn messages_expire_in_their_time_those_that_are_out_when_they_come_back() {
     assert_eq!(w.bodies(c), ["x"]);
 }
 
+/// Publishes a message that says itself when it expires.
+fn publish_expiring(w: &mut World, c: usize, queue: &str, expiration: &str, body: &str) {
+    let properties = BasicProperties {
+        expiration: Some(expiration),
+        ..BasicProperties::default()
+    };
+    let publish = BasicPublish {
+        routing_key: queue,
+        ..BasicPublish::default()
+    };
+    let bytes = properties.to_bytes().unwrap();
+    w.publish_as(c, &publish, Properties::from_bytes(&bytes), body);
+    w.pump();
+}
+
+#[test]
+fn a_message_expires_by_what_it_says_itself_or_its_queue_whichever_is_sooner() {
+    let mut w = world();
+    let c = w.client();
+    w.queue(c, "dead");
+    declare(&mut w, c, "own", &to_dead(&[]));
+    let ttl = [("x-message-ttl", Value::I32(1_000))];
+    declare(&mut w, c, "both", &to_dead(&ttl));
+    publish_expiring(&mut w, c, "own", "100", "own 100");
+    publish_expiring(&mut w, c, "both", "300", "both 300");
+    publish_expiring(&mut w, c, "both", "3000", "both 3000");
+    w.publish(c, "", "own", "own never");
+    w.pass_by(Nanos::from_millis(100), 1);
+    assert_eq!(all_of(&mut w, c, "dead"), [""; 0]);
+    w.pass_by(Nanos::from_millis(50), 1);
+    assert_eq!(all_of(&mut w, c, "dead"), ["own 100"]);
+    w.pass_by(Nanos::from_millis(200), 1);
+    assert_eq!(all_of(&mut w, c, "dead"), ["both 300"]);
+    w.pass_by(Nanos::from_millis(600), 1);
+    assert_eq!(all_of(&mut w, c, "dead"), [""; 0]);
+    w.pass_by(Nanos::from_millis(100), 1);
+    assert_eq!(all_of(&mut w, c, "dead"), ["both 3000"]);
+    w.pass(100);
+    assert_eq!(all_of(&mut w, c, "own"), ["own never"]);
+    assert_eq!(w.node.next_expiry(), None);
+}
+
+#[test]
+fn what_has_expired_behind_another_message_goes_when_it_is_next_and_nobody_gets_it() {
+    let mut w = world();
+    let c = w.client();
+    w.queue(c, "dead");
+    declare(&mut w, c, "q", &to_dead(&[]));
+    w.publish(c, "", "q", "a");
+    publish_expiring(&mut w, c, "q", "100", "b");
+    w.publish(c, "", "q", "c");
+    publish_expiring(&mut w, c, "q", "5000", "d");
+    w.pass(1);
+    assert_eq!(all_of(&mut w, c, "dead"), [""; 0]);
+    // In the same turn in which the one before it is delivered.
+    w.consume(c, "q", "x");
+    assert_eq!(w.bodies(c), ["a", "c", "d"]);
+    assert_eq!(all_of(&mut w, c, "dead"), ["b"]);
+    // What is given back has not become younger; it is waited for behind the one that stays.
+    let nack = BasicNack {
+        delivery_tag: 3,
+        multiple: true,
+        requeue: true,
+    };
+    w.qos(c, 0, false);
+    let cancel = wire::amqp091::BasicCancel {
+        consumer_tag: "x",
+        ..Default::default()
+    };
+    w.ask(c, 1, &cancel);
+    w.send(c, 1, &nack);
+    w.pass(6);
+    assert_eq!(all_of(&mut w, c, "dead"), [""; 0]);
+    let get = BasicGet {
+        queue: "q",
+        ..BasicGet::default()
+    };
+    for body in ["a", "c"] {
+        let got = w.ask(c, 1, &get);
+        assert!(
+            matches!(&got, Seen::GetOk { body: it, .. } if it == body),
+            "{got:?}"
+        );
+    }
+    assert_eq!(all_of(&mut w, c, "dead"), ["d"]);
+}
+
+/// Also where the next one is to be waited for only since the one before it was taken.
+#[test]
+fn a_message_that_becomes_the_next_expires_in_its_time() {
+    let mut w = world();
+    let c = w.client();
+    declare(&mut w, c, "q", &[]);
+    publish_expiring(&mut w, c, "q", "100000", "a");
+    publish_expiring(&mut w, c, "q", "2000", "b");
+    let get = BasicGet {
+        queue: "q",
+        ..BasicGet::default()
+    };
+    w.ask(c, 1, &get);
+    let soon = w.now + Nanos::from_millis(2_000);
+    assert_eq!(w.node.next_expiry(), Some(soon));
+    assert_eq!(w.node.vhost.expiring.len(), 1);
+    let delete = QueueDelete {
+        queue: "q",
+        ..QueueDelete::default()
+    };
+    w.ask(c, 1, &delete);
+    assert_eq!(w.node.next_expiry(), None);
+}
+
+#[test]
+fn an_expiration_that_is_no_number_closes_the_channel() {
+    for in_transaction in [false, true] {
+        let mut w = world();
+        let c = w.client();
+        w.queue(c, "q");
+        if in_transaction {
+            w.ask(c, 1, &TxSelect::default());
+        }
+        publish_expiring(&mut w, c, "q", "100ms", "x");
+        let text = "PRECONDITION_FAILED - invalid expiration '100ms': {leftover_string,\"ms\"}";
+        assert_eq!(w.seen(c), [Seen::ChannelClosed(406, text.to_owned())]);
+    }
+}
+
+/// One message that stays does not keep the times of all that came after it.
+#[test]
+fn times_of_messages_that_are_gone_are_forgotten() {
+    let mut w = world();
+    let c = w.client();
+    let ttl = [("x-message-ttl", Value::I32(1_000_000))];
+    declare(&mut w, c, "q", &ttl);
+    w.publish(c, "", "q", "stays");
+    let get = BasicGet {
+        queue: "q",
+        ..BasicGet::default()
+    };
+    w.ask(c, 1, &get);
+    let body = "x".repeat(1_000);
+    for _ in 0..10_000 {
+        w.publish(c, "", "q", &body);
+        all_of(&mut w, c, "q");
+    }
+    let queue = w.node.vhost.queue_names["q"];
+    let queue = w.node.vhost.queues.get(queue).unwrap();
+    assert!(queue.expiries() < 2_000, "{}", queue.expiries());
+}
+
 #[test]
 fn what_a_full_queue_drops_is_a_dead_letter_and_circles_end() {
     let mut w = world();
@@ -228,6 +380,17 @@ fn headers_tell_of_all_deaths_the_last_first() {
     assert_eq!(text(first.view(), "x-first-death-exchange"), "orders");
     // Somebody refused it since it was in the first, which may have it once more.
     assert!(!is_circle(&twice, "a") && is_circle(&thrice, "a"));
+    // Its own time to live would end it again.
+    let own = BasicProperties {
+        expiration: Some("100"),
+        ..BasicProperties::default()
+    };
+    let own = letter(own.to_bytes().unwrap(), Reason::MaxLength);
+    let died = with_death(&own, "a").unwrap();
+    assert_eq!(Properties::from_bytes(&died).expiration(), None);
+    let told = headers(&with_death(&letter(died, Reason::MaxLength), "a").unwrap());
+    let death = deaths(told.view()).next().unwrap();
+    assert_eq!(text(death, ORIGINAL_EXPIRATION), "100");
     // What cannot be read could go round for ever.
     assert_eq!(with_death(&letter(vec![0x80], Reason::Expired), "a"), None);
 }

@@ -9,6 +9,8 @@ use crate::memory::Memory;
 /// Headers that tell of all deaths, the last first, and of the first.
 const DEATHS: &str = "x-death";
 pub(crate) const FIRST_DEATH: &str = "x-first-death-reason";
+/// A death's field with the expiration that the message had.
+pub(crate) const ORIGINAL_EXPIRATION: &str = "original-expiration";
 
 /// Why a queue gives a message up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,18 +134,24 @@ pub(crate) fn is_circle(properties: &[u8], queue: &str) -> bool {
     false
 }
 
-/// A message's properties with one death more; `None` where they cannot be read, or hold no more: it could go round for ever.
+/// A message's properties with one death more, and without its expiration, which would end it again; `None` where they cannot be read, or hold no more: it could go round for ever.
 pub(crate) fn with_death(letter: &DeadLetter, queue: &str) -> Option<Vec<u8>> {
     let decoded = Properties::from_bytes(&letter.properties).decode().ok()?;
-    let headers = with_death_header(letter, queue, decoded.headers.unwrap_or(Table::EMPTY))?;
+    let headers = with_death_header(letter, queue, &decoded)?;
     let with = BasicProperties {
         headers: Some(headers.view()),
+        expiration: None,
         ..decoded
     };
     with.to_bytes().ok()
 }
 
-fn with_death_header(letter: &DeadLetter, queue: &str, headers: Table<'_>) -> Option<FieldTable> {
+fn with_death_header(
+    letter: &DeadLetter,
+    queue: &str,
+    decoded: &BasicProperties<'_>,
+) -> Option<FieldTable> {
+    let headers = decoded.headers.unwrap_or(Table::EMPTY);
     let reason = letter.reason.name();
     let is_same = |it: &Table<'_>| text(*it, "queue") == queue && text(*it, "reason") == reason;
     let before = deaths(headers).find(is_same);
@@ -160,6 +168,13 @@ fn with_death_header(letter: &DeadLetter, queue: &str, headers: Table<'_>) -> Op
     death.insert("time", Value::Timestamp(seconds)).ok()?;
     death.insert("exchange", &*letter.exchange).ok()?;
     death.insert("routing-keys", &keys).ok()?;
+    let expiration = match before {
+        Some(before) => before.get(ORIGINAL_EXPIRATION),
+        None => decoded.expiration.map(Value::from),
+    };
+    if let Some(expiration) = expiration {
+        death.insert(ORIGINAL_EXPIRATION, expiration).ok()?;
+    }
     let mut all = FieldArray::new();
     all.push(&death).ok()?;
     for other in deaths(headers).filter(|it| !is_same(it)) {

@@ -29,6 +29,7 @@ impl VirtualHost {
             consumers,
             memory,
             faults,
+            now,
             ..
         } = self;
         let Some(queue) = queues.get_mut(key) else {
@@ -39,7 +40,7 @@ impl VirtualHost {
             self.dispatch_stream(key, exits);
             return;
         }
-        while queue.has_ready()
+        while queue.has_fresh(*now, memory)
             && let Some(consumer_key) = queue.ring.front()
         {
             let Some((consumer, session)) = exit(consumers, exits.sessions, consumer_key) else {
@@ -214,6 +215,7 @@ impl VirtualHost {
         if no_ack {
             queue.settle(address, &mut self.memory);
         }
+        self.expire_queue(key);
         Ok(())
     }
 }

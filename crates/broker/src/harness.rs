@@ -221,9 +221,19 @@ impl World {
     }
 
     pub(crate) fn publish_raw(&mut self, client: usize, publish: &BasicPublish<'_>, body: &str) {
+        self.publish_as(client, publish, Properties::NONE, body);
+    }
+
+    pub(crate) fn publish_as(
+        &mut self,
+        client: usize,
+        publish: &BasicPublish<'_>,
+        properties: Properties<'_>,
+        body: &str,
+    ) {
         self.ends[client]
             .client
-            .send_content(1, publish, Properties::NONE, body.as_bytes())
+            .send_content(1, publish, properties, body.as_bytes())
             .expect("a message that can be sent");
     }
 

@@ -24,6 +24,7 @@ mod delivery_faults;
 mod delivery_tests;
 mod error;
 mod exchange;
+mod expiries;
 mod faults;
 #[cfg(test)]
 mod harness;

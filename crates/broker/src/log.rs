@@ -271,6 +271,11 @@ impl Log {
         cursor
     }
 
+    /// Whether the memory of the message at `address` is still there.
+    pub(crate) fn holds(&self, address: u64) -> bool {
+        self.find(address).is_some()
+    }
+
     /// Messages held.
     pub(crate) fn len(&self) -> u64 {
         self.segments.iter().map(|s| s.live).sum()

@@ -210,13 +210,13 @@ impl Node {
             let Some(queue) = self.vhost.dirty.pop() else {
                 break;
             };
-            self.vhost.expire_queue(queue);
             let mut exits = Exits {
                 sessions: &mut self.sessions,
                 touched: &mut self.touched,
                 unsent_limit_bytes,
             };
             self.vhost.dispatch(queue, &mut exits);
+            self.vhost.expire_queue(queue);
         }
         if self.vhost.faults.is_some() {
             self.release_held();

@@ -3,6 +3,7 @@
 use wire::amqp091::{BasicPublish, DecodeMethod, MethodId};
 
 use crate::channel::Mode;
+use crate::expiries::time_to_live;
 use crate::log::Record;
 use crate::refusal::Refusal;
 use crate::session::{Peer, Reply};
@@ -46,7 +47,8 @@ impl Peer {
         }
         let (exchange, key, properties) = (record.exchange, record.routing_key, record.properties);
         // The exchange has to exist even if the message waits for a commit.
-        if let Err(refusal) = vhost.route(exchange, key, properties, &mut channel.route) {
+        let routed = vhost.route(exchange, key, properties, &mut channel.route);
+        if let Err(refusal) = routed.and_then(|()| time_to_live(properties)) {
             return Reply::Refuse(refusal, PUBLISH);
         }
         if let Mode::Transaction(transaction) = &mut channel.mode {

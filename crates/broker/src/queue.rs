@@ -1,7 +1,6 @@
 //! A queue: a log of messages, which of them are ready, and who waits for them.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use measure::Time;
 use wire::amqp091::FieldTable;
@@ -9,6 +8,7 @@ use wire::amqp091::FieldTable;
 use crate::arguments::{Arguments, Overflow, QueueType};
 use crate::dead_letters::{DeadLetters, Reason};
 use crate::exchange::Binding;
+use crate::expiries::{Expiries, time_to_live};
 use crate::log::{Cursor, Log, Record};
 use crate::memory::Memory;
 use crate::ring::Ring;
@@ -40,17 +40,14 @@ pub(crate) struct Queue {
     pub(crate) exclusively_consumed: bool,
     /// Whether it is in the list of queues to look at.
     pub(crate) is_dirty: bool,
-    /// Whether it is in the list of queues whose next message expires.
-    pub(crate) is_awaited: bool,
+    /// Where it stands among the queues whose next message expires.
+    pub(crate) awaited: Option<Time>,
     /// Bindings that lead here, by source, for cleaning up.
     pub(crate) inbound: Vec<(Key, Binding)>,
     /// Where messages go that it gives up.
     pub(crate) dead_letters: Option<Box<DeadLetters>>,
     log: Log,
-    /// Addresses of messages by the time when they expire, the oldest first; without those that have.
-    expiries: VecDeque<(u64, Time)>,
-    /// Messages below this address have expired.
-    expired_below: u64,
+    expiries: Expiries,
     /// The first message never taken.
     unread: Cursor,
     /// Messages given back, by address, with whether others had overtaken them; older than all unread
@@ -90,11 +87,10 @@ impl Queue {
             consumers: Vec::new(),
             exclusively_consumed: false,
             is_dirty: false,
-            is_awaited: false,
+            awaited: None,
             inbound: Vec::new(),
             log: Log::default(),
-            expiries: VecDeque::new(),
-            expired_below: 0,
+            expiries: Expiries::default(),
             unread: Cursor::default(),
             returned: BTreeMap::new(),
             ready: 0,
@@ -133,9 +129,10 @@ impl Queue {
             return false;
         }
         let address = self.log.append(record, memory);
-        if let Some(ttl) = self.arguments.message_ttl {
-            self.forget_expiries();
-            self.expiries.push_back((address, now + ttl));
+        // One that cannot be read was refused before.
+        let own = time_to_live(record.properties).ok().flatten();
+        if let Some(ttl) = own.into_iter().chain(self.arguments.message_ttl).min() {
+            self.expiries.add(address, now + ttl, &self.log);
         }
         memory.hold(1);
         self.ready += 1;
@@ -196,9 +193,10 @@ impl Queue {
         })
     }
 
-    /// Whether there is something to take.
+    /// Whether there is something to take, once what is too old has gone.
     #[inline]
-    pub(crate) const fn has_ready(&self) -> bool {
+    pub(crate) fn has_fresh(&mut self, now: Time, memory: &mut Memory) -> bool {
+        self.expire(now, memory);
         self.ready > 0
     }
 
@@ -212,48 +210,33 @@ impl Queue {
         }
     }
 
-    /// Forgets when messages expire that are gone, once most are.
-    fn forget_expiries(&mut self) {
-        if self.expiries.len() as u64 > 2 * self.log.len() + 64 {
-            let oldest = self.log.next(&mut self.log.first());
-            let oldest = oldest.map_or(u64::MAX, |(address, ..)| address);
-            while self.expiries.pop_front_if(|it| it.0 < oldest).is_some() {}
-        }
-    }
-
-    /// When its next message expires, where nobody waits for that yet; once.
+    /// Has the queue among those in `waiting` by the time when its next message expires, or before.
     #[inline]
-    pub(crate) fn awaited_expiry(&mut self, key: Key) -> Option<Reverse<(Time, Key)>> {
-        let next = self.next_expiry().filter(|_| !self.is_awaited)?;
-        self.is_awaited = true;
-        Some(Reverse((next, key)))
-    }
-
-    /// When the next message expires.
-    fn next_expiry(&self) -> Option<Time> {
-        self.expiries.front().map(|(_, at)| *at)
-    }
-
-    /// Gives up ready messages that are too old. Those that were taken go when they come back.
-    #[inline]
-    pub(crate) fn expire(&mut self, now: Time, memory: &mut Memory) {
-        if self.next_expiry().is_none_or(|at| at >= now) {
+    pub(crate) fn await_expiry(&mut self, key: Key, waiting: &mut BTreeSet<(Time, Key)>) {
+        let awaited = self.awaited.unwrap_or(Time(u64::MAX));
+        if awaited <= self.expiries.soonest() {
             return;
         }
-        while let Some((address, _)) = self.expiries.pop_front_if(|(_, at)| *at < now) {
-            self.expired_below = address + 1;
+        if let Some(next) = self.next_expiry().filter(|at| *at < awaited) {
+            waiting.remove(&(awaited, key));
+            waiting.insert((next, key));
+            self.awaited = Some(next);
         }
-        self.drop_expired(memory);
     }
 
-    fn drop_expired(&mut self, memory: &mut Memory) {
-        while self
-            .oldest_ready()
-            .is_some_and(|it| it < self.expired_below)
+    /// When the oldest ready message expires; those behind it wait until it is gone, as in RabbitMQ.
+    fn next_expiry(&self) -> Option<Time> {
+        self.expiries.of(self.oldest_ready()?)
+    }
+
+    /// Gives up ready messages that are too old, up to the first that is not. Those that were taken go
+    /// when they come back.
+    #[inline]
+    pub(crate) fn expire(&mut self, now: Time, memory: &mut Memory) {
+        while self.expiries.soonest() < now
+            && self.next_expiry().is_some_and(|at| at < now)
+            && let Some(address) = self.take().map(|taken| taken.address)
         {
-            let Some(address) = self.take().map(|taken| taken.address) else {
-                break;
-            };
             self.give_up(address, Reason::Expired, memory);
         }
     }
@@ -303,7 +286,6 @@ impl Queue {
             self.ready += 1;
             self.ready_bytes += bytes;
         }
-        self.drop_expired(memory);
         self.drop_excess(memory);
     }
 
@@ -329,6 +311,12 @@ impl Queue {
         }
         self.log.clear(memory);
         count
+    }
+
+    /// How many times of expiry it knows, also of messages that are gone.
+    #[cfg(test)]
+    pub(crate) const fn expiries(&self) -> usize {
+        self.expiries.len()
     }
 
     /// A stream's messages.

@@ -106,10 +106,8 @@ impl VirtualHost {
     pub(crate) fn return_delivery(&mut self, delivery: &Unacked) {
         if let Some(queue) = self.queues.get_mut(delivery.queue) {
             queue.give_back(delivery.address, delivery.was_overtaken, &mut self.memory);
-            if queue.has_new_dead_letters() {
-                self.burials.push(delivery.queue);
-            }
         }
+        self.expire_queue(delivery.queue);
         self.mark_dirty(delivery.queue);
         self.restore_credit(delivery.consumer);
     }
@@ -133,9 +131,7 @@ impl VirtualHost {
         let queue = self.queues.get_mut(consumer.queue)?;
         if let Some(held) = consumer.held {
             queue.give_back(held.address, false, &mut self.memory);
-            if queue.has_new_dead_letters() {
-                self.burials.push(consumer.queue);
-            }
+            self.expire_queue(consumer.queue);
             if let Some(faults) = &mut self.faults {
                 faults.note_held_back();
             }

@@ -241,6 +241,9 @@ impl VirtualHost {
             return 0;
         };
         self.queue_names.remove(&queue.name);
+        if let Some(at) = queue.awaited {
+            self.expiring.remove(&(at, key));
+        }
         self.version += 1;
         self.drop_inbound(&queue.inbound);
         for consumer in queue.consumers.drain(..) {

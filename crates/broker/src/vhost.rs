@@ -1,8 +1,7 @@
 //! The virtual host: exchanges, queues, bindings and consumers by name and key, and the way of a
 //! message from an exchange to its queues.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use measure::Time;
 use wire::amqp091::{Properties, Table};
@@ -45,8 +44,8 @@ pub(crate) struct VirtualHost {
     pub(crate) orphans: Vec<(Key, Consumer)>,
     /// Queues with messages that they have given up, each once.
     pub(crate) burials: Vec<Key>,
-    /// Queues with messages that expire, each once, by when the oldest does or did.
-    pub(crate) expiring: BinaryHeap<Reverse<(Time, Key)>>,
+    /// Queues with messages that expire, each once, by when the oldest does, or sooner.
+    pub(crate) expiring: BTreeSet<(Time, Key)>,
     /// When the last input came, or time was looked at.
     pub(crate) now: Time,
     /// Changes with every change that may route a message differently.
@@ -89,7 +88,7 @@ impl VirtualHost {
             dirty: Vec::new(),
             orphans: Vec::new(),
             burials: Vec::new(),
-            expiring: BinaryHeap::new(),
+            expiring: BTreeSet::new(),
             now: Time::default(),
             version: 1,
             faults: None,
@@ -231,7 +230,7 @@ impl VirtualHost {
                 continue;
             };
             all &= queue.push(record, self.now, &mut self.memory);
-            self.expiring.extend(queue.awaited_expiry(key));
+            queue.await_expiry(key, &mut self.expiring);
             if queue.has_new_dead_letters() {
                 self.burials.push(key);
             }

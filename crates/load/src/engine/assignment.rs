@@ -204,6 +204,7 @@ fn consumers<C: Connection>(
             budget: budget.clone(),
             ours: ours.cloned(),
             measures_age: plan.measures_age,
+            is_sent_to: false,
             bitmaps: None,
             recipient: 0,
             is_counted: false,

@@ -52,6 +52,8 @@ pub(crate) struct ConsumerSpec {
     pub(crate) ours: Option<Ours>,
     /// Whether messages of other plans have an age that says something: see [`crate::Plan::measures_age`].
     pub(crate) measures_age: bool,
+    /// Whether any of this run's producers sends to what it receives from.
+    pub(crate) is_sent_to: bool,
     /// Where the ledger keeps this consumer's deliveries.
     pub(crate) bitmaps: Option<BitmapSpec>,
     /// What it receives from, by its position among the run's recipients.
@@ -204,6 +206,11 @@ impl Consumer {
     /// What it receives from.
     pub(crate) const fn recipient(&self) -> u32 {
         self.spec.recipient
+    }
+
+    /// Whether any of this run's producers sends to what it receives from.
+    pub(crate) const fn is_sent_to(&self) -> bool {
+        self.spec.is_sent_to
     }
 
     /// What its queue holds begins to come.

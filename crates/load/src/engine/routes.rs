@@ -134,7 +134,8 @@ impl<R: Routing> Routes<R> {
         taken.map(|(at, _)| at).collect()
     }
 
-    /// Tells producers how many deliveries the plan's own consumers should make of one message.
+    /// Tells producers how many deliveries the plan's own consumers should make of one message, and consumers whether
+    /// there are producers that they should get any from.
     pub(super) fn expect_deliveries<S>(&mut self, clients: &mut [ClientSpec<S>]) {
         let mut deliveries: Vec<u64> = vec![0; self.addresses.len()];
         let mut shared: HashSet<(Key, Option<String>)> = HashSet::new();
@@ -161,12 +162,18 @@ impl<R: Routing> Routes<R> {
             .zip(deliveries)
             .flat_map(|((_, producers), count)| producers.iter().map(move |id| (*id, count)))
             .collect();
-        let participants = clients
-            .iter_mut()
-            .flat_map(|client| &mut client.participants);
-        for participant in participants {
-            if let ParticipantKind::Producer(producer) = &mut participant.kind {
-                producer.expected_deliveries = of_producers.get(&producer.id).copied().unwrap_or(0);
+        for client in clients {
+            for participant in &mut client.participants {
+                match &mut participant.kind {
+                    ParticipantKind::Producer(producer) => {
+                        producer.expected_deliveries =
+                            of_producers.get(&producer.id).copied().unwrap_or(0);
+                    }
+                    ParticipantKind::Consumer(consumer) => {
+                        let reach = self.reach(client.cluster, &participant.destination);
+                        consumer.is_sent_to = !reach.producers.is_empty();
+                    }
+                }
             }
         }
     }

@@ -152,6 +152,10 @@ impl Connection for Toy {
         None
     }
 
+    fn is_dead_letter(_: &[u8]) -> bool {
+        false
+    }
+
     fn reply_to(_: &[u8]) -> Option<&str> {
         None
     }

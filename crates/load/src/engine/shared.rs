@@ -29,7 +29,7 @@ pub(crate) struct ThreadProgress {
     open: AtomicU64,
     expected: AtomicU64,
     received: AtomicU64,
-    redelivered: AtomicU64,
+    uncertain: AtomicU64,
     taken: AtomicU64,
     undone: AtomicU64,
     /// In the drain: the last time that its part of the ledger was sent.
@@ -53,8 +53,9 @@ pub(crate) struct ProgressTotals {
     pub(crate) expected: u64,
     /// Deliveries of this run's messages.
     pub(crate) received: u64,
-    /// Of these, the ones with the redelivered flag.
-    pub(crate) redelivered: u64,
+    /// Of these, the ones that may be none of those expected: with the redelivered flag, dead-lettered, or where
+    /// nobody sends to. The last two only where no ledger knows which they are.
+    pub(crate) uncertain: u64,
 }
 
 /// What consumers do, whoever sent the messages; of a thread, or of all.
@@ -80,8 +81,7 @@ impl ThreadProgress {
         self.open.store(totals.open, Ordering::Relaxed);
         self.expected.store(totals.expected, Ordering::Relaxed);
         self.received.store(totals.received, Ordering::Relaxed);
-        self.redelivered
-            .store(totals.redelivered, Ordering::Relaxed);
+        self.uncertain.store(totals.uncertain, Ordering::Relaxed);
         self.taken.store(activity.taken, Ordering::Relaxed);
         self.undone.store(activity.undone, Ordering::Relaxed);
     }
@@ -268,7 +268,7 @@ impl Shared {
             sum.open += progress.open.load(Ordering::Relaxed);
             sum.expected += progress.expected.load(Ordering::Relaxed);
             sum.received += progress.received.load(Ordering::Relaxed);
-            sum.redelivered += progress.redelivered.load(Ordering::Relaxed);
+            sum.uncertain += progress.uncertain.load(Ordering::Relaxed);
         }
         sum
     }

@@ -88,6 +88,9 @@ pub(crate) trait Connection: Sized + Send + 'static {
     /// The trace header among a message's properties.
     fn trace_header(properties: &[u8]) -> Option<&[u8]>;
 
+    /// Whether a message was in another queue before, or in this one, which has given it up.
+    fn is_dead_letter(properties: &[u8]) -> bool;
+
     /// Where an answer to a message goes.
     fn reply_to(properties: &[u8]) -> Option<&str>;
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use broker::{Config, Fault, FaultKind, Origin, Who};
 use load::{
-    Ack, Argument, Destination, Endpoint, Group, LatencyStep, Outcome, Phases, Plan,
-    ReconnectPolicy, ServiceTime,
+    Ack, Argument, Destination, Endpoint, Exchange, Group, LatencyStep, Outcome, Phases, Plan,
+    ReconnectPolicy, Refusal, ServiceTime,
 };
 use measure::ledger::LedgerSummary;
 use measure::{Length, Nanos, Rate, Time};
@@ -395,6 +395,93 @@ fn what_a_polled_queue_without_a_count_drops_is_lost_and_nobody_waits_for_it() {
     assert!(expected.lost > 10, "{outcome:?}");
     assert_eq!(outcome.ledger, Some(expected));
     assert!(took < Nanos::from_millis(8_000), "{took:?}");
+}
+
+/// Each message lives for 100 ms, and its consumer takes 50 ms: most expire in the queue.
+#[test]
+fn what_expires_is_lost_and_nobody_waits_for_it() {
+    let world = usual();
+    let broker = world.broker(Config::default());
+    let mut plan = plan(broker.port(), 100.0);
+    let group = &mut plan.groups[0];
+    group.producers.properties.expiration = Some("100".to_owned());
+    group.consumers.prefetch = 1;
+    slow(group, 50);
+    let (outcome, took) = run(&world, &plan, |_, _| ());
+    let delivered = outcome.totals.received;
+    assert!((8..16).contains(&delivered), "{outcome:?}");
+    let expected = LedgerSummary {
+        delivered,
+        lost: outcome.totals.sent - delivered,
+        ..whole(&outcome)
+    };
+    assert_eq!(outcome.ledger, Some(expected));
+    assert!(took < Nanos::from_millis(8_000), "{took:?}");
+}
+
+/// Without a ledger only counts tell when the drain is over.
+#[test]
+fn what_comes_another_way_does_not_stand_for_what_is_still_to_come() {
+    // A queue that nobody sends to; one that somebody sends to.
+    for sends in [0, 1] {
+        let world = usual();
+        let broker = world.broker(Config::default());
+        let mut plan = plan(broker.port(), 200.0);
+        plan.ledger = false;
+        let group = &mut plan.groups[0];
+        let text = |text: &str| Argument::Text(text.to_owned());
+        group.destinations[0].amqp091.arguments = [
+            ("x-dead-letter-exchange".to_owned(), text("")),
+            ("x-dead-letter-routing-key".to_owned(), text("dead")),
+        ]
+        .into();
+        group.consumers.refuse = Some(Refusal::Discard);
+        group.consumers.prefetch = 1;
+        slow(group, 20);
+        let mut dead = at_port(&plan, broker.port());
+        dead.destinations = vec![Destination::queue("dead")];
+        dead.producers.per_destination = sends;
+        dead.producers.arrivals = Rate::per_second(20.0).expect("a rate").into();
+        dead.consumers = Group::new(dead.endpoint.clone(), Vec::new()).consumers;
+        dead.consumers.per_destination = 1;
+        plan.groups.push(dead);
+        let (outcome, took) = run(&world, &plan, |_, _| ());
+        let once = 10 * sends as u64;
+        assert_eq!(outcome.totals.sent, once + 100, "{outcome:?}");
+        // The last dead letter is not waited for.
+        let all = once + 2 * 100;
+        assert!(
+            (all - 1..=all).contains(&outcome.totals.received),
+            "{outcome:?}"
+        );
+        assert!(took < Nanos::from_millis(4_000), "{took:?}");
+    }
+}
+
+/// A queue that somebody else has bound gets copies that the plan does not expect.
+#[test]
+fn copies_do_not_stand_for_what_is_still_to_come() {
+    let world = usual();
+    let broker = world.broker(Config::default());
+    let mut plan = plan(broker.port(), 200.0);
+    plan.ledger = false;
+    let exchange = || Some(Exchange::new("all", "fanout"));
+    let group = &mut plan.groups[0];
+    group.destinations[0] = Destination::queue("copies");
+    group.destinations[0].amqp091.exchange = exchange();
+    run(&world, &plan, |_, _| ());
+    let mut copies = at_port(&plan, broker.port());
+    copies.destinations[0].amqp091.exchange = None;
+    copies.producers.per_destination = 0;
+    let group = &mut plan.groups[0];
+    group.destinations[0] = Destination::queue("drained");
+    group.destinations[0].amqp091.exchange = exchange();
+    group.consumers.prefetch = 1;
+    slow(group, 20);
+    plan.groups.push(copies);
+    let (outcome, _) = run(&world, &plan, |_, _| ());
+    assert_eq!(outcome.totals.sent, 100, "{outcome:?}");
+    assert_eq!(outcome.totals.received, 200, "{outcome:?}");
 }
 
 /// What no count can be had of (a topic's own queue, an exclusive one) is known to be empty when its

@@ -14,10 +14,11 @@ use super::error::{DecodeError, EncodeError};
 use super::spec::BasicProperties;
 use super::table::{self, Value};
 
-/// Flags of the first three properties: content type, content encoding, headers.
+/// Flags of the first three properties, content type, content encoding and headers, and of the eighth.
 const CONTENT_TYPE: u16 = 1 << 15;
 const CONTENT_ENCODING: u16 = 1 << 14;
 const HEADERS: u16 = 1 << 13;
+const EXPIRATION: u16 = 1 << 8;
 
 /// Flags and values, not decoded yet: most receivers only pass them on or ignore them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +83,17 @@ impl<'a> Properties<'a> {
             Value::Bytes(bytes) | Value::Str(bytes) => Some(bytes),
             _ => None,
         }
+    }
+
+    /// The expiration. Where there is none nothing is decoded; properties that cannot be read have none.
+    #[inline]
+    #[must_use]
+    pub fn expiration(self) -> Option<&'a str> {
+        let flags = u16::from_be_bytes(*self.bytes.first_chunk()?);
+        if flags & EXPIRATION == 0 {
+            return None;
+        }
+        self.decode().ok()?.expiration
     }
 }
 

@@ -104,8 +104,11 @@ fn receive<C: Connection, E: Environment>(
         context.ledger.as_mut(),
     );
     context.tally.activity.taken += 1;
+    let may_be_unexpected = delivery.redelivered
+        || (context.ledger.is_none()
+            && (!consumer.is_sent_to() || C::is_dead_letter(delivery.properties)));
     context.tally.progress.received += u64::from(ours);
-    context.tally.progress.redelivered += u64::from(ours && delivery.redelivered);
+    context.tally.progress.uncertain += u64::from(ours && may_be_unexpected);
     if wanted == Wanted::Last {
         context.tell(Report::CountReached);
     }

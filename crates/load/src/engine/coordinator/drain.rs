@@ -147,8 +147,8 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
             return Ok(false);
         }
         if self.collector.is_none() {
-            // Nobody knows which ones came twice.
-            return Ok(totals.received - totals.redelivered >= totals.expected);
+            // Nobody knows which ones came twice, or where they were not expected.
+            return Ok(totals.received - totals.uncertain >= totals.expected);
         }
         let request = self.shared.request_ledger();
         self.wake();

@@ -59,6 +59,7 @@ fn spec(size: usize) -> ConsumerSpec {
             unthrottled: true,
             bodies: None,
         }),
+        is_sent_to: true,
         bitmaps: None,
     }
 }

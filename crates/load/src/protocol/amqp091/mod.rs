@@ -148,6 +148,12 @@ impl super::Connection for AmqpConnection {
         Properties::from_bytes(properties).header_bytes(TRACE_HEADER)
     }
 
+    #[inline]
+    fn is_dead_letter(properties: &[u8]) -> bool {
+        let properties = Properties::from_bytes(properties);
+        properties.header_bytes("x-first-death-reason").is_some()
+    }
+
     fn reply_to(properties: &[u8]) -> Option<&str> {
         let decoded = Properties::from_bytes(properties).decode().ok();
         decoded.and_then(|properties| properties.reply_to)
