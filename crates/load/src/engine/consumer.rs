@@ -365,7 +365,7 @@ impl Consumer {
         interval.counters.received += 1;
         interval.counters.redelivered += u64::from(redelivered);
         let read = if self.has_trace_header {
-            read_trace_header::<C>(properties, body, now)
+            known::read_trace_header::<C>(properties, body, now)
         } else {
             payload::read(body, self.run_id(), now).ok()
         };
@@ -437,7 +437,7 @@ impl Consumer {
     ) -> Option<Header> {
         let header = match (self.has_trace_header, C::trace_header(properties)) {
             (true, None) => payload::read(body, self.run_id(), now).ok(),
-            (false, Some(_)) => read_trace_header::<C>(properties, body, now),
+            (false, Some(_)) => known::read_trace_header::<C>(properties, body, now),
             _ => None,
         };
         self.has_trace_header ^= header.is_some();
@@ -594,12 +594,6 @@ impl Consumer {
         }
         Ok(())
     }
-}
-
-/// The header of a body that stays as it is.
-#[inline]
-fn read_trace_header<C: Connection>(properties: &[u8], body: &[u8], now: Time) -> Option<Header> {
-    payload::read_trace_header(C::trace_header(properties)?, body.len(), now).ok()
 }
 
 #[cfg(test)]

@@ -2,9 +2,25 @@
 
 use super::stalls::stall;
 use super::verdict::Said;
-use crate::numbers::{at_least, counted, duration, percent, rate};
+use crate::numbers::{at_least, count, counted, duration, percent, rate};
 
 impl Said<'_> {
+    /// How many operations had no end by the end of the measured phase, where that is more than a tenth.
+    pub(super) fn still_open(&self) -> String {
+        let own = self.e.ended.churn.iter().find(|churn| !churn.beside);
+        let begun = (self.e.sent_rate * self.e.seconds).round() as u64;
+        let ended = own.map_or(0, |churn| churn.ended);
+        match begun.saturating_sub(ended) {
+            open if ended > 0 && open > 1 && open > begun / 10 => format!(
+                "; only {} of them ended in that time, {} a second, and {} were open at its end",
+                count(ended),
+                rate(ended as f64 / self.e.seconds),
+                count(open)
+            ),
+            _ => String::new(),
+        }
+    }
+
     pub(super) fn reason(&self, code: &str) -> String {
         let e = self.e;
         let time = e.producers.unwrap_or_default();

@@ -113,22 +113,6 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// How many operations had no end by the end of the measured phase, where that is more than a tenth.
-    fn still_open(&self) -> String {
-        let own = self.e.ended.churn.iter().find(|churn| !churn.beside);
-        let begun = (self.e.sent_rate * self.e.seconds).round() as u64;
-        let ended = own.map_or(0, |churn| churn.ended);
-        match begun.saturating_sub(ended) {
-            open if ended > 0 && open > 1 && open > begun / 10 => format!(
-                "; only {} of them ended in that time, {} a second, and {} were open at its end",
-                count(ended),
-                rate(ended as f64 / self.e.seconds),
-                count(open)
-            ),
-            _ => String::new(),
-        }
-    }
-
     /// What the generator could have made, where that was measured and is more.
     fn could_have_made(&self, who: LimitedBy) -> Option<String> {
         let capacity = self.e.capacity.as_ref()?;

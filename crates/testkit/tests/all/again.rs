@@ -16,6 +16,7 @@ here=${0%/*}
 echo "$*" >> "$here/asked"
 case "$*" in
 *--no-run*) exit "$(cat "$here/built-code")" ;;
+"nextest list"*) cat "$here/listed"; exit ;;
 *"-j 1 "*) run=second ;;
 *) run=first ;;
 esac
@@ -33,6 +34,8 @@ struct Run {
     /// Tests of the first run and of the second, and whether they pass.
     first: Vec<(&'static str, bool)>,
     second: Vec<(&'static str, bool)>,
+    /// Tests that were to run and never began.
+    never: usize,
 }
 
 /// How it ended.
@@ -75,6 +78,7 @@ impl Run {
             compiles: true,
             first: first.to_vec(),
             second: Vec::new(),
+            never: 0,
         }
     }
 
@@ -92,9 +96,15 @@ impl Run {
         let ((first, first_code), (second, second_code)) =
             (report(&self.first), report(&self.second));
         let built = if self.compiles { "0" } else { "101" };
+        let listed = (0..self.first.len() + self.never)
+            .map(|at| format!(r#""{at}": {{"filter-match": {{"status": "matches"}}}}"#))
+            .collect::<Vec<_>>()
+            .join(", ");
+        let listed = format!(r#"{{"rust-suites": {{"x::all": {{"testcases": {{{listed}}}}}}}}}"#);
         for (file, text) in [
             ("cargo", CARGO),
             ("built-code", built),
+            ("listed", &listed),
             ("first.xml", &first),
             ("first-code", first_code),
             ("second.xml", &second),
@@ -139,7 +149,7 @@ fn what_passes_by_itself_is_named_and_what_fails_twice_fails() {
     ended.assert_code(0);
     let again = "nextest run --workspace -j 1 --run-ignored all -E (binary_id(=x::all) & test(=a::rate)) \
                  + (binary_id(=x::all) & test(=c::proof))";
-    assert_eq!(ended.asked[2], again);
+    assert_eq!(ended.asked[3], again);
     assert_eq!(
         ended.twice.as_deref(),
         Some("x::all a::rate\nx::all c::proof\n")
@@ -152,6 +162,19 @@ fn what_passes_by_itself_is_named_and_what_fails_twice_fails() {
     ended.assert_code(100);
     assert_eq!(ended.twice.as_deref(), Some("x::all a::rate\n"));
     assert!(ended.said().contains("failed twice: x::all c::proof"));
+}
+
+/// A signal to nextest, or its option, ends a run before all tests began.
+#[test]
+fn a_run_that_ended_early_fails_and_nothing_is_run_again() {
+    let mut run = Run::new("again-early", &[("a", true), ("b", false)]);
+    run.never = 7;
+    let ended = run.end();
+    ended.assert_code(100);
+    assert_eq!(ended.asked.len(), 3, "{:?}", ended.asked);
+    let said = ended.said();
+    assert!(said.contains("failed: 7 tests never began"), "{said}");
+    assert_eq!(ended.twice, None);
 }
 
 #[test]

@@ -3,8 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use measure::Time;
+
 use crate::Bodies;
 use crate::payload::{self, Header};
+use crate::protocol::Connection;
 
 /// The bodies that producers send as they are.
 #[derive(Debug)]
@@ -28,4 +31,14 @@ impl Known {
             None => payload::is_whole(body),
         }
     }
+}
+
+/// The header of a body that stays as it is.
+#[inline]
+pub(super) fn read_trace_header<C: Connection>(
+    properties: &[u8],
+    body: &[u8],
+    now: Time,
+) -> Option<Header> {
+    payload::read_trace_header(C::trace_header(properties)?, body.len(), now).ok()
 }

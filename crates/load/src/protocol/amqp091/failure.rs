@@ -151,6 +151,15 @@ fn action(stage: &Stage) -> &str {
     }
 }
 
+/// Something came that nobody asked for.
+#[cold]
+pub(super) fn unasked(endpoint: &Endpoint, channel: u16, what: &str) -> Error {
+    Error::Protocol {
+        endpoint: endpoint.to_string(),
+        detail: format!("{what} came on channel {channel}, where nothing had asked for it"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use wire::amqp091::MethodId;

@@ -28,7 +28,7 @@ use wire::amqp091::{
 use self::admin::AmqpAdmin;
 use self::channel::Channel;
 pub(crate) use self::channel::ChannelHandle;
-use self::failure::Stage;
+use self::failure::{Stage, unasked};
 use self::properties::encode;
 pub(crate) use self::request::{Answer, Request};
 use self::routing::Topology;
@@ -581,15 +581,6 @@ impl AmqpConnection {
     fn close(&mut self, now: Time) {
         self.stage = Stage::Closing;
         self.client.close(now, 200, "bellows is done");
-    }
-}
-
-/// Something came that nobody asked for.
-#[cold]
-fn unasked(endpoint: &Endpoint, channel: u16, what: &str) -> Error {
-    Error::Protocol {
-        endpoint: endpoint.to_string(),
-        detail: format!("{what} came on channel {channel}, where nothing had asked for it"),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What clients connect to: an embedded broker, or a scripted peer.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use broker::{ConnectionId, InMemory, Wants};
 use measure::Time;
@@ -259,4 +260,11 @@ impl State {
             link.to_client.close(now, End::Orderly);
         }
     }
+}
+
+/// The number of the host with this address.
+pub(super) fn host_of(address: SocketAddr) -> Option<usize> {
+    usize::from(address.port())
+        .checked_sub(10_000)
+        .map(|port| port % 10_000)
 }

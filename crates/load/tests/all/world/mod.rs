@@ -27,7 +27,7 @@ use load::{Environment, EventLoop, Sleep, Task, ThreadTime};
 use measure::{Nanos, Time};
 use testkit::Random;
 
-use self::host::{Host, Kind};
+use self::host::{Host, Kind, host_of};
 use self::link::Link;
 use self::stream::{Events, Poll};
 pub(crate) use self::told::Told;
@@ -410,13 +410,6 @@ pub(crate) fn play(
             Some(format!("it panicked: {}", text.unwrap_or_default()))
         })
     })
-}
-
-/// The number of the host with this address.
-fn host_of(address: SocketAddr) -> Option<usize> {
-    usize::from(address.port())
-        .checked_sub(10_000)
-        .map(|port| port % 10_000)
 }
 
 impl State {

@@ -9,8 +9,9 @@ use load::{
     SocketOptions, Wake,
 };
 
+use super::World;
+use super::host::host_of;
 use super::link::Link;
-use super::{World, host_of};
 
 /// What a poll has to tell.
 pub(super) type Events = Arc<Mutex<Vec<(usize, Readiness)>>>;
