@@ -263,3 +263,74 @@ fn refusals_are_no_measure_of_what_an_answer_costs() {
         assert!(!scraped.stdout.contains(part), "{scraped:?}");
     }
 }
+
+/// A server that answers at once for a second, and then not before two and a half have passed since its first request.
+fn server_that_stops() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        let mut first = None;
+        for stream in listener.incoming().flatten() {
+            let heads = BufReader::new(&stream).lines().map_while(Result::ok);
+            for _ in heads.filter(String::is_empty) {
+                let since = first.get_or_insert_with(Instant::now).elapsed();
+                if since > Duration::from_secs(1) {
+                    thread::sleep(Duration::from_millis(2_500).saturating_sub(since));
+                }
+                let _ = (&stream).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+            }
+        }
+    });
+    address
+}
+
+/// Most of those that were begun were answered at once; the others are half of all.
+#[test]
+fn requests_that_were_never_begun_count_in_what_is_required_of_a_probe() {
+    let dir = folder();
+    let url = format!("http://{}/", server_that_stops());
+    let begin = Instant::now();
+    let probed = run(
+        dir.path(),
+        &[
+            "probe",
+            &url,
+            "--every",
+            "10ms",
+            "--max-open",
+            "1",
+            "--duration",
+            "2",
+            "--json",
+            "--fail-if",
+            "response p90 >= 100ms",
+            "--fail-if",
+            "from send p50 > 400ms",
+        ],
+    );
+    assert_eq!(probed.code(), Some(3), "{probed:?}");
+    let object: Value = serde_json::from_str(&probed.stdout).expect("JSON");
+    let probe = &object["scenarios"]["probe"];
+    let count = |name: &str| probe[name].as_u64().expect("a count");
+    assert_eq!(
+        count("probe_begun") + count("probe_not_begun"),
+        200,
+        "{object:#}"
+    );
+    assert!(count("probe_not_begun") >= 80, "{object:#}");
+    // They wait for up to 1.5 s each, until the run ends; a tenth of all waits for over 1.3 s.
+    let [response, from_send] = [0, 1].map(|at| &object["requirements"][at]);
+    assert_eq!(response["that"], "response p90 < 100ms");
+    assert_eq!(response["met"], false, "{object:#}");
+    let observed = Duration::from_nanos(response["observed"].as_f64().expect("a number") as u64);
+    assert!(
+        observed > Duration::from_millis(1_100) && observed < begin.elapsed(),
+        "{object:#}"
+    );
+    assert_eq!(from_send["met"], true, "{object:#}");
+    let line = probed.stderr.lines().find(|it| it.starts_with("MISSED "));
+    let told = line.and_then(|line| line.strip_prefix("MISSED   response p90 < 100ms"));
+    let seconds = told.and_then(|it| it.trim().strip_suffix(" s")?.parse::<f64>().ok());
+    let off = seconds.expect("seconds") - observed.as_secs_f64();
+    assert!(off.abs() < 0.01, "{probed:?}");
+}
