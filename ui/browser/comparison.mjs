@@ -15,7 +15,7 @@ describe('the page of a comparison in a browser', { skip: reason ?? false }, () 
     const { page, done } = await open();
     assert.match(
       await page.locator('.headline').first().innerText(),
-      /^changed: B has 12\.0 times the ack response p99 \[[^\]]+\] \(worse\), 24\.0 % more received rate \[\+21\.0 %, \+27\.0 %\] \(better\)/i,
+      /^changed: B has 12\.0 times the ack response p99 \[[^\]]+\] \(worse\), a 24\.0 % higher received rate \[\+21\.0 %, \+27\.0 %\] \(better\)/i,
     );
     assert.equal(await page.locator('.outcome').innerText(), 'worse');
     const rows = page.locator('#changes tbody tr');

@@ -1,6 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import type { TrialView } from '../src/core/view';
-import { bounds, logPlace, logTicksOf, medians } from '../src/limit/scale';
+import {
+  along,
+  besideLevel,
+  bounds,
+  logPlace,
+  logTicksOf,
+  medians,
+  type Point,
+} from '../src/limit/scale';
 
 function trial(rate: number, p99: number | null): TrialView {
   return {
@@ -43,4 +51,25 @@ test('the line goes through the medians of each rate, the lowest first', () => {
     [10, 3],
     [20, 6],
   ]);
+  // Of two it lies between them.
+  expect(medians([trial(20, 7), trial(20, 4)], 1)).toEqual([[20, 5.5]]);
+});
+
+test('the name of a bound covers neither lines nor their names where there is room', () => {
+  const line: Point[] = [
+    [60, 100],
+    [300, 110],
+    [600, 20],
+  ];
+  const points = along(line);
+  expect(points.length).toBeGreaterThan(60);
+  for (const level of [95, 100, 105, 110, 118]) {
+    const [x, y] = besideLevel(level, [60, 600], 150, points);
+    const covers = ([px, py]: Point): boolean =>
+      px >= x && px <= x + 150 && py >= y - 11 && py <= y + 4;
+    expect(points.filter(covers), `${level}`).toEqual([]);
+    expect(x + 150).toBeLessThanOrEqual(600);
+  }
+  // Without room it stands at the left.
+  expect(besideLevel(50, [60, 100], 150, [])).toEqual([60, 45]);
 });

@@ -2,7 +2,7 @@
 //! `artemis perf` are their originals' and stand with them.
 
 use archive::{QuantityUnit, RequirementOutcome, SeriesUnit};
-use measure::Nanos;
+use measure::{LatencySummary, Nanos};
 pub(crate) use measure::{count, counted};
 
 /// Three significant digits: `54,800`, `812`, `8.20`, `0.04`; `0` for nothing or for nonsense.
@@ -76,6 +76,19 @@ pub(crate) fn percent_digits(share: f64) -> String {
     } else {
         format!("{value:.2}")
     }
+}
+
+/// How slow it was, in a word and a value: `p99 31.0 ms`, of fewer samples the highest percentile that ten of them lie beyond, of fewer than
+/// twenty the largest, `max 9.10 ms`.
+pub(crate) fn slowest(of: &LatencySummary) -> String {
+    let told = [
+        (99.0, "p99", of.p99_ns),
+        (90.0, "p90", of.p90_ns),
+        (50.0, "p50", of.p50_ns),
+    ];
+    let supported = told.into_iter().find(|it| of.supports(it.0));
+    let (_, name, ns) = supported.unwrap_or((100.0, "max", of.max_ns));
+    format!("{name} {}", Nanos(ns))
 }
 
 /// A latency, with the mark of one that too few samples support.
@@ -197,6 +210,28 @@ pub(crate) fn per_second(count: u64, seconds: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A percentile that the table marks is no headline: of 30 samples the 99th is the largest.
+    #[test]
+    fn a_headline_takes_the_highest_percentile_that_the_sample_supports() {
+        let of = |count| LatencySummary {
+            count,
+            p50_ns: 2_000_000,
+            p90_ns: 9_000_000,
+            p99_ns: 423_000_000,
+            max_ns: 424_000_000,
+            ..LatencySummary::default()
+        };
+        for (count, told) in [
+            (1_000, "p99 423 ms"),
+            (999, "p90 9.00 ms"),
+            (100, "p90 9.00 ms"),
+            (30, "p50 2.00 ms"),
+            (19, "max 424 ms"),
+        ] {
+            assert_eq!(slowest(&of(count)), told, "{count}");
+        }
+    }
 
     #[test]
     fn numbers_keep_three_digits() {

@@ -135,9 +135,9 @@ fn check_enough(
     let spoils = |all: &[RunRecord]| all.iter().any(|it| spoiled_by(it).is_some());
     let is_any = made.iter().any(|all| spoils(all));
     for ((name, side), all) in ["A", "B"].into_iter().zip(sides).zip(made) {
-        // Of a pair the partner spoils both.
-        if !(spoils(all) || options.paired && is_any) {
-            enough(name, side, least)?;
+        // Of a pair the partner spoils both, and of what was planned that a side spoils its runs is what was found.
+        if !(spoils(all) || (options.paired || options.planned) && is_any) {
+            enough(name, side, least, options.planned)?;
         }
     }
     let [a, b] = sides.map(|it| it.records.len());
@@ -243,10 +243,19 @@ pub(crate) fn has(record: &RunRecord, tier: Tier) -> bool {
     warnings.any(|it| compared_tier(record, it) == tier)
 }
 
-fn enough(name: &str, side: &Side<'_>, least: usize) -> Result<(), Problem> {
+/// Refuses a side with too few runs; of `planned` ones the same command makes more.
+fn enough(name: &str, side: &Side<'_>, least: usize, planned: bool) -> Result<(), Problem> {
     if side.records.len() >= least {
         return Ok(());
     }
+    let help = match planned {
+        true => {
+            "go on with --resume, or make more pairs (--pairs): two show a direction, five are the least that decide"
+        }
+        false => {
+            "make more with `bellows run … --repeat 8`: two show a direction, five are the least that decide"
+        }
+    };
     let counted = |runs: usize| measure::counted(runs as u64, "run");
     Err(Problem::new(
         format!("side {name} has too few runs to know how far runs differ by themselves"),
@@ -255,7 +264,7 @@ fn enough(name: &str, side: &Side<'_>, least: usize) -> Result<(), Problem> {
             side.records.len(),
             counted(side.records.len() + side.left_out.len())
         ),
-        "make more with `bellows run … --repeat 8`: two show a direction, five are the least that decide",
+        help,
     ))
 }
 

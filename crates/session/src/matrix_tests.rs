@@ -242,3 +242,65 @@ fn pairs_that_are_all_spoiled_say_why() {
         "{told}"
     );
 }
+
+/// An experiment of five pairs in which sides spoil runs themselves, as `is_gone` says of side and pair; all runs of A are disturbed.
+fn spoils(is_gone: impl Fn(NextRun) -> bool) -> Result<Comparison, Problem> {
+    let mut of = cells(1, 5).remove(0);
+    let mut records = Vec::new();
+    while let Some(next) = next_run(&of) {
+        let mut record = record(&format!("run-{}", of.runs.len()), [0.0; 3]);
+        let summary = record.summary.as_mut().expect("a summary");
+        let warning = match (is_gone(next), next.side) {
+            (true, _) => Some(Warning::new(WarningCode::BrokerGone, Tier::Invalid)),
+            (false, ComparedSideName::A) => {
+                Some(Warning::new(WarningCode::CpuSteal, Tier::Caution))
+            }
+            (false, ComparedSideName::B) => None,
+        };
+        summary.warnings.extend(warning);
+        of.runs.push(paired_run(next, &record));
+        records.push(record);
+    }
+    let cell = CellRuns::new(&of, &records);
+    compare_cells(&[cell], &[5], ComparisonOptions::default()).remove(0)
+}
+
+/// How many pairs are left then, none, one or none on either side: that sides spoil their runs is the result.
+#[test]
+fn runs_that_sides_spoil_are_counted_however_few_pairs_are_left() {
+    use ComparedSideName::{A, B};
+    let told = |is_gone: fn(NextRun) -> bool| {
+        let found = spoils(is_gone).expect("a result");
+        let invalid = &found.figures[0];
+        assert_eq!(invalid.name, "invalid runs", "{found:#?}");
+        assert!(found.is_worse() || found.is_undecided(), "{found:#?}");
+        assert!(
+            !found.figures[1..]
+                .iter()
+                .any(|it| it.decision == Decision::Changed)
+        );
+        let counted = invalid.of_runs.expect("counted");
+        let kept = (found.a.runs.len(), found.b.runs.len());
+        (counted.a, counted.b, kept, found.is_worse())
+    };
+    // Two pairs were made in place of the disturbed ones.
+    assert_eq!(told(|it| it.side == B), ((0, 7), (7, 7), (7, 0), true));
+    let but_first = told(|it| it.side == B && it.pair > 0);
+    assert_eq!(but_first, ((0, 7), (6, 7), (7, 1), true));
+    assert_eq!(told(|_| true), ((5, 5), (5, 5), (0, 0), false));
+    let in_turns = told(|it| (it.side == B) == (it.pair % 2 == 0));
+    assert_eq!(in_turns, ((3, 7), (4, 7), (4, 3), false));
+    assert_eq!(told(|it| it.side == A), ((5, 5), (0, 5), (0, 5), false));
+    // Without such runs, the remedy is this command's.
+    let mut few = cells(1, 5);
+    let next = next_run(&few[0]).expect("one");
+    few[0].runs.push(made(next, 0, false));
+    let first = [record("run-0", [0.0; 3])];
+    let cells = [CellRuns::new(&few[0], &first)];
+    let why = compare_cells(&cells, &[5], ComparisonOptions::default()).remove(0);
+    let help = why.expect_err("too few").help;
+    assert!(
+        help.contains("--resume") && !help.contains("bellows run"),
+        "{help}"
+    );
+}

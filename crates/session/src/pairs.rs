@@ -162,8 +162,8 @@ impl<'a> CellRuns<'a> {
         let (of_a, of_b) = (made(ComparedSideName::A), made(ComparedSideName::B));
         let spoiled = spoiled_runs(&of_a, &of_b);
         let cloned = |of: &[&RunRecord]| of.iter().map(|it| (*it).clone()).collect::<Vec<_>>();
-        if self.is_one_sided() {
-            // What the other side's runs say is shown.
+        if self.is_apart() {
+            // What the runs say that are left is shown, of each side for itself.
             let options = ComparisonOptions {
                 paired: false,
                 ..options
@@ -178,13 +178,9 @@ impl<'a> CellRuns<'a> {
         gather(&side(|it| it.0), &side(|it| it.1), spoiled, options)
     }
 
-    /// Whether a side spoiled all of its runs, so that no pair counts, and the other one has some that do.
-    fn is_one_sided(&self) -> bool {
-        let runs = || self.runs.runs.iter();
-        let is_own = runs().any(|it| it.own);
-        let counts = |side| runs().any(|it| it.side == side && it.spoiled.is_none());
-        let [a, b] = [ComparedSideName::A, ComparedSideName::B].map(counts);
-        is_own && self.counted.is_empty() && a != b
+    /// Whether sides spoiled so many runs themselves that the pairs which count are too few for a test: runs stand for themselves then.
+    fn is_apart(&self) -> bool {
+        self.counted.len() < 2 && self.runs.runs.iter().any(|it| it.own)
     }
 
     /// All runs of a side that were made, counted or not.
@@ -231,7 +227,7 @@ impl<'a> CellRuns<'a> {
     }
 
     fn leave_out(&self, compared: &mut Comparison) {
-        if self.is_one_sided() {
+        if self.is_apart() {
             // They are told of each side for itself.
             return;
         }

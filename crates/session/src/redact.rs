@@ -72,6 +72,12 @@ const PUBLIC_BROKER_KEYS: [&str; 23] = [
     "oauth2.client-id",
 ];
 
+/// Units behind numbers.
+const UNITS: [&str; 17] = [
+    "%", "B", "kB", "KB", "MB", "GB", "KiB", "MiB", "GiB", "ns", "us", "ms", "s", "m", "min", "h",
+    "d",
+];
+
 /// Tables of a load whose keys somebody else chose.
 const ARGUMENTS: [&str; 3] = ["headers", "arguments", "consumer-arguments"];
 
@@ -288,6 +294,7 @@ fn assigned(path: &str, given: &str) -> String {
         ["broker", key @ ..] if PUBLIC_BROKER_KEYS.contains(&key.join(".").as_str()) => {
             given.to_owned()
         }
+        ["broker", _] if !may_be_secret(path) && is_quantity(given) => given.to_owned(),
         ["broker", ..] => hidden(),
         // What a probe sends with each request may log in.
         ["probe", ..] if parts.contains(&"headers") || given.contains("headers") => hidden(),
@@ -304,6 +311,15 @@ fn assigned(path: &str, given: &str) -> String {
         _ if is_secret(path) || given.contains("url") => hidden(),
         _ => text(given),
     }
+}
+
+/// Whether a value is a number with a unit, or a choice, as no secret is: `512MiB`, `30s`, `true`.
+fn is_quantity(given: &str) -> bool {
+    let given = given.trim().trim_matches(['"', '\'']);
+    let unit = given.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '_'));
+    let has_number = given.starts_with(|c: char| c.is_ascii_digit());
+    let is_unit = UNITS.contains(&unit.trim_start());
+    has_number && is_unit || matches!(given, "true" | "false")
 }
 
 /// Whether a value is a table, or a list of some.

@@ -156,6 +156,10 @@ fn changes_of_an_experiment_are_shown_where_they_hold_no_secret() {
         ("broker.management-user=me", "broker.management-user=me"),
         ("broker.password=s3cret", "broker.password=***"),
         ("broker.pasword=s3cret", "broker.pasword=***"),
+        ("broker.pasword=1234", "broker.pasword=***"),
+        ("broker.memory-limit=512MiB", "broker.memory-limit=512MiB"),
+        ("broker.passwort=30s", "broker.passwort=***"),
+        ("broker.lazy=true", "broker.lazy=true"),
         ("broker={password='s3cret'}", "broker=***"),
         ("load.0={url='amqp://a:s3cret@b'}", "load.0=***"),
         (

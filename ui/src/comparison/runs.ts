@@ -141,7 +141,7 @@ function chart(view: ComparisonView, row: FigureRow): HTMLElement {
 export function nameOf(run: SideRun | undefined): HTMLElement | string {
   if (!run) return '–';
   const href = reportOf(run);
-  return href ? h('a', { href }, run.id) : run.id;
+  return href ? h('a', { href, title: run.id }, run.id) : run.id;
 }
 
 function valueTable(view: ComparisonView): HTMLElement {

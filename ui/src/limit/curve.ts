@@ -5,7 +5,15 @@ import { duration, durationTick, siTick } from '../core/format';
 import type { LimitOutcome, LimitView, TrialView } from '../core/view';
 import type { View } from '../sections/timeline';
 import { frame, grid, mark, upright } from './frame';
-import { logPlace, logTicksOf, medians, bounds as spread } from './scale';
+import {
+  along,
+  besideLevel,
+  logPlace,
+  logTicksOf,
+  medians,
+  type Point,
+  bounds as spread,
+} from './scale';
 import { svg } from './svg';
 
 /** The percentiles that are drawn, by their place in a trial's latencies. */
@@ -14,6 +22,8 @@ const PERCENTILES = [
   [1, 'p99'],
   [2, 'p99.9'],
 ] as const;
+/** Width of a letter, pixels, nearly. */
+const LETTER = 6.5;
 /** The one whose trials are dots. */
 const DOTTED = 1;
 
@@ -71,28 +81,41 @@ function draw(view: LimitView, width: number): SVGElement {
   );
   for (const bound of view.bounds) {
     const at = y(bound.ns);
-    chart.append(
-      svg('line', { class: 'bound', x1: of.left, x2: of.right, y1: at, y2: at }),
-      svg('text', { class: 'bound', x: of.left + 6, y: at - 5 }, bound.that),
-    );
+    chart.append(svg('line', { class: 'bound', x1: of.left, x2: of.right, y1: at, y2: at }));
   }
   if (view.knee) upright(of, x(view.knee.rate), `knee ${siTick(view.knee.rate)}`);
   const names: [number, number, string, number][] = [];
+  // What no name of a bound should cover.
+  const drawn: Point[] = [];
   for (const [at, name] of PERCENTILES) {
-    const line = medians(measured, at);
-    const points = line.map(([rate, ns]) => `${x(rate).toFixed(1)},${y(ns).toFixed(1)}`).join(' ');
+    const line = medians(measured, at).map(([rate, ns]): Point => [x(rate), y(ns)]);
+    const points = line.map(([left, top]) => `${left.toFixed(1)},${top.toFixed(1)}`).join(' ');
     chart.append(svg('polyline', { class: `line p${at}`, points }));
+    drawn.push(...along(line));
     const first = line.at(0);
-    if (first) names.push([x(first[0]), y(first[1]) - 8, name, at]);
+    if (first) names.push([first[0], first[1] - 8, name, at]);
   }
   // At the left, where latencies lie apart; where they do not, the names still do. The highest percentile is the topmost.
   let below = Number.POSITIVE_INFINITY;
   for (const [left, wanted, name, at] of names) {
     below = Math.min(wanted, below - 14);
     chart.append(svg('text', { class: `name p${at}`, x: left - 4, y: below }, name));
+    drawn.push(
+      ...along([
+        [left, below - 4],
+        [left + name.length * LETTER, below - 4],
+      ]),
+    );
   }
   for (const trial of measured) {
-    chart.append(markOf(trial, x(trial.rate), y(trial.latency![DOTTED]), view.latency_name));
+    const [left, top] = [x(trial.rate), y(trial.latency![DOTTED])];
+    chart.append(markOf(trial, left, top, view.latency_name));
+    drawn.push([left, top]);
+  }
+  for (const { that, ns } of view.bounds) {
+    const ends = [of.left + 6, of.right - 6] as const;
+    const [left, top] = besideLevel(y(ns), ends, that.length * LETTER, drawn);
+    chart.append(svg('text', { class: 'bound', x: left, y: top }, that));
   }
   return chart;
 }

@@ -60,7 +60,7 @@ function trialRow(trial: TrialView, number: number): (HTMLElement | string)[] {
     latency(1),
     latency(2),
     trial.broker_cores === null ? '–' : significant(trial.broker_cores),
-    trial.why.join('; '),
+    h('span', { title: trial.why.join('; ') || null }, trial.why.join('; ')),
     nameOf({ id: trial.id, report: trial.report, cautious: false }),
   ];
 }

@@ -42,7 +42,7 @@ export function logTicksOf(low: number, high: number, most: number): number[] {
   return named([1], every);
 }
 
-/** The median of the trials of each rate, of two the larger; the lowest rate first. */
+/** The median of the trials of each rate, the lowest rate first. */
 export function medians(trials: readonly TrialView[], at: 0 | 1 | 2): [number, number][] {
   const rates = [...new Set(trials.map((it) => it.rate))].sort((a, b) => a - b);
   return rates.map((rate) => {
@@ -50,6 +50,52 @@ export function medians(trials: readonly TrialView[], at: 0 | 1 | 2): [number, n
       .filter((it) => it.rate === rate && it.latency !== null)
       .map((it) => it.latency![at])
       .sort((a, b) => a - b);
-    return [rate, values[Math.floor(values.length / 2)] ?? 0];
+    const upper = values[Math.floor(values.length / 2)] ?? 0;
+    const lower = values[Math.floor((values.length - 1) / 2)] ?? upper;
+    return [rate, (lower + upper) / 2];
   });
+}
+
+/** A point, or a corner, in pixels. */
+export type Point = readonly [number, number];
+
+/** How far a text reaches above its base line, and below, pixels. */
+const ASCENT = 11;
+const DESCENT = 4;
+/** How far lines are looked at, and texts moved, at a time. */
+const STEP = 8;
+
+/** Points along a line through others, none far from the next. */
+export function along(line: readonly Point[]): Point[] {
+  return line.flatMap(([x, y], i) => {
+    const [nextX, nextY] = line[i + 1] ?? [x, y];
+    const steps = Math.max(1, Math.ceil(Math.hypot(nextX - x, nextY - y) / STEP));
+    return Array.from({ length: steps }, (_, step): Point => {
+      const share = step / steps;
+      return [x + share * (nextX - x), y + share * (nextY - y)];
+    });
+  });
+}
+
+/**
+ * Where a text of this width begins that names a level line: above the line or below, from its left end on, where it covers the fewest of
+ * these points.
+ */
+export function besideLevel(
+  level: number,
+  [left, right]: readonly [number, number],
+  width: number,
+  points: readonly Point[],
+): Point {
+  let best: Point = [left, level - 5];
+  let fewest = Number.POSITIVE_INFINITY;
+  for (const y of [level - 5, level + 14]) {
+    for (let x = left; x + width <= right || x === left; x += STEP) {
+      const covers = ([px, py]: Point): boolean =>
+        px > x - STEP && px < x + width + STEP && py > y - ASCENT - 2 && py < y + DESCENT + 2;
+      const covered = points.filter(covers).length;
+      if (covered < fewest) [best, fewest] = [[x, y], covered];
+    }
+  }
+  return best;
 }

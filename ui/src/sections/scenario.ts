@@ -76,7 +76,7 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
   const atEnd = count(name, scenario, 'in_flight_at_end');
   for (const it of counts.filter((it) => it.kind === 'peak')) {
     const most = count(name, scenario, it.key);
-    const under = atEnd > 0 ? `${grouped(atEnd)} when the phase ended` : '';
+    const under = atEnd > 0 ? `${grouped(atEnd)} when the run ended` : '';
     if (most > 0) tiles.push(tile(it.name, grouped(most), `${it.unit} at most`, under, it.meaning));
   }
   const one = unit.replace(/s$/, '');

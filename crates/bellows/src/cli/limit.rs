@@ -19,7 +19,7 @@ use session::{
 use super::args::OutputArgs;
 use super::compare::percent;
 use super::limit_scale::{self, Scaling};
-use super::perform::{Watched, carry_out, shape};
+use super::perform::{Watched, carry_out, shape, tell_one};
 use super::run::{Changes, load};
 use super::{complete, find, metrics};
 use crate::failure::{Done, Failure};
@@ -331,7 +331,6 @@ impl Search<'_> {
     }
 
     fn show(&self, about: &str, trial: &LimitTrial, record: &RunRecord) -> Result<(), Failure> {
-        let output = &self.args.output;
         let word = match trial.outcome {
             LimitOutcome::Held => "held",
             LimitOutcome::Missed => "missed",
@@ -349,13 +348,7 @@ impl Search<'_> {
             _ => String::new(),
         };
         let about = format!("{about}: {word}{why}");
-        if !output.json {
-            return output::print(&console::repeated(&about, record, output::style()));
-        }
-        if !output.quiet {
-            output::aside(&console::repeated(&about, record, output::style_aside()));
-        }
-        Ok(())
+        tell_one(&self.args.output, &about, record)
     }
 
     /// Prints what the trials say, and keeps it.

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use super::args::OutputArgs;
 use super::find;
-use super::perform::{Watched, carry_out, shape};
+use super::perform::{Watched, carry_out, shape, tell_one};
 use crate::failure::{Done, Failure};
 use crate::output;
 
@@ -123,13 +123,7 @@ impl Scaling<'_> {
         scale.runs.push(scale_run(clients, &record));
         scale.law = scale_law(scale);
         self.trials.write(&self.dir)?;
-        match (self.output.json, self.output.quiet) {
-            (false, _) => output::print(&console::repeated(&about, &record, output::style()))?,
-            (true, false) => {
-                output::aside(&console::repeated(&about, &record, output::style_aside()));
-            }
-            (true, true) => {}
-        }
+        tell_one(self.output, &about, &record)?;
         carried.report.map(|_| ())
     }
 

@@ -271,12 +271,14 @@ impl PairedCell {
 
     fn compare_functions(&self, comparison: &mut Comparison, counted: &[(usize, usize)]) {
         let of = |place: fn(&(usize, usize)) -> usize| -> Vec<_> {
-            let places = counted.iter().map(place);
+            // Where runs stand for themselves, no pairs tell of functions.
+            let places = counted.iter().filter(|_| comparison.paired).map(place);
             places
                 .map(|at| self.costs.get(at).cloned().flatten())
                 .collect()
         };
-        compare_functions(comparison, &of(|it| it.0), &of(|it| it.1));
+        let (a, b) = (of(|it| it.0), of(|it| it.1));
+        compare_functions(comparison, &a, &b);
     }
 
     /// The folders of its runs, by their names.

@@ -202,6 +202,41 @@ fn draw_repeats(
     pictures::draw(dir, profiles).map(Some)
 }
 
+/// Where a line about one of several runs goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LinePlace {
+    Output,
+    Aside,
+    /// The summary alone is wanted.
+    Nowhere,
+}
+
+impl LinePlace {
+    const fn of(json: bool, quiet: bool) -> Self {
+        match (json, quiet) {
+            (_, true) => Self::Nowhere,
+            (true, false) => Self::Aside,
+            (false, false) => Self::Output,
+        }
+    }
+}
+
+/// Says one of the runs of a command that is about all of them in a line.
+pub(super) fn tell_one(
+    output: &OutputArgs,
+    about: &str,
+    record: &RunRecord,
+) -> Result<(), Failure> {
+    match LinePlace::of(output.json, output.quiet) {
+        LinePlace::Output => output::print(&console::repeated(about, record, output::style())),
+        LinePlace::Aside => {
+            output::aside(&console::repeated(about, record, output::style_aside()));
+            Ok(())
+        }
+        LinePlace::Nowhere => Ok(()),
+    }
+}
+
 /// Says one of several runs in a line.
 fn tell_repeated(
     output: &OutputArgs,
@@ -368,4 +403,18 @@ pub(super) fn judge(output: &OutputArgs, record: &RunRecord) -> Result<Done, Fai
         Done::Fine
     };
     Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quiet_leaves_the_summary_alone() {
+        for json in [false, true] {
+            assert_eq!(LinePlace::of(json, true), LinePlace::Nowhere);
+        }
+        assert_eq!(LinePlace::of(false, false), LinePlace::Output);
+        assert_eq!(LinePlace::of(true, false), LinePlace::Aside);
+    }
 }

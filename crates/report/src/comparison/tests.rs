@@ -163,7 +163,7 @@ fn markdown_is_a_table_and_names_are_no_markup() {
     let text = written(ComparisonFormat::Markdown, Some(&compared()));
     for part in [
         "### stream-publish\n",
-        "**changed: B has 100 % more ack response p50 \\[+90.0 %, +110 %\\] (worse), 100 % more received rate",
+        "**changed: B has a 100 % higher ack response p50 \\[+90.0 %, +110 %\\] (worse), a 100 % higher received rate",
         "| received rate | 105,000/s | 210,000/s | +100 % | +90.0 % to +110 % | **changed, better** |",
         "| broker memory |",
         "1 function changed in cost beyond chance",
@@ -335,7 +335,7 @@ fn invalid_runs_stand_beside_what_changed() {
     of.figures[1].more_is_better = true;
     let text = written(ComparisonFormat::Markdown, Some(&of));
     for part in [
-        "**changed for the better: B has 100 % more ack response p50",
+        "**changed for the better: B has a 100 % higher ack response p50",
         "; invalid runs: 0 of 8 of A, 3 of 8 of B**",
     ] {
         assert!(text.contains(part), "{part}: {text}");
@@ -383,6 +383,52 @@ fn an_experiment_that_broke_off_is_an_error_whatever_its_runs_say() {
     let text = written(ComparisonFormat::Markdown);
     assert!(
         text.contains("It broke off before all runs were made"),
+        "{text}"
+    );
+}
+
+/// Of several figures the sentence names the first three, and the worse ones come first.
+#[test]
+fn a_sentence_names_three_figures_and_counts_the_rest() {
+    let unit = QuantityUnit::Ns;
+    let named = |at: usize| figure(&format!("latency {at}"), unit, Decision::Changed, 0.5);
+    let of = Comparison {
+        figures: (0..7).map(named).collect(),
+        ..compared()
+    };
+    let text = written(ComparisonFormat::Markdown, Some(&of));
+    let told = text
+        .lines()
+        .find(|it| it.contains("B has"))
+        .expect("a sentence");
+    assert!(
+        told.contains("latency 2 \\[+40.0 %, +60.0 %\\] and 4 more"),
+        "{told}"
+    );
+    assert!(!told.contains("latency 3"), "{told}");
+}
+
+/// So many pairs for the steadiest figure are not enough for the noisiest one.
+#[test]
+fn how_many_pairs_would_tell_is_said_of_a_figure() {
+    let open = |name: &str, needed: u32| ComparedFigure {
+        needed: Some(needed),
+        a: vec![1.0; 8],
+        b: vec![1.0; 8],
+        ..figure(name, QuantityUnit::Ns, Decision::Undecided, 0.0)
+    };
+    let mut of = compared();
+    of.paired = true;
+    of.a.runs = vec![ComparedRun::default(); 8];
+    of.b.runs = of.a.runs.clone();
+    of.figures = vec![open("end-to-end p99", 35_000), open("broker memory", 186)];
+    let text = written(ComparisonFormat::Markdown, Some(&of));
+    let told = "186 pairs or more would tell of broker memory, the steadiest figure, 35,000 of end-to-end p99, the noisiest";
+    assert!(text.contains(told), "{text}");
+    of.figures.truncate(1);
+    let text = written(ComparisonFormat::Markdown, Some(&of));
+    assert!(
+        text.contains("; 35,000 pairs or more would tell; so might longer"),
         "{text}"
     );
 }

@@ -7,7 +7,8 @@ use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
 use crate::numbers::figure;
 use crate::text::comparison::{
-    WITHIN, decision, headline, notes, probability, seen, signed, table_values, told, within_rows,
+    WITHIN, decision, headline, notes, probability, seen, shows_from, signed, table_values, told,
+    within_rows,
 };
 use crate::text::functions::explanation;
 
@@ -97,7 +98,7 @@ fn table(of: &Comparison) -> Table {
             signed(row.change),
             format!("{} to {}", signed(row.interval.0), signed(row.interval.1)),
             decision(row),
-            seen(row.visible),
+            seen(shows_from(row)),
             probability(row.corrected_p),
         ]);
     }
@@ -162,7 +163,7 @@ mod tests {
         let shown = text(&all);
         assert!(
             shown.starts_with(
-                "changed for the better: B has 24.0 % more sent rate [+23.0 %, +25.0 %]\n"
+                "changed for the better: B has a 24.0 % higher sent rate [+23.0 %, +25.0 %]\n"
             ),
             "{shown}"
         );
@@ -182,6 +183,12 @@ mod tests {
             ..of(vec![row("x", Decision::Same, 0.0)])
         };
         assert!(text(&noise).starts_with("A against itself, 8 pairs: nothing"));
+        // A fall cannot be of 806 %.
+        let mut fell = row("received rate", Decision::Changed, -0.978);
+        fell.visible = 8.06;
+        assert_eq!(seen(shows_from(&fell)), "89.0 %");
+        let shown = text(&of(vec![fell]));
+        assert!(shown.contains("B has a 97.8 % lower"), "{shown}");
         let same = of(vec![row("x", Decision::Same, 0.0)]);
         assert!(text(&same).starts_with("the same within the margins\n"));
         assert!(text(&of(Vec::new())).starts_with("cannot tell"));

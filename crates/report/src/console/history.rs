@@ -70,9 +70,7 @@ fn headline(of: &History) -> String {
     let runs = counted(of.runs.len() as u64, "run");
     let changes: usize = of.figures.iter().map(|it| it.changes.len()).sum();
     let when = match (of.runs.first(), of.runs.last()) {
-        (Some(first), Some(last)) => {
-            format!(" from {} to {}", day(&first.created), day(&last.created))
-        }
+        (Some(first), Some(last)) => when(day(&first.created), day(&last.created)),
         _ => String::new(),
     };
     let found = match of.runs.len() < LEAST_RUNS {
@@ -82,13 +80,29 @@ fn headline(of: &History) -> String {
     let name = &of.name;
     let what = match (of.ad_hoc, of.loads) {
         (true, loads) => format!(
-            "{runs} by hand of what the newest `bellows {name}` was (of {})",
+            "{runs} of `bellows {name}` with the options of the newest one (of {} that were tried)",
             counted(loads as u64, "load")
         ),
         (false, ..2) => format!("{runs} of {name}"),
         (false, loads) => format!("{runs} of {name} as the newest has it (of {loads} loads)"),
     };
     format!("{what}{when}: {found}")
+}
+
+/// Between which days, or on which day.
+fn when(first: &str, last: &str) -> String {
+    match first == last {
+        true => format!(" on {first}"),
+        false => format!(" from {first} to {last}"),
+    }
+}
+
+/// The lowest and the highest value, which may be the same as it is shown.
+fn range(low: String, high: &str) -> String {
+    match low == high {
+        true => low,
+        false => format!("{low} to {high}"),
+    }
 }
 
 /// The day of a time.
@@ -108,11 +122,7 @@ fn drawn(of: &History, figure_of: &HistoryFigure, style: Style) -> Vec<String> {
         });
     let range = match known.is_empty() {
         true => "no values".to_owned(),
-        false => format!(
-            "{} to {}",
-            figure(low, figure_of.unit),
-            figure(high, figure_of.unit)
-        ),
+        false => range(figure(low, figure_of.unit), &figure(high, figure_of.unit)),
     };
     let mut lines = vec![format!(
         "{}: {range}",
@@ -222,6 +232,21 @@ mod tests {
             ],
             ..History::default()
         }
+    }
+
+    #[test]
+    fn what_is_the_same_is_not_told_as_a_range() {
+        let mut of = of(8);
+        (of.ad_hoc, of.loads, of.name) = (true, 7, "probe".to_owned());
+        let text = history(&of, Style::PLAIN);
+        let told = "8 runs of `bellows probe` with the options of the newest one (of 7 loads that were tried) on 2026-11-21: 1 change\n";
+        assert!(text.starts_with(told), "{text}");
+        assert_eq!(range("927 ms".to_owned(), "927 ms"), "927 ms");
+        assert_eq!(range("1 ms".to_owned(), "927 ms"), "1 ms to 927 ms");
+        assert_eq!(
+            when("2026-11-20", "2026-11-21"),
+            " from 2026-11-20 to 2026-11-21"
+        );
     }
 
     #[test]

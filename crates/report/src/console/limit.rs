@@ -6,7 +6,7 @@ use measure::LatencySummary;
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
 use crate::numbers::{duration, rate};
-use crate::text::limit::{asked, headline, knee_text, notes, rates};
+use crate::text::limit::{asked, headline, knee_text, notes, rates, row_note, typical_trial};
 use crate::text::scale::{computed, mean, scale_explained};
 
 /// Columns of the bar that shows a latency.
@@ -31,6 +31,11 @@ pub fn limit(of: &LimitTrials, style: Style) -> String {
         lines.push(String::new());
         lines.extend(table(of).lines(style.columns));
         lines.push(String::new());
+        lines.extend(
+            row_note(of)
+                .into_iter()
+                .flat_map(|it| wrap(it, style.columns)),
+        );
         for note in notes(of) {
             lines.extend(wrap(&sanitise(&note), style.columns));
         }
@@ -94,7 +99,7 @@ fn scaled(of: &LimitTrials, scale: &ScaleRuns, style: Style) -> Vec<String> {
     lines
 }
 
-/// A row for each rate, with the medians of its trials.
+/// A row for each rate, with one of its trials.
 fn table(of: &LimitTrials) -> Table {
     let mut names = of.trials.iter().map(|it| it.latency_name.as_str());
     let name = names.rfind(|it| !it.is_empty()).unwrap_or("latency");
@@ -102,31 +107,29 @@ fn table(of: &LimitTrials) -> Table {
     let mut table = Table::new(&[
         ("msg/s", Align::Right),
         ("held", Align::Left),
+        ("trial", Align::Right),
         (&format!("{name} p50"), Align::Right),
         ("p99", Align::Right),
         ("p99.9", Align::Right),
         ("p99, log", Align::Left),
         ("why not", Align::Left),
     ]);
-    table.drop_in_order(&[5, 4]);
-    table.give_way_to(6, 18);
+    table.drop_in_order(&[6, 5]);
+    table.give_way_to(7, 18);
     let all = rates(of);
     let rows: Vec<Row<'_>> = all.iter().map(|rate| Row::of(of, *rate)).collect();
-    let p99s: Vec<u64> = rows
-        .iter()
-        .filter_map(|it| it.median(|it| it.p99_ns))
-        .collect();
-    let ends = (p99s.iter().min(), p99s.iter().max());
+    let p99s = || rows.iter().filter_map(|it| Some(it.latency()?.p99_ns));
+    let ends = p99s().min().zip(p99s().max());
     for row in &rows {
         let shown = |which: fn(&LatencySummary) -> u64| {
-            row.median(which).map_or_else(|| "-".to_owned(), duration)
+            row.latency()
+                .map_or_else(|| "-".to_owned(), |it| duration(which(it)))
         };
-        let bar = row
-            .median(|it| it.p99_ns)
-            .zip(ends.0.copied().zip(ends.1.copied()));
+        let bar = row.latency().map(|it| it.p99_ns).zip(ends);
         table.row(vec![
             rate(row.rate),
             row.held(),
+            row.shown.map_or_else(String::new, |it| it.0.to_string()),
             shown(|it| it.p50_ns),
             shown(|it| it.p99_ns),
             shown(|it| it.p99_9_ns),
@@ -137,42 +140,50 @@ fn table(of: &LimitTrials) -> Table {
     table
 }
 
-/// The trials of a rate.
+/// The trials of a rate, with their numbers, and the one that is shown.
 struct Row<'a> {
     rate: f64,
-    trials: Vec<&'a LimitTrial>,
+    trials: Vec<(usize, &'a LimitTrial)>,
+    shown: Option<(usize, &'a LimitTrial)>,
 }
 
 impl<'a> Row<'a> {
     fn of(of: &'a LimitTrials, rate: f64) -> Self {
-        let trials = of.trials.iter().filter(|it| it.rate == rate).collect();
-        Self { rate, trials }
+        let trials = (1..).zip(&of.trials).filter(|(_, it)| it.rate == rate);
+        Self {
+            rate,
+            trials: trials.collect(),
+            shown: typical_trial(of, rate),
+        }
     }
 
     fn held(&self) -> String {
-        let held = |it: &&&LimitTrial| it.outcome == LimitOutcome::Held;
-        let held = self.trials.iter().filter(held).count();
-        format!("{held} of {}", self.trials.len())
+        let outcomes = self.trials.iter().map(|it| it.1.outcome);
+        let held = outcomes.filter(|it| *it == LimitOutcome::Held);
+        format!("{} of {}", held.count(), self.trials.len())
     }
 
-    /// The median of its trials, of two the larger.
-    fn median(&self, which: fn(&LatencySummary) -> u64) -> Option<u64> {
-        let latencies = self.trials.iter().filter_map(|it| it.latency.as_ref());
-        let mut values: Vec<u64> = latencies.map(which).collect();
-        values.sort_unstable();
-        values.get(values.len() / 2).copied()
+    fn latency(&self) -> Option<&LatencySummary> {
+        self.shown?.1.latency.as_ref()
     }
 
-    /// Why it did not hold the last time that it did not.
+    /// Why the trial that is shown did not hold; of one that did why the last one did not that did not, with its number.
     fn why(&self) -> String {
-        let bad = |it: &&&LimitTrial| it.outcome != LimitOutcome::Held;
-        let Some(last) = self.trials.iter().rev().find(bad) else {
+        let is_bad = |it: &&(usize, &LimitTrial)| it.1.outcome != LimitOutcome::Held;
+        let shown = self.shown.filter(|it| is_bad(&it));
+        let Some((number, trial)) =
+            shown.or_else(|| self.trials.iter().rev().find(is_bad).copied())
+        else {
             return String::new();
         };
-        let why = sanitise(&last.why.join("; ")).into_owned();
-        match last.outcome {
+        let why = sanitise(&trial.why.join("; ")).into_owned();
+        let why = match trial.outcome {
             LimitOutcome::Unclear => format!("says nothing of the broker: {why}"),
             _ => why,
+        };
+        match shown {
+            Some(_) => why,
+            None => format!("trial {number}: {why}"),
         }
     }
 }
@@ -245,6 +256,42 @@ mod tests {
             assert!(text.contains("1 of 2"), "{text}");
             assert!(text.contains("0 of 2"), "{text}");
         }
+    }
+
+    /// The latencies of a row and the reason beside them are of one trial, or the reason names another.
+    #[test]
+    fn a_row_is_one_trial_and_says_which() {
+        let missed = |p99_ns: u64, why: &str| LimitTrial {
+            why: vec![why.to_owned()],
+            ..trial(20_000.0, LimitOutcome::Missed, p99_ns)
+        };
+        let mut of = LimitTrials {
+            trials: vec![missed(90_000_000, "first"), missed(30_000_000, "second")],
+            ..LimitTrials::default()
+        };
+        let row = |of: &LimitTrials| {
+            let text = limit(of, Style::PLAIN);
+            let mut lines = text.lines();
+            let row = lines.find(|it| it.contains(" of ") && it.contains("20,000"));
+            row.unwrap_or_default()
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        let first = row(&of);
+        assert!(
+            first.starts_with("20,000 0 of 2 1 9.00 ms 90.0 ms"),
+            "{first}"
+        );
+        assert!(first.ends_with(" first"), "{first}");
+        of.trials
+            .push(trial(20_000.0, LimitOutcome::Held, 50_000_000));
+        let third = row(&of);
+        assert!(
+            third.starts_with("20,000 1 of 3 3 5.00 ms 50.0 ms"),
+            "{third}"
+        );
+        assert!(third.ends_with(" trial 2: second"), "{third}");
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! The archive as a table.
 
 use archive::{RunEntry, RunRecord};
-use measure::{Metric, Nanos};
+use measure::Metric;
 
 use super::table::{Align, Table};
 use super::text::{Style, fit, sanitise, width};
-use crate::numbers::{bytes, counted, seconds, three_digits};
+use crate::numbers::{bytes, counted, marked, seconds, three_digits};
 
 /// A run's cell keeps at least this width.
 const LEAST_RUN: usize = 20;
@@ -68,8 +68,11 @@ fn row(entry: &RunEntry, record: &RunRecord) -> Vec<String> {
     });
     // Of another latency than the acknowledgements' it says which.
     let p99 = entry.latency().map(|(metric, of)| match metric {
-        Metric::ACK_RESPONSE => Nanos(of.p99_ns).to_string(),
-        metric => format!("{} {}", sanitise(metric.name()), Nanos(of.p99_ns)),
+        Metric::ACK_RESPONSE => marked(of.p99_ns, of.supports(99.0)),
+        metric => {
+            let value = marked(of.p99_ns, of.supports(99.0));
+            format!("{} {value}", sanitise(metric.name()))
+        }
     });
     let broker = summary.map(|s| match &s.broker.version {
         Some(version) => format!("{} {version}", s.broker.kind),

@@ -1,7 +1,9 @@
 //! What is said of two sides: the terminal, the page and the files for CI servers say the same. Names are as they came: who shows them
 //! makes them harmless.
 
-use archive::{ComparedFigure, ComparedSide, Comparison, Decision, Quantity, RunsCounted};
+use archive::{
+    ComparedFigure, ComparedSide, Comparison, Decision, Quantity, QuantityUnit, RunsCounted,
+};
 use compare::LEAST_PAIRS;
 
 use super::functions::{other_builds, renamed};
@@ -9,6 +11,9 @@ use crate::numbers::{count, counted, figure, three_digits};
 
 /// From so many times as much on, per cent tell nobody anything.
 const MANY_TIMES: f64 = 10.0;
+
+/// Figures that a sentence names, and logs of a side; the table has them all.
+const MOST_NAMED: usize = 3;
 
 /// What changed, in a sentence.
 pub(crate) fn headline(of: &Comparison) -> String {
@@ -22,8 +27,10 @@ pub(crate) fn headline(of: &Comparison) -> String {
     changed.sort_by_key(|figure| !figure.is_worse());
     let worse = changed.iter().filter(|figure| figure.is_worse()).count();
     let is_mixed = worse > 0 && worse < changed.len();
+    let more = changed.len().saturating_sub(MOST_NAMED);
     let changed: Vec<String> = changed
         .into_iter()
+        .take(MOST_NAMED)
         .map(|figure| match (is_mixed, figure.is_worse()) {
             (false, _) => change(figure),
             (true, true) => change(figure) + " (worse)",
@@ -54,14 +61,23 @@ pub(crate) fn headline(of: &Comparison) -> String {
             invalid_runs(of)
         ),
         (changed, _) => format!(
-            "{begins}: B has {}{}",
+            "{begins}: B has {}{}{}",
             changed.join(", "),
+            and_more(more),
             invalid_runs(of)
         ),
     }
 }
 
-/// What changed of a figure: `24.0 % more completed rate [+21.0 %, +27.0 %]`.
+/// That further ones are not named: empty where there are none.
+fn and_more(more: usize) -> String {
+    match more {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    }
+}
+
+/// What changed of a figure: `a 24.0 % higher completed rate [+21.0 %, +27.0 %]`, `24.0 % more lost messages […]`.
 fn change(of: &ComparedFigure) -> String {
     if of.without != (0, 0) || of.of_runs.is_some() {
         return come_or_gone(of);
@@ -77,14 +93,22 @@ fn change(of: &ComparedFigure) -> String {
             times(high)
         );
     }
-    let more = if of.change > 0.0 { "more" } else { "less" };
-    format!(
-        "{} {more} {} [{}, {}]",
-        points(of.change.abs()),
-        noun(of),
-        signed(low),
-        signed(high)
-    )
+    let is_more = of.change > 0.0;
+    let share = points(of.change.abs());
+    let share = match (of.unit == QuantityUnit::Count, is_more) {
+        (true, true) => share + " more",
+        (true, false) => share + " fewer",
+        (false, true) => with_article(&share) + " higher",
+        (false, false) => with_article(&share) + " lower",
+    };
+    format!("{share} {} [{}, {}]", noun(of), signed(low), signed(high))
+}
+
+/// A number with its article, as it is spoken: `a 12.0 %`, `an 8.72 %`.
+fn with_article(number: &str) -> String {
+    let whole = number.split('.').next().unwrap_or_default();
+    let is_vowel = whole.starts_with('8') || matches!(whole, "11" | "18");
+    format!("{} {number}", if is_vowel { "an" } else { "a" })
 }
 
 /// What a figure counts: `lost messages`, `received rate`.
@@ -140,15 +164,37 @@ fn why_open(of: &Comparison) -> String {
     if !few.is_empty() {
         return few;
     }
-    let needed = of.figures.iter().filter_map(|it| it.needed).min();
     let units = units(of);
-    match needed {
-        Some(needed) => format!(
-            ": runs of one side differ too much among themselves; {} {units} or more would tell, or longer and quieter runs",
-            count(needed.into())
-        ),
-        None => ": runs of one side differ too much among themselves".to_owned(),
-    }
+    let figures = of.figures.iter();
+    let mut needed: Vec<_> = figures.filter_map(|it| Some((it.needed?, it))).collect();
+    needed.sort_by_key(|it| it.0);
+    let would = match needed.as_slice() {
+        [] => String::new(),
+        [(pairs, _)] if of.figures.len() == 1 => {
+            format!("; {} {units} or more would tell", count((*pairs).into()))
+        }
+        [(least, steadiest), rest @ ..] => {
+            let all = rest.last().map(|(most, noisiest)| {
+                format!(
+                    ", {} of {}, the noisiest",
+                    count((*most).into()),
+                    noun(noisiest)
+                )
+            });
+            format!(
+                "; {} {units} or more would tell of {}, the steadiest figure{}",
+                count((*least).into()),
+                noun(steadiest),
+                all.unwrap_or_default()
+            )
+        }
+    };
+    let longer = if needed.is_empty() {
+        ""
+    } else {
+        "; so might longer and quieter runs"
+    };
+    format!(": runs of one side differ too much among themselves{would}{longer}")
 }
 
 /// That so few pairs, or runs, can prove no change, whatever they say.
@@ -176,7 +222,7 @@ fn noise(of: &Comparison) -> String {
         .filter(|it| it.decision == Decision::Changed);
     let changed: Vec<_> = changed.map(|it| it.name.as_str()).collect();
     let tested = of.figures.iter().filter(|it| it.is_tested());
-    let visible = tested.map(|it| it.visible);
+    let visible = tested.map(shows_from);
     let (low, high) = visible.fold((f64::INFINITY, 0.0_f64), |(low, high), it| {
         (low.min(it), high.max(it))
     });
@@ -202,18 +248,12 @@ fn noise(of: &Comparison) -> String {
     }
 }
 
-/// Logs of a side that are named.
-const MOST_LOGS: usize = 3;
-
 /// The logs of a side, the first by their names.
 fn counted_logs(side: &ComparedSide) -> String {
-    let named: Vec<&str> = (side.runs.iter().take(MOST_LOGS))
+    let named: Vec<&str> = (side.runs.iter().take(MOST_NAMED))
         .map(|run| run.id.as_str())
         .collect();
-    let more = match side.runs.len().saturating_sub(MOST_LOGS) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let more = and_more(side.runs.len().saturating_sub(MOST_NAMED));
     let logs = counted(side.runs.len() as u64, "log");
     format!("{logs}: {}{more}", named.join(", "))
 }
@@ -340,8 +380,8 @@ pub(crate) fn notes(of: &Comparison) -> Vec<String> {
     if let Some(why) = &of.no_functions {
         notes.push(format!("Functions are not compared: {why}."));
     }
-    let is_one_sided = of.a.runs.is_empty() != of.b.runs.is_empty();
-    if !of.paired && !is_one_sided {
+    let has_both = !of.a.runs.is_empty() && !of.b.runs.is_empty();
+    if !of.paired && has_both {
         notes.push(
             "The runs stand in no pairs: what drifted between the two sides, such as the machine's clock or temperature, looks like \
              a change."
@@ -485,6 +525,15 @@ pub(crate) fn points(share: f64) -> String {
 
 /// Changes beyond these are not told more exactly: an interval of two runs soon reaches from a millionth to a million times as much.
 const TOLD: [f64; 2] = [-0.9995, 1_000.0];
+
+/// The smallest change of a figure that so many runs show: of one that fell as a fall, which nine times as much is of 89 %.
+pub(crate) fn shows_from(of: &ComparedFigure) -> f64 {
+    let is_ratio = of.unit != QuantityUnit::Count;
+    match is_ratio && of.change < 0.0 {
+        true => of.visible / (1.0 + of.visible),
+        false => of.visible,
+    }
+}
 
 /// The smallest change that so many runs show; of very few it may be one that nobody asks about.
 pub(crate) fn seen(share: f64) -> String {

@@ -30,14 +30,29 @@ pub(crate) fn knee_of(of: &LimitTrials) -> Option<Knee> {
     })
 }
 
-/// The median of the 99th percentiles of a rate's trials, of two the larger.
+/// The median of the 99th percentiles of a rate's trials.
 fn median_p99(of: &LimitTrials, rate: f64) -> Option<u64> {
     let trials = of.trials.iter().filter(|it| it.rate == rate);
     let mut values: Vec<u64> = trials
         .filter_map(|it| Some(it.latency.as_ref()?.p99_ns))
         .collect();
     values.sort_unstable();
-    values.get(values.len() / 2).copied()
+    let upper = values.get(values.len() / 2)?;
+    let lower = values.get((values.len() - 1) / 2)?;
+    Some(u64::midpoint(*lower, *upper))
+}
+
+/// The trial that stands for a rate, and its number: the one with the median 99th percentile, of an even number the higher of the two in the
+/// middle; where none measured a latency, the last one.
+pub(crate) fn typical_trial(of: &LimitTrials, rate: f64) -> Option<(usize, &LimitTrial)> {
+    let all = (1..).zip(&of.trials).filter(|(_, it)| it.rate == rate);
+    let p99 = |it: &LimitTrial| it.latency.as_ref().map(|it| it.p99_ns);
+    let mut measured: Vec<_> = all.clone().filter(|(_, it)| p99(it).is_some()).collect();
+    measured.sort_by_key(|(_, it)| p99(it));
+    measured
+        .get(measured.len() / 2)
+        .copied()
+        .or_else(|| all.last())
 }
 
 /// Where the knee lies, or why there is none; `None` where no latency was measured.
@@ -150,7 +165,7 @@ pub(crate) fn notes(of: &LimitTrials) -> Vec<String> {
     }
     let plan = &of.plan;
     let mut notes = vec![format!(
-        "{}, a run each; the ends lie at most {} apart, and {} agree at each",
+        "{}, a run each; asked for were ends at most {} apart (--precision), and {} that agree at each (--confirm)",
         counted(of.trials.len() as u64, "trial"),
         percent(plan.precision),
         counted(plan.confirmations.into(), "trial"),
@@ -185,6 +200,14 @@ pub(crate) fn notes(of: &LimitTrials) -> Vec<String> {
     }
     notes.extend(cautions(of));
     notes
+}
+
+/// What the row of a rate shows, where some rate was tried more than once.
+pub(crate) fn row_note(of: &LimitTrials) -> Option<&'static str> {
+    (rates(of).len() < of.trials.len()).then_some(
+        "a row shows one trial of its rate, the one with the median p99, of two the higher; of a rate that held in some trials only, \"why not\" is of another \
+         one where it names it",
+    )
 }
 
 /// What puts trials in doubt, each kind once with the first that was said of it.

@@ -1,6 +1,6 @@
 //! The findings that a verdict rests on, each in words.
 
-use super::stalls::stall;
+use super::stalls::longest_stall;
 use super::verdict::Said;
 use crate::numbers::{at_least, count, counted, duration, percent, rate};
 
@@ -56,16 +56,7 @@ impl Said<'_> {
                 rate(e.received_rate),
                 rate(e.expected_rate.unwrap_or(0.0))
             ),
-            "stalls" => e
-                .stalls()
-                .max_by(|a, b| a.for_s.total_cmp(&b.for_s))
-                .map_or_else(String::new, |longest| {
-                    let more = match e.stalls().count() {
-                        1 => String::new(),
-                        all => format!("; {}", counted(all as u64 - 1, "shorter stall")),
-                    };
-                    stall(longest, e.items()) + &more
-                }),
+            "stalls" => longest_stall(&e.stalls().collect::<Vec<_>>(), e.items()),
             "loop_busy" => self.loop_busy(),
             "loop_run_queue_wait" => format!(
                 "{} waited {} of the time in the run queue",

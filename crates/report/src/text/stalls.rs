@@ -26,6 +26,38 @@ pub fn stall(stall: &Stall, items: &str) -> String {
     loaded::for_items(sentence, items)
 }
 
+/// The longest stall, and how many shorter ones there are, by who stood still: `…; 4 shorter stalls: 2 of the broker, 1 of bellows, 1 of the
+/// machine`.
+pub(super) fn longest_stall(stalls: &[&Stall], items: &str) -> String {
+    let longest = stalls.iter().max_by(|a, b| a.for_s.total_cmp(&b.for_s));
+    let Some(longest) = longest else {
+        return String::new();
+    };
+    let own = |who: Stalled| {
+        let all = stalls.iter().filter(|it| it.who == who).count();
+        (who, all - usize::from(who == longest.who))
+    };
+    let shorter = [Stalled::Broker, Stalled::Generator, Stalled::Machine].map(own);
+    let of_all = shorter.iter().map(|it| it.1).sum::<usize>();
+    let told = stall(longest, items);
+    if of_all == 0 {
+        return told;
+    }
+    let of_each = shorter.iter().filter(|it| it.1 > 0);
+    let of_each: Vec<String> = of_each
+        .map(|(who, times)| match who {
+            Stalled::Broker => format!("{times} of the broker"),
+            Stalled::Generator => format!("{times} of bellows"),
+            Stalled::Machine => format!("{times} of the machine"),
+        })
+        .collect();
+    format!(
+        "{told}; {}: {}",
+        counted(of_all as u64, "shorter stall"),
+        loaded::for_items(of_each.join(", "), items)
+    )
+}
+
 fn stopped(who: &str) -> &'static str {
     if who == Stalled::Broker.name() {
         "the broker stopped answering"
@@ -110,4 +142,42 @@ pub(super) fn items(w: &Warning) -> &str {
 /// One of them.
 pub(super) fn one(items: &str) -> &str {
     items.strip_suffix('s').unwrap_or(items)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The verdict counts the broker's own: so does what it rests on.
+    #[test]
+    fn shorter_stalls_are_counted_by_who_stood_still() {
+        let stall = |who, for_s| Stall {
+            who,
+            for_s,
+            ..Stall::default()
+        };
+        use Stalled::{Broker, Generator, Machine};
+        let all = [
+            stall(Broker, 0.2),
+            stall(Broker, 0.789),
+            stall(Generator, 0.15),
+            stall(Machine, 0.12),
+            stall(Broker, 0.3),
+        ];
+        let told = |all: &[Stall], items| longest_stall(&all.iter().collect::<Vec<_>>(), items);
+        let of_all = told(&all, "messages");
+        assert!(
+            of_all.starts_with("the broker stopped answering at 0.0 s for 789 ms"),
+            "{of_all}"
+        );
+        let counts = "; 4 shorter stalls: 2 of the broker, 1 of bellows, 1 of the machine";
+        assert!(of_all.ends_with(counts), "{of_all}");
+        let requests = told(&all[..2], "requests");
+        assert!(
+            requests.ends_with("; 1 shorter stall: 1 of the server"),
+            "{requests}"
+        );
+        assert!(!told(&all[..1], "messages").contains("shorter"));
+        assert_eq!(told(&[], "messages"), "");
+    }
 }

@@ -12,7 +12,7 @@ use measure::{LatencySummary, Metric, Nanos, Phase};
 use serde::Serialize;
 
 use super::destinations;
-use crate::numbers::{count, counted, seconds_digits, three_digits, weight};
+use crate::numbers::{count, counted, seconds_digits, slowest, three_digits, weight};
 use crate::text::{of_server, scenario_name, shortened};
 
 /// A piece of the sentence.
@@ -410,8 +410,8 @@ fn worst(all: &[(&str, &ScenarioSummary)], letters: usize) -> String {
     if let Some((metric, latency)) = of.headline() {
         let metric = without_owner(metric.name(), name);
         let between = if of.count("failed") > 0 { "," } else { ":" };
-        let p99 = Nanos(latency.p99_ns);
-        text.push_str(&format!("{between} {metric} p99 {p99}"));
+        let slow = slowest(latency);
+        text.push_str(&format!("{between} {metric} {slow}"));
     }
     text
 }
@@ -498,8 +498,7 @@ pub(crate) fn operations(of: &ScenarioSummary, phases: &[PhaseSpan]) -> String {
         text.push_str(&format!(", {} failed", count(of.count("failed"))));
     }
     if let Some((metric, latency)) = of.headline() {
-        let p99 = Nanos(latency.p99_ns);
-        text.push_str(&format!("; {} p99 {p99}", metric.name()));
+        text.push_str(&format!("; {} {}", metric.name(), slowest(latency)));
     }
     text
 }
@@ -556,12 +555,11 @@ fn queues(count: usize, kind: &str) -> String {
 
 /// The latencies that users feel, the more telling first.
 fn latencies(f: &RunSummary) -> Vec<String> {
-    let p99 = |name: &str, l: &LatencySummary| {
-        (l.count > 0).then(|| format!("{name} p99 {}", Nanos(l.p99_ns)))
-    };
+    let told =
+        |name: &str, l: &LatencySummary| (l.count > 0).then(|| format!("{name} {}", slowest(l)));
     let both = [
-        p99("ack response", f.latency.get(Metric::ACK_RESPONSE)),
-        p99("end-to-end", f.latency.get(Metric::END_TO_END)),
+        told("ack response", f.latency.get(Metric::ACK_RESPONSE)),
+        told("end-to-end", f.latency.get(Metric::END_TO_END)),
     ];
     both.into_iter().flatten().collect()
 }

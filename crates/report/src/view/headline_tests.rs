@@ -320,7 +320,7 @@ fn requests(p99_ns: u64, failed: u64) -> ScenarioSummary {
         ..ScenarioSummary::default()
     };
     let latency = LatencySummary {
-        count: 30,
+        count: 3_000,
         p99_ns,
         ..LatencySummary::default()
     };

@@ -7,13 +7,14 @@ use toml::Value;
 use super::error::explained;
 use super::{Experiment, ExperimentError};
 
-/// The experiment with `path=value` applied.
+/// The experiment with `path=value` applied, which this option was given.
 pub(super) fn edited(
     experiment: &Experiment,
+    option: &str,
     assignment: &str,
 ) -> Result<Experiment, ExperimentError> {
     let shown = crate::redact::assignment(assignment);
-    let fail = |refused: Refused| ExperimentError::of_edit(&shown, refused);
+    let fail = |refused: Refused| ExperimentError::of_edit(option, &shown, refused);
     let no_path = |what| fail(Refused::new(what, "write --set load.0.rate=20000"));
     let Some((path, value)) = assignment.split_once('=') else {
         return Err(no_path("it has no value"));
@@ -34,7 +35,10 @@ pub(super) fn edited(
     let edited = Experiment::deserialize(root);
     let edited = edited.map_err(|e| fail(explained(e.message())))?;
     Ok(Experiment {
-        origin: experiment.origin.clone().changed(&parts.join("."), shown),
+        origin: experiment
+            .origin
+            .clone()
+            .changed(&parts.join("."), option, shown),
         ..edited
     })
 }

@@ -53,9 +53,9 @@ impl ExperimentError {
         Self(Problem::new(format!("{place}: {what}"), observed, help))
     }
 
-    /// About an edit of one value.
-    pub(super) fn of_edit(assignment: &str, refused: Refused) -> Self {
-        let cause = format!("--set {assignment}: {}", refused.what);
+    /// About an edit of one value, which this option was given.
+    pub(super) fn of_edit(option: &str, assignment: &str, refused: Refused) -> Self {
+        let cause = format!("{option} {assignment}: {}", refused.what);
         let value = assignment.split_once('=').map(|(_, value)| value.trim());
         let value = value.filter(|value| !value.is_empty());
         Self(Problem::new(

@@ -414,7 +414,15 @@ impl Experiment {
     /// # Errors
     /// As [`Experiment::from_toml`].
     pub fn set(&mut self, assignment: &str) -> Result<(), ExperimentError> {
-        *self = edit::edited(self, assignment)?;
+        self.set_by("--set", assignment)
+    }
+
+    /// As [`Experiment::set`], by an option that errors name, also those of [`Experiment::validate`].
+    ///
+    /// # Errors
+    /// As [`Experiment::from_toml`].
+    pub fn set_by(&mut self, option: &str, assignment: &str) -> Result<(), ExperimentError> {
+        *self = edit::edited(self, option, assignment)?;
         Ok(())
     }
 

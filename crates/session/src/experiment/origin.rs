@@ -15,9 +15,17 @@ use crate::redact;
 pub struct Origin {
     /// The file's name and text; `None` for options.
     file: Option<(String, String)>,
-    /// Keys that were changed afterwards, each with the change as it may be shown.
-    changes: Vec<(String, String)>,
+    /// Keys that were changed afterwards.
+    changes: Vec<Change>,
     options: OptionNames,
+}
+
+/// A key that was changed by an option, and the change as it may be shown.
+#[derive(Clone, Debug)]
+struct Change {
+    path: String,
+    option: String,
+    shown: String,
 }
 
 /// The place of a value as errors name it: `--rate`, `--set load.0.rate=1`, `x.toml:3: rate = 1`.
@@ -55,9 +63,13 @@ impl Origin {
         }
     }
 
-    /// The same with one value changed.
-    pub(super) fn changed(mut self, path: &str, shown: String) -> Self {
-        self.changes.push((path.to_owned(), shown));
+    /// The same with one value changed by an option.
+    pub(super) fn changed(mut self, path: &str, option: &str, shown: String) -> Self {
+        self.changes.push(Change {
+            path: path.to_owned(),
+            option: option.to_owned(),
+            shown,
+        });
         self
     }
 
@@ -85,9 +97,10 @@ impl Origin {
     /// Where the value of a key was written.
     fn place(&self, key: &str, what: &str) -> Option<Place> {
         let changes = &mut self.changes.iter().rev();
-        if let Some((_, shown)) = changes.find(|(path, _)| is_below(key, path)) {
-            let value = shown.split_once('=').map(|(_, value)| value.to_owned());
-            let text = format!("--set {shown}");
+        if let Some(change) = changes.find(|it| is_below(key, &it.path)) {
+            let value = change.shown.split_once('=');
+            let value = value.map(|(_, value)| value.to_owned());
+            let text = format!("{} {}", change.option, change.shown);
             return Some(Place { text, value });
         }
         let Some((name, text)) = &self.file else {

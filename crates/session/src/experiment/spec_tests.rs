@@ -505,3 +505,23 @@ fn probes_and_pages_that_results_do_not_tell_apart_are_refused() {
     assert!(said.contains("do not tell apart"), "{said}");
     assert_eq!(both("scrape", "per-object", "perobject"), None);
 }
+
+/// `ab --b-set` and `--over` change values, too: what is wrong with one names the option that it was given by, whenever that is found.
+#[test]
+fn errors_name_the_option_that_was_given() {
+    let mut experiment = Experiment::built_in("demo").expect("it is there");
+    let refused = experiment.set_by("--b-set", "broker.memory-limit=512MiB");
+    let told = refused.expect_err("no such key").problem().cause;
+    assert!(
+        told.starts_with("--b-set broker.memory-limit=512MiB: "),
+        "{told}"
+    );
+    let set = experiment.set_by("--over", "load.0.message-size=8");
+    set.expect("a size");
+    let told = experiment
+        .validate()
+        .expect_err("too small")
+        .problem()
+        .cause;
+    assert!(told.starts_with("--over load.0.message-size=8: "), "{told}");
+}

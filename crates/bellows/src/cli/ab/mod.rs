@@ -8,7 +8,6 @@ use std::str::FromStr;
 
 use archive::{FolderKind, MatrixCell, MatrixKey, PairedMatrix, PairedRuns};
 use clap::{Args, value_parser};
-use measure::Problem;
 use session::{Error, Experiment, LEAST_PAIRS};
 
 use super::args::OutputArgs;
@@ -144,8 +143,8 @@ impl AbArgs {
     ) -> Result<Sides, Failure> {
         let mut both = both.clone();
         for (key, value) in keys.iter().zip(&cell.values) {
-            let set = both.set(&format!("{}={value}", key.key));
-            set.map_err(|error| over::named(error.problem(), keys))?;
+            let set = both.set_by("--over", &format!("{}={value}", key.key));
+            set.map_err(|error| Failure::Usage(error.problem()))?;
         }
         let a = Changed {
             broker: self.a.as_ref(),
@@ -162,7 +161,7 @@ impl AbArgs {
             true => a.clone(),
             false => b.side(&both)?,
         };
-        self.check(&a, &b, keys)?;
+        self.check(&a, &b)?;
         // Both begin with copies of the same data, also where the second broker is another version.
         if a.prepares_the_same(&b) {
             b.prepared_by = Some(Box::new(a.broker.clone()));
@@ -170,10 +169,10 @@ impl AbArgs {
         Ok(Sides { a, b })
     }
 
-    fn check(&self, a: &Experiment, b: &Experiment, keys: &[MatrixKey]) -> Result<(), Failure> {
+    fn check(&self, a: &Experiment, b: &Experiment) -> Result<(), Failure> {
         for side in [a, b] {
             let valid = side.validate();
-            valid.map_err(|error| over::named(error.problem(), keys))?;
+            valid.map_err(|error| Failure::Usage(error.problem()))?;
             if !side.ends_by_itself() {
                 return Err(Failure::usage(
                     "runs in turns need an end",
@@ -315,12 +314,8 @@ impl Changed<'_> {
         }
         let (option, changes) = self.set;
         for change in changes {
-            experiment.set(&change.0).map_err(|error| {
-                let problem = error.problem();
-                // As it was given.
-                let cause = problem.cause.replacen("--set", option, 1);
-                Error::Usage(Problem { cause, ..problem })
-            })?;
+            let set = experiment.set_by(option, &change.0);
+            set.map_err(|error| Failure::Usage(error.problem()))?;
         }
         if let Some(patch) = self.patch {
             experiment.broker.patch = Some(patch.to_owned());

@@ -1,7 +1,6 @@
 //! `--over`: keys that are varied, each with its values.
 
 use archive::{MatrixKey, PairedMatrix};
-use measure::Problem;
 
 use super::super::command_line::Assignment;
 use crate::failure::Failure;
@@ -46,19 +45,6 @@ pub(super) fn keys(given: &[Assignment], by_sides: &[String]) -> Result<Vec<Matr
         .observed(cells));
     }
     Ok(keys)
-}
-
-/// A problem with a value, which names the option that it was given by.
-pub(super) fn named(problem: Problem, keys: &[MatrixKey]) -> Failure {
-    let is_varied = |given: &str| {
-        let mut keys = keys.iter();
-        keys.any(|key| given.starts_with(&format!("{}=", key.key)))
-    };
-    let cause = match problem.cause.strip_prefix("--set ") {
-        Some(given) if is_varied(given) => format!("--over {given}"),
-        _ => problem.cause,
-    };
-    Failure::Usage(Problem { cause, ..problem })
 }
 
 /// Reads `KEY=VALUE,VALUE`.

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use archive::{ComparedMatrix, ComparedSideName, PairedRun, PairedRuns, RunRecord, RunState, Tag};
+use archive::{ComparedMatrix, ComparedSideName, PairedRun, PairedRuns, RunState, Tag};
 use measure::counted;
-use report::console::{self, Shape};
+use report::console::Shape;
 use session::{
     FunctionCosts, LEAST_PAIRS, NextRun, Observer, RunOptions, counted_pairs, is_decided,
     looks_again, next_run_of, paired_run,
@@ -15,7 +15,7 @@ use super::super::args::OutputArgs;
 use super::super::compare::Margins;
 use super::super::comparison_files::ComparisonFiles;
 use super::super::paired::{self, PairedFolder, ended, has_ended};
-use super::super::perform::{Watched, carry_out, shape};
+use super::super::perform::{Watched, carry_out, shape, tell_one};
 use super::super::{find, metrics};
 use super::Sides;
 use crate::failure::{Done, Failure};
@@ -154,7 +154,7 @@ impl Turns {
         let dir = Some(of.dir.clone());
         let carried = carry_out(&plan.output, dir, shape, watched, exporter, work)?;
         let (record, profiles) = (carried.outcome.record, carried.outcome.profiles);
-        show(&plan.output, &about, &record)?;
+        tell_one(&plan.output, &about, &record)?;
         if !has_ended(&record) {
             return match record.state {
                 // It is made anew when somebody goes on.
@@ -278,8 +278,11 @@ fn what_becomes(run: &PairedRun, before: &[PairedRun]) -> Option<String> {
         return None;
     }
     let place = match run.own && run.spoiled.is_some() {
-        true => "that it does not is evidence of its side, and no pair takes its place",
-        false => "another pair takes its place if there is room for one",
+        true => format!(
+            "that is a result of {}, and no other pair is made for it",
+            run.side
+        ),
+        false => "another pair takes its place if there is room for one".to_owned(),
     };
     Some(format!("{why}; {place}"))
 }
@@ -301,16 +304,6 @@ fn runs_left(of: &PairedRuns) -> usize {
     let is_half = begun.is_some_and(|it| it.spoiled.is_none()) || !half.is_empty();
     let missing = (of.pairs as usize).saturating_sub(counted) * 2;
     missing.saturating_sub(usize::from(is_half))
-}
-
-fn show(output: &OutputArgs, about: &str, record: &RunRecord) -> Result<(), Failure> {
-    if !output.json {
-        return output::print(&console::repeated(about, record, output::style()));
-    }
-    if !output.quiet {
-        output::aside(&console::repeated(about, record, output::style_aside()));
-    }
-    Ok(())
 }
 
 /// What its run is found by: `side-a`, `pair-3`, and `cell-2` of a matrix.

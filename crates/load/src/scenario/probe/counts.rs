@@ -1,5 +1,6 @@
 //! What is counted of a probe: the interval of the moment, and the tally of the measured phase.
 
+use hdrhistogram::Histogram;
 use measure::{Clock, Latencies, Metric, Nanos, Phase, Slice, SliceRecorder, Time};
 
 use super::super::awaited::{Awaited, Waiting};
@@ -16,6 +17,9 @@ const LATE: Nanos = Nanos(1_000_000);
 const LONG_FAILURE: u64 = 3;
 const MOST_RETURNS: u32 = 16;
 
+/// An answer that failed is no silence unless it took so many times the median answer, failed ones included.
+const SLOW_ANSWERS: u64 = 10;
+
 /// The interval of the moment, and the tally of requests that were due in the measured phase.
 pub(super) struct RequestCounts {
     pub(super) metrics: ProbeMetrics,
@@ -28,6 +32,8 @@ pub(super) struct RequestCounts {
     tally: OperationTally,
     /// Responses that took long.
     silences: Silences,
+    /// How long answers took, whatever they said.
+    answers: Histogram<u64>,
     /// Requests that have ended.
     handled: u64,
     /// Requests that were begun.
@@ -57,6 +63,7 @@ impl RequestCounts {
                 ..OperationTally::default()
             },
             silences: Silences::default(),
+            answers: measure::new_histogram(),
             handled: 0,
             begun: 0,
             delayed: 0,
@@ -131,13 +138,20 @@ impl RequestCounts {
         }
     }
 
-    /// The measured phase ends with this number of requests in flight.
-    pub(super) fn measured_ends(&mut self, requests: usize) {
-        let at_end = self.metrics.in_flight_at_end;
-        self.tally.counts.add(at_end, requests as u64);
+    /// The whole response to a request has come, in order or not.
+    pub(super) fn answered(&mut self, sent: Time, now: Time, status: u16) {
+        let took = now.since(sent);
+        self.answers.saturating_record(took.0);
+        let slow = self.answers.value_at_quantile(0.5);
+        let slow = slow.saturating_mul(SLOW_ANSWERS);
+        match status >= 400 && took.0 < slow {
+            // Whoever answers that it cannot has not stood still.
+            true => self.handled += 1,
+            false => self.ended(sent, now),
+        }
     }
 
-    /// The whole response to a request has come, in order or not, or it was given up.
+    /// A request has ended, by its response or without one.
     pub(super) fn ended(&mut self, sent: Time, now: Time) {
         self.handled += 1;
         if now.since(sent) >= SHORTEST {
@@ -213,11 +227,80 @@ impl RequestCounts {
         let mut censored = Censored::new(self.measure_at, now);
         let response = self.metrics.step(RequestStep::Response);
         let wait = self.metrics.step(RequestStep::Wait);
-        in_flight.for_each(|due| censored.unanswered_operation(due, now, &[response]));
+        let at_end = self.metrics.in_flight_at_end;
+        for due in in_flight {
+            censored.unanswered_operation(due, now, &[response]);
+            tally.counts.add(at_end, u64::from(due >= self.measure_at));
+        }
         censored.never_begun(&mut due_times.clone(), last, now, &[response, wait]);
         due_times.pass(self.measure_at, u64::MAX);
         let not_begun = due_times.pass(last, u64::MAX);
         tally.counts.add(self.metrics.not_begun, not_begun);
         (tally, (!censored.is_empty()).then(|| Box::new(censored)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use measure::Rate;
+
+    use super::*;
+    use crate::ArrivalSchedule;
+
+    const MS: u64 = 1_000_000;
+
+    fn silences(answers: &[(u64, u16)]) -> usize {
+        let mut counts = RequestCounts::new("probe", Time(0));
+        let mut found = 0;
+        for (at, (took_ms, status)) in (1..).zip(answers) {
+            let sent = Time(at * 10_000 * MS);
+            counts.answered(sent, sent + Nanos(took_ms * MS), *status);
+            found += counts.take_silences(Some(0)).count();
+        }
+        found
+    }
+
+    /// A failed answer is one: a server that takes 150 ms for each has not stopped answering, one that suddenly takes far longer has.
+    #[test]
+    fn slow_failures_are_answers_and_no_silence() {
+        let slow: Vec<_> = (0..30).map(|at| (140 + at % 7 * 12, 500)).collect();
+        assert_eq!(silences(&slow), 0);
+        assert_eq!(silences(&[&slow[..], &[(3_000, 503)]].concat()), 1);
+        let fast = [(2, 200); 9];
+        assert_eq!(silences(&[&fast[..], &[(150, 500)]].concat()), 1);
+        // Of the others who judges them knows the median.
+        assert_eq!(silences(&[(150, 200)]), 1);
+    }
+
+    /// Each request that was begun is completed, has failed, or is in flight at the end: those of the warm-up are none of them.
+    #[test]
+    fn begun_is_what_ended_and_what_is_in_flight() {
+        let (start, measure_at) = (Time(0), Time(100 * MS));
+        let mut counts = RequestCounts::new("probe", start);
+        counts.measure_from(start, measure_at);
+        let rate = Rate::per_second(20.0).expect("a rate");
+        let pacer = ArrivalSchedule::constant(rate).pacer(1).expect("a pacer");
+        let mut due_times = DueTimes::new(&pacer, start, 0, 0);
+        let mut begun = Vec::new();
+        while due_times.due() < Time(300 * MS) {
+            let due = due_times.due();
+            counts.begin(due, due, due);
+            begun.push(due);
+            due_times.advance();
+        }
+        assert_eq!(begun.len(), 6);
+        // One of the warm-up is answered in the measured phase; two of the others are, one of them in the drain.
+        for due in [begun[0], begun[2], begun[3]] {
+            let _ = counts.complete(due);
+        }
+        let left = [begun[1], begun[4], begun[5]].into_iter();
+        let metrics = counts.metrics;
+        let (tally, _) = counts.finish(due_times, left, Time(300 * MS), Time(900 * MS));
+        let count = |metric| tally.counts.get(metric);
+        assert_eq!((count(metrics.begun), count(metrics.completed)), (4, 2));
+        assert_eq!(
+            (count(metrics.failed), count(metrics.in_flight_at_end)),
+            (0, 2)
+        );
     }
 }

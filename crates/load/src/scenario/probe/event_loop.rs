@@ -228,9 +228,6 @@ impl<'a> Probe<'a> {
                 Phase::Drain => (Time(u64::MAX), Phase::Drain),
             };
             if now >= end {
-                if phase == Phase::Measure {
-                    self.counts.measured_ends(self.in_flight());
-                }
                 self.flush(end, next);
                 self.enter(next, end);
                 continue;
@@ -436,7 +433,7 @@ impl<'a> Probe<'a> {
         };
         let error = Error::Refused {
             endpoint: self.plan.place(),
-            action: format!("complete {} {}", self.plan.method, self.plan.label),
+            action: format!("complete {}", self.plan.request()),
             detail: format!("status {status}"),
             help: help.to_owned(),
         };

@@ -113,7 +113,7 @@ const COUNTS: [(&str, &str, &str, MetricKind, &str); 11] = [
         "in flight at the end",
         "requests",
         MetricKind::Counter,
-        "requests in flight when the measured phase ended: what came of them came later",
+        "requests that had neither answer nor time-out when the run ended",
     ),
     (
         "status_4xx",

@@ -130,6 +130,14 @@ impl ProbePlan {
         format!("{scheme}://{}", self.url.authority())
     }
 
+    /// What is asked for there, as failures name it behind the place: `GET /path`.
+    fn request(&self) -> String {
+        let place = self.place();
+        let target = self.label.strip_prefix(&place).unwrap_or(&self.label);
+        let target = if target.is_empty() { "/" } else { target };
+        format!("{} {target}", self.method)
+    }
+
     /// The key in JSON: `probe`, or `probe_NAME`.
     fn scenario(&self) -> String {
         match self.name.as_str() {

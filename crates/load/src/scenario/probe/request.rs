@@ -312,7 +312,7 @@ impl Place {
         let now = Clock.now();
         let first = self.first_byte.unwrap_or(now);
         let (due, sent) = (self.due, self.sent);
-        counts.ended(sent, now);
+        counts.answered(sent, now, self.status);
         if self.status < 400 {
             counts.record(RequestStep::FirstByte, due, first.since(sent));
             counts.record(RequestStep::Body, due, now.since(first));

@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use archive::profile::ProfileHeader;
-use archive::{Period, RunRecord, RunWriter, Topology};
+use archive::{Period, Removable, RunRecord, RunWriter, Topology};
 use linux::ProcessId;
 use load::Control;
 use measure::{Clock, Nanos, Problem, Time, wall_clock_unix_ns};
@@ -176,6 +176,16 @@ impl Follower<'_> {
             None => Vec::new(),
         };
         drop(outcome.lock);
+        let samples = outcome.profiles.iter().map(|it| it.samples.len()).sum();
+        if is_nothing(length, samples) {
+            // Where it cannot be removed, it is kept as all others.
+            if Removable::find(&run_dir, false)
+                .and_then(Removable::remove)
+                .is_ok()
+            {
+                return;
+            }
+        }
         let entry = archive::RunEntry::read(run_dir.clone());
         let cores = record.summary.as_ref().and_then(|it| it.cpu_cores.broker);
         let period = PeriodEnd {
@@ -185,7 +195,7 @@ impl Follower<'_> {
             pid: self.process.pid,
             end_unix_ns: until,
             length,
-            samples: outcome.profiles.iter().map(|it| it.samples.len()).sum(),
+            samples,
             cores,
             bytes: entry.bytes,
             is_short,
@@ -274,6 +284,11 @@ fn until_next(unix_ns: u64, every: Nanos) -> Nanos {
     }
 }
 
+/// Whether a period ended as soon as it began: the recording was over by then.
+fn is_nothing(length: Nanos, samples: usize) -> bool {
+    samples == 0 && u128::from(length.0) < POLL_INTERVAL.as_nanos()
+}
+
 fn no_room(recording: &str) -> Problem {
     Problem::new(
         format!(
@@ -288,6 +303,14 @@ fn no_room(recording: &str) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A process that sleeps has no samples, and its period is kept all the same.
+    #[test]
+    fn a_period_that_never_was_is_left_out() {
+        assert!(is_nothing(Nanos(3_000_000), 0) && is_nothing(Nanos::ZERO, 0));
+        assert!(!is_nothing(Nanos(3_000_000), 1));
+        assert!(!is_nothing(Nanos::SECOND, 0));
+    }
 
     #[test]
     fn periods_that_divide_a_day_begin_at_multiples() {
