@@ -318,7 +318,7 @@ fn a_recording_of_one_process_ends_with_it() {
     needs_perf_events!(dir);
     let mut busy = Busy::start(dir, "single");
     let pid = busy.pid().to_string();
-    let started = record(dir, &["--pid", &pid, "--every", "60s"]);
+    let started = record(dir, &["--pid", &pid, "--every", "1h"]);
     wait_for("folder", || !periods(dir).is_empty());
     // Time that it ran, however busy the machine is: 99 samples a second.
     let before = run_time(busy.pid());
