@@ -57,9 +57,9 @@ test-rust: ## Run the Rust tests; ARGS are options of `cargo nextest run`
 test-ui:
 	cd ui && npm ci --no-audit --no-fund && npm run check && npm test && npm run verify
 
-prove: ## What proves statistically and what is slow (an hour), into docs/examples/proven.md
+prove: ## What proves statistically and what is slow (an hour), into docs/examples/proven.md; PARTS are some parts alone
 	scripts/setup prove
-	scripts/prove
+	scripts/prove $(PARTS)
 
 lint: ## Formatting and lints, warnings are errors
 	cargo fmt --all --check

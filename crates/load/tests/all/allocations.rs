@@ -206,8 +206,8 @@ fn plan(groups: Vec<Group>) -> Plan {
     Plan {
         groups,
         phases: Phases {
-            warmup: Nanos::from_millis(1_500),
-            measure: Some(Nanos::from_millis(3_000)),
+            warmup: Nanos::from_millis(500),
+            measure: Some(Nanos::from_millis(1_500)),
             ..Phases::default()
         },
         ..Plan::default()

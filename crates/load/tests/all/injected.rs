@@ -16,7 +16,7 @@ use testkit::Random;
 use crate::world::{self, Pace, World};
 
 /// Scripts of an ordinary run; see [`testkit::seeds`].
-const SCRIPTS: u64 = 2_000;
+const SCRIPTS: u64 = 1_000;
 /// Scripts whose counts were not what was injected once are played every time. In all of them a message
 /// that others had overtaken came again with the flag.
 const FAILED_ONCE: [u64; 6] = [333, 454, 1_052, 1_126, 1_475, 2_397];

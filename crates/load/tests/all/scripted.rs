@@ -19,7 +19,7 @@ use crate::world::peer::{Asked, Peer, Serve, beating, polite};
 use crate::world::{self, Pace, World};
 
 /// Scripts of an ordinary run; see [`testkit::seeds`].
-const SCRIPTS: u64 = 5_000;
+const SCRIPTS: u64 = 2_000;
 /// Nobody needs longer.
 const LIMIT: Nanos = Nanos::from_millis(20_000);
 /// How often a peer does something of itself, and the test looks whether all is done.

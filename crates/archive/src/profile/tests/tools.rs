@@ -1,6 +1,10 @@
 //! What is written for other tools, against the shape that they read; and what they write.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
 use std::io::Read as _;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -84,6 +88,54 @@ fn assert_speedscope(file: &Value) {
     }
     let active = file["activeProfileIndex"].as_u64().expect("an index");
     assert!((active as usize) < file["profiles"].as_array().unwrap().len().max(1));
+}
+
+/// The Go developers' own reader, of what is written for it: the functions' own samples, and those below them.
+#[test]
+#[ignore = "needs Go: make prove"]
+fn go_finds_the_same_in_what_is_written_for_pprof() {
+    let random = &mut testkit::Random::new(1);
+    let (mut text, mut own, mut all) = (String::new(), BTreeMap::new(), BTreeMap::new());
+    for _ in 0..200 {
+        let weight = 1 + random.below(1_000);
+        let stack: Vec<String> = (0..1 + random.below(6))
+            .map(|_| format!("f{}", random.below(40)))
+            .collect();
+        let _ = writeln!(text, "main;{} {weight}", stack.join(";"));
+        *own.entry(stack.last().expect("a frame").clone())
+            .or_insert(0) += weight;
+        for name in stack.into_iter().collect::<BTreeSet<_>>() {
+            *all.entry(name).or_insert(0) += weight;
+        }
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let profile = open("x.folded", text.as_bytes()).expect("folded text");
+    let packed = dir.path().join("x.pb.gz");
+    fs::write(&packed, written(&profile, "pprof")).expect("written");
+    let told = Command::new("go")
+        .args(["tool", "pprof", "-top", "-nodecount=0", "-nodefraction=0"])
+        .arg(&packed)
+        .output();
+    let Ok(told) = told else {
+        testkit::skip!("no go on the path");
+    };
+    let mut functions = 0;
+    for line in String::from_utf8_lossy(&told.stdout).lines() {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [flat, _, _, below, _, name @ ..] = &fields[..] else {
+            continue;
+        };
+        let Ok(flat) = flat.parse::<u64>() else {
+            continue;
+        };
+        if name != ["main"] {
+            let name = name.join(" ");
+            assert_eq!(flat, own.get(&name).copied().unwrap_or(0), "{line}");
+            assert_eq!(*below, all[&name].to_string(), "{line}");
+            functions += 1;
+        }
+    }
+    assert_eq!(functions, all.len(), "{told:?}");
 }
 
 #[test]

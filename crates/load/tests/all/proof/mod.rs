@@ -14,7 +14,7 @@ use self::scene::{Blow, Kind, Scene};
 use crate::world::{self, World};
 
 /// Scenes of an ordinary run; see [`testkit::seeds`].
-const SCENES: u64 = 2_000;
+const SCENES: u64 = 1_000;
 /// Scenes that have contradicted themselves once are played every time.
 const FAILED_ONCE: [u64; 4] = [431, 567, 656, 3_238];
 
