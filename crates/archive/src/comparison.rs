@@ -223,7 +223,7 @@ pub struct ComparedFigure {
     pub corrected_p: f64,
     /// Changes within this share do not matter.
     pub margin: f64,
-    /// The smallest change, as a share, that so many runs show in four of five experiments.
+    /// The smallest change, as a share, that so many runs show in four of five experiments; 1e9 at most, also where they are too few to show any.
     pub visible: f64,
     /// What is decided.
     pub decision: Decision,

@@ -14,7 +14,7 @@ pub struct Facts {
     pub seconds: f64,
     /// Requested messages per second; `None` if unthrottled.
     pub requested_rate: Option<f64>,
-    /// Producers were to send so many messages, and no more.
+    /// Producers were to send so many messages, and no more, and all of them were sent in the measured phase.
     #[serde(default)]
     pub counted: bool,
     /// Standard deviation of the number of requested messages, where arrivals are random.

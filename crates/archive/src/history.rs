@@ -69,7 +69,7 @@ pub struct HistoryLevel {
     pub from: usize,
     /// The run behind the last one.
     pub to: usize,
-    /// The geometric mean of their values; the arithmetic one where one of them is 0.
+    /// The geometric mean of their values; the arithmetic one where the figure is 0 in any run of the history.
     pub mean: f64,
 }
 

@@ -135,12 +135,27 @@ impl PairedRuns {
         Ok(read)
     }
 
+    /// Whether another pair is made in the place of this one, where there is room for it: others spoiled or disturbed a run of it.
+    #[must_use]
+    pub fn is_made_anew(&self, pair: u32) -> bool {
+        let mut runs = self.runs.iter().filter(|run| run.pair == pair);
+        runs.any(PairedRun::is_hit)
+    }
+
     /// Writes the file, at once or not at all.
     ///
     /// # Errors
     /// Where it cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
         replace_json(dir.join(file::PAIRS), self)
+    }
+}
+
+impl PairedRun {
+    /// Whether something else than its own side spoiled or disturbed it.
+    #[must_use]
+    pub const fn is_hit(&self) -> bool {
+        self.disturbed || (self.spoiled.is_some() && !self.own)
     }
 }
 

@@ -376,20 +376,25 @@ fn profiled_otherwise(a: &RunRecord, b: &RunRecord) -> Option<Problem> {
     })
 }
 
-/// Why the runs of a side are not of one broker.
+/// Why the runs of a side are not of one broker. One that never answered did not say its version, and is no other one for that.
 fn mixed(name: &str, side: &[&RunRecord]) -> Option<Problem> {
     let (first, others) = side.split_first()?;
-    others.iter().find_map(|other| {
-        let versions = |it: &RunRecord| json!([it.versions.broker, it.versions.runtime]);
-        let broker = |it: &RunRecord| it.experiment.get("broker").cloned().unwrap_or_default();
-        let (key, values) = differing(&versions(first), &versions(other), "version")
-            .or_else(|| differing(&broker(first), &broker(other), "broker"))?;
-        Some(Problem::new(
-            format!("the runs of side {name} are of several brokers: {key} differs"),
-            values,
-            "choose runs of one broker, or see the figures all the same with --force",
-        ))
-    })
+    let version = |of: fn(&RunRecord) -> Option<&String>| {
+        let mut known = side.iter().filter_map(|it| of(it));
+        let first = known.next()?;
+        let other = known.find(|it| *it != first)?;
+        Some(("version".to_owned(), format!("{first} and {other}")))
+    };
+    let broker = |it: &RunRecord| it.experiment.get("broker").cloned().unwrap_or_default();
+    let mut others = others.iter();
+    let (key, values) = version(|it| it.versions.broker.as_ref())
+        .or_else(|| version(|it| it.versions.runtime.as_ref()))
+        .or_else(|| others.find_map(|it| differing(&broker(first), &broker(it), "broker")))?;
+    Some(Problem::new(
+        format!("the runs of side {name} are of several brokers: {key} differs"),
+        values,
+        "choose runs of one broker, or see the figures all the same with --force",
+    ))
 }
 
 /// The first key of two experiments whose values differ, and both values, cut.

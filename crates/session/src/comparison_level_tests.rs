@@ -141,6 +141,31 @@ fn losses_that_are_all_or_nothing_keep_the_level() {
     }
 }
 
+/// So are rates of which some runs have none, as of a broker that does not always deliver.
+#[test]
+fn deliveries_that_are_all_or_nothing_keep_the_level() {
+    let seeds = testkit::seeds(600);
+    let all = (seeds.end - seeds.start) as f64;
+    for (of_a, of_b) in [(2, 2), (2, 3), (3, 3), (2, 4), (5, 5), (8, 8)] {
+        let wrong = seeds.clone().filter(|seed| {
+            let random = &mut Random::new(*seed);
+            let mut side = |runs: u64| -> Vec<RunRecord> {
+                let rate = |_| if random.one_in(2) { 1_000.0 } else { 0.0 };
+                (0..runs)
+                    .map(rate)
+                    .map(|it| run("x", "4.0", 1, it))
+                    .collect()
+            };
+            let (a, b) = (side(of_a), side(of_b));
+            let found = comparison(&a, &b, paired(of_a == of_b && seed % 2 == 0));
+            found.is_ok_and(|it| it.is_worse() || it.is_better())
+        });
+        let wrong = wrong.count() as f64;
+        let most = 0.05 * all + 2.0 * (0.05 * 0.95 * all).sqrt();
+        assert!(wrong <= most, "{of_a} and {of_b} runs: {wrong} of {all}");
+    }
+}
+
 #[test]
 fn a_rate_that_falls_and_losses_that_begin_are_found() {
     let seeds = testkit::seeds(20);

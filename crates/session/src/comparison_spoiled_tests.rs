@@ -67,6 +67,45 @@ fn a_side_whose_broker_goes_is_never_the_same() {
     }
 }
 
+/// A broker elsewhere that refused connections, or hung, told no version: its runs are evidence against its side, not runs of another broker.
+#[test]
+fn runs_whose_broker_never_answered_are_of_their_side() {
+    for first in [false, true] {
+        let mut refused = spoiled_side(8, 0, WarningCode::BrokerGone);
+        let (from, to) = if first { (0, 6) } else { (2, 8) };
+        for record in &mut refused[from..to] {
+            record.state = RunState::Failed;
+            record.failed_by = Some(FailedBy::Side);
+            record.versions.broker = None;
+        }
+        let well = spoiled_side(8, 0, WarningCode::BrokerGone);
+        let found = comparison(&well, &refused, ComparisonOptions::default());
+        let found = found.expect("comparable");
+        assert_eq!(found.figures[0].of_runs.map(|it| it.b), Some((6, 8)));
+        assert!(found.is_worse(), "{found:#?}");
+        assert_eq!(found.b.what, "4.0");
+    }
+}
+
+/// Runs that somebody stopped are none that went well.
+#[test]
+fn runs_that_were_stopped_do_not_water_down_those_that_a_side_spoiled() {
+    let mut side = spoiled_side(8, 3, WarningCode::BrokerGone);
+    for record in &mut side[3..] {
+        (record.state, record.summary) = (RunState::Interrupted, None);
+    }
+    let well = spoiled_side(8, 0, WarningCode::BrokerGone);
+    let found = comparison(&well, &side, ComparisonOptions::default()).expect("comparable");
+    let invalid = &found.figures[0];
+    let counted = invalid.of_runs.expect("counted");
+    assert_eq!((counted.a, counted.b), ((0, 8), (3, 3)));
+    // fisher_exact([[0, 8], [3, 0]]) of SciPy: one of 165.
+    assert!(
+        (invalid.p - 1.0 / 165.0).abs() < 1e-9 && found.is_worse(),
+        "{invalid:#?}"
+    );
+}
+
 /// What the good side measured is shown, whether runs stand in pairs or not.
 #[test]
 fn a_side_that_spoils_all_of_its_runs_hides_nothing_of_the_other() {

@@ -271,8 +271,8 @@ fn without(kind: &FigureKind, a: &[Option<f64>], b: &[Option<f64>]) -> Undecided
         let known: Vec<f64> = of.iter().flatten().copied().collect();
         if known.is_empty() { 0.0 } else { mean(&known) }
     };
-    // That a run alone has none may be chance.
-    let is_several = a.len().min(b.len()) > 1;
+    // Of few runs chance is enough: where every second run has none, four divide so once in eight experiments, six once in thirty-two.
+    let is_several = a.len().min(b.len()) > 1 && a.len() + b.len() > 5;
     let apart = match (of_a == a.len(), of_b == b.len()) {
         _ if !((kind.more_is_better || kind.is_count) && is_several) => None,
         (false, true) if of_a == 0 => Some(-1.0),
@@ -386,8 +386,8 @@ fn decide_one(figure: &mut ComparedFigure, test: FigureTest, own_level: f64, lev
             figure.interval = (share(interval.0), share(interval.1));
             figure.visible = share(difference.visible(own_level));
             // Whatever these say: the guard asks for more.
-            if guard.is_some() && !can_differ(difference.count) {
-                figure.needed = None;
+            if !can_differ(difference.count) {
+                (figure.needed, figure.visible) = (None, MOST_CHANGE);
             }
         }
         FigureTest::Counts(difference, guard) => {
@@ -396,7 +396,10 @@ fn decide_one(figure: &mut ComparedFigure, test: FigureTest, own_level: f64, lev
             figure.decision = told(verdict(&difference, figure.corrected_p, guard, rules)).0;
             let (low, high) = difference.decided_interval(own_level, differs(figure.decision));
             figure.interval = (low.max(-1.0), high);
-            figure.visible = difference.visible(own_level);
+            figure.visible = match can_differ(difference.count) {
+                true => difference.visible(own_level).min(MOST_CHANGE),
+                false => MOST_CHANGE,
+            };
         }
         FigureTest::Separated { change, .. } if figure.corrected_p <= level => {
             figure.decision = Decision::Changed;

@@ -161,7 +161,7 @@ fn figure(
         true => Vec::new(),
         false => change_points(&scaled, search),
     };
-    let levels = levels(&known, &points, values.len());
+    let levels = levels(&known, &points, values.len(), have_ratios);
     let changes = points.iter().zip(levels.windows(2));
     let changes =
         changes.filter_map(|(point, pair)| change(of.more_is_better, runs, &known, point, pair));
@@ -173,13 +173,17 @@ fn figure(
     }
 }
 
-/// The runs between changes with their means: geometric ones, but for levels with a value of 0.
-fn levels(known: &[(usize, f64)], points: &[ChangePoint], runs: usize) -> Vec<HistoryLevel> {
+/// The runs between changes with their means: geometric ones, but for figures that have a value of 0. Means of two kinds would be told as a change.
+fn levels(
+    known: &[(usize, f64)],
+    points: &[ChangePoint],
+    runs: usize,
+    have_ratios: bool,
+) -> Vec<HistoryLevel> {
     let starts = std::iter::once(0).chain(points.iter().map(|it| it.at));
     let ends = points.iter().map(|it| it.at).chain([known.len()]);
     let level = |(from, to): (usize, usize)| {
         let part = known.get(from..to).filter(|it| !it.is_empty())?;
-        let have_ratios = part.iter().all(|it| it.1 > 0.0);
         let values = part
             .iter()
             .map(|it| if have_ratios { it.1.ln() } else { it.1 });

@@ -148,6 +148,40 @@ fn losses_that_begin_or_end_are_a_change() {
     }
 }
 
+/// Levels are compared by means of one kind: losses that fell from 200 a run to 28 have not risen from 20.
+#[test]
+fn losses_that_fall_are_told_as_a_fall_also_where_some_run_has_none() {
+    let mut runs: Vec<RunRecord> = (0..28)
+        .map(|day| record(day, 2, "4.0", around(1e3, day)))
+        .collect();
+    for (day, run) in (0_u64..).zip(&mut runs) {
+        let lost = match day {
+            ..14 if day % 2 == 0 => 1,
+            ..14 => 400,
+            20 => 0,
+            _ => 30,
+        };
+        run.summary.as_mut().unwrap().ledger = Some(measure::ledger::LedgerSummary {
+            exact: true,
+            sent: 1_000,
+            lost,
+            ..measure::ledger::LedgerSummary::default()
+        });
+    }
+    let found = history("x", &runs, 0.05);
+    let lost = found
+        .figures
+        .iter()
+        .find(|it| it.name == "lost")
+        .expect("a figure");
+    let [change] = &lost.changes[..] else {
+        panic!("{lost:#?}");
+    };
+    let means: Vec<f64> = lost.levels.iter().map(|it| it.mean.round()).collect();
+    assert_eq!(means, [201.0, 28.0], "{lost:#?}");
+    assert!(change.change < -0.8 && !change.worse, "{change:#?}");
+}
+
 /// A broker that goes in every run from the seventh on leaves no figure of them, and is what has changed.
 #[test]
 fn runs_that_their_own_broker_spoils_are_a_change() {

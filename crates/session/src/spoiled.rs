@@ -109,7 +109,13 @@ pub(crate) fn spoiled_by(record: &RunRecord) -> Option<SpoiledBy> {
     (is_full && !is_disturbed(summary)).then_some(SpoiledBy::Generator)
 }
 
-/// The figures that count runs which do not count, of all that were made: those that a side spoiled itself, tested by Fisher's exact test,
+/// Whether a run is known to have gone well or badly: of one that somebody stopped nobody knows, unless it had gone badly before.
+fn tells(record: &RunRecord) -> bool {
+    let has_ended = matches!(record.state, RunState::Complete | RunState::Failed);
+    has_ended || spoiled_by(record).is_some()
+}
+
+/// The figures that count runs which do not count, of all that came to an end: those that a side spoiled itself, tested by Fisher's exact test,
 /// and those in which the generator was the limit, of which nobody knows for whom that speaks. None where there is no such run.
 pub(crate) fn spoiled_runs(a: &[&RunRecord], b: &[&RunRecord]) -> Vec<Undecided> {
     let kinds = [
@@ -119,7 +125,7 @@ pub(crate) fn spoiled_runs(a: &[&RunRecord], b: &[&RunRecord]) -> Vec<Undecided>
     let figures = kinds.into_iter().filter_map(|(by, name)| {
         let count = |side: &[&RunRecord]| {
             let of = side.iter().filter(|it| spoiled_by(it) == Some(by));
-            (of.count(), side.len())
+            (of.count(), side.iter().filter(|it| tells(it)).count())
         };
         let runs = RunsCounted {
             a: count(a),

@@ -572,7 +572,7 @@ seconds: number,
  */
 requested_rate: number | null,
 /**
- * Producers were to send so many messages, and no more.
+ * Producers were to send so many messages, and no more, and all of them were sent in the measured phase.
  */
 counted: boolean,
 /**
@@ -828,7 +828,7 @@ corrected_p: number,
  */
 margin: number,
 /**
- * The smallest change, as a share, that so many runs show in four of five experiments.
+ * The smallest change, as a share, that so many runs show in four of five experiments; 1e9 at most, also where they are too few to show any.
  */
 visible: number,
 /**

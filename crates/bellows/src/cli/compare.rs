@@ -188,9 +188,10 @@ impl CompareArgs {
         self.files.begin(&folder.matrix.name)?;
         let before = ComparedMatrix::read(&dir).ok();
         let before = before.as_ref().and_then(|it| it.comparisons().next());
-        // Looks that were fixed beforehand stay what they were.
+        // Looks that were fixed beforehand stay what they were, and so does what ended the runs before all were made.
         let looks = before.map_or_else(|| vec![folder.matrix.pairs], |it| it.looks.clone());
-        let compared = folder.compare(&looks, options).map_err(Failure::Failed)?;
+        let mut compared = folder.compare(&looks, options).map_err(Failure::Failed)?;
+        compared.break_off(before.and_then(|it| it.broke_off.clone()));
         paired::print(&compared, self.json)?;
         folder.write_files(&self.files, &compared)?;
         Ok(ended(&compared))

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use archive::{
-    ComparedCell, ComparedMatrix, Comparison, FolderLock, Labels, PairedMatrix, PairedRuns,
-    RunEntry, RunRecord, RunState,
+    ComparedCell, ComparedMatrix, Comparison, FolderLock, Labels, PairedMatrix, PairedRun,
+    PairedRuns, RunEntry, RunRecord, RunState,
 };
 use measure::Problem;
 use report::console;
@@ -255,16 +255,13 @@ impl PairedCell {
             let Ok(record) = &entry.record else {
                 break;
             };
-            self.runs.runs.push(paired_run(next, record));
+            let run = paired_run(next, record);
+            let told = taken_up(&run, &self.runs.runs);
+            self.runs.runs.push(run);
             self.costs.push(FunctionCosts::read(record, &entry.dir));
             self.records.push(record.clone());
             self.runs.write(&self.dir)?;
-            let counts = if record.state == RunState::Complete {
-                "and counts"
-            } else {
-                "by an error; it is not made again"
-            };
-            output::line_aside(&format!("{} had ended before, {counts}", entry.id));
+            output::line_aside(&told);
         }
         Ok(())
     }
@@ -286,6 +283,36 @@ impl PairedCell {
         let folder = |id: &String| (id.clone(), self.dir.join(id));
         self.runs.runs.iter().map(|run| folder(&run.id)).collect()
     }
+}
+
+/// Why a run does not count, or its pair does not, and what becomes of that; `None` where it does, or the other run of its pair said so before.
+pub(super) fn what_becomes(run: &PairedRun, before: &[PairedRun]) -> Option<String> {
+    let why = match &run.spoiled {
+        Some(why) => format!("does not count: {why}"),
+        None if run.disturbed => "was disturbed by others on this machine".to_owned(),
+        None => return None,
+    };
+    let mut before = before.iter().filter(|it| it.pair == run.pair);
+    let was_hit = before.any(PairedRun::is_hit);
+    let anew = "another pair takes its place if there is room for one";
+    match (run.own, was_hit || run.is_hit()) {
+        (true, false) => Some(format!(
+            "{why}; that is a result of {}, and no other pair is made for it",
+            run.side
+        )),
+        (true, true) => Some(format!("{why}; that is a result of {}; {anew}", run.side)),
+        (false, _) => (!was_hit).then(|| format!("{why}; {anew}")),
+    }
+}
+
+/// What is said of a run that had ended when its command was killed.
+fn taken_up(run: &PairedRun, before: &[PairedRun]) -> String {
+    let told = match what_becomes(run, before) {
+        Some(told) => format!(": it {told}"),
+        None if run.is_hit() => ", and its pair does not count".to_owned(),
+        None => ", and counts".to_owned(),
+    };
+    format!("{} had ended before{told}", run.id)
 }
 
 /// Whether a run ended by itself, so that it is not made again: one that broke off under load may be evidence against its side. One that was
@@ -328,5 +355,48 @@ pub(super) fn ended(compared: &ComparedMatrix) -> Done {
         (true, _) => Done::Missed,
         (false, true) => Done::Unknown,
         (false, false) => Done::Fine,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::ComparedSideName;
+
+    use super::*;
+
+    /// A command that was killed says the truth of the run that it had made.
+    #[test]
+    fn a_run_that_is_taken_up_is_told_as_it_is() {
+        let run = |spoiled: Option<&str>, own, disturbed| PairedRun {
+            pair: 1,
+            side: ComparedSideName::B,
+            id: "run-1".to_owned(),
+            spoiled: spoiled.map(str::to_owned),
+            own,
+            disturbed,
+        };
+        let told = |run: &PairedRun| taken_up(run, &[]);
+        assert_eq!(
+            told(&run(None, false, false)),
+            "run-1 had ended before, and counts"
+        );
+        assert_eq!(
+            told(&run(
+                Some("invalid: a node was gone at the end"),
+                true,
+                false
+            )),
+            "run-1 had ended before: it does not count: invalid: a node was gone at the end; that is a result of B, and no other pair is made \
+             for it"
+        );
+        let hit = run(Some("invalid"), false, false);
+        assert!(told(&hit).ends_with(
+            "does not count: invalid; another pair takes its place if there is room for one"
+        ));
+        let before = [run(None, false, true)];
+        assert_eq!(
+            taken_up(&before[0], &before),
+            "run-1 had ended before, and its pair does not count"
+        );
     }
 }

@@ -132,7 +132,8 @@ fn repeatedly(
                 break;
             }
         };
-        tell_repeated(output, records.len() + 1, times, &carried.outcome.record)?;
+        let about = format!("run {} of {times}", records.len() + 1);
+        tell_one(output, &about, &carried.outcome.record)?;
         let complete = carried.outcome.record.state == RunState::Complete;
         records.push(carried.outcome.record);
         if let Err(failure) = carried.report {
@@ -235,23 +236,6 @@ pub(super) fn tell_one(
         }
         LinePlace::Nowhere => Ok(()),
     }
-}
-
-/// Says one of several runs in a line.
-fn tell_repeated(
-    output: &OutputArgs,
-    number: usize,
-    times: u32,
-    record: &RunRecord,
-) -> Result<(), Failure> {
-    let about = format!("run {number} of {times}");
-    if !output.json {
-        return output::print(&console::repeated(&about, record, output::style()));
-    }
-    if !output.quiet {
-        output::aside(&console::repeated(&about, record, output::style_aside()));
-    }
-    Ok(())
 }
 
 /// Prints what several runs say together: for people, or for machines and people.

@@ -187,7 +187,7 @@ fn a_run_that_had_ended_when_the_command_was_killed_is_not_made_again() {
     let name = pairs_dir.to_str().expect("a name");
     let ended = run(dir, &[&all[..], &["--resume", name]].concat());
     assert!(
-        ended.stderr.contains("had ended before, and counts"),
+        ended.stderr.contains("had ended before"),
         "{}",
         ended.stderr
     );
@@ -375,6 +375,7 @@ fn a_comparison_has_a_page_and_files_for_ci_servers() {
     run(dir, &["report", end, "-o", "again.html"]).assert_ok();
     assert!(read("again.html").contains("data-page=\"comparison\""));
 
+    what_broke_off_did(dir, &pairs_dir);
     // Where nothing was decided, that is said.
     std::fs::remove_file(pairs_dir.join("comparison.json")).expect("removed");
     let undecided = run(dir, &["report", folder]);
@@ -382,6 +383,22 @@ fn a_comparison_has_a_page_and_files_for_ci_servers() {
     for part in ["two pairs", "--resume"] {
         assert!(undecided.stderr.contains(part), "{undecided:#?}");
     }
+}
+
+/// Runs that broke off before all were made are an error for CI servers, also where they are compared once more.
+fn what_broke_off_did(dir: &Path, pairs_dir: &Path) {
+    let file = pairs_dir.join("comparison.json");
+    let text = std::fs::read(&file).expect("what was decided");
+    let mut decided: Value = serde_json::from_slice(&text).expect("JSON");
+    decided["broke_off"] = "the broker went".into();
+    std::fs::write(&file, decided.to_string()).expect("written");
+    let folder = pairs_dir.to_str().expect("a name");
+    run(dir, &["compare", folder, "--junit", "again.xml"]);
+    let junit = std::fs::read_to_string(dir.join("again.xml")).expect("JUnit");
+    assert!(
+        junit.contains("<error message=\"the broker went\""),
+        "{junit}"
+    );
 }
 
 #[test]

@@ -146,17 +146,7 @@ fn within(of: &Comparison) -> String {
 
 fn row(of: &ComparedFigure) -> String {
     let (a, b) = words::table_values(of);
-    let (change, interval) = match of.is_tested() {
-        true => (
-            words::signed(of.change),
-            format!(
-                "{} to {}",
-                words::signed(of.interval.0),
-                words::signed(of.interval.1)
-            ),
-        ),
-        false => (String::new(), String::new()),
-    };
+    let (change, interval) = words::change_and_interval(of);
     let decided = escape(&words::decision(of));
     // What a reader must not miss is bold: colours are none of Markdown's.
     let decided = match of.decision {

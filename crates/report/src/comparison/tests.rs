@@ -232,6 +232,57 @@ fn what_one_side_alone_has_is_told_in_words() {
     );
 }
 
+/// Counts are decided also where some runs have none: no form says that it cannot be told then.
+#[test]
+fn what_is_decided_of_counts_is_said_also_where_some_runs_have_none() {
+    let refused = |decision, margin| ComparedFigure {
+        without: (2, 1),
+        means: (0.0, 5.0),
+        margin,
+        needed: None,
+        ..figure("refused", QuantityUnit::Count, decision, 1.0)
+    };
+    for (decision, margin, told) in [
+        (
+            Decision::Same,
+            0.1,
+            "same within 10 %: none in 2 of 2 of A, none in 1 of 2 of B",
+        ),
+        (
+            Decision::Negligible,
+            0.1,
+            "changed by less than 10 %: none in 2",
+        ),
+        (
+            Decision::Same,
+            20.0,
+            "same, as far as it matters: none in 2",
+        ),
+        (
+            Decision::Negligible,
+            20.0,
+            "changed, by too few to matter: none in 2",
+        ),
+        (Decision::Undecided, 0.1, "cannot tell: none in 2"),
+    ] {
+        let of = Comparison {
+            figures: vec![refused(decision, margin)],
+            ..compared()
+        };
+        let is_open = decision == Decision::Undecided;
+        for format in [ComparisonFormat::Junit, ComparisonFormat::Markdown] {
+            let text = written(format, Some(&of));
+            assert!(text.contains(told), "{told}: {text}");
+            assert_eq!(text.contains("cannot tell"), is_open, "{text}");
+            assert_eq!(
+                text.contains("the same within the margins"),
+                !is_open,
+                "{text}"
+            );
+        }
+    }
+}
+
 #[test]
 fn logs_are_told_as_logs_above_benchmarks() {
     let mut of = compared();

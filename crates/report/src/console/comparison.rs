@@ -5,10 +5,9 @@ use archive::Comparison;
 use super::comparison_functions;
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
-use crate::numbers::figure;
 use crate::text::comparison::{
-    WITHIN, decision, headline, notes, probability, seen, shows_from, signed, table_values, told,
-    within_rows,
+    WITHIN, change_and_interval, decision, headline, notes, probability, seen, shows_from,
+    table_values, told, within_rows,
 };
 use crate::text::functions::explanation;
 
@@ -79,28 +78,14 @@ fn table(of: &Comparison) -> Table {
     ]);
     table.drop_in_order(&[7, 6, 4]);
     for row in &of.figures {
-        if !row.is_tested() {
-            let (a, b) = table_values(row);
-            let change = match row.within_one_run.is_some() {
-                true => signed(row.change),
-                false => String::new(),
-            };
-            let mut cells = vec![String::new(); 8];
-            cells.splice(..4, [sanitise(&row.name).into_owned(), a, b, change]);
-            cells.splice(5..6, [decision(row)]);
-            table.row(cells);
-            continue;
-        }
-        table.row(vec![
-            sanitise(&row.name).into_owned(),
-            figure(row.means.0, row.unit),
-            figure(row.means.1, row.unit),
-            signed(row.change),
-            format!("{} to {}", signed(row.interval.0), signed(row.interval.1)),
-            decision(row),
-            seen(shows_from(row)),
-            probability(row.corrected_p),
-        ]);
+        let (a, b) = table_values(row);
+        let (change, interval) = change_and_interval(row);
+        let (shows, p) = match row.is_tested() {
+            true => (seen(shows_from(row)), probability(row.corrected_p)),
+            false => (String::new(), String::new()),
+        };
+        let name = sanitise(&row.name).into_owned();
+        table.row(vec![name, a, b, change, interval, decision(row), shows, p]);
     }
     table
 }
@@ -183,6 +168,15 @@ mod tests {
             ..of(vec![row("x", Decision::Same, 0.0)])
         };
         assert!(text(&noise).starts_with("A against itself, 8 pairs: nothing"));
+        let mut few = noise;
+        (few.a.runs, few.b.runs) = (few.a.runs[..2].to_vec(), few.b.runs[..2].to_vec());
+        few.figures[0].visible = 1e9;
+        let shown = text(&few);
+        let words: Vec<&str> = shown.split_whitespace().collect();
+        let told = "A against itself, 2 pairs: nothing is called changed, and of fewer than 5 pairs nothing ever is ";
+        assert!(words.join(" ").starts_with(told), "{shown}");
+        few.figures[0].change = -0.5;
+        assert_eq!(seen(shows_from(&few.figures[0])), "> 100,000 %");
         // A fall cannot be of 806 %.
         let mut fell = row("received rate", Decision::Changed, -0.978);
         fell.visible = 8.06;

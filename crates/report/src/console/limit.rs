@@ -3,9 +3,9 @@
 use archive::{LimitOutcome, LimitTrial, LimitTrials, ScaleRuns};
 use measure::LatencySummary;
 
-use super::table::{Align, Table};
+use super::table::{Align, FOOTNOTE, Table};
 use super::text::{Style, sanitise, wrap};
-use crate::numbers::{duration, rate};
+use crate::numbers::{marked, rate};
 use crate::text::limit::{asked, headline, knee_text, notes, rates, row_note, typical_trial};
 use crate::text::scale::{computed, mean, scale_explained};
 
@@ -30,6 +30,10 @@ pub fn limit(of: &LimitTrials, style: Style) -> String {
     if !of.trials.is_empty() {
         lines.push(String::new());
         lines.extend(table(of).lines(style.columns));
+        if has_few(of) {
+            let told = wrap(FOOTNOTE, style.columns);
+            lines.extend(told.iter().map(|line| style.faint(line)));
+        }
         lines.push(String::new());
         lines.extend(
             row_note(of)
@@ -99,6 +103,13 @@ fn scaled(of: &LimitTrials, scale: &ScaleRuns, style: Style) -> Vec<String> {
     lines
 }
 
+/// Whether a row has too few samples for a percentile that it shows.
+fn has_few(of: &LimitTrials) -> bool {
+    let all = rates(of).into_iter();
+    let mut shown = all.filter_map(|rate| typical_trial(of, rate)?.1.latency.as_ref());
+    shown.any(|it| !it.supports(99.9))
+}
+
 /// A row for each rate, with one of its trials.
 fn table(of: &LimitTrials) -> Table {
     let mut names = of.trials.iter().map(|it| it.latency_name.as_str());
@@ -121,18 +132,18 @@ fn table(of: &LimitTrials) -> Table {
     let p99s = || rows.iter().filter_map(|it| Some(it.latency()?.p99_ns));
     let ends = p99s().min().zip(p99s().max());
     for row in &rows {
-        let shown = |which: fn(&LatencySummary) -> u64| {
-            row.latency()
-                .map_or_else(|| "-".to_owned(), |it| duration(which(it)))
+        let shown = |percentile: f64, which: fn(&LatencySummary) -> u64| {
+            let told = |it: &LatencySummary| marked(which(it), it.supports(percentile));
+            row.latency().map_or_else(|| "-".to_owned(), told)
         };
         let bar = row.latency().map(|it| it.p99_ns).zip(ends);
         table.row(vec![
             rate(row.rate),
             row.held(),
             row.shown.map_or_else(String::new, |it| it.0.to_string()),
-            shown(|it| it.p50_ns),
-            shown(|it| it.p99_ns),
-            shown(|it| it.p99_9_ns),
+            shown(50.0, |it| it.p50_ns),
+            shown(99.0, |it| it.p99_ns),
+            shown(99.9, |it| it.p99_9_ns),
             bar.map_or_else(String::new, |(value, (low, high))| bar_of(value, low, high)),
             row.why(),
         ]);
@@ -280,7 +291,7 @@ mod tests {
         };
         let first = row(&of);
         assert!(
-            first.starts_with("20,000 0 of 2 1 9.00 ms 90.0 ms"),
+            first.starts_with("20,000 0 of 2 1 9.00 ms 90.0 ms ~180 ms"),
             "{first}"
         );
         assert!(first.ends_with(" first"), "{first}");
@@ -292,6 +303,12 @@ mod tests {
             "{third}"
         );
         assert!(third.ends_with(" trial 2: second"), "{third}");
+        // Of 1,000 messages one lies beyond the p99.9.
+        assert!(limit(&of, Style::PLAIN).contains(FOOTNOTE));
+        for trial in &mut of.trials {
+            trial.latency.as_mut().expect("a latency").count = 10_000;
+        }
+        assert!(!limit(&of, Style::PLAIN).contains('~'));
     }
 
     #[test]

@@ -4,8 +4,7 @@ use archive::{ComparedCell, ComparedFigure, ComparedMatrix};
 
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
-use crate::numbers::figure;
-use crate::text::comparison::{decision, signed, table_values};
+use crate::text::comparison::{change_and_interval, decision, table_values};
 use crate::text::matrix::{headline, notes, outcome, sides, values};
 
 /// Columns that a decision keeps while there are columns that can be left out instead.
@@ -118,19 +117,9 @@ fn effect(cell: &ComparedCell, of: Option<&ComparedFigure>) -> Vec<String> {
         cells.splice(5.., [outcome(cell).to_owned()]);
         return cells;
     };
-    if !of.is_tested() {
-        let (a, b) = table_values(of);
-        let none = String::new;
-        return vec![label, a, b, none(), none(), decision(of)];
-    }
-    vec![
-        label,
-        figure(of.means.0, of.unit),
-        figure(of.means.1, of.unit),
-        signed(of.change),
-        format!("{} to {}", signed(of.interval.0), signed(of.interval.1)),
-        decision(of),
-    ]
+    let (a, b) = table_values(of);
+    let (change, interval) = change_and_interval(of);
+    vec![label, a, b, change, interval, decision(of)]
 }
 
 #[cfg(test)]

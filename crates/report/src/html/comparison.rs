@@ -9,7 +9,7 @@ use measure::Problem;
 use super::matrix::render_matrix;
 use super::page::{Document, escape, write, write_redacted};
 use crate::redact::Redaction;
-use crate::text::comparison::{signed, table_values};
+use crate::text::comparison::{change_and_interval, table_values};
 use crate::view::{ComparisonPage, ComparisonSource, ComparisonView, MatrixSource, NOT_YET};
 
 /// The page of a comparison as one HTML document.
@@ -123,17 +123,68 @@ fn static_summary(view: &ComparisonView) -> String {
     );
     for row in &view.figures {
         let (a, b) = table_values(&row.figure);
-        let (low, high) = row.figure.interval;
+        let (change, interval) = change_and_interval(&row.figure);
         let _ = write!(
             out,
-            "<tr><th>{}</th><td>{a}</td><td>{b}</td><td>{}</td><td>{} to {}</td><td>{}</td></tr>",
+            "<tr><th>{}</th><td>{a}</td><td>{b}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
             escape(&row.figure.name),
-            signed(row.figure.change),
-            signed(low),
-            signed(high),
+            escape(&change),
+            escape(&interval),
             escape(&row.decided)
         );
     }
     out.push_str("</tbody></table>");
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use archive::{ComparedFigure, ComparedRun, ComparedSide, Comparison, Decision};
+
+    use super::*;
+
+    /// Where there is no change, none of +0.00 % is said, and a sign is no markup.
+    #[test]
+    fn a_side_without_runs_has_no_change() {
+        let side = |runs| ComparedSide {
+            runs: vec![ComparedRun::default(); runs],
+            ..ComparedSide::default()
+        };
+        let mut comparison = Comparison {
+            a: side(1),
+            b: side(0),
+            figures: vec![ComparedFigure {
+                name: "sent rate".into(),
+                a: vec![5.0],
+                means: (5.0, 0.0),
+                ..ComparedFigure::default()
+            }],
+            ..Comparison::default()
+        };
+        let html = |comparison: &Comparison| {
+            static_summary(&ComparisonView::read(&ComparisonSource {
+                comparison,
+                name: "x",
+                runs: &HashMap::new(),
+                logs: None,
+                pairs: None,
+                folder: None,
+            }))
+        };
+        let text = html(&comparison);
+        assert!(
+            text.contains(
+                "<td>none</td><td></td><td></td><td>cannot tell: no run of B counts</td>"
+            ),
+            "{text}"
+        );
+        comparison.b = side(1);
+        let figure = &mut comparison.figures[0];
+        (figure.b, figure.decision) = (vec![0.001], Decision::Changed);
+        (figure.change, figure.interval) = (-0.9998, (-0.9999, -0.9997));
+        let text = html(&comparison);
+        assert!(text.contains("<td>&lt; -99.9 %</td>"), "{text}");
+    }
 }

@@ -6,7 +6,7 @@ use measure::Problem;
 
 use super::page::{Document, escape, write, write_redacted};
 use crate::redact::Redaction;
-use crate::text::comparison::signed;
+use crate::text::comparison::change_and_interval;
 use crate::view::{CellView, MatrixSource, MatrixView};
 
 /// The page of a matrix as one HTML document.
@@ -71,10 +71,8 @@ fn static_summary(view: &MatrixView) -> String {
 
 fn effect(cell: &CellView, name: &str) -> String {
     let row = cell.figures.iter().find(|row| row.figure.name == name);
-    row.map_or_else(String::new, |row| {
-        let (low, high) = row.figure.interval;
-        let change = signed(row.figure.change);
-        let (low, high) = (signed(low), signed(high));
-        format!("{change} [{low}, {high}], {}", row.decided)
+    row.map_or_else(String::new, |row| match change_and_interval(&row.figure) {
+        (change, _) if change.is_empty() => row.decided.clone(),
+        (change, interval) => format!("{change} ({interval}), {}", row.decided),
     })
 }

@@ -120,7 +120,7 @@ fn noun(of: &ComparedFigure) -> String {
 }
 
 /// What one side has and the other has not: a rate, requests that failed, messages that were lost.
-fn come_or_gone(of: &ComparedFigure) -> String {
+pub(crate) fn come_or_gone(of: &ComparedFigure) -> String {
     let is_more = of.change > 0.0;
     if let Some(runs) = of.of_runs {
         return format!(
@@ -235,6 +235,9 @@ fn noise(of: &Comparison) -> String {
                 "A against itself, {pairs}: no figure has a value in every run, so that none can be tested"
             )
         }
+        [] if !too_few(of).is_empty() => format!(
+            "A against itself, {pairs}: nothing is called changed, and of fewer than {LEAST_PAIRS} pairs nothing ever is"
+        ),
         [] => format!(
             "A against itself, {pairs}: nothing is called changed; what {pairs} show on this machine are changes from {} (the \
              steadiest figure) to {} (the noisiest)",
@@ -302,6 +305,19 @@ pub(crate) fn table_values(of: &ComparedFigure) -> (String, String) {
     (mean(of.means.0), mean(of.means.1))
 }
 
+/// A figure's change and its interval, each empty where there is none: of nothing, and of a side without runs, there is no change.
+pub(crate) fn change_and_interval(of: &ComparedFigure) -> (String, String) {
+    let (low, high) = of.interval;
+    match of.is_tested() {
+        true => (
+            signed(of.change),
+            format!("{} to {}", signed(low), signed(high)),
+        ),
+        false if of.within_one_run.is_some() => (signed(of.change), String::new()),
+        false => (String::new(), String::new()),
+    }
+}
+
 /// What is decided, in words.
 pub(crate) fn decision(of: &ComparedFigure) -> String {
     if of.without != (0, 0) || of.of_runs.is_some() {
@@ -321,8 +337,7 @@ pub(crate) fn decision(of: &ComparedFigure) -> String {
     match of.decision {
         Decision::Changed if of.is_worse() => "changed, worse".to_owned(),
         Decision::Changed => "changed, better".to_owned(),
-        Decision::Negligible => format!("changed by less than {}", level(of.margin)),
-        Decision::Same => format!("same within {}", level(of.margin)),
+        Decision::Negligible | Decision::Same => within_margin(of),
         Decision::Undecided => match of.needed {
             Some(needed) => format!(
                 "cannot tell: {} for {}",
@@ -334,6 +349,19 @@ pub(crate) fn decision(of: &ComparedFigure) -> String {
             }
             None => "cannot tell".to_owned(),
         },
+    }
+}
+
+/// That a figure is the same, or differs by less than matters.
+fn within_margin(of: &ComparedFigure) -> String {
+    let is_same = of.decision == Decision::Same;
+    // Of counts a few are allowed, which may be many times as many.
+    let is_share = of.unit != QuantityUnit::Count || of.margin < 1.0;
+    match (is_share, is_same) {
+        (true, true) => format!("same within {}", level(of.margin)),
+        (true, false) => format!("changed by less than {}", level(of.margin)),
+        (false, true) => "same, as far as it matters".to_owned(),
+        (false, false) => "changed, by too few to matter".to_owned(),
     }
 }
 
@@ -351,6 +379,7 @@ fn without(of: &ComparedFigure) -> String {
     match (of.decision, of.needed) {
         (Decision::Changed, _) if of.is_worse() => format!("changed, worse: {sides}"),
         (Decision::Changed, _) => format!("changed, better: {sides}"),
+        (Decision::Same | Decision::Negligible, _) => format!("{}: {sides}", within_margin(of)),
         (_, Some(needed)) => format!("cannot tell, {needed} would: {sides}"),
         (_, None) => format!("cannot tell: {sides}"),
     }
@@ -528,7 +557,8 @@ const TOLD: [f64; 2] = [-0.9995, 1_000.0];
 
 /// The smallest change of a figure that so many runs show: of one that fell as a fall, which nine times as much is of 89 %.
 pub(crate) fn shows_from(of: &ComparedFigure) -> f64 {
-    let is_ratio = of.unit != QuantityUnit::Count;
+    let [_, highest] = TOLD;
+    let is_ratio = of.unit != QuantityUnit::Count && of.visible <= highest;
     match is_ratio && of.change < 0.0 {
         true => of.visible / (1.0 + of.visible),
         false => of.visible,

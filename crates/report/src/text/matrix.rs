@@ -4,7 +4,9 @@ use archive::{
     ComparedCell, ComparedFigure, ComparedMatrix, ComparedSide, Comparison, short_names,
 };
 
-use super::comparison::{counted_runs, looks, needed, signed, together, told, too_few};
+use super::comparison::{
+    come_or_gone, counted_runs, looks, needed, signed, together, told, too_few,
+};
 use crate::numbers::counted;
 
 /// Cells that a sentence names, at most.
@@ -94,11 +96,10 @@ fn named(of: &ComparedMatrix, is_so: fn(&ComparedFigure) -> bool) -> Vec<String>
             main_a.cmp(&main_b).then(a.total_cmp(&b))
         })?;
         let change = match most.is_tested() {
-            true => signed(most.change),
-            false if most.change > 0.0 => "a".to_owned(),
-            false => "no".to_owned(),
+            true => format!("{} {}", signed(most.change), most.name),
+            false => come_or_gone(most),
         };
-        Some(format!("{} ({change} {})", values(cell), most.name))
+        Some(format!("{} ({change})", values(cell)))
     });
     cells.collect()
 }
@@ -184,7 +185,7 @@ pub(crate) fn notes(of: &ComparedMatrix) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use archive::{Decision, MatrixKey};
+    use archive::{Decision, MatrixKey, RunsCounted};
 
     use super::*;
 
@@ -245,5 +246,33 @@ mod tests {
         assert!(headline(&noise).starts_with("A against itself in 2 cells: nothing"));
         let five = ["a", "b", "c", "d", "e"].map(|it| (it, &[(Changed, 0.2)][..]));
         assert!(headline(&matrix(&five)).contains("c (+20.0 % broker cpu) and 2 more"));
+    }
+
+    /// Of what some runs have none it is said as of a comparison alone: fewer are not none.
+    #[test]
+    fn what_some_runs_have_is_not_told_as_none() {
+        let told = |change: f64, without: (usize, usize), of_runs: Option<RunsCounted>| {
+            let mut of = matrix(&[("x", &[(Decision::Changed, change)])]);
+            let figure = &mut of.cells[0].comparison.as_mut().expect("decided").figures[0];
+            (figure.name, figure.without, figure.of_runs) = ("lost".into(), without, of_runs);
+            (figure.a, figure.b) = (vec![1.0; 8], vec![1.0; 8]);
+            if of_runs.is_some() {
+                figure.name = RunsCounted::INVALID.into();
+            }
+            headline(&of)
+        };
+        let fewer = told(-0.9, (0, 4), None);
+        assert!(fewer.ends_with("x (fewer lost messages)"), "{fewer}");
+        let none = told(-1.0, (0, 8), None);
+        assert!(none.ends_with("x (no lost messages)"), "{none}");
+        let counted = RunsCounted {
+            a: (0, 8),
+            b: (6, 8),
+        };
+        let invalid = told(1.0, (8, 2), Some(counted));
+        assert!(
+            invalid.ends_with("x (more invalid runs (0 of 8 of A, 6 of 8 of B))"),
+            "{invalid}"
+        );
     }
 }

@@ -11,8 +11,8 @@ pub(crate) struct Planned {
     pub(crate) in_flight_limit: Option<u64>,
     /// Deliveries that each message should lead to at least; `None` where only one side is here.
     pub(crate) deliveries_each: Option<f64>,
-    /// Some producers were to send so many messages, and no more.
-    pub(crate) counted: bool,
+    /// Messages that producers are to send, and no more, all together; `None` where some of them do not end so.
+    pub(crate) messages: Option<u64>,
     pub(crate) closed_loop: bool,
     pub(crate) slow_consumers: bool,
     /// What calibration says of such a load.
@@ -30,10 +30,7 @@ impl Planned {
             None => planned,
             Some(plan) => Self {
                 deliveries_each: deliveries_each(plan),
-                counted: plan
-                    .groups
-                    .iter()
-                    .any(|g| g.producer_count() > 0 && g.producers.message_count.is_some()),
+                messages: messages(plan),
                 slow_consumers: plan
                     .groups
                     .iter()
@@ -42,6 +39,12 @@ impl Planned {
             },
         }
     }
+}
+
+fn messages(plan: &Plan) -> Option<u64> {
+    let producing = plan.groups.iter().filter(|it| it.producer_count() > 0);
+    let all: Option<u64> = producing.map(|it| it.producers.message_count).sum();
+    all.filter(|all| *all > 0)
 }
 
 fn deliveries_each(plan: &Plan) -> Option<f64> {
@@ -73,4 +76,32 @@ fn deliveries_each(plan: &Plan) -> Option<f64> {
 fn takes_its_time(consumers: &load::Consumers) -> bool {
     let begins_late = !consumers.start_after.is_zero() || !consumers.apart.is_zero();
     !consumers.service.is_zero() || consumers.poll.is_some() || begins_late
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A load ends with its messages where all of its producers do.
+    #[test]
+    fn messages_are_counted_where_every_producer_has_an_end() {
+        let group = |producers: usize, message_count| {
+            let mut group = load::Group::new(load::Endpoint::new("localhost", 0), Vec::new());
+            group.producers.total = Some(producers);
+            group.producers.message_count = message_count;
+            group
+        };
+        let of = |groups: Vec<load::Group>| {
+            let plan = Plan {
+                groups,
+                ..Plan::default()
+            };
+            messages(&plan)
+        };
+        assert_eq!(of(vec![group(2, Some(500)), group(1, Some(30))]), Some(530));
+        assert_eq!(of(vec![group(1, Some(500)), group(1, None)]), None);
+        assert_eq!(of(vec![group(1, Some(500)), group(0, None)]), Some(500));
+        assert_eq!(of(vec![group(0, None)]), None);
+        assert_eq!(of(Vec::new()), None);
+    }
 }

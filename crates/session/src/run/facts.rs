@@ -42,7 +42,7 @@ impl Recording<'_> {
         Facts {
             seconds,
             requested_rate: asked.map(|(messages, _)| messages / seconds.max(1e-9)),
-            counted: self.context.planned.counted,
+            counted: (self.context.planned.messages).is_some_and(|all| counters.sent >= all),
             requested_deviation: asked.map_or(0.0, |(_, deviation)| deviation),
             closed_loop: self.context.planned.closed_loop,
             slow_consumers: self.context.planned.slow_consumers,

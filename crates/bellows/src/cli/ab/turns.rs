@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use archive::{ComparedMatrix, ComparedSideName, PairedRun, PairedRuns, RunState, Tag};
+use archive::{ComparedMatrix, ComparedSideName, PairedRuns, RunState, Tag};
 use measure::counted;
 use report::console::Shape;
 use session::{
@@ -14,7 +14,7 @@ use session::{
 use super::super::args::OutputArgs;
 use super::super::compare::Margins;
 use super::super::comparison_files::ComparisonFiles;
-use super::super::paired::{self, PairedFolder, ended, has_ended};
+use super::super::paired::{self, PairedFolder, ended, has_ended, what_becomes};
 use super::super::perform::{Watched, carry_out, shape, tell_one};
 use super::super::{find, metrics};
 use super::Sides;
@@ -266,44 +266,21 @@ fn done(compared: &ComparedMatrix, is_strict: bool, is_whole: bool) -> Done {
     }
 }
 
-/// Why a run does not count, and what becomes of its pair; `None` where it does, or the other run of its pair said so before.
-fn what_becomes(run: &PairedRun, before: &[PairedRun]) -> Option<String> {
-    let why = match &run.spoiled {
-        Some(why) => format!("does not count: {why}"),
-        None if run.disturbed => "was disturbed by others on this machine".to_owned(),
-        None => return None,
-    };
-    let is_told = |it: &PairedRun| it.pair == run.pair && (it.disturbed || it.spoiled.is_some());
-    if before.iter().any(is_told) {
-        return None;
-    }
-    let place = match run.own && run.spoiled.is_some() {
-        true => format!(
-            "that is a result of {}, and no other pair is made for it",
-            run.side
-        ),
-        false => "another pair takes its place if there is room for one".to_owned(),
-    };
-    Some(format!("{why}; {place}"))
-}
-
-/// Runs that are missing in a cell, as far as none is spoiled. A pair that a side spoiled itself is made.
+/// Runs that are missing in a cell, as far as none is spoiled. A pair that a side spoiled itself is made, unless others hit it as well.
 fn runs_left(of: &PairedRuns) -> usize {
-    let spoiled = |own: bool| {
-        let of_it = move |it: &&PairedRun| it.spoiled.is_some() && it.own == own;
-        let pairs = of.runs.iter().filter(of_it).map(|it| it.pair);
-        pairs.collect::<HashSet<u32>>()
-    };
-    // Where others spoiled its other run, it is made anew.
-    let own: Vec<u32> = (&spoiled(true) - &spoiled(false)).into_iter().collect();
-    let is_whole = |pair: &u32| of.runs.iter().filter(|it| it.pair == *pair).count() == 2;
-    let (whole, half): (Vec<u32>, Vec<u32>) = own.into_iter().partition(is_whole);
-    let counted = counted_pairs(of).len() + whole.len();
-    // The other run of the pair that is being made; that of a pair which others spoiled is not made.
-    let begun = of.runs.last().filter(|last| !is_whole(&last.pair));
-    let is_half = begun.is_some_and(|it| it.spoiled.is_none()) || !half.is_empty();
+    let is_whole = |pair: u32| of.runs.iter().filter(|it| it.pair == pair).count() == 2;
+    let own = of.runs.iter().filter(|it| it.own);
+    let own = own.filter(|it| is_whole(it.pair) && !of.is_made_anew(it.pair));
+    let own: HashSet<u32> = own.map(|it| it.pair).collect();
+    let counted = counted_pairs(of).len() + own.len();
     let missing = (of.pairs as usize).saturating_sub(counted) * 2;
-    missing.saturating_sub(usize::from(is_half))
+    // The other run of the pair that is being made; that of a pair which others spoiled is not made.
+    let mut begun = of.runs.iter().filter(|it| !is_whole(it.pair));
+    match begun.find(|it| it.spoiled.is_none() || it.own) {
+        Some(begun) if begun.disturbed => missing + 1,
+        Some(_) => missing.saturating_sub(1),
+        None => missing,
+    }
 }
 
 /// What its run is found by: `side-a`, `pair-3`, and `cell-2` of a matrix.

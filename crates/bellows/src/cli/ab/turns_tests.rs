@@ -1,6 +1,6 @@
 //! What is said of runs that do not count, how many are left, and how it ends.
 
-use archive::{Comparison, Decision, RunRecord, RunSummary};
+use archive::{Comparison, Decision, PairedRun, RunRecord, RunSummary};
 
 use super::*;
 
@@ -72,8 +72,77 @@ fn what_becomes_of_a_pair_is_said_once() {
     };
     let told = what_becomes(&disturbed, &[]).expect("a line");
     assert!(told.starts_with("was disturbed by others"), "{told}");
-    assert_eq!(what_becomes(&own, &[disturbed]), None);
-    assert_eq!(what_becomes(&run(2, A), &[]), None);
+    // That a side spoiled its run is said whatever hit the pair, and what becomes of the pair is true of both.
+    let told = what_becomes(&own, std::slice::from_ref(&disturbed)).expect("a line");
+    assert!(
+        told == "does not count: failed; that is a result of B; another pair takes its place if there is room for one",
+        "{told}"
+    );
+    let told = what_becomes(&disturbed, std::slice::from_ref(&own)).expect("a line");
+    assert!(
+        told.ends_with("another pair takes its place if there is room for one"),
+        "{told}"
+    );
+    let both = PairedRun {
+        disturbed: true,
+        ..own.clone()
+    };
+    let told = what_becomes(&both, &[]).expect("a line");
+    assert!(
+        told.ends_with("another pair takes its place if there is room for one"),
+        "{told}"
+    );
+    assert_eq!(
+        what_becomes(&disturbed, std::slice::from_ref(&disturbed)),
+        None
+    );
+    assert_eq!(what_becomes(&run(2, A), &[own]), None);
+}
+
+/// Whatever hits the runs that were made: as many are left as are made when nothing hits those to come, and no other pair is made where none was
+/// promised.
+#[test]
+fn what_is_left_and_said_is_what_is_made() {
+    let hits = |kind: u64| match kind {
+        1 => (true, true, false),
+        2 => (true, true, true),
+        3 => (true, false, false),
+        4 => (false, false, true),
+        _ => (false, false, false),
+    };
+    let next = |of: &PairedRuns| next_run_of(&[of], of.seed).map(|it| it.1);
+    for seed in 0..3_000_u64 {
+        let mut of = PairedRuns {
+            pairs: 4,
+            seed,
+            ..PairedRuns::default()
+        };
+        let mut kinds = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        for _ in 0..seed % 6 {
+            let Some(next) = next(&of) else { break };
+            let (spoiled, own, disturbed) = hits((kinds >> 32) % 8);
+            kinds = kinds
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            of.runs.push(PairedRun {
+                spoiled: spoiled.then(|| "failed".to_owned()),
+                own,
+                disturbed,
+                ..run(next.pair, next.side)
+            });
+        }
+        let mut clean = of.clone();
+        while let Some(next) = next(&clean) {
+            clean.runs.push(run(next.pair, next.side));
+        }
+        let anew = (0..6).filter(|pair| of.is_made_anew(*pair)).count();
+        // Where there is room for all of them.
+        if anew <= 2 {
+            assert_eq!(runs_left(&of), clean.runs.len() - of.runs.len(), "{of:#?}");
+            let pairs = clean.runs.iter().map(|it| it.pair + 1).max();
+            assert_eq!(pairs, Some(4 + anew as u32), "{of:#?}");
+        }
+    }
 }
 
 #[test]

@@ -280,7 +280,7 @@ fn report_beside(of: &ComparisonSource<'_>, id: &str) -> Option<Vec<String>> {
     super::report_below(of.runs.get(id)?, of.folder?)
 }
 
-/// The pairs that were made anew, a sentence for each reason.
+/// The pairs of which a run does not count or was disturbed, a sentence for each reason: what became of them.
 fn made_anew(of: &PairedRuns) -> Vec<String> {
     let mut reasons: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     for run in &of.runs {
@@ -289,18 +289,23 @@ fn made_anew(of: &PairedRuns) -> Vec<String> {
             (None, true) => "others on the machine disturbed a run".to_owned(),
             (None, false) => continue,
         };
-        reasons.entry(why).or_default().insert(run.pair + 1);
+        let becomes = match run.own && !of.is_made_anew(run.pair) {
+            true => format!(
+                "that is a result of {}, and no other was made for it",
+                run.side
+            ),
+            false => "others were made in their place where there was room for it".to_owned(),
+        };
+        let reason = format!("{why}; {becomes}");
+        reasons.entry(reason).or_default().insert(run.pair + 1);
     }
-    let told = reasons.into_iter().map(|(why, pairs)| {
+    let told = reasons.into_iter().map(|(reason, pairs)| {
         let of = match pairs.len() {
             1 => "pair",
             _ => "pairs",
         };
         let pairs: Vec<String> = pairs.iter().map(u32::to_string).collect();
-        format!(
-            "{of} {}: {why}; others were made in their place where there was room for it",
-            pairs.join(", ")
-        )
+        format!("{of} {}: {reason}", pairs.join(", "))
     });
     told.collect()
 }
@@ -335,5 +340,46 @@ impl ComparisonPage {
                 folder: Some(page),
             }),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::{ComparedSideName, PairedRun};
+
+    use super::*;
+
+    /// The page says of a pair what became of it.
+    #[test]
+    fn what_a_side_spoiled_itself_was_not_made_anew() {
+        let run = |pair: u32, side: ComparedSideName, own: bool, disturbed| PairedRun {
+            pair,
+            side,
+            id: format!("run-{pair}-{side}"),
+            spoiled: own.then(|| "failed".to_owned()),
+            own,
+            disturbed,
+        };
+        use ComparedSideName::{A, B};
+        let of = PairedRuns {
+            runs: vec![
+                run(0, A, false, false),
+                run(0, B, true, false),
+                run(1, B, true, false),
+                run(1, A, false, false),
+                run(2, A, false, true),
+                run(2, B, true, false),
+            ],
+            ..PairedRuns::default()
+        };
+        let anew = "others were made in their place where there was room for it";
+        assert_eq!(
+            made_anew(&of),
+            [
+                format!("pair 3: a run does not count: failed; {anew}"),
+                "pairs 1, 2: a run does not count: failed; that is a result of B, and no other was made for it".to_owned(),
+                format!("pair 3: others on the machine disturbed a run; {anew}"),
+            ]
+        );
     }
 }
