@@ -124,6 +124,18 @@ fn lines(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// The command lines that are played beside PerfTest: options, line, and what is compared.
+#[cfg(test)]
+const BESIDE: &str = include_str!("../../tests/data/perf-test/beside.tsv");
+
+/// Whether a command line about this option is played beside PerfTest.
+#[cfg(test)]
+fn is_played(option: &Opt) -> bool {
+    let rows = BESIDE.lines().filter(|row| !row.starts_with('#'));
+    let mut options = rows.flat_map(|row| row.split('\t').next().unwrap_or_default().split(' '));
+    !option.short.is_empty() && options.any(|name| name.strip_prefix('-') == Some(option.short))
+}
+
 /// The table of docs/perf-test.md.
 #[cfg(test)]
 fn markdown() -> String {
@@ -137,10 +149,11 @@ fn markdown() -> String {
         let cell = |text: &str| text.replace('|', "\\|");
         let _ = writeln!(
             text,
-            "| {short}`--{}` | {} | {} | {} |",
+            "| {short}`--{}` | {} | {}{} | {} |",
             option.long,
             cell(option.help),
             option.status.name(),
+            if is_played(option) { ", played" } else { "" },
             cell(option.note)
         );
     }
@@ -182,6 +195,23 @@ mod tests {
                     || (!option.short.is_empty() && other.short == option.short)
             });
             assert!(!twice, "{option:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_played_is_an_option() {
+        let rows = BESIDE.lines().filter(|row| !row.starts_with('#'));
+        for row in rows {
+            let cells: Vec<_> = row.split('\t').collect();
+            let [options, line, _] = cells.as_slice() else {
+                panic!("not three cells: {row}");
+            };
+            for name in options.split(' ') {
+                let known = super::super::table::by_short(name.trim_start_matches('-'));
+                assert!(known.is_some_and(|o| o.status != Status::Refused), "{row}");
+                let given = line.split(' ').any(|word| word == name);
+                assert!(given || name == "-h", "{name} is not in {line}");
+            }
         }
     }
 }

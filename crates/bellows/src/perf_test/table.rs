@@ -92,8 +92,8 @@ impl Opt {
         }
     }
 
-    /// Its environment variable, without a prefix; PerfTest reads none for options without a short
-    /// name and for those that only print.
+    /// Its environment variable, without a prefix. None is read for options that only print, and for those
+    /// without a short name, which are refused or not PerfTest's.
     pub(super) fn variable(&self) -> Option<String> {
         let prints = matches!(self.short, "" | "?" | "v" | "env" | "mh");
         (!prints).then(|| self.long.replace('-', "_").to_uppercase())
@@ -125,7 +125,7 @@ macro_rules! options {
 options! {
     Same "?" "help" No false "show this" "";
     Same "v" "version" No false "show the version" "";
-    Same "env" "environment-variables" No false "show the environment variables that are read" "";
+    Better "env" "environment-variables" No false "show the environment variables that are read" "those of the options for metrics, too; without VERBOSE, whose option is refused";
     Same "mh" "metrics-help" No false "show the options for metrics" "";
     Same "d" "id" One false "name of the test, in every line; default: made from the time" "";
 
@@ -133,7 +133,7 @@ options! {
     Same "H" "uris" One false "the brokers, separated by commas" "a lost connection reconnects to the next";
     Same "cal" "connection-allocation" One false "how connections are assigned to several brokers: random (default), round-robin" "";
     Same "sst" "servers-startup-timeout" One false "seconds to wait for the broker to be up, default: fail at once" "";
-    Same "sul" "servers-up-limit" One false "brokers that must be up, with -sst; default: all" "the test has those that were up first";
+    Better "sul" "servers-up-limit" One false "brokers that must be up, with -sst; default: all" "the test has those that were up first; PerfTest 2.22 ends with an error where another one is not up";
     Same "se" "sasl-external" No false "log in with SASL EXTERNAL" "with --tls-cert and --tls-key";
     Same "sni" "server-name-indication" One false "server name for TLS" "one: several make no sense for one address";
     Added "" "tls-ca" One false "file with the authorities that may sign the broker's certificate" "default: the system's";
@@ -151,11 +151,11 @@ options! {
     Same "tsbs" "tcp-send-buffer-size" One false "SO_SNDBUF in bytes" "";
     Same "trbs" "tcp-receive-buffer-size" One false "SO_RCVBUF in bytes" "";
     Same "tnd" "tcp-no-delay" One false "TCP_NODELAY, default true" "with false, Nagle's algorithm is measured, too";
-    Same "dcr" "disable-connection-recovery" No false "end with the first connection that is lost" "";
+    Better "dcr" "disable-connection-recovery" No false "end with the first connection that is lost" "with an error and exit code 1, where PerfTest 2.22 ends with 0";
     Better "cri" "connection-recovery-interval" One false "seconds before a lost connection reconnects, or a range such as 30-60; default 5" "what became due during an outage is sent late and keeps its intended time";
 
     Same "t" "type" One false "exchange type, default direct" "direct is taken";
-    Same "e" "exchange" Maybe false "exchange, default named like its type; amq.default is the default exchange" "";
+    Better "e" "exchange" Maybe false "exchange, default named like its type; amq.default is the default exchange" "amq.default works without -p, too, where PerfTest 2.22 tries to declare it, and fails";
     Same "u" "queue" One false "queue, or several separated by commas; default: generated" "";
     Same "k" "routing-key" One false "routing key, default: generated" "";
     Same "K" "random-routing-key" No false "another routing key for every message" "";

@@ -48,6 +48,7 @@ mod oauth2;
 mod observer;
 mod own_pages;
 mod perf_test;
+mod perf_test_beside;
 mod prepared;
 mod processes;
 mod proof;
