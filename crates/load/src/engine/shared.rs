@@ -58,6 +58,13 @@ pub(crate) struct ProgressTotals {
     pub(crate) uncertain: u64,
 }
 
+impl ProgressTotals {
+    /// Deliveries that are certainly of those expected. A thread may have counted on between the two reads.
+    pub(crate) const fn certain(&self) -> u64 {
+        self.received.saturating_sub(self.uncertain)
+    }
+}
+
 /// What consumers do, whoever sent the messages; of a thread, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Activity {
