@@ -289,3 +289,19 @@ impl Shared {
         sum
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread whose deliveries are all uncertain has counted on between the two reads.
+    #[test]
+    fn deliveries_that_are_certain_are_never_less_than_none() {
+        let totals = ProgressTotals {
+            received: 3,
+            uncertain: 5,
+            ..ProgressTotals::default()
+        };
+        assert_eq!(totals.certain(), 0);
+    }
+}
