@@ -542,7 +542,7 @@ fn assignments(text: &str) -> String {
         let Some((key, value)) = part.split_once('=') else {
             return part.to_owned();
         };
-        if !is_secret(key) && !(in_query && is_of_login(key)) {
+        if !(is_secret(key) || in_query && is_of_login(key)) {
             return part.to_owned();
         }
         let end = value
