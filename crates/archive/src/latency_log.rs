@@ -9,8 +9,11 @@
 //! ```
 //!
 //! C's `hdr_log_write` says `"EndTimestamp"` in its second column, and most of its users have it write that, by the wall clock or by
-//! the machine's time since its start. Some write a length below that head, and so did Java's writer once: it is an end where it is not
-//! before the first start, and that is a time since 1970, or far larger than what lies between the two.
+//! the machine's time since its start. Some write a length below that head, and so did Java's writer once: the first lines tell which
+//! of the two can be. Where both can, it is an end where it is not before the first start, and that is a time since 1970, or far
+//! larger than what lies between the two.
+
+mod ends;
 
 use std::io::{self, BufRead, ErrorKind, Read as _};
 use std::path::Path;
@@ -20,6 +23,7 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use measure::{Metric, MetricKind, Problem};
 
+use self::ends::{OVERLAPPING, ends_at, holds_ends};
 use crate::bounded::{Limited, Line};
 use crate::latency_slices::{LATEST, LatencySlices, counts};
 use crate::packed::{read_problem, unpacked};
@@ -38,13 +42,8 @@ const MOST_COUNTERS: u64 = 1 << 20;
 const MOST_TAGS: usize = 16;
 /// Lines that are noted one by one.
 const MOST_NOTES: usize = 3;
-/// Intervals of a tag that are so many times as long as the time that they lie in overlap; those that are so small a part leave most of it out.
-const OVERLAPPING: f64 = 1.1;
+/// Intervals of a tag that are so small a part of the time that they lie in leave most of it out.
 const SPARSE: f64 = 0.5;
-/// Seconds that are no length, and no start of a log that counts from its own: they are of 1973.
-const SINCE_1970: f64 = 1e8;
-/// A start is so many times as long ago as the interval is long where both are times of a clock, and not of the log.
-const LONG_AGO: f64 = 100.0;
 /// Characters of what is quoted.
 const LONGEST_QUOTE: usize = 60;
 /// What a log without tags is of.
@@ -224,7 +223,9 @@ struct LogReading {
     has_times: bool,
     /// The second column is called an end.
     names_ends: bool,
-    /// Whether it is one, which the first interval decides.
+    /// Whether it can only be one, or none, as the first lines tell together.
+    told_ends: Option<bool>,
+    /// Whether it is one; where those do not tell, the first interval decides.
     has_ends: Option<bool>,
     stated: Option<LogUnit>,
     /// Lines that were passed over, and why the first were.
@@ -252,16 +253,11 @@ struct LogInterval<'a> {
     histogram: Histogram<u64>,
 }
 
-/// Whether the second column of an interval is its end, where it may be its length, too.
-fn ends_at(start: f64, second: f64) -> bool {
-    let between = second - start;
-    let is_of_a_clock = start >= SINCE_1970 || between > 0.0 && start >= LONG_AGO * between;
-    between >= 0.0 && is_of_a_clock
-}
-
 impl LogReading {
     fn read(&mut self, name: &str, lines: &mut dyn BufRead) -> Result<(), Problem> {
         let mut bytes = Vec::new();
+        // What is wrong with it is told when it is read.
+        self.told_ends = lines.fill_buf().ok().and_then(holds_ends);
         loop {
             self.line_number += 1;
             let number = self.line_number;
@@ -301,7 +297,8 @@ impl LogReading {
         let number = self.line_number;
         let cause = match interval(text) {
             Ok(mut interval) => {
-                let is_end = ends_at(interval.start, interval.length);
+                let told = self.told_ends;
+                let is_end = told.unwrap_or_else(|| ends_at(interval.start, interval.length));
                 if *self.has_ends.get_or_insert(self.names_ends && is_end) {
                     interval.length = (interval.length - interval.start).max(0.0);
                 }

@@ -92,6 +92,31 @@ fn what_is_refused_for_good_goes_where_the_queue_says_and_what_is_given_back_doe
 }
 
 #[test]
+fn what_a_queue_has_given_up_goes_on_though_the_queue_is_deleted_at_once() {
+    let mut w = world();
+    let c = w.client();
+    w.queue(c, "dead");
+    declare(&mut w, c, "q", &to_dead(&[("x-max-length", Value::I32(2))]));
+    w.publish_numbers(c, "q", 0..2);
+    w.consume(c, "q", "c");
+    assert_eq!(w.bodies(c).len(), 2);
+    let nack = BasicNack {
+        delivery_tag: 2,
+        multiple: false,
+        requeue: false,
+    };
+    w.send(c, 1, &nack);
+    let delete = QueueDelete {
+        queue: "q",
+        ..QueueDelete::default()
+    };
+    w.send(c, 1, &delete);
+    w.pump();
+    assert!(w.seen(c).len() > 1, "the consumer's end, and the answer");
+    assert_eq!(all_of(&mut w, c, "dead"), ["1"]);
+}
+
+#[test]
 fn messages_expire_in_their_time_those_that_are_out_when_they_come_back() {
     let mut w = world();
     let c = w.client();

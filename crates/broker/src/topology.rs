@@ -237,6 +237,8 @@ impl VirtualHost {
     /// Deletes a queue whatever its state; its consumers become orphans, whose channels have to
     /// hear of it. Returns how many messages were ready.
     pub(crate) fn remove_queue(&mut self, key: Key) -> u64 {
+        // What it gave up before goes on.
+        self.forward_dead_letters();
         let Some(mut queue) = self.queues.remove(key) else {
             return 0;
         };

@@ -14,7 +14,7 @@ const TABLES: [&str; 8] = [
 ];
 
 /// Parts of names whose values are secrets.
-const SECRET_NAMES: [&str; 15] = [
+const SECRET_NAMES: [&str; 10] = [
     "authorization",
     "pass",
     "pwd",
@@ -25,11 +25,16 @@ const SECRET_NAMES: [&str; 15] = [
     "assertion",
     "bearer",
     "jwt",
-    "api_key",
+];
+
+/// Keys that are secrets, whatever their words are parted by.
+const SECRET_KEYS: [&str; 6] = [
     "apikey",
-    "access_key",
-    "private_key",
-    "signing_key",
+    "accesskey",
+    "accountkey",
+    "encryptionkey",
+    "privatekey",
+    "signingkey",
 ];
 
 /// Variables of RabbitMQ, Erlang and the system, whose values are shown unless their names speak of secrets.
@@ -90,8 +95,10 @@ const EXAMPLE_ADDRESS: (&str, &str) = ("HOST", "PORT");
 
 /// Whether a key, option or variable of this name holds a secret.
 pub(crate) fn is_secret(name: &str) -> bool {
-    let name = name.to_lowercase().replace(['-', '.'], "_");
+    let name = name.to_lowercase();
+    let joined = name.replace(['-', '.', '_'], "");
     SECRET_NAMES.iter().any(|part| name.contains(part))
+        || SECRET_KEYS.iter().any(|part| joined.contains(part))
 }
 
 /// The same for names that somebody else chose: a key is one more thing that may be secret, unless messages are routed
@@ -137,7 +144,7 @@ fn is_credential(value: &str) -> bool {
         |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '=' | ':' | ',' | '[' | '{');
     !rest.trim().is_empty() && is_scheme
         || value.split(of_word).any(is_token)
-        || value.contains("PRIVATE KEY-----")
+        || value.contains("PRIVATE KEY")
 }
 
 /// Parts of names of headers and arguments that what logs in, or stands for a login, is called by; and words of them.
@@ -155,8 +162,8 @@ fn is_of_login(key: &str) -> bool {
 }
 
 /// Whether a word is a header as programs are given them, `X-Signature: VALUE`, that may log in.
-fn is_login_header(word: &str) -> bool {
-    let header = word.split_once(": ");
+fn is_login_header(word: &str, mark: &str) -> bool {
+    let header = word.split_once(mark);
     header.is_some_and(|(key, value)| {
         let is_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         key.chars().all(is_name) && (is_of_login(key) || is_credential(value))
@@ -197,9 +204,16 @@ pub fn argument(key: &str, given: &str) -> String {
 /// `KEY=VALUE,KEY=VALUE` of headers or arguments, each as [`argument`].
 #[must_use]
 pub fn arguments(given: &str) -> String {
-    let shown = |pair: &str| match pair.split_once('=') {
-        Some((key, value)) => format!("{key}={}", argument(key.trim(), value)),
-        None => pair.to_owned(),
+    let mut is_hidden = false;
+    let shown = |pair: &str| {
+        let shown = match pair.split_once('=') {
+            Some((key, value)) => format!("{key}={}", argument(key.trim(), value)),
+            // A value with a comma goes on.
+            None if is_hidden || holds_secret(pair) => BLOT.to_owned(),
+            None => pair.to_owned(),
+        };
+        is_hidden = shown != pair;
+        shown
     };
     given.split(',').map(shown).collect::<Vec<_>>().join(",")
 }
@@ -346,20 +360,93 @@ pub fn text(text: &str) -> String {
     assignments(&urls(text))
 }
 
+/// What stands behind an option of programs, in a word of its own or in the same one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Behind {
+    #[default]
+    Anything,
+    /// Whatever it begins with.
+    Secret,
+    /// A password, where it is no number and no option: `-p` has other meanings.
+    Password,
+    /// `NAME:VALUE`.
+    Header,
+    /// `USER`, or `USER:PASSWORD`.
+    Login,
+}
+
+/// Options as curl and the clients of brokers have them.
+const OPTIONS: [(&str, Behind); 9] = [
+    ("-H", Behind::Header),
+    ("--header", Behind::Header),
+    ("--proxy-header", Behind::Header),
+    ("-u", Behind::Login),
+    ("-U", Behind::Login),
+    ("--user", Behind::Login),
+    ("--proxy-user", Behind::Login),
+    ("-p", Behind::Password),
+    ("-P", Behind::Password),
+];
+
+impl Behind {
+    /// What is shown of a word, where that is not the whole of it.
+    fn shown(self, word: &str) -> Option<String> {
+        let is_number = || word.bytes().all(|byte| byte.is_ascii_digit());
+        match (self, word.split_once(':')) {
+            (Self::Secret, _) => Some(BLOT.to_owned()),
+            (Self::Password, _) if !word.starts_with('-') && !is_number() => Some(BLOT.to_owned()),
+            (Self::Header, _) if is_login_header(word, ":") => Some(BLOT.to_owned()),
+            (Self::Login, Some((user, password)))
+                if !password.is_empty() && !password.starts_with("//") =>
+            {
+                Some(format!("{user}:{BLOT}"))
+            }
+            _ => None,
+        }
+    }
+
+    /// The same of an option with its value in one word: `--header=X: Y`, `-ume:PASSWORD`.
+    fn shown_with_option(word: &str) -> Option<String> {
+        let options = OPTIONS.iter().filter(|it| it.1 != Self::Password);
+        options.into_iter().find_map(|(option, behind)| {
+            let rest = word.strip_prefix(option)?;
+            let value = match option.starts_with("--") {
+                true => rest.strip_prefix('=')?,
+                false => rest,
+            };
+            let shown = behind.shown(value)?;
+            Some(format!("{}{shown}", &word[..word.len() - value.len()]))
+        })
+    }
+
+    fn of(word: &str) -> Self {
+        let option = OPTIONS.iter().find(|it| it.0 == word);
+        option.map_or(Self::Anything, |it| it.1)
+    }
+}
+
 /// A command line in which nothing is known but the words: what follows `--password` or `-setcookie` as its own
 /// word is hidden, too, whatever it begins with.
 pub(crate) fn words(words: &[String]) -> Vec<String> {
-    let mut hide_next = false;
+    let (mut behind, mut has_user) = (Behind::Anything, false);
     let one = |word: &String| {
         let name = word.trim_start_matches('-');
         let name = name.split('=').next().unwrap_or(name);
-        if std::mem::replace(&mut hide_next, false) {
-            return BLOT.to_owned();
+        if let Some(shown) = std::mem::take(&mut behind).shown(word) {
+            return shown;
         }
+        if let Some(shown) = Behind::shown_with_option(word) {
+            return shown;
+        }
+        has_user |= matches!(name, "u" | "U" | "user" | "username");
+        behind = match Behind::of(word) {
+            Behind::Password if !has_user => Behind::Anything,
+            behind => behind,
+        };
         if name.starts_with(PERF_TESTS) && name.len() > PERF_TESTS.len() {
             return format!("-{PERF_TESTS}{BLOT}");
         }
-        if is_credential(word) || is_login_header(word) {
+        if is_credential(word) || is_login_header(word, ": ") {
             return BLOT.to_owned();
         }
         // PerfTest's options may be shortened.
@@ -371,7 +458,7 @@ pub(crate) fn words(words: &[String]) -> Vec<String> {
         match word.split_once('=') {
             Some((option, _)) => format!("{option}={BLOT}"),
             None if word.chars().all(is_name) => {
-                hide_next = true;
+                behind = Behind::Secret;
                 word.clone()
             }
             // A term or an expression that speaks of secrets.
@@ -449,11 +536,13 @@ fn assignments(text: &str) -> String {
         return format!("{key}={BLOT}");
     }
     let mut parts = text.split_inclusive(['?', '&', ' ', ',', ';']);
+    let mut ends_query = false;
     let one = |part: &str| {
+        let in_query = std::mem::replace(&mut ends_query, part.ends_with(['?', '&']));
         let Some((key, value)) = part.split_once('=') else {
             return part.to_owned();
         };
-        if !is_secret(key) {
+        if !(is_secret(key) || in_query && is_of_login(key)) {
             return part.to_owned();
         }
         let end = value

@@ -263,6 +263,9 @@ fn headers_and_arguments_hide_what_logs_in_by_key_and_by_form() {
         ("nested", "{\"a\":{\"key\":\"abc\"}}"),
         ("nested", "{a = [1, {session-id = \"abc\"}]}"),
         ("nested", "{a = \"Token abc\"}"),
+        ("login", "-----BEGIN PGP PRIVATE KEY BLOCK----- abc"),
+        ("storage.accountKey", "abc"),
+        ("AccessKeyId", "abc"),
     ] {
         assert_eq!(argument(key, given), "***", "{key} {given}");
     }
@@ -277,6 +280,68 @@ fn headers_and_arguments_hide_what_logs_in_by_key_and_by_form() {
     ] {
         assert_eq!(argument(key, given), given);
     }
+}
+
+#[test]
+fn what_is_within_addresses_and_lists_is_hidden() {
+    for (given, kept) in [
+        (
+            "Endpoint=sb://h/;SharedAccessKeyName=n;SharedAccessKey=s3cret==",
+            "Endpoint=sb://h/;SharedAccessKeyName=***;SharedAccessKey=***",
+        ),
+        (
+            "https://h/a?sv=1&sig=s3cret&se=2",
+            "https://h/a?sv=1&sig=***&se=2",
+        ),
+        ("https://h/a?key=s3cret", "https://h/a?key=***"),
+        ("https://h/a?routing-key=q", "https://h/a?routing-key=q"),
+    ] {
+        assert_eq!(argument("a", given), kept);
+    }
+    for (given, kept) in [
+        ("a=1,b=2", "a=1,b=2"),
+        ("a=Bearer x,s3cret", "a=***,***"),
+        ("a={\"b\":1,\"password\":\"s3cret\"}", "a={\"b\":1,***"),
+        ("a=[1,2]", "a=[1,2]"),
+    ] {
+        assert_eq!(arguments(given), kept);
+    }
+}
+
+/// Logins as they are given to curl, `rabbitmqadmin` and `mosquitto_pub`.
+#[test]
+fn commands_hide_logins() {
+    for (given, kept) in [
+        ("curl -u me:s3cret http://h/x", "curl -u me:*** http://h/x"),
+        ("curl -ume:s3cret http://h/x", "curl -ume:*** http://h/x"),
+        (
+            "curl --user=me:s3cret http://h",
+            "curl --user=me:*** http://h",
+        ),
+        ("curl -u me http://h:1/x", "curl -u me http://h:1/x"),
+        ("curl -H X-Signature:s3cret x", "curl -H *** x"),
+        ("curl -HX-Signature:s3cret x", "curl -H*** x"),
+        ("curl --header=X-Api-Key:s3cret x", "curl --header=*** x"),
+        (
+            "curl --header=Accept:text/plain x",
+            "curl --header=Accept:text/plain x",
+        ),
+        (
+            "rabbitmqadmin --username me -p s3cret list queues",
+            "rabbitmqadmin --username me -p *** list queues",
+        ),
+        (
+            "mosquitto_pub -u me -P s3cret -p 1883",
+            "mosquitto_pub -u me -P *** -p 1883",
+        ),
+        ("mkdir -p some/folder", "mkdir -p some/folder"),
+        ("x -u -p --y", "x -u -p --y"),
+    ] {
+        let given: Vec<String> = given.split(' ').map(str::to_owned).collect();
+        assert_eq!(words(&given).join(" "), kept);
+    }
+    let given = ["--header=Authorization: Token s3cret".to_owned()];
+    assert_eq!(words(&given), ["--header=***"]);
 }
 
 #[test]

@@ -242,6 +242,10 @@ struct Evidence {
     has_functions_first: bool,
     /// Some first field is a thread's, or a root stands behind it.
     has_threads_first: bool,
+    /// Some line has several fields.
+    has_stacks: bool,
+    /// Some count is none of nothing.
+    counts: bool,
     /// Stacks of one field.
     alone: HashSet<String>,
 }
@@ -304,6 +308,11 @@ impl Evidence {
                 lines,
                 measure::counted(lines + skipped, "line")
             )),
+            _ if !self.counts => Some("all of its counts are 0".into()),
+            // Any sentence may end in a number.
+            _ if !self.has_stacks && self.alone.iter().any(|it| it.contains([' ', '\t'])) => {
+                Some("its lines end in numbers, but none of them has a `;` between functions".into())
+            }
             _ => None,
         }
     }
@@ -350,6 +359,8 @@ fn add(
         return false;
     };
     evidence.lines += 1;
+    evidence.has_stacks |= stack.contains(';');
+    evidence.counts |= !matches!(count, Count::Whole(0) | Count::Fraction(0.0));
     let before = stack.rsplit_once([' ', '\t']).map(|(_, before)| before);
     evidence.twice += u64::from(before.is_some_and(|text| count_of(text).is_some()));
     let (thread, frames) = stack.split_once(';').unwrap_or(("", stack));

@@ -13,6 +13,9 @@ use super::model::{Profile, USUAL_EVENT};
 use crate::packed::{read_problem, unpacked};
 use crate::{bounded, file};
 
+/// What a profile's samples may add up to, as far as pprof counts.
+const LARGEST_SUM: u64 = i64::MAX as u64;
+
 /// Why a profile cannot be read.
 #[derive(Debug)]
 pub enum ProfileError {
@@ -61,7 +64,7 @@ impl ProfileError {
             Self::NoSuchEvent { path, event, known } => Problem::new(
                 format!("{} has no profile of {event}", path.display()),
                 format!("it has {}", known.join(", ")),
-                format!("name one of these, or sample it: bellows record --event {event}"),
+                "name one of these; `bellows record --event` samples others",
             ),
             Self::Format { path, reason } => Problem::new(
                 format!("{} is not a profile that bellows can read", path.display()),
@@ -206,7 +209,14 @@ fn read_file<'o>(
         event,
         first_field,
     });
-    let read = read.map_err(io)?;
+    let read = read.map_err(io)?.and_then(|profile| {
+        let mut weights = profile.samples.iter().map(|it| it.weight);
+        let sum = weights.try_fold(0_u64, u64::checked_add);
+        match sum.is_some_and(|sum| sum <= LARGEST_SUM) {
+            true => Ok(profile),
+            false => Err("its samples add up to more than can be counted".to_owned()),
+        }
+    });
     read.map_err(|why| format(format!("it looks like {looks}; {why}")))
 }
 

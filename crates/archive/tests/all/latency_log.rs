@@ -309,4 +309,29 @@ fn ends_in_place_of_lengths_are_told() {
     let java = parse(format!("{head}{java}")).expect("a log");
     assert!((java.seconds - 2.006).abs() < 1e-9, "{}", java.seconds);
     assert_eq!(java.notes, Vec::<String>::new());
+    // The first line may be like the end of one that began long ago, or begin with the log.
+    for (times, seconds, are_ends) in [
+        (
+            &["1.000,1.005", "2.005,1.000", "3.005,1.001"][..],
+            3.006,
+            false,
+        ),
+        (&["0.0,1.0", "1.0,2.0", "2.0,3.0", "3.0,4.0"][..], 4.0, true),
+        (&["0.0,1.0", "1.0,1.0", "2.0,1.0"][..], 3.0, false),
+    ] {
+        let lines: String = times
+            .iter()
+            .flat_map(|times| {
+                ["", "Tag=B,"].map(|tag| format!("{tag}{times},0.1,{}\n", encoded(10)))
+            })
+            .collect();
+        let log = parse(format!("{head}{lines}")).expect("a log");
+        assert!(
+            (log.seconds - seconds).abs() < 1e-9,
+            "{times:?}: {}",
+            log.seconds
+        );
+        let note = log.notes.iter().any(|it| it.contains("hdr_log_write"));
+        assert_eq!((note, log.overlaps), (are_ends, false), "{times:?}");
+    }
 }

@@ -33,8 +33,9 @@ pub(super) struct ProfileArgs {
 /// Which part of a profile.
 #[derive(Debug, Args)]
 pub(super) struct PartArgs {
-    /// Event of a run with several: cpu unless another is named; of a cluster's second node cpu@1
-    #[arg(long, value_name = "EVENT", value_parser = profile_name)]
+    /// Event of a run with several: cpu unless another is named; of a cluster's second node cpu@1; of a file as it is
+    /// called there (cycles, cpu_atom/cycles/P)
+    #[arg(long, value_name = "EVENT")]
     event: Option<String>,
     /// Start of the window, in seconds on the run's time axis
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
@@ -139,6 +140,18 @@ impl ProfilePart {
     }
 }
 
+/// The name of an event: of a run one that bellows samples, of a file whatever it has.
+fn named(event: &str, profile: &str) -> Result<String, Failure> {
+    let path = Path::new(profile);
+    let is_file = path.exists() && !path.is_dir();
+    profile_name(event).or_else(|known| match is_file {
+        true => Ok(event.to_owned()),
+        false => Err(
+            Failure::usage(format!("no event of runs is called {event}"), known).observed(event),
+        ),
+    })
+}
+
 impl PartArgs {
     /// This part of the profile that is called so, by line where lines are known.
     pub(super) fn open(&self, profile: &str) -> Result<ProfilePart, Failure> {
@@ -220,8 +233,10 @@ impl PartArgs {
 
     /// The whole profile, what it is called, and where it is.
     fn whole(&self, profile: &str) -> Result<(Profile, String, PathBuf), Failure> {
+        let event = self.event.as_deref().map(|it| named(it, profile));
+        let event = event.transpose()?;
         let options = ReadOptions {
-            event: self.event.as_deref(),
+            event: event.as_deref(),
             first_field: match self.first_field {
                 None => FirstField::Inferred,
                 Some(First::Thread) => FirstField::Thread,

@@ -58,6 +58,13 @@ pub(crate) struct ProgressTotals {
     pub(crate) uncertain: u64,
 }
 
+impl ProgressTotals {
+    /// Deliveries that are certainly of those expected. A thread may have counted on between the two reads.
+    pub(crate) const fn certain(&self) -> u64 {
+        self.received.saturating_sub(self.uncertain)
+    }
+}
+
 /// What consumers do, whoever sent the messages; of a thread, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Activity {
@@ -280,5 +287,21 @@ impl Shared {
             sum.undone += progress.undone.load(Ordering::Relaxed);
         }
         sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread whose deliveries are all uncertain has counted on between the two reads.
+    #[test]
+    fn deliveries_that_are_certain_are_never_less_than_none() {
+        let totals = ProgressTotals {
+            received: 3,
+            uncertain: 5,
+            ..ProgressTotals::default()
+        };
+        assert_eq!(totals.certain(), 0);
     }
 }

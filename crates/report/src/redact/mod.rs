@@ -22,7 +22,7 @@ use measure::Problem;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::text::{SAID_VALUES, said_within};
+use crate::text::{SaidWithin, said_within};
 use crate::view::{ComparisonView, LimitView, MatrixView, RunView};
 use names::{Names, folded};
 use shown::{Shown, Texts};
@@ -83,10 +83,10 @@ impl Redaction {
             problem.log = text::outside(&mut self.names, &problem.log);
         }
         for warning in &mut view.warnings {
-            self.hide_said(&said_within(warning), &mut warning.text);
-            for name in SAID_VALUES {
-                if let Some(Value::String(text)) = warning.values.get_mut(name) {
-                    let said = text.clone();
+            let said = said_within(warning);
+            self.hide_said(&said, &mut warning.text);
+            for said in said {
+                if let Some(Value::String(text)) = warning.values.get_mut(said.name) {
                     self.hide_said(std::slice::from_ref(&said), text);
                 }
             }
@@ -108,13 +108,13 @@ impl Redaction {
     }
 
     /// Hides what others said within a sentence.
-    fn hide_said(&mut self, said: &[String], sentence: &mut String) {
+    fn hide_said(&mut self, said: &[SaidWithin], sentence: &mut String) {
         for said in said {
-            let shown = match said.contains(": ") {
-                true => text::said(&mut self.names, said),
-                false => text::outside(&mut self.names, said),
+            let shown = match said.has_cause && said.text.contains(": ") {
+                true => text::said(&mut self.names, &said.text),
+                false => text::outside(&mut self.names, &said.text),
             };
-            *sentence = sentence.replace(said, &shown);
+            *sentence = sentence.replace(&said.text, &shown);
         }
     }
 

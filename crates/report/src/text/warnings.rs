@@ -7,13 +7,31 @@ use super::loaded;
 use super::stalls::{away, items, one, stalled};
 use crate::numbers::{count, counted, percent, rate};
 
-/// Values of warnings that a broker, a library or a system said.
-pub(crate) const SAID_VALUES: [&str; 2] = ["first_failure", "reasons"];
+/// What a broker, a library or a system said within the sentence of a warning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SaidWithin {
+    /// The name among the warning's values.
+    pub(crate) name: &'static str,
+    pub(crate) text: String,
+    /// It begins as a sentence of bellows, and they said what stands behind the first colon.
+    pub(crate) has_cause: bool,
+}
 
-/// What others said within a warning's sentence.
-pub(crate) fn said_within(warning: &Warning) -> Vec<String> {
-    let said = SAID_VALUES.iter().map(|name| warning.word(name).to_owned());
-    said.filter(|said| !said.is_empty()).collect()
+/// What others said within a warning's sentence, the longer first: one may be a part of another.
+pub(crate) fn said_within(warning: &Warning) -> Vec<SaidWithin> {
+    let values = [
+        ("first_failure", true),
+        ("last_failure", true),
+        ("reasons", false),
+    ];
+    let said = values.map(|(name, has_cause)| SaidWithin {
+        name,
+        text: warning.word(name).to_owned(),
+        has_cause,
+    });
+    let mut said: Vec<_> = said.into_iter().filter(|it| !it.text.is_empty()).collect();
+    said.sort_by_key(|it| std::cmp::Reverse(it.text.len()));
+    said
 }
 
 /// Makes the sentence of a warning: text; remedy.

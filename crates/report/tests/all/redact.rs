@@ -75,7 +75,7 @@ fn foreign(own: &[String], seed: u64) -> String {
 }
 
 /// Places that hold words of somebody's own.
-const OWN: usize = 24;
+const OWN: usize = 26;
 
 impl Named {
     fn all(&self) -> Vec<&str> {
@@ -106,6 +106,8 @@ impl Named {
             format!("{queue} of {exchange} by {key} in {vhost}, {user} on rabbit@{host}");
         let url = format!("amqp://{user}@{host}:5672/");
         let refused = format!("cannot connect: {}", foreign(&own[19..23], *seed + 1));
+        let failed = format!("cannot connect: the certificate is not for {}", own[24]);
+        let blocked = format!("{}: low on memory", own[25]);
         RunRecord {
             schema: RunRecord::SCHEMA.to_owned(),
             // As folders of runs are called.
@@ -183,6 +185,18 @@ impl Named {
                         text: format!("2 cycles failed: {refused}"),
                         ..Warning::new(WarningCode::CyclesFailed, Tier::Caution)
                             .with("first_failure", refused.as_str())
+                    },
+                    Warning {
+                        text: format!("1 of 2 scrapes failed; the last: {failed}"),
+                        ..Warning::new(WarningCode::ScrapesFailed, Tier::Caution)
+                            .with("last_failure", failed.as_str())
+                    },
+                    Warning {
+                        text: format!(
+                            "the broker blocked publishers once ({blocked}): rates are low"
+                        ),
+                        ..Warning::new(WarningCode::ConnectionBlocked, Tier::Caution)
+                            .with("reasons", blocked.as_str())
                     },
                 ],
                 schema: RunSummary::SCHEMA.to_owned(),

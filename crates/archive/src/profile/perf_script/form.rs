@@ -1,6 +1,6 @@
 //! Which lines begin a sample: those of the form that the samples of a text have, which is the same for all of them.
 
-use super::line::{self, Header};
+use super::line::{self, FrameLine, Header};
 
 /// Lines in front of the first sample that may be anything: what programs say that write the text, or its reader.
 const LINES_BEFORE: usize = 100;
@@ -54,19 +54,47 @@ impl Form {
 }
 
 /// Whether a text begins as that of `perf script`: its first line that is no comment is that of a sample, with a time or
-/// an event; or one soon after it is, with a time.
+/// an event; or one soon after it is, with a time. Sentences with a number in them are like that, too, so that a frame has
+/// to be there, or a line that no sentence is like.
 pub(in crate::profile) fn looks_like(start: &[u8]) -> bool {
     let mut forms = forms(start);
     let first = forms.next().flatten().unwrap_or_default();
-    first.time || first.event || forms.flatten().any(|it| it.time)
+    let begins = first.time || first.event || forms.flatten().any(|it| it.time);
+    begins && (lines(start).any(is_frame) || lines(start).take(LINES_BEFORE).any(is_bare_sample))
 }
 
 /// What each of the first lines tells that are no comments.
 fn forms(start: &[u8]) -> impl Iterator<Item = Option<Form>> {
-    let lines = start.split(|&byte| byte == b'\n');
-    let told = lines.filter(|line| !line.is_empty() && line.first() != Some(&b'#'));
-    let headers = told.take(LINES_BEFORE).map(Header::of_any);
+    let headers = lines(start).take(LINES_BEFORE).map(Header::of_any);
     headers.map(|header| Form::of(&header?))
+}
+
+/// The lines of a text that are no comments.
+fn lines(start: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let lines = start.split(|&byte| byte == b'\n');
+    lines.filter(|line| !line.is_empty() && line.first() != Some(&b'#'))
+}
+
+/// A line of a stack, or a sample's with the function that ran behind its event. A word may be a number in hexadecimal.
+fn is_frame(line: &[u8]) -> bool {
+    let inline = Header::of_any(line).and_then(|it| it.frame());
+    let own = || FrameLine::whole(line).filter(|_| line::is_blank(line[0]));
+    inline.or_else(own).is_some_and(|frame| {
+        let is_address = frame.address.iter().all(u8::is_ascii_hexdigit);
+        is_address && frame.address.iter().any(u8::is_ascii_digit) && !frame.function.is_empty()
+    })
+}
+
+/// A sample's line without a frame: with a time, and an event that has a period, that is named as perf names them, or that
+/// ends the line.
+fn is_bare_sample(line: &[u8]) -> bool {
+    Header::of_any(line).is_some_and(|header| {
+        let has_both = Form {
+            time: true,
+            event: true,
+        };
+        Form::of(&header) == Some(has_both) && header.has_event_of_perf()
+    })
 }
 
 /// A processor: `[001]`.

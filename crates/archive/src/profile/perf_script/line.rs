@@ -92,6 +92,13 @@ impl<'l> Header<'l> {
             .is_some_and(|word| word.starts_with(b"PERF_RECORD_"))
     }
 
+    /// Whether its event is one as perf tells them, and no word with a colon.
+    pub(super) fn has_event_of_perf(&self) -> bool {
+        EventField::in_place(self.rest).is_some_and(|(event, behind)| {
+            event.period.is_some() || event.name.contains(&b':') || trim_end(behind).is_empty()
+        })
+    }
+
     /// The frame behind the event, of a recording without stacks.
     pub(super) fn frame(&self) -> Option<FrameLine<'l>> {
         let (_, behind) = EventField::in_place(self.rest)?;

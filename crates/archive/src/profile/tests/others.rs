@@ -185,6 +185,26 @@ fn what_is_something_else_is_refused() {
             ("notes.txt", b"we measured\nthe broker\nand lost 3\n"),
             "only 1 of its 3 lines",
         ),
+        (
+            ("sums.txt", b"requests sent 5000\nrequests failed 3\n"),
+            "none of them has a `;`",
+        ),
+        (("x.folded", b"a;b 0\na;c 0\n"), "all of its counts are 0"),
+        (
+            ("x.folded", b"a;b 9223372036854775807\na;c 1\n"),
+            "more than can be counted",
+        ),
+        (
+            ("x.folded", b"a;b 99999999999999999999999\n"),
+            "more than can be counted",
+        ),
+        (
+            (
+                "x.perf",
+                b"ab 1 1.0: 99999999999999999999 cycles:\n\t10 f (/bin/a)\n\n",
+            ),
+            "more than can be counted",
+        ),
     ] {
         let said = refused(other);
         assert!(said.contains(why), "{}: {said}", other.0);

@@ -101,6 +101,42 @@ fn sentences_between_samples_change_nothing() {
     }
 }
 
+/// What compilers, tests and servers print is no profile of nonsense, though a number follows its first word.
+#[test]
+fn sentences_alone_are_no_profile() {
+    for text in [
+        "Found 3 errors:\nfoo.c:1: bad thing\n",
+        "line 12 error:\n  something (else)\nline 14 error:\n  other (x)\n",
+        "running 5 tests:\n  ok a (0.1s)\n  ok b (0.2s)\n",
+        "Starting up\nworker 12 1234.567: started a job\nworker 13 1234.6: started a job\n",
+        "Starting up\nworker 12 1234.567: job: started\nworker 13 1234.6: job: done\n",
+        "epoch 3 0.25: loss of 0.1\nepoch 4 0.26: loss of 0.1\n",
+    ] {
+        let read = open("x.txt", text.as_bytes());
+        assert!(read.is_err(), "{text}{:?}", read.map(|it| it.folded()));
+    }
+    for seed in 0..300 {
+        let mut random = Random::new(seed);
+        let text: String = (0..1 + random.below(9))
+            .map(|_| sentence(&mut random))
+            .collect();
+        // As folded text `lost 3` may be a function's.
+        let read = open("x.perf", text.as_bytes()).map(|it| it.folded());
+        let is_perf = read.is_ok_and(|it| it.contains("[unknown]"));
+        assert!(!is_perf, "seed {seed}\n{text}");
+    }
+    // What perf prints is one, with whatever fields: with the function in the sample's line, with an event and no stack.
+    for text in [
+        "app 700 cycles: \n\t    4011aa f+0x1 (/opt/app)\n\n",
+        "app 700 1.5: \n\t    4011aa f+0x1 (/opt/app)\n\n",
+        "  app 700 1.5: 9 cycles: 4011aa f+0x1 (/opt/app)\n",
+        "app 700 [000] 1.5: sched:sched_switch: prev_comm=a ==> next_comm=b\n",
+        "app 700 1.5: cycles: \n",
+    ] {
+        assert!(open("x.perf", text.as_bytes()).is_ok(), "{text}");
+    }
+}
+
 #[test]
 fn samples_without_stacks_are_counted() {
     let text =

@@ -148,7 +148,7 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
         }
         if self.collector.is_none() {
             // Nobody knows which ones came twice, or where they were not expected.
-            return Ok(totals.received - totals.uncertain >= totals.expected);
+            return Ok(totals.certain() >= totals.expected);
         }
         let request = self.shared.request_ledger();
         self.wake();

@@ -142,9 +142,12 @@ impl RequestCounts {
     pub(super) fn answered(&mut self, sent: Time, now: Time, status: u16) {
         let took = now.since(sent);
         self.answers.saturating_record(took.0);
-        let slow = self.answers.value_at_quantile(0.5);
-        let slow = slow.saturating_mul(SLOW_ANSWERS);
-        match status >= 400 && took.0 < slow {
+        // The median is searched for among thousands of counters: only where it decides.
+        let may_be_silence = took >= SHORTEST;
+        let is_usual = |answers: &Histogram<u64>| {
+            took.0 < answers.value_at_quantile(0.5).saturating_mul(SLOW_ANSWERS)
+        };
+        match may_be_silence && status >= 400 && is_usual(&self.answers) {
             // Whoever answers that it cannot has not stood still.
             true => self.handled += 1,
             false => self.ended(sent, now),

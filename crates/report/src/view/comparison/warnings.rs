@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use archive::{RunReader, Tier, WarningCode};
 use serde::Serialize;
 
-use crate::text::said_within;
+use crate::text::{SaidWithin, said_within};
 
 /// A warning that runs of a comparison have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -24,7 +24,7 @@ pub struct SideWarning {
     /// What others said within it, for redaction.
     #[serde(skip)]
     #[cfg_attr(test, ts(skip))]
-    pub(crate) said: Vec<String>,
+    pub(crate) said: Vec<SaidWithin>,
 }
 
 /// The warnings of both sides' runs, the graver first. Notes are the runs' own matter.
