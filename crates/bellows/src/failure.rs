@@ -72,6 +72,20 @@ impl Failure {
         }
     }
 
+    /// The same of one run of several, which the cause begins with: `pair 1 of 8, B`.
+    pub(crate) fn of_one(self, which: &str) -> Self {
+        let told = |problem: Problem| Problem {
+            cause: format!("{which}: {}", problem.cause),
+            ..problem
+        };
+        match self {
+            Self::Usage(problem) => Self::Usage(told(problem)),
+            Self::Failed(problem) => Self::Failed(told(problem)),
+            Self::BrokeOff(problem) => Self::BrokeOff(told(problem)),
+            other => other,
+        }
+    }
+
     /// The same after the command's result was printed, which stays the only value on standard output.
     pub(crate) fn already_printed(self) -> Self {
         match self {
@@ -150,5 +164,21 @@ impl From<archive::profile::ProfileError> for Failure {
 impl From<broker::Error> for Failure {
     fn from(error: broker::Error) -> Self {
         Self::Failed(error.problem())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ended_one_of_several_runs_says_which() {
+        let refused = || Problem::new("cannot log in", "403", "check the password");
+        let told = |failure: Failure| failure.of_one("pair 1 of 2, B").sentence();
+        for failure in [Failure::Failed(refused()), Failure::BrokeOff(refused())] {
+            let sentence = "pair 1 of 2, B: cannot log in: 403; check the password";
+            assert_eq!(told(failure).as_deref(), Some(sentence));
+        }
+        assert_eq!(told(Failure::Closed), None);
     }
 }

@@ -428,10 +428,10 @@ fn differing(a: &Value, b: &Value, path: &str) -> Option<(String, String)> {
     }
 }
 
-/// The rate of deliveries, also where a rate was requested and is no figure: that some runs received nothing at all is one.
+/// The rate of deliveries, also where a rate was requested and is no figure: that some runs received nothing in their measured phase is one.
 fn nothing_received(a: &Side<'_>, b: &Side<'_>) -> Option<Quantity> {
     let all = || a.summaries().chain(b.summaries());
-    let is_nothing = |it: &RunSummary| it.received.total == 0;
+    let is_nothing = |it: &RunSummary| it.received.rate <= 0.0;
     let some_only = all().any(is_nothing) && !all().all(is_nothing);
     "received rate".parse().ok().filter(|_| some_only)
 }
@@ -450,7 +450,7 @@ fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undeci
         }
     }
     let nothing = nothing_received(a, b).filter(|it| !quantities.contains(it));
-    quantities.extend(nothing);
+    quantities.splice(0..0, nothing);
     let replaced = |it: &Quantity| quantities.iter().any(|max| max.is_max_for(it));
     let kept: Vec<bool> = quantities.iter().map(|it| !replaced(it)).collect();
     let quantities = quantities.into_iter().zip(kept);

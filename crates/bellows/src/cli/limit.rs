@@ -259,11 +259,12 @@ impl Search<'_> {
         };
         let mut broken = None;
         while let Some(rate) = next_rate(&self.trials) {
+            let about = self.about(rate);
             if let Err(failure) = self.make_one(rate, watched, exporter.as_mut()) {
                 broken = Some(match failure {
                     // Before it was ready: what was made before is kept all the same.
                     Failure::Stopped(_) => self.stopped(),
-                    other => other,
+                    other => other.of_one(&about),
                 });
                 break;
             }
@@ -276,6 +277,11 @@ impl Search<'_> {
         broken
     }
 
+    /// Which trial comes next, for people.
+    fn about(&self, rate: f64) -> String {
+        format!("trial {}, {rate} msg/s", self.trials.trials.len() + 1)
+    }
+
     fn make_one(
         &mut self,
         rate: f64,
@@ -283,7 +289,7 @@ impl Search<'_> {
         exporter: Option<&mut session::Exporter>,
     ) -> Result<(), Failure> {
         let tried = at_rate(&self.experiment, rate);
-        let about = format!("trial {}, {rate} msg/s", self.trials.trials.len() + 1);
+        let about = self.about(rate);
         let shape = Shape {
             title: format!("{}, {about}{}", self.trials.name, self.each_takes()),
             several: true,

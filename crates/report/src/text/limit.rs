@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use archive::{FoundLimit, LimitOutcome, LimitTrial, LimitTrials, LimitedBy, Tier, WarningCode};
+use archive::{
+    FoundLimit, LimitOutcome, LimitTrial, LimitTrials, LimitedBy, Tier, Warning, WarningCode,
+};
 use compare::knee;
 
 use super::scale::{scale_headline, scale_notes};
@@ -65,9 +67,10 @@ pub(crate) fn knee_text(of: &LimitTrials) -> Option<String> {
     let name = &name.latency_name;
     Some(match knee_of(of) {
         Some(knee) => format!(
-            "the knee lies at {} msg/s, {name} p99 {}: beyond it latency rises faster than the rate (Kneedle)",
+            "the knee lies at {} msg/s, {name} p99 {}: beyond it latency rises faster than the rate (Kneedle){}",
             rate(knee.rate),
-            duration(knee.p99_ns)
+            duration(knee.p99_ns),
+            higher_before(of, knee)
         ),
         None if measured < compare::LEAST_RATES => format!(
             "no knee is told from fewer than {} rates with a latency",
@@ -76,6 +79,22 @@ pub(crate) fn knee_text(of: &LimitTrials) -> Option<String> {
         None => format!(
             "no knee in the tried range: nowhere does the {name} p99 begin to rise faster than the rate"
         ),
+    })
+}
+
+/// That a rate below the knee had a higher latency than the knee's, which is noise; empty where none had.
+fn higher_before(of: &LimitTrials, knee: Knee) -> String {
+    let before = rates(of).into_iter().filter(|it| *it < knee.rate);
+    let highest = before
+        .filter_map(|rate| Some((median_p99(of, rate)?, rate)))
+        .max_by_key(|it| it.0)
+        .filter(|it| it.0 > knee.p99_ns);
+    highest.map_or_else(String::new, |(p99_ns, slower)| {
+        format!(
+            "; that is rough, since {} msg/s had {}: longer trials tell more",
+            rate(slower),
+            duration(p99_ns)
+        )
     })
 }
 
@@ -210,24 +229,34 @@ pub(crate) fn row_note(of: &LimitTrials) -> Option<&'static str> {
     )
 }
 
-/// What puts trials in doubt, each kind once with the first that was said of it.
+/// What puts trials in doubt, each kind once with what was said of the first trial, whose number stands there unless all said the same.
 fn cautions(of: &LimitTrials) -> Vec<String> {
-    let mut kinds: BTreeMap<WarningCode, (u64, Tier, &str)> = BTreeMap::new();
-    for trial in &of.trials {
-        let seen: BTreeSet<WarningCode> = trial.cautions.iter().map(|it| it.code).collect();
-        for code in seen {
-            let first = trial.cautions.iter().find(|it| it.code == code);
-            let (tier, text) = first.map_or((Tier::Caution, ""), |it| (it.tier, it.text.as_str()));
-            kinds.entry(code).or_insert((0, tier, text)).0 += 1;
+    let mut kinds: BTreeMap<WarningCode, Vec<(usize, &Warning)>> = BTreeMap::new();
+    for (number, trial) in (1..).zip(&of.trials) {
+        let mut seen = BTreeSet::new();
+        for warning in trial.cautions.iter().filter(|it| seen.insert(it.code)) {
+            kinds
+                .entry(warning.code)
+                .or_default()
+                .push((number, warning));
         }
     }
-    let all = of.trials.len() as u64;
-    let told = kinds.into_values().map(|(trials, tier, text)| {
-        let word = match tier {
+    let all = counted(of.trials.len() as u64, "trial");
+    let told = kinds.into_values().filter_map(|trials| {
+        let (number, first) = trials.first()?;
+        let word = match first.tier {
             Tier::Invalid => "invalid",
             _ => "caution",
         };
-        format!("{word} in {trials} of {}: {text}", counted(all, "trial"))
+        let whose = match trials.iter().all(|(_, it)| it.text == first.text) {
+            true => String::new(),
+            false => format!(", of trial {number}"),
+        };
+        Some(format!(
+            "{word} in {} of {all}{whose}: {}",
+            trials.len(),
+            first.text
+        ))
     });
     told.collect()
 }
@@ -347,6 +376,58 @@ mod tests {
                 .contains("fewer than 5 rates")
         );
         assert_eq!(knee_text(&LimitTrials::default()), None);
+    }
+
+    #[test]
+    fn a_knee_below_which_latency_was_higher_is_called_rough() {
+        let of = tried(&[
+            (1_500.0, 10_100_000),
+            (3_000.0, 206_000_000),
+            (12_000.0, 124_000_000),
+            (24_000.0, 347_000_000),
+            (28_500.0, 88_100_000),
+            (33_900.0, 1_780_000_000),
+            (48_000.0, 1_950_000_000),
+        ]);
+        let text = knee_text(&of).unwrap();
+        assert!(
+            text.ends_with(
+                "(Kneedle); that is rough, since 24,000 msg/s had 347 ms: longer trials tell more"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_caution_of_several_trials_says_whose_numbers_it_has() {
+        let with = |unsent: &str| {
+            let warning = |code, text: &str| Warning {
+                text: text.to_owned(),
+                ..Warning::new(code, Tier::Caution)
+            };
+            LimitTrial {
+                cautions: vec![
+                    warning(WarningCode::DebugBuild, "a debug build"),
+                    warning(WarningCode::MessagesUnanswered, unsent),
+                ],
+                ..LimitTrial::default()
+            }
+        };
+        let of = LimitTrials {
+            trials: vec![
+                LimitTrial::default(),
+                with("93,595 never sent"),
+                with("41,116 never sent"),
+            ],
+            ..LimitTrials::default()
+        };
+        let told = cautions(&of);
+        assert!(
+            told.contains(&"caution in 2 of 3 trials: a debug build".to_owned()),
+            "{told:?}"
+        );
+        let unsent = "caution in 2 of 3 trials, of trial 2: 93,595 never sent";
+        assert!(told.contains(&unsent.to_owned()), "{told:?}");
     }
 
     #[test]

@@ -96,11 +96,12 @@ impl Turns {
             if self.is_decided() {
                 break;
             }
+            let about = self.about(cell, next);
             if let Err(failure) = self.make_one(cell, next, watched, exporter.as_mut()) {
                 broken = Some(match failure {
                     // Before it was ready: what was made before is kept all the same.
                     Failure::Stopped(_) => self.stopped(),
-                    other => other,
+                    other => other.of_one(&about),
                 });
                 break;
             }

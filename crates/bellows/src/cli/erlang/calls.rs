@@ -30,8 +30,8 @@ Examples:
   bellows erlang calls rabbit@localhost --root rabbit_mgmt_wm_queues:to_json/2 --waits -o path.svg
 
 Calls and own time are counted by the node itself, exactly, while the counters run. Accumulated time, waits, \
-callers and callees come from short traces of the busiest processes. With --root nothing is counted: each call of one \
-function is traced, also in the processes that it asks. `bellows help erlang-nodes` tells more.";
+callers and callees come from short traces of the busiest processes. With --root calls of one function are traced one \
+by one, also in the processes that they ask; functions that are called too often for that are counted alone. `bellows help erlang-nodes` tells more.";
 const MEMORY_EXAMPLES: &str = "\
 Examples:
   bellows erlang memory rabbit@localhost rabbit_channel --for 5s

@@ -22,6 +22,7 @@ use super::{
     install::{Installation, PRODUCT},
     patch, ports,
     ready::wait_for_queues,
+    setup,
 };
 use crate::experiment::{BrokerKind, BrokerSpec, Hidden, MOST_NODES};
 use crate::management::{LoginRemedy, ManagementOptions, TIMEOUT};
@@ -35,7 +36,7 @@ pub(in crate::brokers) const REGISTRATION: Registration = Registration {
     install: "apt-get install rabbitmq-server (as root)",
     processes: &["beam.smp", "beam", "erl"],
     subcommand: "",
-    installed: |spec| described(spec).map(drop),
+    installed: check_startable,
     names_functions: Some(names_functions),
     ..Registration::NONE
 };
@@ -149,7 +150,19 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
 /// The RabbitMQ that would be started, with its Erlang and the modules that are replaced: what is prepared by it is prepared
 /// by no other.
 pub(crate) fn described(spec: &BrokerSpec) -> Result<String, BrokerError> {
+    described_as(&Installation::find(spec.root.as_deref())?, spec)
+}
+
+/// Refuses what no node could be started with, as far as that is known before one is. Ports are drawn later.
+fn check_startable(spec: &BrokerSpec) -> Result<(), BrokerError> {
+    let config = config(spec, Path::new(""));
+    setup::check(&config)?;
     let installation = Installation::find(spec.root.as_deref())?;
+    described_as(&installation, spec)?;
+    RabbitMq::check_known(&config, &installation)
+}
+
+fn described_as(installation: &Installation, spec: &BrokerSpec) -> Result<String, BrokerError> {
     let mut told = format!(
         "{PRODUCT} {}{}",
         installation.version,
@@ -477,6 +490,16 @@ mod tests {
                 "heartbeat = 60",
                 "vm_memory_high_watermark.absolute = 2GB"
             ]
+        );
+    }
+
+    #[test]
+    fn what_no_node_takes_is_refused_before_any_is_started() {
+        let spec: BrokerSpec = toml::from_str("config.\"listeners.tcp.default\" = 5672").unwrap();
+        let refused = check_startable(&spec).unwrap_err().problem();
+        assert_eq!(
+            refused.cause,
+            "broker.config: listeners.tcp.default cannot be set"
         );
     }
 

@@ -118,8 +118,16 @@ impl RabbitMq {
     /// Refuses what no node could be started with.
     pub(super) fn check(config: &Config, installation: &Installation) -> Result<(), BrokerError> {
         setup::check(config)?;
-        schema::check(installation, &config.settings)?;
         ports::check(config)?;
+        Self::check_known(config, installation)
+    }
+
+    /// Refuses settings and plugins that this installation does not have.
+    pub(super) fn check_known(
+        config: &Config,
+        installation: &Installation,
+    ) -> Result<(), BrokerError> {
+        schema::check(installation, &config.settings)?;
         installation.check_plugins(&config.plugins)
     }
 
