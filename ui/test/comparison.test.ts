@@ -22,8 +22,8 @@ function figure(of: Partial<FigureRow>): FigureRow {
     name: 'x',
     unit: 'ns',
     more_is_better: false,
-    a: [],
-    b: [],
+    a: [1],
+    b: [1],
     without: [0, 0],
     means: [1, 1],
     change: 0,
@@ -49,6 +49,9 @@ describe('a side of one run', () => {
     });
     expect(isTested(alone)).toBe(false);
     expect(isTested(figure({}))).toBe(true);
+    // Runs that came to nothing have no change.
+    expect(isTested(figure({ a: [], b: [] }))).toBe(false);
+    expect(isTested(figure({ b: [] }))).toBe(false);
     const scale = changeScale([alone]);
     expect(scale.log).toBe(true);
     expect(scale.place(-0.4)).toBeGreaterThan(0);

@@ -54,8 +54,8 @@ const NAMED = [
 
 /** Figures of which every run of both sides has a value, so that there is a change. */
 export function isKnown(figure: FigureRow): boolean {
-  const isOneSided = (figure.a.length === 0) !== (figure.b.length === 0);
-  return !isOneSided && figure.without[0] === 0 && figure.without[1] === 0;
+  const hasSides = figure.a.length > 0 && figure.b.length > 0;
+  return hasSides && figure.without[0] === 0 && figure.without[1] === 0;
 }
 
 /** Known figures that a test applies to: neither side has one run alone. */

@@ -37,12 +37,21 @@ pub(super) fn requested(asked: Option<&RequestedSummary>, closed_loop: bool) -> 
         );
     }
     let asked = asked?;
-    let mut line = format!(
-        "requested: {} msg/s, {} % of it sent, {} % over 1 ms late",
-        three_digits(asked.rate),
-        percent_digits(asked.achieved.unwrap_or(1.0)),
-        percent_digits(asked.late_share)
-    );
+    let sent = asked.achieved.unwrap_or(1.0);
+    let mut line = match sent {
+        0.0 => format!(
+            "requested: {} msg/s, none of it sent",
+            three_digits(asked.rate)
+        ),
+        _ => format!(
+            "requested: {} msg/s, {} % of it sent, {} % {}over 1 ms late",
+            three_digits(asked.rate),
+            percent_digits(sent),
+            percent_digits(asked.late_share),
+            // The share is of what was sent.
+            if sent < SHORT_SECOND { "of this " } else { "" }
+        ),
+    };
     let share = |window: &RequestedWindow| window.sent / window.requested;
     // Random arrivals have seconds with few messages, of which none is late.
     let some_late =
@@ -213,13 +222,17 @@ mod tests {
     fn what_was_asked_for_stands_with_its_worst_second() {
         assert_eq!(
             said(0.8, 0.25, 600.0),
-            "requested: 1,000 msg/s, 80.00 % of it sent, 25.00 % over 1 ms late; 600 of 1,000 \
+            "requested: 1,000 msg/s, 80.00 % of it sent, 25.00 % of this over 1 ms late; 600 of 1,000 \
              msg/s at 4 s"
         );
         // Random arrivals that happened to be few.
         assert_eq!(
             said(0.97, 0.001, 940.0),
             "requested: 1,000 msg/s, 97.00 % of it sent, 0.10 % over 1 ms late"
+        );
+        assert_eq!(
+            said(0.0, 0.0, 0.0),
+            "requested: 1,000 msg/s, none of it sent; 0 of 1,000 msg/s at 4 s"
         );
         assert_eq!(requested(None, false), None);
         assert!(requested(None, true).unwrap().starts_with("closed loop"));

@@ -21,6 +21,21 @@ impl Said<'_> {
         }
     }
 
+    /// What was sent of what was requested, and how much of that late: where nothing was, nothing was late.
+    fn requested_and_sent(&self) -> String {
+        let e = self.e;
+        let began = match e.items() {
+            "cycles" => "begun",
+            _ => "sent",
+        };
+        let (sent, asked) = (rate(e.sent_rate), self.requested());
+        let late = match e.sent_rate {
+            0.0 => String::new(),
+            _ => format!(", {} of them over 1 ms late", percent(e.late_share)),
+        };
+        format!("{sent} of {asked} {} were {began}{late}", self.unit)
+    }
+
     pub(super) fn reason(&self, code: &str) -> String {
         let e = self.e;
         let time = e.producers.unwrap_or_default();
@@ -33,18 +48,7 @@ impl Said<'_> {
             format!("for {} of the {whose} {what}", percent(share))
         };
         match code {
-            "requested" => format!(
-                "{} of {} {} were {}, {} of them over 1 ms late",
-                rate(e.sent_rate),
-                self.requested(),
-                self.unit,
-                if e.items() == "cycles" {
-                    "begun"
-                } else {
-                    "sent"
-                },
-                percent(e.late_share)
-            ),
+            "requested" => self.requested_and_sent(),
             "in_flight_full" => waited(time.budget, "as many were in flight as may be"),
             "socket_full" => waited(time.socket, "the sockets took no more bytes"),
             "blocked" => waited(time.blocked, "the broker had blocked the connection"),

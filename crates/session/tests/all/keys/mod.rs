@@ -252,13 +252,14 @@ fn the_page_of_keys_is_up_to_date() {
     for table in TABLES {
         let defaults = read(table.file);
         let mut rows = String::new();
-        for key in keys(table.of, &sources) {
+        let keys = keys(table.of, &sources);
+        for key in &keys {
             let of_empty = defaults.pointer(table.pointer);
             let default = match table.file.contains(&format!("{} = ", key.name)) {
-                true => "required".to_owned(),
-                false => default(of_empty, &key),
+                true => required(key, &keys),
+                false => default(of_empty, key),
             };
-            let example = example(table, &key, default == "`true`");
+            let example = example(table, key, default == "`true`");
             let words = words(&key.of);
             let _ = writeln!(
                 rows,
@@ -285,6 +286,16 @@ fn the_page_of_keys_is_up_to_date() {
         kept == page,
         "docs/keys.md is not what the types say: make keys"
     );
+}
+
+/// That a key has to be there, or the one that stands in its place.
+fn required(key: &Key, all: &[Key]) -> String {
+    let place = format!("in place of `{}`", key.name);
+    let other = all.iter().find(|it| it.meaning.contains(&place));
+    other.map_or_else(
+        || "required".to_owned(),
+        |it| format!("required, or `{}`", it.name),
+    )
 }
 
 /// A key as the sources have it.
