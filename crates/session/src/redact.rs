@@ -369,9 +369,9 @@ enum Behind {
     Secret,
     /// A password, where it is no number and no option: `-p` has other meanings.
     Password,
-    /// `NAME:VALUE`.
+    /// The name and the value of a header, `NAME:VALUE`.
     Header,
-    /// `USER`, or `USER:PASSWORD`.
+    /// A user, or both, `USER:PASSWORD`.
     Login,
 }
 

@@ -198,6 +198,20 @@ fn assert_whole(profile: &Profile) {
     assert!(summary.unknown_share < 0.02, "{summary:?}");
 }
 
+/// Nearly all by copies of the stack: on a full machine there is no room for some of them.
+fn assert_copied(profile: &Profile) {
+    let samples = &profile.samples;
+    let copied = samples
+        .iter()
+        .filter(|it| it.unwinding == Unwinding::StackCopy);
+    let (copied, all) = (copied.count(), samples.len());
+    assert!(
+        copied * 100 >= all * 97,
+        "{copied} of {all}: {:?}",
+        profile.notes
+    );
+}
+
 #[test]
 fn mosquitto_without_frame_pointers_has_whole_stacks() {
     if let Some(reason) = cannot_copy() {
@@ -216,11 +230,7 @@ fn mosquitto_without_frame_pointers_has_whole_stacks() {
     );
     let profile = broker.profile();
     assert_whole(&profile);
-    assert!(
-        (profile.samples.iter()).all(|sample| sample.unwinding == Unwinding::StackCopy),
-        "{:?}",
-        profile.notes
-    );
+    assert_copied(&profile);
     assert!(share(&profile, "mosquitto_main_loop") > 0.95);
     for function in ["packet__read", "handle__publish", "packet__write"] {
         let share = share(&profile, function);
