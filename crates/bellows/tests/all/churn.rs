@@ -78,7 +78,7 @@ fn refused_logins_are_counted_exactly_and_a_stall_counts_for_all_that_were_due()
     let max = steps["cycle"]["max_ns"].as_u64().expect("max");
     assert!(max > 90_000_000, "{steps:#}");
     let p50 = steps["cycle"]["p50_ns"].as_u64().expect("p50");
-    assert!(p50 < 50_000_000, "{steps:#}");
+    assert!(p50 < max / 2, "{steps:#}");
     let asked = &object["requested"];
     assert_eq!(
         asked["rate"].as_f64().map(f64::round),

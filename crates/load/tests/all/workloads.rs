@@ -5,13 +5,29 @@ use load::{
     Ack, Control, Declare, Destination, Exchange, Group, Guarantee, LatencyStep, MessageProperties,
     Outcome, Phases, Plan, RandomKeys, Refusal, RunEvent, ServiceTime, Sink, StopCondition,
 };
-use measure::{Interval, Length, Nanos, Rate};
+use measure::{Interval, Length, Nanos, Rate, Slice};
 use wire::amqp091::{BasicConsume, BasicQos};
 
 struct Nothing;
 
 impl Sink for Nothing {
     fn interval(&mut self, _: &Interval) {}
+    fn event(&mut self, _: RunEvent) {}
+}
+
+/// Takes a node away when the load is at work.
+struct TakesAway(testkit::Proxy);
+
+impl Sink for TakesAway {
+    fn interval(&mut self, _: &Interval) {}
+
+    fn slice(&mut self, slice: &Slice) {
+        if slice.counters.sent > 0 {
+            self.0.keep_away(true);
+            self.0.cut(std::time::Duration::ZERO);
+        }
+    }
+
     fn event(&mut self, _: RunEvent) {}
 }
 
@@ -50,7 +66,11 @@ fn plan(group: Group) -> Plan {
 }
 
 fn run(plan: &Plan) -> Outcome {
-    let outcome = load::run(plan, &Control::new(), &mut Nothing).expect("the load starts");
+    run_to(plan, &mut Nothing)
+}
+
+fn run_to(plan: &Plan, sink: &mut dyn Sink) -> Outcome {
+    let outcome = load::run(plan, &Control::new(), sink).expect("the load starts");
     assert!(outcome.error.is_none(), "{outcome:?}");
     outcome
 }
@@ -309,7 +329,7 @@ fn a_run_ends_when_consumers_are_idle_or_queues_are_empty() {
 #[test]
 fn empty_queues_are_found_where_the_first_node_is_gone() {
     let broker = embedded();
-    let proxy = std::sync::Arc::new(testkit::Proxy::new(broker.local_addr()).expect("proxy"));
+    let proxy = testkit::Proxy::new(broker.local_addr()).expect("proxy");
     let mut group = group(&broker, &["queue://next-node"]);
     let url = format!("amqp://{}", proxy.address());
     let second = std::mem::replace(&mut group.endpoint, url.parse().expect("url"));
@@ -325,13 +345,7 @@ fn empty_queues_are_found_where_the_first_node_is_gone() {
     // A run that does not find them empty ends here.
     plan.phases.measure = Some(Nanos::from_millis(20_000));
     let began = std::time::Instant::now();
-    let away = std::sync::Arc::clone(&proxy);
-    std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_millis(300));
-        away.keep_away(true);
-        away.cut(std::time::Duration::ZERO);
-    });
-    let outcome = run(&plan);
+    let outcome = run_to(&plan, &mut TakesAway(proxy));
     assert_eq!(outcome.totals.sent, 100, "{outcome:?}");
     assert!(began.elapsed().as_secs() < 12, "{:?}", began.elapsed());
 }

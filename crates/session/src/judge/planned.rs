@@ -43,7 +43,8 @@ impl Planned {
 
 fn messages(plan: &Plan) -> Option<u64> {
     let producing = plan.groups.iter().filter(|it| it.producer_count() > 0);
-    let all: Option<u64> = producing.map(|it| it.producers.message_count).sum();
+    let all = producing.map(|it| it.producers.message_count);
+    let all = all.reduce(|one, other| Some(one?.saturating_add(other?)))?;
     all.filter(|all| *all > 0)
 }
 
@@ -103,5 +104,7 @@ mod tests {
         assert_eq!(of(vec![group(1, Some(500)), group(0, None)]), Some(500));
         assert_eq!(of(vec![group(0, None)]), None);
         assert_eq!(of(Vec::new()), None);
+        let more = vec![group(1, Some(u64::MAX)), group(1, Some(2))];
+        assert_eq!(of(more), Some(u64::MAX));
     }
 }

@@ -140,7 +140,7 @@ fn assert_known(node: &Node) {
         let error = 4.0 * (0.75f64 * 0.25 / both).sqrt();
         let part = three / (three + one);
         assert!(
-            both > 50.0 && (part - 0.75).abs() < error,
+            both > 20.0 && (part - 0.75).abs() < error,
             "{three} to {one}, not 3 to 1 within {error}"
         );
     }
