@@ -275,6 +275,10 @@ fn start_with(management: u16) -> RabbitMq {
     let config = Config {
         plugins: vec!["rabbitmq_management".to_owned()],
         settings,
+        // It waits for most of the time, and tests beside it need the core on which it would spin.
+        emulator_arguments: ["+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"]
+            .map(str::to_owned)
+            .to_vec(),
         root: root(),
         guard: guard(),
         ..Config::default()
