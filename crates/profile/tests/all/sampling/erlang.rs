@@ -184,7 +184,7 @@ fn a_node_that_writes_no_map_has_names_and_whole_stacks_too() {
 fn functions_of_modules_that_are_loaded_meanwhile_have_their_own_names() {
     for flags in [MAP, ""] {
         let node = node!("rounds", flags);
-        let (profile, outcome) = profile_for(node.pid, Duration::from_secs(2));
+        let (profile, outcome) = profile_for(node.pid, Duration::from_secs(1));
         assert_whole(&profile, &outcome);
         let summary = profile.summary(3);
         assert!(summary.unknown_share < 0.01, "{summary:?}");
@@ -218,7 +218,7 @@ fn the_work_of_two_processes_of_the_same_code_is_told_apart() {
         let [three, one] = node.printed.as_slice() else {
             panic!("{:?}", node.printed);
         };
-        let (profile, outcome) = profile_for(node.pid, Duration::from_secs(2));
+        let (profile, outcome) = profile_for(node.pid, Duration::from_secs(1));
         let work = profile.work_shares(WorkBy::Process, usize::MAX);
         let share = |id: &str| {
             work.iter()

@@ -134,7 +134,7 @@ fn methods_compiled_while_sampling_have_names_too() {
     sampler.start().unwrap();
     burn(jvm.pid, Duration::from_millis(300));
     jvm.go_on();
-    burn(jvm.pid, Duration::from_millis(2500));
+    burn(jvm.pid, Duration::from_millis(1500));
     let outcome = sampler.stop().unwrap();
     let profile = Profile::open(&path).unwrap();
     assert_eq!(profile.samples.len() as u64, outcome.samples);
