@@ -12,8 +12,8 @@ import { after, before } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { chromium } from 'playwright-core';
 
-const repository = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-const executablePath = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/google-chrome'].find(
+export const repository = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+export const executablePath = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/google-chrome'].find(
   (path) => path && existsSync(path),
 );
 
@@ -37,23 +37,29 @@ export async function unfold(summary) {
   await summary.locator('xpath=following-sibling::*').first().waitFor();
 }
 
-/** Makes the reports of these states before the tests of a suite, and opens them. */
+/** Makes reports of these states, or of all there are, in a folder. */
+export function make(dir, states = []) {
+  // Of the whole workspace: of one crate alone, all that it needs would be compiled once more with other features.
+  const build = ['build', '--quiet', '--workspace', '--example', 'sample_report'];
+  const target = process.env.CARGO_TARGET_DIR ?? join(repository, 'target');
+  for (const [program, args] of [
+    ['cargo', build],
+    [join(target, 'debug/examples/sample_report'), [dir, ...states]],
+  ]) {
+    const made = spawnSync(program, args, { cwd: repository, encoding: 'utf8' });
+    assert.equal(made.status, 0, made.stderr);
+  }
+}
+
+/** Makes the reports of these states before the tests of a suite, unless BELLOWS_SAMPLES names a folder of them. */
 export function samples(states) {
-  const dir = mkdtempSync(join(tmpdir(), 'bellows-report-'));
+  const made = process.env.BELLOWS_SAMPLES;
+  const dir = made ?? mkdtempSync(join(tmpdir(), 'bellows-report-'));
   const file = (state) => join(dir, state, 'report.html');
   let browser;
 
   before(async () => {
-    // Of the whole workspace: of one crate alone, all that it needs would be compiled once more with other features.
-    const build = ['build', '--quiet', '--workspace', '--example', 'sample_report'];
-    const target = process.env.CARGO_TARGET_DIR ?? join(repository, 'target');
-    for (const [program, args] of [
-      ['cargo', build],
-      [join(target, 'debug/examples/sample_report'), [dir, ...states]],
-    ]) {
-      const made = spawnSync(program, args, { cwd: repository, encoding: 'utf8' });
-      assert.equal(made.status, 0, made.stderr);
-    }
+    if (!made) make(dir, states);
     // Chromium's sandbox needs what root in a container lacks.
     const args = ['--no-sandbox', '--disable-gpu', '--disable-quic'];
     browser = await chromium.launch({ executablePath, args });
@@ -61,7 +67,7 @@ export function samples(states) {
 
   after(async () => {
     await browser?.close();
-    rmSync(dir, { recursive: true, force: true });
+    if (!made) rmSync(dir, { recursive: true, force: true });
   });
 
   /** Opens a report; `done` says what went wrong on the page and what it asked for. */
