@@ -13,9 +13,11 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { chromium } from 'playwright-core';
 
 export const repository = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-export const executablePath = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/google-chrome'].find(
-  (path) => path && existsSync(path),
-);
+export const executablePath = [
+  process.env.CHROMIUM,
+  '/usr/bin/chromium',
+  '/usr/bin/google-chrome',
+].find((path) => path && existsSync(path));
 
 function missing() {
   if (!executablePath) return 'no Chromium: apt-get install chromium, or set CHROMIUM';
