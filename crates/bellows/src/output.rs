@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use archive::{Event, SeriesName, SeriesPoint};
 use measure::{Interval, Nanos, Phase};
-use report::console::{Live, Shape, Style, out, sanitise};
+use report::console::{self, Live, Shape, Style, out, sanitise};
 
 use crate::failure::Failure;
 
@@ -35,9 +35,14 @@ pub(crate) fn aside(text: &str) {
     out::aside(text);
 }
 
-/// Says one line beside the results. Whoever wrote it, it stays one.
+/// Says one line beside the results. Whoever wrote it, it stays one, unless the screen is too narrow.
 pub(crate) fn line_aside(text: &str) {
-    out::aside(&format!("{}\n", sanitise(text)));
+    out::aside(&console::prose(&sanitise(text), style_aside()));
+}
+
+/// Prints lines of prose.
+pub(crate) fn print_prose(text: &str) -> Result<(), Failure> {
+    print(&console::prose(text, style()))
 }
 
 /// Prints one value as JSON and a newline.

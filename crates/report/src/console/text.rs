@@ -233,6 +233,21 @@ pub fn sentence(text: &str, style: Style) -> String {
     wrap(&sanitise(text), style.prose_columns()).join("\n") + "\n"
 }
 
+/// Lines of prose, each over as many of the screen's as it needs; as they are in a pipe, and where a path or a command is
+/// wider than the screen, which has to be copied whole.
+#[must_use]
+pub fn prose(text: &str, style: Style) -> String {
+    let columns = style.prose_columns();
+    let can_break = |line: &str| line.split_whitespace().all(|word| width(word) <= columns);
+    let lines = text
+        .lines()
+        .map(|line| match width(line) > columns && can_break(line) {
+            true => wrap(line, columns).join("\n"),
+            false => line.to_owned(),
+        });
+    lines.map(|line| line + "\n").collect()
+}
+
 /// Names, and beside each in a column what it is, over as many lines as that needs.
 #[must_use]
 pub fn listed<N: AsRef<str>, T: AsRef<str>>(rows: &[(N, T)], style: Style) -> String {
@@ -325,6 +340,19 @@ mod tests {
                 .all(|line| width(line) <= 8)
         );
         assert!(wrap("", 8).is_empty());
+    }
+
+    #[test]
+    fn prose_breaks_on_a_terminal_and_what_has_to_be_copied_does_not() {
+        let screen = Style {
+            terminal: true,
+            columns: 12,
+            ..Style::PLAIN
+        };
+        let text = "\na  b\none two three\npage: /a/very/long/path here\n";
+        let shown = "\na  b\none two\nthree\npage: /a/very/long/path here\n";
+        assert_eq!(prose(text, screen), shown);
+        assert_eq!(prose(text, Style::PLAIN), text);
     }
 
     #[test]

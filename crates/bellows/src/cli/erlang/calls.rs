@@ -243,7 +243,7 @@ impl CountArgs {
                 output::print(&format!("\n{}", sentence(&why, style)))?;
             }
         }
-        output::print(&format!("\n{}\n", provenance(calls, counter)))
+        output::print_prose(&format!("\n{}\n", provenance(calls, counter)))
     }
 }
 

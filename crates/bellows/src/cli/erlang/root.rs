@@ -255,7 +255,7 @@ fn print(
         return output::print(&none_ended(path, root));
     }
     paths::print_spreads("calls", &spreads)?;
-    output::print(&observer::line(path))?;
+    output::print_prose(&observer::line(path))?;
     if path.calls.is_empty() {
         let advice = larger.advice();
         return output::print(&format!("\n{}: {advice}\n", none_followed(path)));
@@ -270,7 +270,7 @@ fn print(
             larger.advice()
         ))?,
     }
-    output::print(&format!("\n{}\n", paths::provenance(path)))
+    output::print_prose(&format!("\n{}\n", paths::provenance(path)))
 }
 
 /// The option that lets more calls be followed to their end, with a value to try.

@@ -210,12 +210,12 @@ impl TimeArgs {
         if let Some(value) = &timing.value {
             output::print(&format!("\nThe first returned {}\n", sanitise(value)))?;
         }
-        output::print(&format!("\n{}\n", self.costs(timing)))?;
+        output::print_prose(&format!("\n{}\n", self.costs(timing)))?;
         if let Some(path) = &timing.path {
             let rows = paths::functions(path);
             paths::print_functions(&rows, self.number, path)?;
             print_neighbours(&path.tree, rows.iter().map(|row| row.function()))?;
-            output::print(&format!("\n{}\n", traced(timing, path)))?;
+            output::print_prose(&format!("\n{}\n", traced(timing, path)))?;
         }
         Ok(())
     }
