@@ -205,7 +205,9 @@ fn frames_that_cannot_be_taken_end_the_connection() {
     let mut harmless = vec![0, 0, 0, 0];
     harmless.extend([0, 0, 0, 6, 112, 131, 104, 1, 97, 99]);
     let told = refused(frame(harmless));
-    assert!(told.contains("did not answer in time"), "{told}");
+    // A node that is let go late shows no sign of life either, which is said first.
+    let silent = ["did not answer in time", "no sign of life"];
+    assert!(silent.iter().any(|it| told.contains(it)), "{told}");
     let nested: Vec<u8> = [112, 131]
         .into_iter()
         .chain([108, 0, 0, 0, 1].repeat(100_000))

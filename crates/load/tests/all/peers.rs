@@ -98,7 +98,10 @@ fn broken(script: &[Fault]) -> (String, Outcome) {
 /// What became due without a connection was sent later: 1,200 messages in all. On a busy machine
 /// those of the last moments may miss the end.
 fn kept_its_schedule(outcome: &Outcome) -> bool {
-    (1_120..=1_204).contains(&outcome.totals.sent)
+    // 1,200 in 300 ms, without those for which the loop had no core.
+    let waits = outcome.threads.iter().filter_map(|it| it.measured_run_queue_wait);
+    let waited: u64 = waits.map(|it| it.0 / 1_000_000).sum();
+    (1_120_u64.saturating_sub(4 * waited)..=1_204).contains(&outcome.totals.sent)
 }
 
 const RECOVERY: Option<ReconnectPolicy> = Some(ReconnectPolicy {
