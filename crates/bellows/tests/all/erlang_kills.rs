@@ -238,7 +238,7 @@ fn rabbitmq_serves_and_is_clean_after_kills_and_cuts() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let scenery = Scenery::start();
-    let seeds: Vec<u64> = testkit::seeds(6).collect();
+    let seeds: Vec<u64> = testkit::seeds(4).collect();
     // A node before OTP 27 has one trace at a time.
     let played = testkit::play(&seeds, 1, |seed| scenery.scene(seed));
     played.assert_right("--test all erlang_kills::");

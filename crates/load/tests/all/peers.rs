@@ -99,7 +99,10 @@ fn broken(script: &[Fault]) -> (String, Outcome) {
 /// those of the last moments may miss the end.
 fn kept_its_schedule(outcome: &Outcome) -> bool {
     // 1,200 in 300 ms, without those for which the loop had no core.
-    let waits = outcome.threads.iter().filter_map(|it| it.measured_run_queue_wait);
+    let waits = outcome
+        .threads
+        .iter()
+        .filter_map(|it| it.measured_run_queue_wait);
     let waited: u64 = waits.map(|it| it.0 / 1_000_000).sum();
     (1_120_u64.saturating_sub(4 * waited)..=1_204).contains(&outcome.totals.sent)
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use archive::{Removable, RunEntry, list_runs};
-use measure::{Nanos, Problem};
+use measure::{Nanos, Problem, wall_clock_unix_ns};
 
 /// Bytes that stay free on the disk: for the period that is being written, and for others.
 pub(super) const RESERVE: u64 = 64 << 20;
@@ -134,11 +134,11 @@ fn ended(entry: &RunEntry, recording: &str) -> Option<u64> {
         return None;
     }
     let length = entry.seconds().unwrap_or(period.every_s);
-    Some(
-        record
-            .origin_unix_ns
-            .saturating_add(Nanos::from_secs_f64(length).0),
-    )
+    let end = record
+        .origin_unix_ns
+        .saturating_add(Nanos::from_secs_f64(length).0);
+    // One that was killed has no length of its own, and did not reach the end that it was to have.
+    Some(end.min(wall_clock_unix_ns()))
 }
 
 /// How many bytes of the disk are free for this user; `None` where that cannot be told.
@@ -156,7 +156,6 @@ pub(super) fn joined(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use archive::{Labels, Period, RunRecord, RunWriter};
-    use measure::wall_clock_unix_ns;
 
     use super::*;
 
@@ -207,6 +206,18 @@ mod tests {
             "{troubles:?}"
         );
         assert_eq!(keep.sum().0, 1);
+    }
+
+    #[test]
+    fn a_period_that_was_killed_ended_before_now() {
+        let runs = tempfile::tempdir().unwrap();
+        let killed = period(runs.path(), "a", 0).0;
+        let age = Some(Nanos::from_millis(1));
+        let mut keep = Keep::load(runs.path(), "a", age, u64::MAX).unwrap();
+        let next = period(runs.path(), "a", 0).0;
+        keep.add(next.clone(), wall_clock_unix_ns() + 500_000_000, 1);
+        keep.prune();
+        assert_eq!((killed.exists(), next.exists()), (false, true));
     }
 
     #[test]
