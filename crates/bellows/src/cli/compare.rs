@@ -25,8 +25,8 @@ Examples:
   bellows compare tag=before --with tag=after --paired
   bellows compare baseline/ --with new/ -o comparison.html --junit comparison.xml
   bellows compare 7k2q --flame what-changed.svg
-  bellows compare 7k2q --margin 2%        runs in turns, of `bellows ab`: all that they decided, once more
-  bellows compare a1.hlog a2.hlog --with b1.hlog b2.hlog -o page.html     HDR histogram logs of any tool
+  bellows compare 7k2q --margin 2%        runs in turns, of `bellows ab`, decided once more
+  bellows compare a1.hlog a2.hlog --with b1.hlog b2.hlog -o page.html   HDR logs of any tool
   bellows compare before.hlog --with after.hlog --unit us
 
 A folder that is no run stands for all runs in it. A histogram log is a run of which nothing but its latencies is known. \

@@ -63,7 +63,7 @@ Examples:
   bellows run stream-publish         the same with a disposable RabbitMQ
   bellows client queue://TEST --url amqp://localhost --max-pending 100 --duration 20
   bellows top last                   which functions used the broker's CPU in the last run
-  bellows ab stream-publish --b-set broker.schedulers=1 --pairs 8     what changed, is it real, and why
+  bellows ab stream-publish --b-set broker.schedulers=1 --pairs 8     what changed, and why
   bellows help getting-started       a topic; `bellows help` lists all of them
 
 Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 a requirement was missed or B is worse than A, \

@@ -148,10 +148,7 @@ pub(crate) fn examples() -> Vec<String> {
             .arg("--help")
             .output();
         let help = String::from_utf8(help.expect("help").stdout).expect("text");
-        let Some((_, shown)) = help.split_once("\nExamples:\n") else {
-            continue;
-        };
-        for line in shown.lines().take_while(|line| line.starts_with("  ")) {
+        for line in shown(&help) {
             let line = line.trim();
             match examples.last_mut().filter(|last| last.ends_with('\\')) {
                 Some(last) => *last = format!("{} {line}", last.trim_end_matches('\\')),
@@ -162,6 +159,21 @@ pub(crate) fn examples() -> Vec<String> {
     assert!(examples.len() > 40, "{examples:#?}");
     examples.dedup();
     examples.iter().map(|line| short(line)).collect()
+}
+
+/// The lines of examples in a help text. None is so long that it is broken.
+fn shown(help: &str) -> Vec<&str> {
+    let (_, shown) = help.split_once("\nExamples:\n").unwrap_or_default();
+    let lines: Vec<&str> = shown
+        .lines()
+        .take_while(|line| line.starts_with("  "))
+        .collect();
+    let mut goes_on = false;
+    for line in &lines {
+        assert!(goes_on || line.contains("bellows"), "{line:?} is broken");
+        goes_on = line.ends_with('\\');
+    }
+    lines
 }
 
 fn short(example: &str) -> String {
@@ -219,6 +231,7 @@ pub(crate) fn all_help() -> Vec<String> {
         for name in names.filter(|name| !name.is_empty() && *name != "help") {
             commands.push([&command[..], &[name.to_owned()]].concat());
         }
+        shown(&help);
         helps.push(help.split_whitespace().collect::<Vec<_>>().join(" "));
     }
     assert!(helps.len() > COMMANDS.len(), "{} commands", helps.len());
