@@ -275,8 +275,7 @@ impl Screen {
             bytes(period.kept_bytes)
         );
         if self.is_terminal {
-            let text = format!("recording; last {}; {kept}", period.id);
-            self.live.step(&text);
+            self.live.step(&format!("recording; {kept}"));
             return Ok(());
         }
         let cores = period

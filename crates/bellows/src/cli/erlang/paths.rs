@@ -206,9 +206,9 @@ pub(super) fn print_comparison(compared: &Comparison) -> Result<(), Failure> {
         count(compared.rest as u64),
         mean(compared.rest_mean),
     );
-    output::print(&head)?;
+    output::print_prose(&head)?;
     if shown.is_empty() {
-        return output::print(
+        return output::print_prose(
             "No function takes much longer in them: the time is spread over all.\n",
         );
     }

@@ -1,4 +1,4 @@
-//! How far something is that lasts: a bar on a terminal, once it has lasted two seconds; nothing in a pipe.
+//! How far something is that lasts: a bar on a terminal, where it lasts two seconds or more; nothing in a pipe.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -8,9 +8,9 @@ use report::console::Steps;
 
 use crate::output;
 
-/// What is over by then shows no bar.
-const FIRST: Duration = Duration::from_secs(2);
-/// Time from one look to the next.
+/// Nothing shorter has a bar.
+const LEAST: Duration = Duration::from_secs(2);
+/// Time from one look to the next, and to the first.
 const EVERY: Duration = Duration::from_millis(250);
 
 /// A bar that goes on by time until it is dropped.
@@ -37,7 +37,7 @@ impl Progress {
     pub(super) fn of_time(length: Duration, text: &str) -> Self {
         let mut progress = Self::default();
         progress.say(text);
-        if !output::style_aside().terminal || length < FIRST {
+        if !output::style_aside().terminal || length < LEAST {
             return progress;
         }
         let shared = Arc::clone(&progress.shared);
@@ -73,11 +73,10 @@ impl Shared {
     fn show(&self, length: Duration) {
         let begun = Instant::now();
         let mut steps = None;
-        let mut wait = FIRST;
         loop {
             let waited = self
                 .changed
-                .wait_timeout_while(self.state(), wait, |state| !state.done);
+                .wait_timeout_while(self.state(), EVERY, |state| !state.done);
             let text = {
                 let state = &waited.unwrap_or_else(PoisonError::into_inner).0;
                 if state.done {
@@ -90,7 +89,6 @@ impl Shared {
             steps
                 .get_or_insert_with(|| Steps::new(output::style_aside()))
                 .at(done, of, &text);
-            wait = EVERY;
         }
         if let Some(steps) = steps {
             steps.clear();

@@ -43,7 +43,7 @@ pub(crate) const COMMANDS: [&str; 35] = [
 ];
 
 /// What stands in an example, and what is run instead: shorter, with a run and a process that exist.
-const INSTEAD: [(&str, &str); 40] = [
+const INSTEAD: [(&str, &str); 50] = [
     ("7k2q x3m4 --with 9d1f c8p0", "tag=before --with tag=after"),
     // The management API of a real RabbitMQ, which `topology.rs` has.
     ("topology apply queues.json", "topology generate --queues 3"),
@@ -55,6 +55,26 @@ const INSTEAD: [(&str, &str); 40] = [
         "topology delete queues.json",
         "topology generate --queues 5",
     ),
+    // Pages: the one that a load serves.
+    (
+        "http://localhost:15672/api/queues?columns=name,messages_ready' --user guest",
+        "http://localhost:15692/metrics?columns=name' --user guest --duration 1",
+    ),
+    ("http://localhost:8161/", "http://localhost:15692/metrics"),
+    (
+        "https://localhost:15671/api/overview --ca ca.pem",
+        "http://localhost:15692/metrics --duration 1",
+    ),
+    ("ramp:from=1,to=100,over=60s", "ramp:from=1,to=100,over=1s"),
+    ("15692/metrics/per-object", "15692/metrics"),
+    ("http://a:15692", "http://127.0.0.1:15692"),
+    ("http://b:15692", "http://localhost:15692"),
+    ("rabbitmq_global_messages_*_total", "bellows_broker_*"),
+    (
+        "sum(rabbitmq_queue_messages)",
+        "sum(bellows_broker_open_files)",
+    ),
+    ("--every 2s --for", "--every 1s --for"),
     // They last until they are stopped.
     ("--show-latency queue", "--show-latency --duration 1 queue"),
     ("--clientID test_id", "--clientID test_id --duration 1"),
@@ -135,6 +155,9 @@ cp profile.pb.gz before.pb.gz
 cp profile.pb.gz after.pb.gz
 printf 'beam.smp 7/8 [000] 1.5: 1001001 cpu-clock:\\n\\t10 main+0x1 (/bin/x)\\n\\n' > script.txt
 printf '[[fault]]\\nkind = \"lose\"\\nevery = 100\\n' > faults.toml
+printf 'token' > token
+bellows client queue://page --quiet --no-archive --metrics 15692 --rate 10 > /dev/null 2>&1 &
+sleep 1
 printf '[broker]\\nkind = \"embedded\"\\n[[load]]\\nrate = 100\\n' > mine.toml
 ";
 
@@ -182,6 +205,15 @@ fn short(example: &str) -> String {
     let line = INSTEAD.iter().fold(line.to_owned(), |line, (long, short)| {
         line.replace(long, short)
     });
+    let line = match line.starts_with("bellows scrape") {
+        true => {
+            line.replace("--for 20m", "")
+                .replace("--for 30", "")
+                .replace("--for 60", "")
+                + " --for 2"
+        }
+        false => line,
+    };
     let line = line.replace("--out /usr/local/share/man/man1", "--out man");
     let line = line.replace("/tmp/before.html", "before.html");
     if line.starts_with("bellows broker") {

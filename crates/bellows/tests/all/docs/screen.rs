@@ -261,6 +261,7 @@ fn is_cut(command: &str, line: &Line, columns: usize) -> bool {
     let has_own_form = [
         "perf-test",
         "artemis",
+        "erlang trace",
         "help run-schema",
         "help repeats-schema",
     ]
