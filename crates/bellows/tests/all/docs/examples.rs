@@ -43,7 +43,7 @@ pub(crate) const COMMANDS: [&str; 35] = [
 ];
 
 /// What stands in an example, and what is run instead: shorter, with a run and a process that exist.
-const INSTEAD: [(&str, &str); 50] = [
+const INSTEAD: [(&str, &str); 51] = [
     ("7k2q x3m4 --with 9d1f c8p0", "tag=before --with tag=after"),
     // The management API of a real RabbitMQ, which `topology.rs` has.
     ("topology apply queues.json", "topology generate --queues 3"),
@@ -75,6 +75,10 @@ const INSTEAD: [(&str, &str); 50] = [
         "sum(bellows_broker_open_files)",
     ),
     ("--every 2s --for", "--every 1s --for"),
+    (
+        "report runs/2026-11-21T00-12-33Z-ab-mine-7k2q",
+        "report $(ls -d runs/*-ab-* | tail -n 1)",
+    ),
     // They last until they are stopped.
     ("--show-latency queue", "--show-latency --duration 1 queue"),
     ("--clientID test_id", "--clientID test_id --duration 1"),
