@@ -60,7 +60,9 @@ impl SliceSink for Heard {
             interval.length() < Nanos::from_millis(1_100),
             "a second each"
         );
-        assert!(interval.waits.loop_idle <= interval.waits.loop_time + Nanos::from_millis(60));
+        // The two are read one after the other: a loop may lose its core in between.
+        let late = Nanos::from_millis(500);
+        assert!(interval.waits.loop_idle <= interval.waits.loop_time + late);
     }
 
     fn event(&mut self, event: RunEvent) {

@@ -125,6 +125,10 @@ fn what_is_written_about_an_example_names_its_page_and_its_picture() {
     for path in files("md") {
         let text = fs::read_to_string(&path).expect("readable");
         let name = path.file_stem().expect("a name").to_string_lossy();
+        // The table of `make prove` is about no page.
+        if name == "proven" {
+            continue;
+        }
         for wanted in [format!("]({name}.html)"), format!("]({name}.png)")] {
             assert!(text.contains(&wanted), "{}: {wanted}", path.display());
         }
