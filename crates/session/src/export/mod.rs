@@ -214,11 +214,37 @@ impl Observer for Exported<'_> {
         self.next.values(values);
     }
 
+    fn page_failed(&mut self, page: &str) {
+        self.next.page_failed(page);
+    }
+
     fn logged(&mut self, line: &str) {
         self.next.logged(line);
     }
 
     fn event(&mut self, event: &Event) {
         self.next.event(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Heard(Vec<String>);
+
+    impl Observer for Heard {
+        fn page_failed(&mut self, page: &str) {
+            self.0.push(page.to_owned());
+        }
+    }
+
+    #[test]
+    fn a_failed_page_is_told_while_series_are_exported() {
+        let mut exporter = Exporter::start(&ExportOptions::default(), "test").unwrap();
+        let mut heard = Heard::default();
+        exporter.observer(&mut heard).page_failed("broker");
+        assert_eq!(heard.0, ["broker"]);
     }
 }
