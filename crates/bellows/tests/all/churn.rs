@@ -169,7 +169,8 @@ fn connections_come_and_go_beside_messages() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = folder();
-    let node = managed::shared_node().options();
+    let shared = managed::shared_node();
+    let node = shared.options();
     let ended = run(
         dir.path(),
         &[
@@ -227,7 +228,8 @@ fn rabbitmq_ends_every_cycle_in_order() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = folder();
-    let node = managed::shared_node().options();
+    let shared = managed::shared_node();
+    let node = shared.options();
     for (kind, step) in [("connections", "log_in"), ("queues", "declare")] {
         let kind = format!("churn.kind={kind}");
         let ended = run(

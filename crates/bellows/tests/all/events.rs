@@ -23,7 +23,8 @@ fn a_broker_is_sampled_by_several_events_at_once() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = common::folder();
-    let broker = managed::shared_node().broker();
+    let shared = managed::shared_node();
+    let broker = shared.broker();
     let experiment = format!(
         "name = \"events\"\n{broker}[phases]\nwarmup = \"1s\"\n\
          measure = \"4s\"\n[profile]\nevents = [\"cpu\", \"off-cpu\", \"page-faults\", \"no:such_event\"]\n\

@@ -32,7 +32,8 @@ fn numbers_of_producers_of_a_real_broker_are_fitted_and_told() {
         "--json",
         "--quiet",
     ];
-    let node = managed::shared_node().options();
+    let shared = managed::shared_node();
+    let node = shared.options();
     let mut command = bellows(dir, &args);
     command.args(node);
     let ended = start(command).end_of_long();

@@ -348,7 +348,8 @@ fn the_topology_has_the_consumers_that_were_there_under_load() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = common::folder();
-    let broker = managed::shared_node().broker();
+    let shared = managed::shared_node();
+    let broker = shared.broker();
     let experiment = format!(
         r#"
 name = "seen"

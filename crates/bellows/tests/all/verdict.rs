@@ -188,7 +188,8 @@ fn a_real_broker_that_gets_all_it_can_take_is_the_limit() {
     let _machine = machine();
     let dir = folder();
     let file = dir.path().join("all-out.toml");
-    let broker = managed::shared_node().broker();
+    let shared = managed::shared_node();
+    let broker = shared.broker();
     let text = format!(
         "{broker}[phases]\nwarmup = \"1s\"\nmeasure = \"2s\"\n\
          [profile]\nevents = []\n\

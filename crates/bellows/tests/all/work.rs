@@ -15,7 +15,8 @@ fn the_work_of_two_queues_is_told_apart() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = common::folder();
-    let broker = managed::shared_node().broker();
+    let shared = managed::shared_node();
+    let broker = shared.broker();
     let load = |queue: &str, rate: u32| {
         format!("[[load]]\ndestination = \"queue://{queue}\"\nrate = {rate}\nmax-pending = 1000\n")
     };
@@ -116,7 +117,8 @@ fn connections_of_one_name_are_told_apart() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
     let dir = common::folder();
-    let broker = managed::shared_node().broker();
+    let shared = managed::shared_node();
+    let broker = shared.broker();
     let load = "[[load]]\ndestination = \"queue://twins\"\nrate = 3000\nmax-pending = 1000\n";
     let experiment = format!(
         "name = \"twins\"\n{broker}[phases]\nwarmup = \"1s\"\nmeasure = \"3s\"\n{load}{load}"

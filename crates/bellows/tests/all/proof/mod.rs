@@ -343,7 +343,8 @@ fn counts_are_exact_or_outstanding_with_rabbitmq() {
     if !testkit::has_rabbitmq() {
         testkit::skip!("rabbitmq-server is not installed: apt-get install rabbitmq-server");
     }
-    let endpoint: load::Endpoint = managed::shared_node().url().parse().expect("an endpoint");
+    let shared = managed::shared_node();
+    let endpoint: load::Endpoint = shared.url().parse().expect("an endpoint");
     let port = endpoint.port;
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     prove(address);
