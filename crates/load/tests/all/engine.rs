@@ -1,7 +1,7 @@
-//! Whole loads against the embedded broker, and against peers that misbehave.
+//! Whole loads against the embedded broker in virtual time; stops, and peers that misbehave, on sockets.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,9 @@ use load::{
     Ack, Control, Destination, Error, Group, Guarantee, Outcome, Phases, Plan, RunEvent, Sink,
 };
 use measure::{Interval, Metric, Nanos, Phase, Rate};
+
+use crate::common::embedded;
+use crate::world::InMemory;
 
 /// Keeps the intervals of each phase apart.
 #[derive(Default)]
@@ -35,19 +38,12 @@ impl Sink for Kept {
     }
 }
 
-fn embedded() -> broker::Running {
-    let config = broker::Config {
-        listen: "127.0.0.1:0".parse().expect("address"),
-        ..broker::Config::default()
-    };
-    broker::Broker::bind(config)
-        .expect("bind")
-        .spawn()
-        .expect("spawn")
+fn in_memory() -> InMemory {
+    InMemory::new(broker::Config::default())
 }
 
-fn group(broker: &broker::Running, destination: &str) -> Group {
-    let url = format!("amqp://{}", broker.local_addr());
+fn group(broker: SocketAddr, destination: &str) -> Group {
+    let url = format!("amqp://{broker}");
     let destination = Destination::parse(destination).expect("destination");
     let mut group = Group::new(url.parse().expect("url"), vec![destination]);
     group.producers.per_destination = 1;
@@ -71,25 +67,25 @@ fn plan(group: Group, warmup_ms: u64, measure_ms: u64) -> Plan {
     }
 }
 
-fn run(plan: &Plan) -> (Outcome, Kept) {
+fn run(broker: &InMemory, plan: &Plan) -> (Outcome, Kept) {
     let mut kept = Kept::default();
-    let outcome = load::run(plan, &Control::new(), &mut kept).expect("the load starts");
+    let outcome = broker.run(plan, &mut kept).expect("the load starts");
     assert!(outcome.error.is_none(), "{outcome:?}");
     (outcome, kept)
 }
 
 #[test]
 fn all_out_nothing_is_lost_between_sender_broker_and_receiver() {
-    let broker = embedded();
+    let broker = in_memory();
     for (destination, size, ack) in [
         ("queue://whole", 32, Ack::Every(50)),
         ("queue://compact", 12, Ack::Auto),
         ("topic://news", 1024, Ack::Every(1)),
     ] {
-        let mut group = group(&broker, destination);
+        let mut group = group(broker.local_addr(), destination);
         group.producers.sizes = size.into();
         group.consumers.ack = ack;
-        let (outcome, kept) = run(&plan(group, 200, 600));
+        let (outcome, kept) = run(&broker, &plan(group, 200, 600));
         let totals = outcome.totals;
         assert!(totals.sent > 100, "{destination}: {totals:?}");
         assert_eq!(totals.completed, totals.sent, "{destination}");
@@ -110,15 +106,18 @@ fn all_out_nothing_is_lost_between_sender_broker_and_receiver() {
 
 #[test]
 fn intervals_are_cut_where_phases_meet() {
-    let broker = embedded();
-    let (outcome, kept) = run(&plan(group(&broker, "queue://cut"), 300, 1_200));
+    let broker = in_memory();
+    let (outcome, kept) = run(
+        &broker,
+        &plan(group(broker.local_addr(), "queue://cut"), 300, 1_200),
+    );
     let measured = outcome
         .phases
         .iter()
         .find(|p| p.phase == Phase::Measure)
         .expect("measured");
     let length = measured.end.since(measured.start);
-    assert!(length.0.abs_diff(1_200_000_000) < 60_000_000, "{length}");
+    assert!(length.0.abs_diff(1_200_000_000) < 1_000_000, "{length}");
     for (phase, start, end) in &kept.bounds {
         let span = outcome
             .phases
@@ -146,36 +145,31 @@ fn intervals_are_cut_where_phases_meet() {
 
 #[test]
 fn a_rate_is_kept_over_producers_and_threads() {
-    let broker = embedded();
-    let mut group = group(&broker, "queue://rated");
+    let broker = in_memory();
+    let mut group = group(broker.local_addr(), "queue://rated");
     group.producers.per_destination = 3;
     group.producers.arrivals = Rate::per_second(1_000.0).expect("a rate").into();
     let plan = Plan {
         threads: 2,
         ..plan(group, 0, 2_000)
     };
-    let (outcome, kept) = run(&plan);
-    // The schedule gives exactly this many instants to the measured phase. What is due at its end may be sent behind it
-    // where there is no free core.
-    let unsent = outcome.censored.as_ref().map_or(0, |it| it.unsent);
+    let (outcome, kept) = run(&broker, &plan);
     let (totals, measured) = (outcome.totals, kept.measured.expect("measured"));
-    assert!(
-        (totals.sent + unsent).abs_diff(2_000) <= 1,
-        "{unsent}, {totals:?}"
-    );
+    // The schedule gives exactly this many instants to the measured phase.
+    assert!(totals.sent.abs_diff(2_000) <= 1, "{totals:?}");
     let sent = outcome.measured.sent;
-    assert!(sent > 1_500, "{sent} of {totals:?}");
-    assert_eq!(outcome.totals.received, outcome.totals.sent);
+    assert!(totals.sent.abs_diff(sent) <= 1, "{sent} of {totals:?}");
+    assert_eq!(totals.received, totals.sent);
     assert_eq!(measured.latencies.histogram(Metric::SEND_DELAY).len(), sent);
 }
 
 #[test]
 fn a_rate_below_the_number_of_producers_works() {
-    let broker = embedded();
-    let mut group = group(&broker, "queue://slow");
+    let broker = in_memory();
+    let mut group = group(broker.local_addr(), "queue://slow");
     group.producers.per_destination = 5;
     group.producers.arrivals = Rate::per_second(2.0).expect("a rate").into();
-    let (outcome, _) = run(&plan(group, 0, 2_000));
+    let (outcome, _) = run(&broker, &plan(group, 0, 2_000));
     assert!(
         (3..=5).contains(&outcome.totals.sent),
         "{:?}",
@@ -185,21 +179,21 @@ fn a_rate_below_the_number_of_producers_works() {
 
 #[test]
 fn a_message_count_ends_the_load() {
-    let broker = embedded();
-    let mut group = group(&broker, "queue://counted");
+    let broker = in_memory();
+    let mut group = group(broker.local_addr(), "queue://counted");
     group.producers.message_count = Some(5_000);
-    let (outcome, _) = run(&plan(group, 0, 0));
+    let (outcome, _) = run(&broker, &plan(group, 0, 0));
     assert_eq!(outcome.totals.sent, 5_000);
     assert_eq!(outcome.totals.received, 5_000);
 }
 
 #[test]
 fn without_confirms_nothing_is_completed_and_all_is_received() {
-    let broker = embedded();
-    let mut group = group(&broker, "queue://unconfirmed");
+    let broker = in_memory();
+    let mut group = group(broker.local_addr(), "queue://unconfirmed");
     group.producers.guarantee = Guarantee::Unconfirmed;
     group.producers.message_count = Some(20_000);
-    let (outcome, _) = run(&plan(group, 0, 0));
+    let (outcome, _) = run(&broker, &plan(group, 0, 0));
     assert_eq!((outcome.totals.sent, outcome.totals.completed), (20_000, 0));
     assert_eq!(outcome.totals.received, 20_000);
 }
@@ -207,7 +201,7 @@ fn without_confirms_nothing_is_completed_and_all_is_received() {
 #[test]
 fn stopping_ends_in_order_with_nothing_under_way() {
     let broker = embedded();
-    let plan = plan(group(&broker, "queue://stopped"), 0, 60_000);
+    let plan = plan(group(broker.local_addr(), "queue://stopped"), 0, 60_000);
     let control = Control::new();
     let stopper = control.clone();
     let handle = thread::spawn(move || {
@@ -231,7 +225,7 @@ fn stopping_ends_in_order_with_nothing_under_way() {
 }
 
 /// A server that answers each connection with the same bytes, then says nothing more.
-fn scripted(answer: &'static [u8]) -> std::net::SocketAddr {
+fn scripted(answer: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let address = listener.local_addr().expect("address");
     thread::spawn(move || {
@@ -277,7 +271,7 @@ fn silent_half_spoken_and_foreign_servers_end_in_time_with_one_line() {
 #[test]
 fn a_broker_that_goes_away_leaves_what_was_counted() {
     let broker = embedded();
-    let plan = plan(group(&broker, "queue://gone"), 0, 60_000);
+    let plan = plan(group(broker.local_addr(), "queue://gone"), 0, 60_000);
     let killer = thread::spawn(move || {
         thread::sleep(Duration::from_millis(800));
         drop(broker);

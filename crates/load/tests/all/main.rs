@@ -1,6 +1,7 @@
 //! All tests of `load` that use it from outside, as one program.
 //!
-//! `drain`, `injected`, `proof`, `recovery`, `scripted`, `silence`, `slow`, `stalls` and `streams` run in virtual time: in a
+//! `drain`, `engine`, `injected`, `peers`, `phases`, `proof`, `recovery`, `schedules`, `scripted`, `silence`, `slow`,
+//! `stalls` and `streams` run in virtual time, but for tests that stop or kill something from another thread: in a
 //! [`world`] in memory, without a socket and without a sleep. In real time, on sockets, stay those about the
 //! system, and those that nobody has moved yet:
 //!
@@ -12,9 +13,8 @@
 //! | `allocations` | the memory of event loops at full speed on sockets |
 //! | `names`, `sources` | name servers, addresses of this machine |
 //! | `churn`, `idle`, `probe`, `beside` | other scenarios than messages, which have event loops of their own |
-//! | `peers` | the embedded broker as a program has it: frames cut, logins refused, resets |
-//! | `engine`, `workloads`, `ledger`, `subscriptions`, `tokens` | each kind of load once, on sockets |
-//! | `phases`, `schedules`, `stops` | the schedule and the phases by the real clock, stops from other threads |
+//! | `workloads`, `ledger`, `subscriptions`, `tokens` | each kind of load once, on sockets |
+//! | `stops` | stops from other threads |
 
 mod allocations;
 mod beside;

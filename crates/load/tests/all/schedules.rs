@@ -1,13 +1,15 @@
-//! Schedules, think times and sizes in whole loads against the embedded broker.
+//! Schedules, think times and sizes in whole loads against the embedded broker, in virtual time.
 
 use std::sync::Arc;
 
 use load::{
-    Ack, ArrivalProcess, ArrivalSchedule, Bodies, Control, Destination, Distribution, Group,
-    Guarantee, Outcome, Phases, Plan, RateProfile, RunEvent, Sink, SizeStep, Sizes, Spacing,
-    StartDelay, Trace,
+    Ack, ArrivalProcess, ArrivalSchedule, Bodies, Destination, Distribution, Group, Guarantee,
+    Outcome, Phases, Plan, RateProfile, RunEvent, Sink, SizeStep, Sizes, Spacing, StartDelay,
+    Trace,
 };
 use measure::{Interval, Metric, Nanos, Phase, Rate};
+
+use crate::world::InMemory;
 
 /// The measured phase, with what was due in it and answered in the drain, and when each of its intervals began and
 /// ended since the start.
@@ -45,18 +47,11 @@ impl Sink for Kept {
     }
 }
 
-fn embedded() -> broker::Running {
-    let config = broker::Config {
-        listen: "127.0.0.1:0".parse().expect("address"),
-        ..broker::Config::default()
-    };
-    broker::Broker::bind(config)
-        .expect("bind")
-        .spawn()
-        .expect("spawn")
+fn embedded() -> InMemory {
+    InMemory::new(broker::Config::default())
 }
 
-fn plan(broker: &broker::Running, measure_ms: u64, change: impl FnOnce(&mut Group)) -> Plan {
+fn plan(broker: &InMemory, measure_ms: u64, change: impl FnOnce(&mut Group)) -> Plan {
     let url = format!("amqp://{}", broker.local_addr());
     let destination = Destination::parse("queue://schedules").expect("destination");
     let mut group = Group::new(url.parse().expect("url"), vec![destination]);
@@ -76,9 +71,9 @@ fn plan(broker: &broker::Running, measure_ms: u64, change: impl FnOnce(&mut Grou
     }
 }
 
-fn run(plan: &Plan) -> (Outcome, Kept) {
+fn run(broker: &InMemory, plan: &Plan) -> (Outcome, Kept) {
     let mut kept = Kept::default();
-    let outcome = load::run(plan, &Control::new(), &mut kept).expect("the load starts");
+    let outcome = broker.run(plan, &mut kept).expect("the load starts");
     assert!(outcome.error.is_none(), "{outcome:?}");
     assert_eq!(outcome.totals.completed, outcome.totals.sent);
     assert_eq!(outcome.totals.received, outcome.totals.sent);
@@ -89,7 +84,7 @@ fn of(profile: RateProfile) -> ArrivalProcess {
     ArrivalProcess::Scheduled(ArrivalSchedule::new(profile, Spacing::Even, false))
 }
 
-/// A real run: what was sent is what was requested, in every interval and in all.
+/// What was sent is what was requested, in every interval and in all.
 #[test]
 fn a_ramp_is_sent_as_it_was_asked_for() {
     let broker = embedded();
@@ -98,7 +93,7 @@ fn a_ramp_is_sent_as_it_was_asked_for() {
         group.producers.arrivals = of(RateProfile::ramp(100.0, 1_900.0, Nanos::from_millis(3_000)));
     });
     let requested = plan.requested().expect("valid").expect("a schedule");
-    let (outcome, kept) = run(&plan);
+    let (outcome, kept) = run(&broker, &plan);
     let all = requested.messages(Nanos::ZERO, Nanos::from_millis(3_000));
     assert!((all - 3_000.0).abs() < 1e-6, "{all}");
     assert!(
@@ -109,9 +104,7 @@ fn a_ramp_is_sent_as_it_was_asked_for() {
     assert!(kept.intervals.len() >= 3);
     for (from, to, sent) in kept.intervals {
         let asked = requested.messages(from, to);
-        // A machine that is busy with other tests sends some a little later.
-        let slack = 2.0 + 0.1 * asked;
-        assert!((sent as f64 - asked).abs() < slack, "{sent} for {asked}");
+        assert!((sent as f64 - asked).abs() <= 4.0, "{sent} for {asked}");
     }
 }
 
@@ -129,13 +122,13 @@ fn a_trace_ends_the_run_and_has_its_own_sizes() {
         group.producers.per_destination = 7;
         group.producers.arrivals = of(shape);
     });
-    let (outcome, kept) = run(&plan);
+    let (outcome, kept) = run(&broker, &plan);
     assert_eq!(outcome.totals.sent, 5);
     let ledger = outcome.ledger.expect("a ledger");
     assert_eq!((ledger.lost, ledger.corrupt), (0, 0), "{ledger:?}");
     let measured = kept.measured.expect("measured");
     assert!(measured.length() >= Nanos::from_millis(300));
-    assert!(measured.length() < Nanos::from_millis(2_000));
+    assert!(measured.length() < Nanos::from_millis(400));
 }
 
 #[test]
@@ -147,10 +140,10 @@ fn a_message_waits_for_the_last_answer_and_the_think_time() {
         group.producers.arrivals = ArrivalProcess::ThinkTime(Nanos::from_millis(20));
     });
     assert!(plan.requested().expect("valid").is_none());
-    let (outcome, kept) = run(&plan);
+    let (outcome, kept) = run(&broker, &plan);
     // 50 a second each at most, less what each answer took.
     let sent = outcome.totals.sent;
-    assert!((100..=4 * 51).contains(&sent), "{sent}");
+    assert!((4 * 48..=4 * 50).contains(&sent), "{sent}");
     let delays = kept.measured.expect("measured");
     let delays = delays.latencies.histogram(Metric::SEND_DELAY);
     assert_eq!(delays.len(), sent);
@@ -174,7 +167,7 @@ fn producers_begin_at_moments_of_their_own() {
         ));
     });
     let requested = plan.requested().expect("valid").expect("a schedule");
-    let (outcome, kept) = run(&plan);
+    let (outcome, kept) = run(&broker, &plan);
     let asked = requested.messages(Nanos::ZERO, Nanos::from_millis(2_500));
     // Without delays it would be 2,500.
     assert!((1_000.0..2_000.0).contains(&asked), "{asked}");
@@ -203,7 +196,7 @@ fn sizes_change_while_a_load_runs() {
             repeat: false,
         };
     });
-    let (outcome, _) = run(&plan);
+    let (outcome, _) = run(&broker, &plan);
     let ledger = outcome.ledger.expect("a ledger");
     assert!(ledger.sent > 100, "{ledger:?}");
     assert_eq!((ledger.lost, ledger.corrupt), (0, 0), "{ledger:?}");
@@ -225,7 +218,7 @@ fn files_are_sent_as_they_are() {
             group.producers.max_pending = 10;
         });
         plan.ledger = ledger;
-        let (outcome, kept) = run(&plan);
+        let (outcome, kept) = run(&broker, &plan);
         assert_eq!(outcome.totals.sent, 60);
         let measured = kept.measured.expect("measured");
         let seen = measured.latencies.histogram(Metric::END_TO_END).len();
@@ -260,7 +253,7 @@ fn sizes_arrive_whole() {
             group.producers.message_count = Some(60);
             group.producers.max_pending = 10;
         });
-        let (outcome, _) = run(&plan);
+        let (outcome, _) = run(&broker, &plan);
         assert_eq!(outcome.totals.sent, 60, "{sizes:?}");
         let ledger = outcome.ledger.expect("a ledger");
         assert_eq!(

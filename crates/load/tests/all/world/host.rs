@@ -173,7 +173,9 @@ impl State {
     ) {
         loop {
             let room = self.links[at].to_client.room(self.pace.buffer);
-            let count = broker.output(accepted.id).len().min(room);
+            let waits = broker.output(accepted.id).len();
+            self.links[at].host_wants_room = waits > 0 && room == 0;
+            let count = waits.min(room);
             if count == 0 {
                 break;
             }
@@ -218,9 +220,11 @@ impl State {
             let lives = !ended && peer.turn(now);
             let (least, most) = self.pace.travel_ns;
             loop {
-                let count = peer
-                    .output()
-                    .min(self.links[at].to_client.room(self.pace.buffer));
+                let link = &mut self.links[at];
+                let room = link.to_client.room(self.pace.buffer);
+                let waits = peer.output();
+                link.host_wants_room = waits > 0 && room == 0;
+                let count = waits.min(room);
                 if count == 0 {
                     break;
                 }

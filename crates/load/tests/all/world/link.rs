@@ -128,6 +128,8 @@ pub(super) struct Link {
     has_told_end: bool,
     wants_room: bool,
     has_room: bool,
+    /// What the host has for the client found no room.
+    pub(super) host_wants_room: bool,
     /// The client has no more use for it.
     pub(super) is_hung_up: bool,
     /// The host has forgotten it.
@@ -155,6 +157,7 @@ impl Link {
             has_told_end: false,
             wants_room: false,
             has_room: false,
+            host_wants_room: false,
             is_hung_up: false,
             is_over: is_refused,
         }
@@ -242,6 +245,11 @@ impl Link {
         }
         self.wants_room = count == 0;
         Ok(count)
+    }
+
+    /// The client has taken bytes that the host waited for.
+    pub(super) fn host_has_room(&self, most: usize) -> bool {
+        self.host_wants_room && self.to_client.room(most) > most / 4
     }
 
     /// The host has taken bytes.

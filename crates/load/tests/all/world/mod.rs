@@ -23,7 +23,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use load::{Environment, EventLoop, Sleep, Task, ThreadTime};
+use load::{Control, Environment, Error, EventLoop, Outcome, Plan, Sink, Sleep, Task, ThreadTime};
 use measure::{Nanos, Time};
 use testkit::Random;
 
@@ -143,7 +143,7 @@ struct Ready {
 }
 
 impl Ready {
-    fn scan(&mut self, links: &[Link], hosts: &[Host], polls: &[PollSlot]) {
+    fn scan(&mut self, links: &[Link], hosts: &[Host], polls: &[PollSlot], buffer: usize) {
         let never = Time(u64::MAX);
         let woken = |poll: &PollSlot| if poll.is_woken { Time(0) } else { never };
         self.polls.clear();
@@ -157,7 +157,11 @@ impl Ready {
             }
             if !link.is_over {
                 let host = &mut self.hosts[link.host];
-                *host = hosts[link.host].link_ready_at(at, link).min(*host);
+                let ready = match link.host_has_room(buffer) {
+                    true => Time(0),
+                    false => hosts[link.host].link_ready_at(at, link),
+                };
+                *host = ready.min(*host);
             }
         }
     }
@@ -397,6 +401,34 @@ impl World {
     }
 }
 
+/// One embedded broker in a world of its own, at a machine's own pace.
+pub(crate) struct InMemory {
+    pub(crate) world: World,
+    address: SocketAddr,
+}
+
+impl InMemory {
+    pub(crate) fn new(config: broker::Config) -> Self {
+        let world = World::new(1, Pace::default());
+        let address = world.broker(config);
+        Self { world, address }
+    }
+
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn fault_log(&self) -> broker::FaultLog {
+        self.world
+            .with_broker(self.address, |broker| broker.fault_log())
+    }
+
+    /// Runs a load.
+    pub(crate) fn run(&self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, Error> {
+        load::run_in(&self.world, plan, &Control::new(), sink)
+    }
+}
+
 /// Plays the scene of every seed, two at the same time; a load that hangs or panics is wrong.
 pub(crate) fn play(
     seeds: &[u64],
@@ -431,7 +463,8 @@ impl State {
                 all.push(actor);
             }
         };
-        self.ready.scan(&self.links, &self.hosts, &self.polls);
+        self.ready
+            .scan(&self.links, &self.hosts, &self.polls, self.pace.buffer);
         for (number, slot) in self.loops.iter().enumerate() {
             if slot.event_loop.is_some() {
                 offer(slot.ready_at(&self.ready.polls), Actor::Loop(number));
