@@ -254,7 +254,10 @@ fn a_lease_ends_what_is_cut_off_without_a_word() {
     // Renewed in time also where this process has no core for a second.
     let lease = LEASE * 3;
     let helper = Helper::load_with_lease(&node, lease).expect("loaded");
-    let mut trace = Trace::start(&helper, &trace_options()).expect("a trace");
+    let mut options = trace_options();
+    // Events wait for a process without a core, too.
+    options.budget.backlog = 1_000_000;
+    let mut trace = Trace::start(&helper, &options).expect("a trace");
     let events = trace.next(Duration::from_secs(10)).expect("events");
     assert!(!events.is_empty(), "{:?}", trace.ended());
     // It lives longer than its lease where that is renewed.

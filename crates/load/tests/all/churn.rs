@@ -136,7 +136,7 @@ fn every_kind_keeps_its_rate_and_ends_every_cycle() {
             outcome
                 .threads
                 .iter()
-                .all(|t| t.measured_time >= Nanos::from_millis(900))
+                .all(|t| t.measured_time >= Nanos::from_millis(500))
         );
     }
 }

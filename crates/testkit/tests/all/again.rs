@@ -18,6 +18,7 @@ case "$*" in
 *--no-run*) exit "$(cat "$here/built-code")" ;;
 "nextest list"*) cat "$here/listed"; exit ;;
 *"-j 1 "*) run=second ;;
+*"--run-ignored all"*) run=late ;;
 *) run=first ;;
 esac
 mkdir -p target/nextest/default
@@ -34,8 +35,8 @@ struct Run {
     /// Tests of the first run and of the second, and whether they pass.
     first: Vec<(&'static str, bool)>,
     second: Vec<(&'static str, bool)>,
-    /// Tests that were to run and never began.
-    never: usize,
+    /// Tests that never began in the first run, and how they end when they run.
+    late: Vec<(&'static str, bool)>,
 }
 
 /// How it ended.
@@ -78,7 +79,7 @@ impl Run {
             compiles: true,
             first: first.to_vec(),
             second: Vec::new(),
-            never: 0,
+            late: Vec::new(),
         }
     }
 
@@ -93,22 +94,24 @@ impl Run {
         fs::create_dir_all(&scripts).unwrap();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         fs::copy(root.join("scripts/test"), scripts.join("test")).unwrap();
-        let ((first, first_code), (second, second_code)) =
-            (report(&self.first), report(&self.second));
+        let [first, second, late] = [&self.first, &self.second, &self.late].map(|it| report(it));
         let built = if self.compiles { "0" } else { "101" };
-        let listed = (0..self.first.len() + self.never)
-            .map(|at| format!(r#""{at}": {{"filter-match": {{"status": "matches"}}}}"#))
+        let listed = (self.first.iter().chain(&self.late))
+            .map(|(name, _)| format!(r#""{name}": {{"filter-match": {{"status": "matches"}}}}"#))
             .collect::<Vec<_>>()
             .join(", ");
-        let listed = format!(r#"{{"rust-suites": {{"x::all": {{"testcases": {{{listed}}}}}}}}}"#);
+        let suite = format!(r#"{{"binary-id": "x::all", "testcases": {{{listed}}}}}"#);
+        let listed = format!(r#"{{"rust-suites": {{"x::all": {suite}}}}}"#);
         for (file, text) in [
             ("cargo", CARGO),
             ("built-code", built),
             ("listed", &listed),
-            ("first.xml", &first),
-            ("first-code", first_code),
-            ("second.xml", &second),
-            ("second-code", second_code),
+            ("first.xml", &first.0),
+            ("first-code", first.1),
+            ("second.xml", &second.0),
+            ("second-code", second.1),
+            ("late.xml", &late.0),
+            ("late-code", late.1),
         ] {
             fs::write(programs.join(file), text).unwrap();
         }
@@ -164,17 +167,31 @@ fn what_passes_by_itself_is_named_and_what_fails_twice_fails() {
     assert!(ended.said().contains("failed twice: x::all c::proof"));
 }
 
-/// A signal to nextest, or its option, ends a run before all tests began.
+/// A signal to nextest ends its run before all tests began.
 #[test]
-fn a_run_that_ended_early_fails_and_nothing_is_run_again() {
+fn tests_that_never_began_run_and_what_fails_of_all_runs_again() {
     let mut run = Run::new("again-early", &[("a", true), ("b", false)]);
-    run.never = 7;
+    run.late = vec![("c", true), ("d", false)];
+    run.second = vec![("b", true), ("d", true)];
+    let ended = run.end();
+    ended.assert_code(0);
+    let said = ended.said();
+    assert!(
+        said.contains("before 2 tests began: they run now"),
+        "{said}"
+    );
+    let late = "-E (binary_id(=x::all) & test(=c)) + (binary_id(=x::all) & test(=d))";
+    assert!(ended.asked[3].ends_with(late), "{:?}", ended.asked);
+    assert_eq!(ended.twice.as_deref(), Some("x::all b\nx::all d\n"));
+
+    run.second[1].1 = false;
+    run.end().assert_code(100);
+    // Whoever wants it to end at the first failure gets that.
+    run.arguments = vec!["--fail-fast"];
+    run.second.pop();
     let ended = run.end();
     ended.assert_code(100);
-    assert_eq!(ended.asked.len(), 3, "{:?}", ended.asked);
-    let said = ended.said();
-    assert!(said.contains("failed: 7 tests never began"), "{said}");
-    assert_eq!(ended.twice, None);
+    assert_eq!(ended.asked.len(), 2, "{:?}", ended.asked);
 }
 
 #[test]
@@ -183,7 +200,7 @@ fn many_failures_and_what_does_not_compile_fail_at_once() {
     let run = Run::new("again-many", &names.map(|name| (name, false)));
     let ended = run.end();
     ended.assert_code(100);
-    assert_eq!(ended.asked.len(), 2, "{:?}", ended.asked);
+    assert_eq!(ended.asked.len(), 3, "{:?}", ended.asked);
     let mut run = Run::new("again-built", &[]);
     run.compiles = false;
     let ended = run.end();

@@ -1,4 +1,5 @@
-//! Names and sentences: one type for one name, no doc comment of one word, no tuple that hides parameters.
+//! Names, sentences and lengths: one type for one name, no doc comment of one word, no tuple that hides parameters, how
+//! long functions are.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,8 @@ pub(crate) struct Declared {
     pub(crate) types: Vec<String>,
     /// Lines with a parameter that is a tuple taken apart at once.
     pub(crate) tuples: Vec<usize>,
+    /// Functions, and lines from the name to the last brace.
+    pub(crate) functions: Vec<(String, usize)>,
 }
 
 impl Declared {
@@ -19,6 +22,15 @@ impl Declared {
         let mut declared = Self::default();
         declared.visit_file(file);
         declared
+    }
+
+    fn function(&mut self, signature: &syn::Signature, body: &syn::Block) {
+        let (first, last) = (
+            signature.fn_token.span.start().line,
+            body.brace_token.span.close().end().line,
+        );
+        self.functions
+            .push((signature.ident.to_string(), last + 1 - first));
     }
 
     fn declare(&mut self, visibility: &Visibility, name: &syn::Ident) {
@@ -39,6 +51,16 @@ impl<'ast> Visit<'ast> for Declared {
             _ => {}
         }
         visit::visit_item(self, item);
+    }
+
+    fn visit_item_fn(&mut self, function: &'ast syn::ItemFn) {
+        self.function(&function.sig, &function.block);
+        visit::visit_item_fn(self, function);
+    }
+
+    fn visit_impl_item_fn(&mut self, function: &'ast syn::ImplItemFn) {
+        self.function(&function.sig, &function.block);
+        visit::visit_impl_item_fn(self, function);
     }
 
     fn visit_signature(&mut self, signature: &'ast syn::Signature) {
