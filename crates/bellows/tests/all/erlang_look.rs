@@ -200,7 +200,11 @@ fn processes_are_shown(helper: &Helper) {
     let memory = ask(helper.node(), "erlang", "memory", vec![atom("total")]);
     let total = as_int(&memory).expect("a number") as f64;
     let said = window.memory["total"] as f64;
-    assert!((said / total - 1.0).abs() < 0.2, "{said} against {total}");
+    // A node that collects its garbage in between has a good deal less.
+    assert!(
+        (0.5..2.0).contains(&(said / total)),
+        "{said} against {total}"
+    );
     assert!(window.counts["descriptors"] > 10 && window.counts["processes"] > QUEUES);
     assert!(window.alarms.is_empty() && window.flow_count == 0);
     // Nothing that it turned on is left on.
