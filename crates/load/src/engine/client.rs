@@ -421,26 +421,20 @@ impl<C: Connection, E: Environment> Client<C, E> {
         let answers_all =
             |work: &Participant| matches!(work, Participant::Producer(p) if p.has_answers());
         self.participants.iter().all(answers_all)
-            || (self.has_passed(fence)
-                && self.consumers().all(|(at, it)| self.has_everything(at, it)))
+            || (self.has_passed(fence) && self.consumers().all(Consumer::has_everything))
     }
 
     /// The recipients of its consumers to which something may still be on its way.
     pub(crate) fn unsettled(&self, fence: u64) -> impl Iterator<Item = u32> {
         let passed = self.has_passed(fence);
         self.consumers()
-            .filter(move |(at, consumer)| !passed || !self.has_everything(*at, consumer))
-            .map(|(_, consumer)| consumer.recipient())
+            .filter(move |consumer| !passed || !consumer.has_everything())
+            .map(Consumer::recipient)
     }
 
-    fn has_everything(&self, at: usize, consumer: &Consumer) -> bool {
-        consumer.has_everything(self.driver.connection.holds(at))
-    }
-
-    fn consumers(&self) -> impl Iterator<Item = (usize, &Consumer)> {
-        let all = self.participants.iter().enumerate();
-        all.filter_map(|(at, work)| match work {
-            Participant::Consumer(consumer) => Some((at, consumer)),
+    fn consumers(&self) -> impl Iterator<Item = &Consumer> {
+        self.participants.iter().filter_map(|work| match work {
+            Participant::Consumer(consumer) => Some(consumer),
             Participant::Producer(_) => None,
         })
     }
@@ -461,7 +455,7 @@ impl<C: Connection, E: Environment> Client<C, E> {
 
     /// Bitmaps of its consumers of which not all is owed.
     pub(crate) fn owed(&self) -> impl Iterator<Item = (usize, u64)> {
-        self.consumers().flat_map(|(_, it)| it.owed())
+        self.consumers().flat_map(Consumer::owed)
     }
 
     /// Messages without an answer.

@@ -241,9 +241,8 @@ impl Consumer {
         }
     }
 
-    /// Whether nothing is on its way to it, once its channel has answered after [`Self::fence`]. `held` is what its
-    /// queue held then, where that was asked.
-    pub(crate) fn has_everything(&self, held: Option<u64>) -> bool {
+    /// Whether nothing is on its way to it, once its channel has answered after [`Self::fence`].
+    pub(crate) fn has_everything(&self) -> bool {
         // What a lost connection's polls had taken goes back when the broker notices, and no count
         // of consumers tells whether it has.
         let gives_back = self.was_lost && self.polling.is_some() && self.every > 0;
@@ -259,10 +258,7 @@ impl Consumer {
         self.begin.is_none()
             && !gives_back
             && all_is_taken
-            && match held {
-                Some(held) => held == 0,
-                None => self.spec.is_counted || !(came || is_at_limit || may_ask),
-            }
+            && (self.spec.is_counted || !(came || is_at_limit || may_ask))
     }
 
     /// Whether it takes no more deliveries for now.

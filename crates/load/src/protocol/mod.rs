@@ -123,12 +123,6 @@ pub(crate) trait Connection: Sized + Send + 'static {
     /// Asks for an answer that comes after everything that was sent to a client before.
     fn fence(&mut self, client: usize) -> Result<(), Error>;
 
-    /// How many messages a consumer's queue held when it was asked at the last fence, behind what had been sent to it
-    /// by then; `None` where it was not asked: others can ask, or nobody can.
-    fn holds(&self, _client: usize) -> Option<u64> {
-        None
-    }
-
     /// Whether everything that was requested is answered.
     fn is_answered(&self) -> bool;
 

@@ -192,15 +192,6 @@ fn with_a_distant_queue(queue: Bodies, wait: Nanos) -> Box<dyn Serve> {
     Box::new(move |peer: &mut Peer, asked: Vec<Asked>, now: Time| {
         for asked in asked {
             match asked {
-                Asked::Method(channel, "queue.declare") => {
-                    let message_count = queue.lock().expect("queue").len() as u32;
-                    let declared = QueueDeclareOk {
-                        queue: "drained",
-                        message_count,
-                        consumer_count: 1,
-                    };
-                    peer.send(channel, &declared);
-                }
                 Asked::Method(channel, method) => {
                     peer.answer(channel, method);
                     if method == "basic.consume" {
@@ -229,12 +220,12 @@ fn with_a_distant_queue(queue: Bodies, wait: Nanos) -> Box<dyn Serve> {
 }
 
 /// A channel's answer does not say what its last acknowledgement will still release, nor what comes of a
-/// subscription: one that begins with the load, or just after the deadline. The queue may take longer than anybody waits.
+/// subscription: one that begins with the load, or just after the deadline.
 #[test]
 fn what_may_still_be_released_is_not_lost() {
-    for (start_after, wait) in [(0, 120), (850, 120), (0, 1_500)] {
+    for start_after in [0, 850] {
         let (world, queue) = (usual(), Bodies::default());
-        let wait = Nanos::from_millis(wait);
+        let wait = Nanos::from_millis(120);
         let serve = move |_| with_a_distant_queue(Arc::clone(&queue), wait);
         let address = world.peer(beating(0), serve);
         let mut plan = plan(address.port(), 100.0);
@@ -246,7 +237,7 @@ fn what_may_still_be_released_is_not_lost() {
         let (outcome, _) = run(&world, &plan, |_, _| ());
         let expected = held(&outcome);
         assert!(expected.outstanding > 20, "{outcome:?}");
-        assert_eq!(outcome.ledger, Some(expected), "{start_after} {wait}");
+        assert_eq!(outcome.ledger, Some(expected), "{start_after}");
     }
 }
 

@@ -53,8 +53,6 @@ pub(super) struct Channel {
     next_offset: Option<i64>,
     /// Not the first connection.
     again: bool,
-    /// What a queue of its own held when it was asked last.
-    holds: Option<u32>,
 }
 
 impl Channel {
@@ -87,7 +85,6 @@ impl Channel {
             follows_stream,
             next_offset: None,
             again: false,
-            holds: None,
         }
     }
 
@@ -201,30 +198,6 @@ impl Channel {
         Ok(())
     }
 
-    /// The queue that it consumes from, where no other connection can ask what that holds.
-    fn own_queue(&self) -> Option<Queue> {
-        let declared = self.spec.declaration.as_ref();
-        let declared = declared.and_then(|it| it.queue.as_ref());
-        let is_own = match &self.spec.role {
-            Role::Consumer(Consuming {
-                source: Source::Own { .. },
-                ..
-            }) => true,
-            Role::Consumer(_) => declared.is_some_and(|it| it.exclusive),
-            Role::Producer(_) | Role::Requests => false,
-        };
-        is_own.then(|| Queue {
-            name: self.queue.clone(),
-            exclusive: true,
-            ..Queue::default()
-        })
-    }
-
-    /// How many messages a queue of its own held at the last fence.
-    pub(super) fn holds(&self) -> Option<u64> {
-        self.holds.filter(|_| self.is_answered()).map(u64::from)
-    }
-
     /// Whether everything that was requested is answered.
     pub(super) const fn is_answered(&self) -> bool {
         self.request.is_none()
@@ -237,14 +210,10 @@ impl Channel {
         client: &mut Client,
         endpoint: &Endpoint,
     ) -> Result<Progress, Error> {
-        if let Answer::Declared {
-            queue, messages, ..
-        } = answer
+        if let Answer::Declared { queue, .. } = answer
+            && self.queue.is_empty()
         {
-            self.holds = Some(*messages);
-            if self.queue.is_empty() {
-                self.queue.clone_from(queue);
-            }
+            self.queue.clone_from(queue);
         }
         self.next(client, endpoint)
     }
@@ -569,18 +538,8 @@ impl ChannelHandle<'_> {
         self.channel.ask(request, self.client, self.endpoint)
     }
 
-    /// Asks for an answer that comes after everything that was sent before. A queue of its own is asked first how much
-    /// it holds: it answers behind what the acknowledgements before have made it send.
+    /// Asks for an answer that comes after everything that was sent before.
     pub(super) fn fence(&mut self) -> Result<(), Error> {
-        self.channel.holds = None;
-        if let Some(queue) = self.channel.own_queue() {
-            let action = format!("ask what queue {:?} holds", queue.name);
-            let passive = true;
-            self.ask(Request::new(
-                action,
-                Question::DeclareQueue { queue, passive },
-            ))?;
-        }
         // It changes nothing: it is for consumers to come, of which there are none.
         let count = match &self.channel.spec.role {
             Role::Consumer(consuming) => consuming.prefetch,

@@ -418,10 +418,6 @@ impl super::Connection for AmqpConnection {
         self.channel(client).fence()
     }
 
-    fn holds(&self, client: usize) -> Option<u64> {
-        self.channels.get(client)?.holds()
-    }
-
     fn is_answered(&self) -> bool {
         self.channels.iter().all(Channel::is_answered)
     }
