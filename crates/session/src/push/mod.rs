@@ -27,8 +27,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How often one request is tried: for about five minutes.
 const MOST_TRIES: u32 = 10;
-/// At the end so much time is left for what still waits.
-const GRACE: Duration = Duration::from_secs(3);
+/// At the end so much time is left for what still waits, in silence.
+const GRACE: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Where profiles are sent.
@@ -144,8 +144,8 @@ pub(crate) struct Pusher {
 struct Counts {
     queued: AtomicU64,
     sent: AtomicU64,
-    /// Nobody waits any longer.
-    stop: AtomicBool,
+    /// No more is to come: what waits is tried once more, without a pause.
+    ending: AtomicBool,
 }
 
 impl Pusher {
@@ -195,12 +195,12 @@ impl Pusher {
     /// Gives what waits a little time, and says what was not sent.
     pub(crate) fn finish(self) -> Vec<PushNews> {
         drop(self.queue);
+        self.counts.ending.store(true, Ordering::Relaxed);
         let deadline = Instant::now() + GRACE;
+        // A request that goes on ends when its time-out does; nobody waits for that.
         while !self.thread.is_finished() && Instant::now() < deadline {
             thread::sleep(POLL_INTERVAL);
         }
-        // It ends when its time-out does; nobody waits for that.
-        self.counts.stop.store(true, Ordering::Relaxed);
         let mut news: Vec<PushNews> = self.news.try_iter().collect();
         let queued = self.counts.queued.load(Ordering::Relaxed);
         let lost = queued.saturating_sub(self.counts.sent.load(Ordering::Relaxed));
@@ -225,6 +225,7 @@ fn send(
 ) {
     let mut pause = FIRST_PAUSE;
     for attempt in 1..=MOST_TRIES {
+        let is_last = attempt == MOST_TRIES || counts.ending.load(Ordering::Relaxed);
         let (problem, again) = match client.send(push) {
             Ok(()) => {
                 counts.sent.fetch_add(1, Ordering::Relaxed);
@@ -235,7 +236,7 @@ fn send(
                 return;
             }
             Err(Refusal::Final(problem)) => (problem, false),
-            Err(Refusal::ForNow(problem)) => (problem, attempt < MOST_TRIES),
+            Err(Refusal::ForNow(problem)) => (problem, !is_last),
         };
         if !std::mem::replace(is_failing, true) {
             let _ = tell.send(PushNews::Failed(problem));
@@ -244,12 +245,43 @@ fn send(
             return;
         }
         let until = Instant::now() + pause;
-        while Instant::now() < until {
-            if counts.stop.load(Ordering::Relaxed) {
-                return;
-            }
+        while Instant::now() < until && !counts.ending.load(Ordering::Relaxed) {
             thread::sleep(POLL_INTERVAL);
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn at_the_end_nobody_waits_for_a_server_that_is_not_there() {
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
+        let url = format!("http://{}/", port.expect("a free port"));
+        let server = PushServer {
+            url: url.clone(),
+            user: None,
+            secret: None,
+            scheme: "Bearer",
+            tenant: None,
+            texts: TEXTS,
+        };
+        let pusher = Pusher::start(server).expect("a thread");
+        for _ in 0..3 {
+            pusher.queue(PushRequest {
+                url: url.clone(),
+                query: Vec::new(),
+                content_type: "text/plain",
+                body: Vec::new(),
+            });
+        }
+        let began = Instant::now();
+        let news = format!("{:?}", pusher.finish());
+        assert!(news.contains("3 of 3 profiles were not sent"), "{news}");
+        assert!(began.elapsed() < GRACE, "{:?}", began.elapsed());
     }
 }
