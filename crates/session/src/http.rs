@@ -3,13 +3,68 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use measure::Problem;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use ureq::Agent;
+use ureq::config::ConfigBuilder;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
+use ureq::typestate::AgentScope;
 
 use crate::Error;
+use crate::hidden::Hidden;
+
+/// An agent whose requests take at most `timeout`. An answer is one whatever its status, and no redirection is
+/// followed: it would send a secret to somebody else.
+pub(crate) fn agent(timeout: Duration, tls: TlsConfig) -> ConfigBuilder<AgentScope> {
+    Agent::config_builder()
+        .timeout_global(Some(timeout))
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .tls_config(tls)
+        .user_agent(concat!("bellows/", env!("CARGO_PKG_VERSION")))
+}
+
+/// How a server knows who asks.
+#[derive(Clone, Debug)]
+pub(crate) struct Login {
+    /// Its user, where it asks for one; the secret is then a password.
+    pub(crate) user: Option<String>,
+    /// A password, or else a token.
+    pub(crate) secret: Option<Hidden>,
+    /// Stands before a token: `Bearer`.
+    pub(crate) scheme: &'static str,
+}
+
+impl Login {
+    /// The value of the header `Authorization`.
+    pub(crate) fn authorization(&self) -> Option<String> {
+        let secret = self.secret.as_ref().map(|it| it.expose());
+        match (&self.user, secret) {
+            (Some(user), secret) => Some(basic(user, secret.unwrap_or_default())),
+            (None, Some(token)) => Some(format!("{} {token}", self.scheme)),
+            (None, None) => None,
+        }
+    }
+
+    /// A server's words, which may repeat what it was sent: the secret, the login, the query of the URL.
+    pub(crate) fn without_secrets(&self, words: &str, url: &str) -> String {
+        let secret = self.secret.as_ref().map(|it| it.expose().to_owned());
+        let login = crate::redact::credentials(self.authorization().as_deref());
+        let query = url.split_once('?').map(|(_, query)| query.to_owned());
+        crate::redact::repeated(words, [secret, login, query].into_iter().flatten())
+    }
+}
+
+/// A user and a password, as the header `Authorization` has them.
+pub(crate) fn basic(user: &str, password: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
+}
 
 /// Why nothing was answered, without the URI, which may hold a password.
 pub(crate) fn told(error: &ureq::Error) -> String {

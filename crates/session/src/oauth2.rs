@@ -14,7 +14,7 @@ use ureq::Agent;
 
 use crate::Error;
 use crate::experiment::{BrokerSpec, OAuth2Spec};
-use crate::http::{tls, told};
+use crate::http::{agent, tls, told};
 
 /// The longest that the token endpoint may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -168,14 +168,7 @@ impl Client {
             form.push(("scope".to_owned(), spec.scopes.join(" ")));
         }
         form.extend(spec.parameters.clone());
-        let agent = Agent::config_builder()
-            .timeout_global(Some(TIMEOUT))
-            .http_status_as_error(false)
-            // A redirection would send the secret to somebody else.
-            .max_redirects(0)
-            .tls_config(tls(ca)?)
-            .build()
-            .into();
+        let agent = agent(TIMEOUT, tls(ca)?).build().into();
         Ok(Self {
             agent,
             uri: spec.uri.clone(),

@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use load::scenario::probe::{HttpUrl, ProbePlan, UrlError};
 use load::{ArrivalSchedule, ClientTls, Error};
 use measure::{Length, Nanos, Problem, Rate};
@@ -245,8 +243,7 @@ impl ProbeSpec {
             let help = "basic authentication has no such users";
             return Err(Problem::new("the probe's user has a :", user, help).about("user"));
         }
-        let encoded = STANDARD.encode(format!("{user}:{password}"));
-        Ok(Some(format!("Basic {encoded}")))
+        Ok(Some(crate::http::basic(user, &password)))
     }
 
     fn token(&self) -> Result<Option<String>, Problem> {

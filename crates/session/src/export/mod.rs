@@ -16,6 +16,7 @@ use archive::{Event, SeriesName, SeriesPoint};
 use measure::{Interval, Nanos, Phase, Problem};
 
 use crate::experiment::Hidden;
+use crate::http::Login;
 use crate::page_server::{Page, serve_page};
 use crate::push::{PushNews, PushServer, PushTexts, Pusher};
 use crate::{Error, Observer};
@@ -110,9 +111,11 @@ impl Exporter {
             Some(target) => {
                 let server = PushServer {
                     url: target.url().to_owned(),
-                    user: options.user.clone(),
-                    secret: options.secret.clone(),
-                    scheme: target.scheme(),
+                    login: Login {
+                        user: options.user.clone(),
+                        secret: options.secret.clone(),
+                        scheme: target.scheme(),
+                    },
                     tenant: None,
                     texts: TEXTS,
                 };

@@ -13,7 +13,7 @@ use ureq::{Agent, Body, Timeout};
 
 use crate::Error;
 use crate::hidden::Hidden;
-use crate::http::{told, trust};
+use crate::http::{agent, basic, told, trust};
 
 /// The longest that a request may take where nobody says otherwise.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
@@ -116,27 +116,18 @@ impl Management {
     /// # Errors
     /// The address or the certificates make no sense.
     pub fn new(options: &ManagementOptions) -> Result<Self, Error> {
-        use base64::Engine as _;
         check_url(&options.url, options.remedy.login)?;
-        let agent = Agent::config_builder()
-            .timeout_global(Some(options.timeout))
+        let tls = trust(options.ca.as_deref(), options.insecure)?;
+        let agent = agent(options.timeout, tls)
             // Shorter than the whole: nobody who cannot be reached is busy.
             .timeout_connect(Some(CONNECT_TIMEOUT.min(options.timeout / 2)))
-            .http_status_as_error(false)
-            // A redirection would send the password to somebody else.
-            .max_redirects(0)
-            .max_redirects_will_error(false)
             .max_idle_connections_per_host(AT_ONCE)
-            .tls_config(trust(options.ca.as_deref(), options.insecure)?)
-            .user_agent(concat!("bellows/", env!("CARGO_PKG_VERSION")))
             .build()
             .into();
-        let pair = format!("{}:{}", options.user, options.password.expose());
-        let pair = base64::engine::general_purpose::STANDARD.encode(pair);
         Ok(Self {
             agent,
             base: options.url.trim().trim_end_matches('/').to_owned(),
-            authorization: Hidden::new(format!("Basic {pair}")),
+            authorization: Hidden::new(basic(&options.user, options.password.expose())),
             remedy: options.remedy,
             timeout: options.timeout,
             busy: options.busy,

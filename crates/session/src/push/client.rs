@@ -8,8 +8,7 @@ use ureq::Agent;
 use ureq::http::StatusCode;
 
 use super::PushRequest;
-use crate::experiment::Hidden;
-use crate::http::{tls, told};
+use crate::http::{Login, agent, tls, told};
 
 /// The longest that a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,12 +29,7 @@ pub(super) enum Refusal {
 pub(crate) struct PushServer {
     /// Its address, as people know it.
     pub(crate) url: String,
-    /// Its user, where it asks for one; the secret is then a password.
-    pub(crate) user: Option<String>,
-    /// A password, or else a token.
-    pub(crate) secret: Option<Hidden>,
-    /// What stands before a token: `Bearer`.
-    pub(crate) scheme: &'static str,
+    pub(crate) login: Login,
     /// The tenant, where the server has several.
     pub(crate) tenant: Option<String>,
     /// What is said of it.
@@ -67,16 +61,7 @@ pub(super) struct PushClient {
 
 impl PushClient {
     pub(super) fn new(server: PushServer) -> Result<Self, crate::Error> {
-        let agent = Agent::config_builder()
-            .timeout_global(Some(TIMEOUT))
-            .http_status_as_error(false)
-            // A redirection would send the token to somebody else.
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .tls_config(tls(None)?)
-            .user_agent(concat!("bellows/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .into();
+        let agent = agent(TIMEOUT, tls(None)?).build().into();
         Ok(Self { agent, server })
     }
 
@@ -89,7 +74,7 @@ impl PushClient {
         for (name, value) in &request.query {
             post = post.query(*name, value);
         }
-        if let Some(authorization) = self.authorization() {
+        if let Some(authorization) = self.server.login.authorization() {
             post = post.header("Authorization", authorization);
         }
         if let Some(tenant) = &self.server.tenant {
@@ -110,7 +95,9 @@ impl PushClient {
         let answer = response.body_mut().as_reader();
         // What cannot be read says nothing.
         let _ = answer.take(MOST_BYTES).read_to_end(&mut said);
-        let said = self.without_secrets(&String::from_utf8_lossy(&said));
+        let words = String::from_utf8_lossy(&said);
+        let said = self.server.login.without_secrets(&words, &self.server.url);
+        let said = said.replace(char::is_control, " ");
         let why = format!("{status} {said}");
         let why = why.trim_end();
         Err(match self.server.texts.remedy(status) {
@@ -119,34 +106,10 @@ impl PushClient {
         })
     }
 
-    fn authorization(&self) -> Option<String> {
-        use base64::Engine as _;
-        let secret = self.server.secret.as_ref().map(|it| it.expose());
-        match (&self.server.user, secret) {
-            (Some(user), secret) => {
-                let pair = format!("{user}:{}", secret.unwrap_or_default());
-                let pair = base64::engine::general_purpose::STANDARD.encode(pair);
-                Some(format!("Basic {pair}"))
-            }
-            (None, Some(token)) => Some(format!("{} {token}", self.server.scheme)),
-            (None, None) => None,
-        }
-    }
-
     fn problem(&self, why: &str, remedy: &str) -> Problem {
         let url = crate::redact::url(&self.server.url);
         let many = self.server.texts.many;
         Problem::new(format!("{url} does not take {many}"), why, remedy)
-    }
-
-    /// A server's words on one line, which may repeat what it was sent.
-    fn without_secrets(&self, words: &str) -> String {
-        let secret = self.server.secret.as_ref().map(|it| it.expose().to_owned());
-        let login = crate::redact::credentials(self.authorization().as_deref());
-        let query = self.server.url.as_str().split_once('?');
-        let query = query.map(|(_, query)| query.to_owned());
-        let words = crate::redact::repeated(words, [secret, login, query].into_iter().flatten());
-        words.replace(char::is_control, " ")
     }
 }
 

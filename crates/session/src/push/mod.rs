@@ -16,6 +16,7 @@ use archive::profile::Profile;
 use measure::Problem;
 
 use crate::experiment::Hidden;
+use crate::http::Login;
 use client::{PushClient, Refusal};
 pub(crate) use client::{PushServer, PushTexts};
 pub use target::PushTarget;
@@ -62,9 +63,11 @@ impl PushOptions {
     pub(crate) fn server(&self) -> PushServer {
         PushServer {
             url: self.target.url().to_owned(),
-            user: self.user.clone(),
-            secret: self.secret.clone(),
-            scheme: "Bearer",
+            login: Login {
+                user: self.user.clone(),
+                secret: self.secret.clone(),
+                scheme: "Bearer",
+            },
             tenant: self.tenant.clone(),
             texts: TEXTS,
         }
@@ -264,9 +267,11 @@ mod tests {
         let url = format!("http://{}/", port.expect("a free port"));
         let server = PushServer {
             url: url.clone(),
-            user: None,
-            secret: None,
-            scheme: "Bearer",
+            login: Login {
+                user: None,
+                secret: None,
+                scheme: "Bearer",
+            },
             tenant: None,
             texts: TEXTS,
         };

@@ -14,7 +14,7 @@ use wire::openmetrics::{LineCause, LineError, PageEvent, PageFormat, Parser};
 use super::selection::Selection;
 use super::{PageCost, ScrapePlan};
 use crate::Error;
-use crate::http::{tls, told, told_io};
+use crate::http::{Login, agent, tls, told, told_io};
 
 /// What is taken of a page at once.
 const PIECE: usize = 64 << 10;
@@ -31,6 +31,7 @@ const ACCEPT: &str =
 #[derive(Debug)]
 pub(super) struct Client {
     agent: Agent,
+    login: Login,
     plan: ScrapePlan,
     /// Whether its page was there at one time.
     was_there: bool,
@@ -47,20 +48,19 @@ pub(super) struct Fetched {
 
 impl Client {
     pub(super) fn new(plan: &ScrapePlan) -> Result<Self, Error> {
-        let agent = Agent::config_builder()
-            .timeout_global(Some(Duration::from_nanos(plan.timeout.0)))
-            .http_status_as_error(false)
-            // A redirection would send the password to somebody else.
-            .max_redirects(0)
-            .max_redirects_will_error(false)
+        let timeout = Duration::from_nanos(plan.timeout.0);
+        let agent = agent(timeout, tls(plan.ca.as_deref())?)
             .proxy(None)
             .input_buffer_size(PIECE)
-            .tls_config(tls(plan.ca.as_deref())?)
-            .user_agent(concat!("bellows/", env!("CARGO_PKG_VERSION")))
             .build()
             .into();
         Ok(Self {
             agent,
+            login: Login {
+                user: plan.user.clone(),
+                secret: plan.password.clone(),
+                scheme: "Bearer",
+            },
             plan: plan.clone(),
             was_there: false,
         })
@@ -91,7 +91,7 @@ impl Client {
             "Accept-Encoding",
             if self.plan.gzip { "gzip" } else { "identity" },
         );
-        if let Some(authorization) = self.authorization() {
+        if let Some(authorization) = self.login.authorization() {
             get = get.header("Authorization", authorization);
         }
         let response = get
@@ -104,7 +104,10 @@ impl Client {
             let body = response.into_body().into_reader();
             // What cannot be read says nothing.
             let _ = body.take(MOST_REFUSAL).read_to_end(&mut said);
-            let said = self.without_secrets(String::from_utf8_lossy(&said).trim());
+            let said = String::from_utf8_lossy(&said);
+            let said = self
+                .login
+                .without_secrets(said.trim(), self.plan.url.as_str());
             let help = match status.as_u16() {
                 401 | 403 => NO_LOGIN,
                 _ => REFUSED,
@@ -225,29 +228,6 @@ impl Client {
             );
             self.problem("has no end", &value, NOT_CLOSED)
         })
-    }
-
-    fn authorization(&self) -> Option<String> {
-        use base64::Engine as _;
-        let secret = self.plan.password.as_ref().map(|it| it.expose());
-        match (&self.plan.user, secret) {
-            (Some(user), secret) => {
-                let pair = format!("{user}:{}", secret.unwrap_or_default());
-                let pair = base64::engine::general_purpose::STANDARD.encode(pair);
-                Some(format!("Basic {pair}"))
-            }
-            (None, Some(token)) => Some(format!("Bearer {token}")),
-            (None, None) => None,
-        }
-    }
-
-    /// What a server says may repeat what it was sent.
-    fn without_secrets(&self, said: &str) -> String {
-        let secret = self.plan.password.as_ref().map(|it| it.expose().to_owned());
-        let login = crate::redact::credentials(self.authorization().as_deref());
-        let query = self.plan.url.as_str().split_once('?');
-        let query = query.map(|(_, query)| query.to_owned());
-        crate::redact::repeated(said, [secret, login, query].into_iter().flatten())
     }
 
     fn unreachable(&self, why: &str) -> Problem {
