@@ -18,7 +18,7 @@ const MOST_SHUFFLED: f64 = 600_000.0;
 /// Fewer values are asked for a step alone: a window in them would be hardly longer than what is beside it.
 const LEAST_FOR_WINDOWS: usize = 12;
 /// Values further than this from the median, in standard deviations as the median deviation tells them, count as this far, so that
-/// a run that lies apart does not hide a change.
+/// a run that lies apart hides less of a change.
 const FARTHEST: f64 = 4.0;
 /// The deviation of normal values, by their median deviation.
 const DEVIATION: f64 = 1.4826;
