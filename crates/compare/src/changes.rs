@@ -17,11 +17,11 @@ const MOST_ORDERS: usize = 50_000;
 const MOST_SHUFFLED: f64 = 600_000.0;
 /// Fewer values are asked for a step alone: a window in them would be hardly longer than what is beside it.
 const LEAST_FOR_WINDOWS: usize = 12;
-/// Values further than this from the median, in standard deviations as the median deviation tells them, count as this far, so that
-/// a run that lies apart hides less of a change.
+/// Values further than this from the median, in standard deviations as neighbours tell them (a step says little of these), count
+/// as this far, so that a run that lies apart hides no change.
 const FARTHEST: f64 = 4.0;
-/// The deviation of normal values, by their median deviation.
-const DEVIATION: f64 = 1.4826;
+/// The deviation of normal values, by the median difference of neighbours.
+const DEVIATION: f64 = 1.0484;
 
 /// How changes are looked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -160,10 +160,11 @@ impl Part {
     fn of(values: &[f64]) -> Option<Self> {
         let middle = median(values)?;
         let apart: Vec<f64> = values.iter().map(|it| it - middle).collect();
-        let far: Vec<f64> = apart.iter().map(|it| it.abs()).collect();
+        let neighbours = apart.iter().zip(apart.iter().skip(1));
+        let differences: Vec<f64> = neighbours.map(|(a, b)| (a - b).abs()).collect();
         let rounding = 1e-12 * values.iter().fold(0.0_f64, |most, it| most.max(it.abs()));
-        let most = match median(&far)? {
-            // Half of the values are one.
+        let most = match median(&differences)? {
+            // Half of the neighbours are equal.
             scale if scale <= rounding => f64::INFINITY,
             scale => FARTHEST * DEVIATION * scale,
         };

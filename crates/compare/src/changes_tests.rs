@@ -156,3 +156,17 @@ fn few_new_runs_show_a_change() {
     let few = found(&[(0.0, 20), (20.0, 3)], &[20], 0.01);
     assert!(few >= 0.9, "{few}");
 }
+
+#[test]
+fn a_run_that_lies_apart_hides_no_change() {
+    for at in [0, 5, 11, 12, 20] {
+        let found = (0..100).filter(|seed| {
+            let mut values = series(&[(0.0, 12), (5.0, 12)], 1.0, *seed);
+            values[at] = 60.0;
+            let places = places(&values, *seed);
+            matches!(places[..], [place] if place.abs_diff(12) <= 1)
+        });
+        let found = found.count();
+        assert!(found >= 90, "{at}: {found}");
+    }
+}
