@@ -17,6 +17,8 @@ pub struct History {
     pub ad_hoc: bool,
     /// Chance to call anything a change in runs that have none, all figures together.
     pub level: f64,
+    /// Fewer runs can show no change at this level in so many figures.
+    pub least_runs: usize,
     /// The runs that count, the oldest first.
     pub runs: Vec<HistoryRun>,
     /// Those that do not, and why.
@@ -30,8 +32,6 @@ pub struct History {
 impl History {
     /// Name and version of the format.
     pub const SCHEMA: &'static str = "bellows.history/1";
-    /// Fewer runs show no change: each level needs three.
-    pub const LEAST_RUNS: usize = 6;
 }
 
 /// A run that counts.
@@ -54,6 +54,10 @@ pub struct HistoryFigure {
     pub unit: QuantityUnit,
     /// Whether more of it is better.
     pub more_is_better: bool,
+    /// Whether it says of each run that it is one of some kind (1) or is not (0): that it is invalid, or lacks a figure.
+    pub of_runs: bool,
+    /// Why the last run that lacks a figure does; empty for figures of another kind.
+    pub why: String,
     /// One for each run; `None` where the run has none.
     pub values: Vec<Option<f64>>,
     /// Between changes the figure has a level; one more than changes.

@@ -1,15 +1,27 @@
-//! Where a series of values changed its level: E-divisive with means (D. S. Matteson, N. A. James, "A Nonparametric Approach
-//! for Multiple Change Point Analysis of Multivariate Data", Journal of the American Statistical Association 109, 2014), as MongoDB
-//! uses it for benchmarks (D. Daly and others, "The Use of Change Point Detection to Identify Software Performance Regressions
-//! in a Continuous Integration System", ICPE 2020).
+//! Where a series of values changed its level: circular binary segmentation (A. B. Olshen and others, "Circular Binary Segmentation
+//! for the Analysis of Array-based DNA Copy Number Data", Biostatistics 5, 2004), which also finds a change that went back, with the
+//! permutation test of E-divisive, by which MongoDB finds regressions (D. Daly and others, "The Use of Change Point Detection to
+//! Identify Software Performance Regressions in a Continuous Integration System", ICPE 2020).
 //!
-//! The series is cut where the values on both sides differ most by their energy distance. Whether that is more than chance, the
-//! same values tell in random orders: these have no change. Then each part is cut in the same way, until none differs.
+//! Two questions are asked of a series: is it best divided by one cut, a step, and are the values of a window best set apart from those
+//! on both sides of it? Whether that is more than chance, the same values tell in random orders: these have no change. Then each
+//! part is asked in the same way, until none differs.
 
 use crate::order::Draw;
 
 /// Values that are looked at, at most: each cut is held against many orders of them.
 pub const MOST_VALUES: usize = 600;
+/// Random orders at the strictest levels; only a cut that may be a change needs them all.
+const MOST_ORDERS: usize = 50_000;
+/// Values in all orders together that are wanted.
+const MOST_SHUFFLED: f64 = 600_000.0;
+/// Fewer values are asked for a step alone: a window in them would be hardly longer than what is beside it.
+const LEAST_FOR_WINDOWS: usize = 12;
+/// Values further than this from the median, in standard deviations as neighbours tell them (a step says little of these), count
+/// as this far, so that a run that lies apart hides no change.
+const FARTHEST: f64 = 4.0;
+/// The deviation of normal values, by the median difference of neighbours.
+const DEVIATION: f64 = 1.0484;
 
 /// How changes are looked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,7 +30,7 @@ pub struct ChangeSearch {
     pub level: f64,
     /// Values that each part has at least.
     pub least: usize,
-    /// Random orders that each cut is held against: with fewer than `1 / level` no cut can ever be a change.
+    /// Random orders that each cut is held against, at least; more where the level asks for them.
     pub orders: usize,
     /// What determines them.
     pub seed: u64,
@@ -29,9 +41,40 @@ impl Default for ChangeSearch {
         Self {
             level: 0.05,
             least: 3,
-            orders: 399,
+            orders: 999,
             seed: 1,
         }
+    }
+}
+
+impl ChangeSearch {
+    /// Whether so many values are asked for windows, too: three parts are the fewest that these make.
+    fn has_windows(&self, values: usize) -> bool {
+        values >= LEAST_FOR_WINDOWS.max(3 * self.least)
+    }
+
+    /// The level of each question to a part.
+    fn level_of_each(&self, values: usize) -> f64 {
+        self.level / if self.has_windows(values) { 2.0 } else { 1.0 }
+    }
+
+    /// Random orders of so many values: of few, many are as good as a true change, so that more are needed to know how many.
+    fn orders_of(&self, values: usize, level: f64) -> usize {
+        let affordable = MOST_SHUFFLED / values.max(1) as f64;
+        let wanted = (20.0 / level).min(affordable).max(2.0 / level);
+        self.orders.max(wanted.ceil() as usize).min(MOST_ORDERS)
+    }
+
+    /// The fewest values in which a change can be told at this level. Those of half a series lie at one of its ends in two of all
+    /// orders.
+    #[must_use]
+    pub fn least_values(&self) -> usize {
+        let is_enough = |values: &usize| {
+            let half = values / 2;
+            let orders = (0..half).map(|it| (values - it) as f64 / (half - it) as f64);
+            half >= self.least && 2.0 / orders.product::<f64>() <= self.level_of_each(*values)
+        };
+        (0..MOST_VALUES).find(is_enough).unwrap_or(MOST_VALUES)
     }
 }
 
@@ -40,214 +83,219 @@ impl Default for ChangeSearch {
 pub struct ChangePoint {
     /// The number of the first value of the new level.
     pub at: usize,
-    /// The share of random orders in which a cut was as good: the chance of one where nothing changed.
+    /// The share of random orders in which a cut was as good, corrected for the questions: the chance of one where nothing changed.
     pub p: f64,
 }
 
 /// The places at which the level changed, in the order of the series; of a longer series only the last [`MOST_VALUES`] are
-/// looked at. Values that are no numbers are an error of the caller's: they compare as equal to all.
+/// looked at. Values that are no numbers are an error of the caller's: a part that has some has no change.
 #[must_use]
 pub fn change_points(values: &[f64], search: ChangeSearch) -> Vec<ChangePoint> {
     let skipped = values.len().saturating_sub(MOST_VALUES);
-    let series = Series::of(values.get(skipped..).unwrap_or(&[]));
-    let least = search.least.max(1);
-    let mut draw = Draw::new(search.seed);
-    let mut found: Vec<ChangePoint> = Vec::new();
-    loop {
-        let parts = parts(&found, series.count());
-        let in_order: Vec<usize> = (0..series.count()).collect();
-        let best = best_cut(&series, &in_order, &parts, least);
-        let Some((at, strength)) = best.filter(|it| it.1 > series.rounding) else {
-            break;
+    let search = ChangeSearch {
+        least: search.least.max(1),
+        ..search
+    };
+    let (whole, mut draw) = (search.level, Draw::new(search.seed));
+    let mut found = Vec::new();
+    let mut open = vec![(skipped, values.len(), whole)];
+    while let Some((from, to, level)) = open.pop() {
+        let search = ChangeSearch { level, ..search };
+        let part = values.get(from..to).and_then(Part::of);
+        let Some((window, p)) = part.and_then(|it| it.change(search, &mut draw)) else {
+            continue;
         };
-        let mut as_good = 1;
-        for _ in 0..search.orders {
-            let shuffled = shuffled(&in_order, &parts, &mut draw);
-            let chance = best_cut(&series, &shuffled, &parts, least);
-            // Sums in another order differ in the last digits.
-            as_good += usize::from(chance.is_some_and(|it| it.1 >= strength * (1.0 - 1e-9)));
-            if as_good as f64 > search.level * (search.orders + 1) as f64 {
-                // None of the further orders could make it a change.
-                break;
-            }
-        }
-        let p = as_good as f64 / (search.orders + 1) as f64;
-        if p > search.level {
-            break;
-        }
-        found.push(ChangePoint { at, p });
-        found.sort_by_key(|it| it.at);
+        let cuts = [from + window.from, from + window.to];
+        let cuts: Vec<usize> = cuts
+            .into_iter()
+            .filter(|it| *it > from && *it < to)
+            .collect();
+        // The parts have the level together.
+        let of_each = level / (cuts.len() + 1) as f64;
+        let starts = std::iter::once(from).chain(cuts.iter().copied());
+        let ends = cuts.iter().copied().chain([to]);
+        open.extend(starts.zip(ends).map(|(start, end)| (start, end, of_each)));
+        let p = p * whole / level;
+        found.extend(cuts.into_iter().map(|at| ChangePoint { at, p }));
     }
-    for it in &mut found {
-        it.at += skipped;
-    }
+    found.sort_by_key(|it| it.at);
     found
 }
 
-/// How much the values before a place differ from those behind it, for every place: the energy distance of both parts,
-/// weighted by their sizes.
-#[must_use]
-pub fn cut_strengths(values: &[f64]) -> Vec<f64> {
-    let order: Vec<usize> = (0..values.len()).collect();
-    strengths(&Series::of(values), &order)
+/// A window of a part, and the share of the part's variance that its difference from the rest explains.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    from: usize,
+    to: usize,
+    explained: f64,
 }
 
-/// The values of a series, with what of it lies beside each other. Sums of distances are found in it without looking at every pair.
-struct Series {
-    /// Less the smallest, so that equal ones have no distance.
-    values: Vec<f64>,
-    /// The place of each in the order of size, from 1 on.
-    ranks: Vec<usize>,
-    /// A strength below this is a sum's rounding.
-    rounding: f64,
+impl Window {
+    fn better(self, other: Self) -> Self {
+        match other.explained > self.explained {
+            true => other,
+            false => self,
+        }
+    }
 }
 
-impl Series {
-    fn of(values: &[f64]) -> Self {
-        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let mut order: Vec<usize> = (0..values.len()).collect();
-        let at = |index: &usize| values.get(*index).copied().unwrap_or(0.0);
-        order.sort_by(|a, b| at(a).total_cmp(&at(b)));
-        let mut ranks = vec![0; values.len()];
-        for (rank, index) in (1..).zip(order) {
-            if let Some(of) = ranks.get_mut(index) {
-                *of = rank;
+/// How often a window as good is found in random orders.
+struct Question {
+    best: Window,
+    as_good: usize,
+}
+
+impl Question {
+    fn ask(&mut self, other: Window) {
+        // Sums in another order differ in the last digits.
+        self.as_good += usize::from(other.explained >= self.best.explained * (1.0 - 1e-9));
+    }
+}
+
+/// Values with a mean of 0 and a variance of 1.
+struct Part(Vec<f64>);
+
+impl Part {
+    /// `None` where all values are one, or some are no numbers.
+    fn of(values: &[f64]) -> Option<Self> {
+        let middle = median(values)?;
+        let apart: Vec<f64> = values.iter().map(|it| it - middle).collect();
+        let neighbours = apart.iter().zip(apart.iter().skip(1));
+        let differences: Vec<f64> = neighbours.map(|(a, b)| (a - b).abs()).collect();
+        let rounding = 1e-12 * values.iter().fold(0.0_f64, |most, it| most.max(it.abs()));
+        let most = match median(&differences)? {
+            // Half of the neighbours are equal.
+            scale if scale <= rounding => f64::INFINITY,
+            scale => FARTHEST * DEVIATION * scale,
+        };
+        let near: Vec<f64> = apart.iter().map(|it| it.max(-most).min(most)).collect();
+        let count = near.len() as f64;
+        let mean = near.iter().sum::<f64>() / count;
+        let squares = near.iter().map(|it| (it - mean) * (it - mean));
+        let deviation = (squares.sum::<f64>() / count).sqrt();
+        let is_known = deviation.is_finite() && deviation > rounding;
+        is_known.then(|| Self(near.iter().map(|it| (it - mean) / deviation).collect()))
+    }
+
+    /// Where the part changed, for a step as the window before it, and the chance of that where it did not.
+    fn change(&self, search: ChangeSearch, draw: &mut Draw) -> Option<(Window, f64)> {
+        let count = self.0.len();
+        let is_asked = search.has_windows(count);
+        let level = search.level_of_each(count);
+        let sums = self.sums();
+        let ask = |best| Question { best, as_good: 1 };
+        let mut step = ask(best_step(&sums, search.least)?);
+        let mut window = ask(best_window(&sums, search.least, true));
+        let orders = search.orders_of(count, level);
+        let most = level * (orders + 1) as f64;
+        let is_open = |it: &Question| it.as_good as f64 <= most;
+        let mut shuffled = Self(self.0.clone());
+        for _ in 0..orders {
+            // None of the further orders could make it a change.
+            if !is_open(&step) && !(is_asked && is_open(&window)) {
+                return None;
+            }
+            shuffled.shuffle(draw);
+            let sums = shuffled.sums();
+            step.ask(best_step(&sums, search.least)?);
+            if is_asked {
+                window.ask(best_window(&sums, search.least, true));
             }
         }
-        Self {
-            values: values.iter().map(|it| it - least).collect(),
-            ranks,
-            rounding: 1e-9 * (most - least).max(0.0),
-        }
-    }
-
-    fn count(&self) -> usize {
-        self.values.len()
-    }
-
-    fn at(&self, index: usize) -> RankedValue {
-        RankedValue {
-            value: self.values.get(index).copied().unwrap_or(0.0),
-            rank: self.ranks.get(index).copied().unwrap_or(1),
-        }
-    }
-}
-
-/// A value, and its place in the order of size, from 1 on.
-#[derive(Clone, Copy)]
-struct RankedValue {
-    value: f64,
-    rank: usize,
-}
-
-/// Values of a series, by their ranks: a Fenwick tree of their number and sum.
-struct Ranked {
-    sums: Vec<(f64, f64)>,
-    all: (f64, f64),
-}
-
-impl Ranked {
-    fn new(count: usize) -> Self {
-        Self {
-            sums: vec![(0.0, 0.0); count + 1],
-            all: (0.0, 0.0),
-        }
-    }
-
-    /// Adds a value so many times; -1 takes it away.
-    fn add(&mut self, of: RankedValue, times: f64) {
-        let mut at = of.rank.max(1);
-        let more = |sum: &mut (f64, f64)| {
-            sum.0 += times;
-            sum.1 += times * of.value;
+        let of_step = is_open(&step).then_some(step);
+        let of_window = Some(window).filter(|it| is_asked && is_open(it));
+        let found = match (of_step, of_window) {
+            (Some(step), Some(window)) => match is_window(&sums, search.least, step.best) {
+                true => window,
+                false => step,
+            },
+            (step, window) => step.or(window)?,
         };
-        while let Some(sum) = self.sums.get_mut(at) {
-            more(sum);
-            at += at & at.wrapping_neg();
-        }
-        more(&mut self.all);
+        let p = found.as_good as f64 / (orders + 1) as f64 * search.level / level;
+        let best = match found.best.from {
+            0 => found.best,
+            _ => best_window(&sums, search.least, false),
+        };
+        Some((best, p))
     }
 
-    /// The sum of a value's distances from all of them.
-    fn distance(&self, RankedValue { value, rank }: RankedValue) -> f64 {
-        let (mut count, mut sum) = (0.0, 0.0);
-        let mut at = rank;
-        while let Some(of) = self.sums.get(at).filter(|_| at > 0) {
-            count += of.0;
-            sum += of.1;
-            at -= at & at.wrapping_neg();
-        }
-        let (others, of_others) = (self.all.0 - count, self.all.1 - sum);
-        value * count - sum + of_others - value * others
+    /// The sums of the first values: of none, of one, and so on.
+    fn sums(&self) -> Vec<f64> {
+        let mut sum = 0.0;
+        let sums = self.0.iter().map(|it| {
+            sum += it;
+            sum
+        });
+        std::iter::once(0.0).chain(sums).collect()
     }
-}
 
-/// From where to where the parts between changes reach.
-fn parts(found: &[ChangePoint], count: usize) -> Vec<(usize, usize)> {
-    let starts = std::iter::once(0).chain(found.iter().map(|it| it.at));
-    let ends = found.iter().map(|it| it.at).chain([count]);
-    starts.zip(ends).collect()
-}
-
-/// The strongest cut of all parts, and its strength.
-fn best_cut(
-    series: &Series,
-    order: &[usize],
-    parts: &[(usize, usize)],
-    least: usize,
-) -> Option<(usize, f64)> {
-    let of_part = |(from, to): &(usize, usize)| {
-        let part = order.get(*from..*to)?;
-        let strengths = strengths(series, part);
-        let last = part.len().checked_sub(least)?;
-        let places = least..=last;
-        let cuts = places.filter_map(|at| Some((from + at, *strengths.get(at)?)));
-        cuts.reduce(|best, next| if next.1 > best.1 { next } else { best })
-    };
-    let cuts = parts.iter().filter_map(of_part);
-    cuts.reduce(|best, next| if next.1 > best.1 { next } else { best })
-}
-
-fn strengths(series: &Series, part: &[usize]) -> Vec<f64> {
-    let n = part.len();
-    let (mut earlier, mut later) = (Ranked::new(series.count()), Ranked::new(series.count()));
-    for index in part {
-        later.add(series.at(*index), 1.0);
-    }
-    let of_all = part.iter().map(|it| later.distance(series.at(*it)));
-    // Sums of the distances of all pairs across the cut, before it, and behind it.
-    let (mut across, mut before) = (0.0, 0.0);
-    let mut behind = of_all.sum::<f64>() / 2.0;
-    let mut strengths = Vec::with_capacity(n);
-    for (at, index) in part.iter().enumerate() {
-        let (left, right) = (at as f64, (n - at) as f64);
-        let mean = |sum: f64, pairs: f64| if pairs > 0.0 { sum / pairs } else { 0.0 };
-        let energy = 2.0 * mean(across, left * right)
-            - mean(2.0 * before, left * left)
-            - mean(2.0 * behind, right * right);
-        strengths.push(energy * left * right / n as f64);
-        let moved = series.at(*index);
-        let (to_earlier, to_later) = (earlier.distance(moved), later.distance(moved));
-        across += to_later - to_earlier;
-        before += to_earlier;
-        behind -= to_later;
-        later.add(moved, -1.0);
-        earlier.add(moved, 1.0);
-    }
-    strengths
-}
-
-/// The same parts, each in a random order.
-fn shuffled(order: &[usize], parts: &[(usize, usize)], draw: &mut Draw) -> Vec<usize> {
-    let mut out = order.to_vec();
-    for (from, to) in parts {
-        for last in (from + 1..*to).rev() {
-            let other = from + (draw.uniform() * (last - from + 1) as f64) as usize;
-            out.swap(last, other.min(last));
+    fn shuffle(&mut self, draw: &mut Draw) {
+        for last in (1..self.0.len()).rev() {
+            let other = (draw.uniform() * (last + 1) as f64) as usize;
+            self.0.swap(last, other.min(last));
         }
     }
-    out
+}
+
+/// Whether a window says so much more than a step that its second end is worth it, by the modified Bayesian information criterion (N. R.
+/// Zhang, D. O. Siegmund, Biometrics 63, 2007).
+fn is_window(sums: &[f64], least: usize, step: Window) -> bool {
+    let window = best_window(sums, least, false);
+    let count = (sums.len() - 1) as f64;
+    let unexplained = |it: Window| (1.0 - it.explained).max(1e-9);
+    count * (unexplained(step) / unexplained(window)).ln() > 3.0 * count.ln()
+}
+
+/// The best of all cuts, as the window before it.
+fn best_step(sums: &[f64], least: usize) -> Option<Window> {
+    let count = sums.len().checked_sub(1)?;
+    let cuts = least..=count.checked_sub(least)?;
+    let windows = cuts.map(|at| {
+        let sum = sums.get(at).copied().unwrap_or(0.0);
+        Window {
+            from: 0,
+            to: at,
+            explained: sum * sum / (at * (count - at)) as f64,
+        }
+    });
+    windows.reduce(Window::better)
+}
+
+/// The best of all windows that have enough values on either side; of `some` lengths alone, each an eighth above the one before.
+fn best_window(sums: &[f64], least: usize, some: bool) -> Window {
+    let count = sums.len().saturating_sub(1);
+    let next = |length: &usize| Some(length + if some { (length / 8).max(1) } else { 1 });
+    let lengths = std::iter::successors(Some(least), next);
+    let lengths = lengths.take_while(|it| it + 2 * least <= count);
+    let windows = lengths.filter_map(|length| {
+        let starts = sums.get(least..=count - least - length)?;
+        let ends = sums.get(least + length..=count - least)?;
+        let of_all = starts.iter().zip(ends).map(|(start, end)| end - start);
+        let (at, sum) = of_all.enumerate().reduce(|best, next| {
+            if next.1.abs() > best.1.abs() {
+                next
+            } else {
+                best
+            }
+        })?;
+        Some(Window {
+            from: least + at,
+            to: least + at + length,
+            explained: sum * sum / (length * (count - length)) as f64,
+        })
+    });
+    windows.reduce(Window::better).unwrap_or_default()
+}
+
+/// The middle of some values; `None` of none.
+fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (low, high) = (
+        sorted.get((sorted.len().max(1) - 1) / 2)?,
+        sorted.get(sorted.len() / 2)?,
+    );
+    Some((low + high) / 2.0)
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ fn series(levels: &[(f64, usize)], noise: f64, seed: u64) -> Vec<f64> {
 fn places(values: &[f64], seed: u64) -> Vec<usize> {
     let search = ChangeSearch {
         seed,
-        orders: 199,
         ..ChangeSearch::default()
     };
     change_points(values, search)
@@ -22,14 +21,67 @@ fn places(values: &[f64], seed: u64) -> Vec<usize> {
         .collect()
 }
 
+/// Values of a kind, without a change: normal, log-normal, heavy-tailed, and rounded ones of which many are one.
+fn unchanged(kind: usize, count: usize, draw: &mut Draw) -> Vec<f64> {
+    let mut one = || match kind {
+        0 => draw.normal(),
+        1 => (2.0 * draw.normal()).exp(),
+        // Student's t with two degrees of freedom.
+        2 => draw.normal() / (-draw.uniform().ln()).sqrt(),
+        _ => (1.5 * draw.normal()).round(),
+    };
+    (0..count).map(|_| one()).collect()
+}
+
 #[test]
-fn a_series_without_a_change_has_one_in_a_twentieth_of_all_cases() {
-    let wrong = (0..200).filter(|seed| {
-        let values = series(&[(100.0, 24)], 2.0, *seed);
-        !places(&values, seed + 1_000).is_empty()
+fn series_without_a_change_have_one_as_rarely_as_the_level_says() {
+    let mut draw = Draw::new(5);
+    for (count, series, most) in [(8, 1_000, 64), (18, 1_000, 64), (60, 600, 41), (600, 60, 6)] {
+        for kind in 0..4 {
+            let wrong = (0..series).filter(|seed| {
+                let values = unchanged(kind, count, &mut draw);
+                !places(&values, *seed).is_empty()
+            });
+            // 5 %, and two deviations of chance.
+            let wrong = wrong.count();
+            assert!(wrong <= most, "{wrong} of {series}: {count} of kind {kind}");
+        }
+    }
+}
+
+/// The share of series in which exactly these places are found, give or take a run.
+fn found(levels: &[(f64, usize)], wanted: &[usize], level: f64) -> f64 {
+    let found = (0..100).filter(|seed| {
+        let search = ChangeSearch {
+            level,
+            ..ChangeSearch::default()
+        };
+        let found = change_points(&series(levels, 1.0, *seed), search);
+        let is_near = |(found, wanted): (&ChangePoint, &usize)| found.at.abs_diff(*wanted) <= 1;
+        found.len() == wanted.len() && found.iter().zip(wanted).all(is_near)
     });
-    let wrong = wrong.count();
-    assert!((2..=20).contains(&wrong), "{wrong} of 200");
+    found.count() as f64 / 100.0
+}
+
+#[test]
+fn a_change_of_three_deviations_is_found_with_eight_runs_on_each_side() {
+    // As one figure of ten, too.
+    for (level, least) in [(0.05, 0.8), (0.005, 0.7)] {
+        let step = found(&[(0.0, 8), (3.0, 8)], &[8], level);
+        assert!(step >= least, "{level}: {step}");
+    }
+}
+
+#[test]
+fn a_change_that_went_back_is_two() {
+    for count in [6, 10, 30] {
+        let window = found(
+            &[(0.0, count), (10.0, count), (0.0, count)],
+            &[count, 2 * count],
+            0.005,
+        );
+        assert!(window >= 0.9, "{count}: {window}");
+    }
 }
 
 #[test]
@@ -97,4 +149,24 @@ fn of_a_long_series_the_end_is_looked_at() {
         found.iter().map(|it| it.at).collect::<Vec<_>>(),
         [MOST_VALUES + 50]
     );
+}
+
+#[test]
+fn few_new_runs_show_a_change() {
+    let few = found(&[(0.0, 20), (20.0, 3)], &[20], 0.01);
+    assert!(few >= 0.9, "{few}");
+}
+
+#[test]
+fn a_run_that_lies_apart_hides_no_change() {
+    for at in [0, 5, 11, 12, 20] {
+        let found = (0..100).filter(|seed| {
+            let mut values = series(&[(0.0, 12), (5.0, 12)], 1.0, *seed);
+            values[at] = 60.0;
+            let places = places(&values, *seed);
+            matches!(places[..], [place] if place.abs_diff(12) <= 1)
+        });
+        let found = found.count();
+        assert!(found >= 90, "{at}: {found}");
+    }
 }

@@ -428,12 +428,20 @@ fn differing(a: &Value, b: &Value, path: &str) -> Option<(String, String)> {
     }
 }
 
-/// The rate of deliveries, also where a rate was requested and is no figure: that some runs received nothing in their measured phase is one.
-fn nothing_received(a: &Side<'_>, b: &Side<'_>) -> Option<Quantity> {
-    let all = || a.summaries().chain(b.summaries());
-    let is_nothing = |it: &RunSummary| it.received.rate <= 0.0;
-    let some_only = all().any(is_nothing) && !all().all(is_nothing);
-    "received rate".parse().ok().filter(|_| some_only)
+/// Rates that are nothing in some runs alone, also where a rate was requested and is no figure: that a broker stopped to deliver, or to take messages, is
+/// one. The last of the ways of a message stands for those before it.
+pub(crate) fn stopped_rates(runs: &[&RunSummary]) -> impl Iterator<Item = Quantity> {
+    let kinds = [
+        &["received rate", "completed rate", "sent rate"][..],
+        &["requests rate", "cycles rate"],
+    ];
+    kinds.into_iter().filter_map(|names| {
+        let mut rates = names.iter().filter_map(|it| it.parse::<Quantity>().ok());
+        rates.find(|rate| {
+            let known = || runs.iter().filter_map(|it| rate.of(it).ok());
+            known().any(|it| it <= 0.0) && known().any(|it| it > 0.0)
+        })
+    })
 }
 
 /// Every figure that a run has.
@@ -449,8 +457,11 @@ fn figures(a: &Side<'_>, b: &Side<'_>, options: ComparisonOptions) -> Vec<Undeci
             }
         }
     }
-    let nothing = nothing_received(a, b).filter(|it| !quantities.contains(it));
-    quantities.splice(0..0, nothing);
+    let runs: Vec<&RunSummary> = a.summaries().chain(b.summaries()).collect();
+    let stopped: Vec<Quantity> = stopped_rates(&runs)
+        .filter(|it| !quantities.contains(it))
+        .collect();
+    quantities.splice(0..0, stopped);
     let replaced = |it: &Quantity| quantities.iter().any(|max| max.is_max_for(it));
     let kept: Vec<bool> = quantities.iter().map(|it| !replaced(it)).collect();
     let quantities = quantities.into_iter().zip(kept);

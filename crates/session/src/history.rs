@@ -4,20 +4,20 @@ use std::collections::HashSet;
 
 use archive::{
     History, HistoryChange, HistoryFigure, HistoryLevel, HistoryRun, LeftOut, Quantity,
-    QuantityUnit, RunRecord, RunsCounted,
+    QuantityUnit, RunRecord, RunSummary, RunsCounted,
 };
 use compare::{ChangePoint, ChangeSearch, MOST_VALUES, change_points};
 
-use crate::comparison::{elsewhere, incomparable, left_out, load_of, version};
+use crate::comparison::{elsewhere, incomparable, left_out, load_of, stopped_rates, version};
 use crate::figures::MOST_CHANGE;
 use crate::spoiled::{SpoiledBy, spoiled_by};
 
 /// Figures that are looked at, at most, those of the newest runs first: names of probes and pages come from files.
 const MOST_FIGURES: usize = 100;
-/// Random orders of the values that each cut is held against.
-const LEAST_ORDERS: usize = 999;
-/// The same at the strictest levels; only a cut that may be a change needs them all.
-const MOST_ORDERS: usize = 50_000;
+/// Runs of either kind in a figure of runs; fewer are no level.
+const LEAST_OF_KIND: usize = 3;
+/// Figures that runs lack together are named up to so many.
+const MOST_NAMED: usize = 4;
 
 /// The history of the runs of one name, in whatever order they come. The newest decides which runs count: those of its machine,
 /// its load and its bellows. At most the last [`MOST_VALUES`] do. Runs that were spoiled by what is under load count as that, and have no other
@@ -43,46 +43,34 @@ pub fn history(name: &str, records: &[RunRecord], level: f64) -> History {
     let loads: HashSet<String> = records.iter().map(load_of).collect();
     let is_spoiled: Vec<bool> = counted.iter().map(|it| is_spoiled(it)).collect();
     let (quantities, others) = quantities(&counted, &is_spoiled);
-    let any_spoiled = is_spoiled.contains(&true);
-    // All figures together have the level.
-    let questions = quantities.len() + usize::from(any_spoiled);
-    let level_of_each = level / questions.max(1) as f64;
+    let mut figures = Vec::new();
+    if is_spoiled.contains(&true) {
+        let values = is_spoiled.iter().map(|it| Some(f64::from(u8::from(*it))));
+        figures.push(of_runs(RunsCounted::INVALID.to_owned(), values.collect()));
+    }
+    let observed = quantities
+        .into_iter()
+        .map(|it| ObservedFigure::new(it, &counted, &is_spoiled));
+    let observed: Vec<ObservedFigure> = observed.collect();
+    figures.extend(lacking(&observed));
+    figures.extend(observed.into_iter().map(|it| it.figure));
+    // All figures together have the level; what is the same in every run is no question.
+    let questions = figures.iter().filter(|it| may_change(it)).count();
     let search = ChangeSearch {
-        level: level_of_each,
-        // So many that a change can be found at that level at all.
-        orders: ((1.0 / level_of_each).ceil() as usize).clamp(LEAST_ORDERS, MOST_ORDERS),
+        level: level / questions.max(1) as f64,
         ..ChangeSearch::default()
     };
-    let mut figures = Vec::new();
-    if any_spoiled {
-        let spoiled = HistoryFigure {
-            name: RunsCounted::INVALID.to_owned(),
-            unit: QuantityUnit::Count,
-            ..HistoryFigure::default()
-        };
-        let values = is_spoiled.iter().map(|it| Some(f64::from(u8::from(*it))));
-        figures.push(figure(spoiled, values.collect(), &counted, search));
-    }
-    for quantity in &quantities {
-        let of = HistoryFigure {
-            name: quantity.name(),
-            unit: quantity.unit(),
-            more_is_better: quantity.more_is_better(),
-            ..HistoryFigure::default()
-        };
-        let runs = counted.iter().zip(&is_spoiled);
-        let values = runs.map(|(run, is_spoiled)| {
-            let summary = run.summary.as_ref().filter(|_| !is_spoiled)?;
-            quantity.of(summary).ok().filter(|it| it.is_finite())
-        });
-        figures.push(figure(of, values.collect(), &counted, search));
-    }
+    let figures = figures.into_iter().map(|it| changed(it, &counted, search));
+    // That a run now and then lacks a figure, its line says.
+    let figures = figures.filter(|it| it.why.is_empty() || !it.changes.is_empty());
+    let figures = figures.collect();
     History {
         schema: History::SCHEMA.to_owned(),
         name: name.to_owned(),
         loads: loads.len(),
         ad_hoc: counted.last().is_some_and(|it| is_ad_hoc(it)),
         level,
+        least_runs: search.least_values(),
         figures,
         figures_left_out: others,
         runs: counted.into_iter().map(run).collect(),
@@ -116,13 +104,104 @@ fn is_spoiled(record: &RunRecord) -> bool {
     spoiled_by(record) == Some(SpoiledBy::Side)
 }
 
+/// A figure, and why runs lack it.
+struct ObservedFigure {
+    figure: HistoryFigure,
+    /// One for each run; `None` where it has the figure or counts as spoiled.
+    why: Vec<Option<&'static str>>,
+}
+
+impl ObservedFigure {
+    fn new(of: Quantity, counted: &[&RunRecord], is_spoiled: &[bool]) -> Self {
+        let runs = counted.iter().zip(is_spoiled);
+        let values = runs.map(|(run, is_spoiled)| {
+            let summary = run.summary.as_ref().filter(|_| !is_spoiled);
+            let value = summary.map(|it| of.of(it))?;
+            Some(value.and_then(|it| it.is_finite().then_some(it).ok_or("it is no number")))
+        });
+        let values: Vec<Option<Result<f64, &str>>> = values.collect();
+        Self {
+            why: values.iter().map(|it| it.and_then(Result::err)).collect(),
+            figure: HistoryFigure {
+                name: of.name(),
+                unit: of.unit(),
+                more_is_better: of.more_is_better(),
+                values: values.iter().map(|it| it.and_then(Result::ok)).collect(),
+                ..HistoryFigure::default()
+            },
+        }
+    }
+
+    /// Whether each run lacks the figure; `None` of spoiled ones.
+    fn lacks(&self) -> Vec<Option<f64>> {
+        let runs = self.figure.values.iter().zip(&self.why);
+        let lacks = runs.map(|(value, why)| match (value, why) {
+            (Some(_), _) => Some(0.0),
+            (None, why) => why.map(|_| 1.0),
+        });
+        lacks.collect()
+    }
+}
+
+/// Runs that lack figures which others have, the same runs told once: a broker that stopped to deliver has no latency any more.
+fn lacking(observed: &[ObservedFigure]) -> Vec<HistoryFigure> {
+    let mut kinds: Vec<(Vec<Option<f64>>, Vec<&ObservedFigure>)> = Vec::new();
+    for of in observed {
+        let lacks = of.lacks();
+        let count = |wanted| lacks.iter().filter(|it| **it == Some(wanted)).count();
+        if count(0.0).min(count(1.0)) < LEAST_OF_KIND {
+            continue;
+        }
+        match kinds.iter_mut().find(|it| it.0 == lacks) {
+            Some(kind) => kind.1.push(of),
+            None => kinds.push((lacks, vec![of])),
+        }
+    }
+    let figures = kinds.into_iter().map(|(lacks, of)| {
+        let names = of.iter().take(MOST_NAMED);
+        let names: Vec<&str> = names.map(|it| it.figure.name.as_str()).collect();
+        let more = match of.len().saturating_sub(MOST_NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let why = of
+            .iter()
+            .find_map(|it| it.why.iter().rev().flatten().next());
+        HistoryFigure {
+            why: why.copied().unwrap_or_default().to_owned(),
+            ..of_runs(format!("runs without {}{more}", names.join(", ")), lacks)
+        }
+    });
+    figures.collect()
+}
+
+/// A figure that says of each run whether it is of some kind, of which fewer are better.
+fn of_runs(name: String, values: Vec<Option<f64>>) -> HistoryFigure {
+    HistoryFigure {
+        name,
+        unit: QuantityUnit::Count,
+        of_runs: true,
+        values,
+        ..HistoryFigure::default()
+    }
+}
+
+/// Whether a figure has values that differ.
+fn may_change(of: &HistoryFigure) -> bool {
+    let mut known = of.values.iter().flatten();
+    let first = known.next();
+    known.any(|it| Some(it) != first)
+}
+
 /// The figures of all runs, those of the newest first: what an older run alone has may have ended, which is a change, too. And how many there are
 /// besides.
 fn quantities(counted: &[&RunRecord], is_spoiled: &[bool]) -> (Vec<Quantity>, usize) {
     let (mut all, mut names) = (Vec::new(), HashSet::new());
     let runs = counted.iter().zip(is_spoiled).rev();
     let valid = runs.filter_map(|(run, is_spoiled)| run.summary.as_ref().filter(|_| !is_spoiled));
-    for quantity in valid.flat_map(Quantity::decided) {
+    let valid: Vec<&RunSummary> = valid.collect();
+    let decided = valid.iter().flat_map(|it| Quantity::decided(it));
+    for quantity in stopped_rates(&valid).chain(decided) {
         if names.insert(quantity.name()) && all.len() < MOST_FIGURES {
             all.push(quantity);
         }
@@ -139,17 +218,13 @@ fn run(record: &RunRecord) -> HistoryRun {
     }
 }
 
-/// Adds its values in each run to a figure, and where they changed. None of something is a value, too.
-fn figure(
-    of: HistoryFigure,
-    values: Vec<Option<f64>>,
-    runs: &[&RunRecord],
-    search: ChangeSearch,
-) -> HistoryFigure {
-    let known: Vec<(usize, f64)> = (0..)
-        .zip(&values)
-        .filter_map(|(run, value)| Some((run, (*value)?)))
-        .collect();
+/// A figure with where it changed. None of something is a value, too.
+fn changed(of: HistoryFigure, runs: &[&RunRecord], search: ChangeSearch) -> HistoryFigure {
+    let values = of.values.iter();
+    let known = (0..)
+        .zip(values)
+        .filter_map(|(run, value)| Some((run, (*value)?)));
+    let known: Vec<(usize, f64)> = known.collect();
     // Levels are compared by their ratio, as far as there is one; counts vary by their root.
     let have_ratios = known.iter().all(|it| it.1 > 0.0);
     let scaled = known.iter().map(|it| match have_ratios {
@@ -157,17 +232,13 @@ fn figure(
         false => it.1.max(0.0).sqrt(),
     });
     let scaled: Vec<f64> = scaled.collect();
-    let points = match scaled.len() < History::LEAST_RUNS {
-        true => Vec::new(),
-        false => change_points(&scaled, search),
-    };
-    let levels = levels(&known, &points, values.len(), have_ratios);
+    let points = change_points(&scaled, search);
+    let levels = levels(&known, &points, of.values.len(), have_ratios);
     let changes = points.iter().zip(levels.windows(2));
     let changes =
         changes.filter_map(|(point, pair)| change(of.more_is_better, runs, &known, point, pair));
     HistoryFigure {
         changes: changes.collect(),
-        values,
         levels,
         ..of
     }

@@ -156,7 +156,7 @@ fn losses_that_fall_are_told_as_a_fall_also_where_some_run_has_none() {
         .collect();
     for (day, run) in (0_u64..).zip(&mut runs) {
         let lost = match day {
-            ..14 if day % 2 == 0 => 1,
+            ..14 if day % 7 == 0 => 1,
             ..14 => 400,
             20 => 0,
             _ => 30,
@@ -178,7 +178,7 @@ fn losses_that_fall_are_told_as_a_fall_also_where_some_run_has_none() {
         panic!("{lost:#?}");
     };
     let means: Vec<f64> = lost.levels.iter().map(|it| it.mean.round()).collect();
-    assert_eq!(means, [201.0, 28.0], "{lost:#?}");
+    assert_eq!(means, [343.0, 28.0], "{lost:#?}");
     assert!(change.change < -0.8 && !change.worse, "{change:#?}");
 }
 
@@ -294,4 +294,99 @@ fn runs_by_hand_are_no_experiment() {
     }
     let found = history("client", &runs, 0.05);
     assert_eq!((found.runs.len(), found.ad_hoc), (11, false));
+}
+
+/// A run at a requested rate, that received so much of it, with a latency only where something came.
+fn delivered(day: u32, rate: f64, p50_ns: u64) -> RunRecord {
+    let mut run = record(day, 2, "4.0", rate);
+    let summary = run.summary.as_mut().expect("a summary");
+    summary.requested = Some(archive::RequestedSummary::default());
+    summary.sent.rate = around(1e3, day);
+    if rate > 0.0 {
+        let latency = measure::LatencySummary {
+            count: 1_000,
+            p50_ns: p50_ns + u64::from(day * 7 % 5),
+            p99_ns: 2_000 + u64::from(day * 7 % 5),
+            ..Default::default()
+        };
+        summary.latency = [(measure::Metric::END_TO_END, latency)]
+            .into_iter()
+            .collect();
+    }
+    run
+}
+
+/// Runs that received nothing have no latency; where a rate was requested, the rate that was received is no figure of those that did.
+#[test]
+fn deliveries_that_stop_or_begin_are_a_change_of_rate_and_figures() {
+    for stops in [true, false] {
+        let rate = |day| {
+            if (day < 8) == stops {
+                around(1e3, day)
+            } else {
+                0.0
+            }
+        };
+        let runs: Vec<RunRecord> = (0..16)
+            .map(|day| delivered(day, rate(day), 1_000))
+            .collect();
+        let found = history("x", &runs, 0.05);
+        let changed = found.figures.iter().filter(|it| !it.changes.is_empty());
+        let changed: Vec<&HistoryFigure> = changed.collect();
+        let [lacking, received] = &changed[..] else {
+            panic!("{found:#?}");
+        };
+        assert_eq!(received.name, "received rate");
+        assert_eq!(received.values[if stops { 8 } else { 7 }], Some(0.0));
+        let change = &received.changes[0];
+        assert_eq!((change.run, change.worse), (8, stops));
+        assert_eq!(lacking.name, "runs without end-to-end p50, end-to-end p99");
+        assert!(lacking.of_runs && !lacking.why.is_empty(), "{lacking:#?}");
+        let change = &lacking.changes[0];
+        assert_eq!((change.run, change.worse), (8, stops));
+        assert_eq!(change.between, ("run-007".to_owned(), "run-008".to_owned()));
+    }
+}
+
+#[test]
+fn a_latency_that_rose_and_went_back_changed_twice() {
+    let slow = |day| {
+        if (6..12).contains(&day) {
+            1_000_000
+        } else {
+            1_000
+        }
+    };
+    let runs: Vec<RunRecord> = (0..18)
+        .map(|day| delivered(day, around(1e3, day), slow(day)))
+        .collect();
+    let found = history("x", &runs, 0.05);
+    let p50 = found.figures.iter().find(|it| it.name == "end-to-end p50");
+    let changes = p50.expect("a figure").changes.iter();
+    let changes: Vec<_> = changes.map(|it| (it.run, it.worse)).collect();
+    assert_eq!(changes, [(6, true), (12, false)], "{found:#?}");
+}
+
+/// What runs lack by chance is no change, and costs those that have it none.
+#[test]
+fn figures_that_some_runs_lack_are_no_change() {
+    let runs: Vec<RunRecord> = (0..20)
+        .map(|day| {
+            let mut run = record(day, 2, "4.0", around(1e3, day));
+            let cpu = (day % 3 != 0).then(|| around(1e3, day));
+            run.summary
+                .as_mut()
+                .expect("a summary")
+                .cpu_us_per_message
+                .broker = cpu;
+            run
+        })
+        .collect();
+    let found = history("x", &runs, 0.05);
+    let names: Vec<&str> = found.figures.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["received rate", "broker cpu"]);
+    assert!(
+        found.figures.iter().all(|it| it.changes.is_empty()),
+        "{found:#?}"
+    );
 }

@@ -17,7 +17,7 @@ Examples:
   bellows history mine --runs /srv/nightly
 
 The newest run decides which count: those of its machine, its load and its bellows; brokers may differ. A change is called one where a \
-cut of the series is better than those of the same values in random orders. `bellows help comparison` says more.";
+cut of the series, or a window in it, is better than those of the same values in random orders. `bellows help comparison` says more.";
 
 /// What `bellows history` was given.
 #[derive(Debug, Args)]

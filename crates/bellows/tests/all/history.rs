@@ -18,7 +18,7 @@ fn a_change_is_found_between_two_runs_and_others_are_left_out() {
     let slow = "[[fault]]\nkind = \"slow-ack\"\nat = \"0s\"\ndelay = \"20ms\"\n";
     // A fault is part of an experiment; the broker's configuration is not of the load, and may differ.
     let mut ids = Vec::new();
-    for number in 0..10 {
+    for number in 0..11 {
         let ended = run(dir, &["run", "fast.toml", "--quiet", "--json"]);
         ended.assert_ok();
         let summary: Value = serde_json::from_str(&ended.stdout).expect("JSON");
@@ -35,7 +35,7 @@ fn a_change_is_found_between_two_runs_and_others_are_left_out() {
     let found: Value = serde_json::from_str(&ended.stdout).expect("JSON");
     assert_eq!(
         found["runs"].as_array().map(Vec::len),
-        Some(10),
+        Some(11),
         "{found:#}"
     );
     let figures = found["figures"].as_array().expect("figures");
@@ -52,7 +52,7 @@ fn a_change_is_found_between_two_runs_and_others_are_left_out() {
     let ended = run(dir, &["history", "nightly"]);
     ended.assert_ok();
     assert!(
-        ended.stdout.contains("10 runs left out"),
+        ended.stdout.contains("11 runs left out"),
         "{}",
         ended.stdout
     );

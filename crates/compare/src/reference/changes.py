@@ -1,4 +1,4 @@
-"""Writes changes.json: series, the strength of a cut at each place, and the changes that MongoDB's E-divisive finds.
+"""Writes changes.json: series, and the changes that MongoDB's E-divisive finds.
 
 Run with: python3 changes.py (needs NumPy 1.x and signal-processing-algorithms 2.1); the values are drawn from a fixed seed.
 """
@@ -23,11 +23,9 @@ for levels in [
         values = numpy.concatenate([
             level * (1 + noise * draw.standard_normal(count)) for level, count in levels
         ])
-        distances = numpy.abs(values[:, None] - values[None, :])
         found = energy_statistics.e_divisive(values, pvalue=0.01, permutations=999)
         cases.append({
             "values": values.tolist(),
-            "strengths": energy_statistics._calculate_t_stats(distances, False).tolist(),
             "changes": sorted(int(it) for it in found),
         })
 path = pathlib.Path(__file__).with_name("changes.json")

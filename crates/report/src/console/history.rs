@@ -6,12 +6,12 @@ use super::text::{Style, sanitise, wrap};
 use crate::numbers::{counted, figure};
 use crate::text::comparison::{probability, signed};
 
+/// A run that has no value.
+const NONE: char = '·';
 /// Bars from low to high.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Figures lie this far from the left.
 const INDENT: usize = 2;
-/// Fewer show no change: each level needs three.
-const LEAST_RUNS: usize = History::LEAST_RUNS;
 /// Runs that are left out are named up to so many.
 const MOST_NAMED: usize = 3;
 
@@ -31,7 +31,7 @@ pub fn history(of: &History, style: Style) -> String {
     let level: Vec<&HistoryFigure> = of.figures.iter().filter(is_level).collect();
     if !level.is_empty() && !of.runs.is_empty() {
         lines.push(String::new());
-        lines.push(match of.runs.len() < LEAST_RUNS {
+        lines.push(match of.runs.len() < of.least_runs {
             true => "too few to look for a change in:".to_owned(),
             false => "no change was found in:".to_owned(),
         });
@@ -73,8 +73,11 @@ fn headline(of: &History) -> String {
         (Some(first), Some(last)) => when(day(&first.created), day(&last.created)),
         _ => String::new(),
     };
-    let found = match of.runs.len() < LEAST_RUNS {
-        true => format!("cannot tell: {LEAST_RUNS} runs are the fewest that can show a change"),
+    let found = match of.runs.len() < of.least_runs {
+        true => format!(
+            "cannot tell: {} runs are the fewest that can show a change in these figures",
+            of.least_runs
+        ),
         false => counted(changes as u64, "change"),
     };
     let name = &of.name;
@@ -115,18 +118,12 @@ fn drawn(of: &History, figure_of: &HistoryFigure, style: Style) -> Vec<String> {
     let room = style.columns.saturating_sub(INDENT).max(10);
     let each = figure_of.values.len().div_ceil(room).max(1);
     let known: Vec<f64> = figure_of.values.iter().flatten().copied().collect();
-    let (low, high) = known
-        .iter()
-        .fold((f64::INFINITY, 0.0_f64), |(low, high), it| {
-            (low.min(*it), high.max(*it))
-        });
-    let range = match known.is_empty() {
-        true => "no values".to_owned(),
-        false => range(figure(low, figure_of.unit), &figure(high, figure_of.unit)),
-    };
+    let low = known.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = known.iter().copied().fold(0.0, f64::max);
     let mut lines = vec![format!(
-        "{}: {range}",
-        style.strong(&sanitise(&figure_of.name))
+        "{}: {}",
+        style.strong(&sanitise(&figure_of.name)),
+        heading(figure_of, &known, low, high)
     )];
     let groups: Vec<&[Option<f64>]> = figure_of.values.chunks(each).collect();
     let bars = groups.iter().map(|group| bar(group, low, high));
@@ -144,11 +141,35 @@ fn drawn(of: &History, figure_of: &HistoryFigure, style: Style) -> Vec<String> {
     lines
 }
 
+/// From where to where a figure reaches, and how many runs have none; of how many runs one of runs is true.
+fn heading(figure_of: &HistoryFigure, known: &[f64], low: f64, high: f64) -> String {
+    if figure_of.of_runs {
+        return share_of(known);
+    }
+    if known.is_empty() {
+        return "no values".to_owned();
+    }
+    let range = range(figure(low, figure_of.unit), &figure(high, figure_of.unit));
+    match figure_of.values.len() - known.len() {
+        0 => range,
+        none => format!(
+            "{range}; no value in {none} of {}",
+            counted(figure_of.values.len() as u64, "run")
+        ),
+    }
+}
+
+/// Of how many runs a figure of runs is true.
+fn share_of(values: &[f64]) -> String {
+    let some = values.iter().filter(|it| **it > 0.0).count();
+    format!("{some} of {}", counted(values.len() as u64, "run"))
+}
+
 /// The mean of some runs as a bar.
 fn bar(group: &[Option<f64>], low: f64, high: f64) -> char {
     let known: Vec<f64> = group.iter().flatten().copied().collect();
     if known.is_empty() {
-        return ' ';
+        return NONE;
     }
     let mean = known.iter().sum::<f64>() / known.len() as f64;
     let share = if high > low {
@@ -161,9 +182,17 @@ fn bar(group: &[Option<f64>], low: f64, high: f64) -> char {
 }
 
 fn told(of: &History, figure_of: &HistoryFigure, number: usize, change: &HistoryChange) -> String {
-    let mean = |at: usize| {
+    let level = |at: usize| {
         let level = figure_of.levels.get(at);
-        level.map_or_else(|| "-".to_owned(), |it| figure(it.mean, figure_of.unit))
+        let values = level.and_then(|it| figure_of.values.get(it.from..it.to));
+        match level {
+            Some(_) if figure_of.of_runs => {
+                let known: Vec<f64> = values.into_iter().flatten().flatten().copied().collect();
+                share_of(&known)
+            }
+            Some(level) => figure(level.mean, figure_of.unit),
+            None => "-".to_owned(),
+        }
     };
     let run = |id: &str| {
         let found = of.runs.iter().find(|it| it.id == id);
@@ -172,12 +201,19 @@ fn told(of: &History, figure_of: &HistoryFigure, number: usize, change: &History
             None => id.to_owned(),
         }
     };
+    let judged = if change.worse { "worse" } else { "better" };
+    let judged = match figure_of.of_runs {
+        true => judged.to_owned(),
+        false => format!("{} ({judged})", signed(change.change)),
+    };
+    let why = match figure_of.why.as_str() {
+        why if !why.is_empty() && change.worse => format!(": {why}"),
+        _ => String::new(),
+    };
     format!(
-        "{} ({}), from {} to {}: between {} and {}; p {}",
-        signed(change.change),
-        if change.worse { "worse" } else { "better" },
-        mean(number),
-        mean(number + 1),
+        "{judged}, from {} to {}{why}; between {} and {}; p {}",
+        level(number),
+        level(number + 1),
         run(&change.between.0),
         run(&change.between.1),
         probability(change.p),
@@ -214,6 +250,8 @@ mod tests {
                     name: "received rate".to_owned(),
                     unit: QuantityUnit::PerSecond,
                     more_is_better: true,
+                    of_runs: false,
+                    why: String::new(),
                     values: (0..runs).map(value).collect(),
                     levels: vec![level(0, at, 1_000.0), level(at, runs, 800.0)],
                     changes: vec![HistoryChange {
@@ -230,6 +268,7 @@ mod tests {
                     ..HistoryFigure::default()
                 },
             ],
+            least_runs: 8,
             ..History::default()
         }
     }
@@ -246,6 +285,37 @@ mod tests {
         assert_eq!(
             when("2026-11-20", "2026-11-21"),
             " from 2026-11-20 to 2026-11-21"
+        );
+    }
+
+    #[test]
+    fn figures_that_runs_lack_are_told_with_the_reason() {
+        let mut of = of(8);
+        let lacks = |run| Some(f64::from(u8::from(run >= 4)));
+        let changed = HistoryFigure {
+            name: "runs without end-to-end p50".to_owned(),
+            of_runs: true,
+            why: "nothing was recorded for it".to_owned(),
+            more_is_better: false,
+            values: (0..8).map(lacks).collect(),
+            ..of.figures[0].clone()
+        };
+        of.figures.push(changed);
+        of.figures[1].values[4..].fill(None);
+        let text = history(&of, Style::PLAIN);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let told = words.join(" ");
+        for part in [
+            "runs without end-to-end p50: 4 of 8 runs ▁▁▁▁████ ^ worse, from 0 of 4 runs to 4 of 4 runs: nothing was recorded for it; between",
+            "broker cpu: 5 ns; no value in 4 of 8 runs ▅▅▅▅····",
+        ] {
+            assert!(told.contains(part), "{text}");
+        }
+        of.least_runs = 9;
+        let text = history(&of, Style::PLAIN);
+        assert!(
+            text.contains("cannot tell: 9 runs are the fewest"),
+            "{text}"
         );
     }
 
