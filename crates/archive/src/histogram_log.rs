@@ -69,7 +69,12 @@ pub(crate) struct HistogramLogWriter {
     lines: Option<LineFile>,
     serializer: Option<V2DeflateSerializer>,
     bytes: Vec<u8>,
+    /// It was noted when sending had ended.
+    has_end: bool,
 }
+
+/// What precedes the end of sending in a comment: what was answered later counts, and takes no time of the rate.
+pub(crate) const MEASURED_UNTIL: &str = "[MeasuredUntil: ";
 
 impl std::fmt::Debug for HistogramLogWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -91,6 +96,12 @@ impl HistogramLogWriter {
             Some(lines) => lines,
             None => self.lines.insert(begin(path, origin.1)?),
         };
+        if interval.phase == Phase::Drain && !std::mem::replace(&mut self.has_end, true) {
+            let end = interval.start.since(origin.0).as_secs_f64();
+            lines.append(
+                format!("#{MEASURED_UNTIL}{end:.6} (seconds since the start)]").as_bytes(),
+            )?;
+        }
         let serializer = self.serializer.get_or_insert_with(V2DeflateSerializer::new);
         for line in interval.histograms() {
             let DueHistogram {
@@ -313,5 +324,28 @@ mod tests {
             }
             assert_eq!(tag(metric, Phase::Drain), tag(metric, Phase::Measure));
         }
+    }
+
+    #[test]
+    fn what_is_answered_after_the_end_takes_no_time_of_the_rate() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(file::HISTOGRAMS);
+        let mut log = HistogramLogWriter::default();
+        let origin = (Time(1_000), 0);
+        let spans = [(0, 1_000, Phase::Measure), (1_000, 2_000, Phase::Measure)];
+        let drain = [(2_000, 2_500, Phase::Drain), (2_500, 3_500, Phase::Drain)];
+        for (start, end, phase) in spans.into_iter().chain(drain) {
+            let mut interval = Interval::new();
+            interval.reset(origin.0 + measure::Nanos::from_millis(start), phase);
+            interval.end = origin.0 + measure::Nanos::from_millis(end);
+            interval
+                .latencies
+                .record_n(Metric::SEND_ACK, measure::Nanos(5_000), 100);
+            log.append(&path, origin, &interval).unwrap();
+        }
+        let read = crate::LatencyLog::read(&path, None).unwrap();
+        assert_eq!((read.tags[0].count, read.seconds), (400, 2.0));
+        let lines = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(lines.matches(MEASURED_UNTIL).count(), 1, "{lines}");
     }
 }

@@ -25,6 +25,7 @@ use measure::{Metric, MetricKind, Problem};
 
 use self::ends::{OVERLAPPING, ends_at, holds_ends};
 use crate::bounded::{Limited, Line};
+use crate::histogram_log::MEASURED_UNTIL;
 use crate::latency_slices::{LATEST, LatencySlices, counts};
 use crate::packed::{read_problem, unpacked};
 use crate::{bounded, histogram_decode};
@@ -217,6 +218,8 @@ struct LogReading {
     intervals: u64,
     /// Intervals of what was not warm-up that could be read: the first start, the last end.
     span: Option<(f64, f64)>,
+    /// Intervals from here on have values, and take no time of their own.
+    has_ended: bool,
     tags: Vec<ReadTag>,
     /// All tags are Artemis perf's, so far.
     is_artemis: bool,
@@ -284,6 +287,7 @@ impl LogReading {
             let text = text.trim();
             if let Some(comment) = text.strip_prefix('#') {
                 self.stated = self.stated.or_else(|| LogUnit::in_comment(comment));
+                self.has_ended |= comment.starts_with(MEASURED_UNTIL);
                 self.has_times |= comment.contains("StartTime:") || comment.contains("BaseTime:");
             } else if text.starts_with('"') {
                 self.names_ends = text.contains("EndTimestamp");
@@ -378,6 +382,9 @@ impl LogReading {
             ));
         }
         tag.slices.add(of.start, of.length, &of.histogram);
+        if self.has_ended && self.span.is_some() {
+            return Ok(None);
+        }
         tag.covered += of.length;
         let end = of.start + of.length;
         self.span = Some(match self.span {

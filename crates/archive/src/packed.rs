@@ -11,6 +11,8 @@ use measure::Problem;
 const BEGINNING: usize = 1 << 16;
 /// The first bytes of what gzip packs.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// What some programs of other systems write before a text: a mark of its byte order.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Why something packed is not read.
 #[derive(Debug)]
@@ -81,8 +83,8 @@ impl<R: BufRead> Read for Unpacking<R> {
     }
 }
 
-/// The content of an input, and whether gzip had packed it. What tells its format is in the first buffer, however slowly a pipe
-/// brings it.
+/// The content of an input without a byte order mark, and whether gzip had packed it. What tells its format is in the first buffer,
+/// however slowly a pipe brings it.
 ///
 /// # Errors
 /// The input cannot be read, its gzip is damaged, or there is gzip within gzip; [`read_problem`] says what to do.
@@ -93,6 +95,7 @@ pub fn unpacked<'i>(mut input: impl Read + 'i) -> io::Result<(Box<dyn BufRead + 
     let input = Cursor::new(beginning).chain(input);
     let mut input = BufReader::with_capacity(BEGINNING, input);
     if !input.fill_buf()?.starts_with(&GZIP) {
+        skip_mark(&mut input)?;
         return Ok((Box::new(input), false));
     }
     let unpacking = Unpacking(Some(GzDecoder::new(input)));
@@ -100,7 +103,15 @@ pub fn unpacked<'i>(mut input: impl Read + 'i) -> io::Result<(Box<dyn BufRead + 
     if unpacked.fill_buf()?.starts_with(&GZIP) {
         return Err(io::Error::new(ErrorKind::InvalidData, Unreadable::Twice));
     }
+    skip_mark(&mut unpacked)?;
     Ok((Box::new(unpacked), true))
+}
+
+fn skip_mark(input: &mut impl BufRead) -> io::Result<()> {
+    if input.fill_buf()?.starts_with(BYTE_ORDER_MARK) {
+        input.consume(BYTE_ORDER_MARK.len());
+    }
+    Ok(())
 }
 
 /// A file that may be packed could not be read: cause, what was observed, and remedy.
@@ -209,6 +220,19 @@ mod tests {
             slow.read_to_end(&mut rest[0]).expect("memory");
             whole.read_to_end(&mut rest[1]).expect("memory");
             assert_eq!(rest[0], rest[1]);
+        }
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_a_text() {
+        for text in ["main;a 3\nmain;b 4\n", "{\"a\": 1}", ""] {
+            let marked = format!("\u{feff}{text}").into_bytes();
+            for bytes in [packed(&marked), marked] {
+                let mut found = String::new();
+                let mut input = unpacked(Slow(&bytes)).expect("memory").0;
+                input.read_to_string(&mut found).expect("memory");
+                assert_eq!(found, text);
+            }
         }
     }
 

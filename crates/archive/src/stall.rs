@@ -44,4 +44,7 @@ pub struct Stall {
     pub connections: u64,
     /// Messages that were in flight or became due meanwhile, before the end of sending.
     pub messages_delayed: u64,
+    /// Operations among them that failed or were given up: latencies do not hold all of their waits.
+    #[serde(default)]
+    pub failed: u64,
 }

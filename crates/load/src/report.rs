@@ -261,6 +261,8 @@ pub struct Silence {
     /// Messages that became due meanwhile, before the end of sending, and were not sent; not counted where the
     /// connections were lost.
     pub unsent: u64,
+    /// Operations among those in flight that failed or were given up: latencies do not hold all of their waits.
+    pub failed: u64,
     /// All connections of the event loop were down meanwhile.
     pub is_away: bool,
     /// The event loop itself did not run meanwhile.

@@ -4,7 +4,11 @@
 //! whether it is a secret, an address, or a table of names that only their owner knows. Where nothing but text is
 //! left (the label of an event, a name of a variable), a pattern decides, and in doubt it hides.
 
+mod options;
+
 use load::Endpoint;
+
+use options::{Behind, Options};
 
 /// What stands where a secret stood.
 pub(crate) const BLOT: &str = "***";
@@ -360,98 +364,36 @@ pub fn text(text: &str) -> String {
     assignments(&urls(text))
 }
 
-/// What stands behind an option of programs, in a word of its own or in the same one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Behind {
-    #[default]
-    Anything,
-    /// Whatever it begins with.
-    Secret,
-    /// A password, where it is no number and no option: `-p` has other meanings.
-    Password,
-    /// The name and the value of a header, `NAME:VALUE`.
-    Header,
-    /// A user, or both, `USER:PASSWORD`.
-    Login,
-}
-
-/// Options as curl and the clients of brokers have them.
-const OPTIONS: [(&str, Behind); 9] = [
-    ("-H", Behind::Header),
-    ("--header", Behind::Header),
-    ("--proxy-header", Behind::Header),
-    ("-u", Behind::Login),
-    ("-U", Behind::Login),
-    ("--user", Behind::Login),
-    ("--proxy-user", Behind::Login),
-    ("-p", Behind::Password),
-    ("-P", Behind::Password),
-];
-
-impl Behind {
-    /// What is shown of a word, where that is not the whole of it.
-    fn shown(self, word: &str) -> Option<String> {
-        let is_number = || word.bytes().all(|byte| byte.is_ascii_digit());
-        match (self, word.split_once(':')) {
-            (Self::Secret, _) => Some(BLOT.to_owned()),
-            (Self::Password, _) if !word.starts_with('-') && !is_number() => Some(BLOT.to_owned()),
-            (Self::Header, _) if is_login_header(word, ":") => Some(BLOT.to_owned()),
-            (Self::Login, Some((user, password)))
-                if !password.is_empty() && !password.starts_with("//") =>
-            {
-                Some(format!("{user}:{BLOT}"))
-            }
-            _ => None,
-        }
-    }
-
-    /// The same of an option with its value in one word: `--header=X: Y`, `-ume:PASSWORD`.
-    fn shown_with_option(word: &str) -> Option<String> {
-        let options = OPTIONS.iter().filter(|it| it.1 != Self::Password);
-        options.into_iter().find_map(|(option, behind)| {
-            let rest = word.strip_prefix(option)?;
-            let value = match option.starts_with("--") {
-                true => rest.strip_prefix('=')?,
-                false => rest,
-            };
-            let shown = behind.shown(value)?;
-            Some(format!("{}{shown}", &word[..word.len() - value.len()]))
-        })
-    }
-
-    fn of(word: &str) -> Self {
-        let option = OPTIONS.iter().find(|it| it.0 == word);
-        option.map_or(Self::Anything, |it| it.1)
-    }
-}
-
 /// A command line in which nothing is known but the words: what follows `--password` or `-setcookie` as its own
 /// word is hidden, too, whatever it begins with.
 pub(crate) fn words(words: &[String]) -> Vec<String> {
-    let (mut behind, mut has_user) = (Behind::Anything, false);
+    let options = Options::of(words);
+    let mut behind = Behind::Anything;
     let one = |word: &String| {
+        if let Some(shown) = behind.next().shown(word) {
+            return shown;
+        }
+        let found = options.find(word);
+        let (option, value) = word.split_at_checked(found.0).unwrap_or((word, ""));
+        if value.is_empty() {
+            behind = behind.max(found.1);
+        } else if let Some(shown) = found.1.shown(value) {
+            return format!("{option}{shown}");
+        }
         let name = word.trim_start_matches('-');
         let name = name.split('=').next().unwrap_or(name);
-        if let Some(shown) = std::mem::take(&mut behind).shown(word) {
-            return shown;
-        }
-        if let Some(shown) = Behind::shown_with_option(word) {
-            return shown;
-        }
-        has_user |= matches!(name, "u" | "U" | "user" | "username");
-        behind = match Behind::of(word) {
-            Behind::Password if !has_user => Behind::Anything,
-            behind => behind,
-        };
         if name.starts_with(PERF_TESTS) && name.len() > PERF_TESTS.len() {
             return format!("-{PERF_TESTS}{BLOT}");
         }
         if is_credential(word) || is_login_header(word, ": ") {
             return BLOT.to_owned();
         }
+        if let Some(line) = shell_line(word) {
+            return line;
+        }
         // PerfTest's options may be shortened.
         let secret = is_secret(name) || name == PERF_TESTS || name.starts_with("oauth2-client-s");
-        if !secret {
+        if !secret || behind == Behind::Secrets {
             return text(word);
         }
         let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -466,6 +408,13 @@ pub(crate) fn words(words: &[String]) -> Vec<String> {
         }
     };
     words.iter().map(one).collect()
+}
+
+/// A command within one word, as a shell is given it, without secrets.
+fn shell_line(word: &str) -> Option<String> {
+    let parts: Vec<String> = word.split(' ').map(str::to_owned).collect();
+    let is_line = parts.len() > 1 && !Options::of(&parts).programs.is_empty();
+    is_line.then(|| words(&parts).join(" "))
 }
 
 /// `amqp://user:secret@host` becomes `amqp://user:***@host`.

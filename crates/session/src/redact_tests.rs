@@ -335,11 +335,76 @@ fn commands_hide_logins() {
             "mosquitto_pub -u me -P *** -p 1883",
         ),
         ("mkdir -p some/folder", "mkdir -p some/folder"),
+        // Wherever the user stands.
+        (
+            "rabbitmqadmin -P s3cret -u me",
+            "rabbitmqadmin -P *** -u me",
+        ),
+        (
+            "rabbitmqadmin -p 12345 -P 15672",
+            "rabbitmqadmin -p *** -P 15672",
+        ),
+        ("x -p s3cret --username=me", "x -p *** --username=me"),
+        ("x -ps3cret -u me -p 1883", "x -p*** -u me -p 1883"),
+        (
+            "sudo -u root mysql -ps3cret db",
+            "sudo -u root mysql -p*** db",
+        ),
+        (
+            "mosquitto_pub -P 1234 -p 1883 -t q",
+            "mosquitto_pub -P *** -p 1883 -t q",
+        ),
+        ("http -a me:s3cret h/x", "http -a *** h/x"),
+        (
+            "https --auth=s3cret h X-Key:s3cret",
+            "https --auth=*** h ***",
+        ),
+        ("xh -ame:s3cret h:8080/x a=b", "xh -a*** h:8080/x a=b"),
+        ("curl --cert c.pem:s3cret h", "curl --cert c.pem:*** h"),
+        ("curl -Ec.pem:s3cret h", "curl -Ec.pem:*** h"),
+        ("curl -x me:s3cret@h:1 h", "curl -x ***@h:1 h"),
+        (
+            "curl --proxy=http://me:s3cret@h h",
+            "curl --proxy=http://me:***@h h",
+        ),
+        ("curl -b sid=s3cret h -b jar", "curl -b *** h -b jar"),
+        ("curl --cookie a=s3cret h", "curl --cookie *** h"),
+        (
+            "curl -sSu me:s3cret -ofile:u h",
+            "curl -sSu me:*** -ofile:u h",
+        ),
+        ("curl -sume:s3cret h", "curl -sume:*** h"),
+        (
+            "rabbitmqctl -n r add_user me s3cret",
+            "rabbitmqctl -n r add_user *** ***",
+        ),
+        (
+            "rabbitmqctl change_password me s3cret",
+            "rabbitmqctl change_password *** ***",
+        ),
+        (
+            "rabbitmqctl list_queues -p v name",
+            "rabbitmqctl list_queues -p v name",
+        ),
+        (
+            "bellows perf-test -u q -pi 5",
+            "bellows perf-test -u q -pi 5",
+        ),
+        (
+            "bellows record -- x -u me -p s3cret",
+            "bellows record -- x -u me -p ***",
+        ),
+        (
+            "bellows record -- /usr/bin/curl -u me:s3cret",
+            "bellows record -- /usr/bin/curl -u me:***",
+        ),
         ("x -u -p --y", "x -u -p --y"),
     ] {
         let given: Vec<String> = given.split(' ').map(str::to_owned).collect();
         assert_eq!(words(&given).join(" "), kept);
     }
+    let line = ["sh", "-c", "rabbitmqadmin -p s3cret -u me list queues"].map(str::to_owned);
+    assert_eq!(words(&line)[2], "rabbitmqadmin -p *** -u me list queues");
     let given = ["--header=Authorization: Token s3cret".to_owned()];
     assert_eq!(words(&given), ["--header=***"]);
 }

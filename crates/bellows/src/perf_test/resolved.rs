@@ -96,7 +96,7 @@ pub(super) fn resolve(values: &Values, id: String) -> Result<ResolvedRun, Failur
             phases: PhasesSpec {
                 warmup: clients::slow_start(values, agents)?.unwrap_or_default(),
                 measure: Length::seconds(values.whole("time", 0)?.into()),
-                drain: Length::seconds(values.whole("shutdown-timeout", 5)?.into()),
+                drain: drain(values.whole("shutdown-timeout", 5)?),
             },
             profile: ProfileSpec {
                 events: Vec::new(),
@@ -158,6 +158,13 @@ fn remarks(values: &Values) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// How long messages in flight are awaited, so that the end takes as many seconds: the last one, or the second half of one alone,
+/// is that in which the broker may be asked what it still holds.
+fn drain(seconds: u32) -> Length {
+    let whole = Length::seconds(seconds.into()).0;
+    Length(Nanos(whole.0 - (whole.0 / 2).min(Nanos::SECOND.0)))
 }
 
 fn exposition(values: &Values) -> Result<Option<Exposition>, Failure> {

@@ -227,6 +227,15 @@ fn counts_rates_and_channels_are_each_clients() {
     }
 }
 
+/// The question what the broker still holds takes up to a second, which is a part of it.
+#[test]
+fn the_end_takes_no_longer_than_the_shutdown_timeout() {
+    for (line, ms) in [("", 4_000), ("-st 3", 2_000), ("-st 1", 500), ("-st 0", 0)] {
+        let drain = experiment(&format!("-u q {line}")).phases.drain;
+        assert_eq!(drain.0, Nanos::from_millis(ms), "{line}");
+    }
+}
+
 #[test]
 fn producers_do_what_perf_test_s_do() {
     let spec = load("-u q -c 0 -s 5 -f mandatory");

@@ -219,7 +219,7 @@ options! {
     Same "ew" "exit-when" One false "end when consumers are idle for a second, and with empty queues are empty, too: empty, idle" "once what -C asks for is sent";
 
     Same "z" "time" One false "seconds to run, default: until it is stopped" "";
-    Better "st" "shutdown-timeout" One false "seconds that messages in flight are awaited at the end, default 5" "where some are missing then, the broker is asked for up to 1 s more what it still holds, so that lost messages are told from late ones";
+    Better "st" "shutdown-timeout" One false "seconds that the end takes at most, default 5" "messages in flight are awaited, and count in the latencies; where some are missing, the last second, or half of one alone, is left to ask the broker what it still holds, so that lost messages are told from late ones";
     Better "i" "interval" One false "seconds between two lines, default 1" "an interval in which nothing moved has a line too, and so has the rest at the end, from 50 ms on";
     Better "ms" "use-millis" No false "latencies in milliseconds" "measured in nanoseconds all the same";
     Better "mf" "metrics-format" One false "lines on the console: default, compact" "percentiles of every message and the true maximum, and 99.9 and 99.99 at the end of each line";

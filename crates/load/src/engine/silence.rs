@@ -63,6 +63,7 @@ impl Silences {
         all.connections += silence.connections;
         all.in_flight += silence.in_flight;
         all.unsent += silence.unsent;
+        all.failed += silence.failed;
     }
 
     /// A client has lost its connection with this number of messages in flight.

@@ -6,6 +6,7 @@ mod beside;
 pub mod churn;
 mod messages;
 pub mod probe;
+mod unanswered;
 
 use std::fmt;
 

@@ -91,6 +91,7 @@ fn stalls() -> Vec<Stall> {
         away,
         connections: 2,
         messages_delayed: 1_204,
+        failed: 0,
     };
     vec![
         stall(9.0, 1.5, Stalled::Broker, false),

@@ -29,11 +29,23 @@ const CHOICES: &str = "kind queue-type ack refuse who until auth allocation meth
     fail-if repeat x-queue-type x-overflow x-queue-mode x-dead-letter-strategy x-queue-leader-locator x-queue-version x-stream-offset x-match protocol \
     margin latency-margin level confirm trials select call";
 /// Tables whose keys are somebody's own.
-const OWN_KEYS: [&str; 4] = ["headers", "parameters", "labels", "env"];
+const OWN_KEYS: [&str; 6] = [
+    "headers",
+    "arguments",
+    "consumer-arguments",
+    "parameters",
+    "labels",
+    "env",
+];
 /// Tables whose values are somebody's own, whatever their keys are called elsewhere.
 const OWN_VALUES: [&str; 2] = ["headers", "properties"];
-/// Keys in such tables that are the same everywhere, and beginnings of others.
-const PUBLIC_KEYS: [&str; 2] = ["x-match", "x-delay"];
+/// Keys in such tables that the protocol and RabbitMQ know, the same everywhere, and beginnings of others.
+const PUBLIC_KEYS: &str = "x-match x-delay x-delayed-type alternate-exchange x-expires x-message-ttl x-max-length x-max-length-bytes \
+    x-max-in-memory-length x-max-in-memory-bytes x-max-age x-stream-max-segment-size-bytes x-stream-filter-size-bytes x-stream-filter \
+    x-stream-filter-value x-stream-match-unfiltered x-stream-offset x-initial-cluster-size x-quorum-initial-group-size \
+    x-quorum-target-group-size x-single-active-consumer x-max-priority x-priority x-delivery-limit x-overflow x-queue-type x-queue-mode \
+    x-queue-version x-queue-leader-locator x-queue-master-locator x-dead-letter-exchange x-dead-letter-routing-key \
+    x-dead-letter-strategy x-cancel-on-ha-failover x-credit x-consumer-timeout x-modulus x-hash-on";
 const PUBLIC_BEGINNINGS: [&str; 3] = ["RABBITMQ_", "ERL_", "JAVA_"];
 
 /// What a key holds; a key that is not known holds words.
@@ -111,7 +123,8 @@ fn note_table(names: &mut Names, key: &str, value: &Value, own_keys: bool) {
 }
 
 fn is_public_key(key: &str) -> bool {
-    PUBLIC_KEYS.contains(&key) || PUBLIC_BEGINNINGS.iter().any(|it| key.starts_with(it))
+    PUBLIC_KEYS.split_whitespace().any(|it| it == key)
+        || PUBLIC_BEGINNINGS.iter().any(|it| key.starts_with(it))
 }
 
 /// Notes every text of a table; what is no number is somebody's.
@@ -238,7 +251,7 @@ pub(super) fn note_arguments(names: &mut Names, arguments: &[String]) {
         let Some((key, value)) = argument.split_once('=') else {
             continue;
         };
-        if key.starts_with("x-") {
+        if is_public_key(key) {
             note_value(names, key, value);
         } else {
             names.add_key(key);

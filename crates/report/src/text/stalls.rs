@@ -82,10 +82,13 @@ pub(super) fn stalled(w: &Warning) -> (String, &'static str) {
         counted(w.count("connections"), "connection"),
         counted(w.count("messages_delayed"), one(items(w))),
         in_all(w),
-        if whose {
-            "the latencies hold all of it, as users would feel it"
-        } else {
-            "the latencies hold it, and are too high for the broker"
+        match (whose, w.count("failed")) {
+            (true, 0) => "the latencies hold all of it, as users would feel it".to_owned(),
+            (true, failed) => format!(
+                "{} of them failed, and the latencies do not hold all of their waits",
+                measure::count(failed)
+            ),
+            _ => "the latencies hold it, and are too high for the broker".to_owned(),
         }
     );
     let fault = w.word("fault");

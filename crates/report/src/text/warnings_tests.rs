@@ -17,12 +17,18 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
          all of it, as users would feel it; look for garbage collection, a full disk or a paused machine at that time"
     );
     // The longest is told, and what all of them delayed; what the run itself did needs no search.
-    let of_fault = w.with("times", 5).with("fault", "stop of node 1");
+    let of_fault = w.clone().with("times", 5).with("fault", "stop of node 1");
     assert_eq!(
         warning(&of_fault),
         "the broker stopped answering at 4.2 s for 600 ms, the longest of 5 times (1 connection, 1,200 messages delayed in \
          all): the latencies hold all of it, as users would feel it; this run's own fault, stop of node 1, was on at that \
          time"
+    );
+    let of_failed = w.with("failed", 3).with("unit", "requests");
+    let text = warning(&of_failed);
+    assert!(
+        text.contains("1,200 requests delayed): 3 of them failed, and the latencies do not hold all of their waits; look"),
+        "{text}"
     );
     let w = Warning::new(WarningCode::MessagesLost, Tier::Invalid)
         .with("sent", 1_000)

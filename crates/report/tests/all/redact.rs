@@ -75,7 +75,7 @@ fn foreign(own: &[String], seed: u64) -> String {
 }
 
 /// Places that hold words of somebody's own.
-const OWN: usize = 26;
+const OWN: usize = 29;
 
 impl Named {
     fn all(&self) -> Vec<&str> {
@@ -124,6 +124,8 @@ impl Named {
                 "broker": {"kind": "attach", "url": url, "user": user, "node": format!("rabbit@{host}")},
                 "load": [{"destination": format!("queue://{queue}"), "routing-key": key, "exchange": {"name": exchange},
                           "headers": {queue.as_str(): key, "kind": format!("application/{}", own[0]), "from": own[1]},
+                          "arguments": {own[26].as_str(): 5, "x-max-length": 7},
+                          "consumer-arguments": {format!("x-{}", own[27]): {"x-priority": true}},
                           "properties": {"content-type": format!("text/{}", own[2]), "type": own[3]}}],
                 "probe": [{"url": format!("http://{host}:15672/api/queues/{vhost}"), "name": "queues"}],
                 "trace": [{"match": format!("{{resource, $\", <<\"{}\">>, queue, {}, 'a\\'{}', _}}", bare(vhost), own[4], own[5])}],
@@ -149,6 +151,7 @@ impl Named {
                     arguments: [
                         format!("x-dead-letter-exchange={exchange}"),
                         format!("event={}", own[11]),
+                        format!("x-{}=1", own[28]),
                     ]
                     .into(),
                     ..QueueRecord::default()
@@ -369,6 +372,9 @@ fn whatever_names_a_run_has_none_remains() {
                 assert!(!text.contains(&part), "seed {seed}: {part:?} in {text:?}");
             }
         }
+        // Keys that RabbitMQ knows stay.
+        let load = &json["experiment"]["load"][0];
+        assert_eq!(load["arguments"]["x-max-length"], 7, "{load}");
         // Joins stay right.
         let topology = &json["topology"];
         let queue = topology["queues"][0]["name"].as_str().expect("a name");

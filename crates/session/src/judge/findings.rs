@@ -136,13 +136,17 @@ fn with_longest<'a, I: Iterator<Item = &'a Stall>>(
 ) -> Option<Warning> {
     let longest = all().max_by(|a, b| a.for_s.total_cmp(&b.for_s))?;
     let delayed: u64 = all().map(|stall| stall.messages_delayed).sum();
+    let failed: u64 = all().map(|stall| stall.failed).sum();
     let warning = warning
         .with("times", all().count())
         .with("at_s", longest.at_s)
         .with("for_s", longest.for_s)
         .with("connections", longest.connections)
         .with("messages_delayed", delayed);
-    Some(warning)
+    Some(match failed {
+        0 => warning,
+        _ => warning.with("failed", failed),
+    })
 }
 
 /// Connections that were lost, and how long none was left.

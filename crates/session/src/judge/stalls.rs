@@ -38,6 +38,7 @@ pub(crate) fn stalls(
         away: silence.is_away,
         connections: silence.connections,
         messages_delayed: silence.in_flight + silence.unsent,
+        failed: silence.failed,
     };
     // What falls into a longer silence of the broker is a part of that.
     let within = |own: &Silence| {
@@ -158,6 +159,7 @@ fn join(silence: &mut Silence, next: &Silence) {
         silence.in_flight += next.in_flight;
     }
     silence.unsent += next.unsent;
+    silence.failed += next.failed;
     silence.is_away |= next.is_away;
     silence.was_answered |= next.was_answered;
 }

@@ -74,6 +74,7 @@ fn stopped_broker() -> Facts {
         away: false,
         connections: 1,
         messages_delayed: 1_200,
+        failed: 0,
     }];
     facts
 }

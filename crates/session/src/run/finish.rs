@@ -336,7 +336,7 @@ impl Recording<'_> {
             let summary = ScenarioSummary {
                 kind: scenario.subject.clone(),
                 unit: operations.many.to_owned(),
-                rate: per_second(count(operations.completed), counted),
+                rate: per_second(scenario.completed(outcome, &self.measured), counted),
                 counts: tally.counts.iter().collect(),
                 requested: requested.map(|_| scenario.achieved.summary(begun, late)),
                 failures,

@@ -50,6 +50,20 @@ impl ScenarioContext {
         }
     }
 
+    /// Operations that ended in order, as the rate of the measured phase counts them: those that were due in it, whenever their
+    /// answers came. Where there were more than the broker could take, those that ended in it: a backlog of the warm-up is work, too.
+    pub(crate) fn completed(&self, outcome: &Outcome, measured: &Interval) -> u64 {
+        let Some(of) = &self.operations else {
+            return 0;
+        };
+        let scheduled = of.scheduled.filter(|_| self.requested.is_some());
+        let tally = outcome.tallies.get(self.name).zip(scheduled);
+        match tally.filter(|(tally, it)| tally.counts.get(it.not_begun) == 0) {
+            Some((tally, _)) => tally.counts.get(of.completed),
+            None => measured.counts.get(of.completed),
+        }
+    }
+
     /// How long operations took once they had begun, nanoseconds on average.
     pub(crate) fn operation_took(&self, measured: &Interval) -> Option<u64> {
         let operations = self.operations.as_ref()?;
@@ -64,4 +78,38 @@ impl ScenarioContext {
 fn counts_of(operations: &Operations, counts: &Counts) -> (u64, u64) {
     let late = operations.scheduled.map_or(0, |it| counts.get(it.late));
     (counts.get(operations.begun), late)
+}
+
+#[cfg(test)]
+mod tests {
+    use load::OperationTally;
+    use measure::Time;
+
+    use super::*;
+    use crate::Experiment;
+
+    /// A request each two seconds: one of the warm-up is answered in the measured phase, one of that in the drain.
+    #[test]
+    fn the_rate_counts_what_was_due_in_the_measured_phase() {
+        let text = "name = \"x\"\n[[probe]]\nurl = \"http://localhost:1/x\"\nevery = \"2s\"\n";
+        let experiment = Experiment::from_toml(text, "x.toml").expect("an experiment");
+        let plans = experiment.probe_plans().expect("a probe");
+        let scenario = ScenarioContext::of(&plans[0]).expect("a scenario");
+        let of = scenario.operations.expect("requests");
+        let mut measured = Interval::new();
+        measured.counts.add(of.completed, 6);
+        let counted = |completed, not_begun| {
+            let mut tally = OperationTally::default();
+            tally.counts.add(of.completed, completed);
+            tally
+                .counts
+                .add(of.scheduled.expect("a schedule").not_begun, not_begun);
+            let mut outcome = Outcome::started(Time(0));
+            outcome.tallies.insert(scenario.name, tally);
+            scenario.completed(&outcome, &measured)
+        };
+        assert_eq!(counted(5, 0), 5);
+        // It could not keep up: what it did in that time is its rate.
+        assert_eq!(counted(2, 3), 6);
+    }
 }

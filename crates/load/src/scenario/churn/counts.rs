@@ -3,9 +3,9 @@
 use measure::{Clock, Latencies, Nanos, Phase, Slice, SliceRecorder, Time};
 
 use super::super::awaited::{Awaited, Waiting};
+use super::super::unanswered::Unanswered;
 use super::metrics::{ChurnMetrics, CycleStep};
 use super::slot::{Moments, SlotEvent};
-use crate::engine::silence::{SHORTEST, Silences};
 use crate::report::Censored;
 use crate::schedule::DueTimes;
 use crate::{Error, OperationTally, RunEvent, Silence};
@@ -27,8 +27,8 @@ pub(super) struct CycleCounts {
     pub(super) tally: OperationTally,
     /// Connections that stay and are ready.
     pub(super) ready: usize,
-    /// Steps that took long, and times in which the loop did not run.
-    pub(super) silences: Silences,
+    /// Cycles in flight, times in which none of them got on, and those in which the loop did not run.
+    pub(super) unanswered: Unanswered,
     /// Times of silences that were told, apart from each other and in their order: what was due then is counted.
     told: Vec<(Time, Time)>,
     /// Steps that have ended.
@@ -54,7 +54,7 @@ impl CycleCounts {
                 ..OperationTally::default()
             },
             ready: 0,
-            silences: Silences::default(),
+            unanswered: Unanswered::default(),
             told: Vec::new(),
             handled: 0,
             waiting: Waiting::since(now, Awaited::Room),
@@ -88,6 +88,7 @@ impl CycleCounts {
 
     /// A cycle begins that could have begun since `possible`.
     pub(super) fn begin(&mut self, due: Time, possible: Time, now: Time) {
+        self.unanswered.begin(now);
         let late = u64::from(now.since(due) > LATE);
         let lag = now.since(possible);
         self.interval.loop_lag_max = self.interval.loop_lag_max.max(lag);
@@ -117,12 +118,16 @@ impl CycleCounts {
         match what {
             SlotEvent::Took(step) => {
                 self.handled += 1;
-                self.answered(at.step_began, at.now);
+                // That is the kernel's answer, which it gives where nobody accepts, too.
+                if step != CycleStep::Connect {
+                    self.answered(at.now);
+                }
                 self.record(step, at.due, at.now.since(at.step_began));
             }
             SlotEvent::Opened => self.record(CycleStep::Open, at.due, at.now.since(at.due)),
             SlotEvent::Ready => self.ready += 1,
             SlotEvent::Done => {
+                self.unanswered.ended();
                 let completed = self.metrics.completed;
                 self.interval.counts.add(completed, 1);
                 let counts = u64::from(at.due >= self.measure_at);
@@ -134,17 +139,9 @@ impl CycleCounts {
         false
     }
 
-    /// A step ends, in order or not, with the broker's answer or without.
-    pub(super) fn answered(&mut self, step_began: Time, now: Time) {
-        if now.since(step_began) >= SHORTEST {
-            self.silences.end(Silence {
-                from: step_began,
-                until: now,
-                connections: 1,
-                in_flight: 1,
-                ..Silence::default()
-            });
-        }
+    fn answered(&mut self, now: Time) {
+        let silence = self.unanswered.silence(now);
+        self.unanswered.answered(now, silence);
     }
 
     /// The silences that are over, or all at the end. What was due until some time was `due_until` it; a cycle that was
@@ -154,7 +151,7 @@ impl CycleCounts {
         due_until: impl Fn(Time) -> f64,
         end: bool,
     ) -> Vec<Silence> {
-        let over = self.silences.take(Clock.now(), self.handled, end);
+        let over = self.unanswered.take(Clock.now(), self.handled, end);
         let mut over: Vec<Silence> = over.into_iter().flatten().collect();
         over.sort_by_key(|silence| silence.from);
         for silence in &mut over {
@@ -215,12 +212,18 @@ impl CycleCounts {
         (tally, (!censored.is_empty()).then(|| Box::new(censored)))
     }
 
-    /// A cycle has failed; an event where that is the first time for this reason. One that was given up counts with the
-    /// time that it has waited.
-    pub(super) fn fail(&mut self, due: Time, error: Error, now: Time) -> Option<RunEvent> {
+    /// A cycle has failed in a step; an event where that is the first time for this reason. One that was given up counts
+    /// with the time that it has waited.
+    pub(super) fn fail(&mut self, error: Error, at: Moments) -> Option<RunEvent> {
+        let Moments { due, now, .. } = at;
         self.interval.counts.add(self.metrics.failed, 1);
         if matches!(error, Error::TimedOut { .. }) {
+            self.unanswered.give_up(now);
             self.record(CycleStep::Cycle, due, now.since(due));
+        } else {
+            self.answered(now);
+            self.unanswered.failed(at.step_began);
+            self.unanswered.ended();
         }
         if due < self.measure_at {
             return None;
@@ -270,17 +273,20 @@ mod tests {
     fn a_cycle_that_was_due_in_two_silences_is_delayed_once() {
         let mut counts = CycleCounts::new(Time(0), 0);
         // The broker was silent, and the loop stood still for a part of that time.
-        counts.silences.end(silence(1_000, 2_000));
-        counts.silences.come_back(silence(1_500, 2_500), 0);
+        counts.unanswered.silences.end(silence(1_000, 2_000));
+        counts
+            .unanswered
+            .silences
+            .come_back(silence(1_500, 2_500), 0);
         let both = told(&mut counts);
         assert_eq!(both, [(1_000, 2_000, 1_000), (1_500, 2_500, 500)]);
         // One that began before and ended after those: what it has alone.
-        counts.silences.end(silence(900, 2_600));
+        counts.unanswered.silences.end(silence(900, 2_600));
         assert_eq!(told(&mut counts), [(900, 2_600, 200)]);
         // Apart from them, and within.
-        counts.silences.end(silence(3_000, 3_400));
+        counts.unanswered.silences.end(silence(3_000, 3_400));
         assert_eq!(told(&mut counts), [(3_000, 3_400, 400)]);
-        counts.silences.end(silence(3_100, 3_200));
+        counts.unanswered.silences.end(silence(3_100, 3_200));
         let within = told(&mut counts);
         assert_eq!(within, [(3_100, 3_200, 1)], "the one in flight");
     }
@@ -289,7 +295,10 @@ mod tests {
     fn the_memory_of_told_silences_is_bounded() {
         let mut counts = CycleCounts::new(Time(0), 0);
         for at in 0..1_000 {
-            counts.silences.end(silence(at * 1_000, at * 1_000 + 200));
+            counts
+                .unanswered
+                .silences
+                .end(silence(at * 1_000, at * 1_000 + 200));
             assert_eq!(told(&mut counts).len(), 1);
         }
         assert_eq!(counts.told.len(), MOST_TOLD);

@@ -439,7 +439,8 @@ impl<'a> Churn<'a> {
                 in_flight: in_flight as u64,
                 ..Silence::default()
             };
-            self.counts.silences.come_back(own, self.counts.handled);
+            let handled = self.counts.handled;
+            self.counts.unanswered.silences.come_back(own, handled);
         }
         let slept = back.since(now);
         self.idle += slept;
@@ -513,13 +514,15 @@ impl<'a> Churn<'a> {
         };
         let of_a_cycle = self.plan.kind == ChurnKind::Connections
             || matches!(slot.state, State::Opening | State::Closing);
-        let (due, now) = (slot.due, Clock.now());
-        if of_a_cycle {
-            self.counts.answered(slot.step_began, now);
-        }
+        let now = Clock.now();
+        let moments = super::slot::Moments {
+            due: slot.due,
+            step_began: slot.step_began,
+            now,
+        };
         slot.drop_connection();
         self.addresses.refresh(now);
-        if of_a_cycle && let Some(event) = self.counts.fail(due, error.clone(), now) {
+        if of_a_cycle && let Some(event) = self.counts.fail(error.clone(), moments) {
             self.say(event);
         }
         if self.plan.kind != ChurnKind::Connections {

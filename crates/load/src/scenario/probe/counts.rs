@@ -4,8 +4,8 @@ use hdrhistogram::Histogram;
 use measure::{Clock, Latencies, Metric, Nanos, Phase, Slice, SliceRecorder, Time};
 
 use super::super::awaited::{Awaited, Waiting};
+use super::super::unanswered::Unanswered;
 use super::metrics::{ProbeMetrics, RequestStep};
-use crate::engine::silence::{SHORTEST, Silences};
 use crate::report::Censored;
 use crate::schedule::DueTimes;
 use crate::{Error, OperationTally, RunEvent, Silence};
@@ -30,8 +30,8 @@ pub(super) struct RequestCounts {
     /// For what was due in the warm-up and ends after it.
     carried: Vec<SliceRecorder>,
     tally: OperationTally,
-    /// Responses that took long.
-    silences: Silences,
+    /// Requests in flight, and times in which none of them was answered.
+    unanswered: Unanswered,
     /// How long answers took, whatever they said.
     answers: Histogram<u64>,
     /// Requests that have ended.
@@ -62,7 +62,7 @@ impl RequestCounts {
                 counts: measure::Counts::with(&metrics.all()),
                 ..OperationTally::default()
             },
-            silences: Silences::default(),
+            unanswered: Unanswered::default(),
             answers: measure::new_histogram(),
             handled: 0,
             begun: 0,
@@ -115,6 +115,7 @@ impl RequestCounts {
     /// A request is sent that could have been since `possible`.
     pub(super) fn begin(&mut self, due: Time, possible: Time, now: Time) {
         self.begun += 1;
+        self.unanswered.begin(now);
         self.delayed += u64::from(possible > due);
         let lag = now.since(possible);
         self.interval.loop_lag_max = self.interval.loop_lag_max.max(lag);
@@ -140,32 +141,44 @@ impl RequestCounts {
 
     /// The whole response to a request has come, in order or not.
     pub(super) fn answered(&mut self, sent: Time, now: Time, status: u16) {
-        let took = now.since(sent);
-        self.answers.saturating_record(took.0);
-        // The median is searched for among thousands of counters: only where it decides.
-        let may_be_silence = took >= SHORTEST;
-        let is_usual = |answers: &Histogram<u64>| {
-            took.0 < answers.value_at_quantile(0.5).saturating_mul(SLOW_ANSWERS)
+        self.answers.saturating_record(now.since(sent).0);
+        // Whoever answers that it cannot has not stood still. The median is searched for among thousands of counters: only
+        // where it decides.
+        let is_stop = |silence: &Silence| {
+            let usual = || self.answers.value_at_quantile(0.5);
+            let length = silence.until.since(silence.from).0;
+            status < 400 || length >= usual().saturating_mul(SLOW_ANSWERS)
         };
-        match may_be_silence && status >= 400 && is_usual(&self.answers) {
-            // Whoever answers that it cannot has not stood still.
-            true => self.handled += 1,
-            false => self.ended(sent, now),
-        }
+        let silence = self.unanswered.silence(now).filter(is_stop);
+        self.heard(now, silence);
+        self.ended(sent, status >= 400);
     }
 
-    /// A request has ended, by its response or without one.
-    pub(super) fn ended(&mut self, sent: Time, now: Time) {
-        self.handled += 1;
-        if now.since(sent) >= SHORTEST {
-            self.silences.end(Silence {
-                from: sent,
-                until: now,
-                connections: 1,
-                in_flight: 1,
-                ..Silence::default()
-            });
+    /// A request has ended without a response.
+    pub(super) fn lost(&mut self, sent: Time, now: Time, is_given_up: bool) {
+        if is_given_up {
+            self.handled += 1;
+            self.unanswered.give_up(now);
+            return;
         }
+        self.heard(now, self.unanswered.silence(now));
+        self.ended(sent, true);
+    }
+
+    fn heard(&mut self, now: Time, silence: Option<Silence>) {
+        if silence.is_some() {
+            // What began in it is in flight.
+            self.delayed = 0;
+        }
+        self.unanswered.answered(now, silence);
+    }
+
+    fn ended(&mut self, sent: Time, has_failed: bool) {
+        self.handled += 1;
+        if has_failed {
+            self.unanswered.failed(sent);
+        }
+        self.unanswered.ended();
     }
 
     /// A request was answered in order; an event where several before it failed.
@@ -199,9 +212,11 @@ impl RequestCounts {
         &mut self,
         end: Option<u64>,
     ) -> impl Iterator<Item = Silence> + use<> {
-        let over = self.silences.take(Clock.now(), self.handled, end.is_some());
+        let over = self
+            .unanswered
+            .take(Clock.now(), self.handled, end.is_some());
         if over.iter().all(Option::is_none) {
-            if !self.silences.is_pending() {
+            if !self.unanswered.silences.is_pending() {
                 self.delayed = 0;
             }
             return over.into_iter().flatten();
@@ -257,6 +272,7 @@ mod tests {
         let mut found = 0;
         for (at, (took_ms, status)) in (1..).zip(answers) {
             let sent = Time(at * 10_000 * MS);
+            counts.begin(sent, sent, sent);
             counts.answered(sent, sent + Nanos(took_ms * MS), *status);
             found += counts.take_silences(Some(0)).count();
         }

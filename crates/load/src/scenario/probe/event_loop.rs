@@ -457,9 +457,10 @@ impl<'a> Probe<'a> {
         }
         let (due, sent) = (place.due, place.sent);
         self.empty.push(at);
-        self.counts.ended(sent, now);
+        let is_given_up = matches!(*failure.error, Error::TimedOut { .. });
+        self.counts.lost(sent, now, is_given_up);
         self.addresses.refresh(now);
-        if matches!(*failure.error, Error::TimedOut { .. }) {
+        if is_given_up {
             let timed_out = self.counts.metrics.timed_out;
             self.counts.add(timed_out, due, 1);
             self.counts

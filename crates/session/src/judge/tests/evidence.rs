@@ -50,6 +50,7 @@ fn chance(random: &mut Random) -> Facts {
         away: random.one_in(3),
         connections: 1,
         messages_delayed: random.below(10_000),
+        failed: 0,
     };
     let used = BrokerUse {
         cores: 4.0 * share(random),

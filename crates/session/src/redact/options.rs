@@ -1,0 +1,240 @@
+//! Which words of a command are secrets, as the program has its options.
+
+use super::{BLOT, is_login_header, urls};
+
+/// What stands behind an option of programs, in a word of its own or in the same one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Behind {
+    #[default]
+    Anything,
+    /// A password, where it is no number and no option: `-p` has other meanings.
+    Password,
+    /// The name and the value of a header, `NAME:VALUE`.
+    Header,
+    /// A user, or both, `USER:PASSWORD`.
+    Login,
+    /// An address, perhaps with a login and without a scheme.
+    Proxy,
+    /// Values of cookies, or the name of a file that has some.
+    Cookies,
+    /// Whatever it begins with.
+    Secret,
+    /// All words behind it, but options.
+    Secrets,
+}
+
+use Behind::{Anything, Cookies, Header, Login, Password, Proxy, Secret, Secrets};
+
+impl Behind {
+    /// What the next word is; it is that for one word only.
+    pub(super) fn next(&mut self) -> Self {
+        match *self {
+            Secrets => Secrets,
+            _ => std::mem::take(self),
+        }
+    }
+
+    /// What is shown of a word, where that is not the whole of it.
+    pub(super) fn shown(self, word: &str) -> Option<String> {
+        let is_number = || word.bytes().all(|byte| byte.is_ascii_digit());
+        let hides = match self {
+            Anything => false,
+            Password => !word.starts_with('-') && !is_number(),
+            Header => is_login_header(word, ":"),
+            Cookies => word.contains('='),
+            Secret => true,
+            Secrets => !word.starts_with('-'),
+            Login => {
+                let (user, password) = word.split_once(':')?;
+                let is_login = !password.is_empty() && !password.starts_with("//");
+                return is_login.then(|| format!("{user}:{BLOT}"));
+            }
+            Proxy if word.contains("://") => return Some(urls(word)),
+            Proxy => {
+                let (_, place) = word.rsplit_once('@')?;
+                return Some(format!("{BLOT}@{place}"));
+            }
+        };
+        hides.then(|| BLOT.to_owned())
+    }
+}
+
+/// Options, and what stands behind each; without a name it is what any word may be.
+type Table = &'static [(&'static str, Behind)];
+
+/// Options of any program, as curl and the clients of brokers have them.
+const ANY: Table = &[
+    ("-H", Header),
+    ("--header", Header),
+    ("--proxy-header", Header),
+    ("-u", Login),
+    ("-U", Login),
+    ("--user", Login),
+    ("--proxy-user", Login),
+    ("-p", Password),
+    ("-P", Password),
+];
+
+/// A program whose options mean something else, or more.
+pub(super) struct Program {
+    /// What its name is, or begins with before a sign.
+    name: &'static str,
+    options: Table,
+    /// Letters of other options that take a value; empty: its options of one letter are not joined.
+    valued: &'static str,
+}
+
+const HTTPIE: Table = &[
+    ("-a", Secret),
+    ("--auth", Secret),
+    ("-p", Anything),
+    ("", Header),
+];
+const MYSQL: Table = &[("-p", Secret), ("-P", Anything)];
+
+/// The programs.
+const PROGRAMS: [Program; 16] = [
+    Program {
+        name: "curl",
+        options: &[
+            ("-u", Login),
+            ("-U", Login),
+            ("-H", Header),
+            ("-E", Login),
+            ("--cert", Login),
+            ("--proxy-cert", Login),
+            ("-x", Proxy),
+            ("--proxy", Proxy),
+            ("--preproxy", Proxy),
+            ("-b", Cookies),
+            ("--cookie", Cookies),
+            ("-p", Anything),
+            ("-P", Anything),
+        ],
+        valued: "AcCdDeFhKmoPQrtTwXyYz",
+    },
+    plain("rabbitmqadmin", &[("-p", Secret), ("-P", Password)]),
+    plain(
+        "rabbitmqctl",
+        &[
+            ("add_user", Secrets),
+            ("change_password", Secrets),
+            ("authenticate_user", Secrets),
+            ("-p", Anything),
+        ],
+    ),
+    plain(
+        "mosquitto",
+        &[("-P", Secret), ("--pw", Secret), ("-p", Anything)],
+    ),
+    plain("mqttx", &[("-P", Secret), ("-p", Anything)]),
+    plain("mqtt", &[("-pw", Secret), ("-p", Anything)]),
+    plain("http", HTTPIE),
+    plain("https", HTTPIE),
+    plain("httpie", HTTPIE),
+    plain("xh", HTTPIE),
+    plain("xhs", HTTPIE),
+    plain("mysql", MYSQL),
+    plain("mariadb", MYSQL),
+    plain("redis", &[("-a", Secret), ("-p", Anything)]),
+    plain("mongosh", &[("-p", Secret)]),
+    plain("sshpass", &[("-p", Secret)]),
+];
+
+const fn plain(name: &'static str, options: Table) -> Program {
+    Program {
+        name,
+        options,
+        valued: "",
+    }
+}
+
+impl Program {
+    /// Whether a word of a command is this program.
+    fn is(&self, word: &str) -> bool {
+        let name = word.rsplit('/').next().unwrap_or(word);
+        let rest = name.strip_prefix(self.name);
+        !word.contains("://")
+            && rest.is_some_and(|it| it.is_empty() || it.starts_with(['-', '_', '.']))
+    }
+
+    /// Where the value begins of the last option in a word, and what it is.
+    fn find(&self, word: &str) -> Option<(usize, Behind)> {
+        let found = find(self.options, word);
+        if found.is_some() || self.valued.is_empty() || word.starts_with("--") {
+            return found;
+        }
+        // `-su` is `-s -u`.
+        for (at, letter) in word.strip_prefix('-')?.char_indices() {
+            let end = 1 + at + letter.len_utf8();
+            let option = format!("-{letter}");
+            if let Some((_, behind)) = self.options.iter().find(|it| it.0 == option) {
+                return Some((end, *behind));
+            }
+            if self.valued.contains(letter) {
+                break;
+            }
+        }
+        Some((word.len(), Anything))
+    }
+}
+
+/// Where the value begins of the option that a word is or begins with, and what it is.
+fn find(table: Table, word: &str) -> Option<(usize, Behind)> {
+    let found = |(option, behind): &(&str, Behind)| {
+        let rest = word.strip_prefix(option)?;
+        let end = match rest.strip_prefix('=') {
+            Some(_) if option.starts_with("--") => option.len() + 1,
+            _ if option.starts_with('-') && !option.starts_with("--") => option.len(),
+            _ if rest.is_empty() => option.len(),
+            _ if option.is_empty() && !word.starts_with('-') => 0,
+            _ => return None,
+        };
+        Some((end, *behind))
+    };
+    table.iter().find_map(found)
+}
+
+/// The options of a command.
+pub(super) struct Options {
+    /// The programs that it names.
+    pub(super) programs: Vec<&'static Program>,
+    /// It has a user, wherever.
+    has_user: bool,
+    /// It is bellows': many options of PerfTest begin as that of a password.
+    is_own: bool,
+}
+
+impl Options {
+    pub(super) fn of(words: &[String]) -> Self {
+        let is_there = |it: &&Program| words.iter().any(|word| it.is(word));
+        let is_user = |word: &String| {
+            let is_long = word.starts_with("--");
+            let name = word.trim_start_matches('-');
+            let name = name.split('=').next().unwrap_or(name);
+            let is_named = matches!(name, "u" | "U" | "user" | "username");
+            word.starts_with('-') && (is_named || !is_long && name.starts_with(['u', 'U']))
+        };
+        Self {
+            programs: PROGRAMS.iter().filter(is_there).collect(),
+            has_user: words.iter().any(is_user),
+            is_own: words.first().is_some_and(|it| plain("bellows", &[]).is(it)),
+        }
+    }
+
+    /// Where the value begins of the option that a word has, and what it is.
+    pub(super) fn find(&self, word: &str) -> (usize, Behind) {
+        let of_programs = self.programs.iter().filter_map(|it| it.find(word));
+        // Of a command within another the more careful one decides.
+        if let Some(found) = of_programs.max_by_key(|(_, behind)| *behind) {
+            return found;
+        }
+        match find(ANY, word) {
+            Some((at, Password)) if !self.has_user || self.is_own && at < word.len() => {
+                (word.len(), Anything)
+            }
+            Some(found) => found,
+            None => (word.len(), Anything),
+        }
+    }
+}
