@@ -2,7 +2,7 @@
 
 use measure::{Problem, count};
 
-use super::model::{Profile, Unwinding};
+use super::model::{Profile, ProfileHeader, Unwinding};
 use crate::summary::ProfileSummary;
 
 /// Part of the frequency by which two may differ: formats round a period.
@@ -61,7 +61,8 @@ fn unit(a: &ProfileSummary, b: &ProfileSummary) -> Option<Problem> {
         unit => unit.to_owned(),
     };
     let [of_a, of_b] = [a, b].map(of);
-    let known = !of_a.is_empty() && !of_b.is_empty();
+    let is_known = |unit: &String| !unit.is_empty() && unit != ProfileHeader::WEIGHT;
+    let known = is_known(&of_a) && is_known(&of_b);
     (known && a.unit != b.unit && of_a != of_b).then(|| {
         Problem::new(
             "the two profiles count in different units, so that their shares may mean different things",
@@ -161,8 +162,10 @@ mod tests {
         samples.header.event.clear();
         samples.header.frequency = 0;
         assert_eq!(values(&time, &samples), ["nanoseconds and samples"]);
-        samples.header.unit.clear();
-        assert!(values(&time, &samples).is_empty());
+        for unit in ["", ProfileHeader::WEIGHT] {
+            samples.header.unit = unit.into();
+            assert!(values(&time, &samples).is_empty());
+        }
     }
 
     #[test]

@@ -215,7 +215,7 @@ pub(super) fn read(
         profile.notes.push(NOT_TOLD.into());
     }
     profile.header = ProfileHeader {
-        unit: "samples".into(),
+        unit: ProfileHeader::WEIGHT.into(),
         ..ProfileHeader::new(Time(0), 0)
     };
     if fractions.any {

@@ -63,6 +63,8 @@ pub struct ProfileHeader {
 impl ProfileHeader {
     /// Name and version of the `.stacks` format.
     pub const SCHEMA: &'static str = "bellows.stacks/1";
+    /// The unit of weights of which nothing says what they count, as in folded text: samples, microseconds, bytes.
+    pub const WEIGHT: &'static str = "weight";
 
     /// A header that knows only its time axis: the origin, and the same instant by the wall clock.
     #[must_use]
@@ -79,10 +81,16 @@ impl ProfileHeader {
     /// How many samples one stands for: where they were added up before, its weight says it.
     #[must_use]
     pub fn count(&self, sample: &Sample) -> u64 {
-        match self.unit.as_str() {
-            "samples" | "" => sample.weight,
-            _ => 1,
+        match self.counts_samples() {
+            true => sample.weight,
+            false => 1,
         }
+    }
+
+    /// Whether weights are numbers of samples, or may be, as nothing says what they are.
+    #[must_use]
+    pub fn counts_samples(&self) -> bool {
+        matches!(self.unit.as_str(), "samples" | "" | Self::WEIGHT)
     }
 
     /// What the profile is called beside others of its run, as its files are: `cpu`, and of a cluster's second node `cpu@1`.

@@ -325,9 +325,10 @@ fn open_event(
     let mut profile = read_file(formats, &file, own)?;
     // Folded text does not say what it is of; the name of the file does.
     profile.header.take_name(event);
-    if profile.header.event != USUAL_EVENT {
-        profile.header.unit.clone_from(&profile.header.event);
-    }
+    profile.header.unit = match profile.header.event.as_str() {
+        USUAL_EVENT => "samples".into(),
+        event => event.to_owned(),
+    };
     Ok(Some(profile))
 }
 

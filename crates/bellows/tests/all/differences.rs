@@ -59,7 +59,10 @@ fn two_files_make_a_table_a_picture_and_text() {
         lines[1..5].iter().any(|line| line.contains(ets)),
         "{table:#?}"
     );
-    for part in ["A: a.folded, 1,000 samples", "B: b.folded, 2,000 samples"] {
+    for part in [
+        "A: a.folded, a weight of 1,000",
+        "B: b.folded, a weight of 2,000",
+    ] {
         assert!(table.stdout.contains(part), "{table:#?}");
     }
 
