@@ -163,11 +163,39 @@ pub enum Unwinding {
     /// In formats that do not say it.
     #[default]
     Unknown,
+    /// Not at all: only the function that ran was recorded, and none of its callers.
+    Missing,
     /// By frame pointers, which code must keep.
     FramePointers,
     /// By unwind tables and the Erlang stack, from copies that a program in the kernel took at the
     /// sample.
     StackCopy,
+}
+
+impl Profile {
+    /// Takes its samples for ones without stacks.
+    pub(super) fn without_stacks(&mut self) {
+        for sample in &mut self.samples {
+            (sample.complete, sample.unwinding) = (false, Unwinding::Missing);
+        }
+    }
+
+    /// Notes how many samples have no stack.
+    pub(super) fn note_missing_stacks(&mut self) {
+        let without = |it: &&Sample| it.unwinding == Unwinding::Missing;
+        let what = match self.samples.iter().filter(without).count() {
+            0 => return,
+            all if all == self.samples.len() => {
+                "recorded without call graphs: no stacks".to_owned()
+            }
+            some => format!(
+                "{} recorded without call graphs: no stacks",
+                measure::counted(some as u64, "sample")
+            ),
+        };
+        self.notes
+            .push(format!("{what}; `perf record -g` records them"));
+    }
 }
 
 /// A profile. Every index in it is valid and every node comes after its parent: the readers of

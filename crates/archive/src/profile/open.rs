@@ -209,11 +209,14 @@ fn read_file<'o>(
         event,
         first_field,
     });
-    let read = read.map_err(io)?.and_then(|profile| {
+    let read = read.map_err(io)?.and_then(|mut profile| {
         let mut weights = profile.samples.iter().map(|it| it.weight);
         let sum = weights.try_fold(0_u64, u64::checked_add);
         match sum.is_some_and(|sum| sum <= LARGEST_SUM) {
-            true => Ok(profile),
+            true => {
+                profile.note_missing_stacks();
+                Ok(profile)
+            }
             false => Err("its samples add up to more than can be counted".to_owned()),
         }
     });
