@@ -1,6 +1,7 @@
 //! How numbers are written, in the terminal and in sentences. The formats of `perf-test` and of
 //! `artemis perf` are their originals' and stand with them.
 
+use archive::profile::ProfileHeader;
 use archive::{QuantityUnit, RequirementOutcome, SeriesUnit};
 use measure::{LatencySummary, Nanos};
 pub(crate) use measure::{count, counted};
@@ -151,6 +152,7 @@ pub(crate) fn weight(weight: u64, unit: &str) -> String {
         "nanoseconds" => duration(weight),
         "bytes" => bytes(weight),
         "" | "samples" => counted(weight, "sample"),
+        ProfileHeader::WEIGHT => format!("a weight of {}", count(weight)),
         unit => format!("{} {unit}", count(weight)),
     }
 }

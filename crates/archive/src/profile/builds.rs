@@ -25,6 +25,13 @@ pub struct NearSamples<'n> {
     pub builds: Builds,
 }
 
+impl NearSamples<'_> {
+    /// Whether it has any of a file.
+    fn knows(&self, file: &str) -> bool {
+        self.of.keys().any(|(_, of)| *of == file)
+    }
+}
+
 /// Files that are other builds on the other side.
 #[must_use]
 pub fn other_builds(a: &NearSamples<'_>, b: &NearSamples<'_>) -> Vec<String> {
@@ -50,8 +57,9 @@ pub fn other_builds(a: &NearSamples<'_>, b: &NearSamples<'_>) -> Vec<String> {
         let is_other = shares.common < shares.all * SAME_BUILD;
         match (a.builds.of(file), b.builds.of(file)) {
             (Some(one), Some(other)) => is_other && one != other,
-            // What one side alone calls may be most of a file.
-            _ => is_other && !shares.is_seen_on_both,
+            // What one side alone calls may be most of a file, and one that has no such functions of it has all its names, or names
+            // of another tool.
+            _ => is_other && !shares.is_seen_on_both && [a, b].iter().all(|it| it.knows(file)),
         }
     };
     let other = files.iter().filter(|(file, it)| is_other(file, it));
@@ -187,6 +195,11 @@ mod tests {
         assert!(build(&a, "1").other_builds(&build(&b, "1")).is_empty());
         assert_eq!(build(&a, "1").other_builds(&build(&b, "2")), ["broker"]);
         assert_eq!(build(&a, "1").other_builds(&b), ["broker"]);
+        // Text of `perf script` has neither builds nor such functions, and names of its own.
+        let text = of(&[("t;start;named", 50), ("t;start;EVP_f", 50)]);
+        for (a, b) in [(&build(&a, "1"), &text), (&text, &build(&a, "1"))] {
+            assert!(a.other_builds(b).is_empty());
+        }
         // What was joined of two builds is of none.
         let mut joined = build(&b, "1");
         joined.builds.add("broker", "2");

@@ -2,7 +2,7 @@
 
 use measure::{Problem, count};
 
-use super::model::{Profile, Unwinding};
+use super::model::{Profile, ProfileHeader, Unwinding};
 use crate::summary::ProfileSummary;
 
 /// Part of the frequency by which two may differ: formats round a period.
@@ -18,11 +18,12 @@ pub fn incomparable(a: &Profile, b: &Profile) -> Vec<Problem> {
         let mut samples = profile.samples.iter();
         samples.any(|sample| sample.unwinding != Unwinding::Unknown)
     };
-    reasons(
-        &a.summary(0),
-        &b.summary(0),
-        tells_stacks(a) && tells_stacks(b),
-    )
+    let has_none = |profile: &Profile| {
+        let mut samples = profile.samples.iter();
+        samples.any(|sample| sample.unwinding == Unwinding::Missing)
+    };
+    let tell_stacks = tells_stacks(a) && tells_stacks(b) || has_none(a) != has_none(b);
+    reasons(&a.summary(0), &b.summary(0), tell_stacks)
 }
 
 /// The same of profiles that bellows took, by their summaries.
@@ -61,7 +62,8 @@ fn unit(a: &ProfileSummary, b: &ProfileSummary) -> Option<Problem> {
         unit => unit.to_owned(),
     };
     let [of_a, of_b] = [a, b].map(of);
-    let known = !of_a.is_empty() && !of_b.is_empty();
+    let is_known = |unit: &String| !unit.is_empty() && unit != ProfileHeader::WEIGHT;
+    let known = is_known(&of_a) && is_known(&of_b);
     (known && a.unit != b.unit && of_a != of_b).then(|| {
         Problem::new(
             "the two profiles count in different units, so that their shares may mean different things",
@@ -92,7 +94,7 @@ fn complete(a: &ProfileSummary, b: &ProfileSummary) -> Option<Problem> {
         Problem::new(
             "stacks reach their root far more often in one profile than in the other, so that total shares differ by that",
             format!("{a} and {b} complete"),
-            "take both with the same rights (`bellows doctor`), or compare all the same with --force and trust self shares",
+            "take both with call graphs and the same rights (`bellows doctor`), or compare all the same with --force and trust self shares",
         )
     })
 }
@@ -161,8 +163,10 @@ mod tests {
         samples.header.event.clear();
         samples.header.frequency = 0;
         assert_eq!(values(&time, &samples), ["nanoseconds and samples"]);
-        samples.header.unit.clear();
-        assert!(values(&time, &samples).is_empty());
+        for unit in ["", ProfileHeader::WEIGHT] {
+            samples.header.unit = unit.into();
+            assert!(values(&time, &samples).is_empty());
+        }
     }
 
     #[test]
@@ -171,6 +175,10 @@ mod tests {
         a.samples[0].unwinding = Unwinding::StackCopy;
         b.samples[0].unwinding = Unwinding::FramePointers;
         b.samples[0].complete = false;
+        assert_eq!(values(&a, &b), ["100 % and 0 % complete"]);
+        // A format that does not say how stacks were found says that there are none.
+        b.samples[0].unwinding = Unwinding::Missing;
+        a.samples[0].unwinding = Unwinding::Unknown;
         assert_eq!(values(&a, &b), ["100 % and 0 % complete"]);
         let mut unnamed = profile();
         unnamed.frames[1] = Frame::unknown("m");

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::fold::NO_THREAD;
 use super::frames::FrameKind;
-use super::model::{Profile, Sample};
+use super::model::{Profile, ProfileHeader, Sample};
 
 /// Version of the layout: the first one in which all tables are shared and sources have lines.
 const VERSION: u32 = 61;
@@ -238,7 +238,7 @@ impl Profile {
     fn lasts_ns(&self, sample: &Sample) -> u64 {
         match self.header.unit.as_str() {
             "nanoseconds" => sample.weight,
-            "samples" => sample.weight.saturating_mul(self.interval_ns()),
+            "samples" | ProfileHeader::WEIGHT => sample.weight.saturating_mul(self.interval_ns()),
             _ => self.interval_ns(),
         }
     }

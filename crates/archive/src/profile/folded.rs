@@ -201,6 +201,11 @@ pub(super) fn read(
         return Ok(Err(why));
     }
     let inferred = evidence.first_field(&profile.threads);
+    let most_fields = match first_field {
+        // A program and its function, or a function and its caller: whole stacks have more.
+        FirstField::Inferred if inferred.is_none() => 2,
+        _ => 1,
+    };
     let is_function = match first_field {
         FirstField::Inferred => inferred != Some(FirstField::Thread),
         certain => certain == FirstField::Function,
@@ -211,11 +216,18 @@ pub(super) fn read(
             Err(why) => return Ok(Err(why)),
         };
     }
+    if profile
+        .samples
+        .iter()
+        .all(|it| profile.stack(it.stack).len() <= most_fields)
+    {
+        profile.without_stacks();
+    }
     if first_field == FirstField::Inferred && inferred.is_none() {
         profile.notes.push(NOT_TOLD.into());
     }
     profile.header = ProfileHeader {
-        unit: "samples".into(),
+        unit: ProfileHeader::WEIGHT.into(),
         ..ProfileHeader::new(Time(0), 0)
     };
     if fractions.any {

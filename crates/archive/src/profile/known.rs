@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::frame_pattern::{FramePattern, symbol};
 use super::frames::{Frame, FrameKind};
-use super::model::{Profile, Sample, USUAL_EVENT};
+use super::model::{Profile, USUAL_EVENT};
 use crate::summary::PatternShare;
 
 const BUILT_IN: &str = include_str!("known.txt");
@@ -174,7 +174,7 @@ impl Profile {
             if let Some(Some(caller)) = callers.get(sample.stack as usize) {
                 let sum = below.entry(*caller).or_default();
                 *sum = sum.saturating_add(sample.weight);
-                count = count.saturating_add(self.samples_in(sample));
+                count = count.saturating_add(self.header.count(sample));
             }
         }
         let sum = below
@@ -203,14 +203,6 @@ impl Profile {
             cure: pattern.cure.clone(),
             source: pattern.source.clone(),
         })
-    }
-
-    /// How many samples an entry stands for: where weights count samples, they may be summed up, as in folded text.
-    fn samples_in(&self, sample: &Sample) -> u64 {
-        match self.header.unit.as_str() {
-            "samples" => sample.weight,
-            _ => 1,
-        }
     }
 
     /// How far the path to each node follows a chain. Each frame is looked at once for each frame of the chain.

@@ -63,6 +63,8 @@ pub struct ProfileHeader {
 impl ProfileHeader {
     /// Name and version of the `.stacks` format.
     pub const SCHEMA: &'static str = "bellows.stacks/1";
+    /// The unit of weights of which nothing says what they count, as in folded text: samples, microseconds, bytes.
+    pub const WEIGHT: &'static str = "weight";
 
     /// A header that knows only its time axis: the origin, and the same instant by the wall clock.
     #[must_use]
@@ -79,10 +81,16 @@ impl ProfileHeader {
     /// How many samples one stands for: where they were added up before, its weight says it.
     #[must_use]
     pub fn count(&self, sample: &Sample) -> u64 {
-        match self.unit.as_str() {
-            "samples" | "" => sample.weight,
-            _ => 1,
+        match self.counts_samples() {
+            true => sample.weight,
+            false => 1,
         }
+    }
+
+    /// Whether weights are numbers of samples, or may be, as nothing says what they are.
+    #[must_use]
+    pub fn counts_samples(&self) -> bool {
+        matches!(self.unit.as_str(), "samples" | "" | Self::WEIGHT)
     }
 
     /// What the profile is called beside others of its run, as its files are: `cpu`, and of a cluster's second node `cpu@1`.
@@ -155,11 +163,39 @@ pub enum Unwinding {
     /// In formats that do not say it.
     #[default]
     Unknown,
+    /// Not at all: only the function that ran was recorded, and none of its callers.
+    Missing,
     /// By frame pointers, which code must keep.
     FramePointers,
     /// By unwind tables and the Erlang stack, from copies that a program in the kernel took at the
     /// sample.
     StackCopy,
+}
+
+impl Profile {
+    /// Takes its samples for ones without stacks.
+    pub(super) fn without_stacks(&mut self) {
+        for sample in &mut self.samples {
+            (sample.complete, sample.unwinding) = (false, Unwinding::Missing);
+        }
+    }
+
+    /// Notes how many samples have no stack.
+    pub(super) fn note_missing_stacks(&mut self) {
+        let without = |it: &&Sample| it.unwinding == Unwinding::Missing;
+        let what = match self.samples.iter().filter(without).count() {
+            0 => return,
+            all if all == self.samples.len() => {
+                "recorded without call graphs: no stacks".to_owned()
+            }
+            some => format!(
+                "{} recorded without call graphs: no stacks",
+                measure::counted(some as u64, "sample")
+            ),
+        };
+        self.notes
+            .push(format!("{what}; `perf record -g` records them"));
+    }
 }
 
 /// A profile. Every index in it is valid and every node comes after its parent: the readers of

@@ -209,11 +209,14 @@ fn read_file<'o>(
         event,
         first_field,
     });
-    let read = read.map_err(io)?.and_then(|profile| {
+    let read = read.map_err(io)?.and_then(|mut profile| {
         let mut weights = profile.samples.iter().map(|it| it.weight);
         let sum = weights.try_fold(0_u64, u64::checked_add);
         match sum.is_some_and(|sum| sum <= LARGEST_SUM) {
-            true => Ok(profile),
+            true => {
+                profile.note_missing_stacks();
+                Ok(profile)
+            }
             false => Err("its samples add up to more than can be counted".to_owned()),
         }
     });
@@ -325,9 +328,10 @@ fn open_event(
     let mut profile = read_file(formats, &file, own)?;
     // Folded text does not say what it is of; the name of the file does.
     profile.header.take_name(event);
-    if profile.header.event != USUAL_EVENT {
-        profile.header.unit.clone_from(&profile.header.event);
-    }
+    profile.header.unit = match profile.header.event.as_str() {
+        USUAL_EVENT => "samples".into(),
+        event => event.to_owned(),
+    };
     Ok(Some(profile))
 }
 

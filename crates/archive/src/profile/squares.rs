@@ -18,7 +18,7 @@ impl Profile {
     /// The squares of its weights.
     #[must_use]
     pub fn squares(&self) -> Squares<'_> {
-        if matches!(self.header.unit.as_str(), "" | "samples") {
+        if self.header.counts_samples() {
             return Squares {
                 profile: Cow::Borrowed(self),
                 scale: 1.0,

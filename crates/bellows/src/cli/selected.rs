@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use archive::PeriodRange;
-use archive::profile::{Merge, Profile, ReadOptions};
+use archive::profile::{Merge, Profile, ReadOptions, USUAL_EVENT, sampled_events};
 use measure::{Problem, counted, wall_clock_unix_ns};
+use report::console::sanitise;
 
 use super::find;
 use crate::failure::Failure;
-use crate::profile_formats;
+use crate::{output, profile_formats};
 
 /// The profile of an event, by line where lines are known, what it is called, and where it is.
 pub(super) fn open(
@@ -31,9 +32,34 @@ pub(super) fn open(
     }
     let path = find::profile(name, event, runs)?;
     let profile = Profile::open_with_lines(&profile_formats::all(), &path, options)?;
+    if event.is_none() && path.is_dir() && !path.join(archive::file::RECORD).exists() {
+        tell_choice(&path, &profile);
+    }
     let id = path.file_name().filter(|_| path.is_dir());
     let name = id.map_or_else(|| name.to_owned(), |id| id.to_string_lossy().into_owned());
     Ok((profile, name, path))
+}
+
+/// Says which profile of a folder was taken that is no run's, where there are several.
+fn tell_choice(folder: &Path, taken: &Profile) {
+    let mut events = sampled_events(folder);
+    let is_named = |event: &String| event == USUAL_EVENT;
+    if folder.join(archive::file::PPROF).exists() {
+        // It is taken where it is of the usual event, and nothing else is.
+        let is_taken = taken.header.event == USUAL_EVENT && !events.iter().any(is_named);
+        let place = if is_taken { 0 } else { events.len() };
+        events.insert(place, archive::file::PPROF.to_owned());
+    }
+    if let [first, others @ ..] = events.as_slice()
+        && !others.is_empty()
+    {
+        output::line_aside(&format!(
+            "of the profiles in {} it is {}; there, too: {} (name a file, or an event with --event)",
+            folder.display(),
+            sanitise(first),
+            sanitise(&others.join(", "))
+        ));
+    }
 }
 
 /// The periods of a recording as one profile, cut to the range.

@@ -47,6 +47,18 @@ fn sum(told: &Value, side: &str) -> f64 {
 }
 
 #[test]
+fn of_a_folder_with_several_profiles_it_is_said_which_one_is_shown() {
+    let dir = before_and_after();
+    let told = run(dir.path(), &["top", "."]);
+    told.assert_ok();
+    assert!(told.stderr.contains("it is a; there, too: b"), "{told:#?}");
+    std::fs::remove_file(dir.path().join("b.folded")).expect("removed");
+    let alone = run(dir.path(), &["top", "."]);
+    alone.assert_ok();
+    assert!(!alone.stderr.contains("there, too"), "{alone:#?}");
+}
+
+#[test]
 fn two_files_make_a_table_a_picture_and_text() {
     let dir = before_and_after();
     let dir = dir.path();
@@ -59,7 +71,10 @@ fn two_files_make_a_table_a_picture_and_text() {
         lines[1..5].iter().any(|line| line.contains(ets)),
         "{table:#?}"
     );
-    for part in ["A: a.folded, 1,000 samples", "B: b.folded, 2,000 samples"] {
+    for part in [
+        "A: a.folded, a weight of 1,000",
+        "B: b.folded, a weight of 2,000",
+    ] {
         assert!(table.stdout.contains(part), "{table:#?}");
     }
 

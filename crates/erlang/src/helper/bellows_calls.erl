@@ -211,14 +211,13 @@ burst([], _, _, _, Traced, Millis) -> {Traced, Millis, time};
 burst([Pid | Pids], Session, Tracer, Guard, Traced, Millis) ->
     Flags = [call, return_to, running, arity, monotonic_timestamp],
     Began = now_ms(),
+    Tracer ! {next, Pid},
     bellows_session:processes(Session, Pid, true, Flags),
     Ended = await(Pid, Tracer, Began + ?BURST, Guard),
     bellows_session:processes(Session, Pid, false, Flags),
     Passed = Millis + now_ms() - Began,
     case Ended of
-        {ok, Checked} ->
-            Tracer ! {next, Pid},
-            burst(Pids, Session, Tracer, Checked, Traced + 1, Passed);
+        {ok, Checked} -> burst(Pids, Session, Tracer, Checked, Traced + 1, Passed);
         Tripped -> {Traced + 1, Passed, Tripped}
     end.
 

@@ -12,7 +12,8 @@
 -define(NODES, 20000).
 
 %% Frames: {Function, Node, Cost, Depth, Calls, Run, Wait}, the top first, where Cost is the number of the function that
-%% pays, and Depth how often it stands there in a row. The base never leaves.
+%% pays, and Depth how often it stands there in a row. The base never leaves. Depth is 0 for a function at the bottom whose
+%% call nobody saw: its return is not told, so that it leaves when something else that is not on the stack calls.
 -record(stack, {frames = [], base = none, above = none, last = none, mode = run, costs = #{}}).
 
 %% The stack of a process of which nothing is known. Costs: what others cost before.
@@ -125,7 +126,8 @@ below(Caller, #stack{base = Base} = Stack) ->
         none -> push(Caller, 0, drop_untraced(Stack))
     end.
 
-drop_untraced(#stack{frames = [{_, Node, Cost, _, _, _, _} = Frame | Frames], costs = Costs} = Stack) when Node =/= Cost ->
+drop_untraced(#stack{frames = [{_, Node, Cost, Depth, _, _, _} = Frame | Frames], costs = Costs} = Stack)
+  when Node =/= Cost; Depth =:= 0 ->
     drop_untraced(Stack#stack{frames = Frames, costs = pay(Frame, Costs)});
 drop_untraced(Stack) -> Stack.
 
@@ -153,13 +155,16 @@ pay({_, _, _, _, 0, 0, 0}, Costs) -> Costs;
 pay({_, _, Cost, _, Calls, Run, Wait}, Costs) -> add(Cost, {Calls, Run, max(0, Wait)}, Costs).
 
 %% A function that calls itself stays one, Calls: 1, or 0 for one that is not traced.
+push(Function, Calls, #stack{frames = [{Function, Node, _, 0, _, _, _} | _] = Frames} = Stack) ->
+    Stack#stack{frames = [{Function, Node, Node, 1, Calls, 0, 0} | Frames]};
 push(Function, Calls, #stack{frames = [{Function, Node, Cost, Depth, Before, Run, Wait} | Frames]} = Stack) ->
     Stack#stack{frames = [{Function, Node, Cost, Depth + 1, Before + Calls, Run, Wait} | Frames]};
 push(Function, Calls, #stack{frames = Frames} = Stack) ->
     {Above, Payer} = place(Stack),
     case node_of(Above, Function) of
         full -> Stack#stack{frames = [{Function, Above, Payer, 1, 0, 0, 0} | Frames]};
-        Node when Calls > 0; Payer =:= 0 -> Stack#stack{frames = [{Function, Node, Node, 1, Calls, 0, 0} | Frames]};
+        Node when Calls =:= 0, Payer =:= 0 -> Stack#stack{frames = [{Function, Node, Node, 0, 0, 0, 0} | Frames]};
+        Node when Calls > 0 -> Stack#stack{frames = [{Function, Node, Node, 1, Calls, 0, 0} | Frames]};
         Node -> Stack#stack{frames = [{Function, Node, Payer, 1, 0, 0, 0} | Frames]}
     end.
 

@@ -8,7 +8,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn helper() -> PathBuf {
+pub(crate) fn helper() -> PathBuf {
     root().join("crates/erlang/src/helper")
 }
 
@@ -21,7 +21,7 @@ fn printed(command: &mut Command) -> String {
     text
 }
 
-fn evaluate(directory: &Path, source: &str) -> String {
+pub(crate) fn evaluate(directory: &Path, source: &str) -> String {
     let arguments = ["-noinput", "-eval", source];
     printed(Command::new("erl").current_dir(directory).args(arguments))
 }

@@ -14,3 +14,4 @@ mod path;
 mod secrets;
 mod silent;
 mod tls;
+mod tree;

@@ -145,7 +145,7 @@ impl<'h> Reader<'h> {
         let t = time.saturating_sub(*self.origin.get_or_insert(time));
         self.last = self.last.max(t);
         let (rooted, unwinding) = self.take_addresses(&sample, record.misc & MODE == IN_KERNEL);
-        let (stack, complete) = self.stack(sample.pid, rooted);
+        let (stack, reaches_root) = self.stack(sample.pid, rooted);
         let thread = self.processes.name(sample.tid);
         let thread = self.builder.thread(&thread);
         let of_event = (!attribute.is_frequency).then_some(attribute.period);
@@ -160,7 +160,7 @@ impl<'h> Reader<'h> {
                 .cpu
                 .and_then(|cpu| u16::try_from(cpu).ok())
                 .unwrap_or(u16::MAX),
-            complete,
+            complete: reaches_root && unwinding != Unwinding::Missing,
             unwinding,
             process: None,
             wait: None,
@@ -181,7 +181,11 @@ impl<'h> Reader<'h> {
             None => addresses.push(Address::User(sample.ip)),
         }
         let Some(registers) = sample.registers.filter(|_| !sample.stack.is_empty()) else {
-            return (false, Unwinding::FramePointers);
+            let unwinding = match sample.chain {
+                Some(_) => Unwinding::FramePointers,
+                None => Unwinding::Missing,
+            };
+            return (false, unwinding);
         };
         addresses.retain(|address| matches!(address, Address::Kernel(_)));
         let rooted = self

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use archive::profile::{FirstField, FrameKind, Input, Profile};
+use archive::profile::{FirstField, FrameKind, Input, Profile, Unwinding};
 use perf_event_open_sys::bindings as b;
 use testkit::Random;
 
@@ -168,6 +168,28 @@ fn samples_get_their_names_in_the_order_of_time() {
     );
     assert_eq!((header.pid, header.command.as_str()), (7, "main"));
     assert_eq!((profile.lost, profile.throttled), (42, 1));
+}
+
+#[test]
+fn samples_without_callers_are_no_stacks() {
+    let (code, address) = own_code();
+    let alone = |at: u64| {
+        let body = words(&[at, pair(7, 7), 1_000, 3, 1_001_001]);
+        record(b::PERF_RECORD_SAMPLE, 2, body)
+    };
+    let flat = FRAME_POINTERS & !(b::PERF_SAMPLE_CALLCHAIN as u64);
+    let file = recording(flat, &[code, alone(address)]);
+    let profile = read(&file).expect("a profile");
+    let sample = profile.samples[0];
+    assert_eq!(
+        (sample.complete, sample.unwinding),
+        (false, Unwinding::Missing)
+    );
+    let summary = profile.summary(0);
+    assert_eq!(
+        (summary.complete_share, summary.frame_pointer_share),
+        (0.0, 0.0)
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use archive::profile::{FunctionCount, Profile, WaitBy, WorkBy};
+use archive::profile::{FunctionCount, Profile, ProfileHeader, WaitBy, WorkBy};
 use archive::{FunctionShare, ProfileSummary};
 use serde::Serialize;
 
@@ -210,8 +210,15 @@ fn compared(part: &Profile, rest: &Profile) -> Vec<FunctionRow> {
 pub fn few_samples(profile: &Profile, style: Style) -> String {
     // Files of other tools have one sample for many. What they weigh otherwise says nothing of how many there were.
     let samples = match profile.header.unit.as_str() {
-        "samples" => profile.total_weight().max(profile.samples.len() as u64),
+        "samples" | ProfileHeader::WEIGHT => {
+            profile.total_weight().max(profile.samples.len() as u64)
+        }
         _ => 0,
+    };
+    // No sample weighs less than 1.
+    let most = match profile.header.unit == ProfileHeader::WEIGHT {
+        true => "at most ",
+        false => "",
     };
     if samples == 0 || samples >= ProfileSummary::FEW_SAMPLES {
         return String::new();
@@ -219,7 +226,7 @@ pub fn few_samples(profile: &Profile, style: Style) -> String {
     // Of a share of a half, where it is least known.
     let points = 100.0 / (samples as f64).sqrt();
     let text = format!(
-        "{} {} too few for shares: each may be off by {points:.0} points. Record longer, or while there is more work.",
+        "{most}{} {} too few for shares: each may be off by {points:.0} points. Record longer, or while there is more work.",
         counted(samples, "sample"),
         if samples == 1 { "is" } else { "are" }
     );

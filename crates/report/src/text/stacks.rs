@@ -76,6 +76,13 @@ mod tests {
     }
 
     #[test]
+    fn weights_of_which_nothing_says_what_they_count_are_no_samples() {
+        let mut profile = Profile::default();
+        profile.header.unit = "weight".into();
+        assert_eq!(amount(&profile), "a weight of 0");
+    }
+
+    #[test]
     fn every_method_is_named_and_none_is_silent() {
         assert_eq!(stacks(&ProfileSummary::default()), None);
         let plain = ProfileSummary {

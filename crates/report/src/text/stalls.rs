@@ -96,10 +96,12 @@ pub(super) fn stalled(w: &Warning) -> (String, &'static str) {
         let text = format!("{text}; this run's own fault, {fault}, was on at that time");
         return (text, "");
     }
-    let remedy = if whose {
-        "look for garbage collection, a full disk or a paused machine at that time"
-    } else {
-        "leave bellows free cores, and run again"
+    let remedy = match (whose, w.number("other_cores") > 0.0) {
+        (_, true) => "others took the cores: end what else runs on this machine, and run again",
+        (true, false) => {
+            "look for garbage collection, a full disk or a paused machine at that time"
+        }
+        (false, false) => "leave bellows free cores, and run again",
     };
     (text, remedy)
 }

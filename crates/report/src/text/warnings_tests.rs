@@ -16,6 +16,13 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
         "the broker stopped answering at 4.2 s for 600 ms (1 connection, 1,200 messages delayed): the latencies hold \
          all of it, as users would feel it; look for garbage collection, a full disk or a paused machine at that time"
     );
+    let crowded = warning(&w.clone().with("other_cores", 1.2));
+    assert!(
+        crowded.ends_with(
+            "; others took the cores: end what else runs on this machine, and run again"
+        ),
+        "{crowded}"
+    );
     // The longest is told, and what all of them delayed; what the run itself did needs no search.
     let of_fault = w.clone().with("times", 5).with("fault", "stop of node 1");
     assert_eq!(

@@ -19,7 +19,7 @@ pub(super) fn findings(derived: &Derived<'_>, cause: &Cause) -> Vec<Warning> {
         all.push(Warning::new(Code::DebugBuild, Tier::Invalid));
     }
     all.extend(of_generator(derived, cause));
-    all.extend(stalled(derived.e));
+    all.extend(stalled(derived));
     all.extend(rate_not_achieved(derived, cause));
     all.extend(churn_not_begun(derived.e));
     all.extend(of_machine(derived.e));
@@ -98,21 +98,26 @@ fn lacks_cores(derived: &Derived<'_>, cause: &Cause, late: Option<Lateness>) -> 
             | Cause::BrokerLacksCores { .. }
     );
     let used = e.client_cores.unwrap_or(0.0) + e.broker.as_ref().map_or(0.0, |used| used.cores);
-    let waited =
-        derived.run_queue_wait >= RUN_QUEUE_WAIT || e.broker_run_queue_wait() >= RUN_QUEUE_WAIT;
     // Of cores that neither may use, the machine's idle time says nothing.
     let full = e.ended.own_cores.map_or(derived.full, |cores| {
         used >= f64::from(cores) * (1.0 - FULL)
     });
-    let competes = e.same_machine && !e.apart && full && waited && used >= 0.1;
+    let competes = e.same_machine && !e.apart && full && waited(derived) && used >= 0.1;
     decided || late == Some(Lateness::Cores) || competes
 }
 
+/// Whether broker or generator waited for a core.
+fn waited(derived: &Derived<'_>) -> bool {
+    derived.run_queue_wait >= RUN_QUEUE_WAIT || derived.e.broker_run_queue_wait() >= RUN_QUEUE_WAIT
+}
+
 /// One for each who stood still.
-fn stalled(e: &Facts) -> impl Iterator<Item = Warning> {
+fn stalled(derived: &Derived<'_>) -> impl Iterator<Item = Warning> {
+    let e = derived.e;
+    let others = derived.others.filter(|_| derived.full || waited(derived));
     [Stalled::Broker, Stalled::Generator, Stalled::Machine]
         .into_iter()
-        .filter_map(|who| {
+        .filter_map(move |who| {
             // What passed without a connection is told with the connections' loss.
             let all = || {
                 let all = e.stalls();
@@ -124,7 +129,10 @@ fn stalled(e: &Facts) -> impl Iterator<Item = Warning> {
             } else {
                 Tier::Caution
             };
-            let warning = Warning::new(Code::Stalled, tier).with("who", who.name());
+            let mut warning = Warning::new(Code::Stalled, tier).with("who", who.name());
+            if let Some(others) = others {
+                warning = warning.with("other_cores", others);
+            }
             with_longest(warning, all).map(|warning| warning.with("unit", e.items()))
         })
 }

@@ -334,6 +334,25 @@ fn time_without_a_connection_is_among_the_reasons() {
 }
 
 #[test]
+fn a_stall_beside_others_that_took_the_cores_says_so() {
+    let mut facts = Facts {
+        idle: Some(0.0),
+        cores: 2,
+        client_cores: Some(0.2),
+        broker: Some(broker(0.2, 0.0)),
+        ..stopped_broker()
+    };
+    let others = |facts: &Facts| {
+        let found = judge(facts.clone()).findings;
+        let mut stalled = found.iter().filter(|it| it.code == WarningCode::Stalled);
+        stalled.next().expect("a stall").number("other_cores")
+    };
+    assert!(others(&facts) > 1.0);
+    facts.idle = Some(0.8);
+    assert!(others(&facts) < 0.1);
+}
+
+#[test]
 fn no_core_was_wanting_where_bellows_used_none() {
     let facts = Facts {
         idle: Some(0.0),

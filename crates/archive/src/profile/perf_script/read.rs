@@ -100,6 +100,7 @@ struct Current {
     frames: Vec<u32>,
     /// There are more frames than are kept.
     is_cut: bool,
+    unwinding: Unwinding,
 }
 
 impl Reader {
@@ -113,7 +114,12 @@ impl Reader {
             self.end_sample();
             if !header.is_sideband() {
                 self.begin(&header);
-                header.frame().iter().for_each(|frame| self.frame(frame));
+                if let Some(frame) = header.frame() {
+                    self.frame(&frame);
+                    if let Some(current) = &mut self.current {
+                        current.unwinding = Unwinding::Missing;
+                    }
+                }
             }
         } else if let Some(frame) = FrameLine::whole(text) {
             self.frame(&frame);
@@ -154,6 +160,7 @@ impl Reader {
             weight,
             frames: Vec::new(),
             is_cut: false,
+            unwinding: Unwinding::Unknown,
         });
     }
 
@@ -202,8 +209,8 @@ impl Reader {
             stack,
             thread: current.thread,
             cpu: current.cpu,
-            complete: is_root_known && !current.is_cut,
-            unwinding: Unwinding::Unknown,
+            complete: is_root_known && !current.is_cut && current.unwinding != Unwinding::Missing,
+            unwinding: current.unwinding,
             process: None,
             wait: None,
         });

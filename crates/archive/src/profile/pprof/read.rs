@@ -258,7 +258,7 @@ impl<'a> Reader<'a> {
             .filter(|t| self.text(t.unit) == "nanoseconds" && counts_samples);
         let period_ns = timed.map_or(0, |_| u64::try_from(self.head.period).unwrap_or(0));
         let event = match timed.as_ref().or(chosen) {
-            Some(t) if self.text(t.r#type) != "samples" => name(t),
+            Some(t) if !matches!(self.text(t.r#type), "samples" | ProfileHeader::WEIGHT) => name(t),
             _ => String::new(),
         };
         let unit = match chosen {

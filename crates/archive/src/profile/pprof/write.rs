@@ -37,7 +37,9 @@ impl Writer {
         let header = &profile.header;
         let mut sample_type = vec![self.value_type("samples", "count")];
         if header.unit != "samples" {
-            sample_type = vec![self.value_type(&header.event, &header.unit)];
+            let name = [&header.event, &header.unit];
+            let name = name.into_iter().find(|it| !it.is_empty());
+            sample_type = vec![self.value_type(name.map_or("", String::as_str), &header.unit)];
         }
         let timed = header.unit == "samples" && header.period_ns > 0;
         if timed {

@@ -5,7 +5,7 @@ use erlang::Helper;
 use erlang::alloc::{
     Allocator, Carriers, MemoryStep, Microstates, NodeMemory, microstates, node_memory,
 };
-use measure::{Length, Nanos, count};
+use measure::{Length, Nanos, count, counted};
 use report::console::{GridColumn, grid};
 use report::text::bytes;
 use serde::Serialize;
@@ -191,14 +191,18 @@ fn sides(reading: &AllocReading) -> String {
         "  with shared pages divided (PSS)",
         machine.proportional.map(bytes),
     );
-    row("threads", machine.threads.map(count));
-    row("cached segments", Some(count(memory.cached_segments)));
     row("page cache of the machine", machine.page_cache.map(bytes));
     row(
         "memory of the machine that is available",
         machine.available.map(bytes),
     );
+    let threads = machine.threads.map(|it| counted(it, "thread") + "; ");
     grid(&columns, Some(0), rows, output::style())
+        + &format!(
+            "{}{} kept for the next carriers\n",
+            threads.unwrap_or_default(),
+            counted(memory.cached_segments, "memory segment"),
+        )
 }
 
 fn states(threads: &Microstates) -> String {
@@ -234,4 +238,33 @@ fn states(threads: &Microstates) -> String {
         out += "somebody else has turned microstate accounting on: it was read and left on\n";
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_counted_has_no_size() {
+        let machine = erlang::alloc::MachineMemory {
+            threads: Some(9),
+            ..Default::default()
+        };
+        let memory = NodeMemory {
+            vm: [("total".to_owned(), 300)].into(),
+            allocators: Vec::new(),
+            cached_segments: 3,
+            machine,
+            os_pid: "1".to_owned(),
+            node_us: 1,
+        };
+        let text = sides(&AllocReading {
+            difference: Vec::new(),
+            memory,
+            threads: None,
+        });
+        let told = "9 threads; 3 memory segments kept for the next carriers";
+        assert_eq!(text.lines().last(), Some(told), "{text}");
+        assert!(!text.contains("\nthreads"), "{text}");
+    }
 }

@@ -215,15 +215,12 @@ fn none_followed(path: &Path) -> String {
     let (before, beside) = (path.untraced.len() as u64, path.beside.len() as u64);
     let rest = path.begun.saturating_sub(before + beside);
     let parts = [
-        (before, "came before anything below it was traced"),
+        (before, "came before anything below the function was traced"),
         (
             beside,
-            "came between those that were to be followed, and was only timed",
+            "came between those that were to be followed, only timed",
         ),
-        (
-            rest,
-            "did not end meanwhile, or was not seen from its beginning",
-        ),
+        (rest, "began unseen, or did not end meanwhile"),
     ];
     let told = parts.iter().filter(|(calls, _)| *calls > 0);
     let told: Vec<_> = told
@@ -355,11 +352,11 @@ mod tests {
     fn where_no_call_was_followed_it_is_told_what_became_of_each() {
         let ms = std::time::Duration::from_millis(1);
         let mut path = path();
-        (path.begun, path.untraced, path.beside) = (3, vec![ms], vec![ms]);
+        (path.begun, path.untraced, path.beside) = (5, vec![ms], vec![ms; 2]);
         assert_eq!(
             none_followed(&path),
-            "No call was followed to its end. Of 3 calls: 1 came before anything below it was traced; 1 came between those that were to be \
-             followed, and was only timed; 1 did not end meanwhile, or was not seen from its beginning. To follow some"
+            "No call was followed to its end. Of 5 calls: 1 came before anything below the function was traced; 2 came between those that were \
+             to be followed, only timed; 2 began unseen, or did not end meanwhile. To follow some"
         );
     }
 
