@@ -322,6 +322,21 @@ mod tests {
         assert_eq!(words.join(" "), wanted);
     }
 
+    /// How many rows are shown is `--limit`, or `-n`, wherever it can be said.
+    #[test]
+    fn rows_have_one_option() {
+        fn check(command: &Command) {
+            for arg in command.get_arguments() {
+                let is_short = arg.get_short() == Some('n');
+                let name = command.get_name();
+                assert!(!is_short || arg.get_long() == Some("limit"), "{name}");
+                assert_ne!(arg.get_long(), Some("number"), "{name}");
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
+
     fn kept(line: &[&str]) -> String {
         let words = std::iter::once("/usr/bin/bellows").chain(line.iter().copied());
         archived(words.map(OsString::from)).join(" ")
