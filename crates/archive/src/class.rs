@@ -112,6 +112,14 @@ impl Class {
                 | Self::Unnamed
         )
     }
+
+    /// Whether a class is that of threads that have nothing to do, or give their core away.
+    pub(crate) const fn is_of_idling(self) -> bool {
+        matches!(
+            self,
+            Self::Scheduling | Self::Waiting | Self::KernelScheduling
+        )
+    }
 }
 
 impl fmt::Display for Class {

@@ -103,7 +103,7 @@ pub use summary::{
 };
 pub use traces::{LookSpan, SlowestCalls, TraceSummary, TracedCall, read_slowest_calls};
 pub use verdict::{Awaited, Busy, Cause, Lateness, LimitedBy, Reason, Verdict};
-pub use warning::{Tier, Warning, WarningCode};
+pub use warning::{RELEASE_BUILD, Tier, Warning, WarningCode};
 pub use writer::{RunWriter, sanitised};
 
 /// Names of the files of a run folder.

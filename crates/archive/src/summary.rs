@@ -475,7 +475,7 @@ pub struct ProfileSummary {
     /// The functions with the largest self share, at most 20.
     pub top: Vec<FunctionShare>,
     /// The function of the process's own code that has the largest total share without being the frame of
-    /// everything; absent where there is none, or most stacks are incomplete.
+    /// everything or waiting for most of it; absent where there is none, or most stacks are incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headline: Option<FunctionShare>,
 }

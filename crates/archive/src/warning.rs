@@ -21,6 +21,9 @@ pub enum Tier {
     Note,
 }
 
+/// What helps against a debug build of bellows, as the pages say it.
+pub const RELEASE_BUILD: &str = "build with `make build`, or install with `make install`";
+
 /// The kinds of warning, for machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]

@@ -23,6 +23,7 @@ pub(crate) fn run_options(
         texts: session::Texts {
             verdict: report::text::verdict,
             warning: report::text::warning,
+            options: report::text::options,
         },
     })
 }

@@ -154,9 +154,14 @@ impl Profile {
 
     /// Weight per stack: as leaf, and with all that it called.
     pub(super) fn node_weights(&self) -> NodeWeights {
+        self.node_weights_of(|_| true)
+    }
+
+    /// The weights of the samples that are wanted.
+    pub(super) fn node_weights_of(&self, is_wanted: impl Fn(&Sample) -> bool) -> NodeWeights {
         let mut own = vec![0u64; self.stacks.len()];
         let mut sum = 0u64;
-        for sample in &self.samples {
+        for sample in self.samples.iter().filter(|it| is_wanted(it)) {
             if let Some(weight) = own.get_mut(sample.stack as usize) {
                 *weight = weight.saturating_add(sample.weight);
             }

@@ -10,6 +10,8 @@ use crate::summary::{FunctionShare, ProfileSummary};
 const LEAST_SHARE: f64 = 0.05;
 /// Above this share a function is the frame of everything rather than a part of it.
 const MOST_SHARE: f64 = 0.5;
+/// A function that works for less than this part of its samples, and waits for the rest, burns nothing.
+const LEAST_WORK: f64 = 0.5;
 /// Processes in a summary.
 const MOST_WORK: usize = 5;
 /// Where fewer stacks reach their thread's start, a total share says nothing.
@@ -114,7 +116,9 @@ impl Profile {
                 Vec::new()
             },
             work: self.work_shares(WorkBy::Process, top.min(MOST_WORK)),
-            headline: headline(&rows).filter(|_| complete_share >= LEAST_COMPLETE),
+            headline: self
+                .headline(&rows)
+                .filter(|_| complete_share >= LEAST_COMPLETE),
             top: rows.into_iter().take(top).map(|f| f.share).collect(),
         }
     }
@@ -127,6 +131,52 @@ impl Profile {
         let with = samples.filter(|s| nodes.get(s.stack as usize) == Some(&true));
         let weight = with.fold(0u64, |sum, s| sum.saturating_add(s.weight));
         weight as f64 / self.total_weight().max(1) as f64
+    }
+
+    /// The function of the process's own code that has the largest total share without being the frame of
+    /// everything, and does not wait for most of it.
+    fn headline(&self, rows: &[FunctionCount]) -> Option<FunctionShare> {
+        let is_own = |kind| {
+            matches!(
+                kind,
+                FrameKind::Erlang | FrameKind::Java | FrameKind::Native
+            )
+        };
+        // What does most of it itself is no frame of everything, however much it is.
+        let is_a_part =
+            |it: &FunctionShare| it.total <= MOST_SHARE || it.self_share > it.total * MOST_SHARE;
+        let is_framework = |name: &str| name.starts_with('$') && Frame::own_module(name).is_none();
+        let mut named: Vec<_> = rows
+            .iter()
+            .filter(|row| {
+                is_own(row.kind)
+                    && row.share.total >= LEAST_SHARE
+                    && is_a_part(&row.share)
+                    && !is_framework(&row.share.function)
+            })
+            .collect();
+        if named.is_empty() {
+            return None;
+        }
+        let working = self.working_totals();
+        named.retain(|row| {
+            let works = working.get(row.frame as usize).copied().unwrap_or(0);
+            works as f64 >= row.total_weight as f64 * LEAST_WORK
+        });
+        let most = named
+            .into_iter()
+            .max_by(|a, b| a.share.total.total_cmp(&b.share.total));
+        most.map(|row| row.share.clone())
+    }
+
+    /// Per frame the weight of the stacks that contain it and neither wait nor choose what runs next.
+    fn working_totals(&self) -> Vec<u64> {
+        let classes = self.classes();
+        let is_work = |sample: &Sample| {
+            let class = classes.get(sample.stack as usize);
+            class.is_none_or(|class| !class.is_of_idling())
+        };
+        self.frame_totals(&self.node_weights_of(is_work))
     }
 
     /// Which stacks have at least one such frame.
@@ -175,30 +225,6 @@ impl Profile {
         }
         totals
     }
-}
-
-/// The function of the process's own code that has the largest total share without being the frame of
-/// everything.
-fn headline(rows: &[FunctionCount]) -> Option<FunctionShare> {
-    let is_own = |kind| {
-        matches!(
-            kind,
-            FrameKind::Erlang | FrameKind::Java | FrameKind::Native
-        )
-    };
-    // What does most of it itself is no frame of everything, however much it is.
-    let is_a_part =
-        |it: &FunctionShare| it.total <= MOST_SHARE || it.self_share > it.total * MOST_SHARE;
-    let is_framework = |name: &str| name.starts_with('$') && Frame::own_module(name).is_none();
-    rows.iter()
-        .filter(|row| {
-            is_own(row.kind)
-                && row.share.total >= LEAST_SHARE
-                && is_a_part(&row.share)
-                && !is_framework(&row.share.function)
-        })
-        .max_by(|a, b| a.share.total.total_cmp(&b.share.total))
-        .map(|row| row.share.clone())
 }
 
 enum Visit {

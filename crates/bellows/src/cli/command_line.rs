@@ -50,8 +50,17 @@ impl fmt::Debug for Assignment {
     }
 }
 
-/// The command line that does it again, but for secrets. The program's own name stands first, not where it
-/// happens to lie.
+/// Variables of the environment that do not decide what is run: what is printed, and where and how it is kept.
+const NOT_OF_THE_RUN: [&str; 5] = [
+    "BELLOWS_NOTE",
+    "BELLOWS_QUIET",
+    "BELLOWS_RUNS",
+    "BELLOWS_STRICT",
+    "BELLOWS_TAGS",
+];
+
+/// The command line that does it again, but for secrets, with the options that the environment gave. The program's own
+/// name stands first, not where it happens to lie.
 pub(super) fn archived(args: impl Iterator<Item = OsString>) -> Vec<String> {
     let mut words = vec!["bellows".to_owned()];
     let mut command = Cli::command();
@@ -76,9 +85,14 @@ fn add(command: &Command, matches: &ArgMatches, words: &mut Vec<String>) {
     }
     let mut given: Vec<(usize, &Arg)> = command
         .get_arguments()
-        .filter(|arg| matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine))
         .filter_map(|arg| {
-            let first = matches.indices_of(arg.get_id().as_str())?.next()?;
+            let id = arg.get_id().as_str();
+            let first = match matches.value_source(id)? {
+                ValueSource::CommandLine => matches.indices_of(id)?.next()?,
+                // What is given twice counts last.
+                ValueSource::EnvVariable if is_of_the_run(arg) => 0,
+                _ => return None,
+            };
             Some((first, arg))
         })
         .collect();
@@ -88,11 +102,25 @@ fn add(command: &Command, matches: &ArgMatches, words: &mut Vec<String>) {
     }
 }
 
+/// Whether a value from the environment decides what is run. Secrets stay there.
+fn is_of_the_run(arg: &Arg) -> bool {
+    let name = arg.get_env().and_then(std::ffi::OsStr::to_str);
+    let is_secret = arg.get_value_parser().type_id() == std::any::TypeId::of::<Hidden>();
+    name.is_some_and(|name| !NOT_OF_THE_RUN.contains(&name)) && !is_secret
+}
+
 /// An option with its values, once for each time that it was given; the values alone where it has no name.
 fn add_argument(arg: &Arg, matches: &ArgMatches, words: &mut Vec<String>) {
     let name = arg.get_long().map(|long| format!("--{long}"));
     let name = name.or_else(|| arg.get_short().map(|short| format!("-{short}")));
     let times = matches.get_raw_occurrences(arg.get_id().as_str());
+    if arg.get_id() == "set_before" {
+        for value in times.into_iter().flatten().flatten() {
+            let value = shown(arg.get_value_parser(), &value.to_string_lossy());
+            words.extend(["--set".to_owned(), value]);
+        }
+        return;
+    }
     if !arg.get_action().takes_values() {
         words.extend(name);
         return;
@@ -270,6 +298,43 @@ mod tests {
         }
         assert!(!refused("bellows top --rate 5").contains("--set"));
         assert!(!refused("bellows demo --ratio 5").contains("--set"));
+    }
+
+    #[test]
+    fn what_the_environment_decides_is_kept() {
+        // Cargo sets these two, whatever the shell has.
+        let option = |id: &'static str, env: &'static str| Arg::new(id).long(id).env(env);
+        let secret = option("password", "CARGO_PKG_NAME").value_parser(clap::value_parser!(Hidden));
+        let command = Command::new("bellows").subcommand(
+            Command::new("run")
+                .arg(option("broker-root", "CARGO_PKG_VERSION"))
+                .arg(option("set_before", "CARGO_PKG_NAME").value_delimiter(','))
+                .arg(option("absent", "BELLOWS_IS_NOT_SET"))
+                .arg(secret)
+                .arg(Arg::new("rate").long("rate")),
+        );
+        let line = ["bellows", "run", "--rate", "5"];
+        let matches = command.clone().get_matches_from(line);
+        let mut words = Vec::new();
+        add(&command, &matches, &mut words);
+        let root = env!("CARGO_PKG_VERSION");
+        let wanted = format!("run --broker-root {root} --set bellows --rate 5");
+        assert_eq!(words.join(" "), wanted);
+    }
+
+    /// How many rows are shown is `--limit`, or `-n`, wherever it can be said.
+    #[test]
+    fn rows_have_one_option() {
+        fn check(command: &Command) {
+            for arg in command.get_arguments() {
+                let is_short = arg.get_short() == Some('n');
+                let name = command.get_name();
+                assert!(!is_short || arg.get_long() == Some("limit"), "{name}");
+                assert_ne!(arg.get_long(), Some("number"), "{name}");
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
     }
 
     fn kept(line: &[&str]) -> String {

@@ -4,7 +4,7 @@ use archive::{LimitOutcome, LimitTrial, LimitTrials, ScaleRuns};
 use measure::LatencySummary;
 
 use super::table::{Align, FOOTNOTE, Table};
-use super::text::{Style, sanitise, wrap};
+use super::text::{Style, sanitise, width, wrap};
 use crate::numbers::{marked, rate};
 use crate::text::limit::{asked, headline, knee_text, notes, rates, row_note, typical_trial};
 use crate::text::scale::{computed, mean, scale_explained};
@@ -29,7 +29,12 @@ pub fn limit(of: &LimitTrials, style: Style) -> String {
     }
     if !of.trials.is_empty() {
         lines.push(String::new());
-        lines.extend(table(of).lines(style.columns));
+        let beside = table(of, true);
+        let table = match beside.fits(style.columns) {
+            true => beside,
+            false => table(of, false),
+        };
+        lines.extend(table.lines(style.columns));
         if has_few(of) {
             let told = wrap(FOOTNOTE, style.columns);
             lines.extend(told.iter().map(|line| style.faint(line)));
@@ -110,25 +115,32 @@ fn has_few(of: &LimitTrials) -> bool {
     shown.any(|it| !it.supports(99.9))
 }
 
-/// A row for each rate, with one of its trials.
-fn table(of: &LimitTrials) -> Table {
+/// A row for each rate, with one of its trials. Why it did not hold stands beside it where whole words have room there,
+/// else below.
+fn table(of: &LimitTrials, is_beside: bool) -> Table {
     let mut names = of.trials.iter().map(|it| it.latency_name.as_str());
     let name = names.rfind(|it| !it.is_empty()).unwrap_or("latency");
     let name = sanitise(name).into_owned();
-    let mut table = Table::new(&[
+    let name = format!("{name} p50");
+    let heads = [
         ("msg/s", Align::Right),
         ("held", Align::Left),
         ("trial", Align::Right),
-        (&format!("{name} p50"), Align::Right),
+        (&*name, Align::Right),
         ("p99", Align::Right),
         ("p99.9", Align::Right),
         ("p99, log", Align::Left),
         ("why not", Align::Left),
-    ]);
-    table.drop_in_order(&[6, 5]);
-    table.give_way_to(7, 18);
+    ];
     let all = rates(of);
     let rows: Vec<Row<'_>> = all.iter().map(|rate| Row::of(of, *rate)).collect();
+    let mut table = Table::new(&heads[..7 + usize::from(is_beside)]);
+    table.drop_in_order(&[6, 5]);
+    if is_beside {
+        let longest = |row: &Row<'_>| row.why().split(' ').map(width).max();
+        let longest = rows.iter().filter_map(longest).max();
+        table.give_way_to(7, longest.unwrap_or(0).max(18));
+    }
     let p99s = || rows.iter().filter_map(|it| Some(it.latency()?.p99_ns));
     let ends = p99s().min().zip(p99s().max());
     for row in &rows {
@@ -137,7 +149,7 @@ fn table(of: &LimitTrials) -> Table {
             row.latency().map_or_else(|| "-".to_owned(), told)
         };
         let bar = row.latency().map(|it| it.p99_ns).zip(ends);
-        table.row(vec![
+        let mut cells = vec![
             rate(row.rate),
             row.held(),
             row.shown.map_or_else(String::new, |it| it.0.to_string()),
@@ -145,8 +157,12 @@ fn table(of: &LimitTrials) -> Table {
             shown(99.0, |it| it.p99_ns),
             shown(99.9, |it| it.p99_9_ns),
             bar.map_or_else(String::new, |(value, (low, high))| bar_of(value, low, high)),
-            row.why(),
-        ]);
+        ];
+        cells.extend(is_beside.then(|| row.why()));
+        table.row(cells);
+        if !is_beside {
+            table.note(row.why());
+        }
     }
     table
 }
@@ -217,7 +233,6 @@ fn bar_of(value: u64, low: u64, high: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::console::width;
 
     fn trial(rate: f64, outcome: LimitOutcome, p99_ns: u64) -> LimitTrial {
         let latency = LatencySummary {
@@ -266,6 +281,23 @@ mod tests {
             );
             assert!(text.contains("1 of 2"), "{text}");
             assert!(text.contains("0 of 2"), "{text}");
+        }
+        let why = "missed rabbitmq_queue_messages_ready_bytes < 1000000";
+        let long = LimitTrials {
+            trials: vec![LimitTrial {
+                why: vec![why.to_owned()],
+                ..trial(20_000.0, LimitOutcome::Missed, 9_000_000)
+            }],
+            ..LimitTrials::default()
+        };
+        for columns in [60, 80, 100] {
+            let style = Style {
+                columns,
+                ..Style::PLAIN
+            };
+            let text = limit(&long, style);
+            let words: Vec<&str> = text.split_whitespace().collect();
+            assert!(why.split(' ').all(|word| words.contains(&word)), "{text}");
         }
     }
 

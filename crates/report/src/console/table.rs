@@ -63,6 +63,21 @@ impl Table {
         self.least = least;
     }
 
+    /// Whether the lines fit with the column that gives way as narrow as it may be.
+    pub(super) fn fits(&self, columns: usize) -> bool {
+        let narrowest = self.narrowest();
+        total(&narrowest, &self.shown(&narrowest, columns)) <= columns
+    }
+
+    /// The width of each column where the one that gives way has done so.
+    fn narrowest(&self) -> Vec<usize> {
+        let mut narrowest = self.widths();
+        if let Some(w) = self.gives_way.and_then(|it| narrowest.get_mut(it)) {
+            *w = (*w).min(self.least);
+        }
+        narrowest
+    }
+
     /// Leaves these columns out, one after the other, where the table would be too wide.
     pub(super) const fn drop_in_order(&mut self, columns: &'static [usize]) {
         self.drop = columns;
@@ -150,18 +165,19 @@ impl Table {
     /// The lines, the heads first, none wider than `columns` but for the first column, which is never broken.
     pub(super) fn lines(&self, columns: usize) -> Vec<String> {
         let mut widths = self.widths();
-        let mut narrowest = widths.clone();
-        if let Some(w) = self.gives_way.and_then(|it| narrowest.get_mut(it)) {
-            *w = (*w).min(self.least);
-        }
-        let shown = self.shown(&narrowest, columns);
+        let shown = self.shown(&self.narrowest(), columns);
         let excess = total(&widths, &shown).saturating_sub(columns);
         if let Some(w) = self.gives_way.and_then(|column| widths.get_mut(column)) {
             *w = w.saturating_sub(excess).max(LEAST_WIDTH.min(*w));
         }
         let blocks = blocks(&widths, &shown, columns);
-        let of_block = |block: &Vec<usize>| self.block(block, &widths, columns);
-        blocks.iter().flat_map(of_block).collect()
+        let mut lines = Vec::new();
+        for (block, to_come) in blocks.iter().zip((0..blocks.len()).rev()) {
+            // A note is said once, below the last columns.
+            let notes = if to_come == 0 { &self.notes[..] } else { &[] };
+            lines.extend(self.block(block, &widths, columns, notes));
+        }
+        lines
     }
 
     /// The columns that are not left out.
@@ -176,10 +192,16 @@ impl Table {
     }
 
     /// The lines of some columns.
-    fn block(&self, shown: &[usize], widths: &[usize], columns: usize) -> Vec<String> {
+    fn block(
+        &self,
+        shown: &[usize],
+        widths: &[usize],
+        columns: usize,
+        notes: &[(usize, String)],
+    ) -> Vec<String> {
         let heads: Vec<String> = self.heads.iter().map(|(head, _)| head.clone()).collect();
         let mut lines = self.row_lines(&heads, shown, widths);
-        let mut notes = self.notes.iter().peekable();
+        let mut notes = notes.iter().peekable();
         for (index, row) in self.rows.iter().enumerate() {
             lines.extend(self.row_lines(row, shown, widths));
             while let Some((_, note)) = notes.next_if(|(of, _)| *of == index) {

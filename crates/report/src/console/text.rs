@@ -170,10 +170,21 @@ pub(super) fn fit_end(name: &str, room: usize) -> String {
 }
 
 /// Both ends of a name, of which either may tell it from others: at most `room` wide, and what is cut out is shown as `…`.
+/// Of a connection's name, `CLIENT:PORT -> BROKER:PORT (1)`, the broker's address goes first: many have the same.
 #[must_use]
 pub fn fit_middle(name: &str, room: usize) -> String {
     if width(name) <= room {
         return name.to_owned();
+    }
+    if let Some((client, rest)) = name.split_once(" -> ") {
+        let (broker, number) = rest.split_at(rest.find(' ').unwrap_or(rest.len()));
+        let left = room.saturating_sub(width(client) + width(number));
+        if left > 0 {
+            return format!(
+                "{client}{}{number}",
+                fit_end(&format!(" -> {broker}"), left)
+            );
+        }
     }
     let begin = fit(name, room / 2);
     let end = fit_end(name, (room + 1).saturating_sub(width(&begin)));
@@ -359,6 +370,20 @@ mod tests {
     fn both_ends_of_a_long_name_are_kept() {
         let name = "rabbitmq_queue_messages{queue=\"orders\"}";
         assert_eq!(fit_middle(name, 80), name);
+        let channel = "channel 127.0.0.1:45678 -> 127.0.0.1:5672 (12)";
+        assert_eq!(
+            fit_middle(channel, 40),
+            "channel 127.0.0.1:45678….0.0.1:5672 (12)"
+        );
+        assert_eq!(fit_middle(channel, 30), "channel 127.0.0.1:45678…2 (12)");
+        for room in 29..50 {
+            let cut = fit_middle(channel, room);
+            assert!(
+                cut.starts_with("channel 127.0.0.1:45678") && cut.ends_with("(12)"),
+                "{cut}"
+            );
+            assert!(width(&cut) <= room, "{room}: {cut}");
+        }
         let cut = fit_middle(name, 20);
         assert_eq!((cut.as_str(), width(&cut)), ("rabbitmq_…=\"orders\"}", 20));
         for room in 0..40 {

@@ -303,9 +303,13 @@ impl<'a> Said<'a> {
                 percent(e.run_queue_wait()),
                 self.others()
             ),
+            Lateness::Generator if e.loop_lag_max_ns < 1_000_000 => {
+                "and no cause stands out".to_owned()
+            }
             Lateness::Generator => format!(
-                "although nothing held them up: its event loop was late by up to {}",
-                duration(e.loop_lag_max_ns)
+                "although nothing held them up: its event loop was late by up to {}{}",
+                duration(e.loop_lag_max_ns),
+                self.others()
             ),
         };
         format!(

@@ -254,6 +254,10 @@ fn lateness_is_a_sentence_of_its_own() {
         own.ends_with("although nothing held them up: its event loop was late by up to 2.70 ms"),
         "{own}"
     );
+    let mut on_time = facts.clone();
+    on_time.loop_lag_max_ns = 310_000;
+    let unknown = met(Some(Lateness::Generator), on_time);
+    assert!(unknown.ends_with("and no cause stands out"), "{unknown}");
     let theirs = met(Some(Lateness::Broker), facts.clone());
     assert!(
         theirs.ends_with("waiting for confirms (97 % of the time)"),

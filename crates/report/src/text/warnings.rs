@@ -67,7 +67,7 @@ fn told(w: &Warning) -> (String, &'static str) {
             "this is a debug build of bellows, several times slower than a release build: rates and CPU of the \
              client say nothing"
                 .to_owned(),
-            "build with cargo build --release",
+            archive::RELEASE_BUILD,
         ),
         WarningCode::GeneratorSaturated => (
             format!(

@@ -34,6 +34,22 @@ pub(super) fn cores(cores: u32) -> Check {
     .fix("use a machine with 4 cores or more, or put the broker on another machine")
 }
 
+/// Whether this bellows is as quick as figures demand.
+pub(super) fn build(is_debug: bool) -> Check {
+    const NAME: &str = "build";
+    if !is_debug {
+        let meaning = "rates and CPU of the client are those of an optimised program";
+        return Check::new(NAME, Status::Ok, "optimised", meaning);
+    }
+    Check::new(
+        NAME,
+        Status::Bad,
+        "a debug build of bellows",
+        "several times slower than a release build: rates and CPU of the client say nothing, and runs are invalid",
+    )
+    .fix(archive::RELEASE_BUILD)
+}
+
 /// Tries what a profile would do, on this process.
 pub(super) fn profiling() -> Check {
     const NAME: &str = "perf permissions";
@@ -218,6 +234,16 @@ pub(super) fn open_files() -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_debug_build_is_told_with_the_remedy_of_the_pages() {
+        let told = build(true);
+        assert_eq!(
+            (told.status, &*told.fix.unwrap_or_default()),
+            (Status::Bad, archive::RELEASE_BUILD)
+        );
+        assert_eq!(build(false).status, Status::Ok);
+    }
 
     #[test]
     fn few_cores_are_told_with_a_remedy() {

@@ -53,6 +53,7 @@ impl Check {
 #[must_use]
 pub fn checks() -> Vec<Check> {
     let mut checks = vec![
+        machine::build(cfg!(debug_assertions)),
         machine::cores(linux::cpus::usable()),
         machine::profiling(),
         machine::kernel_symbols(),

@@ -108,7 +108,8 @@ impl<'a> Derived<'a> {
         let late = e.late_share * e.sent_rate * e.seconds;
         let delays = |who| self.stalls(who).2 as f64 >= late * DOMINANT;
         let time = e.producers.unwrap_or_default();
-        let theirs = time.budget + time.socket + time.blocked + time.away;
+        let waits = [time.budget, time.socket, time.blocked, time.away];
+        let theirs: f64 = waits.iter().sum();
         // A broker's stall holds up only what waits for it.
         if theirs > time.ready && delays(Stalled::Broker) {
             return Some(Lateness::BrokerStalled);
@@ -121,9 +122,14 @@ impl<'a> Derived<'a> {
                 return Some(lateness);
             }
         }
-        Some(if theirs > time.ready {
+        // The sentence tells how long the largest of them was.
+        let told = waits.into_iter().any(|share| share >= WORTH);
+        // A loop that had a core whenever it had something to do is late for another reason, on a full machine, too.
+        let contended = self.full || self.others.is_some();
+        let explained = self.run_queue_wait >= WORTH.max(e.late_share * DOMINANT);
+        Some(if theirs > time.ready && told {
             Lateness::Broker
-        } else if self.run_queue_wait >= RUN_QUEUE_WAIT || self.full || self.others.is_some() {
+        } else if self.run_queue_wait >= RUN_QUEUE_WAIT || contended && explained {
             Lateness::Cores
         } else {
             Lateness::Generator

@@ -400,6 +400,7 @@ fn close(
     if let Some(verdict) = &mut summary.verdict {
         (texts.verdict)(verdict);
     }
+    (texts.options)(&mut summary, &record.command);
     let finish = |record: &mut RunRecord, summary: &RunSummary| {
         record.warnings.clone_from(&summary.warnings);
         record.summary = Some(summary.clone());

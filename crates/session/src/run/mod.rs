@@ -93,6 +93,8 @@ pub struct Texts {
     pub verdict: fn(&mut archive::Verdict),
     /// The sentence of a warning.
     pub warning: fn(&archive::Warning) -> String,
+    /// Names options as the command has them, in the sentences of a summary.
+    pub options: fn(&mut archive::RunSummary, &[String]),
 }
 
 impl Default for Texts {
@@ -100,6 +102,7 @@ impl Default for Texts {
         Self {
             verdict: |_| {},
             warning: |_| String::new(),
+            options: |_, _| {},
         }
     }
 }

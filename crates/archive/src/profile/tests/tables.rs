@@ -258,6 +258,28 @@ fn the_loop_of_a_scheduler_is_no_headline() {
 }
 
 #[test]
+fn what_waits_is_no_headline() {
+    let reactor = "1;broker::Reactor::run";
+    let select = format!("{reactor};mio::Selector::select;__futex_wait_queue");
+    let yields = format!("{reactor};std::yields;__x64_sys_sched_yield");
+    let chooses = format!("{reactor};runtime.schedule;__switch_to");
+    let write = format!("{reactor};broker::write;__tcp_transmit_skb");
+    let stacks = [
+        (&*select, 30),
+        (&*yields, 28),
+        (&*chooses, 22),
+        (&*write, 20),
+    ];
+    let named = |stacks: &[(&str, u64)]| profile(stacks).summary(1).headline;
+    let headline = named(&stacks).expect("a function");
+    assert_eq!(
+        (&*headline.function, headline.total),
+        ("broker::write", 0.2)
+    );
+    assert_eq!(named(&stacks[..3]), None, "nothing burns");
+}
+
+#[test]
 fn work_is_split_by_what_processes_are() {
     let named = |id: &str, role: &str, name: &str, vhost: &str, connection: &str| ErlangProcess {
         id: id.into(),

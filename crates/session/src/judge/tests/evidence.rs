@@ -128,9 +128,16 @@ fn is_so(e: &Facts, cause: &Cause) -> bool {
                     Some(Lateness::BrokerStalled) => stalled(Stalled::Broker),
                     Some(Lateness::GeneratorStalled) => stalled(Stalled::Generator),
                     Some(Lateness::MachineStalled) => stalled(Stalled::Machine),
-                    Some(Lateness::Broker | Lateness::Cores | Lateness::Generator) => {
-                        e.late_share > 0.01
+                    Some(Lateness::Broker) => {
+                        let waits = [time.budget, time.socket, time.blocked, time.away];
+                        e.late_share > 0.01 && waits.into_iter().any(|share| share >= 0.01)
                     }
+                    Some(Lateness::Cores) => {
+                        let waited = e.run_queue_wait();
+                        e.late_share > 0.01
+                            && (waited >= 0.2 || waited >= 0.01 && waited >= e.late_share / 2.0)
+                    }
+                    Some(Lateness::Generator) => e.late_share > 0.01,
                 }
         }
         Cause::ConsumersSlow => rate_is_met && e.slow_consumers,

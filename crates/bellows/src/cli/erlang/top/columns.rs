@@ -2,7 +2,7 @@
 
 use super::ProcessOrder;
 
-/// The narrowest name of a process that is of use: `connection 127.0.0.1:45678 -> 127…`.
+/// The narrowest name of a process that is of use: `connection 127.0.0.1:45678…0.0.1:5672`.
 pub(super) const LEAST_NAME: usize = 40;
 /// The narrowest function that is of use.
 const LEAST_FUNCTION: u16 = 24;

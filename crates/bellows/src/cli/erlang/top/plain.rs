@@ -2,7 +2,7 @@
 
 use erlang::top::{TopProcess, TopWindow};
 use measure::{Nanos, count, counted};
-use report::console::{GridColumn, Style, grid, named_grid, sentence};
+use report::console::{GridColumn, Style, grid, named_grid, sentence, width};
 use report::text::bytes;
 
 use super::ProcessOrder;
@@ -14,7 +14,7 @@ const NAMED: usize = 8;
 /// Processes below what the node does as a whole.
 pub(super) fn text(window: &TopWindow, node: &str, sort: ProcessOrder, style: Style) -> String {
     let mut out = String::new();
-    for line in summary(window, node) {
+    for line in summary(window, node, style.columns) {
         out += &sentence(&line, style);
     }
     out.push('\n');
@@ -76,68 +76,86 @@ pub(super) fn title(process: &TopProcess) -> String {
     }
 }
 
-/// What the node does as a whole, in lines.
-pub(super) fn summary(window: &TopWindow, node: &str) -> Vec<String> {
-    let percent = |share: f64| format!("{:.0} %", share * 100.0);
-    let busy: Vec<String> = window
-        .schedulers
-        .normal
-        .iter()
-        .map(|it| percent(*it))
-        .collect();
-    let mean = |shares: &[f64]| shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+/// As many of the parts as a line has room for, the most useful first.
+fn line(head: &str, parts: &[String], columns: usize) -> String {
+    let joined =
+        |most: usize| format!("{head}{}", parts.get(..most).unwrap_or_default().join(", "));
+    let lines = (1..=parts.len()).rev().map(joined);
+    let mut lines = lines.skip_while(|line| width(line) > columns);
+    lines.next().unwrap_or_else(|| joined(1))
+}
+
+/// What the node does as a whole, in lines; of a narrow terminal each has its first parts.
+pub(super) fn summary(window: &TopWindow, node: &str, columns: usize) -> Vec<String> {
     let counted_of = |key: &str| window.counts.get(key).copied().unwrap_or(0);
-    let of = |key: &str, limit: &str| {
-        format!("{} of {}", count(counted_of(key)), count(counted_of(limit)))
+    let of = |what: &str, key: &str, limit: &str| {
+        let (count_of, limit) = (count(counted_of(key)), count(counted_of(limit)));
+        format!("{what} {count_of} of {limit}")
     };
-    let memory = |key: &str| bytes(window.memory.get(key).copied().unwrap_or(0));
+    let memory = |what: &str, key: &str| {
+        let held = bytes(window.memory.get(key).copied().unwrap_or(0));
+        format!("{what}{held}")
+    };
     let rate = |key: &str| window.rates.get(key).copied().unwrap_or(0.0) as u64;
+    let looked = [
+        format!("window of {:.1} s", window.seconds),
+        format!("looking took the node {}", Nanos(window.node_us * 1_000)),
+    ];
+    let held = [
+        memory("processes ", "processes"),
+        memory("binaries ", "binary"),
+        memory("ETS ", "ets"),
+        memory("code ", "code"),
+        memory("atoms ", "atom"),
+    ];
+    let counts = [
+        of("processes", "processes", "process_limit"),
+        of("ports", "ports", "port_limit"),
+        of("descriptors", "descriptors", "descriptor_limit"),
+        format!("tables {}", count(counted_of("tables"))),
+    ];
+    let work = [
+        format!("reductions {}/s", count(rate("reductions"))),
+        format!("collections {}/s", count(rate("collections"))),
+        format!("in {}/s", bytes(rate("input_bytes"))),
+        format!("out {}/s", bytes(rate("output_bytes"))),
+    ];
     let mut lines = vec![
-        format!(
-            "{node}, window of {:.1} s; looking took the node {}",
-            window.seconds,
-            Nanos(window.node_us * 1_000)
-        ),
-        format!(
-            "schedulers {}; dirty CPU {}, dirty I/O {}; run queue {}",
-            match busy.len() {
-                0 => "-".to_owned(),
-                1..=16 => busy.join(" "),
-                more => format!(
-                    "{more}, {} busy on average",
-                    percent(mean(&window.schedulers.normal))
-                ),
-            },
-            percent(mean(&window.schedulers.dirty_cpu)),
-            percent(mean(&window.schedulers.dirty_io)),
-            count(window.run_queue)
-        ),
-        format!(
-            "memory {}: processes {}, binaries {}, ETS {}, code {}, atoms {}",
-            memory("total"),
-            memory("processes"),
-            memory("binary"),
-            memory("ets"),
-            memory("code"),
-            memory("atom")
-        ),
-        format!(
-            "processes {}, ports {}, file descriptors {}, tables {}",
-            of("processes", "process_limit"),
-            of("ports", "port_limit"),
-            of("descriptors", "descriptor_limit"),
-            count(counted_of("tables"))
-        ),
-        format!(
-            "reductions {}/s, garbage collections {}/s, in {}/s, out {}/s",
-            count(rate("reductions")),
-            count(rate("collections")),
-            bytes(rate("input_bytes")),
-            bytes(rate("output_bytes"))
-        ),
+        line(&format!("{node}, "), &looked, columns),
+        schedulers(window, columns),
+        line(&format!("{}: ", memory("memory ", "total")), &held, columns),
+        line("", &counts, columns),
+        line("", &work, columns),
     ];
     lines.extend(rabbitmq(window));
     lines
+}
+
+/// How busy schedulers are: each, or their mean where there are too many for a line.
+fn schedulers(window: &TopWindow, columns: usize) -> String {
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let mean = |shares: &[f64]| percent(shares.iter().sum::<f64>() / shares.len().max(1) as f64);
+    let used = &window.schedulers;
+    let others = [
+        format!("run queue {}", count(window.run_queue)),
+        format!("dirty CPU {}", mean(&used.dirty_cpu)),
+        format!("dirty I/O {}", mean(&used.dirty_io)),
+    ];
+    let each = used.normal.iter().map(|it| percent(*it));
+    let each = match used.normal.len() {
+        0 => "-".to_owned(),
+        _ => each.collect::<Vec<_>>().join(" "),
+    };
+    let whole = format!("schedulers {each}; {}", others.join(", "));
+    if used.normal.len() <= 16 && width(&whole) <= columns {
+        return whole;
+    }
+    let (all, busy) = (used.normal.len(), mean(&used.normal));
+    line(
+        &format!("schedulers {all}, {busy} busy on average; "),
+        &others,
+        columns,
+    )
 }
 
 /// What RabbitMQ says of itself, where the node has it: of one that is stopped, only that.
@@ -181,15 +199,13 @@ fn slowed(window: &TopWindow) -> String {
 
 #[cfg(test)]
 mod tests {
-    use report::console::width;
-
     use super::*;
     use crate::cli::erlang::top::tests::window;
 
     #[test]
     fn a_stopped_rabbitmq_has_neither_alarms_nor_flow() {
         let mut window = window();
-        let said = |window: &TopWindow| summary(window, "a@b").join("\n");
+        let said = |window: &TopWindow| summary(window, "a@b", usize::MAX).join("\n");
         assert!(said(&window).ends_with("nobody in flow control\nno alarms"));
         window.rabbitmq = "stopped".into();
         let told = said(&window);
@@ -198,6 +214,41 @@ mod tests {
         window.rabbitmq.clear();
         let told = said(&window);
         assert!(!told.contains("alarms") && !told.contains("flow"), "{told}");
+    }
+
+    #[test]
+    fn lines_about_the_node_fit_the_terminal() {
+        let mut window = window();
+        for (key, memory) in [
+            ("processes", 234),
+            ("binary", 123),
+            ("ets", 45),
+            ("code", 35),
+        ] {
+            window.memory.insert(key.to_owned(), memory * 1_000_000);
+        }
+        for (count, limit) in [
+            ("processes", "process_limit"),
+            ("descriptors", "descriptor_limit"),
+        ] {
+            window.counts.insert(count.to_owned(), 12_345);
+            window.counts.insert(limit.to_owned(), 1_048_576);
+        }
+        for columns in [60, 80, 100, 200] {
+            let lines = summary(&window, "bellows-1234-5678@localhost", columns);
+            assert!(lines.iter().all(|it| width(it) <= columns), "{lines:#?}");
+            let has_ets = lines.iter().any(|it| it.contains("ETS 45"));
+            assert!(has_ets || columns < 80, "{lines:#?}");
+            assert!(
+                lines.iter().any(|it| it.contains("run queue 1")),
+                "{lines:#?}"
+            );
+        }
+        let whole = summary(&window, "a@b", usize::MAX).join("\n");
+        assert!(
+            whole.contains("atoms 12") && whole.contains("50 % 50 %"),
+            "{whole}"
+        );
     }
 
     #[test]

@@ -279,15 +279,17 @@ impl TopView {
     fn summary(&self, window: &TopWindow, area: Rect) -> Vec<String> {
         let columns = usize::from(area.width);
         let most = if area.height < SMALL { 1 } else { 2 };
-        let lines = summary(window, &self.node).into_iter().flat_map(|line| {
-            let line = sanitise(&line).into_owned();
-            let mut broken = wrap(&line, columns);
-            if broken.len() > most {
-                let rest = broken.split_off(most - 1).join(" ");
-                broken.push(fit(&rest, columns).into_owned());
-            }
-            broken
-        });
+        let lines = summary(window, &self.node, columns)
+            .into_iter()
+            .flat_map(|line| {
+                let line = sanitise(&line).into_owned();
+                let mut broken = wrap(&line, columns);
+                if broken.len() > most {
+                    let rest = broken.split_off(most - 1).join(" ");
+                    broken.push(fit(&rest, columns).into_owned());
+                }
+                broken
+            });
         lines.collect()
     }
 
@@ -404,10 +406,7 @@ mod tests {
     fn a_small_terminal_has_names_and_keys_that_are_not_cut() {
         let rows = shown(80, 24, ProcessOrder::Reductions);
         let text = rows.join("\n");
-        assert!(
-            text.contains("connection 127.0.0.1:45678 -> 127.0"),
-            "{text}"
-        );
+        assert!(text.contains("connection 127.0.0.1:45678"), "{text}");
         assert!(text.contains("queue orders"), "{text}");
         assert!(text.contains("reductions/s v"), "{text}");
         let keys = rows.iter().find(|row| row.starts_with("paused; "));
@@ -419,14 +418,14 @@ mod tests {
         // Of a window with long lines, none is cut but those that name many.
         let heads = rows.iter().take_while(|row| !row.starts_with("process "));
         assert!(heads.clone().all(|row| !row.contains('…')), "{text}");
-        assert!(text.contains("atoms 12"), "{text}");
+        assert!(text.contains("code "), "{text}");
         let names = rows
             .iter()
             .filter(|row| row.starts_with("channel 127.0.0.1:45678"));
         let names: Vec<&str> = names.filter_map(|row| row.split("  ").next()).collect();
         assert!(names.len() == 2 && names[0] != names[1], "{text}");
         assert!(
-            names[0].ends_with("(1)") && names[1].ends_with("(2)"),
+            names[0].ends_with("(1)") && names[1].ends_with("(2)") && names[0].contains(":45678"),
             "{text}"
         );
         let wide = shown(160, 24, ProcessOrder::Binaries).join("\n");

@@ -1,0 +1,128 @@
+//! Options in sentences. Sentences name those of `bellows client`; other commands have other names for the same.
+
+use archive::RunSummary;
+
+use super::said_within;
+
+/// An option of `bellows client` as sentences name it, and another name of it.
+type Name = (&'static str, &'static str);
+
+/// PerfTest's names. It has no event loops and no broker's process to name.
+const PERF_TEST: &[Name] = &[
+    ("--max-pending", "-c/--confirm"),
+    ("--prefetch", "-q/--qos"),
+    ("--insecure", "--tls-insecure"),
+    ("--ca FILE (broker.ca)", "--tls-ca FILE"),
+    ("--threads", "threads, as `bellows client --threads` has"),
+    ("(--pid)", "(`bellows client --pid`)"),
+];
+
+/// The keys of an experiment.
+const KEYS: &[Name] = &[
+    ("--max-pending", "`max-pending`"),
+    ("--prefetch", "`prefetch`"),
+    ("--insecure", "`broker.insecure`"),
+    ("--ca FILE (broker.ca)", "`broker.ca`"),
+    ("--threads", "`threads`"),
+    ("(--pid)", "(`broker.pid`)"),
+    // Where the key stands beside the option, it is enough.
+    ("(--max-open, ", "("),
+    ("--max-open", "`max-open`"),
+];
+
+/// Names options as the command has them that was typed, in the sentences of a verdict and of warnings.
+pub fn options(summary: &mut RunSummary, command: &[String]) {
+    let names = match command.get(1).map(String::as_str) {
+        Some("perf-test") => PERF_TEST,
+        Some("ab" | "demo" | "limit" | "run") => KEYS,
+        _ => return,
+    };
+    let rename = |text: &mut String| {
+        for (from, to) in names {
+            *text = text.replace(from, to);
+        }
+    };
+    // What others said stays as they said it.
+    let warnings = summary.warnings.iter_mut();
+    for warning in warnings.filter(|it| said_within(it).is_empty()) {
+        rename(&mut warning.text);
+    }
+    if let Some(verdict) = &mut summary.verdict {
+        rename(&mut verdict.sentence);
+        verdict
+            .reasons
+            .iter_mut()
+            .for_each(|it| rename(&mut it.text));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use archive::{Cause, Facts, Tier, Verdict, Warning, WarningCode};
+
+    use super::*;
+    use crate::text;
+
+    #[test]
+    fn options_are_those_of_the_command_that_was_typed() {
+        let told = |command: &str| {
+            let mut summary = RunSummary::default();
+            let mut verdict = Verdict {
+                cause: Some(Cause::ConsumersIdle),
+                facts: Facts::default(),
+                ..Verdict::default()
+            };
+            text::verdict(&mut verdict);
+            summary.verdict = Some(verdict);
+            for code in [
+                WarningCode::GeneratorSaturated,
+                WarningCode::CertificateNotChecked,
+            ] {
+                let mut warning = Warning::new(code, Tier::Caution);
+                warning.text = text::warning(&warning);
+                summary.warnings.push(warning);
+            }
+            options(&mut summary, &["bellows".to_owned(), command.to_owned()]);
+            let texts = summary.warnings.iter().map(|it| it.text.clone());
+            let sentence = summary.verdict.map(|it| it.sentence);
+            sentence
+                .into_iter()
+                .chain(texts)
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        for (command, named) in [
+            (
+                "client",
+                ["larger --prefetch", "more --threads", "with --ca FILE"],
+            ),
+            (
+                "perf-test",
+                [
+                    "larger -q/--qos",
+                    "`bellows client --threads`",
+                    "with --tls-ca FILE",
+                ],
+            ),
+            (
+                "run",
+                ["larger `prefetch`", "more `threads`", "with `broker.ca`"],
+            ),
+        ] {
+            let told = told(command);
+            assert!(
+                named.iter().all(|it| told.contains(it)),
+                "{command}: {told}"
+            );
+        }
+        for command in ["perf-test", "run"] {
+            let told = told(command);
+            let of_client = ["--prefetch", " more --threads", "--insecure", "--ca "];
+            let told = told.replace("--tls-", "");
+            assert!(
+                !of_client.iter().any(|it| told.contains(it)),
+                "{command}: {told}"
+            );
+        }
+    }
+}
