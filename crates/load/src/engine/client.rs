@@ -17,6 +17,7 @@ pub(crate) use self::silence::end_silences;
 use super::consumer::Consumer;
 use super::context::Context;
 use super::producer::{BATCH_BYTES, Producer, SendState};
+use super::report::Undelivered;
 use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
 use crate::node::{Node, Nodes};
 use crate::protocol::{Connection, Driver, Input, Sender};
@@ -416,20 +417,37 @@ impl<C: Connection, E: Environment> Client<C, E> {
             && self.driver.connection.is_answered()
     }
 
-    /// Whether nothing more comes of it than what its queues hold.
-    pub(crate) fn is_settled(&self, fence: u64) -> bool {
+    /// The most that may still come to it beside what queues hold that others can ask; `None` where nobody knows.
+    pub(crate) fn most_undelivered(&self, fence: u64) -> Option<u64> {
         let answers_all =
             |work: &Participant| matches!(work, Participant::Producer(p) if p.has_answers());
-        self.participants.iter().all(answers_all)
-            || (self.has_passed(fence) && self.consumers().all(Consumer::has_everything))
+        let is_known = self.participants.iter().all(answers_all) || self.has_passed(fence);
+        let each = self.undelivered(fence);
+        let sum = each.fold(0u64, |sum, it| {
+            sum.saturating_add(it.in_queue).saturating_add(it.in_flight)
+        });
+        (is_known && sum < u64::MAX).then_some(sum)
     }
 
-    /// The recipients of its consumers to which something may still be on its way.
-    pub(crate) fn unsettled(&self, fence: u64) -> impl Iterator<Item = u32> {
+    /// What may still come to its consumers, where that is something.
+    pub(crate) fn undelivered(&self, fence: u64) -> impl Iterator<Item = Undelivered> {
         let passed = self.has_passed(fence);
-        self.consumers()
-            .filter(move |consumer| !passed || !consumer.has_everything())
-            .map(Consumer::recipient)
+        let all = self.participants.iter().enumerate();
+        let each = all.filter_map(move |(at, work)| {
+            let Participant::Consumer(consumer) = work else {
+                return None;
+            };
+            let held = self.driver.connection.holds(at).filter(|_| passed);
+            Some(Undelivered {
+                recipient: consumer.recipient(),
+                in_queue: held.unwrap_or(0),
+                in_flight: match passed {
+                    true => consumer.in_flight(held.is_some()),
+                    false => u64::MAX,
+                },
+            })
+        });
+        each.filter(|it| it.in_queue > 0 || it.in_flight > 0)
     }
 
     fn consumers(&self) -> impl Iterator<Item = &Consumer> {

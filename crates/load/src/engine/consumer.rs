@@ -241,24 +241,42 @@ impl Consumer {
         }
     }
 
-    /// Whether nothing is on its way to it, once its channel has answered after [`Self::fence`].
-    pub(crate) fn has_everything(&self) -> bool {
+    /// The most that it may still get beside what its queue was found to hold, once its channel has answered after
+    /// [`Self::fence`]; [`u64::MAX`] where nobody knows. `is_asked`: its connection has asked its queue in between.
+    pub(crate) fn in_flight(&self, is_asked: bool) -> u64 {
         // What a lost connection's polls had taken goes back when the broker notices, and no count
         // of consumers tells whether it has.
         let gives_back = self.was_lost && self.polling.is_some() && self.every > 0;
+        let is_counted = self.spec.is_counted;
+        if gives_back && !is_asked || self.begin.is_some() && !(is_asked || is_counted) {
+            return u64::MAX;
+        }
         let service = self.service.as_ref();
+        let untaken = service.map_or(0, Service::untaken);
+        if is_counted {
+            return untaken;
+        }
         let waiting = service.map_or(0, Service::waiting);
-        let all_is_taken = service.is_none_or(|service| service.untaken() == 0);
         let unanswered = waiting + u64::from(self.unacked + self.uncommitted);
-        let is_at_limit =
-            self.every > 0 && self.spec.most_unacked > 0 && unanswered >= self.spec.most_unacked;
+        let is_limited = self.every > 0 && self.spec.most_unacked > 0;
+        let room = is_limited.then(|| self.spec.most_unacked.saturating_sub(unanswered));
+        let came = self.came_at > self.silent_from;
+        if is_asked {
+            // While deliveries come, more of them may have left the queue: as many as may be unanswered.
+            let is_sent_more = came && self.polling.is_none();
+            let coming = if is_sent_more {
+                room.unwrap_or(u64::MAX)
+            } else {
+                0
+            };
+            return untaken.saturating_add(coming);
+        }
         // Who asks for each message learns that there is none.
         let may_ask = self.polling.is_some_and(|it| !it.found_nothing());
-        let came = self.came_at > self.silent_from;
-        self.begin.is_none()
-            && !gives_back
-            && all_is_taken
-            && (self.spec.is_counted || !(came || is_at_limit || may_ask))
+        match came || room == Some(0) || may_ask {
+            true => u64::MAX,
+            false => untaken,
+        }
     }
 
     /// Whether it takes no more deliveries for now.

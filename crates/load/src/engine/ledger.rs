@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 
 use measure::ledger::{Anomaly, LedgerBatch, LedgerShard};
 
-use super::report::{AnomalyCounts, LastBatch, Report};
+use super::report::{AnomalyCounts, LastBatch, Report, Undelivered};
 use crate::payload::{Header, Unreadable};
 use crate::plan::Owed;
 
@@ -95,12 +95,12 @@ impl ThreadLedger {
         true
     }
 
-    /// Sends all, at the end: `sent` is how much each producer has sent, `unsettled` the recipients to
-    /// which something may still be on its way, `owed` this loop's bitmaps that begin late.
+    /// Sends all, at the end: `sent` is how much each producer has sent, `undelivered` what may
+    /// still come to its consumers, `owed` this loop's bitmaps that begin late.
     pub(crate) fn finish(
         mut self,
         sent: Vec<(u32, u64)>,
-        unsettled: Vec<u32>,
+        undelivered: Vec<Undelivered>,
         owed: &[(usize, u64)],
         reports: &SyncSender<Report>,
     ) {
@@ -111,7 +111,7 @@ impl ThreadLedger {
         let last = LastBatch {
             anomalies: self.anomalies,
             sent,
-            unsettled,
+            undelivered,
             owed,
         };
         // A coordinator that is gone wants no reports.

@@ -1,6 +1,6 @@
 //! The coordinator's side of the ledger: takes the batches of all event loops.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -10,7 +10,7 @@ use measure::ledger::{Ledger, LedgerBatch, LedgerSummary};
 use super::ledger::{BATCHES, SentCounts, ThreadLedger};
 use super::ledger_layout::LedgerLayout;
 use super::recipients::{Found, Recipient};
-use super::report::LastBatch;
+use super::report::{LastBatch, Undelivered};
 
 /// The coordinator's side: the ledger, and the way back of emptied batches.
 #[derive(Debug)]
@@ -18,8 +18,8 @@ pub(crate) struct LedgerCollector {
     ledger: Ledger,
     give_back: Vec<SyncSender<LedgerBatch>>,
     sent: SentCounts,
-    /// Recipients to which something may still be on its way.
-    unsettled: HashSet<u32>,
+    /// What recipients may still get.
+    undelivered: HashMap<u32, Undelivered>,
 }
 
 impl LedgerCollector {
@@ -51,7 +51,7 @@ impl LedgerCollector {
             ledger,
             give_back,
             sent,
-            unsettled: HashSet::new(),
+            undelivered: HashMap::new(),
         };
         (Some(collector), shards)
     }
@@ -79,7 +79,12 @@ impl LedgerCollector {
         for (bitmap, from) in last.owed {
             self.ledger.owe_from(bitmap as usize, from);
         }
-        self.unsettled.extend(last.unsettled);
+        for one in last.undelivered {
+            // Consumers of one queue have asked for the same messages.
+            let all = self.undelivered.entry(one.recipient).or_default();
+            all.in_queue = all.in_queue.max(one.in_queue);
+            all.in_flight = all.in_flight.saturating_add(one.in_flight);
+        }
     }
 
     /// Whether every message is accounted for, of which this many deliveries are expected.
@@ -95,9 +100,11 @@ impl LedgerCollector {
     /// The sums at the end, with what each recipient's queue may hold.
     pub(crate) fn summary(&self, recipients: &[Recipient], found: &Found) -> LedgerSummary {
         let held = recipients.iter().enumerate().map(|(at, recipient)| {
-            let is_settled = !self.unsettled.contains(&(at as u32));
-            let most = found.held(at, recipient).filter(|_| is_settled);
-            (recipient.bitmaps.clone(), most.unwrap_or(u64::MAX))
+            let its = self.undelivered.get(&(at as u32));
+            let its = its.copied().unwrap_or_default();
+            let held = found.held(at, recipient).unwrap_or(u64::MAX);
+            let most = held.max(its.in_queue).saturating_add(its.in_flight);
+            (recipient.bitmaps.clone(), most)
         });
         self.ledger.summary(&held.collect::<Vec<_>>())
     }

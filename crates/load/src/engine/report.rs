@@ -52,14 +52,23 @@ impl AnomalyCounts {
     }
 }
 
+/// The most messages that consumers of a recipient may still get.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Undelivered {
+    pub(crate) recipient: u32,
+    /// What its queue held, where only the consumers' connection could ask.
+    pub(crate) in_queue: u64,
+    /// What no count of the queue tells; [`u64::MAX`] where that is unknown.
+    pub(crate) in_flight: u64,
+}
+
 /// What comes with an event loop's last batch.
 #[derive(Debug)]
 pub(crate) struct LastBatch {
     pub(crate) anomalies: AnomalyCounts,
     /// Producers and how many messages each sent.
     pub(crate) sent: Vec<(u32, u64)>,
-    /// Recipients to which something may still be on its way.
-    pub(crate) unsettled: Vec<u32>,
+    pub(crate) undelivered: Vec<Undelivered>,
     /// Names of bitmaps, and the message from which on all is owed.
     pub(crate) owed: Vec<(u32, u64)>,
 }

@@ -34,9 +34,11 @@ pub(crate) struct ThreadProgress {
     undone: AtomicU64,
     /// In the drain: the last time that its part of the ledger was sent.
     handed_in: AtomicU64,
-    /// The last fence that it has put up, and its clients that are not settled behind it.
+    /// The last fence that it has put up, its clients that are not settled behind it, and how many messages may still
+    /// come to the others.
     fenced: AtomicU64,
     unsettled: AtomicU64,
+    undelivered: AtomicU64,
     /// Clients that are set up.
     ready: AtomicU64,
     /// While a broker's return is watched: clients that are behind, and what consumers were asked.
@@ -98,8 +100,9 @@ impl ThreadProgress {
         self.handed_in.store(number, Ordering::Release);
     }
 
-    pub(crate) fn publish_fenced(&self, number: u64, unsettled: usize) {
+    pub(crate) fn publish_fenced(&self, number: u64, unsettled: usize, undelivered: u64) {
         self.unsettled.store(unsettled as u64, Ordering::Relaxed);
+        self.undelivered.store(undelivered, Ordering::Relaxed);
         self.fenced.store(number, Ordering::Release);
     }
 }
@@ -246,7 +249,13 @@ impl Shared {
         self.fence.load(Ordering::Relaxed)
     }
 
-    /// Whether all that was on its way to clients before a fence has come.
+    /// Whether nothing is left to come behind a fence that all have passed.
+    pub(crate) fn nothing_is_left(&self, fence: u64) -> bool {
+        let left = |progress: &ThreadProgress| progress.undelivered.load(Ordering::Relaxed);
+        self.all_settled(fence) && self.progress.iter().all(|it| left(it) == 0)
+    }
+
+    /// Whether it is known of all clients how much may still come to them behind a fence.
     pub(crate) fn all_settled(&self, fence: u64) -> bool {
         self.progress.iter().all(|progress| {
             progress.fenced.load(Ordering::Acquire) == fence

@@ -12,7 +12,7 @@ use super::client::{Client, ConnectionState, Next, end_silences};
 use super::context::{Context, Tally};
 use super::idle::{IdleBackoff, SPIN_BEFORE, in_flight};
 use super::ledger::ThreadLedger;
-use super::report::Report;
+use super::report::{Report, Undelivered};
 use super::series::Series;
 use super::shared::Shared;
 use super::silence;
@@ -102,8 +102,8 @@ pub(crate) struct Worker<C: Connection, E: Environment> {
     handed_in: u64,
     /// The last fence, and how many clients are not settled behind it.
     fenced: (u64, usize),
-    /// Recipients to which something was on its way at the end, once that has come.
-    unsettled: Option<Vec<u32>>,
+    /// What its consumers could still get at the end, once that has come.
+    undelivered: Option<Vec<Undelivered>>,
     /// Somebody had a turn since the loop last slept.
     worked: bool,
     failed: bool,
@@ -155,7 +155,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
             next_look: Time(0),
             handed_in: 0,
             fenced: (0, 0),
-            unsettled: None,
+            undelivered: None,
             worked: false,
             failed: false,
         };
@@ -198,10 +198,10 @@ impl<C: Connection, E: Environment> Worker<C, E> {
         };
         if let Some(ledger) = self.ledger.take() {
             let sent = self.clients.iter().flat_map(Client::sent).collect();
-            let unsettled = self.unsettled.take();
-            let unsettled = unsettled.unwrap_or_else(|| self.find_unsettled());
+            let undelivered = self.undelivered.take();
+            let undelivered = undelivered.unwrap_or_else(|| self.find_undelivered());
             let owed: Vec<_> = self.clients.iter().flat_map(Client::owed).collect();
-            ledger.finish(sent, unsettled, &owed, &self.reports);
+            ledger.finish(sent, undelivered, &owed, &self.reports);
         }
         let _ = self.reports.send(Report::Finished(self.thread, usage));
     }
@@ -286,7 +286,7 @@ impl<C: Connection, E: Environment> Worker<C, E> {
     }
 
     fn leave(&mut self, now: Time) {
-        self.unsettled = Some(self.find_unsettled());
+        self.undelivered = Some(self.find_undelivered());
         end_silences(
             &mut self.clients,
             &self.shared,
@@ -440,10 +440,16 @@ impl<C: Connection, E: Environment> Worker<C, E> {
             self.put_up(fence);
         }
         if self.fenced.1 > 0 {
-            let clients = self.clients.iter();
-            let unsettled = clients.filter(|client| !client.is_settled(fence)).count();
+            let (mut unsettled, mut undelivered) = (0, 0u64);
+            for client in &self.clients {
+                match client.most_undelivered(fence) {
+                    Some(most) => undelivered = undelivered.saturating_add(most),
+                    None => unsettled += 1,
+                }
+            }
             self.fenced = (fence, unsettled);
-            self.shared.progress[self.thread].publish_fenced(fence, unsettled);
+            let progress = &self.shared.progress[self.thread];
+            progress.publish_fenced(fence, unsettled, undelivered);
         }
     }
 
@@ -459,11 +465,13 @@ impl<C: Connection, E: Environment> Worker<C, E> {
         }
     }
 
-    /// The recipients to which something may still be on its way.
-    fn find_unsettled(&self) -> Vec<u32> {
+    /// What may still come to its consumers.
+    fn find_undelivered(&self) -> Vec<Undelivered> {
         let fence = self.shared.fence();
         let clients = self.clients.iter();
-        clients.flat_map(|client| client.unsettled(fence)).collect()
+        clients
+            .flat_map(|client| client.undelivered(fence))
+            .collect()
     }
 
     /// Tells how long there is nothing to do, and notes what for.

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use broker::{Config, Fault, FaultKind, Origin, Who};
 use load::{
-    Ack, Argument, Destination, Endpoint, Exchange, Group, LatencyStep, Outcome, Phases, Plan,
-    ReconnectPolicy, Refusal, ServiceTime,
+    Ack, Argument, Destination, DestinationKind, Endpoint, Exchange, Group, LatencyStep, Outcome,
+    Phases, Plan, ReconnectPolicy, Refusal, ServiceTime,
 };
 use measure::ledger::LedgerSummary;
 use measure::{Length, Nanos, Rate, Time};
@@ -184,6 +184,20 @@ fn a_connection_that_is_down_does_not_end_the_drain() {
     assert!(ledger.delivered > 150, "{ledger:?}");
 }
 
+/// An exclusive queue instead of the one that others may ask.
+fn exclusive(group: &mut Group) {
+    group.destinations[0].exclusive = true;
+}
+
+fn tell_length(peer: &mut Peer, channel: u16, queue: &Bodies, consumer_count: u32) {
+    let declared = QueueDeclareOk {
+        queue: "drained",
+        message_count: queue.lock().expect("queue").len() as u32,
+        consumer_count,
+    };
+    peer.send(channel, &declared);
+}
+
 /// A broker whose channels answer at once, and whose queue gives the next message so long after the last one's
 /// acknowledgement, or the subscription, as one on another node does.
 fn with_a_distant_queue(queue: Bodies, wait: Nanos) -> Box<dyn Serve> {
@@ -192,6 +206,7 @@ fn with_a_distant_queue(queue: Bodies, wait: Nanos) -> Box<dyn Serve> {
     Box::new(move |peer: &mut Peer, asked: Vec<Asked>, now: Time| {
         for asked in asked {
             match asked {
+                Asked::Method(channel, "queue.declare") => tell_length(peer, channel, &queue, 1),
                 Asked::Method(channel, method) => {
                     peer.answer(channel, method);
                     if method == "basic.consume" {
@@ -220,12 +235,13 @@ fn with_a_distant_queue(queue: Bodies, wait: Nanos) -> Box<dyn Serve> {
 }
 
 /// A channel's answer does not say what its last acknowledgement will still release, nor what comes of a
-/// subscription: one that begins with the load, or just after the deadline.
+/// subscription: one that begins with the load, or just after the deadline. The queue, whose broker has no core, may
+/// take longer than anybody waits.
 #[test]
 fn what_may_still_be_released_is_not_lost() {
-    for start_after in [0, 850] {
+    for (start_after, wait) in [(0, 120), (850, 120), (0, 1_500)] {
         let (world, queue) = (usual(), Bodies::default());
-        let wait = Nanos::from_millis(120);
+        let wait = Nanos::from_millis(wait);
         let serve = move |_| with_a_distant_queue(Arc::clone(&queue), wait);
         let address = world.peer(beating(0), serve);
         let mut plan = plan(address.port(), 100.0);
@@ -237,7 +253,110 @@ fn what_may_still_be_released_is_not_lost() {
         let (outcome, _) = run(&world, &plan, |_, _| ());
         let expected = held(&outcome);
         assert!(expected.outstanding > 20, "{outcome:?}");
-        assert_eq!(outcome.ledger, Some(expected), "{start_after}");
+        assert_eq!(outcome.ledger, Some(expected), "{start_after} {wait}");
+    }
+}
+
+/// A broker that answers at once. Its queue counts what it has not given to a consumer, who gets one of its 10 every
+/// 100 ms.
+fn with_much_on_its_way(queue: Bodies) -> Box<dyn Serve> {
+    let (mut confirmed, mut delivered, mut consumer) = (0, 0, None);
+    let (mut on_its_way, mut next_at) = (VecDeque::new(), Time(0));
+    Box::new(move |peer: &mut Peer, asked: Vec<Asked>, now: Time| {
+        for asked in asked {
+            match asked {
+                Asked::Method(channel, "queue.declare") => tell_length(peer, channel, &queue, 1),
+                Asked::Method(channel, method) => {
+                    peer.answer(channel, method);
+                    if method == "basic.consume" {
+                        consumer = Some(channel);
+                    }
+                }
+                Asked::Publish(channel) => {
+                    confirmed += 1;
+                    peer.server.confirm(channel, confirmed, false);
+                }
+                Asked::Gone | Asked::Ack { .. } => {}
+            }
+        }
+        let mut queue = queue.lock().expect("queue");
+        queue.append(&mut peer.published);
+        if let Some(channel) = consumer {
+            let room = queue.len().min(10 - on_its_way.len());
+            on_its_way.extend(queue.drain(..room));
+            if now >= next_at
+                && let Some(body) = on_its_way.pop_front()
+            {
+                (delivered, next_at) = (delivered + 1, now + Nanos::from_millis(100));
+                peer.deliver(channel, delivered, false, &body);
+            }
+        }
+        Some(Nanos::from_millis(1))
+    })
+}
+
+/// An empty queue's count does not stand for what it has given away, which still comes.
+#[test]
+fn what_has_left_its_queue_and_still_comes_is_not_lost() {
+    let (world, queue) = (usual(), Bodies::default());
+    let serve = move |_| with_much_on_its_way(Arc::clone(&queue));
+    let address = world.peer(beating(0), serve);
+    let mut plan = plan(address.port(), 40.0);
+    plan.phases.drain = Nanos::from_millis(500);
+    let group = &mut plan.groups[0];
+    exclusive(group);
+    group.consumers.prefetch = 10;
+    let (outcome, _) = run(&world, &plan, |_, _| ());
+    let expected = held(&outcome);
+    assert!((1..10).contains(&expected.outstanding), "{outcome:?}");
+    assert_eq!(outcome.ledger, Some(expected));
+}
+
+/// The queue keeps the newest 20 messages, and its consumer falls behind: by its work, by asking seldom, or because it
+/// begins later.
+#[test]
+fn what_a_full_queue_drops_is_lost_and_what_it_holds_is_not() {
+    let busy = |group: &mut Group| slow(group, 20);
+    let polling = |group: &mut Group| {
+        group.consumers.poll = Some(Length(Nanos::from_millis(100)));
+    };
+    let late = |group: &mut Group| {
+        group.consumers.start_after = Length(Nanos::from_millis(30_000));
+    };
+    let topic = |group: &mut Group| group.destinations[0].kind = DestinationKind::Topic;
+    let shared = |_: &mut Group| ();
+    let kinds: [(&str, &dyn Fn(&mut Group)); 3] =
+        [("busy", &busy), ("polling", &polling), ("late", &late)];
+    let queues: [(&str, &dyn Fn(&mut Group)); 3] = [
+        ("shared", &shared),
+        ("exclusive", &exclusive),
+        ("topic", &topic),
+    ];
+    for ((kind, adapt), (queue, choose)) in kinds
+        .iter()
+        .flat_map(|kind| queues.iter().map(move |it| (kind, it)))
+    {
+        let world = usual();
+        let broker = world.broker(Config::default());
+        let mut plan = plan(broker.port(), 1_000.0);
+        plan.phases.drain = Nanos::from_millis(300);
+        let group = &mut plan.groups[0];
+        let newest = ("x-max-length".to_owned(), Argument::Integer(20));
+        group.destinations[0].amqp091.arguments = [newest].into();
+        group.consumers.prefetch = 5;
+        choose(group);
+        adapt(group);
+        let (outcome, _) = run(&world, &plan, |_, _| ());
+        let ledger = outcome.ledger.expect("a ledger");
+        // What there was when sending ended: in the queue, and with a consumer that takes its time.
+        let there = if *kind == "busy" { 20 + 4 } else { 20 };
+        let drained = outcome.totals.received - outcome.measured.received;
+        let outstanding = ledger.outstanding;
+        // One may have been taken since the queue was asked.
+        let is_right = (there..=there + 1).contains(&(drained + outstanding));
+        assert!(is_right, "{kind} {queue}: {drained} drained, {outcome:?}");
+        let lost = outcome.totals.sent - ledger.delivered - outstanding;
+        assert_eq!((ledger.lost, lost > 400), (lost, true), "{kind} {queue}");
     }
 }
 
@@ -253,8 +372,10 @@ enum Does {
     Delivers,
     /// Its consumer gets nothing, and the queue's count says so.
     Keeps,
-    /// The same; whoever looks into the queue is told that there is none.
+    /// The same; whoever looks into the queue is told that there is none, …
     Hides,
+    /// … or that he may not.
+    Refuses,
     /// What it confirms is gone.
     Drops,
 }
@@ -267,18 +388,18 @@ fn serve_one_queue(does: Does, queue: Bodies, consumers: Arc<Mutex<u32>>) -> Box
         for asked in asked {
             match asked {
                 Asked::Method(channel, "queue.declare") => {
-                    let message_count = queue.lock().expect("queue").len() as u32;
-                    if does == Does::Hides && message_count > 0 {
-                        let cause = DECLARE;
-                        peer.server.close_channel(channel, 404, "no queue", cause);
+                    let is_empty = queue.lock().expect("queue").is_empty();
+                    let refusal = match does {
+                        Does::Hides => Some((404, "no queue")),
+                        Does::Refuses => Some((403, "not you")),
+                        _ => None,
+                    };
+                    if let Some((code, text)) = refusal.filter(|_| !is_empty) {
+                        peer.server.close_channel(channel, code, text, DECLARE);
                         continue;
                     }
-                    let declared = QueueDeclareOk {
-                        queue: "drained",
-                        message_count,
-                        consumer_count: *consumers.lock().expect("consumers"),
-                    };
-                    peer.send(channel, &declared);
+                    let count = *consumers.lock().expect("consumers");
+                    tell_length(peer, channel, &queue, count);
                 }
                 Asked::Method(channel, method) => {
                     peer.answer(channel, method);
@@ -351,6 +472,25 @@ fn what_was_in_a_queue_that_is_not_there_is_not_lost() {
     assert_eq!(expected.delivered, 0, "{outcome:?}");
     assert!(expected.outstanding > 20, "{outcome:?}");
     assert_eq!(outcome.ledger, Some(expected));
+}
+
+/// A connection that finds its own queue gone, or may not look into it, goes on, and asks again.
+#[test]
+fn a_queue_of_ones_own_that_is_gone_holds_nothing() {
+    for does in [Does::Hides, Does::Refuses] {
+        let world = usual();
+        let broker = named(&world, "", does);
+        let mut plan = plan(broker.port(), 100.0);
+        exclusive(&mut plan.groups[0]);
+        let (outcome, took) = run(&world, &plan, |_, _| ());
+        let expected = LedgerSummary {
+            delivered: 0,
+            lost: outcome.totals.sent,
+            ..whole(&outcome)
+        };
+        assert_eq!(outcome.ledger, Some(expected));
+        assert!(took < Nanos::from_millis(8_000), "{took:?}");
+    }
 }
 
 /// Groups that reach one queue over two addresses.

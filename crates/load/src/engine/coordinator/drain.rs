@@ -107,7 +107,7 @@ impl<C: Connection, E: Environment> Coordinator<'_, C, E> {
             return Ok(false);
         }
         let found = self.ask()?;
-        let nothing_comes = self.shared.all_settled(found.fence)
+        let nothing_comes = self.shared.nothing_is_left(found.fence)
             && self.shared.totals() == totals
             && found.nothing_is_held(&self.recipients);
         self.found = found;

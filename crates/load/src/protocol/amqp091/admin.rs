@@ -107,16 +107,7 @@ impl<'a, E: Environment> Admin<'a, E> for AmqpAdmin<'a, E> {
     }
 
     fn depth(&mut self, queue: &str) -> Result<Option<(u32, u32)>, Interruption> {
-        let action = format!("look into queue {queue:?}");
-        let queue = Queue {
-            name: queue.to_owned(),
-            ..Queue::default()
-        };
-        let question = Question::DeclareQueue {
-            queue,
-            passive: true,
-        };
-        Ok(match self.request(Request::new(action, question))? {
+        Ok(match self.request(Request::look_into(queue))? {
             Answer::Declared {
                 messages,
                 consumers,

@@ -53,6 +53,8 @@ pub(super) struct Channel {
     next_offset: Option<i64>,
     /// Not the first connection.
     again: bool,
+    /// What its own queue held when it was asked last.
+    pub(super) holds: Option<u64>,
 }
 
 impl Channel {
@@ -85,7 +87,27 @@ impl Channel {
             follows_stream,
             next_offset: None,
             again: false,
+            holds: None,
         }
+    }
+
+    /// One to ask over, not open yet.
+    pub(super) fn asking(number: u16) -> Self {
+        let (role, declaration) = (Role::Requests, None);
+        Self::new(ChannelSpec { role, declaration }, number, false)
+    }
+
+    /// The queue that it consumes from, where only its connection can ask how much there is.
+    pub(super) fn own_queue(&self) -> Option<&str> {
+        let declared = self.spec.declaration.as_ref();
+        let declared = declared.and_then(|it| it.queue.as_ref());
+        let is_own = match &self.spec.role {
+            Role::Consumer(it) => {
+                matches!(it.source, Source::Own { .. }) || declared.is_some_and(|it| it.exclusive)
+            }
+            Role::Producer(_) | Role::Requests => false,
+        };
+        is_own.then_some(&self.queue)
     }
 
     /// Begins again on a new connection.

@@ -65,7 +65,9 @@ pub(crate) struct AmqpConnection {
     client: Client,
     stage: Stage,
     state: SetUpState,
+    /// Its clients', and behind these as many to ask over, as far as somebody has asked.
     channels: Vec<Channel>,
+    clients: usize,
     /// Channels that this state waits for.
     busy: usize,
     /// What the broker has answered last, and on which channel.
@@ -175,6 +177,7 @@ impl super::Connection for AmqpConnection {
             stage: Stage::LogIn,
             state: SetUpState::Preparing,
             busy: channels.len(),
+            clients: channels.len(),
             answer: None,
             secrets_sent: 0,
             channels,
@@ -189,6 +192,7 @@ impl super::Connection for AmqpConnection {
         self.client = client_of(&self.spec, now);
         self.stage = Stage::LogIn;
         self.state = SetUpState::Preparing;
+        self.channels.truncate(self.clients);
         self.busy = self.channels.len();
         self.answer = None;
         self.secrets_sent = 0;
@@ -214,6 +218,7 @@ impl super::Connection for AmqpConnection {
             channels,
             answer,
             secrets_sent,
+            clients,
             ..
         } = self;
         let endpoint = &spec.endpoint;
@@ -327,7 +332,12 @@ impl super::Connection for AmqpConnection {
             },
             Ok(Some(WireEvent::ChannelClosed { channel, closing })) => {
                 let its = channels.get(at(channel));
-                if its.is_some_and(|its| its.may_miss(&closing)) {
+                let is_missing = its.is_some_and(|its| its.may_miss(&closing));
+                let asker_of = at(channel).checked_sub(*clients);
+                if is_missing || asker_of.is_some() {
+                    if let Some(client) = asker_of.and_then(|client| channels.get_mut(client)) {
+                        client.holds = is_missing.then_some(0);
+                    }
                     return answered(at(channel), Answer::Missing);
                 }
                 let stage = its.map_or(&*stage, |its| &its.stage);
@@ -379,6 +389,7 @@ impl super::Connection for AmqpConnection {
                 Ok(Progress::Waiting)
             }
             Some((_, Answer::Closed)) => Ok(Progress::Closed),
+            Some((at, _)) if at >= self.clients => self.found_out(at),
             Some((at, ref answer)) => {
                 let Some(channel) = channels.get_mut(at) else {
                     return Ok(Progress::Waiting);
@@ -415,7 +426,14 @@ impl super::Connection for AmqpConnection {
     }
 
     fn fence(&mut self, client: usize) -> Result<(), Error> {
+        if self.looks_into_queue(client)? {
+            return Ok(());
+        }
         self.channel(client).fence()
+    }
+
+    fn holds(&self, client: usize) -> Option<u64> {
+        self.channels.get(client)?.holds
     }
 
     fn is_answered(&self) -> bool {
@@ -519,6 +537,48 @@ impl AmqpConnection {
             endpoint: &self.spec.endpoint,
             reply_properties: &mut self.reply_properties,
         }
+    }
+
+    /// Asks a client's own queue how much it holds, on a channel beside the client's: the broker closes it where the queue
+    /// is gone. `false` where there is nothing to ask, or no channel for it.
+    fn looks_into_queue(&mut self, client: usize) -> Result<bool, Error> {
+        let at = self.clients + client;
+        let queue = self.channels[client].own_queue();
+        let Some(queue) = queue.filter(|_| at < usize::from(self.client.channel_max())) else {
+            return Ok(false);
+        };
+        let question = Request::look_into(queue);
+        self.channels[client].holds = None;
+        for next in self.channels.len()..=at {
+            self.channels.push(Channel::asking(next as u16 + 1));
+        }
+        if self.channels[at].stage == Stage::LogIn {
+            self.channel(at).ask(Request::open_channel())?;
+        }
+        self.channel(at).ask(question)?;
+        Ok(true)
+    }
+
+    /// Takes an answer on a channel beside a client's. Behind the last one the client's puts up its fence: what the queue
+    /// had given before comes before that.
+    fn found_out(&mut self, at: usize) -> Result<Progress, Error> {
+        let client = at - self.clients;
+        match self.answer {
+            Some((_, Answer::Missing)) => self.channels[at] = Channel::asking(at as u16 + 1),
+            Some((_, Answer::Declared { messages, .. })) => {
+                self.channels[client].holds = Some(u64::from(messages));
+            }
+            _ => {}
+        }
+        if self.channels[at].stage != Stage::LogIn {
+            let asker = self.channel(at);
+            let progress = asker.channel.next(asker.client, asker.endpoint)?;
+            if progress != Progress::Ready {
+                return Ok(progress);
+            }
+        }
+        self.channel(client).fence()?;
+        Ok(Progress::Answered)
     }
 
     /// Sends a request on a client's channel, as soon as what was requested before is answered;

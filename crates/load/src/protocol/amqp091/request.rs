@@ -103,6 +103,17 @@ impl Request {
         Self::new(action, Question::DeclareQueue { queue, passive })
     }
 
+    /// Asks how much a queue holds.
+    pub(super) fn look_into(queue: &str) -> Self {
+        let action = format!("look into queue {queue:?}");
+        let queue = Queue {
+            name: queue.to_owned(),
+            ..Queue::default()
+        };
+        let passive = true;
+        Self::new(action, Question::DeclareQueue { queue, passive })
+    }
+
     pub(crate) fn bind(action: impl Into<String>, queue: &str, exchange: &str, key: &str) -> Self {
         let question = Question::Bind {
             queue: queue.to_owned(),
