@@ -2,6 +2,7 @@
 
 mod modules;
 mod names;
+mod pages;
 
 use std::collections::BTreeMap;
 use std::fs;
