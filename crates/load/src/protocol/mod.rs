@@ -123,8 +123,8 @@ pub(crate) trait Connection: Sized + Send + 'static {
     /// Asks for an answer that comes after everything that was sent to a client before.
     fn fence(&mut self, client: usize) -> Result<(), Error>;
 
-    /// How many messages a client's queue held when it was asked at the last fence; `None` where only others can ask, or
-    /// nobody.
+    /// How many messages a client's queue held when it was asked at the last fence; `None` where only others can ask,
+    /// or nobody.
     fn holds(&self, _client: usize) -> Option<u64> {
         None
     }

@@ -539,8 +539,8 @@ impl AmqpConnection {
         }
     }
 
-    /// Asks a client's own queue how much it holds, on a channel beside the client's: the broker closes it where the queue
-    /// is gone. `false` where there is nothing to ask, or no channel for it.
+    /// Asks a client's own queue how much it holds, on a channel beside the client's: the broker closes it where the
+    /// queue is gone. `false` where there is nothing to ask, or no channel for it.
     fn looks_into_queue(&mut self, client: usize) -> Result<bool, Error> {
         let at = self.clients + client;
         let queue = self.channels[client].own_queue();
@@ -559,8 +559,8 @@ impl AmqpConnection {
         Ok(true)
     }
 
-    /// Takes an answer on a channel beside a client's. Behind the last one the client's puts up its fence: what the queue
-    /// had given before comes before that.
+    /// Takes an answer on a channel beside a client's. Behind the last one the client's puts up its fence: what the
+    /// queue had given before comes before that.
     fn found_out(&mut self, at: usize) -> Result<Progress, Error> {
         let client = at - self.clients;
         match self.answer {
