@@ -106,7 +106,10 @@ fn the_first_field_is_a_thread_where_something_says_so() {
             ..ReadOptions::default()
         };
         let read = Profile::open_with_lines(&FORMATS, &path, options).unwrap();
-        let is_told = !read.notes.iter().any(|it| it.starts_with("the first field"));
+        let is_told = !read
+            .notes
+            .iter()
+            .any(|it| it.starts_with("the first field"));
         (read.has_threads(), is_told)
     };
     for (text, is_thread, is_told) in [
