@@ -213,7 +213,9 @@ fn leaves(profile: &Profile) -> BTreeMap<String, u64> {
 
 fn folded_text_carries(profile: &Profile) {
     let read = read_back("cpu.folded", profile.folded().as_bytes());
-    assert_eq!(read.notes, [""; 0], "a line was not understood");
+    let mut notes = read.notes.iter();
+    let is_flat = |note: &String| note.starts_with("recorded without call graphs");
+    assert!(notes.all(is_flat), "a line was not understood");
     assert_eq!(read.total_weight(), profile.total_weight());
     assert_eq!(area(&read), area(profile));
     assert_eq!(read.folded(), {
