@@ -329,7 +329,10 @@ mod tests {
             for arg in command.get_arguments() {
                 let is_short = arg.get_short() == Some('n');
                 let name = command.get_name();
-                assert!(!is_short || arg.get_long() == Some("limit"), "{name}");
+                assert!(
+                    !is_short || arg.get_long() == Some("limit"),
+                    "{name}: {arg:?}"
+                );
                 assert_ne!(arg.get_long(), Some("number"), "{name}");
             }
             command.get_subcommands().for_each(check);

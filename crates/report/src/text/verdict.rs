@@ -307,9 +307,8 @@ impl<'a> Said<'a> {
                 "and no cause stands out".to_owned()
             }
             Lateness::Generator => format!(
-                "although nothing held them up: its event loop was late by up to {}{}",
-                duration(e.loop_lag_max_ns),
-                self.others()
+                "although nothing held them up: its event loop was late by up to {}",
+                duration(e.loop_lag_max_ns)
             ),
         };
         format!(

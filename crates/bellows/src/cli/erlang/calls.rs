@@ -24,7 +24,7 @@ use crate::{output, signals};
 const CALLS_EXAMPLES: &str = "\
 Examples:
   bellows erlang calls rabbit@localhost exometer_slide rabbit_mgmt_db --for 5s
-  bellows erlang calls rabbit@localhost rabbit_channel rabbit_amqqueue --role channel -n 30
+  bellows erlang calls rabbit@localhost rabbit_channel rabbit_amqqueue --role channel --limit 30
   bellows erlang calls rabbit@localhost rabbit_mgmt_wm_queues rabbit_mgmt_db -o calls.svg
   bellows erlang calls rabbit@localhost --root rabbit_mgmt_wm_queues:to_json/2 --for 30s
   bellows erlang calls rabbit@localhost --root rabbit_mgmt_wm_queues:to_json/2 --waits -o path.svg
@@ -211,7 +211,7 @@ impl CountArgs {
         } else {
             let sums = calls.tree.accumulated();
             let own: u64 = calls.functions.iter().map(|it| it.own).sum();
-            let shown = calls.functions.iter().take(self.number);
+            let shown = calls.functions.iter().take(self.limit);
             let rows = shown.map(|it| function_row(it, counter, own, &sums));
             let columns = columns(counter, &sums);
             // Names say more than what can be computed from the others.
@@ -238,7 +238,7 @@ impl CountArgs {
             ];
             output::print(&format!("\n{}", grid(&heads, Some(1), rows, style)))?;
             let functions = calls.functions.iter().map(|it| it.function.as_str());
-            print_neighbours(&calls.tree, functions.take(self.number))?;
+            print_neighbours(&calls.tree, functions.take(self.limit))?;
             if let Some(why) = unsampled(calls, bursts) {
                 output::print(&format!("\n{}", sentence(&why, style)))?;
             }

@@ -23,8 +23,8 @@ pub(super) struct CountArgs {
     #[command(flatten)]
     pub(super) node: NodeArgs,
     /// Functions that are shown
-    #[arg(short, long, value_name = "N", default_value_t = 20)]
-    pub(super) number: usize,
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
+    pub(super) limit: usize,
     #[command(flatten)]
     pub(super) processes: ProcessArgs,
     #[command(flatten)]

@@ -36,7 +36,7 @@ pub(super) struct RootArgs {
     pub(super) root: Option<FunctionPattern>,
     /// Calls of --root after which it ends
     #[arg(long, value_name = "N", requires = "root", default_value_t = 1_000, value_parser = value_parser!(u32).range(1..=100_000))]
-    limit: u32,
+    max_calls: u32,
     /// Withdraw when --root is called so often in one second, as 100 or 100/s
     #[arg(long, value_name = "N/s", requires = "root", default_value = "500", value_parser = per_second, help_heading = "Budget")]
     rate: u32,
@@ -118,7 +118,7 @@ impl RootArgs {
             functions: functions.to_vec(),
             processes: count.processes.filter(),
             duration: lasting,
-            limit: self.limit,
+            limit: self.max_calls,
             rate: self.rate,
             messages: self.max_messages,
             budget: count.budget.path_budget(lasting),
@@ -185,7 +185,7 @@ fn show(
             observer: path.observer_effect().as_ref().map(ObserverRow::of),
             path: paths::rows(path, compared.as_ref()),
         })?,
-        false => print(path, root, count.number, larger)?,
+        false => print(path, root, count.limit, larger)?,
     }
     if !matches!(path.ended, Ended::Time) {
         output::line_aside(&path.ended.describe());
@@ -286,7 +286,7 @@ impl Larger {
             }
         };
         let (option, unit, most) = match limit {
-            "limit" => ("--limit", 1, 100_000),
+            "limit" => ("--max-calls", 1, 100_000),
             "rate" => ("--rate", 1, 100_000),
             "messages" => ("--max-messages", 1, 100_000_000),
             "backlog" => ("--max-backlog", 1, 1_000_000),

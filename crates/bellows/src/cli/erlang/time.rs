@@ -59,8 +59,8 @@ pub(super) struct TimeArgs {
     #[arg(long)]
     result: bool,
     /// Functions that are shown
-    #[arg(short, long, value_name = "N", default_value_t = 20)]
-    number: usize,
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
+    limit: usize,
     /// Draw the waits, too, in the file of -o
     #[arg(long, requires = "output")]
     waits: bool,
@@ -213,7 +213,7 @@ impl TimeArgs {
         output::print_prose(&format!("\n{}\n", self.costs(timing)))?;
         if let Some(path) = &timing.path {
             let rows = paths::functions(path);
-            paths::print_functions(&rows, self.number, path)?;
+            paths::print_functions(&rows, self.limit, path)?;
             print_neighbours(&path.tree, rows.iter().map(|row| row.function()))?;
             output::print_prose(&format!("\n{}\n", traced(timing, path)))?;
         }
