@@ -52,7 +52,7 @@ fn of_a_folder_with_several_profiles_it_is_said_which_one_is_shown() {
     let told = run(dir.path(), &["top", "."]);
     told.assert_ok();
     assert!(told.stderr.contains("it is a; there, too: b"), "{told:#?}");
-    std::fs::remove_file(dir.path().join("b.folded")).expect("removed");
+    fs::remove_file(dir.path().join("b.folded")).expect("removed");
     let alone = run(dir.path(), &["top", "."]);
     alone.assert_ok();
     assert!(!alone.stderr.contains("there, too"), "{alone:#?}");
