@@ -192,7 +192,7 @@ impl Part {
         let mut shuffled = Self(self.0.clone());
         for _ in 0..orders {
             // None of the further orders could make it a change.
-            if !is_open(&step) && !(is_asked && is_open(&window)) {
+            if !(is_open(&step) || is_asked && is_open(&window)) {
                 return None;
             }
             shuffled.shuffle(draw);
