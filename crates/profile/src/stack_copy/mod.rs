@@ -73,10 +73,13 @@ impl StackCopier {
         settings.constants.push(("PROCESS", number.into()));
         let load = |settings: &Settings| Self::load_with(settings, cpus, event, namespace);
         settings.constants.push(("FINDS_RETURNS", 1));
-        let copier = load(&settings).or_else(|_| {
+        let copier = load(&settings).or_else(|error| match error.raw_os_error() {
+            Some(libc::EPERM) => Err(error),
             // A kernel may have reasons not to let its structures be read.
-            settings.constants.pop();
-            load(&settings)
+            _ => {
+                settings.constants.pop();
+                load(&settings)
+            }
         })?;
         if let (Some(wake_ups), true) = (wake_ups, event.is_of_thread()) {
             for program in copier.programs() {
