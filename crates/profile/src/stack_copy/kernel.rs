@@ -24,7 +24,7 @@ pub(super) struct KernelPrograms(Ebpf);
 
 /// A map with keys of 32 bits that is written from here.
 #[derive(Debug)]
-pub(super) struct Table<V>(Mutex<HashMap<MapData, u32, V>>);
+pub(super) struct KernelMap<V>(Mutex<HashMap<MapData, u32, V>>);
 
 /// What is set before the programs are loaded, by the names of `kernel/memory.h`.
 #[derive(Debug, Default)]
@@ -97,7 +97,7 @@ impl KernelPrograms {
     }
 
     /// Takes a map. Programs that are not loaded yet need it as long as it is.
-    pub(super) fn table<V: Pod>(&mut self, name: &str) -> io::Result<Table<V>> {
+    pub(super) fn table<V: Pod>(&mut self, name: &str) -> io::Result<KernelMap<V>> {
         let map = match self.0.take_map(name) {
             // They are written alike: descriptors have 32 bits.
             Some(
@@ -106,18 +106,18 @@ impl KernelPrograms {
             _ => return Err(io::ErrorKind::InvalidData.into()),
         };
         let map = HashMap::try_from(map).map_err(|it| refusal(&it))?;
-        Ok(Table(Mutex::new(map)))
+        Ok(KernelMap(Mutex::new(map)))
     }
 }
 
-impl<V: Pod> Table<V> {
+impl<V: Pod> KernelMap<V> {
     pub(super) fn set(&self, key: u32, value: V) -> io::Result<()> {
         let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         map.insert(key, value, 0).map_err(|it| refusal(&it))
     }
 }
 
-impl Table<i32> {
+impl KernelMap<i32> {
     /// Sets an event or a program.
     pub(super) fn set_descriptor(&self, key: u32, value: BorrowedFd<'_>) -> io::Result<()> {
         self.set(key, value.as_raw_fd())

@@ -9,7 +9,7 @@ mod wake_ups;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use self::kernel::{KernelPrograms, Settings, Table};
+use self::kernel::{KernelMap, KernelPrograms, Settings};
 use self::namespace::PidNamespace;
 use crate::address_space::SystemCall;
 use crate::allocators::Probe;
@@ -42,9 +42,9 @@ pub(crate) struct ThreadStack {
 #[derive(Debug)]
 pub(crate) struct StackCopier {
     /// By thread: its [`ThreadStack`].
-    threads: Table<[u64; 3]>,
+    threads: KernelMap<[u64; 3]>,
     /// By processor: the event whose ring takes the records.
-    outputs: Table<i32>,
+    outputs: KernelMap<i32>,
     /// One; for probes and calls one for each.
     programs: Vec<OwnedFd>,
     /// Where threads have the numbers that the program knows them by; `None` for the machine's own.

@@ -14,7 +14,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use linux::cpus;
 use measure::Problem;
 
-use super::kernel::{KernelPrograms, Settings, Table};
+use super::kernel::{KernelMap, KernelPrograms, Settings};
 use super::namespace::PidNamespace;
 use crate::Error;
 use crate::access::copies_remedy;
@@ -32,9 +32,9 @@ const WAKER_LENGTH: usize = 16;
 #[derive(Debug)]
 pub(crate) struct WakeUps {
     /// By processor: the event whose ring takes the records.
-    outputs: Table<i32>,
+    outputs: KernelMap<i32>,
     /// The program that runs when a thread has entered the table.
-    next: Table<i32>,
+    next: KernelMap<i32>,
     at_waking: OwnedFd,
     at_leaving: OwnedFd,
     tracepoint: Tracepoint,
