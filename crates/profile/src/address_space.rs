@@ -40,9 +40,15 @@ impl SystemCall {
         calls.find(|call| u64::from(call.number()) == number)
     }
 
-    /// Whether it only gives back, so that nobody asks for its stack.
-    pub(crate) const fn only_gives_back(self) -> bool {
-        matches!(self, Self::Munmap | Self::Exec)
+    /// The program at its end (`stack_copy/kernel/programs.c`).
+    pub(crate) const fn program(self) -> &'static str {
+        match self {
+            Self::Mmap => "mmap",
+            Self::Munmap => "munmap",
+            Self::Mremap => "mremap",
+            Self::Brk => "brk",
+            Self::Exec => "exec",
+        }
     }
 }
 

@@ -50,6 +50,16 @@ pub(crate) enum Argument {
     Third,
 }
 
+impl Argument {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Second => "second",
+            Self::Third => "third",
+        }
+    }
+}
+
 /// What allocates.
 pub(crate) static ALLOCATE: [Function; 8] = [
     function("malloc", Size::Argument(Argument::First)),
@@ -113,6 +123,24 @@ impl Probe {
     /// Whether blocks are followed by it.
     pub(crate) fn is_followed(&self) -> bool {
         self.role != Role::Counted
+    }
+
+    /// The program that runs there (`stack_copy/kernel/probes.h`).
+    pub(crate) fn program(&self) -> String {
+        let size = match self.size {
+            Size::Argument(argument) => argument.name(),
+            Size::Product => "product",
+            Size::Resize => "resize",
+        };
+        match (self.role, self.answer) {
+            (Role::Counted, _) => format!("counts_{size}"),
+            (Role::Begins, Answer::Returned) => format!("begins_{size}"),
+            (Role::Begins, Answer::Behind(argument)) => {
+                format!("begins_{size}_behind_{}", argument.name())
+            }
+            (Role::Returns, _) => "returns".to_owned(),
+            (Role::Frees, _) => "frees".to_owned(),
+        }
     }
 
     fn with(&self, role: Role) -> Self {

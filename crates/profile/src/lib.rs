@@ -9,8 +9,7 @@
 //! [`Sampler::stop`] ends it. Stacks of code without frame pointers are copied at the sample by a
 //! program in the kernel (`stack_copy`); `beam` tells it where Erlang stacks are, and reads names of Erlang functions; `jvm` has a Java virtual machine write down the names of what it compiled. `perf_data` reads what
 //! `perf record` has written. This is the only crate
-//! of the workspace with `unsafe` code, all of it in the modules `source::perf::sys` and
-//! `stack_copy::sys`.
+//! of the workspace with `unsafe` code, all of it in the module `source::perf::sys`.
 
 mod access;
 mod address_space;
@@ -22,7 +21,6 @@ mod events;
 mod held;
 mod jvm;
 mod kernel_event;
-mod kernel_types;
 mod late_names;
 mod mappings;
 mod memory;

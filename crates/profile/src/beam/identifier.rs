@@ -12,8 +12,8 @@
 use std::fmt;
 
 /// The lowest bits of a term that is the identifier of a local process, and which of them say it.
-pub(crate) const IDENTIFIER_TAG: i32 = 3;
-pub(crate) const IDENTIFIER_MASK: i32 = 15;
+const IDENTIFIER_TAG: u64 = 3;
+const IDENTIFIER_MASK: u64 = 15;
 
 /// Bits of a number that no process has: what a stand-in for a process has in its place.
 const NOBODY: u64 = (1 << 28) - 1;
@@ -131,7 +131,7 @@ impl fmt::Display for ProcessId {
 
 /// Whether a word is the identifier of a local process.
 pub(crate) fn is_identifier(word: u64) -> bool {
-    word & (IDENTIFIER_MASK as u64) == IDENTIFIER_TAG as u64
+    word & IDENTIFIER_MASK == IDENTIFIER_TAG
 }
 
 #[cfg(test)]

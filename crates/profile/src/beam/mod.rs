@@ -23,7 +23,7 @@ pub(crate) use compiled::CompiledModule;
 pub use compiled::beam_functions;
 use identifier::Places;
 use identifier::is_identifier;
-pub(crate) use identifier::{IDENTIFIER_MASK, IDENTIFIER_TAG, IdentifierLayout, ProcessId};
+pub(crate) use identifier::{IdentifierLayout, ProcessId};
 pub(crate) use schedulers::Scheduler;
 pub(crate) use variables::{NAMES, Variables};
 

@@ -4,55 +4,22 @@
 //! distribution: then each has the same chance, whatever came before. A call during which that number runs out stands
 //! for the mean, and for what it asked beyond.
 
-use std::io;
-
-use super::sys::{Map, MapKind};
+use std::array;
 
 /// Numbers that are drawn from, a power of two.
-pub(super) const DRAWS: u32 = 1 << 10;
+const DRAWS: u32 = 1 << 10;
 
-/// Where a processor's state has its fields.
-pub(super) mod state {
-    /// Calls or bytes until the next sample, with sign.
-    pub(in crate::stack_copy) const LEFT: i16 = 0;
-    /// 1 while the processor's record is being put together: threads take turns in the middle of it.
-    pub(in crate::stack_copy) const BUSY: i16 = 8;
-    pub(super) const SIZE: usize = 16;
+/// The numbers, as `kernel/memory.h` has them.
+pub(super) type Draws = [u64; DRAWS as usize];
+
+/// The numbers, with this mean.
+pub(super) fn draws(mean: u32) -> Box<Draws> {
+    Box::new(array::from_fn(|it| draw(it as u32, mean)))
 }
 
-/// What the programs choose by.
-#[derive(Debug)]
-pub(super) struct Chance {
-    /// By processor: its state.
-    pub(super) states: Map,
-    /// Numbers to draw from.
-    pub(super) draws: Map,
-    /// The mean of the numbers.
-    pub(super) one_in: u32,
-}
-
-impl Chance {
-    pub(super) fn new(one_in: u32, cpus: u32) -> io::Result<Self> {
-        let states = Map::new(MapKind::Array, state::SIZE, cpus)?;
-        let draws = Map::new(MapKind::Array, size_of::<u64>(), DRAWS)?;
-        for number in 0..DRAWS {
-            draws.set(number, &draw(number, one_in).to_ne_bytes())?;
-        }
-        for cpu in 0..cpus {
-            // They begin apart.
-            let first = draw(
-                cpu.wrapping_mul(389).wrapping_add(DRAWS / 2) % DRAWS,
-                one_in,
-            );
-            let words = [first, 0].map(u64::to_ne_bytes);
-            states.set(cpu, words.as_flattened())?;
-        }
-        Ok(Self {
-            states,
-            draws,
-            one_in,
-        })
-    }
+/// The number that a processor begins with. They begin apart.
+pub(super) fn first(cpu: u32, mean: u32) -> u64 {
+    draw(cpu.wrapping_mul(389).wrapping_add(DRAWS / 2) % DRAWS, mean)
 }
 
 /// One of [`DRAWS`] numbers that are exponentially distributed with this mean; 0 where each call is a sample.

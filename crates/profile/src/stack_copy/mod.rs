@@ -1,43 +1,30 @@
 //! Copies of stacks, taken by a small program inside the kernel at the instant of each sample.
-//!
-//! Bare `bpf(2)` with bytecode put together here rather than `aya` or `libbpf-rs`: the program has no
-//! loop and a hundred instructions, so that a compiler for it (clang, or `bpf-linker` and a nightly
-//! Rust), `libelf`, or a committed object file would be the larger part. Nothing is pinned: maps and
-//! program hang on descriptors of this process and on its events, so that they go when it goes,
-//! however it goes.
 
-mod bytecode;
 mod chance;
-mod following;
+mod kernel;
 mod namespace;
-mod program;
 mod record;
-mod sys;
-mod threads;
 mod wake_ups;
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use self::chance::Chance;
-use self::following::Following;
+use self::kernel::{KernelMap, KernelPrograms, Settings};
 use self::namespace::PidNamespace;
-use self::program::{Followed, Trigger};
-use self::sys::{Map, MapKind, Program};
 use crate::address_space::SystemCall;
-use crate::allocators::{Probe, Role};
+use crate::allocators::Probe;
 use crate::beam::ProcessLayout;
 use crate::kernel_event::KernelEvent;
-use crate::kernel_types::ReplacedReturns;
 
-pub(crate) use following::MOST_BLOCKS;
 pub(crate) use record::{Extent, MemoryCopy, StackCopy, Transfer};
 pub(crate) use wake_ups::{Numbering, WakeUps};
 
-/// What `bpftool prog` shows.
-const NAME: &str = "bellows_stacks";
 /// Threads whose stacks are known. Those beyond are copied by guessing.
 const THREADS: u32 = 16 << 10;
+/// Blocks of an allocator that are followed at most; of each some 100 bytes are kept in the kernel, and some 200 here.
+pub(crate) const MOST_BLOCKS: usize = 1 << 17;
+/// Calls of an allocator that are known between their beginning and their return.
+const CALLS: u32 = 16 << 10;
 
 /// What the program is told of a thread: the bounds of its stack, and where its scheduler writes down
 /// which Erlang process it runs.
@@ -51,44 +38,22 @@ pub(crate) struct ThreadStack {
     pub(crate) current_process: u64,
 }
 
-/// Where the fields of a [`ThreadStack`] are in the map.
-mod thread {
-    pub(super) const LOW: i16 = 0;
-    pub(super) const TOP: i16 = 8;
-    pub(super) const CURRENT_PROCESS: i16 = 16;
-    pub(super) const SIZE: usize = 24;
-}
-
-/// The program's memory.
-#[derive(Debug)]
-struct Maps {
-    /// By processor: where a record is put together.
-    scratch: Map,
-    /// By thread.
-    threads: Map,
-    /// By processor: the event whose ring takes the records.
-    output: Map,
-    /// What decides which calls become samples, where not each event is one.
-    chance: Option<Chance>,
-    /// What is known of an allocator's blocks, where they are followed.
-    following: Option<Following>,
-    /// How to find return addresses that the kernel has replaced.
-    returns: Option<ReplacedReturns>,
-}
-
 /// The program, loaded.
 #[derive(Debug)]
 pub(crate) struct StackCopier {
-    maps: Maps,
-    /// One; for probes one for each.
-    programs: Vec<Program>,
+    /// By thread: its [`ThreadStack`].
+    threads: KernelMap<[u64; 3]>,
+    /// By processor: the event whose ring takes the records.
+    outputs: KernelMap<i32>,
+    /// One; for probes and calls one for each.
+    programs: Vec<OwnedFd>,
     /// Where threads have the numbers that the program knows them by; `None` for the machine's own.
     namespace: Option<PidNamespace>,
 }
 
 impl StackCopier {
     /// Loads the program for process `pid` and an event, on a machine with this many processors; `process` is where
-    /// an Erlang process has its fields. Threads whose `wake_ups` are told enter their table.
+    /// an Erlang process has its fields. Threads whose `wake_ups` are told enter their table first.
     ///
     /// # Errors
     /// The kernel does not allow it, or is older than 5.15.
@@ -99,102 +64,76 @@ impl StackCopier {
         process: Option<&ProcessLayout>,
         wake_ups: Option<&WakeUps>,
     ) -> io::Result<Self> {
-        let load = |returns| Self::load_with(returns, pid, cpus, event, process, wake_ups);
-        let returns = ReplacedReturns::of_kernel();
-        // A kernel may have reasons not to let its structures be read.
-        load(returns).or_else(|error| returns.map_or(Err(error), |_| load(None)))
+        let namespace = PidNamespace::of(pid);
+        // Its number as programs know it that run in whatever thread comes by.
+        let number = namespace.map_or(Some(pid), |_| namespace::number_inside(pid));
+        let number = number.ok_or(io::ErrorKind::NotFound)?;
+        let mut settings = settings(cpus, event, process);
+        settings.number_in(namespace);
+        settings.constants.push(("PROCESS", number.into()));
+        let load = |settings: &Settings| Self::load_with(settings, cpus, event, namespace);
+        settings.constants.push(("FINDS_RETURNS", 1));
+        let copier = load(&settings).or_else(|error| match error.raw_os_error() {
+            Some(libc::EPERM) => Err(error),
+            // A kernel may have reasons not to let its structures be read.
+            _ => {
+                settings.constants.pop();
+                load(&settings)
+            }
+        })?;
+        if let (Some(wake_ups), true) = (wake_ups, event.is_of_thread()) {
+            for program in copier.programs() {
+                wake_ups.go_on(program)?;
+            }
+        }
+        Ok(copier)
     }
 
     fn load_with(
-        returns: Option<ReplacedReturns>,
-        pid: u32,
+        settings: &Settings,
         cpus: u32,
         event: &KernelEvent,
-        process: Option<&ProcessLayout>,
-        wake_ups: Option<&WakeUps>,
+        namespace: Option<PidNamespace>,
     ) -> io::Result<Self> {
-        if !cfg!(target_arch = "x86_64") {
-            return Err(io::ErrorKind::Unsupported.into());
-        }
-        let probes = match event {
-            KernelEvent::Probes(probes) => Some(probes),
-            KernelEvent::Software(_) | KernelEvent::Tracepoint(_) | KernelEvent::Calls(_) => None,
-        };
-        let chance = probes.map(|it| Chance::new(it.one_in, cpus));
-        let followed = probes.filter(|it| it.places.iter().any(Probe::is_followed));
-        let maps = Maps {
-            chance: chance.transpose()?,
-            following: followed.map(|_| Following::new()).transpose()?,
-            returns,
-            scratch: Map::new(MapKind::Array, record::LARGEST, cpus)?,
-            threads: Map::new(MapKind::Hash, thread::SIZE, THREADS)?,
-            output: Map::new(MapKind::PerfEventArray, size_of::<u32>(), cpus)?,
-        };
-        let namespace = PidNamespace::of(pid);
-        // Its number as programs know it that run in whatever thread comes by.
-        let number = || {
-            let number = namespace.map_or(Some(pid), |_| namespace::number_inside(pid));
-            number.ok_or(io::ErrorKind::NotFound)
-        };
-        let triggers = match event {
-            KernelEvent::Software(_) => vec![Trigger::Event],
-            KernelEvent::Tracepoint(tracepoint) => {
-                let process = number()?;
-                let field = tracepoint.field;
-                let trigger = Trigger::Tracepoint { process, field };
-                vec![trigger]
-            }
+        let mut kernel = KernelPrograms::load(settings)?;
+        let programs = match event {
+            KernelEvent::Software(_) => vec![kernel.program("event")?],
+            KernelEvent::Tracepoint(_) => vec![kernel.program("tracepoint")?],
             KernelEvent::Probes(probes) => {
-                let by_bytes = probes.by_bytes;
-                let function = |it: &Probe| match it.role {
-                    Role::Counted => Trigger::Function {
-                        size: it.size,
-                        by_bytes,
-                    },
-                    Role::Begins => Trigger::Followed(Followed::Begins {
-                        size: it.size,
-                        answer: it.answer,
-                    }),
-                    Role::Returns => Trigger::Followed(Followed::Returns),
-                    Role::Frees => Trigger::Followed(Followed::Frees),
-                };
-                let triggers = probes.places.iter().map(function);
-                let call = SystemCall::Exec;
-                let exec = probes.exec.map(|_| {
-                    let process = number()?;
-                    Ok::<_, io::Error>(Trigger::Call { process, call })
-                });
-                triggers.chain(exec.transpose()?).collect()
+                let places = probes.places.iter().map(Probe::program);
+                let exec = probes.exec.map(|_| SystemCall::Exec.program().to_owned());
+                let names = places.chain(exec);
+                let loaded: io::Result<_> = names.map(|it| kernel.program(&it)).collect();
+                loaded?
             }
             KernelEvent::Calls(calls) => {
-                let process = number()?;
-                let trigger = |&(call, _): &_| Trigger::Call { process, call };
-                calls.iter().map(trigger).collect()
+                let names = calls.iter().map(|(call, _)| call.program());
+                let loaded: io::Result<_> = names.map(|it| kernel.program(it)).collect();
+                loaded?
             }
         };
-        let programs = triggers.into_iter().map(|trigger| {
-            let threads = wake_ups.map(WakeUps::threads);
-            let kind = trigger.kind();
-            let code = program::program(&maps, trigger, threads, process, namespace);
-            let code = code.ok_or(io::ErrorKind::InvalidData)?;
-            Program::load(kind, &code, NAME)
-        });
-        let programs = programs.collect::<io::Result<_>>()?;
+        if let KernelEvent::Probes(probes) = event {
+            let states = kernel.table("states")?;
+            for cpu in 0..cpus {
+                states.set(cpu, [chance::first(cpu, probes.one_in), 0])?;
+            }
+        }
         Ok(Self {
-            maps,
+            threads: kernel.table("threads")?,
+            outputs: kernel.table("outputs")?,
             programs,
             namespace,
         })
     }
 
-    /// The programs: one, for probes one for each.
+    /// The programs: one, for probes and calls one for each.
     pub(crate) fn programs(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.programs.iter().map(Program::as_fd)
+        self.programs.iter().map(OwnedFd::as_fd)
     }
 
     /// Makes `event` the output of a processor.
     pub(crate) fn set_output(&self, cpu: u32, event: BorrowedFd<'_>) -> io::Result<()> {
-        self.maps.output.set_event(cpu, event)
+        self.outputs.set_descriptor(cpu, event)
     }
 
     /// Tells the program what is known of a thread. One that there is no room for, or that has ended, is copied
@@ -204,12 +143,46 @@ impl StackCopier {
             Some(_) => namespace::number_inside(tid),
             None => Some(tid),
         };
-        let words = [stack.low, stack.top, stack.current_process];
-        let value = words.map(u64::to_ne_bytes);
         if let Some(number) = number {
-            let _ = self.maps.threads.set(number, value.as_flattened());
+            let words = [stack.low, stack.top, stack.current_process];
+            let _ = self.threads.set(number, words);
         }
     }
+}
+
+/// What the programs are to know for an event.
+fn settings(cpus: u32, event: &KernelEvent, process: Option<&ProcessLayout>) -> Settings {
+    let mut of = Settings::default();
+    of.entries = vec![("scratch", cpus), ("outputs", cpus), ("threads", THREADS)];
+    if let Some(field) = event.field() {
+        of.read_field(field);
+    }
+    if let KernelEvent::Probes(probes) = event {
+        of.entries.push(("states", cpus));
+        of.draws = Some(chance::draws(probes.one_in));
+        let constants = [
+            ("BY_BYTES", probes.by_bytes.into()),
+            ("ONE_IN", probes.one_in.into()),
+        ];
+        of.constants.extend(constants);
+        if probes.places.iter().any(Probe::is_followed) {
+            of.entries
+                .extend([("calls", CALLS), ("blocks", MOST_BLOCKS as u32)]);
+        }
+    }
+    if let Some(process) = process {
+        let first = process.first();
+        let word = |field: i16| u64::from((field - first).unsigned_abs()) / 8;
+        of.constants.extend([
+            ("IS_ERLANG", 1),
+            ("FIRST_FIELD", first.unsigned_abs().into()),
+            ("STOP", word(process.stop)),
+            ("FRAME_POINTER", word(process.frame_pointer)),
+            ("HEAP", word(process.heap)),
+            ("HEND", word(process.hend)),
+        ]);
+    }
+    of
 }
 
 #[cfg(test)]

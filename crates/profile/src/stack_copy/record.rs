@@ -11,23 +11,23 @@ use std::ops::Range;
 
 /// Where each word stands.
 pub(super) mod offset {
-    pub(in crate::stack_copy) const IP: i16 = 0;
-    pub(in crate::stack_copy) const SP: i16 = 8;
-    pub(in crate::stack_copy) const BP: i16 = 16;
-    pub(in crate::stack_copy) const R12: i16 = 24;
-    pub(in crate::stack_copy) const PROCESS: i16 = 32;
-    pub(in crate::stack_copy) const FRAME_POINTER: i16 = 40;
-    pub(in crate::stack_copy) const STOP: i16 = 48;
-    pub(in crate::stack_copy) const NATIVE_LENGTH: i16 = 56;
-    pub(in crate::stack_copy) const ERLANG_START: i16 = 64;
-    pub(in crate::stack_copy) const ERLANG_LENGTH: i16 = 72;
-    pub(in crate::stack_copy) const IDENTIFIER: i16 = 80;
-    pub(in crate::stack_copy) const VALUE: i16 = 88;
-    pub(in crate::stack_copy) const RELEASED: i16 = 96;
-    pub(in crate::stack_copy) const TAKEN: i16 = 112;
-    pub(in crate::stack_copy) const REPLACED: i16 = 128;
-    pub(in crate::stack_copy) const REPLACED_BEFORE: i16 = 144;
-    pub(in crate::stack_copy) const BYTES: i16 = 160;
+    pub(super) const IP: i16 = 0;
+    pub(super) const SP: i16 = 8;
+    pub(super) const BP: i16 = 16;
+    pub(super) const R12: i16 = 24;
+    pub(super) const PROCESS: i16 = 32;
+    pub(super) const FRAME_POINTER: i16 = 40;
+    pub(super) const STOP: i16 = 48;
+    pub(super) const NATIVE_LENGTH: i16 = 56;
+    pub(super) const ERLANG_START: i16 = 64;
+    pub(super) const ERLANG_LENGTH: i16 = 72;
+    pub(super) const IDENTIFIER: i16 = 80;
+    pub(super) const VALUE: i16 = 88;
+    pub(super) const RELEASED: i16 = 96;
+    pub(super) const TAKEN: i16 = 112;
+    pub(super) const REPLACED: i16 = 128;
+    pub(super) const REPLACED_BEFORE: i16 = 144;
+    pub(super) const BYTES: i16 = 160;
 }
 
 /// Bytes of what functions return to whose return the kernel wants to hear of; behind it are instructions that it runs
@@ -35,17 +35,6 @@ pub(super) mod offset {
 const TRAMPOLINE: u64 = 128;
 /// Of memory on x86-64.
 const PAGE: u64 = 4096;
-
-/// Bytes of a native stack that are copied at most, beside an Erlang one. Where a thread's frames need more, its stack
-/// is cut short.
-pub(super) const LARGEST_NATIVE: i32 = 24 << 10;
-/// Bytes of an Erlang stack that are copied at most.
-pub(super) const LARGEST_ERLANG: i32 = 32 << 10;
-/// Bytes of a native stack in a process that is no Erlang node.
-pub(super) const LARGEST_LONE: i32 = LARGEST_NATIVE + LARGEST_ERLANG;
-/// Length of the longest record; the kernel's own limit is 64 KB.
-pub(super) const LARGEST: usize =
-    offset::BYTES as usize + LARGEST_NATIVE as usize + LARGEST_ERLANG as usize;
 
 /// Some memory of the process at the instant of the sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,44 +9,34 @@
 //! ```
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use linux::cpus;
 use measure::Problem;
 
-use super::bytecode::Operand::{In, Value};
-use super::bytecode::{Bytecode, Condition, Helper, R0, R1, R2, R3, R4, R5, R6, STACK};
+use super::kernel::{KernelMap, KernelPrograms, Settings};
 use super::namespace::PidNamespace;
-use super::sys::{Map, MapKind, Program, ProgramKind};
-use super::threads::{KEY, enter, lookup};
 use crate::Error;
 use crate::access::copies_remedy;
-use crate::tracepoint::{Field, Tracepoint};
+use crate::tracepoint::Tracepoint;
 
 const TRACEPOINT: &str = "sched:sched_waking";
 /// The field with the thread that is woken.
 const THREAD_FIELD: &str = "pid";
-const NAME: &str = "bellows_wakeups";
 /// Threads of which wake-ups are told; where there are more, the one that was not woken for longest makes room.
 const THREADS: u32 = 16 << 10;
 
-// The record, on the program's own stack.
-const RECORD: i16 = KEY - LENGTH as i16;
-const ON_MACHINE: i16 = RECORD;
-const INSIDE: i16 = RECORD + 8;
-const WAKER: i16 = RECORD + 16;
 const WAKER_LENGTH: usize = 16;
-const LENGTH: usize = 32;
 
 /// The programs, loaded.
 #[derive(Debug)]
 pub(crate) struct WakeUps {
-    /// By a thread's number on this machine: that in its own namespace.
-    threads: Map,
     /// By processor: the event whose ring takes the records.
-    output: Map,
-    at_waking: Program,
-    at_leaving: Program,
+    outputs: KernelMap<i32>,
+    /// The program that runs when a thread has entered the table.
+    next: KernelMap<i32>,
+    at_waking: OwnedFd,
+    at_leaving: OwnedFd,
     tracepoint: Tracepoint,
     numbering: Numbering,
 }
@@ -79,19 +69,22 @@ impl WakeUps {
         let namespace = PidNamespace::of(pid);
         let own = PidNamespace::of(std::process::id());
         let numbering = Numbering::of(own, namespace)?;
+        let mut settings = Settings {
+            entries: vec![("outputs", cpus::end()), ("asleep", THREADS)],
+            ..Settings::default()
+        };
+        settings.number_in(namespace);
+        tracepoint
+            .field
+            .iter()
+            .for_each(|it| settings.read_field(*it));
         let load = || {
-            let threads = Map::new(MapKind::RecentlyUsedHash, size_of::<u64>(), THREADS)?;
-            let output = Map::new(MapKind::PerfEventArray, size_of::<u32>(), cpus::end())?;
-            let invalid = || io::Error::from(io::ErrorKind::InvalidData);
-            let field = tracepoint.field.ok_or_else(invalid)?;
-            let code = waking(&threads, &output, field).ok_or_else(invalid)?;
-            let at_waking = Program::load(ProgramKind::Tracepoint, &code, NAME)?;
-            let code = leaving(&threads, namespace).ok_or_else(invalid)?;
+            let mut programs = KernelPrograms::load(&settings)?;
             Ok(Self {
-                at_leaving: Program::load(ProgramKind::PerfEvent, &code, NAME)?,
-                threads,
-                output,
-                at_waking,
+                outputs: programs.table("outputs")?,
+                next: programs.table("next")?,
+                at_waking: programs.program("waking")?,
+                at_leaving: programs.program("leaving")?,
                 tracepoint,
                 numbering,
             })
@@ -115,19 +108,19 @@ impl WakeUps {
         self.at_waking.as_fd()
     }
 
-    /// The program by which threads enter the table, where no other runs when they leave their processor.
+    /// The program by which threads enter the table when they leave their processor.
     pub(crate) fn at_leaving(&self) -> BorrowedFd<'_> {
         self.at_leaving.as_fd()
     }
 
-    /// Makes `event` the output of a processor.
-    pub(crate) fn set_output(&self, cpu: u32, event: BorrowedFd<'_>) -> io::Result<()> {
-        self.output.set_event(cpu, event)
+    /// Has a program run when a thread has entered the table.
+    pub(super) fn go_on(&self, program: BorrowedFd<'_>) -> io::Result<()> {
+        self.next.set_descriptor(0, program)
     }
 
-    /// The table that threads enter.
-    pub(super) const fn threads(&self) -> &Map {
-        &self.threads
+    /// Makes `event` the output of a processor.
+    pub(crate) fn set_output(&self, cpu: u32, event: BorrowedFd<'_>) -> io::Result<()> {
+        self.outputs.set_descriptor(cpu, event)
     }
 
     pub(crate) const fn numbering(&self) -> Numbering {
@@ -165,44 +158,6 @@ impl Numbering {
             waker: waker.split(|&byte| byte == 0).next().unwrap_or_default(),
         })
     }
-}
-
-/// The program at `sched_waking`.
-fn waking(threads: &Map, output: &Map, thread: Field) -> Option<Vec<u64>> {
-    let mut code = Bytecode::default();
-    let passed = code.label();
-    code.set(R6, In(R1));
-    code.load_u32(R1, R6, thread.offset);
-    code.store(STACK, KEY, In(R1));
-    code.store(STACK, ON_MACHINE, In(R1));
-    lookup(&mut code, threads.raw());
-    code.jump_if(R0, Condition::Equal, Value(0), passed);
-    code.load(R1, R0, 0);
-    code.store(STACK, INSIDE, In(R1));
-    code.set(R1, In(STACK));
-    code.add(R1, Value(WAKER.into()));
-    code.set(R2, Value(WAKER_LENGTH as i32));
-    code.call(Helper::ThreadName);
-    code.set(R1, In(R6));
-    code.map(R2, output.raw());
-    // BPF_F_CURRENT_CPU
-    code.set_u32(R3, u32::MAX);
-    code.set(R4, In(STACK));
-    code.add(R4, Value(RECORD.into()));
-    code.set(R5, Value(LENGTH as i32));
-    code.call(Helper::PerfEventOutput);
-    code.place(passed);
-    // A tracepoint's answer holds for all who look at it, other profilers too.
-    code.exit(1);
-    code.finish()
-}
-
-/// The program that only enters the thread into the table, and leaves the sample to the kernel.
-fn leaving(threads: &Map, namespace: Option<PidNamespace>) -> Option<Vec<u64>> {
-    let mut code = Bytecode::default();
-    enter(&mut code, threads, namespace, INSIDE);
-    code.exit(1);
-    code.finish()
 }
 
 #[cfg(test)]

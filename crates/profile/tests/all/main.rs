@@ -1,4 +1,5 @@
 //! All tests of `profile` that use it from outside, as one program.
 
 mod corpus;
+mod kernel_programs;
 mod sampling;

@@ -394,11 +394,10 @@ impl Opener<'_> {
 
     /// The program that runs at each event of a thread's own.
     fn thread_program(&self) -> Option<BorrowedFd<'_>> {
-        match &self.copier {
-            Some(copier) if self.event.is_of_thread() => copier.programs().next(),
-            Some(_) => None,
-            None => self.wake_ups.map(|it| it.at_leaving()),
-        }
+        let copier = self.copier.as_ref().filter(|_| self.event.is_of_thread());
+        // Where wake-ups are told, the copier's runs behind theirs.
+        let leaving = self.wake_ups.map(|it| it.at_leaving());
+        leaving.or_else(|| copier?.programs().next())
     }
 
     fn refused(&self, error: io::Error) -> Failure {
