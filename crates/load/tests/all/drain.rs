@@ -18,6 +18,7 @@ use crate::world::{Pace, World};
 
 /// The queue of a peer.
 type Bodies = Arc<Mutex<VecDeque<Vec<u8>>>>;
+type Adapt<'a> = (&'a str, &'a dyn Fn(&mut Group));
 
 fn usual() -> World {
     World::new(1, Pace::default())
@@ -325,9 +326,8 @@ fn what_a_full_queue_drops_is_lost_and_what_it_holds_is_not() {
     };
     let topic = |group: &mut Group| group.destinations[0].kind = DestinationKind::Topic;
     let shared = |_: &mut Group| ();
-    let kinds: [(&str, &dyn Fn(&mut Group)); 3] =
-        [("busy", &busy), ("polling", &polling), ("late", &late)];
-    let queues: [(&str, &dyn Fn(&mut Group)); 3] = [
+    let kinds: [Adapt<'_>; 3] = [("busy", &busy), ("polling", &polling), ("late", &late)];
+    let queues: [Adapt<'_>; 3] = [
         ("shared", &shared),
         ("exclusive", &exclusive),
         ("topic", &topic),
