@@ -152,8 +152,10 @@ impl StackCopier {
 
 /// What the programs are to know for an event.
 fn settings(cpus: u32, event: &KernelEvent, process: Option<&ProcessLayout>) -> Settings {
-    let mut of = Settings::default();
-    of.entries = vec![("scratch", cpus), ("outputs", cpus), ("threads", THREADS)];
+    let mut of = Settings {
+        entries: vec![("scratch", cpus), ("outputs", cpus), ("threads", THREADS)],
+        ..Settings::default()
+    };
     if let Some(field) = event.field() {
         of.read_field(field);
     }

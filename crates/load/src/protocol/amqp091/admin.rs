@@ -236,7 +236,7 @@ impl<E: Environment> AmqpAdmin<'_, E> {
         // At most one message comes, and goes back with the channel.
         let prefetch = Question::Prefetch {
             count: 1,
-            whole_channel: false,
+            whole: false,
         };
         let consume = Question::Consume {
             queue: queue.to_owned(),

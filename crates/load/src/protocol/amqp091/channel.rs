@@ -390,11 +390,8 @@ fn declare(declaration: &Declaration, again: &str, requests: &mut VecDeque<Reque
     }
 }
 
-fn prefetch(count: u16, whole_channel: bool) -> Request {
-    let question = Question::Prefetch {
-        count,
-        whole_channel,
-    };
+fn prefetch(count: u16, whole: bool) -> Request {
+    let question = Question::Prefetch { count, whole };
     Request::new(format!("limit the prefetch to {count}"), question)
 }
 

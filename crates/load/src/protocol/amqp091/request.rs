@@ -51,7 +51,7 @@ pub(super) enum Question {
     SelectTransactions,
     Prefetch {
         count: u16,
-        whole_channel: bool,
+        whole: bool,
     },
     Consume {
         queue: String,
@@ -221,12 +221,9 @@ impl Request {
             }),
             Question::SelectConfirms => send(&ConfirmSelect::default()),
             Question::SelectTransactions => send(&TxSelect::default()),
-            Question::Prefetch {
-                count,
-                whole_channel,
-            } => send(&BasicQos {
+            Question::Prefetch { count, whole } => send(&BasicQos {
                 prefetch_count: *count,
-                global: *whole_channel,
+                global: *whole,
                 ..BasicQos::default()
             }),
             Question::Consume {
