@@ -113,12 +113,9 @@ impl Class {
         )
     }
 
-    /// Whether a class is that of threads that have nothing to do, or give their core away.
+    /// Whether a class is that of threads that have nothing to do. One whose core is taken away has.
     pub(crate) const fn is_of_idling(self) -> bool {
-        matches!(
-            self,
-            Self::Scheduling | Self::Waiting | Self::KernelScheduling
-        )
+        matches!(self, Self::Scheduling | Self::Waiting)
     }
 }
 

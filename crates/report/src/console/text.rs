@@ -180,10 +180,12 @@ pub fn fit_middle(name: &str, room: usize) -> String {
         let (broker, number) = rest.split_at(rest.find(' ').unwrap_or(rest.len()));
         let left = room.saturating_sub(width(client) + width(number));
         if left > 0 {
-            return format!(
-                "{client}{}{number}",
-                fit_end(&format!(" -> {broker}"), left)
-            );
+            return format!("{client}{}{number}", fit_end(&format!("…{broker}"), left));
+        }
+        // A long name that the client gave itself: the port tells it from others that have the same.
+        let left = room.saturating_sub(width(client));
+        if left > room / 4 {
+            return format!("{client}{}", fit_end(rest, left));
         }
     }
     let begin = fit(name, room / 2);
@@ -376,6 +378,9 @@ mod tests {
             "channel 127.0.0.1:45678….0.0.1:5672 (12)"
         );
         assert_eq!(fit_middle(channel, 30), "channel 127.0.0.1:45678…2 (12)");
+        let named = "connection [::1]:33056 -> [::1]:5672 - bellows producer 2 of queue://demo";
+        let cut = fit_middle(named, 40);
+        assert_eq!(cut, "connection [::1]:33056…2 of queue://demo");
         for room in 29..50 {
             let cut = fit_middle(channel, room);
             assert!(
