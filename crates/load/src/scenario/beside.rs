@@ -10,7 +10,7 @@ use crate::engine::series::{Merger, POOL};
 use crate::seconds::Seconds;
 use crate::{Control, Error, Outcome, RunEvent, Sink, SliceSink, Together, limits};
 
-/// What the scenario with this index tells.
+/// A report of the scenario with this index.
 enum FromScenario {
     Slice(usize, Box<Slice>),
     Event(usize, RunEvent),
@@ -74,7 +74,7 @@ pub fn run(
     outcome
 }
 
-/// What each scenario counts must be its own: summaries go by its name, and recorders by the metrics' keys.
+/// Names and metrics of each scenario must be its own: summaries go by its name, and recorders by the metrics' keys.
 fn apart(scenarios: &[Box<dyn Scenario>]) -> Result<(), Error> {
     let all = scenarios.iter().enumerate();
     for (at, scenario) in all {

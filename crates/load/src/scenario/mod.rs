@@ -1,12 +1,11 @@
 //! Kinds of load. Each brings its metrics, what it requests, and how it runs; several run beside each
 //! other on one time axis ([`run`]).
 
-mod awaited;
 mod beside;
 pub mod churn;
 mod messages;
+mod operations;
 pub mod probe;
-mod unanswered;
 
 use std::fmt;
 
@@ -22,7 +21,7 @@ pub trait Scenario: fmt::Debug + Send + Sync {
     /// The key of experiment files and of JSON, and [`measure::MetricInfo::scenario`] of its metrics.
     fn name(&self) -> &'static str;
 
-    /// What is loaded, as people read it: `connections`, `messages`.
+    /// The thing that is loaded, as people read it: `connections`, `messages`.
     fn subject(&self) -> &str;
 
     /// All its metrics, in the order in which they are shown.
@@ -32,7 +31,7 @@ pub trait Scenario: fmt::Debug + Send + Sync {
     /// load of which bellows sees neither.
     fn operations(&self) -> Option<Operations>;
 
-    /// What its schedule asks for over time; `None` without a schedule.
+    /// The rates that its schedule requests; `None` without a schedule.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a schedule that cannot be kept.
@@ -84,7 +83,7 @@ pub struct Scheduled {
     pub wait: Metric,
 }
 
-/// What a scenario does again and again, and the metrics that count it.
+/// The operations of a scenario, and the metrics that count them.
 #[derive(Clone, Copy, Debug)]
 pub struct Operations {
     /// The word for one: `cycle`.
@@ -97,7 +96,7 @@ pub struct Operations {
     pub completed: Metric,
     /// Operations that did not; `None` where others begin them, and it is theirs to judge.
     pub failed: Option<Metric>,
-    /// What only a scenario with a schedule knows; `None` where others begin its operations.
+    /// Metrics that only a scenario with a schedule has; `None` where others begin its operations.
     pub scheduled: Option<Scheduled>,
     /// The latency of a whole operation, from the time at which it was due.
     pub latency: Metric,

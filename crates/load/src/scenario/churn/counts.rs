@@ -1,116 +1,49 @@
-//! What is counted of churn: the interval of the moment, and the tally of the measured phase.
+//! Counts of cycles that not every operation has.
 
-use measure::{Clock, Latencies, Nanos, Phase, Slice, SliceRecorder, Time};
+use measure::{Clock, Nanos, Time};
 
-use super::super::awaited::{Awaited, Waiting};
-use super::super::unanswered::Unanswered;
 use super::metrics::{ChurnMetrics, CycleStep};
 use super::slot::{Moments, SlotEvent};
-use crate::report::Censored;
-use crate::schedule::DueTimes;
-use crate::{Error, OperationTally, RunEvent, Silence};
+use crate::scenario::operations::OperationCounts;
+use crate::{Error, RunEvent, Silence};
 
-/// A cycle that begins later than this after its time counts as late.
-const LATE: Nanos = Nanos(1_000_000);
 /// Times of told silences that are remembered, the latest: silences that overlap end soon after each other.
 const MOST_TOLD: usize = 32;
 
-/// The interval of the moment, and the tally of cycles that were due in the measured phase.
-pub(super) struct CycleCounts {
-    pub(super) metrics: ChurnMetrics,
-    /// Cycles that were due before are warm-up.
-    pub(super) measure_at: Time,
-    /// Being filled.
-    pub(super) interval: Box<Slice>,
-    /// For what was due in the warm-up and ends after it.
-    pub(super) carried: Vec<SliceRecorder>,
-    pub(super) tally: OperationTally,
+/// Counts of cycles.
+pub(super) type CycleCounts = OperationCounts<CycleFigures>;
+
+/// Figures of cycles that not every operation has.
+pub(super) struct CycleFigures {
+    metrics: ChurnMetrics,
     /// Connections that stay and are ready.
     pub(super) ready: usize,
-    /// Cycles in flight, times in which none of them got on, and those in which the loop did not run.
-    pub(super) unanswered: Unanswered,
     /// Times of silences that were told, apart from each other and in their order: what was due then is counted.
     told: Vec<(Time, Time)>,
-    /// Steps that have ended.
-    pub(super) handled: u64,
-    /// Since when the loop waits, for room or for the time of the next cycle.
-    waiting: Waiting,
 }
 
 impl CycleCounts {
     /// Each cycle sends this many messages.
     pub(super) fn new(now: Time, messages: u32) -> Self {
         let metrics = ChurnMetrics::resolve();
-        let recorded = metrics.recorded();
-        let mut counts = measure::Counts::with(&metrics.all());
-        counts.add(metrics.messages, messages.into());
-        Self {
+        let own = CycleFigures {
             metrics,
-            measure_at: Time(0),
-            interval: Box::new(Slice::with(&recorded)),
-            carried: Vec::new(),
-            tally: OperationTally {
-                counts,
-                ..OperationTally::default()
-            },
             ready: 0,
-            unanswered: Unanswered::default(),
             told: Vec::new(),
-            handled: 0,
-            waiting: Waiting::since(now, Awaited::Room),
-        }
+        };
+        let mut counts = Self::with(
+            metrics.operations,
+            metrics.recorded(),
+            &metrics.all(),
+            own,
+            now,
+        );
+        counts.tally.counts.add(metrics.messages, messages.into());
+        counts
     }
 
-    /// The warm-up ends then.
-    pub(super) fn measure_from(&mut self, start: Time, measure_at: Time) {
-        self.measure_at = measure_at;
-        if measure_at > start {
-            let recorded = self.metrics.recorded();
-            self.carried
-                .resize_with(2, || SliceRecorder::with(&recorded));
-        }
-    }
-
-    /// Ends the present interval, and hands it out for the next one.
-    pub(super) fn exchange(&mut self, mut spare: Box<Slice>, end: Time, next: Phase) -> Box<Slice> {
-        let interval = &mut self.interval;
-        interval.end = end.max(interval.start);
-        interval.ends_phase = next != interval.phase;
-        interval.waits.loop_time = interval.length();
-        self.carried.extend(spare.carried.take());
-        spare.reset(interval.end, next);
-        if next != Phase::Warmup {
-            spare.set_due(self.measure_at, Time(u64::MAX));
-        }
-        interval.hand_on_carried(&mut spare, &mut self.carried);
-        std::mem::replace(interval, spare)
-    }
-
-    /// A cycle begins that could have begun since `possible`.
-    pub(super) fn begin(&mut self, due: Time, possible: Time, now: Time) {
-        self.unanswered.begin(now);
-        let late = u64::from(now.since(due) > LATE);
-        let lag = now.since(possible);
-        self.interval.loop_lag_max = self.interval.loop_lag_max.max(lag);
-        let ChurnMetrics {
-            begun, late: lates, ..
-        } = self.metrics;
-        self.interval.counts.add(begun, 1);
-        self.interval.counts.add(lates, late);
-        if due >= self.measure_at {
-            self.tally.counts.add(begun, 1);
-            self.tally.counts.add(lates, late);
-        }
-        self.record(CycleStep::Wait, due, now.since(due));
-    }
-
-    /// Notes how many cycles are in flight.
-    pub(super) fn in_flight(&mut self, cycles: usize) {
-        let in_flight = self.metrics.in_flight;
-        self.interval.counts.peak(in_flight, cycles as u64);
-        if self.interval.phase == Phase::Measure {
-            self.tally.counts.peak(in_flight, cycles as u64);
-        }
+    fn record_step(&mut self, step: CycleStep, due: Time, took: Nanos) {
+        self.record(self.own.metrics.step(step), due, took);
     }
 
     /// Takes what a slot tells; whether the slot is free again.
@@ -120,28 +53,20 @@ impl CycleCounts {
                 self.handled += 1;
                 // That is the kernel's answer, which it gives where nobody accepts, too.
                 if step != CycleStep::Connect {
-                    self.answered(at.now);
+                    self.heard(at.now, self.unanswered.silence(at.now));
                 }
-                self.record(step, at.due, at.now.since(at.step_began));
+                self.record_step(step, at.due, at.now.since(at.step_began));
             }
-            SlotEvent::Opened => self.record(CycleStep::Open, at.due, at.now.since(at.due)),
-            SlotEvent::Ready => self.ready += 1,
+            SlotEvent::Opened => self.record_step(CycleStep::Open, at.due, at.now.since(at.due)),
+            SlotEvent::Ready => self.own.ready += 1,
             SlotEvent::Done => {
                 self.unanswered.ended();
-                let completed = self.metrics.completed;
-                self.interval.counts.add(completed, 1);
-                let counts = u64::from(at.due >= self.measure_at);
-                self.tally.counts.add(completed, counts);
-                self.record(CycleStep::Cycle, at.due, at.now.since(at.due));
+                self.add(self.metrics.completed, at.due, 1);
+                self.record_step(CycleStep::Cycle, at.due, at.now.since(at.due));
                 return true;
             }
         }
         false
-    }
-
-    fn answered(&mut self, now: Time) {
-        let silence = self.unanswered.silence(now);
-        self.unanswered.answered(now, silence);
     }
 
     /// The silences that are over, or all at the end. What was due until some time was `due_until` it; a cycle that was
@@ -149,9 +74,9 @@ impl CycleCounts {
     pub(super) fn take_silences(
         &mut self,
         due_until: impl Fn(Time) -> f64,
-        end: bool,
+        is_end: bool,
     ) -> Vec<Silence> {
-        let over = self.unanswered.take(Clock.now(), self.handled, end);
+        let over = self.unanswered.take(Clock.now(), self.handled, is_end);
         let mut over: Vec<Silence> = over.into_iter().flatten().collect();
         over.sort_by_key(|silence| silence.from);
         for silence in &mut over {
@@ -169,79 +94,34 @@ impl CycleCounts {
     fn tell(&mut self, from: Time, until: Time) -> impl Iterator<Item = (Time, Time)> + use<> {
         let mut parts = Vec::new();
         let mut next = from;
-        for (begin, end) in &self.told {
+        for (begin, end) in &self.own.told {
             parts.push((next, until.min(*begin)));
             next = next.max(*end);
         }
         parts.push((next, until));
-        self.told.push((from, until));
-        self.told.sort();
-        self.told.dedup_by(|later, before| {
+        self.own.told.push((from, until));
+        self.own.told.sort();
+        self.own.told.dedup_by(|later, before| {
             let touches = later.0 <= before.1;
             if touches {
                 before.1 = before.1.max(later.1);
             }
             touches
         });
-        let old = self.told.len().saturating_sub(MOST_TOLD);
-        self.told.drain(..old);
+        let old = self.own.told.len().saturating_sub(MOST_TOLD);
+        self.own.told.drain(..old);
         parts.into_iter().filter(|(from, until)| from < until)
     }
 
-    /// Hands out the tally, and the waits until now of what has no end: the cycles in flight, by their due times, and
-    /// those that were due before `last` and are left, which found no room.
-    pub(super) fn finish(
-        &mut self,
-        due_times: Option<DueTimes>,
-        in_flight: impl Iterator<Item = Time>,
-        last: Time,
-        now: Time,
-    ) -> (OperationTally, Option<Box<Censored>>) {
-        let mut tally = std::mem::take(&mut self.tally);
-        let mut censored = Censored::new(self.measure_at, now);
-        let whole = [CycleStep::Cycle, CycleStep::Open].map(|step| self.metrics.step(step));
-        in_flight.for_each(|due| censored.unanswered_operation(due, now, &whole[..1]));
-        if let Some(mut due_times) = due_times {
-            let [cycle, open] = whole;
-            let metrics = [cycle, open, self.metrics.step(CycleStep::Wait)];
-            censored.never_begun(&mut due_times.clone(), last, now, &metrics);
-            due_times.pass(self.measure_at, u64::MAX);
-            let not_begun = due_times.pass(last, u64::MAX);
-            tally.counts.add(self.metrics.not_begun, not_begun);
+    /// A cycle has failed in a step; an event where that is the first time for this reason. One that was given up
+    /// counts with the time that it has waited.
+    pub(super) fn fail_cycle(&mut self, error: Error, at: Moments) -> Option<RunEvent> {
+        let is_given_up = matches!(error, Error::TimedOut { .. });
+        self.lost(at.step_began, at.now, is_given_up);
+        if is_given_up {
+            self.record_step(CycleStep::Cycle, at.due, at.now.since(at.due));
         }
-        (tally, (!censored.is_empty()).then(|| Box::new(censored)))
-    }
-
-    /// A cycle has failed in a step; an event where that is the first time for this reason. One that was given up counts
-    /// with the time that it has waited.
-    pub(super) fn fail(&mut self, error: Error, at: Moments) -> Option<RunEvent> {
-        let Moments { due, now, .. } = at;
-        self.interval.counts.add(self.metrics.failed, 1);
-        if matches!(error, Error::TimedOut { .. }) {
-            self.unanswered.give_up(now);
-            self.record(CycleStep::Cycle, due, now.since(due));
-        } else {
-            self.answered(now);
-            self.unanswered.failed(at.step_began);
-            self.unanswered.ended();
-        }
-        if due < self.measure_at {
-            return None;
-        }
-        self.tally.counts.add(self.metrics.failed, 1);
-        let reason = self.tally.fail(error)?;
-        Some(RunEvent::Note(format!("a cycle failed: {reason}")))
-    }
-
-    fn record(&mut self, step: CycleStep, due: Time, took: Nanos) {
-        let metric = self.metrics.step(step);
-        self.interval.due(due).record(metric, took);
-    }
-
-    /// Notes what the time since the last call went into, and what the next cycle waits for now.
-    pub(super) fn wait_for(&mut self, now: Time, awaited: Awaited) {
-        self.waiting
-            .wait_for(&mut self.interval.waits, now, awaited);
+        self.fail(at.due, error)
     }
 }
 
@@ -301,6 +181,6 @@ mod tests {
                 .end(silence(at * 1_000, at * 1_000 + 200));
             assert_eq!(told(&mut counts).len(), 1);
         }
-        assert_eq!(counts.told.len(), MOST_TOLD);
+        assert_eq!(counts.own.told.len(), MOST_TOLD);
     }
 }

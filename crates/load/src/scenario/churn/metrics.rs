@@ -1,4 +1,4 @@
-//! What is measured of churn.
+//! The metrics of churn.
 //!
 //! ```text
 //! due        begun     connected    secured     logged in    channel       closed
@@ -13,7 +13,7 @@
 use measure::{Metric, MetricInfo, MetricKind};
 
 use super::NAME;
-use crate::scenario::{Operations, Scheduled};
+use crate::scenario::operations::OperationMetrics;
 
 /// A part of a cycle, or the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,13 +170,8 @@ static COUNTS: [MetricInfo; 7] = [
 /// The metrics of churn, resolved.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChurnMetrics {
+    pub(crate) operations: OperationMetrics,
     steps: [Metric; STEPS.len()],
-    pub(crate) begun: Metric,
-    pub(crate) completed: Metric,
-    pub(crate) failed: Metric,
-    pub(crate) late: Metric,
-    pub(crate) in_flight: Metric,
-    pub(crate) not_begun: Metric,
     pub(crate) messages: Metric,
 }
 
@@ -192,14 +187,23 @@ impl ChurnMetrics {
             not_begun,
             messages,
         ] = COUNTS.each_ref().map(Metric::register);
-        Self {
-            steps,
+        let operations = OperationMetrics {
+            scenario: NAME,
+            words: ["cycle", "cycles"],
             begun,
             completed,
             failed,
             late,
             in_flight,
             not_begun,
+            in_flight_at_end: None,
+            wait: steps[CycleStep::Wait as usize],
+            latency: steps[CycleStep::Cycle as usize],
+            opened: Some(steps[CycleStep::Open as usize]),
+        };
+        Self {
+            operations,
+            steps,
             messages,
         }
     }
@@ -209,38 +213,16 @@ impl ChurnMetrics {
         self.steps[step as usize]
     }
 
-    /// What is recorded while it runs.
+    /// Metrics that are recorded while it runs.
     pub(crate) fn recorded(&self) -> Vec<Metric> {
-        let counts = [
-            self.begun,
-            self.completed,
-            self.failed,
-            self.late,
-            self.in_flight,
-        ];
+        let counts = self.operations.recorded();
         self.steps.into_iter().chain(counts).collect()
     }
 
     /// All, in the order of the registry.
     pub(crate) fn all(&self) -> Vec<Metric> {
         let mut all = self.recorded();
-        all.extend([self.not_begun, self.messages]);
+        all.extend([self.operations.not_begun, self.messages]);
         all
-    }
-
-    pub(crate) const fn operations(&self) -> Operations {
-        Operations {
-            one: "cycle",
-            many: "cycles",
-            begun: self.begun,
-            completed: self.completed,
-            failed: Some(self.failed),
-            scheduled: Some(Scheduled {
-                late: self.late,
-                not_begun: self.not_begun,
-                wait: self.step(CycleStep::Wait),
-            }),
-            latency: self.step(CycleStep::Cycle),
-        }
     }
 }

@@ -1,26 +1,21 @@
 //! Churn: objects that come and go at a rate. Each cycle opens one (a connection, a channel, a
 //! queue), sends a few messages through it, and closes it.
 //!
-//! The schedule is open, as for messages: cycle *i* is due at `start + i / rate`, and what it took
-//! counts from then on, however late it began. A broker that stalls therefore shows in the latencies
-//! of all cycles that were due meanwhile, and not only of those that were in flight.
+//! Cycle *i* is due at `start + i / rate`.
 
 mod counts;
-mod event_loop;
+mod cycles;
 mod metrics;
 mod slot;
 
 use std::net::IpAddr;
-use std::sync::mpsc::channel;
-use std::thread;
 
 use measure::{Metric, Nanos};
 use serde::{Deserialize, Serialize};
 
-use self::event_loop::{Churn, LoopReport};
+use self::cycles::Cycles;
 use self::metrics::ChurnMetrics;
-use super::{Operations, Scenario};
-use crate::control::Interruption;
+use super::{Operations, Scenario, operations};
 use crate::{
     ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, SliceSink, Together,
 };
@@ -28,7 +23,7 @@ use crate::{
 /// The key of experiment files and of JSON.
 const NAME: &str = "churn";
 
-/// What comes and goes.
+/// Kinds of objects that come and go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChurnKind {
@@ -42,7 +37,7 @@ pub enum ChurnKind {
 }
 
 impl ChurnKind {
-    /// What it is called where it is asked for, and in results.
+    /// Its name where it is asked for, and in results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,7 +53,7 @@ impl ChurnKind {
 pub struct ChurnPlan {
     /// The broker's address.
     pub endpoint: Endpoint,
-    /// What is opened and closed.
+    /// Kind of objects that are opened and closed.
     pub kind: ChurnKind,
     /// When cycles are due; `None`: the next begins as soon as one of [`ChurnPlan::most_open`] ends.
     pub schedule: Option<ArrivalSchedule>,
@@ -129,7 +124,7 @@ impl Scenario for ChurnPlan {
     }
 
     fn operations(&self) -> Option<Operations> {
-        Some(ChurnMetrics::resolve().operations())
+        Some(ChurnMetrics::resolve().operations.operations())
     }
 
     /// In cycles.
@@ -167,40 +162,6 @@ impl Scenario for ChurnPlan {
         sink: &mut dyn SliceSink,
     ) -> Result<Outcome, Error> {
         self.validate()?;
-        if self.measure == Nanos::ZERO && together.is_alone() {
-            return Err(Error::invalid(
-                "churn without a length would not end",
-                "give one (--duration, phases.measure)",
-            ));
-        }
-        let (tell, told) = channel();
-        let (give_back, spare) = channel();
-        thread::scope(|scope| {
-            let work = || {
-                let churned = Churn::start(self, together, control, tell, spare);
-                match churned.and_then(Churn::run) {
-                    Ok(outcome) => Ok(outcome),
-                    Err(Interruption::Stopped) => Ok(Outcome::never_started()),
-                    Err(Interruption::Failed(error)) => Err(error),
-                }
-            };
-            let thread = thread::Builder::new().name("bellows-churn".to_owned());
-            let worker = thread
-                .spawn_scoped(scope, work)
-                .map_err(|error| Error::machine("start a thread", error))?;
-            for event in told {
-                match event {
-                    LoopReport::Event(event) => sink.event(event),
-                    LoopReport::Interval(interval) => {
-                        sink.slice(&interval);
-                        // Nobody needs it any more where that was the last one.
-                        let _ = give_back.send(interval);
-                    }
-                }
-            }
-            worker
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+        operations::run::<Cycles>(self, together, control, sink)
     }
 }

@@ -9,6 +9,7 @@ use super::{ChurnKind, ChurnPlan};
 use crate::Error;
 use crate::protocol::amqp091::{AmqpConnection, ChannelSpec, Queue, Request, Role};
 use crate::protocol::{Connection, ConnectionSpec, Driver, Event, Input, Progress};
+use crate::scenario::operations::{Buffers, Slot};
 
 /// Of the connection's clients the only one.
 const CHANNEL: usize = 0;
@@ -17,14 +18,6 @@ const NO_QUEUE: &str = "bellows-churn";
 /// Reads of one connection before the others get their turn: a peer that is never quiet must not
 /// keep the loop to itself.
 const READS_PER_TURN: usize = 4;
-
-/// Room for what is read, shared by all slots.
-#[derive(Debug)]
-pub(super) struct Buffers<'a> {
-    pub(super) plain: &'a mut [u8],
-    /// For encrypted bytes.
-    pub(super) cipher: &'a mut Vec<u8>,
-}
 
 /// How far a slot is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,12 +49,12 @@ impl State {
     }
 }
 
-/// What a slot has to tell.
+/// A report of a slot on its cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotEvent {
     /// A step of a cycle has been taken.
     Took(CycleStep),
-    /// What the cycle opens is open.
+    /// The cycle's connection, channel or queue is open.
     Opened,
     /// The cycle has ended.
     Done,
@@ -80,7 +73,7 @@ pub(super) struct Moments {
     pub(super) now: Time,
 }
 
-pub(super) struct Slot {
+pub(super) struct CycleSlot {
     number: usize,
     pub(super) state: State,
     driver: Option<Driver<AmqpConnection, ClientSocket>>,
@@ -93,12 +86,10 @@ pub(super) struct Slot {
     /// Of the queue to declare.
     queue: String,
     cycles: u64,
-    /// In the loop's list of those that have more to read.
-    pub(super) is_unread: bool,
 }
 
-impl Slot {
-    pub(super) fn new(number: usize, now: Time) -> Self {
+impl Slot for CycleSlot {
+    fn new(number: usize, now: Time) -> Self {
         Self {
             number,
             state: State::Empty,
@@ -108,17 +99,27 @@ impl Slot {
             deadline: now,
             queue: String::new(),
             cycles: 0,
-            is_unread: false,
         }
     }
 
-    pub(super) fn is_free(&self) -> bool {
-        matches!(self.state, State::Empty | State::Free)
+    fn due(&self) -> Option<Time> {
+        (!self.is_free()).then_some(self.due)
     }
 
-    /// When the cycle in flight was due.
-    pub(super) fn cycle_due(&self) -> Option<Time> {
-        (!self.is_free()).then_some(self.due)
+    fn notice(&mut self, event: &mio::event::Event) {
+        if let Some(driver) = &mut self.driver {
+            driver.notice(event.into());
+        }
+    }
+
+    fn wants_turn(&self) -> bool {
+        self.driver.as_ref().is_some_and(Driver::is_readable)
+    }
+}
+
+impl CycleSlot {
+    pub(super) fn is_free(&self) -> bool {
+        matches!(self.state, State::Empty | State::Free)
     }
 
     /// Connects; for a cycle of connections that is its beginning.
@@ -187,12 +188,6 @@ impl Slot {
         }
     }
 
-    pub(super) fn notice(&mut self, event: &mio::event::Event) {
-        if let Some(driver) = &mut self.driver {
-            driver.notice(event.into());
-        }
-    }
-
     /// Does what time asks for on a connection: heartbeats, and a token that was renewed.
     ///
     /// # Errors
@@ -211,17 +206,12 @@ impl Slot {
         self.driver.as_ref().is_some_and(|it| it.is_late(now))
     }
 
-    /// Whether the last turn left something to read.
-    pub(super) fn wants_turn(&self) -> bool {
-        self.driver.as_ref().is_some_and(Driver::is_readable)
-    }
-
     /// Reads and writes what there is, up to a limit; calls `told` for each step of the cycle.
     pub(super) fn turn(
         &mut self,
         plan: &ChurnPlan,
         now: Time,
-        buffers: Buffers<'_>,
+        buffers: &mut Buffers,
         registry: &Registry,
         told: &mut Hear<'_>,
     ) -> Result<(), Error> {
@@ -240,7 +230,7 @@ impl Slot {
         driver: &mut Driver<AmqpConnection, ClientSocket>,
         plan: &ChurnPlan,
         now: Time,
-        buffers: Buffers<'_>,
+        buffers: &mut Buffers,
         registry: &Registry,
         told: &mut Hear<'_>,
     ) -> Result<(), Error> {
@@ -260,7 +250,7 @@ impl Slot {
             if !driver.is_readable() || self.state == State::Empty {
                 break;
             }
-            let input = driver.read(buffers.plain, buffers.cipher, now)?;
+            let input = driver.read(&mut buffers.plain, &mut buffers.cipher, now)?;
             // A handshake goes on with what was read, and may be over with it.
             if self.state == State::Securing && !driver.is_being_secured() {
                 self.took(plan, CycleStep::Secure, told);

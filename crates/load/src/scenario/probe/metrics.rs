@@ -1,4 +1,4 @@
-//! What is measured of a probe.
+//! The metrics of a probe.
 //!
 //! ```text
 //! due        sent                       first byte       last byte
@@ -15,7 +15,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use measure::{Metric, MetricInfo, MetricKind};
 
-use crate::scenario::{Operations, Scheduled};
+use crate::scenario::operations::OperationMetrics;
 
 /// A part of a request, or the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,19 +210,13 @@ fn shown(scenario: &str, latency: &str) -> String {
 /// The metrics of a probe, resolved.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProbeMetrics {
-    pub(super) scenario: &'static str,
+    pub(super) operations: OperationMetrics,
     steps: [Metric; STEPS.len()],
-    pub(super) begun: Metric,
-    pub(super) completed: Metric,
-    pub(super) failed: Metric,
-    pub(super) late: Metric,
-    pub(super) in_flight: Metric,
     pub(super) in_flight_at_end: Metric,
     pub(super) status_4xx: Metric,
     pub(super) status_5xx: Metric,
     pub(super) timed_out: Metric,
     pub(super) bytes: Metric,
-    pub(super) not_begun: Metric,
 }
 
 impl ProbeMetrics {
@@ -242,20 +236,28 @@ impl ProbeMetrics {
             bytes,
             not_begun,
         ] = described.counts.each_ref().map(Metric::register);
-        Self {
+        let operations = OperationMetrics {
             scenario: described.scenario,
-            steps,
+            words: ["request", "requests"],
             begun,
             completed,
             failed,
             late,
             in_flight,
+            not_begun,
+            in_flight_at_end: Some(in_flight_at_end),
+            wait: steps[RequestStep::Wait as usize],
+            latency: steps[RequestStep::Response as usize],
+            opened: None,
+        };
+        Self {
+            operations,
+            steps,
             in_flight_at_end,
             status_4xx,
             status_5xx,
             timed_out,
             bytes,
-            not_begun,
         }
     }
 
@@ -264,42 +266,18 @@ impl ProbeMetrics {
         self.steps[step as usize]
     }
 
-    /// What is recorded while it runs.
+    /// Metrics that are recorded while it runs.
     pub(super) fn recorded(&self) -> Vec<Metric> {
-        let counts = [
-            self.begun,
-            self.completed,
-            self.failed,
-            self.late,
-            self.in_flight,
-            self.status_4xx,
-            self.status_5xx,
-            self.timed_out,
-            self.bytes,
-        ];
-        self.steps.into_iter().chain(counts).collect()
+        let counts = [self.status_4xx, self.status_5xx, self.timed_out, self.bytes];
+        let common = self.operations.recorded();
+        let all = self.steps.into_iter().chain(common);
+        all.chain(counts).collect()
     }
 
     /// All, in the order of the registry.
     pub(super) fn all(&self) -> Vec<Metric> {
         let mut all = self.recorded();
-        all.extend([self.in_flight_at_end, self.not_begun]);
+        all.extend([self.in_flight_at_end, self.operations.not_begun]);
         all
-    }
-
-    pub(super) const fn operations(&self) -> Operations {
-        Operations {
-            one: "request",
-            many: "requests",
-            begun: self.begun,
-            completed: self.completed,
-            failed: Some(self.failed),
-            scheduled: Some(Scheduled {
-                late: self.late,
-                not_begun: self.not_begun,
-                wait: self.step(RequestStep::Wait),
-            }),
-            latency: self.step(RequestStep::Response),
-        }
     }
 }

@@ -1,27 +1,22 @@
 //! HTTP probes: requests at fixed times, whether or not the last one came back.
 //!
-//! The schedule is open: request *i* is due at `start + i * every`, on a connection of its own where the one
-//! before is still busy, and what it took counts from then on. A server that stalls for a second therefore shows
-//! in all requests that were due meanwhile.
+//! Request *i* is due at `start + i * every`, on a connection of its own where the one before is still busy.
 
 mod counts;
-mod event_loop;
 mod metrics;
 mod request;
+mod requests;
 
 use std::fmt;
-use std::sync::mpsc::channel;
-use std::thread;
 
 use measure::{Metric, Nanos};
 use transport::tls::ClientTls;
 use wire::http1::RequestHead;
 pub use wire::http1::{HttpUrl, UrlError};
 
-use self::event_loop::{Probe, ProbeReport};
 use self::metrics::ProbeMetrics;
-use super::{Operations, Scenario};
-use crate::control::Interruption;
+use self::requests::Requests;
+use super::{Operations, Scenario, operations};
 use crate::{
     ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Requested, SliceSink, Together,
 };
@@ -130,7 +125,7 @@ impl ProbePlan {
         format!("{scheme}://{}", self.url.authority())
     }
 
-    /// What is asked for there, as failures name it behind the place: `GET /path`.
+    /// Method and target, as failures name them behind the place: `GET /path`.
     fn request(&self) -> String {
         let place = self.place();
         let target = self.label.strip_prefix(&place).unwrap_or(&self.label);
@@ -155,7 +150,7 @@ impl ProbePlan {
 /// phase is in exactly one of `completed`, `failed` and `not begun`, but where the run broke off.
 impl Scenario for ProbePlan {
     fn name(&self) -> &'static str {
-        self.metrics().scenario
+        self.metrics().operations.scenario
     }
 
     fn subject(&self) -> &str {
@@ -167,7 +162,7 @@ impl Scenario for ProbePlan {
     }
 
     fn operations(&self) -> Option<Operations> {
-        Some(Self::metrics(self).operations())
+        Some(Self::metrics(self).operations.operations())
     }
 
     /// In requests.
@@ -202,40 +197,6 @@ impl Scenario for ProbePlan {
         sink: &mut dyn SliceSink,
     ) -> Result<Outcome, Error> {
         self.validate()?;
-        if self.measure == Nanos::ZERO && together.is_alone() {
-            return Err(Error::invalid(
-                "a probe without a length would not end",
-                "give one (--duration, phases.measure)",
-            ));
-        }
-        let (tell, told) = channel();
-        let (give_back, spare) = channel();
-        thread::scope(|scope| {
-            let work = || {
-                let probe = Probe::start(self, together, control, tell, spare);
-                match probe.and_then(Probe::run) {
-                    Ok(outcome) => Ok(outcome),
-                    Err(Interruption::Stopped) => Ok(Outcome::never_started()),
-                    Err(Interruption::Failed(error)) => Err(error),
-                }
-            };
-            let thread = thread::Builder::new().name("bellows-probe".to_owned());
-            let worker = thread
-                .spawn_scoped(scope, work)
-                .map_err(|error| Error::machine("start a thread", error))?;
-            for event in told {
-                match event {
-                    ProbeReport::Event(event) => sink.event(event),
-                    ProbeReport::Interval(interval) => {
-                        sink.slice(&interval);
-                        // Nobody needs it any more where that was the last one.
-                        let _ = give_back.send(interval);
-                    }
-                }
-            }
-            worker
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+        operations::run::<Requests>(self, together, control, sink)
     }
 }

@@ -1,4 +1,4 @@
-//! One place for a request: a connection, new or kept from the request before, and the response on it.
+//! One slot for a request: a connection, new or kept from the request before, and the response on it.
 
 use measure::{Clock, Time};
 use mio::{Registry, Token};
@@ -9,11 +9,12 @@ use super::ProbePlan;
 use super::counts::RequestCounts;
 use super::metrics::RequestStep;
 use crate::Error;
+use crate::scenario::operations::{Buffers, Slot};
 
 /// Reads of one connection before the others get their turn.
 const READS_PER_TURN: usize = 4;
 
-/// How far a place is.
+/// How far a slot is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestStage {
     /// No connection.
@@ -39,7 +40,7 @@ impl RequestStage {
     }
 }
 
-/// What a turn brought.
+/// The outcome of a turn.
 #[derive(Debug)]
 pub(super) enum Turn {
     /// It goes on.
@@ -75,14 +76,7 @@ impl Output for RequestBytes {
     }
 }
 
-/// Room for what is read, shared by all places.
-#[derive(Debug)]
-pub(super) struct Rooms {
-    pub(super) plain: Vec<u8>,
-    pub(super) cipher: Vec<u8>,
-}
-
-pub(super) struct Place {
+pub(super) struct RequestSlot {
     token: Token,
     pub(super) stage: RequestStage,
     socket: Option<ClientSocket>,
@@ -100,12 +94,10 @@ pub(super) struct Place {
     pub(super) deadline: Time,
     /// The connection carried another request before.
     is_reused: bool,
-    /// In the loop's list of those that have more to read.
-    pub(super) is_unread: bool,
 }
 
-impl Place {
-    pub(super) fn new(number: usize, now: Time) -> Self {
+impl Slot for RequestSlot {
+    fn new(number: usize, now: Time) -> Self {
         Self {
             token: Token(number),
             stage: RequestStage::Empty,
@@ -120,10 +112,26 @@ impl Place {
             first_byte: None,
             deadline: now,
             is_reused: false,
-            is_unread: false,
         }
     }
 
+    fn due(&self) -> Option<Time> {
+        self.is_busy().then_some(self.due)
+    }
+
+    fn notice(&mut self, event: &mio::event::Event) {
+        if let Some(socket) = &mut self.socket {
+            socket.notice(event.into());
+        }
+    }
+
+    fn wants_turn(&self) -> bool {
+        let socket = self.socket.as_ref();
+        self.stage != RequestStage::Empty && socket.is_some_and(transport::Socket::is_readable)
+    }
+}
+
+impl RequestSlot {
     pub(super) const fn is_busy(&self) -> bool {
         !matches!(self.stage, RequestStage::Empty | RequestStage::Kept)
     }
@@ -170,29 +178,17 @@ impl Place {
         Ok(())
     }
 
-    pub(super) fn notice(&mut self, event: &mio::event::Event) {
-        if let Some(socket) = &mut self.socket {
-            socket.notice(event.into());
-        }
-    }
-
     /// Whether an address does not answer, and the next is to be tried.
     pub(super) fn is_late(&self, now: Time) -> bool {
         let attempt = self.attempt.as_ref();
         self.stage == RequestStage::Connecting && attempt.is_some_and(|it| it.is_late(now))
     }
 
-    /// Whether the last turn left something to read.
-    pub(super) fn wants_turn(&self) -> bool {
-        let socket = self.socket.as_ref();
-        self.stage != RequestStage::Empty && socket.is_some_and(transport::Socket::is_readable)
-    }
-
     /// Reads and writes what there is, up to a limit.
     pub(super) fn turn(
         &mut self,
         plan: &ProbePlan,
-        rooms: &mut Rooms,
+        buffers: &mut Buffers,
         registry: &Registry,
         counts: &mut RequestCounts,
     ) -> Result<Turn, Failure> {
@@ -206,7 +202,7 @@ impl Place {
             let Some(socket) = self.socket.as_mut().filter(|it| it.is_readable()) else {
                 break;
             };
-            let received = socket.read(&mut rooms.cipher, &mut rooms.plain);
+            let received = socket.read(&mut buffers.cipher, &mut buffers.plain);
             let is_secured = !socket.is_being_secured();
             if self.stage == RequestStage::Kept {
                 match received {
@@ -227,8 +223,8 @@ impl Place {
                     true
                 }
                 Received::Bytes(filled) => {
-                    counts.add(counts.metrics.bytes, self.due, filled as u64);
-                    let bytes = rooms.plain.get(..filled).unwrap_or_default();
+                    counts.add(counts.own.metrics.bytes, self.due, filled as u64);
+                    let bytes = buffers.plain.get(..filled).unwrap_or_default();
                     self.decode(bytes, plan)?
                 }
             };
@@ -314,10 +310,10 @@ impl Place {
         let (due, sent) = (self.due, self.sent);
         counts.answered(sent, now, self.status);
         if self.status < 400 {
-            counts.record(RequestStep::FirstByte, due, first.since(sent));
-            counts.record(RequestStep::Body, due, now.since(first));
-            counts.record(RequestStep::FromSend, due, now.since(sent));
-            counts.record(RequestStep::Response, due, now.since(due));
+            counts.record_step(RequestStep::FirstByte, due, first.since(sent));
+            counts.record_step(RequestStep::Body, due, now.since(first));
+            counts.record_step(RequestStep::FromSend, due, now.since(sent));
+            counts.record_step(RequestStep::Response, due, now.since(due));
         }
         if self.socket.is_some() && self.decoder.is_reusable() {
             self.stage = RequestStage::Kept;
@@ -329,7 +325,7 @@ impl Place {
 
     fn took(&mut self, step: RequestStep, counts: &mut RequestCounts) {
         let now = Clock.now();
-        counts.record(step, self.due, now.since(self.step_began));
+        counts.record_step(step, self.due, now.since(self.step_began));
         self.step_began = now;
     }
 
@@ -348,7 +344,7 @@ impl ProbePlan {
         matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS")
     }
 
-    /// What it means that the socket fails at this stage.
+    /// The failure of a request whose socket fails at this stage.
     fn broken(&self, error: SocketError, stage: RequestStage) -> Failure {
         let endpoint = self.place();
         let is_loss = error.is_loss();

@@ -1,10 +1,10 @@
-//! What a loop that begins operations at fixed times waits for, and how long.
+//! Waits of a loop that begins operations at fixed times, and their lengths.
 
 use measure::{Time, Wait, Waits};
 
-/// What the next operation waits for.
+/// The cause for which the next operation has to wait.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Awaited {
+pub(crate) enum Awaited {
     /// One of those in flight has to end.
     Room,
     /// Its time; from then on the loop.
@@ -13,13 +13,13 @@ pub(super) enum Awaited {
 
 /// Since when the loop waits, and what for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     since: Time,
     awaited: Awaited,
 }
 
 impl Waiting {
-    pub(super) const fn since(now: Time, awaited: Awaited) -> Self {
+    pub(crate) const fn since(now: Time, awaited: Awaited) -> Self {
         Self {
             since: now,
             awaited,
@@ -27,7 +27,7 @@ impl Waiting {
     }
 
     /// Notes what the time since the last call went into, and what the next operation waits for now.
-    pub(super) fn wait_for(&mut self, waits: &mut Waits, now: Time, awaited: Awaited) {
+    pub(crate) fn wait_for(&mut self, waits: &mut Waits, now: Time, awaited: Awaited) {
         let before = std::mem::replace(self, Self::since(now, awaited));
         let since = before.since;
         match before.awaited {

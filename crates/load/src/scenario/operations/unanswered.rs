@@ -7,8 +7,8 @@ use crate::engine::silence::{SHORTEST, Silences};
 
 /// Operations in flight, and the silences of their loop: times in which none of them got on.
 #[derive(Debug, Default)]
-pub(super) struct Unanswered {
-    pub(super) silences: Silences,
+pub(crate) struct Unanswered {
+    pub(crate) silences: Silences,
     in_flight: u64,
     /// The last answer, or when the first of those in flight began.
     since: Time,
@@ -22,7 +22,7 @@ pub(super) struct Unanswered {
 
 impl Unanswered {
     /// An operation begins.
-    pub(super) fn begin(&mut self, now: Time) {
+    pub(crate) fn begin(&mut self, now: Time) {
         if self.in_flight == 0 {
             (self.since, self.given_up) = (now, 0);
         }
@@ -30,7 +30,7 @@ impl Unanswered {
     }
 
     /// The time until now in which none of those in flight was answered, where that is worth telling.
-    pub(super) fn silence(&self, now: Time) -> Option<Silence> {
+    pub(crate) fn silence(&self, now: Time) -> Option<Silence> {
         let delayed = self.in_flight + self.given_up;
         let is_long = delayed > 0 && now.since(self.since) >= SHORTEST;
         is_long.then(|| Silence {
@@ -44,7 +44,7 @@ impl Unanswered {
     }
 
     /// One of those in flight has an answer, which ends this silence.
-    pub(super) fn answered(&mut self, now: Time, silence: Option<Silence>) {
+    pub(crate) fn answered(&mut self, now: Time, silence: Option<Silence>) {
         (self.since, self.given_up) = (now, 0);
         if let Some(silence) = silence {
             (self.until, self.failed) = (now, 0);
@@ -53,17 +53,17 @@ impl Unanswered {
     }
 
     /// One of those in flight, whose last step began then, has failed.
-    pub(super) fn failed(&mut self, began: Time) {
+    pub(crate) fn failed(&mut self, began: Time) {
         self.failed += u64::from(began < self.until);
     }
 
     /// One of those in flight has ended.
-    pub(super) fn ended(&mut self) {
+    pub(crate) fn ended(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
     /// One of those in flight is given up. The others wait on, and where there are none nobody does.
-    pub(super) fn give_up(&mut self, now: Time) {
+    pub(crate) fn give_up(&mut self, now: Time) {
         self.ended();
         self.given_up += 1;
         if self.in_flight == 0 {
@@ -72,7 +72,7 @@ impl Unanswered {
     }
 
     /// The silences that are over, or all at the end.
-    pub(super) fn take(&mut self, now: Time, handled: u64, is_end: bool) -> [Option<Silence>; 4] {
+    pub(crate) fn take(&mut self, now: Time, handled: u64, is_end: bool) -> [Option<Silence>; 4] {
         if is_end && self.in_flight > 0 {
             self.answered(now, self.silence(now));
         }

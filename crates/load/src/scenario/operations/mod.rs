@@ -1,0 +1,180 @@
+//! Operations that a loop begins at their due times, each in a slot of its own: the cycles of churn, the requests
+//! of a probe.
+//!
+//! The schedule is open, as for messages: operation *i* is due at a fixed time, and what it took counts from then
+//! on, however late it began. A server that stalls therefore shows in the latencies of all operations that were due
+//! meanwhile, and not only of those that were in flight.
+
+mod awaited;
+mod counts;
+mod event_loop;
+mod metrics;
+mod unanswered;
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use measure::{Nanos, Time};
+use transport::tls::Connector;
+
+pub(crate) use self::counts::OperationCounts;
+pub(crate) use self::event_loop::{LoopContext, LoopReport, OperationLoop};
+pub(crate) use self::metrics::OperationMetrics;
+use super::Scenario;
+use crate::control::Interruption;
+use crate::resolve::Addresses;
+use crate::{ArrivalSchedule, Control, Error, Outcome, RunEvent, Silence, SliceSink, Together};
+
+/// Memory for bytes that were read, lent to one slot after the other.
+#[derive(Debug)]
+pub(crate) struct Buffers {
+    pub(crate) plain: Vec<u8>,
+    /// For encrypted bytes.
+    pub(crate) cipher: Vec<u8>,
+}
+
+/// The server of operations, found before any begins.
+pub(crate) struct OperationServer<O> {
+    pub(crate) operation: O,
+    pub(crate) addresses: Arc<Addresses>,
+    pub(crate) tls: Option<Arc<Connector>>,
+    /// Told before anything else.
+    pub(crate) event: Option<RunEvent>,
+}
+
+/// Room for one operation in flight, and its connection.
+pub(crate) trait Slot {
+    fn new(number: usize, now: Time) -> Self;
+
+    /// When the operation in flight was due; `None` without one.
+    fn due(&self) -> Option<Time>;
+
+    /// Takes note of what the socket is ready for.
+    fn notice(&mut self, event: &mio::event::Event);
+
+    /// Whether the last turn left something to read.
+    fn wants_turn(&self) -> bool;
+}
+
+/// A kind of operation. The [`OperationLoop`] has the due times, the slots, the phases and the counts; the operation
+/// connects, writes and reads.
+pub(crate) trait Operation: Sized {
+    type Plan: Scenario;
+    type Slot: Slot;
+    /// Figures beside those that all operations have.
+    type Figures;
+    /// Why an operation got no further.
+    type Failure;
+
+    /// The subject of sentences: `a probe`.
+    const SUBJECT: &'static str;
+    const THREAD: &'static str;
+    /// How often heartbeats and hanging operations are looked for.
+    const POLL_INTERVAL: Nanos;
+    /// Whether a run ends with an error where all its operations failed, though other loads ran beside them.
+    const FAILS_BESIDE_OTHERS: bool;
+
+    /// `None`: the next operation begins as soon as a slot is free.
+    fn schedule(plan: &Self::Plan) -> Option<&ArrivalSchedule>;
+
+    fn counts(plan: &Self::Plan, now: Time) -> OperationCounts<Self::Figures>;
+
+    /// Finds the server.
+    fn connect(plan: &Self::Plan, control: &Control)
+    -> Result<OperationServer<Self>, Interruption>;
+
+    /// Opens the connections that stay, before the loop is ready to start.
+    fn open(_: &mut OperationLoop<'_, Self>) -> Result<(), Interruption> {
+        Ok(())
+    }
+
+    /// Begins an operation; whether there is something to send at once.
+    fn begin(
+        &mut self,
+        context: &mut LoopContext<'_, Self>,
+        at: usize,
+        due: Time,
+        now: Time,
+    ) -> Result<bool, Self::Failure>;
+
+    /// Reads and writes what there is, up to a limit, and frees the slot where its operation has ended.
+    fn turn(&mut self, context: &mut LoopContext<'_, Self>, at: usize)
+    -> Result<(), Self::Failure>;
+
+    /// Sends heartbeats, and finds silent servers and hanging operations; whether an address does not answer, and the
+    /// next is to be tried. `heard` is when the sockets were asked last: what bellows itself did not read yet is
+    /// nobody's silence.
+    fn keep_time(
+        plan: &Self::Plan,
+        slot: &mut Self::Slot,
+        heard: Time,
+    ) -> Result<bool, Self::Failure>;
+
+    /// Counts an operation that has failed and frees its slot, or tries once more.
+    ///
+    /// # Errors
+    /// Where the failure ends the run.
+    fn failed(
+        &mut self,
+        context: &mut LoopContext<'_, Self>,
+        at: usize,
+        failure: Self::Failure,
+    ) -> Result<(), Error>;
+
+    /// The silences that are over, or all at the end. What was due until some time was `due_until` it.
+    fn take_silences(
+        counts: &mut OperationCounts<Self::Figures>,
+        due_until: impl Fn(Time) -> f64,
+        is_end: bool,
+    ) -> Vec<Silence>;
+
+    /// A note on the whole run, told at its end.
+    fn last_note(_: &LoopContext<'_, Self>) -> Option<String> {
+        None
+    }
+}
+
+/// Runs operations on a thread of their own, and hands what it tells to `sink` on this one.
+pub(crate) fn run<O: Operation>(
+    plan: &O::Plan,
+    together: &Together,
+    control: &Control,
+    sink: &mut dyn SliceSink,
+) -> Result<Outcome, Error> {
+    if plan.phases().measure.is_none() && together.is_alone() {
+        return Err(Error::invalid(
+            format!("{} without a length would not end", O::SUBJECT),
+            "give one (--duration, phases.measure)",
+        ));
+    }
+    let (tell, told) = channel();
+    let (give_back, spare) = channel();
+    thread::scope(|scope| {
+        let work = || {
+            let started = OperationLoop::<O>::start(plan, together, control, tell, spare);
+            match started.and_then(OperationLoop::run) {
+                Ok(outcome) => Ok(outcome),
+                Err(Interruption::Stopped) => Ok(Outcome::never_started()),
+                Err(Interruption::Failed(error)) => Err(error),
+            }
+        };
+        let thread = thread::Builder::new().name(O::THREAD.to_owned());
+        let worker = thread
+            .spawn_scoped(scope, work)
+            .map_err(|error| Error::machine("start a thread", error))?;
+        for event in told {
+            match event {
+                LoopReport::Event(event) => sink.event(event),
+                LoopReport::Interval(interval) => {
+                    sink.slice(&interval);
+                    // Nobody needs it any more where that was the last one.
+                    let _ = give_back.send(interval);
+                }
+            }
+        }
+        worker
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
