@@ -288,7 +288,10 @@ impl LogReading {
             if let Some(comment) = text.strip_prefix('#') {
                 self.stated = self.stated.or_else(|| LogUnit::in_comment(comment));
                 self.has_ended |= comment.starts_with(MEASURED_UNTIL);
-                self.has_times |= comment.contains("StartTime:") || comment.contains("BaseTime:");
+                let begins = comment.contains("StartTime:") || comment.contains("BaseTime:");
+                // Of several logs in one file each has an end.
+                self.has_ended &= !begins;
+                self.has_times |= begins;
             } else if text.starts_with('"') {
                 self.names_ends = text.contains("EndTimestamp");
             } else if !text.is_empty() {

@@ -110,16 +110,45 @@ pub fn change_points(values: &[f64], search: ChangeSearch) -> Vec<ChangePoint> {
             .into_iter()
             .filter(|it| *it > from && *it < to)
             .collect();
-        // The parts have the level together.
-        let of_each = level / (cuts.len() + 1) as f64;
+        // The parts have the level together, each by its length.
+        let share =
+            |(start, end): (usize, usize)| level * (end - start) as f64 / (to - from) as f64;
         let starts = std::iter::once(from).chain(cuts.iter().copied());
         let ends = cuts.iter().copied().chain([to]);
-        open.extend(starts.zip(ends).map(|(start, end)| (start, end, of_each)));
+        open.extend(starts.zip(ends).map(|it| (it.0, it.1, share(it))));
         let p = p * whole / level;
         found.extend(cuts.into_iter().map(|at| ChangePoint { at, p }));
     }
     found.sort_by_key(|it| it.at);
+    for nth in 0..found.len() {
+        let from = nth
+            .checked_sub(1)
+            .map_or(skipped, |it| found.get(it).map_or(skipped, |it| it.at));
+        let to = found.get(nth + 1).map_or(values.len(), |it| it.at);
+        if let (Some(part), Some(point)) = (values.get(from..to), found.get_mut(nth)) {
+            point.at = from + edge(part, point.at - from, search.least);
+        }
+    }
     found
+}
+
+/// The cut between two levels that leaves the smallest distances from their medians, `known` where none is better. Beside values
+/// that count as less far than they are, a run of one level may look like one of the other.
+fn edge(part: &[f64], known: usize, least: usize) -> usize {
+    let apart = |values: &[f64]| {
+        let middle = median(values).unwrap_or_default();
+        values.iter().map(|it| (it - middle).abs()).sum::<f64>()
+    };
+    let cost = |at: usize| {
+        part.split_at_checked(at)
+            .map_or(f64::INFINITY, |(a, b)| apart(a) + apart(b))
+    };
+    let cuts = least..=part.len().saturating_sub(least);
+    let better = |best: (usize, f64), at: usize| match cost(at) {
+        found if found < best.1 * (1.0 - 1e-9) => (at, found),
+        _ => best,
+    };
+    cuts.fold((known, cost(known)), better).0
 }
 
 /// A window of a part, and the share of the part's variance that its difference from the rest explains.
@@ -158,17 +187,8 @@ struct Part(Vec<f64>);
 impl Part {
     /// `None` where all values are one, or some are no numbers.
     fn of(values: &[f64]) -> Option<Self> {
-        let middle = median(values)?;
-        let apart: Vec<f64> = values.iter().map(|it| it - middle).collect();
-        let neighbours = apart.iter().zip(apart.iter().skip(1));
-        let differences: Vec<f64> = neighbours.map(|(a, b)| (a - b).abs()).collect();
-        let rounding = 1e-12 * values.iter().fold(0.0_f64, |most, it| most.max(it.abs()));
-        let most = match median(&differences)? {
-            // Half of the neighbours are equal.
-            scale if scale <= rounding => f64::INFINITY,
-            scale => FARTHEST * DEVIATION * scale,
-        };
-        let near: Vec<f64> = apart.iter().map(|it| it.max(-most).min(most)).collect();
+        let near = settled(values)?;
+        let rounding = rounding(values);
         let count = near.len() as f64;
         let mean = near.iter().sum::<f64>() / count;
         let squares = near.iter().map(|it| (it - mean) * (it - mean));
@@ -285,6 +305,28 @@ fn best_window(sums: &[f64], least: usize, some: bool) -> Window {
         })
     });
     windows.reduce(Window::better).unwrap_or_default()
+}
+
+/// Values of a series, of which those that lie apart count as less far: a level is the mean of these. `None` of fewer than two.
+#[must_use]
+pub fn settled(values: &[f64]) -> Option<Vec<f64>> {
+    let middle = median(values)?;
+    let neighbours = values.iter().zip(values.iter().skip(1));
+    let differences: Vec<f64> = neighbours.map(|(a, b)| (a - b).abs()).collect();
+    let most = match median(&differences)? {
+        // Half of the neighbours are equal.
+        scale if scale <= rounding(values) => f64::INFINITY,
+        scale => FARTHEST * DEVIATION * scale,
+    };
+    let near = values
+        .iter()
+        .map(|it| it.max(middle - most).min(middle + most));
+    Some(near.collect())
+}
+
+/// Values that differ by less are equal.
+fn rounding(values: &[f64]) -> f64 {
+    1e-12 * values.iter().fold(0.0_f64, |most, it| most.max(it.abs()))
 }
 
 /// The middle of some values; `None` of none.

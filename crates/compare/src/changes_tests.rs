@@ -170,3 +170,12 @@ fn a_run_that_lies_apart_hides_no_change() {
         assert!(found >= 90, "{at}: {found}");
     }
 }
+
+/// Beside a level that is far away, a run that is a little higher than its own is not of that one.
+#[test]
+fn the_edge_is_where_the_level_changed() {
+    let mut values = vec![0.13_f64, 0.14, 0.15, 0.23, 30.2, 31.0, 30.5, 30.1];
+    values.extend([0.21, 0.22, 0.14, 0.13, 0.15, 0.14, 0.13, 0.14, 0.15, 0.13]);
+    let values: Vec<f64> = values.iter().map(|it| it.ln()).collect();
+    assert_eq!(places(&values, 1), [4, 8]);
+}

@@ -258,7 +258,10 @@ fn levels(
         let values = part
             .iter()
             .map(|it| if have_ratios { it.1.ln() } else { it.1 });
-        let mean = values.sum::<f64>() / part.len() as f64;
+        let values: Vec<f64> = values.collect();
+        // As the change was found: a run that lies apart makes no other level.
+        let near = compare::settled(&values).unwrap_or(values);
+        let mean = near.iter().sum::<f64>() / near.len() as f64;
         Some(HistoryLevel {
             from: part.first().map_or(0, |it| it.0),
             to: known.get(to).map_or(runs, |it| it.0),

@@ -412,9 +412,30 @@ pub(crate) fn words(words: &[String]) -> Vec<String> {
 
 /// A command within one word, as a shell is given it, without secrets.
 fn shell_line(word: &str) -> Option<String> {
-    let parts: Vec<String> = word.split(' ').map(str::to_owned).collect();
-    let is_line = parts.len() > 1 && !Options::of(&parts).programs.is_empty();
-    is_line.then(|| words(&parts).join(" "))
+    let parts = shell_words(word);
+    let plain: Vec<String> = parts.iter().map(|it| it.replace(['\'', '"'], "")).collect();
+    let is_line = parts.len() > 1 && !Options::of(&plain).programs.is_empty();
+    let shown = words(&plain);
+    let shown = shown.into_iter().zip(&plain).zip(parts);
+    let as_given = shown.map(|((shown, plain), part)| match shown == *plain {
+        true => part.to_owned(),
+        false => shown,
+    });
+    is_line.then(|| as_given.collect::<Vec<_>>().join(" "))
+}
+
+/// The words of a line, with their quotes.
+fn shell_words(line: &str) -> Vec<&str> {
+    let mut quote = None;
+    let is_end = |c: char| {
+        match quote {
+            Some(open) if c == open => quote = None,
+            None if matches!(c, '\'' | '"') => quote = Some(c),
+            _ => {}
+        }
+        quote.is_none() && c.is_whitespace()
+    };
+    line.split(is_end).filter(|word| !word.is_empty()).collect()
 }
 
 /// `amqp://user:secret@host` becomes `amqp://user:***@host`.

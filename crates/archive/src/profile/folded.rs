@@ -201,11 +201,6 @@ pub(super) fn read(
         return Ok(Err(why));
     }
     let inferred = evidence.first_field(&profile.threads);
-    let most_fields = match first_field {
-        // A program and its function, or a function and its caller: whole stacks have more.
-        FirstField::Inferred if inferred.is_none() => 2,
-        _ => 1,
-    };
     let is_function = match first_field {
         FirstField::Inferred => inferred != Some(FirstField::Thread),
         certain => certain == FirstField::Function,
@@ -219,7 +214,7 @@ pub(super) fn read(
     if profile
         .samples
         .iter()
-        .all(|it| profile.stack(it.stack).len() <= most_fields)
+        .all(|it| profile.stack(it.stack).len() <= 1)
     {
         profile.without_stacks();
     }

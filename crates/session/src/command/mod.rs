@@ -72,8 +72,25 @@ impl Program {
     /// The same text without its secrets.
     fn without_secrets(&self, text: String) -> String {
         let secrets = self.secrets.iter();
-        secrets.fold(text, |text, (secret, shown)| text.replace(secret, shown))
+        secrets.fold(text, |text, (secret, shown)| {
+            match secret.len() < LEAST_WITHIN {
+                true => whole_words(&text, secret, shown),
+                false => text.replace(secret, shown),
+            }
+        })
     }
+}
+
+/// Secrets that are shorter are replaced as whole words only: they stand within figures and other words by chance.
+const LEAST_WITHIN: usize = 4;
+
+fn whole_words(text: &str, word: &str, shown: &str) -> String {
+    let parts = text.split_inclusive(|c: char| !c.is_alphanumeric());
+    let parts = parts.map(|part| match part.strip_prefix(word) {
+        Some(end) if !end.starts_with(char::is_alphanumeric) => format!("{shown}{end}"),
+        _ => part.to_owned(),
+    });
+    parts.collect()
 }
 
 /// A load of programs that run beside each other.

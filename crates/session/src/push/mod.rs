@@ -210,7 +210,7 @@ impl Pusher {
         if lost > 0 {
             news.push(PushNews::Failed(Problem::new(
                 format!("{lost} of {} were not sent", self.texts.counted(queued)),
-                "the server did not take them",
+                "the server had not taken them by the end",
                 self.texts.lost,
             )));
         }

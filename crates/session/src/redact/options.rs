@@ -201,6 +201,8 @@ pub(super) struct Options {
     pub(super) programs: Vec<&'static Program>,
     /// It has a user, wherever.
     has_user: bool,
+    /// The first of them is the command itself, and no other word of the same letters.
+    is_sure: bool,
     /// It is bellows': many options of PerfTest begin as that of a password.
     is_own: bool,
 }
@@ -217,6 +219,9 @@ impl Options {
         };
         Self {
             programs: PROGRAMS.iter().filter(is_there).collect(),
+            is_sure: words
+                .first()
+                .is_some_and(|first| PROGRAMS.iter().any(|it| it.is(first))),
             has_user: words.iter().any(is_user),
             is_own: words.first().is_some_and(|it| plain("bellows", &[]).is(it)),
         }
@@ -226,15 +231,15 @@ impl Options {
     pub(super) fn find(&self, word: &str) -> (usize, Behind) {
         let of_programs = self.programs.iter().filter_map(|it| it.find(word));
         // Of a command within another the more careful one decides.
-        if let Some(found) = of_programs.max_by_key(|(_, behind)| *behind) {
-            return found;
-        }
-        match find(ANY, word) {
-            Some((at, Password)) if !self.has_user || self.is_own && at < word.len() => {
-                (word.len(), Anything)
-            }
-            Some(found) => found,
-            None => (word.len(), Anything),
-        }
+        let of_programs = of_programs.max_by_key(|(_, behind)| *behind);
+        let of_any = match find(ANY, word) {
+            Some((at, Password)) if !self.has_user || self.is_own && at < word.len() => None,
+            found => found,
+        };
+        let found = match of_programs.filter(|_| self.is_sure) {
+            Some(found) => Some(found),
+            None => of_programs.into_iter().chain(of_any).max_by_key(|it| it.1),
+        };
+        found.unwrap_or((word.len(), Anything))
     }
 }

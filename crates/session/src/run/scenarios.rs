@@ -51,16 +51,18 @@ impl ScenarioContext {
     }
 
     /// Operations that ended in order, as the rate of the measured phase counts them: those that were due in it, whenever their
-    /// answers came. Where there were more than the broker could take, those that ended in it: a backlog of the warm-up is work, too.
+    /// answers came, and no more than ended in it, where a backlog grew. Where some did not begin, those that ended in it: a backlog
+    /// of the warm-up is work, too.
     pub(crate) fn completed(&self, outcome: &Outcome, measured: &Interval) -> u64 {
         let Some(of) = &self.operations else {
             return 0;
         };
+        let ended = measured.counts.get(of.completed);
         let scheduled = of.scheduled.filter(|_| self.requested.is_some());
         let tally = outcome.tallies.get(self.name).zip(scheduled);
         match tally.filter(|(tally, it)| tally.counts.get(it.not_begun) == 0) {
-            Some((tally, _)) => tally.counts.get(of.completed),
-            None => measured.counts.get(of.completed),
+            Some((tally, _)) => tally.counts.get(of.completed).min(ended),
+            None => ended,
         }
     }
 
@@ -109,6 +111,8 @@ mod tests {
             scenario.completed(&outcome, &measured)
         };
         assert_eq!(counted(5, 0), 5);
+        // All began, and waited ever longer for their answers.
+        assert_eq!(counted(12, 0), 6);
         // It could not keep up: what it did in that time is its rate.
         assert_eq!(counted(2, 3), 6);
     }

@@ -60,8 +60,6 @@ fn what_was_recorded_without_call_graphs_has_no_complete_stack() {
     };
     for profile in [
         read(other!("perf-no-stacks.txt")),
-        // As this is folded: nothing tells a program from a function.
-        open("x.folded", b"app;f 2002002\napp;g 1001001\n").unwrap(),
         of_thread("app;f 2002002\napp;g 1001001\n"),
         open("x.folded", b"f 2\ng 1\n").unwrap(),
     ] {

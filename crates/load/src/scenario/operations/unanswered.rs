@@ -12,6 +12,8 @@ pub(crate) struct Unanswered {
     in_flight: u64,
     /// The last answer, or when the first of those in flight began.
     since: Time,
+    /// One began since then: where none does, nothing is awaited of the server but what it holds.
+    has_begun: bool,
     /// Operations that were given up since then.
     given_up: u64,
     /// The end of the last silence.
@@ -27,25 +29,25 @@ impl Unanswered {
             (self.since, self.given_up) = (now, 0);
         }
         self.in_flight += 1;
+        self.has_begun = true;
     }
 
     /// The time until now in which none of those in flight was answered, where that is worth telling.
     pub(crate) fn silence(&self, now: Time) -> Option<Silence> {
         let delayed = self.in_flight + self.given_up;
-        let is_long = delayed > 0 && now.since(self.since) >= SHORTEST;
+        let is_long = delayed > 0 && self.has_begun && now.since(self.since) >= SHORTEST;
         is_long.then(|| Silence {
             from: self.since,
             until: now,
             connections: delayed,
             in_flight: delayed,
-            failed: self.given_up,
             ..Silence::default()
         })
     }
 
     /// One of those in flight has an answer, which ends this silence.
     pub(crate) fn answered(&mut self, now: Time, silence: Option<Silence>) {
-        (self.since, self.given_up) = (now, 0);
+        (self.since, self.given_up, self.has_begun) = (now, 0, false);
         if let Some(silence) = silence {
             (self.until, self.failed) = (now, 0);
             self.silences.end(silence);
