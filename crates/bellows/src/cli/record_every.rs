@@ -152,7 +152,7 @@ impl EveryArgs {
             Some(path) => {
                 let text = std::fs::read_to_string(path);
                 let text = text.map_err(|e| Failure::io("read", path, &e))?;
-                let text = text.trim();
+                let text = text.trim_start_matches('\u{feff}').trim();
                 if text.is_empty() || text.len() > LONGEST_TOKEN || text.contains(char::is_control)
                 {
                     return Err(Failure::failed(

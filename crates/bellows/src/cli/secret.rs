@@ -21,7 +21,7 @@ pub(super) fn secret(file: Option<&Path>, variable: &str) -> Result<Option<Hidde
     let opened = File::open(path).map(|file| file.take(LONGEST + 1));
     let read = opened.and_then(|mut file| file.read_to_string(&mut text));
     read.map_err(|error| Failure::io("read", path, &error))?;
-    let text = text.trim();
+    let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() || text.len() as u64 > LONGEST || text.contains(char::is_control) {
         let cause = format!("{} holds no password or token", path.display());
         return Err(Failure::failed(cause, "write it on its only line")

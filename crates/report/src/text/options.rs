@@ -13,6 +13,7 @@ const PERF_TEST: &[Name] = &[
     ("--prefetch", "-q/--qos"),
     ("--insecure", "--tls-insecure"),
     ("--ca FILE (broker.ca)", "--tls-ca FILE"),
+    ("phases.drain", "-st/--shutdown-timeout"),
     ("--threads", "threads, as `bellows client --threads` has"),
     ("(--pid)", "(`bellows client --pid`)"),
 ];

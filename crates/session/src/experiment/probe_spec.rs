@@ -315,7 +315,7 @@ fn read_token(file: &Path) -> Result<String, Problem> {
     std::fs::File::open(file)
         .and_then(|file| file.take(LONGEST_TOKEN).read_to_string(&mut text))
         .map_err(unreadable)?;
-    Ok(text)
+    Ok(text.trim_start_matches('\u{feff}').to_owned())
 }
 
 impl Experiment {
