@@ -415,13 +415,14 @@ fn shell_line(word: &str) -> Option<String> {
     let parts = shell_words(word);
     let plain: Vec<String> = parts.iter().map(|it| it.replace(['\'', '"'], "")).collect();
     let is_line = parts.len() > 1 && !Options::of(&plain).programs.is_empty();
-    let shown = words(&plain);
-    let shown = shown.into_iter().zip(&plain).zip(parts);
-    let as_given = shown.map(|((shown, plain), part)| match shown == *plain {
-        true => part.to_owned(),
-        false => shown,
-    });
-    is_line.then(|| as_given.collect::<Vec<_>>().join(" "))
+    is_line.then(|| {
+        let shown = words(&plain).into_iter().zip(&plain).zip(parts);
+        let as_given = shown.map(|((shown, plain), part)| match shown == *plain {
+            true => part.to_owned(),
+            false => shown,
+        });
+        as_given.collect::<Vec<_>>().join(" ")
+    })
 }
 
 /// The words of a line, with their quotes.
