@@ -236,7 +236,8 @@ fn waiting_for_a_processor_is_told_from_being_blocked() {
     let preempted = spinners.sum(|it| it == WaitReason::Preempted);
     assert!(preempted > 0.98 * spinners.sum(|_| true), "{spinners:?}");
     let each = preempted / length / 3.0 / linux::cpus::usable() as f64;
-    assert!(each > 0.4, "{each}: {spinners:?}");
+    // The length has the beginning, too, which waits for them.
+    assert!(each > 0.3, "{each}: {spinners:?}");
     let last = Waited::of(&profile, "last");
     // What waits at the end has no reason yet.
     let all = last.sum(|it| it != WaitReason::NotOver);
