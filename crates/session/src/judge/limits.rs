@@ -126,7 +126,7 @@ impl<'a> Derived<'a> {
         let told = waits.into_iter().any(|share| share >= WORTH);
         // A loop that had a core whenever it had something to do is late for another reason, on a full machine, too.
         let contended = self.full || self.others.is_some();
-        let explained = self.run_queue_wait >= WORTH.max(time.ready * DOMINANT);
+        let explained = self.run_queue_wait >= WORTH.max(e.late_share * DOMINANT);
         Some(if theirs > time.ready && told {
             Lateness::Broker
         } else if self.run_queue_wait >= RUN_QUEUE_WAIT || contended && explained {
