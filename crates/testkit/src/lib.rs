@@ -30,7 +30,7 @@ macro_rules! skip {
 }
 
 /// How many random scenes a property test plays, and the first one's seed. Without anything said it plays `usual` of
-/// them; `make prove` asks for ten times as many with `BELLOWS_SEEDS=10x`. To repeat one: `BELLOWS_FIRST_SEED=N
+/// them; `make prove` asks for six times as many with `BELLOWS_SEEDS=6x`. To repeat one: `BELLOWS_FIRST_SEED=N
 /// BELLOWS_SEEDS=1`.
 ///
 /// # Panics
