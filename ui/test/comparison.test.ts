@@ -4,7 +4,7 @@ import { costTree, told } from '../src/comparison/flame';
 import { change, full, provenFirst, signedTime } from '../src/comparison/functions';
 import { endTicks, inRows, pageOf, tint } from '../src/comparison/matrix';
 import { bounds, interval, mean, meanCurve } from '../src/comparison/overlay';
-import { across, down, reportOf } from '../src/comparison/runs';
+import { across, doubt, down, reportOf } from '../src/comparison/runs';
 import { changeScale, isTested, signed, tickName } from '../src/comparison/scale';
 import type {
   CellView,
@@ -103,6 +103,7 @@ describe('call paths of both sides', () => {
       'A 1.20 us, B 1.80 us, +600 ns [+590 ns, +610 ns], proven, shows from 50 ns',
     );
     expect(told({ ...of, proven: false, asked: false })).toContain('nor anything below');
+    expect(told({ ...of, proven: false, visible: null })).toContain('not proven, too few runs');
   });
 });
 
@@ -178,11 +179,15 @@ describe('every run', () => {
   });
 
   test('names of folders are escaped in the way to a report', () => {
-    const run = { id: 'x', cautious: false };
-    expect(reportOf({ ...run, report: ['a b', '#1', 'report.html'] })).toBe(
-      'a%20b/%231/report.html',
-    );
-    expect(reportOf({ ...run, report: [] })).toBeNull();
+    expect(reportOf({ report: ['a b', '#1', 'report.html'] })).toBe('a%20b/%231/report.html');
+    expect(reportOf({ report: [] })).toBeNull();
+  });
+
+  test('a run that is invalid by itself is not told as one with cautions', () => {
+    const run = { id: 'x', report: [], invalid: false, cautious: false };
+    expect(doubt(run)).toBe('');
+    expect(doubt({ ...run, cautious: true })).toBe(', with cautions');
+    expect(doubt({ ...run, invalid: true, cautious: true })).toBe(', invalid by itself');
   });
 });
 

@@ -60,8 +60,9 @@ pub struct ComparedFrame {
     pub asked: bool,
     /// Whether the change of the whole of it is none of chance.
     pub proven: bool,
-    /// The smallest change of it that so many runs show in four of five experiments.
-    pub visible: f64,
+    /// The smallest change of it that so many runs show in four of five experiments; `None` where they are too few to show
+    /// any.
+    pub visible: Option<f64>,
 }
 
 impl ComparedFrame {

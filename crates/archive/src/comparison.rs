@@ -180,7 +180,10 @@ pub struct WithinOneRun {
 pub struct ComparedRun {
     /// The run folder's name.
     pub id: String,
-    /// A caution says that some of its numbers are off.
+    /// A warning makes it invalid by itself, such as a debug build of bellows, which both sides have.
+    #[serde(default)]
+    pub invalid: bool,
+    /// A caution says that some of its numbers are off, and nothing more than that.
     pub cautious: bool,
 }
 
@@ -333,6 +336,9 @@ impl Comparison {
 }
 
 impl ComparedFigure {
+    /// Changes are told up to this, as a share; what would have to be as large, so few runs cannot show.
+    pub const MOST_CHANGE: f64 = 1e9;
+
     /// Whether a test applies: every run has a value, and neither side has one run alone, or none.
     #[must_use]
     pub fn is_tested(&self) -> bool {

@@ -16,8 +16,8 @@ pub struct CostChange {
     pub p: f64,
     /// Whether it is none of chance.
     pub proven: bool,
-    /// The smallest change that so many runs show in four of five experiments.
-    pub visible: f64,
+    /// The smallest change that so many runs show in four of five experiments; `None` where they are too few to show any.
+    pub visible: Option<f64>,
 }
 
 impl CostChange {

@@ -111,6 +111,8 @@ pub struct Ended {
     pub measured_from_s: f64,
     /// Seconds of the measured phase in which the rate was counted.
     pub seconds: u64,
+    /// Seconds that messages or operations left late, the delays of all of them added up; 0 where that is not known.
+    pub late_s: f64,
     /// The change of the rate in the measured phase, as a part of it, where there is a trend and no schedule.
     pub trend: Option<f64>,
     /// How often the broker blocked publishers, and its words for it.
@@ -135,10 +137,25 @@ pub struct Ended {
     pub ledger: Option<LedgerSummary>,
     /// Silences and stops, in the order of time.
     pub stalls: Vec<Stall>,
+    /// Who waited for a core, second by second, where the machine was full.
+    pub run_queue_waits: Vec<RunQueueWait>,
     /// Latencies with too few samples for a percentile: name, samples, and the first such percentile.
     pub too_few: Vec<(String, u64, String)>,
     /// What became of cycles, where there is churn.
     pub churn: Vec<ChurnFacts>,
+}
+
+/// How long threads were ready to run and had no core in a part of the run, all of a side added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RunQueueWait {
+    /// When it began, in seconds since the run's origin.
+    pub from_s: f64,
+    /// When it ended.
+    pub until_s: f64,
+    /// Of the broker's threads, seconds.
+    pub broker_s: f64,
+    /// Of our own.
+    pub own_s: f64,
 }
 
 /// What was observed of the cycles that were due in the measured phase.
@@ -216,6 +233,17 @@ impl Facts {
         let until = (stall.at_s + stall.for_s).min(from + self.seconds);
         let from = stall.at_s.max(from);
         (until > from).then_some((from, until))
+    }
+
+    /// The share of the measured phase in which something that was due had not left, at most. At a low rate one is late
+    /// after the other, and their delays add up to that time; at a high one many are late together, and it is as large a
+    /// share of the time as of them.
+    #[must_use]
+    pub fn late_time(&self) -> f64 {
+        match self.ended.late_s / self.seconds {
+            each if each > 0.0 => self.late_share.min(each),
+            _ => self.late_share,
+        }
     }
 
     /// The share of its time that the busiest event loop was at work.

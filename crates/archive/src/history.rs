@@ -17,8 +17,15 @@ pub struct History {
     pub ad_hoc: bool,
     /// Chance to call anything a change in runs that have none, all figures together.
     pub level: f64,
-    /// Fewer runs can show no change at this level in so many figures.
+    /// Fewer runs can show no change at this level in so many figures: none that lasts until the end.
     pub least_runs: usize,
+    /// Fewer runs can show no change that went back.
+    pub least_runs_for_return: usize,
+    /// Of how many runs, at least and at most, a change that went back is, where so many runs as count can show it; `None`
+    /// where they can show none.
+    pub runs_until_return: Option<(usize, usize)>,
+    /// Whether the runs that count are those of a debug build of bellows, which makes each of them invalid by itself.
+    pub debug_build: bool,
     /// The runs that count, the oldest first.
     pub runs: Vec<HistoryRun>,
     /// Those that do not, and why.

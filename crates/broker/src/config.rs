@@ -20,6 +20,8 @@ pub struct Config {
     pub memory_limit_bytes: u64,
     /// The heartbeat interval proposed to clients, in seconds; 0 turns heartbeats off.
     pub heartbeat_s: u16,
+    /// The highest channel of a connection; 0 counts as 65535.
+    pub channel_max: u16,
     /// Who may log in.
     pub users: Vec<User>,
     /// How long a client may take from the connection to `connection.open`.
@@ -46,13 +48,14 @@ pub struct TlsListener {
 }
 
 impl Default for Config {
-    /// Loopback on a free port, 512 MiB, RabbitMQ's heartbeat, user `guest` and message limit.
+    /// Loopback on a free port, 512 MiB, RabbitMQ's heartbeat, channels, user `guest` and message limit.
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             tls: None,
             memory_limit_bytes: 512 << 20,
             heartbeat_s: 60,
+            channel_max: 2_047,
             users: vec![User::new("guest", "guest")],
             handshake_timeout: Nanos::from_millis(10_000),
             unsent_limit_bytes: 512 << 10,

@@ -64,6 +64,7 @@ impl Node {
         let server = ServerConfig {
             properties: properties(),
             heartbeat_s: config.heartbeat_s,
+            channel_max: config.channel_max,
             max_body: config.max_message_bytes,
             timeout: config.handshake_timeout,
             ..ServerConfig::default()

@@ -65,7 +65,7 @@ impl ChangeSearch {
         self.orders.max(wanted.ceil() as usize).min(MOST_ORDERS)
     }
 
-    /// The fewest values in which a change can be told at this level. Those of half a series lie at one of its ends in two of all
+    /// The fewest values in which a step can be told at this level. Those of half a series lie at one of its ends in two of all
     /// orders.
     #[must_use]
     pub fn least_values(&self) -> usize {
@@ -75,6 +75,39 @@ impl ChangeSearch {
             half >= self.least && 2.0 / orders.product::<f64>() <= self.level_of_each(*values)
         };
         (0..MOST_VALUES).find(is_enough).unwrap_or(MOST_VALUES)
+    }
+
+    /// The fewest values in which a window, a change that went back, can be told at this level.
+    #[must_use]
+    pub fn least_values_of_window(&self) -> usize {
+        let is_enough = |values: &usize| self.windows(*values).is_some();
+        (0..MOST_VALUES).find(is_enough).unwrap_or(MOST_VALUES)
+    }
+
+    /// The lengths of the shortest and the longest window that so many values can show at this level; `None` where they can
+    /// show none. In a random order the values of a window lie together in as many ways as such a window has places, as do
+    /// all others.
+    #[must_use]
+    pub fn windows(&self, values: usize) -> Option<(usize, usize)> {
+        if !self.has_windows(values) {
+            return None;
+        }
+        let longest = values - 2 * self.least;
+        let places = |length: usize| match (self.least..=longest).contains(&length) {
+            true => longest - length + 1,
+            false => 0,
+        };
+        let orders = |length: usize| {
+            let factors = (0..length).map(|it| (values - it) as f64 / (length - it) as f64);
+            factors.product::<f64>()
+        };
+        let is_told = |length: &usize| {
+            let as_good = places(*length) + places(values - length);
+            as_good as f64 / orders(*length) <= self.level_of_each(values)
+        };
+        let mut told = (self.least..=longest).filter(is_told);
+        let shortest = told.next()?;
+        Some((shortest, told.next_back().unwrap_or(shortest)))
     }
 }
 

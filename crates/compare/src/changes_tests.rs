@@ -151,6 +151,44 @@ fn of_a_long_series_the_end_is_looked_at() {
     );
 }
 
+/// How many of all orders of two levels have a window as good as the best one: that is its probability.
+#[test]
+fn the_windows_that_so_many_values_show_follow_from_all_orders() {
+    let explained = |bits: u32| {
+        let values: Vec<f64> = (0..12).map(|at| f64::from(bits >> at & 1)).collect();
+        let part = Part::of(&values).expect("two levels");
+        best_window(&part.sums(), 3, true).explained
+    };
+    for length in 3..=6 {
+        let of_length = (0..1_u32 << 12).filter(|bits| bits.count_ones() == length);
+        let all: Vec<f64> = of_length.map(explained).collect();
+        let best = all.iter().copied().fold(0.0, f64::max);
+        let as_good = all.iter().filter(|it| **it >= best * (1.0 - 1e-9)).count();
+        let p = as_good as f64 / all.len() as f64;
+        let is_told = |level_of_each: f64| {
+            let search = ChangeSearch {
+                level: level_of_each * 2.0,
+                ..ChangeSearch::default()
+            };
+            let found = search.windows(12);
+            found.is_some_and(|it| (it.0..=it.1).contains(&(length as usize)))
+        };
+        assert!(is_told(p * 1.001) && !is_told(p * 0.999), "{length}: {p}");
+    }
+    let search = ChangeSearch::default();
+    assert_eq!(
+        (search.least_values_of_window(), search.windows(11)),
+        (12, None)
+    );
+    // Six figures: a window of four shows in no 12 runs, and one of three in no 20.
+    let of_six = ChangeSearch {
+        level: 0.05 / 6.0,
+        ..search
+    };
+    assert_eq!(of_six.windows(12), Some((5, 6)));
+    assert_eq!(of_six.windows(20), Some((4, 14)));
+}
+
 #[test]
 fn few_new_runs_show_a_change() {
     let few = found(&[(0.0, 20), (20.0, 3)], &[20], 0.01);

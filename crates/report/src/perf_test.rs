@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use measure::{Counters, Interval, Metric, Nanos};
+use measure::{Interval, Metric, Nanos};
 
 /// What stands over PerfTest's own percentiles; until 2.23 it had no maximum.
 const HEADER: &str = "min/median/75th/95th/99th/max";
@@ -74,6 +74,17 @@ pub struct Lines {
     pub columns: Columns,
     /// The unit of its latencies.
     pub unit: Unit,
+}
+
+/// What the averages at the end are made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Messages that were sent.
+    pub sent: u64,
+    /// Messages that were received.
+    pub received: u64,
+    /// The time that all that took.
+    pub length: Nanos,
 }
 
 /// Latencies of one metric, in the unit of the lines: minimum, median, 75, 95, 99, 99.9, 99.99,
@@ -210,17 +221,16 @@ impl Lines {
 
     /// The lines at the end. `named`: each begins with the test's name, as in the format `default`.
     #[must_use]
-    pub fn summary(&self, measured: &Interval, length: Nanos, named: bool) -> String {
+    pub fn summary(&self, measured: &Interval, sums: Sums, named: bool) -> String {
         let id = if named {
             format!("id: {}, ", self.id)
         } else {
             String::new()
         };
-        let Counters { sent, received, .. } = measured.counters;
         let mut text = format!(
             "{id}sending rate avg: {} msg/s\n{id}receiving rate avg: {} msg/s\n",
-            rate(sent, length),
-            rate(received, length)
+            rate(sums.sent, sums.length),
+            rate(sums.received, sums.length)
         );
         let latencies = self.latencies(measured);
         for (name, values) in &latencies {
@@ -361,7 +371,12 @@ mod tests {
         );
         let cells = lines.csv_line(&interval, end).split(',').count();
         assert_eq!(cells, lines.csv_header().split(',').count());
-        let summary = lines.summary(&interval, end, false);
+        let sums = Sums {
+            sent: 5,
+            received: 0,
+            length: end,
+        };
+        let summary = lines.summary(&interval, sums, false);
         assert_eq!(
             summary,
             "sending rate avg: 5.0 msg/s\nreceiving rate avg: 0 msg/s\n\

@@ -10,7 +10,7 @@ use measure::Problem;
 use serde_json::{Value, json};
 
 use crate::figures::{ComparisonOptions, FigureKind, Undecided, decide, undecided};
-use crate::spoiled::{compared_tier, spoiled, spoiled_by, spoiled_runs};
+use crate::spoiled::{spoiled, spoiled_by, spoiled_runs};
 
 /// Parts of an experiment in which sides may differ: they are what is compared, or say nothing of the load. A profile costs CPU: it is
 /// none of them.
@@ -213,7 +213,8 @@ impl<'a> Side<'a> {
                 .iter()
                 .map(|record| ComparedRun {
                     id: record.id.clone(),
-                    cautious: has(record, Tier::Caution),
+                    invalid: gravest(record) == Some(Tier::Invalid),
+                    cautious: gravest(record) == Some(Tier::Caution),
                 })
                 .collect(),
             left_out: self.left_out,
@@ -237,10 +238,10 @@ pub(crate) fn version(record: &RunRecord) -> String {
     }
 }
 
-/// Whether a warning of a run is of this tier.
-pub(crate) fn has(record: &RunRecord, tier: Tier) -> bool {
-    let mut warnings = record.summary.iter().flat_map(|it| &it.warnings);
-    warnings.any(|it| compared_tier(record, it) == tier)
+/// The gravest tier of a run's warnings, as its own report has it.
+fn gravest(record: &RunRecord) -> Option<Tier> {
+    let warnings = record.summary.iter().flat_map(|it| &it.warnings);
+    warnings.map(|it| it.tier).min()
 }
 
 /// Refuses a side with too few runs; of `planned` ones the same command makes more.

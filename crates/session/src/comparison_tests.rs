@@ -365,7 +365,7 @@ fn a_side_that_loses_messages_in_every_run_is_worse() {
     let lost = found.figures.iter().find(|it| it.name == "lost");
     let lost = lost.expect("a figure");
     assert_eq!((lost.decision, lost.without), (Decision::Changed, (6, 0)));
-    assert!(lost.is_worse() && found.b.runs.iter().all(|it| it.cautious));
+    assert!(lost.is_worse() && found.b.runs.iter().all(|it| it.invalid));
     let better = comparison(&worse, &well, options).expect("comparable");
     assert!(!better.is_worse(), "{better:#?}");
     // Where nobody knows how many, such runs do not count, which is told of the side.

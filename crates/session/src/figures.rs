@@ -7,7 +7,7 @@ use compare::{
 };
 
 /// A change of more than this is none that a test can tell from another, and JSON has no infinity.
-pub(crate) const MOST_CHANGE: f64 = 1e9;
+pub(crate) const MOST_CHANGE: f64 = ComparedFigure::MOST_CHANGE;
 /// Changes of counts within this share do not matter where a load is refused, returned or reordered messages by design: counts vary by chance.
 const COUNT_MARGIN: f64 = 0.1;
 /// Nor do counts of such that are this share of the messages.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use archive::{
     History, HistoryChange, HistoryFigure, HistoryLevel, HistoryRun, LeftOut, Quantity,
-    QuantityUnit, RunRecord, RunSummary, RunsCounted,
+    QuantityUnit, RunRecord, RunSummary, RunsCounted, WarningCode,
 };
 use compare::{ChangePoint, ChangeSearch, MOST_VALUES, change_points};
 
@@ -71,6 +71,9 @@ pub fn history(name: &str, records: &[RunRecord], level: f64) -> History {
         ad_hoc: counted.last().is_some_and(|it| is_ad_hoc(it)),
         level,
         least_runs: search.least_values(),
+        least_runs_for_return: search.least_values_of_window(),
+        runs_until_return: search.windows(counted.len()),
+        debug_build: counted.last().is_some_and(|it| is_of_debug_build(it)),
         figures,
         figures_left_out: others,
         runs: counted.into_iter().map(run).collect(),
@@ -92,6 +95,12 @@ fn why_not(record: &RunRecord, newest: Option<&RunRecord>, counted: usize) -> Op
     };
     let spoiled = left_out(record, false).filter(|_| !is_spoiled(record));
     spoiled.or_else(other)
+}
+
+/// Whether a debug build of bellows made a run: those of another build do not count beside it.
+fn is_of_debug_build(record: &RunRecord) -> bool {
+    let mut warnings = record.summary.iter().flat_map(|it| &it.warnings);
+    warnings.any(|it| it.code == WarningCode::DebugBuild)
 }
 
 /// Whether a run is called after its command, so that the name says nothing of what was run.

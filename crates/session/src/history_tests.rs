@@ -189,7 +189,7 @@ fn runs_that_their_own_broker_spoils_are_a_change() {
         .map(|day| record(day, 2, "4.0", around(1e3, day)))
         .collect();
     for run in runs.iter_mut().skip(7) {
-        let gone = archive::Warning::new(archive::WarningCode::BrokerGone, archive::Tier::Invalid);
+        let gone = archive::Warning::new(WarningCode::BrokerGone, archive::Tier::Invalid);
         run.summary.as_mut().unwrap().warnings.push(gone);
     }
     let found = history("x", &runs, 0.05);
@@ -365,6 +365,52 @@ fn a_latency_that_rose_and_went_back_changed_twice() {
     let changes = p50.expect("a figure").changes.iter();
     let changes: Vec<_> = changes.map(|it| (it.run, it.worse)).collect();
     assert_eq!(changes, [(6, true), (12, false)], "{found:#?}");
+}
+
+/// The middle four of 12 runs are 1,000 times slower, and so few can show no change that lasted four.
+#[test]
+fn what_so_few_runs_cannot_show_of_a_change_that_went_back_is_computed() {
+    let found = |runs: u32, slow: std::ops::Range<u32>| {
+        let p50 = |day| {
+            if slow.contains(&day) {
+                1_000_000
+            } else {
+                1_000
+            }
+        };
+        let runs: Vec<RunRecord> = (0..runs)
+            .map(|day| delivered(day, around(1e3, day), p50(day)))
+            .collect();
+        history("x", &runs, 0.01)
+    };
+    let changes = |of: &History| -> usize { of.figures.iter().map(|it| it.changes.len()).sum() };
+    let four = found(12, 4..8);
+    assert!(four.least_runs <= 12 && changes(&four) == 0, "{four:#?}");
+    assert!(
+        four.runs_until_return.is_none_or(|it| it.0 > 4),
+        "{four:#?}"
+    );
+    assert_eq!(found(11, 0..0).runs_until_return, None);
+    // 20 runs show one that is a little longer than the shortest that they can show.
+    let shortest = found(20, 0..0).runs_until_return.expect("a length").0 as u32;
+    let enough = found(20, 6..7 + shortest);
+    assert_eq!(changes(&enough), 2, "{enough:#?}");
+}
+
+/// Those of a debug build are compared with each other, and never with others.
+#[test]
+fn runs_of_a_debug_build_count_and_are_told() {
+    let mut runs: Vec<RunRecord> = (0..12)
+        .map(|day| record(day, 2, "4.0", around(1e3, day)))
+        .collect();
+    assert!(!history("x", &runs, 0.05).debug_build);
+    for run in runs.iter_mut().skip(2) {
+        let debug = archive::Warning::new(WarningCode::DebugBuild, archive::Tier::Invalid);
+        run.summary.as_mut().unwrap().warnings.push(debug);
+    }
+    let found = history("x", &runs, 0.05);
+    assert_eq!((found.runs.len(), found.left_out.len()), (10, 2));
+    assert!(found.debug_build, "{found:#?}");
 }
 
 /// What runs lack by chance is no change, and costs those that have it none.

@@ -107,6 +107,7 @@ pub fn compare_logs(
 fn side(logs: &[LatencyLog]) -> ComparedSide {
     let run = |log: &LatencyLog| ComparedRun {
         id: log.name.clone(),
+        invalid: false,
         cautious: false,
     };
     ComparedSide {

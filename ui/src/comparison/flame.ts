@@ -28,9 +28,10 @@ export interface CostTree {
 export function told(of: ComparedFrame): string {
   const [low, high] = of.interval;
   const proven = of.proven ? 'proven' : of.asked ? 'not proven' : 'not proven, nor anything below';
+  const shows = of.visible === null ? 'too few runs to tell' : `shows from ${duration(of.visible)}`;
   return (
     `A ${duration(of.a)}, B ${duration(of.b)}, ${signedTime(of.b - of.a)} ` +
-    `[${signedTime(low)}, ${signedTime(high)}], ${proven}, shows from ${duration(of.visible)}`
+    `[${signedTime(low)}, ${signedTime(high)}], ${proven}, ${shows}`
   );
 }
 

@@ -71,7 +71,7 @@ function cells(own: CostChange, total: CostChange | null, most: number | null): 
     h('td', { class: 'num', title }, changeText(own)),
     h('td', { class: 'drawn', title }, most === null ? null : bar(own, most)),
     h('td', { class: 'num below' }, total ? changeText(total) : null),
-    h('td', { class: 'num seen' }, duration(own.visible)),
+    h('td', { class: 'num seen' }, own.visible === null ? 'cannot tell' : duration(own.visible)),
   ];
 }
 
@@ -176,7 +176,7 @@ export function functionCosts(view: ComparisonView): HTMLElement | null {
     h(
       'p',
       { class: 'hint' },
-      'Own cost, at the leaf of the stack; "with callees" is the change with all that a function calls. Grey and ~: chance gives as much. Line: interval, as strict as the decision. "Shows from": the smallest change that so many runs show in four of five experiments. The column "change" adds up to the broker\'s.',
+      'Own cost, at the leaf of the stack; "with callees" is the change with all that a function calls. Grey and ~: chance gives as much. Line: interval, as strict as the decision. "Shows from": the smallest change that so many runs show in four of five experiments; fewer than five of each side show none. The column "change" adds up to the broker\'s.',
     ),
   );
 }

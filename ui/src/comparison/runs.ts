@@ -31,12 +31,17 @@ export function down(values: readonly number[]): { log: boolean; y: (value: numb
 }
 
 /** The way to a run's report beside this page; null where there is none. */
-export function reportOf(run: SideRun): string | null {
+export function reportOf(run: Pick<SideRun, 'report'>): string | null {
   return run.report.length === 0 ? null : run.report.map(encodeURIComponent).join('/');
 }
 
+/** What is said of a run whose numbers are in doubt; empty of others. */
+export function doubt(run: SideRun): string {
+  return run.invalid ? ', invalid by itself' : run.cautious ? ', with cautions' : '';
+}
+
 function dot(run: SideRun, side: 'a' | 'b', title: string, x: number, y: number): HTMLElement {
-  const kind = `dot ${side}${run.cautious ? ' cautious' : ''}`;
+  const kind = `dot ${side}${doubt(run) ? ' cautious' : ''}`;
   const href = reportOf(run);
   const element = href
     ? h('a', { class: kind, href, title, 'aria-label': title })
@@ -65,8 +70,8 @@ function chart(view: ComparisonView, row: FigureRow): HTMLElement {
   const values = [...row.a, ...row.b];
   const { log, y } = down(values);
   const all = [...view.a.runs, ...view.b.runs];
-  // Where every run has cautions, none stands out.
-  const stands = all.some((run) => !run.cautious);
+  // Where every run is in doubt, none stands out.
+  const stands = all.some((run) => !doubt(run));
   const spread = paired ? SPREAD.paired : SPREAD.alone;
   const plot = h('div', { class: 'slopes' });
   if (paired) {
@@ -86,10 +91,10 @@ function chart(view: ComparisonView, row: FigureRow): HTMLElement {
       const which = paired
         ? `pair ${i + 1}, ${side.toUpperCase()}`
         : `${side.toUpperCase()} ${i + 1}`;
-      const title = `${which}: ${valued(value, row.unit)} (${run.id})${run.cautious ? ', with cautions' : ''}`;
+      const title = `${which}: ${valued(value, row.unit)} (${run.id})${doubt(run)}`;
       plot.append(
         dot(
-          { ...run, cautious: run.cautious && stands },
+          stands ? run : { ...run, invalid: false, cautious: false },
           side,
           title,
           across(COLUMNS[side], i, row[side].length, spread),
@@ -138,7 +143,7 @@ function chart(view: ComparisonView, row: FigureRow): HTMLElement {
 }
 
 /** A run's name, which leads to its report where that lies beside the page. */
-export function nameOf(run: SideRun | undefined): HTMLElement | string {
+export function nameOf(run: Pick<SideRun, 'id' | 'report'> | undefined): HTMLElement | string {
   if (!run) return '–';
   const href = reportOf(run);
   return href ? h('a', { href, title: run.id }, run.id) : run.id;

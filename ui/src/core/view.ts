@@ -258,9 +258,10 @@ asked: boolean,
  */
 proven: boolean,
 /**
- * The smallest change of it that so many runs show in four of five experiments.
+ * The smallest change of it that so many runs show in four of five experiments; `None` where they are too few to show
+ * any.
  */
-visible: number, };
+visible: number | null, };
 
 /**
  * What functions of the broker cost per message on both sides, in nanoseconds of CPU time.
@@ -511,9 +512,9 @@ p: number,
  */
 proven: boolean,
 /**
- * The smallest change that so many runs show in four of five experiments.
+ * The smallest change that so many runs show in four of five experiments; `None` where they are too few to show any.
  */
-visible: number, };
+visible: number | null, };
 
 /**
  * One metric's distribution over the measured phase: values at growing percentiles.
@@ -2580,6 +2581,10 @@ id: string,
  * Its report beside the page, as names of folders and file.
  */
 report: Array<string>,
+/**
+ * A warning makes it invalid by itself.
+ */
+invalid: boolean,
 /**
  * A caution says that some of its numbers are off.
  */

@@ -123,7 +123,7 @@ export function clientsTable(view: ScaleView, notes: readonly string[]): HTMLEle
     significant(run.throughput / run.clients),
     run.broker_cores === null ? '–' : significant(run.broker_cores),
     run.by_generator ? 'yes' : '',
-    nameOf({ id: run.id, report: run.report, cautious: false }),
+    nameOf(run),
   ]);
   return h(
     'section',

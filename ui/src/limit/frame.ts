@@ -76,6 +76,6 @@ export function mark(
   // A cross alone is hard to hit.
   const area = svg('circle', { cx: x, cy: y, r: 9, class: 'area' });
   const group = svg('g', { class: `trial ${kind}-trial` }, svg('title', {}, title), area, shape);
-  const href = reportOf({ ...run, cautious: false });
+  const href = reportOf(run);
   return href ? svg('a', { href, 'aria-label': title }, group) : group;
 }

@@ -61,7 +61,7 @@ function trialRow(trial: TrialView, number: number): (HTMLElement | string)[] {
     latency(2),
     trial.broker_cores === null ? '–' : significant(trial.broker_cores),
     h('span', { title: trial.why.join('; ') || null }, trial.why.join('; ')),
-    nameOf({ id: trial.id, report: trial.report, cautious: false }),
+    nameOf(trial),
   ];
 }
 

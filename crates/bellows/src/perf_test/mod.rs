@@ -23,8 +23,9 @@ use std::ffi::OsString;
 
 use archive::{Labels, RunRecord, RunState};
 use load::StopCondition;
-use measure::{Nanos, Phase};
+use measure::{Counters, Metric, Nanos, Phase};
 use report::console;
+use report::perf_test::Sums;
 use session::RunOutcome;
 
 use crate::failure::{Done, Failure};
@@ -183,8 +184,52 @@ fn ending(resolved: &ResolvedRun, outcome: &RunOutcome) -> String {
     format!(
         "test stopped{}\n{}",
         reason(resolved, &outcome.record, length),
-        resolved.lines.summary(&outcome.measured, length, named)
+        resolved
+            .lines
+            .summary(&outcome.measured, sums(resolved, outcome, length), named)
     )
+}
+
+/// What the averages are made of: what was sent and received in the measured phase. A test that counts its messages
+/// lasts until the last of them was received, as PerfTest's does: for the longest latency more, and no longer than the
+/// drain.
+fn sums(resolved: &ResolvedRun, outcome: &RunOutcome, length: Nanos) -> Sums {
+    let Counters { sent, received, .. } = outcome.measured.counters;
+    let measured = Sums {
+        sent,
+        received,
+        length,
+    };
+    let record = &outcome.record;
+    let Some(summary) = &record.summary else {
+        return measured;
+    };
+    let spans = || record.phases.iter();
+    let is_warmed_up = spans().any(|span| span.phase == Phase::Warmup);
+    let later = summary.received.total > received;
+    let is_counted = resolved
+        .experiment
+        .load
+        .iter()
+        .any(|it| it.message_count > 0);
+    if !later || !is_counted || is_warmed_up || reached_time(resolved, length) {
+        return measured;
+    }
+    let drained = spans().filter(|span| span.phase == Phase::Drain);
+    let drained: f64 = drained.map(|span| span.end - span.start).sum();
+    let latencies = outcome.measured.latencies.histogram(Metric::END_TO_END);
+    let longest = Nanos(latencies.max()).min(Nanos::from_secs_f64(drained));
+    Sums {
+        sent,
+        received: summary.received.total,
+        length: length + longest,
+    }
+}
+
+/// Whether the test lasted for as long as it may.
+fn reached_time(resolved: &ResolvedRun, length: Nanos) -> bool {
+    let limit = resolved.experiment.phases.measure.0;
+    limit > Nanos::ZERO && length + Nanos::from_millis(1) >= limit
 }
 
 /// The length of the measured phase.
@@ -197,14 +242,11 @@ fn measured(record: &RunRecord) -> Nanos {
 }
 
 fn reason(resolved: &ResolvedRun, record: &RunRecord, length: Nanos) -> String {
-    let limit = resolved.experiment.phases.measure.0;
     let loads = &resolved.experiment.load;
     match record.state {
         RunState::Failed => return " (error)".to_owned(),
         RunState::Interrupted => return String::new(),
-        _ if limit > Nanos::ZERO && length + Nanos::from_millis(1) >= limit => {
-            return " (Reached time limit)".to_owned();
-        }
+        _ if reached_time(resolved, length) => return " (Reached time limit)".to_owned(),
         _ => {}
     }
     let mut reasons = Vec::new();

@@ -184,6 +184,25 @@ fn a_slow_consumer_receives_what_perf_tests_does() {
     }
 }
 
+/// All is sent at once, and received in 2 s of simulated work: PerfTest's averages are of that time.
+#[test]
+fn averages_of_counted_messages_last_until_they_were_worked_on() {
+    let dir = folder();
+    let broker = Broker::start(dir.path());
+    let line = "-x 1 -y 1 -C 500 -L 4000 -ad true -u counted";
+    let ended = perf_test(dir.path(), &broker.url, line);
+    ended.assert_ok();
+    for what in ["sending", "receiving"] {
+        let rest = ended.stdout.split(&format!("{what} rate avg: ")).nth(1);
+        let rate = rest.and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
+        // A busy machine takes longer, and nothing is faster than the work.
+        assert!(
+            rate.is_some_and(|rate| rate > 0.0 && rate <= 251.0),
+            "{what}: {ended:#?}"
+        );
+    }
+}
+
 #[test]
 fn counts_and_sequences_are_each_clients() {
     let dir = folder();

@@ -624,6 +624,34 @@ fn copies_do_not_stand_for_what_is_still_to_come() {
     assert_eq!(outcome.totals.received, 200, "{outcome:?}");
 }
 
+/// A connection asks its own queue on a channel beside the load's. Where the broker allows none, it is not lost by that.
+#[test]
+fn a_connection_without_a_free_channel_asks_no_queue() {
+    for channel_max in [1, 2] {
+        let world = usual();
+        let broker = world.broker(Config {
+            channel_max,
+            faults: vec![Fault {
+                count: Some(7),
+                ..Fault::new(FaultKind::Lose)
+            }],
+            ..Config::default()
+        });
+        let mut plan = plan(broker.port(), 1_000.0);
+        exclusive(&mut plan.groups[0]);
+        let (outcome, took) = run(&world, &plan, |_, _| ());
+        let lost = outcome.threads.iter().map(|it| it.lost_connections);
+        assert_eq!(lost.sum::<u64>(), 0, "{outcome:?}");
+        let expected = LedgerSummary {
+            delivered: outcome.totals.sent - 7,
+            lost: 7,
+            ..whole(&outcome)
+        };
+        assert_eq!(outcome.ledger, Some(expected), "{channel_max}");
+        assert!(took < Nanos::from_millis(8_000), "{took:?}");
+    }
+}
+
 /// What no count can be had of (a topic's own queue, an exclusive one) is known to be empty when its
 /// consumer has answered, however many deliveries it has acknowledged before.
 #[test]

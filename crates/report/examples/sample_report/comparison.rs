@@ -72,6 +72,7 @@ fn decided(pairs: &PairedRuns) -> Comparison {
                 .iter()
                 .map(|run| ComparedRun {
                     id: run.id.clone(),
+                    invalid: false,
                     cautious: run.pair == 4,
                 })
                 .collect(),
@@ -169,7 +170,7 @@ fn functions() -> ComparedFunctions {
         interval: (b - a - 40.0, b - a + 40.0),
         p: if proven { 0.001 } else { 0.4 },
         proven,
-        visible: 50.0,
+        visible: Some(50.0),
     };
     let named = |function: &str, own: CostChange, total: CostChange| FunctionChange {
         function: function.to_owned(),
@@ -230,7 +231,7 @@ fn stacks() -> ComparedStacks {
         interval: (b - a - 40.0, b - a + 40.0),
         asked: true,
         proven,
-        visible: 50.0,
+        visible: Some(50.0),
     };
     let mut frames = vec![
         frame(None, 0, 21_000.0, 20_500.0, true),

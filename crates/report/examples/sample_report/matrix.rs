@@ -95,6 +95,7 @@ fn decided(pairs: &PairedRuns, number: usize, cells: usize) -> Comparison {
             runs: of_side
                 .map(|run| ComparedRun {
                     id: run.id.clone(),
+                    invalid: false,
                     cautious: false,
                 })
                 .collect(),

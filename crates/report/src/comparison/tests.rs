@@ -289,6 +289,7 @@ fn logs_are_told_as_logs_above_benchmarks() {
     of.a.logs = true;
     of.a.runs = vec![ComparedRun {
         id: "a.hlog".into(),
+        invalid: false,
         cautious: false,
     }];
     let text = written(ComparisonFormat::GoBench, Some(&of));

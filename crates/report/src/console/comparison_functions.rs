@@ -4,6 +4,7 @@ use archive::{ComparedFunctions, CostChange, FunctionChange};
 
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
+use crate::text::comparison::CANNOT_TELL;
 use crate::text::functions::{signed_time, time};
 
 /// Rows of the table.
@@ -76,7 +77,7 @@ fn cells(name: &str, own: &CostChange, total: Option<&CostChange>) -> Vec<String
             signed_time(own.interval.1)
         ),
         total.map(marked).unwrap_or_default(),
-        time(own.visible),
+        own.visible.map_or_else(|| CANNOT_TELL.to_owned(), time),
     ]
 }
 

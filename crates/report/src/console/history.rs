@@ -12,6 +12,8 @@ const NONE: char = '·';
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Figures lie this far from the left.
 const INDENT: usize = 2;
+/// Runs that a level has at least.
+const LEAST_OF_LEVEL: usize = 3;
 /// Runs that are left out are named up to so many.
 const MOST_NAMED: usize = 3;
 
@@ -22,6 +24,11 @@ pub fn history(of: &History, style: Style) -> String {
         .iter()
         .map(|line| style.strong(line))
         .collect();
+    if of.debug_build {
+        let text = "caution: all of these are runs of a debug build of bellows, each invalid by itself: values say \
+                    nothing of a release build";
+        lines.extend(wrap(text, style.columns).iter().map(|it| style.caution(it)));
+    }
     for figure in of.figures.iter().filter(|it| !it.changes.is_empty()) {
         lines.push(String::new());
         lines.extend(drawn(of, figure, style));
@@ -31,10 +38,11 @@ pub fn history(of: &History, style: Style) -> String {
     let level: Vec<&HistoryFigure> = of.figures.iter().filter(is_level).collect();
     if !level.is_empty() && !of.runs.is_empty() {
         lines.push(String::new());
-        lines.push(match of.runs.len() < of.least_runs {
+        let text = match of.runs.len() < of.least_runs {
             true => "too few to look for a change in:".to_owned(),
-            false => "no change was found in:".to_owned(),
-        });
+            false => format!("no change was found{}:", unseen(of)),
+        };
+        lines.extend(wrap(&text, style.columns));
         for figure in level {
             lines.extend(drawn(of, figure, style));
         }
@@ -64,6 +72,21 @@ pub fn history(of: &History, style: Style) -> String {
         lines.extend(wrap(&text, style.columns));
     }
     lines.join("\n") + "\n"
+}
+
+/// Which changes that went back so many runs cannot show; empty where they show all that a level may be.
+fn unseen(of: &History) -> String {
+    let runs = of.runs.len();
+    let lasted = match of.runs_until_return {
+        Some((LEAST_OF_LEVEL, _)) => return " in".to_owned(),
+        None => {
+            let least = of.least_runs_for_return;
+            return format!(" in these; one that went back takes {least} runs to show");
+        }
+        Some((least, most)) if least == most => least.to_string(),
+        Some((least, most)) => format!("{least} to {most}"),
+    };
+    format!(" in these; one that went back shows in {runs} runs only if it lasted {lasted} of them")
 }
 
 fn headline(of: &History) -> String {
@@ -317,6 +340,34 @@ mod tests {
             text.contains("cannot tell: 9 runs are the fewest"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_change_that_went_back_and_could_not_show_is_told() {
+        let mut of = of(12);
+        let wide = Style {
+            columns: 200,
+            ..Style::PLAIN
+        };
+        let first = |of: &History, start: &str| {
+            let text = history(of, wide);
+            let line = text.lines().find(|it| it.starts_with(start));
+            line.map(str::to_owned)
+        };
+        let found = |of: &History| first(of, "no change was found").expect("a figure without");
+        of.least_runs_for_return = 13;
+        let told = "no change was found in these; one that went back takes 13 runs to show:";
+        assert_eq!(found(&of), told);
+        of.runs_until_return = Some((5, 6));
+        let told = "no change was found in these; one that went back shows in 12 runs only if it lasted 5 to 6 of them:";
+        assert_eq!(found(&of), told);
+        of.runs_until_return = Some((3, 34));
+        assert_eq!(found(&of), "no change was found in:");
+        // Each of them is invalid by itself.
+        assert_eq!(first(&of, "caution"), None);
+        of.debug_build = true;
+        let told = first(&of, "caution").expect("a caution");
+        assert!(told.contains("runs of a debug build of bellows"), "{told}");
     }
 
     #[test]

@@ -107,7 +107,7 @@ mod tests {
             interval: (b - a - 10.0, b - a + 10.0),
             asked: proven,
             proven,
-            visible: 50.0,
+            visible: Some(50.0),
         };
         let mut frames = vec![
             frame(None, 0, 10_000.0, 10_500.0, false),
@@ -164,6 +164,13 @@ mod tests {
             "{svg}"
         );
         assert!(!svg.contains('\u{e000}'), "marks are taken out");
+        let mut few = stacks(4);
+        few.frames.iter_mut().for_each(|it| it.visible = None);
+        let svg = String::from_utf8(comparison_svg(&few, "t").unwrap()).unwrap();
+        assert!(
+            svg.contains("too few runs to tell") && !svg.contains("shows from"),
+            "{svg}"
+        );
     }
 
     #[test]

@@ -271,6 +271,10 @@ pub(crate) fn counted_runs(side: &ComparedSide) -> String {
         false => side.what.as_str(),
     };
     let mut text = format!("{} of {what}", counted(side.runs.len() as u64, "run"));
+    let invalid = side.runs.iter().filter(|run| run.invalid).count();
+    if invalid > 0 {
+        text += &format!(", {invalid} invalid by themselves");
+    }
     let cautious = side.runs.iter().filter(|run| run.cautious).count();
     if cautious > 0 {
         text += &format!(", {cautious} with cautions");
@@ -565,12 +569,16 @@ pub(crate) fn shows_from(of: &ComparedFigure) -> f64 {
     }
 }
 
-/// The smallest change that so many runs show; of very few it may be one that nobody asks about.
+/// What stands for the smallest change that shows, of runs that are too few to show any.
+pub(crate) const CANNOT_TELL: &str = "cannot tell";
+
+/// The smallest change that so many runs show; of few it may be one that nobody asks about.
 pub(crate) fn seen(share: f64) -> String {
     let [_, highest] = TOLD;
-    match share > highest {
-        true => "> 100,000 %".to_owned(),
-        false => points(share),
+    match share {
+        _ if share >= ComparedFigure::MOST_CHANGE => CANNOT_TELL.to_owned(),
+        _ if share > highest => "> 100,000 %".to_owned(),
+        _ => points(share),
     }
 }
 

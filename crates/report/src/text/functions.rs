@@ -84,14 +84,17 @@ pub(crate) fn frame_told(of: &ComparedFrame) -> String {
         (false, true) => "not proven",
         (false, false) => "not proven, nor anything below",
     };
+    let shows = match of.visible {
+        Some(visible) => format!("shows from {}", time(visible)),
+        None => "too few runs to tell".to_owned(),
+    };
     format!(
-        "A {}, B {}, {} [{}, {}], {proven}, shows from {}",
+        "A {}, B {}, {} [{}, {}], {proven}, {shows}",
         time(of.a),
         time(of.b),
         signed_time(of.change()),
         signed_time(low),
         signed_time(high),
-        time(of.visible)
     )
 }
 

@@ -96,14 +96,27 @@ pub(super) fn stalled(w: &Warning) -> (String, &'static str) {
         let text = format!("{text}; this run's own fault, {fault}, was on at that time");
         return (text, "");
     }
-    let remedy = match (whose, w.number("other_cores") > 0.0) {
-        (_, true) => "others took the cores: end what else runs on this machine, and run again",
-        (true, false) => {
-            "look for garbage collection, a full disk or a paused machine at that time"
-        }
-        (false, false) => "leave bellows free cores, and run again",
-    };
-    (text, remedy)
+    // Earlier archives do not say who waited for a core.
+    let waited = w.number("waited_s");
+    match whose {
+        _ if waited > 0.0 => (
+            format!(
+                "{text}; {} waited {} in the run queue in these seconds, while other processes took {:.1} cores",
+                match w.word("who") == Stalled::Machine.name() {
+                    true => "the broker and bellows",
+                    false => "its threads",
+                },
+                seconds(waited),
+                w.number("other_cores")
+            ),
+            "end what else runs on this machine, and run again",
+        ),
+        true => (
+            text,
+            "look for garbage collection, a full disk or a paused machine at that time",
+        ),
+        false => (text, "leave bellows free cores, and run again"),
+    }
 }
 
 /// When all connections were down, and for how long.

@@ -299,8 +299,8 @@ impl<'a> Said<'a> {
             }
             Lateness::Broker => self.broker_lateness(),
             Lateness::Cores => format!(
-                "for want of CPU: its event loop waited {} of the time in the run queue{}",
-                percent(e.run_queue_wait()),
+                "for want of CPU: {}{}",
+                self.waited_for_core(),
                 self.others()
             ),
             Lateness::Generator if e.loop_lag_max_ns < 1_000_000 => {
@@ -316,6 +316,24 @@ impl<'a> Said<'a> {
             percent(e.late_share),
             self.items,
             self.left
+        )
+    }
+
+    /// How long the event loop waited for a core; of a low rate, beside how long something was late.
+    fn waited_for_core(&self) -> String {
+        let e = self.e;
+        let waited = e.run_queue_wait();
+        if waited >= e.late_share * 0.5 {
+            return format!(
+                "its event loop waited {} of the time in the run queue",
+                percent(waited)
+            );
+        }
+        format!(
+            "its event loop waited {} in the run queue, and {} were late for {}",
+            seconds(waited * e.seconds),
+            self.items,
+            seconds(e.late_time() * e.seconds)
         )
     }
 

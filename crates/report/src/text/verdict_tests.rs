@@ -258,6 +258,16 @@ fn lateness_is_a_sentence_of_its_own() {
     on_time.loop_lag_max_ns = 310_000;
     let unknown = met(Some(Lateness::Generator), on_time);
     assert!(unknown.ends_with("and no cause stands out"), "{unknown}");
+    let mut slow = facts.clone();
+    (slow.late_share, slow.ended.late_s) = (1.0, 1.5);
+    slow.loops[0].run_queue_wait = Some(0.04);
+    let waited = met(Some(Lateness::Cores), slow);
+    assert!(
+        waited.contains(
+            "its event loop waited 1.20 s in the run queue, and messages were late for 1.50 s"
+        ),
+        "{waited}"
+    );
     let theirs = met(Some(Lateness::Broker), facts.clone());
     assert!(
         theirs.ends_with("waiting for confirms (97 % of the time)"),

@@ -16,10 +16,13 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
         "the broker stopped answering at 4.2 s for 600 ms (1 connection, 1,200 messages delayed): the latencies hold \
          all of it, as users would feel it; look for garbage collection, a full disk or a paused machine at that time"
     );
-    let crowded = warning(&w.clone().with("other_cores", 1.2));
+    let full = w.clone().with("other_cores", 1.2);
+    assert_eq!(warning(&full), warning(&w), "it did not wait for a core");
+    let crowded = warning(&full.with("waited_s", 0.9));
     assert!(
         crowded.ends_with(
-            "; others took the cores: end what else runs on this machine, and run again"
+            "; its threads waited 900 ms in the run queue in these seconds, while other processes took 1.2 cores; end \
+             what else runs on this machine, and run again"
         ),
         "{crowded}"
     );

@@ -507,6 +507,7 @@ fn names_that_only_side_b_of_a_matrix_has_are_blotted() {
         let side = |id: &String| ComparedSide {
             runs: vec![ComparedRun {
                 id: id.clone(),
+                invalid: false,
                 cautious: true,
             }],
             ..ComparedSide::default()

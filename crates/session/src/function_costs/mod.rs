@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use archive::profile::incomparable_summaries;
 use archive::{ComparedFunctions, ComparedStacks, Comparison, CostChange, FunctionChange};
 
-use crate::figures::differs;
+use crate::figures::{MOST_CHANGE, differs};
 use builds::{Names, RunCosts};
 use costs::Function;
 pub use costs::FunctionCosts;
@@ -100,7 +100,7 @@ fn decided(comparison: &Comparison) -> Option<CostChange> {
         interval: (a * low, a * high),
         p: figure.corrected_p,
         proven: differs(figure.decision),
-        visible: a * figure.visible,
+        visible: (figure.visible < MOST_CHANGE).then_some(a * figure.visible),
     })
 }
 

@@ -1,7 +1,9 @@
 //! Whether the costs of runs differ between two sides.
 
 use archive::CostChange;
-use compare::{Difference, benjamini_hochberg, guard, is_guarded, paired_from, unpaired_from};
+use compare::{
+    Difference, benjamini_hochberg, can_differ, guard, is_guarded, paired_from, unpaired_from,
+};
 
 /// Samples of a function on both sides together, below which nothing is said of it: one more or less would change the answer.
 const LEAST_SAMPLES: f64 = 10.0;
@@ -60,9 +62,9 @@ impl Tested {
         self.difference.decided_interval(level, proven)
     }
 
-    /// The smallest change that so many runs show in four of five experiments, at a level.
-    pub(super) fn visible(&self, level: f64) -> f64 {
-        self.difference.visible(level)
+    /// The smallest change that so many runs show in four of five experiments, at a level; `None` where they show none.
+    pub(super) fn visible(&self, level: f64) -> Option<f64> {
+        can_differ(self.difference.count).then(|| self.difference.visible(level))
     }
 }
 

@@ -69,7 +69,7 @@ pub(super) fn compare_stacks(
             interval: (short(low), short(high)),
             asked: answer.asked,
             proven,
-            visible: short(tested.visible(answer.level)),
+            visible: tested.visible(answer.level).map(short),
         }
     });
     let name = |name: ShareName| ComparedName {

@@ -8,7 +8,7 @@ use measure::ledger::LedgerSummary;
 
 use super::limits::Derived;
 use super::thresholds::{
-    COMPLETE, COVERED, FULL, LAG_SECONDS, LEAST_SAMPLES, NAMELESS, POOR_CLOCKS, PROBED,
+    COMPLETE, COVERED, DOMINANT, FULL, LAG_SECONDS, LEAST_SAMPLES, NAMELESS, POOR_CLOCKS, PROBED,
     RUN_QUEUE_WAIT, SATURATED, SHORTEST, STEAL, WHOLE,
 };
 
@@ -114,7 +114,6 @@ fn waited(derived: &Derived<'_>) -> bool {
 /// One for each who stood still.
 fn stalled(derived: &Derived<'_>) -> impl Iterator<Item = Warning> {
     let e = derived.e;
-    let others = derived.others.filter(|_| derived.full || waited(derived));
     [Stalled::Broker, Stalled::Generator, Stalled::Machine]
         .into_iter()
         .filter_map(move |who| {
@@ -130,11 +129,35 @@ fn stalled(derived: &Derived<'_>) -> impl Iterator<Item = Warning> {
                 Tier::Caution
             };
             let mut warning = Warning::new(Code::Stalled, tier).with("who", who.name());
-            if let Some(others) = others {
-                warning = warning.with("other_cores", others);
+            // One that sleeps on a full machine waits for no core.
+            let waited_s = waited_s(e, all, who);
+            let explained = waited_s > 0.0 && waited_s >= e.stalled_s(all()) * DOMINANT;
+            if let Some(others) = derived.others.filter(|_| explained) {
+                warning = warning
+                    .with("other_cores", others)
+                    .with("waited_s", waited_s);
             }
             with_longest(warning, all).map(|warning| warning.with("unit", e.items()))
         })
+}
+
+/// How long who stood still was ready to run and had no core in the seconds of its stalls.
+fn waited_s<'a, I: Iterator<Item = &'a Stall>>(
+    e: &Facts,
+    all: impl Fn() -> I,
+    who: Stalled,
+) -> f64 {
+    let waits = e.ended.run_queue_waits.iter().filter(|wait| {
+        let is_in = |it: &Stall| it.at_s < wait.until_s && wait.from_s < it.at_s + it.for_s;
+        all().any(is_in)
+    });
+    let waited = waits.map(|wait| match who {
+        Stalled::Broker => wait.broker_s,
+        Stalled::Generator => wait.own_s,
+        // Neither ran.
+        Stalled::Machine => wait.own_s.min(wait.broker_s),
+    });
+    waited.sum()
 }
 
 /// Adds the longest of some stalls; `None` where there are none.

@@ -125,11 +125,11 @@ impl<'a> Derived<'a> {
         // The sentence tells how long the largest of them was.
         let told = waits.into_iter().any(|share| share >= WORTH);
         // A loop that had a core whenever it had something to do is late for another reason, on a full machine, too.
-        let contended = self.full || self.others.is_some();
-        let explained = self.run_queue_wait >= WORTH.max(e.late_share * DOMINANT);
+        let waited = self.run_queue_wait;
+        let explained = waited > 0.0 && waited >= e.late_time() * DOMINANT;
         Some(if theirs > time.ready && told {
             Lateness::Broker
-        } else if self.run_queue_wait >= RUN_QUEUE_WAIT || contended && explained {
+        } else if waited >= RUN_QUEUE_WAIT || explained {
             Lateness::Cores
         } else {
             Lateness::Generator

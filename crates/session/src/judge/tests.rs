@@ -4,8 +4,8 @@ mod evidence;
 mod situations;
 
 use archive::{
-    BrokerUse, ChurnFacts, Class, ClassShare, Ended, Lateness, ProducerTime, ProfileSummary, Stall,
-    Stalled, Tier, WarningCode,
+    BrokerUse, ChurnFacts, Class, ClassShare, Ended, Lateness, LoopUse, ProducerTime,
+    ProfileSummary, RunQueueWait, Stall, Stalled, Tier, WarningCode,
 };
 
 use self::situations::{SITUATIONS, a_loop, broker, producers, waiting_for_answers};
@@ -173,6 +173,44 @@ fn the_generators_own_stop_is_the_generators() {
     let late = Some(Lateness::GeneratorStalled);
     assert_eq!(cause, Some(Cause::RateMet { late }));
     assert_eq!(judge(facts).findings[0].tier, Tier::Caution);
+}
+
+/// At a low rate every message may be late, each by the wait of its event loop for a core: that is little of the time.
+/// What the loop did not wait for has another reason, on a full machine, too.
+#[test]
+fn a_wait_for_a_core_is_held_against_the_time_for_which_messages_were_late() {
+    for (rate, waited, late_s, why) in [
+        (10.0, 0.04, 1.3, Lateness::Cores),
+        (0.2, 0.0008, 0.025, Lateness::Cores),
+        (10.0, 0.01, 1.3, Lateness::Generator),
+        (10.0, 0.0, 1.3, Lateness::Generator),
+        // Many are late at once: their share is that of the time.
+        (100_000.0, 0.03, 4_000.0, Lateness::Generator),
+    ] {
+        let facts = Facts {
+            requested_rate: Some(rate),
+            sent_rate: rate,
+            late_share: 1.0,
+            producers: producers(|time| (time.ready, time.schedule) = (0.04, 0.96)),
+            loops: vec![LoopUse {
+                run_queue_wait: Some(waited),
+                ..a_loop(0.001, 0.95)
+            }],
+            loop_lag_max_ns: 5_000_000,
+            idle: Some(0.0),
+            ended: Ended {
+                late_s,
+                ..Ended::default()
+            },
+            ..waiting_for_answers()
+        };
+        let late = Some(why);
+        assert_eq!(
+            verdict(facts).cause,
+            Some(Cause::RateMet { late }),
+            "{rate} {waited}"
+        );
+    }
 }
 
 #[test]
@@ -347,6 +385,30 @@ fn a_stall_beside_others_that_took_the_cores_says_so() {
         let mut stalled = found.iter().filter(|it| it.code == WarningCode::Stalled);
         stalled.next().expect("a stall").number("other_cores")
     };
+    // It was stopped from 0.5 s to 1.1 s: what sleeps does not stand still for want of a core.
+    let wait = |from_s: f64, waited_s: f64| RunQueueWait {
+        from_s,
+        until_s: from_s + 1.0,
+        broker_s: waited_s,
+        own_s: 0.0,
+    };
+    for (waits, is_told) in [
+        (vec![], false),
+        (vec![wait(0.0, 0.02), wait(1.0, 0.02)], false),
+        // Before and after, and not meanwhile.
+        (
+            vec![wait(-1.0, 0.9), wait(0.0, 0.02), wait(2.0, 0.9)],
+            false,
+        ),
+        (vec![wait(0.0, 0.3), wait(1.0, 0.1)], true),
+    ] {
+        facts.ended.run_queue_waits = waits;
+        assert_eq!(others(&facts) > 1.0, is_told, "{facts:#?}");
+    }
+    // That the broker waited does not explain why bellows did not run.
+    facts.ended.stalls[0].who = Stalled::Generator;
+    assert!(others(&facts) < 0.1);
+    facts.ended.run_queue_waits[0].own_s = 0.5;
     assert!(others(&facts) > 1.0);
     facts.idle = Some(0.8);
     assert!(others(&facts) < 0.1);

@@ -107,6 +107,7 @@ impl Recording<'_> {
             measured_from_s: measured_from
                 .map_or(0.0, |span| self.seconds_since_origin(span.start)),
             seconds: self.seconds.len() as u64,
+            late_s: self.late_s(),
             trend: self.trend(),
             blocked: self.blocked.summary(),
             lost_connections: threads().map(|thread| thread.lost_connections).sum(),
@@ -119,9 +120,20 @@ impl Recording<'_> {
             unsent: censored.map_or(0, |censored| censored.unsent),
             ledger: outcome.ledger,
             stalls: self.stalls(outcome),
+            run_queue_waits: self.contention.waits(self.context.origin),
             too_few: self.too_few(),
             churn: self.churn_facts(outcome),
         }
+    }
+
+    /// The delays of all that was due in the measured phase, seconds in all.
+    fn late_s(&self) -> f64 {
+        let delay = match self.first().and_then(|first| first.operations) {
+            None => Some(Metric::SEND_DELAY),
+            Some(of) => of.scheduled.map(|it| it.wait),
+        };
+        let delays = delay.map(|it| self.measured.latencies.histogram(it));
+        delays.map_or(0.0, |it| it.mean() * it.len() as f64 / 1e9)
     }
 
     /// The share of the seconds in which the loop lag explains the latencies.

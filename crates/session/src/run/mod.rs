@@ -2,6 +2,7 @@
 
 mod blocked;
 mod blocks;
+mod contention;
 mod continuous;
 mod facts;
 mod faults;

@@ -13,6 +13,7 @@ use measure::{Clock, Counters, Interval, Metric, Nanos, Phase, Slice, Time};
 
 use super::Texts;
 use super::blocked::{Blocked, Telling};
+use super::contention::Contention;
 use super::memory::MemoryWatch;
 use super::observer_effect::Blocks;
 use super::profiling::{LEAD, Profiling};
@@ -89,6 +90,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) blocked: Blocked,
     /// Times in which event loops heard nothing or did not run.
     pub(crate) silences: Silences,
+    /// Who waited for a core while the machine was full.
+    pub(super) contention: Contention,
     /// Intervals in which operations beside the first scenario were completed.
     pub(crate) answered_beside: Vec<(Time, Time)>,
     /// What was done to the broker so far.
@@ -175,6 +178,7 @@ impl<'a> Recording<'a> {
             seconds: Vec::new(),
             blocked: Blocked::default(),
             silences: Silences::default(),
+            contention: Contention::default(),
             answered_beside: Vec::new(),
             faults: Vec::new(),
             watched_fault: None,
@@ -471,6 +475,7 @@ impl load::Sink for Recording<'_> {
             }
         }
         if interval.length() >= SHORTEST_USAGE {
+            self.contention.read(point.idle, self.usage.as_mut());
             let values = self.usage.activity();
             self.keep_values(point.t, point.dt, values);
         }

@@ -147,6 +147,8 @@ pub struct SideRun {
     pub id: String,
     /// Its report beside the page, as names of folders and file.
     pub report: Vec<String>,
+    /// A warning makes it invalid by itself.
+    pub invalid: bool,
     /// A caution says that some of its numbers are off.
     pub cautious: bool,
 }
@@ -260,6 +262,7 @@ impl OpenedSide {
         let run = |run: &ComparedRun| SideRun {
             id: run.id.clone(),
             report: report_beside(of, &run.id).unwrap_or_default(),
+            invalid: run.invalid,
             cautious: run.cautious,
         };
         Self {

@@ -140,6 +140,7 @@ impl Telling {
             let own = pairs.runs.iter().filter(|run| run.side == name);
             let run = |run: &PairedRun| ComparedRun {
                 id: run.id.clone(),
+                invalid: false,
                 cautious: false,
             };
             ComparedSide {

@@ -89,6 +89,7 @@ fn chance(random: &mut Random) -> Facts {
         connections: random.one_in(2).then_some(tcp),
         capacity: random.one_in(5).then(Capacity::default),
         ended: Ended {
+            late_s: share(random) * seconds,
             stalls: random.one_in(3).then_some(stall).into_iter().collect(),
             ..Ended::default()
         },
@@ -106,6 +107,20 @@ fn was_awaited(e: &Facts, wait: Awaited) -> bool {
         // Consumers had time to spare.
         Awaited::Deliveries => e.at_work() < 0.9,
     }
+}
+
+/// Whether an event loop waited for a core for this part of the seconds in which something was late, or for a fifth of
+/// all. Those are no more than all delays together; where many are late at once, as large a share of the time as of the
+/// messages.
+fn lacked_cores(e: &Facts, part: f64) -> bool {
+    let waited_s = e.run_queue_wait() * e.seconds;
+    let of_messages_s = e.late_share * e.seconds;
+    let late_s = if e.ended.late_s > 0.0 {
+        e.ended.late_s.min(of_messages_s)
+    } else {
+        of_messages_s
+    };
+    e.run_queue_wait() >= 0.2 || waited_s > 0.0 && waited_s >= late_s * part
 }
 
 /// Whether the facts hold what the sentence for this cause says of them.
@@ -132,12 +147,14 @@ fn is_so(e: &Facts, cause: &Cause) -> bool {
                         let waits = [time.budget, time.socket, time.blocked, time.away];
                         e.late_share > 0.01 && waits.into_iter().any(|share| share >= 0.01)
                     }
-                    Some(Lateness::Cores) => {
-                        let waited = e.run_queue_wait();
-                        e.late_share > 0.01
-                            && (waited >= 0.2 || waited >= 0.01 && waited >= e.late_share / 2.0)
+                    Some(Lateness::Cores) => e.late_share > 0.01 && lacked_cores(e, 0.499_999),
+                    // Nothing held them up: no core was lacking, and the broker was not waited for.
+                    Some(Lateness::Generator) => {
+                        let waits = [time.budget, time.socket, time.blocked, time.away];
+                        let most = waits.into_iter().fold(0.0, f64::max);
+                        let theirs = waits.into_iter().sum::<f64>() > time.ready && most >= 0.01;
+                        e.late_share > 0.01 && !lacked_cores(e, 0.500_001) && !theirs
                     }
-                    Some(Lateness::Generator) => e.late_share > 0.01,
                 }
         }
         Cause::ConsumersSlow => rate_is_met && e.slow_consumers,
