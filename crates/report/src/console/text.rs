@@ -264,14 +264,16 @@ fn words(text: &str, columns: usize) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         let word_end = |text: &str| text.find(char::is_whitespace).unwrap_or(text.len());
         let mut end = word_end(rest);
-        if rest[..end].ends_with(|c: char| c.is_ascii_digit()) {
-            while let Some(next) = rest[end..].strip_prefix(' ') {
-                let longer = end + 1 + word_end(next);
-                if !is_unit(&next[..word_end(next)]) || width(&rest[..longer]) > columns {
-                    break;
-                }
-                end = longer;
+        let is_number = rest[..end].ends_with(|c: char| c.is_ascii_digit());
+        while let Some(next) = rest[end..].strip_prefix(' ') {
+            let longer = end + 1 + word_end(next);
+            let next = &next[..word_end(next)];
+            // Before a sign of percent also a letter stands for a number.
+            let belongs = next.starts_with('%') || (is_number && is_unit(next));
+            if !belongs || width(&rest[..longer]) > columns {
+                break;
             }
+            end = longer;
         }
         let (word, behind) = rest.split_at(end);
         rest = behind.trim_start();
@@ -425,6 +427,10 @@ mod tests {
         );
         assert_eq!(wrap("of 12 samples", 6), ["of 12", "sample", "s"]);
         assert_eq!(wrap("run 2 2 h", 6), ["run 2", "2 h"]);
+        assert_eq!(
+            wrap("a change of M %, the", 14),
+            ["a change of", "M %, the"]
+        );
         for columns in 12..60 {
             let text =
                 "B has a 24.0 % higher sent rate [+23.0 %, +25.0 %]; p99 31.0 ms, 54,800 msg/s";
