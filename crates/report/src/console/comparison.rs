@@ -6,8 +6,8 @@ use super::comparison_functions;
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
 use crate::text::comparison::{
-    Shown, WITHIN, change_and_interval, decision, headline, notes, probability, seen, shows_from,
-    table_values, told, within_rows,
+    ShownColumns, WITHIN, change_and_interval, decision, headline, notes, probability, seen,
+    shows_from, table_values, told, within_rows,
 };
 use crate::text::functions::explanation;
 
@@ -65,7 +65,7 @@ pub fn comparison(of: &Comparison, style: Style) -> String {
         lines.extend(comparison_functions::lines(functions, style));
     }
     lines.push(String::new());
-    let shown = Shown {
+    let shown = ShownColumns {
         means: true,
         interval: table.shows(INTERVAL, style.columns),
         shows_from: table.shows(SHOWS_FROM, style.columns),

@@ -4,7 +4,7 @@ use archive::{ComparedCell, ComparedFigure, ComparedMatrix};
 
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
-use crate::text::comparison::{Shown, change_and_interval, decision, table_values};
+use crate::text::comparison::{ShownColumns, change_and_interval, decision, table_values};
 use crate::text::matrix::{headline, notes, outcome, sides, values};
 
 /// Columns that a decision keeps while there are columns that can be left out instead.
@@ -39,7 +39,7 @@ pub fn matrix(of: &ComparedMatrix, style: Style) -> String {
         lines.extend(glance(of, &rows.values, &columns.values).lines(style.columns));
     }
     let (figures, main) = of.figures();
-    let mut shown = Shown::ALL;
+    let mut shown = ShownColumns::ALL;
     if main > 0 {
         lines.push(String::new());
         let named = archive::short_names(&of.keys).join(" / ");

@@ -387,14 +387,14 @@ fn without(of: &ComparedFigure) -> String {
 
 /// Columns that a table has room for: what is left out is not explained.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shown {
+pub(crate) struct ShownColumns {
     /// What A and B have.
     pub(crate) means: bool,
     pub(crate) interval: bool,
     pub(crate) shows_from: bool,
 }
 
-impl Shown {
+impl ShownColumns {
     pub(crate) const ALL: Self = Self {
         means: true,
         interval: true,
@@ -403,7 +403,7 @@ impl Shown {
 }
 
 /// How it is decided, a sentence each.
-pub(crate) fn notes(of: &Comparison, shown: Shown) -> Vec<String> {
+pub(crate) fn notes(of: &Comparison, shown: ShownColumns) -> Vec<String> {
     let units = units(of);
     let mut notes = Vec::new();
     if of.figures.iter().any(ComparedFigure::is_tested) {
@@ -504,7 +504,7 @@ const fn units(of: &Comparison) -> &'static str {
 }
 
 /// What is decided together, and at which level.
-pub(crate) fn together(of: &Comparison, shown: Shown) -> String {
+pub(crate) fn together(of: &Comparison, shown: ShownColumns) -> String {
     let figures = match of.family {
         Some(family) => format!(
             "The {} figures of all {} cells",
