@@ -26,6 +26,11 @@ describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
     // Only the trial whose report is there leads to one.
     assert.equal(await curve.locator('a').count(), 1);
     assert.equal(await page.locator('#trials tbody tr').count(), 10);
+    // Of the first one's 1,000 messages one lies beyond the p99.9.
+    assert.equal(await page.locator('#trials tbody sup').count(), 1);
+    assert.match(await page.locator('#trials tbody tr').first().innerText(), /†/);
+    assert.match(await page.locator('.remarks').innerText(), /^† fewer than 10 samples lie beyond/);
+    assert.match(await curve.locator('.held-trial title').first().textContent(), /p99.9 \S+ us†/);
     await done();
   });
 
@@ -41,6 +46,21 @@ describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
       if (kind.includes('held')) assert.ok(middle <= interval.x + 1, kind);
       else assert.ok(middle >= interval.x + interval.width - 1, kind);
     }
+    await done();
+  });
+
+  test('the name of a run shows its end, and all columns have room on a small screen', async () => {
+    const { page, done } = await open('limit', '', { viewport: { width: 1100, height: 800 } });
+    const names = page.locator('#trials tbody td:last-child');
+    assert.deepEqual((await names.allInnerTexts()).slice(0, 2), ['run-1', '…ders-of-today-run-2']);
+    assert.match(
+      await names.nth(1).locator('span').getAttribute('title'),
+      /^2026-11-21T00-02-33Z-limit-orders-of-today-run-2$/,
+    );
+    const hidden = await page
+      .locator('#trials .scroll')
+      .evaluate((of) => of.scrollWidth - of.clientWidth);
+    assert.ok(hidden <= 0, `${hidden}`);
     await done();
   });
 

@@ -985,6 +985,21 @@ describe('the report in a browser', { skip: reason ?? false }, () => {
     await done();
   });
 
+  test('a title says over what rates are counted where the lines are of tenths of a second', async () => {
+    const { page, done } = await open('faults', '#t=5-10&axis=window');
+    const unit = page.locator('#panel-rates-churn .unit');
+    assert.equal(await unit.innerText(), 'cycles per second');
+    // A telephone has no room for so many.
+    await page.setViewportSize({ width: 390, height: 800 });
+    await page.getByRole('button', { name: 'whole run', exact: true }).click();
+    await page.waitForFunction(() =>
+      document
+        .querySelector('#panel-rates-churn .unit')
+        .textContent.endsWith('second, counted over 1.00 s'),
+    );
+    await done();
+  });
+
   test('callers and callees of a function', async () => {
     const { page, done } = await open('full', '#shape=callers');
     const hottest = await page.locator('.functions:not(.work) td button').first().innerText();

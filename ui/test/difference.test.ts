@@ -113,6 +113,7 @@ describe('a window beside the rest of the measured phase', () => {
     const waits = {
       ...profile,
       unit: 'nanoseconds',
+      counts_samples: false,
       weight: profile.weight.map((_, i) => 1e6 + i),
     };
     const of = new Analysis(waits);
@@ -127,6 +128,21 @@ describe('a window beside the rest of the measured phase', () => {
     expect(g).toMatchObject({ proven: false });
     expect(g.here).toBeGreaterThan(0.8);
   });
+});
+
+test('weights of which nothing says what they are count as samples, as in the terminal', () => {
+  const weighed = (lines: string[], weight: number, unit: string, counts_samples: boolean) => {
+    const of = profileOf(lines, weight);
+    const analysis = new Analysis({ ...of, unit, counts_samples });
+    analysis.window(1, 2, {}, [0, 2]);
+    const index = of.names.indexOf('g');
+    return analysis.rows.find((it) => it.frame === index)?.change?.proven;
+  };
+  // Two lines of each second, a hundred samples each.
+  const lines = ['0.2 root;f', '0.4 root;f', '1.2 root;g', '1.4 root;f'];
+  for (const unit of ['weight', '', 'samples'])
+    expect(weighed(lines, 100, unit, true), unit).toBe(true);
+  expect(weighed(lines, 100, 'nanoseconds', false)).toBe(false);
 });
 
 describe('what is shown', () => {

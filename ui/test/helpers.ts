@@ -31,6 +31,7 @@ export function profileOf(lines: string[], weight = 1): Profile {
     kernel_event: 'cpu-clock',
     event_kind: 'on_cpu',
     unit: 'samples',
+    counts_samples: true,
     period_ns: 1_001_001,
     frequency: 999,
     lost: 0,

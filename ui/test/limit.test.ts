@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { TrialView } from '../src/core/view';
+import type { LatencySummary, TrialView } from '../src/core/view';
 import {
   along,
   besideLevel,
@@ -18,7 +18,10 @@ function trial(rate: number, p99: number | null): TrialView {
     why: [],
     sent: rate,
     received: rate,
-    latency: p99 === null ? null : [1, p99, 9],
+    latency:
+      p99 === null
+        ? null
+        : ({ count: 100, p50_ns: 1, p99_ns: p99, 'p99.9_ns': 9 } as LatencySummary),
     broker_cores: null,
     report: [],
   };
@@ -47,12 +50,12 @@ describe('logarithmic axes', () => {
 
 test('the line goes through the medians of each rate, the lowest first', () => {
   const trials = [trial(20, 7), trial(10, 3), trial(20, 5), trial(20, 6), trial(10, null)];
-  expect(medians(trials, 1)).toEqual([
+  expect(medians(trials, 'p99_ns')).toEqual([
     [10, 3],
     [20, 6],
   ]);
   // Of two it lies between them.
-  expect(medians([trial(20, 7), trial(20, 4)], 1)).toEqual([[20, 5.5]]);
+  expect(medians([trial(20, 7), trial(20, 4)], 'p99_ns')).toEqual([[20, 5.5]]);
 });
 
 test('the name of a bound covers neither lines nor their names where there is room', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { count, infoOf, shortName, whose } from '../src/core/data';
+import { count, infoOf, ofSubject, shortName, whose } from '../src/core/data';
 import type { Palette } from '../src/core/theme';
 import type { MetricInfo, RunView, ScenarioSummary } from '../src/core/view';
 import { scenarioPanels, windowed } from '../src/sections/scenario';
@@ -43,6 +43,14 @@ describe('a scenario', () => {
     expect(count('probe_queues', probe, 'completed')).toBe(40);
     expect(count('probe_queues', probe, 'failed')).toBe(0);
     expect(count('churn', { completed: 7 }, 'completed')).toBe(7);
+  });
+
+  test('of probes alone loads a server, and one beside messages a broker', () => {
+    const run = runOf(['probe']);
+    const told = (): string => ofSubject(run, 'Broker gone: CPU of the broker');
+    expect(told()).toBe('Server gone: CPU of the server');
+    run.figures.sent.total = 5;
+    expect(told()).toBe('Broker gone: CPU of the broker');
   });
 
   test('draws bytes on an axis of their own', () => {

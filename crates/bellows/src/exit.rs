@@ -66,7 +66,7 @@ pub(crate) fn usage(error: &clap::Error, json: bool) -> ExitCode {
         } else {
             text.to_string()
         };
-        output::aside(&session::redact::urls(&text));
+        output::aside(&console::prose(&session::redact::urls(&text), style));
     } else {
         let style = output::style();
         // A closed pipe (`bellows --help | head`) is nothing to complain about.

@@ -92,6 +92,9 @@ pub(crate) fn slowest(of: &LatencySummary) -> String {
     format!("{name} {}", Nanos(ns))
 }
 
+/// What the mark of a percentile means.
+pub(crate) const FOOTNOTE: &str = "~ fewer than ten samples lie beyond this percentile";
+
 /// A latency, with the mark of one that too few samples support.
 pub(crate) fn marked(ns: u64, supported: bool) -> String {
     let value = Nanos(ns);

@@ -88,6 +88,8 @@ function clipped({ ctx, bbox }: uPlot): uPlot.BBox {
 
 export class Panel {
   readonly element: HTMLElement;
+  private readonly title = h('b', {});
+  private readonly unit = h('span', { class: 'unit' });
   private readonly plot = h('div', { class: 'plot' });
   private readonly labels = h('div', { class: 'ends', 'aria-hidden': 'true' });
   private readonly legend = h('div', { class: 'legend', 'aria-hidden': 'true' });
@@ -104,16 +106,10 @@ export class Panel {
     this.element = h(
       'figure',
       { class: 'panel', id: `panel-${spec.id}` },
-      h(
-        'figcaption',
-        {},
-        h('b', {}, spec.title),
-        h('span', { class: 'unit' }, spec.unit),
-        ...(spec.tools ?? []),
-        this.legend,
-      ),
+      h('figcaption', {}, this.title, this.unit, ...(spec.tools ?? []), this.legend),
       h('div', { class: 'frame' }, this.plot, this.labels),
     );
+    this.tellTitle();
     this.plot.addEventListener('mousemove', (e) => this.tell(e));
     this.plot.addEventListener('mouseleave', () => tip.hide());
   }
@@ -122,6 +118,7 @@ export class Panel {
   draw(width: number, palette: Palette): void {
     this.width = width;
     this.palette = palette;
+    this.tellTitle();
     this.chart?.destroy();
     const axis = this.hasAxis() ? 26 : 0;
     const { left, right } = margins(width);
@@ -150,6 +147,12 @@ export class Panel {
       this.data(),
       this.plot,
     );
+  }
+
+  /** What is drawn may be of other intervals than before, and its title says so. */
+  private tellTitle(): void {
+    this.title.textContent = this.spec.title;
+    this.unit.textContent = this.spec.unit;
   }
 
   /** Takes the drawing away, of a panel that is hidden. */

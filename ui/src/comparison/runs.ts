@@ -1,7 +1,7 @@
 // Every run of both sides as a dot, a small chart for each figure; runs of a pair are joined.
 
 import { h, later, table } from '../core/dom';
-import { counted } from '../core/format';
+import { counted, ending } from '../core/format';
 import type { ComparisonView, FigureRow, SideRun } from '../core/view';
 import { valued } from '../sections/repeats';
 import { tone } from './figures';
@@ -142,11 +142,15 @@ function chart(view: ComparisonView, row: FigureRow): HTMLElement {
   );
 }
 
-/** A run's name, which leads to its report where that lies beside the page. */
-export function nameOf(run: Pick<SideRun, 'id' | 'report'> | undefined): HTMLElement | string {
+/** A run's name, or the end of a longer one, which leads to its report where that lies beside the page. */
+export function nameOf(
+  run: Pick<SideRun, 'id' | 'report'> | undefined,
+  most = Number.POSITIVE_INFINITY,
+): HTMLElement | string {
   if (!run) return '–';
-  const href = reportOf(run);
-  return href ? h('a', { href, title: run.id }, run.id) : run.id;
+  const [href, text] = [reportOf(run), ending(run.id, most)];
+  if (href) return h('a', { href, title: run.id }, text);
+  return text === run.id ? text : h('span', { title: run.id }, text);
 }
 
 function valueTable(view: ComparisonView): HTMLElement {

@@ -67,6 +67,21 @@ export function whose(run: RunView, scenario: string): string {
   return isAlone ? '' : `${called(scenario)}: `;
 }
 
+/** What was profiled and measured beside bellows: a broker under load, a server that probes alone asked, or any process. */
+export function subject(run: RunView): 'broker' | 'server' | 'process' {
+  const { sent, received, scenarios, programs } = run.figures;
+  const operations = Object.values(scenarios);
+  const hasMessages = sent.total + received.total > 0 || programs > 0;
+  if (operations.length === 0 || hasMessages) return hasMessages ? 'broker' : 'process';
+  return operations.every((it) => it.unit === 'requests') ? 'server' : 'broker';
+}
+
+/** A text of the page on the broker; where probes alone asked a server, on that. */
+export function ofSubject(run: RunView, text: string): string {
+  if (subject(run) !== 'server') return text;
+  return text.replaceAll('broker', 'server').replaceAll('Broker', 'Server');
+}
+
 /** The count of a scenario with this key, alone or behind its name (`probe_failed`); 0 where there is none. */
 export function count(scenario: string, counts: Record<string, unknown>, key: string): number {
   const own = counts[key] ?? counts[`${scenario}_${key}`];

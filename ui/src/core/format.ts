@@ -130,6 +130,12 @@ export function brief(text: string, most: number): string {
   return `${end.replace(/[\s,;:(]+$/, '')}…`;
 }
 
+/** The end of a name, which tells it from others that begin alike: of so many characters at most, the first an ellipsis. */
+export function ending(name: string, most: number): string {
+  const characters = [...name];
+  return characters.length <= most ? name : `…${characters.slice(1 - most).join('')}`;
+}
+
 /** A moment on the run's axis: `12.3 s`. */
 export function seconds(t: number): string {
   return `${Number(t.toFixed(3))} s`;

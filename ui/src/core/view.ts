@@ -1739,6 +1739,10 @@ event_kind: EventKind,
  */
 unit: string,
 /**
+ * Whether that is, or may be, samples that were added up before: each of them counts where chance is told.
+ */
+counts_samples: boolean,
+/**
  * Nanoseconds of CPU time that a weight of 1 stands for; 0 where it stands for none.
  */
 period_ns: number,
@@ -2897,9 +2901,9 @@ sent: number,
  */
 received: number,
 /**
- * The median, the 99th and the 99.9th percentile; `None` where no latency was measured.
+ * That of the measured phase; `None` where none was measured.
  */
-latency: [number, number, number] | null,
+latency: LatencySummary | null,
 /**
  * CPU of the broker in cores.
  */

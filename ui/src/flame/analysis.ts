@@ -174,8 +174,8 @@ export class Analysis {
       return this.weightsOf(self, sum, wanted);
     };
     const weights = known ?? added(profile.weight);
-    // Where weights count samples, each of them weighs 1.
-    if (profile.unit === 'samples') return { weights, squares: weights };
+    // Where weights count samples, or may, each of them weighs 1.
+    if (profile.counts_samples) return { weights, squares: weights };
     this.squared ??= profile.weight.map((weight) => weight * weight);
     return { weights, squares: added(this.squared) };
   }

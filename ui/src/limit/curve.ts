@@ -1,8 +1,9 @@
 // Latency against rate: every trial as a dot, the medians as lines, the interval and what must not be exceeded.
 
 import { h, widthOf } from '../core/dom';
-import { duration, durationTick, siTick } from '../core/format';
+import { duration, durationTick, siTick, supports } from '../core/format';
 import type { LimitOutcome, LimitView, TrialView } from '../core/view';
+import { WEAK, WEAK_MEANS } from '../sections/percentile-cell';
 import type { View } from '../sections/timeline';
 import { frame, grid, mark, upright } from './frame';
 import {
@@ -11,21 +12,16 @@ import {
   logPlace,
   logTicksOf,
   medians,
+  PERCENTILES,
   type Point,
   bounds as spread,
 } from './scale';
 import { svg } from './svg';
 
-/** The percentiles that are drawn, by their place in a trial's latencies. */
-const PERCENTILES = [
-  [0, 'p50'],
-  [1, 'p99'],
-  [2, 'p99.9'],
-] as const;
 /** Width of a letter, pixels, nearly. */
 const LETTER = 6.5;
 /** The one whose trials are dots. */
-const DOTTED = 1;
+const DOTTED = 'p99_ns';
 
 export const OUTCOMES: Record<LimitOutcome, string> = {
   held: 'held',
@@ -35,9 +31,11 @@ export const OUTCOMES: Record<LimitOutcome, string> = {
 
 /** What a trial says when it is pointed at. */
 function told(trial: TrialView, name: string): string {
-  const latency = trial.latency
-    ? PERCENTILES.map(([at, label]) => `${label} ${duration(trial.latency![at])}`).join(', ')
-    : 'no latency';
+  const { latency: of } = trial;
+  const one = ([label, percentile, key]: (typeof PERCENTILES)[number]): string =>
+    `${label} ${duration(of?.[key] ?? 0)}${of && supports(of.count, percentile) ? '' : WEAK}`;
+  const all = of ? PERCENTILES.map(one).join(', ') : 'no latency';
+  const latency = all.includes(WEAK) ? `${all}\n${WEAK_MEANS}` : all;
   const why = trial.why.length > 0 ? `\n${trial.why.join('; ')}` : '';
   return `${siTick(trial.rate)} msg/s ${OUTCOMES[trial.outcome]}\n${name} ${latency}${why}`;
 }
@@ -54,7 +52,7 @@ function draw(view: LimitView, width: number): SVGElement {
   const rates = measured.map((it) => it.rate);
   const { low, high } = view.found;
   const ends = [low, high].filter((it) => it !== null);
-  const latencies = measured.flatMap((it) => it.latency!);
+  const latencies = measured.flatMap((it) => PERCENTILES.map(([, , key]) => it.latency![key]));
   const limits = view.bounds.map((it) => it.ns);
   const [left, right] = spread([...rates, ...ends], 1.12);
   const [bottom, top] = spread([...latencies, ...limits], 1.5);
@@ -87,8 +85,8 @@ function draw(view: LimitView, width: number): SVGElement {
   const names: [number, number, string, number][] = [];
   // What no name of a bound should cover.
   const drawn: Point[] = [];
-  for (const [at, name] of PERCENTILES) {
-    const line = medians(measured, at).map(([rate, ns]): Point => [x(rate), y(ns)]);
+  for (const [at, [name, , key]] of PERCENTILES.entries()) {
+    const line = medians(measured, key).map(([rate, ns]): Point => [x(rate), y(ns)]);
     const points = line.map(([left, top]) => `${left.toFixed(1)},${top.toFixed(1)}`).join(' ');
     chart.append(svg('polyline', { class: `line p${at}`, points }));
     drawn.push(...along(line));

@@ -2,11 +2,16 @@
 
 import type { Sheet } from '../comparison/page';
 import { nameOf } from '../comparison/runs';
-import { button, h, table } from '../core/dom';
-import { duration, percent, significant } from '../core/format';
+import { button, type Child, h, table } from '../core/dom';
+import { percent, significant, supports } from '../core/format';
 import type { LimitView, TrialView } from '../core/view';
+import { percentileCell, WEAK_MEANS } from '../sections/percentile-cell';
 import { clientsCurve, clientsTable } from './clients';
 import { curve, OUTCOMES } from './curve';
+import { PERCENTILES } from './scale';
+
+/** Characters of a run's name: its time and most of its words are the same in every row. */
+const LONGEST_NAME = 20;
 
 function masthead(view: LimitView): HTMLElement[] {
   const when = view.created.replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC');
@@ -48,20 +53,21 @@ function next(view: LimitView): HTMLElement | null {
   );
 }
 
-function trialRow(trial: TrialView, number: number): (HTMLElement | string)[] {
-  const latency = (at: 0 | 1 | 2): string => (trial.latency ? duration(trial.latency[at]) : '–');
+function trialRow(trial: TrialView, number: number): Child[] {
+  const { latency } = trial;
+  const percentiles = PERCENTILES.map(([, percentile, key]) =>
+    latency ? percentileCell(latency, percentile, latency[key]) : '–',
+  );
   return [
     String(number),
     significant(trial.rate),
     h('span', { class: `key ${trial.outcome}-trial` }, OUTCOMES[trial.outcome]),
     percent(trial.rate > 0 ? trial.sent / trial.rate : 0),
     significant(trial.received),
-    latency(0),
-    latency(1),
-    latency(2),
+    ...percentiles,
     trial.broker_cores === null ? '–' : significant(trial.broker_cores),
     h('span', { title: trial.why.join('; ') || null }, trial.why.join('; ')),
-    nameOf(trial),
+    nameOf(trial, LONGEST_NAME),
   ];
 }
 
@@ -81,6 +87,9 @@ function trials(view: LimitView): HTMLElement {
     { label: 'run' },
   ];
   const rows = view.trials.map((it, i) => trialRow(it, i + 1));
+  const isWeak = view.trials.some(({ latency }) =>
+    PERCENTILES.some(([, percentile]) => latency && !supports(latency.count, percentile)),
+  );
   return h(
     'section',
     { id: 'trials', 'aria-labelledby': 'trials-title' },
@@ -94,7 +103,7 @@ function trials(view: LimitView): HTMLElement {
     h(
       'ul',
       { class: 'hint remarks' },
-      view.notes.map((text) => h('li', {}, text)),
+      [...(isWeak ? [WEAK_MEANS] : []), ...view.notes].map((text) => h('li', {}, text)),
     ),
   );
 }

@@ -42,13 +42,21 @@ export function logTicksOf(low: number, high: number, most: number): number[] {
   return named([1], every);
 }
 
+/** The percentiles of a trial that are shown. */
+export const PERCENTILES = [
+  ['p50', 50, 'p50_ns'],
+  ['p99', 99, 'p99_ns'],
+  ['p99.9', 99.9, 'p99.9_ns'],
+] as const;
+export type PercentileKey = (typeof PERCENTILES)[number][2];
+
 /** The median of the trials of each rate, the lowest rate first. */
-export function medians(trials: readonly TrialView[], at: 0 | 1 | 2): [number, number][] {
+export function medians(trials: readonly TrialView[], key: PercentileKey): [number, number][] {
   const rates = [...new Set(trials.map((it) => it.rate))].sort((a, b) => a - b);
   return rates.map((rate) => {
     const values = trials
       .filter((it) => it.rate === rate && it.latency !== null)
-      .map((it) => it.latency![at])
+      .map((it) => it.latency![key])
       .sort((a, b) => a - b);
     const upper = values[Math.floor(values.length / 2)] ?? 0;
     const lower = values[Math.floor((values.length - 1) / 2)] ?? upper;

@@ -1,5 +1,6 @@
 // What exactly ran: the command that does it again, topology, configuration, versions, machine.
 
+import { ofSubject } from '../core/data';
 import { button, type Child, h } from '../core/dom';
 import { visible } from '../core/format';
 import type { RunView } from '../core/view';
@@ -82,7 +83,7 @@ export function details(run: RunView): View {
   const versions = definitions('Versions', [
     ['bellows', run.versions.bellows],
     [
-      'broker',
+      ofSubject(run, 'broker'),
       run.versions.broker ?? [run.broker.kind, run.broker.version].filter((t) => t).join(' '),
     ],
     ['runtime', run.versions.runtime],

@@ -1,6 +1,6 @@
 // How much, how slow: the figures of the measured phase, or of the window.
 
-import { infoOf, latencyKeys, latencyOf, type Page } from '../core/data';
+import { infoOf, latencyKeys, latencyOf, type Page, subject } from '../core/data';
 import { fill, h } from '../core/dom';
 import {
   counted,
@@ -19,7 +19,6 @@ import type { Store } from '../core/state';
 import type { LatencySummary, LedgerSummary, Metric, RunView } from '../core/view';
 import { figuresOf } from '../core/window';
 import { nodeTable } from './nodes';
-import { subject } from './panels';
 import { percentileCell } from './percentile-cell';
 import { failures, scenarioTiles } from './scenario';
 import { scrapeTable, scrapeTiles } from './scrapes';

@@ -2,6 +2,7 @@
 
 import { BANDS, type Band, type BandKind, bandKind, bandsOf, covered } from '../charts/bands';
 import { margins } from '../charts/panel';
+import { ofSubject } from '../core/data';
 import { fill, h, later, table } from '../core/dom';
 import { brief, counted, duration, grouped, seconds, visible } from '../core/format';
 import type { Event, RunView } from '../core/view';
@@ -35,7 +36,11 @@ export function drawLane(
   const isSeen = (band: Band): boolean => band.end >= start && band.start <= end;
   const [stalls, looks] = [run.stalls.filter(isSeen), run.looks.filter(isSeen)];
   const returns = end >= run.span[1] ? run.returns : [];
-  fillLegend(legend, [...stalls, ...looks], width < 620 ? unnamed : [], laterTexts(returns));
+  const who = stallTexts([...stalls, ...looks]).map(([kind, text]): [BandKind, string] => [
+    kind,
+    ofSubject(run, text),
+  ]);
+  fillLegend(legend, who, width < 620 ? unnamed : [], laterTexts(returns));
   if (stalls.length > 0) {
     const lengths = stalls.map((it) => duration((it.end - it.start) * 1e9));
     top += drawBars(lane, stalls, lengths, clamp, width, top);
@@ -104,10 +109,13 @@ export function laterTexts(events: readonly Event[]): string[] {
 }
 
 /** What the colours and patterns mean, what is shaded, and what lies beyond the axis. */
-function fillLegend(legend: HTMLElement, stalls: Band[], shaded: string[], after: string[]): void {
-  const who = stallTexts(stalls).map(([kind, text]) =>
-    h('span', {}, h('i', { class: `band ${kind}` }), text),
-  );
+function fillLegend(
+  legend: HTMLElement,
+  stalls: [BandKind, string][],
+  shaded: string[],
+  after: string[],
+): void {
+  const who = stalls.map(([kind, text]) => h('span', {}, h('i', { class: `band ${kind}` }), text));
   legend.hidden = who.length + shaded.length + after.length === 0;
   fill(
     legend,

@@ -2,7 +2,7 @@
 // figures that it rests on.
 
 import { margins } from '../charts/panel';
-import type { WaitKey } from '../core/data';
+import { ofSubject, type WaitKey } from '../core/data';
 import { type Child, fill, h, later, table, widthOf } from '../core/dom';
 import { counted, duration, grouped, percent, significant, timeTick } from '../core/format';
 import type { Store } from '../core/state';
@@ -375,7 +375,7 @@ export function limit(run: RunView, store: Store): View | null {
       'header',
       {},
       h('h2', { id: 'limit-title' }, 'Who limited this run'),
-      h('span', { class: `who ${verdict.limited_by}` }, verdict.limited_by),
+      h('span', { class: `who ${verdict.limited_by}` }, ofSubject(run, verdict.limited_by)),
     ),
     h('p', { class: 'sentence' }, sentence(verdict.sentence)),
     reasons(verdict),
@@ -389,7 +389,10 @@ export function limit(run: RunView, store: Store): View | null {
         'div',
         { class: 'columns' },
         pairs('Load and generator', ours(verdict.evidence, spoken)),
-        pairs('Broker, machine and the way between', theirs(verdict.evidence)),
+        pairs(
+          ofSubject(run, 'Broker, machine and the way between'),
+          theirs(verdict.evidence).map(([name, value]): Row => [ofSubject(run, name), value]),
+        ),
       ),
     ),
   );

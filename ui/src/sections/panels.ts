@@ -3,21 +3,12 @@
 import type uPlot from 'uplot';
 import { bounds, cellAt, drawHeat, latencyTick, logTicks } from '../charts/heat';
 import type { Line, PanelSpec } from '../charts/panel';
-import { infoOf, type Slices } from '../core/data';
+import { infoOf, type Slices, subject } from '../core/data';
 import { duration, megabytes, si, significant } from '../core/format';
 import type { Grid } from '../core/histograms';
 import type { RunView } from '../core/view';
 import { requirementLines } from './requirements';
 import { scenarioPanels } from './scenario';
-
-/** What was profiled and measured beside bellows: a broker under load, a server that probes alone asked, or any process. */
-export function subject(run: RunView): 'broker' | 'server' | 'process' {
-  const { sent, received, scenarios, programs } = run.figures;
-  const operations = Object.values(scenarios);
-  const hasMessages = sent.total + received.total > 0 || programs > 0;
-  if (operations.length === 0 || hasMessages) return hasMessages ? 'broker' : 'process';
-  return operations.every((it) => it.unit === 'requests') ? 'server' : 'broker';
-}
 
 type Column = (number | null)[];
 

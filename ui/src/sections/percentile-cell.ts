@@ -4,11 +4,15 @@ import { type Child, h } from '../core/dom';
 import { counted, duration, exactDuration, supports } from '../core/format';
 import type { LatencySummary } from '../core/view';
 
+/** The mark of a percentile that too few samples lie beyond, and what it means. */
+export const WEAK = '†';
+export const WEAK_MEANS = `${WEAK} fewer than 10 samples lie beyond`;
+
 /** A percentile as text, marked where too few samples lie beyond it. */
 export function percentileCell(latency: LatencySummary, percentile: number, ns: number): Child {
   if (latency.count === 0) return h('span', { class: 'none' }, '–');
   if (supports(latency.count, percentile))
     return h('span', { title: exactDuration(ns) }, duration(ns));
   const why = `${exactDuration(ns)}; fewer than 10 of ${counted(latency.count, 'sample')} lie beyond ${percentile} %`;
-  return h('span', { class: 'weak', title: why }, duration(ns), h('sup', {}, '†'));
+  return h('span', { class: 'weak', title: why }, duration(ns), h('sup', {}, WEAK));
 }

@@ -10,7 +10,7 @@ import type { Store } from '../core/state';
 import { type Palette, palette } from '../core/theme';
 import type { Curve, Figures, Metric, MetricInfo, RunView } from '../core/view';
 import { distributions, figuresOf } from '../core/window';
-import { percentileCell } from './percentile-cell';
+import { percentileCell, WEAK_MEANS } from './percentile-cell';
 import { partColor } from './scenario';
 import type { View } from './timeline';
 
@@ -199,10 +199,7 @@ function summaryTable(run: RunView, figures: Figures, ofWindow: boolean): HTMLEl
     rows,
   );
   const weak = made.querySelector('.weak');
-  if (weak)
-    made.append(
-      h('tfoot', {}, h('tr', {}, h('td', { colspan: 9 }, '† fewer than 10 samples lie beyond'))),
-    );
+  if (weak) made.append(h('tfoot', {}, h('tr', {}, h('td', { colspan: 9 }, WEAK_MEANS))));
   return made;
 }
 

@@ -1,11 +1,10 @@
 // The line that says what a profile consists of, by which clock it was taken, and how far it can be trusted.
 
-import type { Profile } from '../core/data';
+import { type Profile, subject } from '../core/data';
 import { grouped, percent, plural, seconds } from '../core/format';
 import { amount, eventAndNode } from '../core/units';
 import type { RunView } from '../core/view';
 import { sampleAt } from '../flame/tree';
-import { subject } from './panels';
 
 /** The parts of the line for a window of this name. What is known of all samples together alone says so. */
 export function sampling(

@@ -1,7 +1,7 @@
 // Scenarios other than messages: what each did, by the metrics that the run describes.
 
 import type { Line, PanelSpec } from '../charts/panel';
-import { type Column, called, count, type Slices, shortName, whose } from '../core/data';
+import { type Column, called, count, type Slices, shortName, subject, whose } from '../core/data';
 import { h } from '../core/dom';
 import {
   bytes,
@@ -87,7 +87,7 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
     const exactly = `${ms} CPU-milliseconds per ${one}`;
     tiles.push(tile(`${who} CPU`, significant(ms), `ms/${one}`, under, exactly));
   };
-  cost('broker', scenario.cpu_ms_per_cycle.broker, run.figures.cpu_cores.broker);
+  cost(subject(run), scenario.cpu_ms_per_cycle.broker, run.figures.cpu_cores.broker);
   cost('bellows', scenario.cpu_ms_per_cycle.client, run.figures.cpu_cores.client);
   return tiles;
 }

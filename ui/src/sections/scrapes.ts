@@ -1,5 +1,6 @@
 // What pages of metrics cost that were requested beside the load: a figure for each page, and all of them in a table.
 
+import { ofSubject } from '../core/data';
 import { type Child, h } from '../core/dom';
 import { bytes, counted, duration, exactDuration, grouped, visible } from '../core/format';
 import type { RunView, ScrapedPage } from '../core/view';
@@ -81,7 +82,7 @@ export function scrapeTable(run: RunView): HTMLElement | null {
           'tr',
           {},
           h('th', { scope: 'col' }, 'scraped page'),
-          [...heads, ...(isOfBroker ? ['broker CPU each'] : [])].map((label) =>
+          [...heads, ...(isOfBroker ? [ofSubject(run, 'broker CPU each')] : [])].map((label) =>
             h('th', { scope: 'col', class: 'num' }, label),
           ),
         ),

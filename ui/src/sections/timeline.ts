@@ -4,7 +4,7 @@ import { bandsOf } from '../charts/bands';
 import { type Drawn, panelSvg, png, svg, xml } from '../charts/export';
 import { margins, Panel, type PanelSpec, type Shared } from '../charts/panel';
 import { type Times, trace } from '../charts/steps';
-import { infoOf, latencyKeys, type Page, type Slices } from '../core/data';
+import { infoOf, latencyKeys, type Page, type Slices, subject } from '../core/data';
 import { button, choice, csv, fill, h, later, save, table, widthOf } from '../core/dom';
 import { brief, duration, grouped, seconds, significant } from '../core/format';
 import { type Grid, gridOf, type Histograms } from '../core/histograms';
@@ -14,7 +14,7 @@ import { type Palette, palette } from '../core/theme';
 import type { Metric, Phase, RunView } from '../core/view';
 import { drawLane, eventTable, PHASE_LABELS } from './lane';
 import { isShown, namedMenu, namedPanel } from './named';
-import { latency, panels, subject } from './panels';
+import { latency, panels } from './panels';
 
 export interface View {
   element: HTMLElement;
@@ -249,10 +249,7 @@ export function timeline(
     if (changed.has('metric')) {
       take();
       const panel = list.find((it) => it.spec.id === 'latency');
-      if (panel) {
-        panel.element.querySelector('figcaption b')!.textContent = panel.spec.title;
-        panel.update(panel.spec);
-      }
+      if (panel) panel.update(panel.spec);
       const m = metric();
       if (m) picker.set(m);
     }

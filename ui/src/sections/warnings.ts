@@ -1,5 +1,6 @@
 // What may be wrong with the numbers: the two warnings that matter most, the others behind their count.
 
+import { ofSubject } from '../core/data';
 import { h } from '../core/dom';
 import type { RunView, Tier, WarningCode } from '../core/view';
 
@@ -78,7 +79,7 @@ export function warnings(run: RunView): HTMLElement {
   const all = [
     ...ranked(run.warnings).map(({ tier, code, text }) => ({
       tier,
-      item: h('li', { class: tier }, h('b', {}, `${nameOfCode(code)}:`), ' ', text),
+      item: h('li', { class: tier }, h('b', {}, `${ofSubject(run, nameOfCode(code))}:`), ' ', text),
     })),
     ...run.notes.map((n) => ({ tier: 'note' as const, item: h('li', { class: 'note' }, n) })),
   ];

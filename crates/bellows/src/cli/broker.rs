@@ -8,6 +8,7 @@ use std::thread;
 use broker::{Broker, Config, FaultLog, Origin, Stop};
 use clap::Args;
 use measure::{Bytes, Problem, Time};
+use report::console::prose;
 
 use super::broker_faults;
 use super::broker_tls::BrokerTlsArgs;
@@ -127,7 +128,7 @@ fn banner(addresses: [Option<SocketAddr>; 2], limit: u64) {
             "warning: the network can reach this broker, and anybody knows its password\n",
         );
     }
-    output::aside(&text);
+    output::aside(&prose(&text, output::style_aside()));
 }
 
 /// Stops the broker at the end of standard input, which is its parent's end too. Until then a

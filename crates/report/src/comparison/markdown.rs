@@ -22,7 +22,7 @@ pub(super) fn text(name: &str, of: Option<&ComparedMatrix>) -> String {
         Some(of) => match of.alone() {
             Some(one) => {
                 told(&mut out, one);
-                out.push_str(&how(&words::notes(one)));
+                out.push_str(&how(&words::notes(one, words::ShownColumns::ALL)));
             }
             None => matrix(&mut out, of),
         },
@@ -62,7 +62,7 @@ fn matrix(out: &mut String, of: &ComparedMatrix) {
             out.push_str("\n</details>\n");
         }
     }
-    out.push_str(&how(&matrix_words::notes(of)));
+    out.push_str(&how(&matrix_words::notes(of, words::ShownColumns::ALL)));
 }
 
 /// The change of a figure in a cell with its interval; bold where it is proven and matters.

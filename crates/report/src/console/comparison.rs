@@ -6,10 +6,14 @@ use super::comparison_functions;
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
 use crate::text::comparison::{
-    WITHIN, change_and_interval, decision, headline, notes, probability, seen, shows_from,
-    table_values, told, within_rows,
+    ShownColumns, WITHIN, change_and_interval, decision, headline, notes, probability, seen,
+    shows_from, table_values, told, within_rows,
 };
 use crate::text::functions::explanation;
+
+/// Places of columns that narrow screens leave out.
+const INTERVAL: usize = 4;
+const SHOWS_FROM: usize = 6;
 
 /// The comparison, ending in a newline.
 #[must_use]
@@ -39,9 +43,10 @@ pub fn comparison(of: &Comparison, style: Style) -> String {
         let told = wrap(&text, style.columns);
         lines.extend(told.iter().map(|line| style.caution(line)));
     }
+    let table = table(of);
     if !of.figures.is_empty() {
         lines.push(String::new());
-        lines.extend(table(of).lines(style.columns));
+        lines.extend(table.lines(style.columns));
     }
     let within = within_rows(of);
     if !within.is_empty() {
@@ -49,18 +54,23 @@ pub fn comparison(of: &Comparison, style: Style) -> String {
         let [first, others @ ..] = WITHIN.map(|head| (head, Align::Right));
         let mut heads = vec![(first.0, Align::Left)];
         heads.extend(others);
-        let mut table = Table::new(&heads);
+        let mut within_runs = Table::new(&heads);
         for row in within {
-            table.row(row.map(|cell| sanitise(&cell).into_owned()).to_vec());
+            within_runs.row(row.map(|cell| sanitise(&cell).into_owned()).to_vec());
         }
-        lines.extend(table.lines(style.columns));
+        lines.extend(within_runs.lines(style.columns));
     }
     if let Some(functions) = &of.functions {
         lines.push(String::new());
         lines.extend(comparison_functions::lines(functions, style));
     }
     lines.push(String::new());
-    let notes = of.remarks.iter().cloned().chain(notes(of));
+    let shown = ShownColumns {
+        means: true,
+        interval: table.shows(INTERVAL, style.columns),
+        shows_from: table.shows(SHOWS_FROM, style.columns),
+    };
+    let notes = of.remarks.iter().cloned().chain(notes(of, shown));
     lines.extend(notes.flat_map(|note| wrap(&sanitise(&note), style.prose_columns())));
     lines.join("\n") + "\n"
 }
@@ -76,7 +86,7 @@ fn table(of: &Comparison) -> Table {
         ("shows from", Align::Right),
         ("p", Align::Right),
     ]);
-    table.drop_in_order(&[7, 6, 4]);
+    table.drop_in_order(&[7, SHOWS_FROM, INTERVAL]);
     for row in &of.figures {
         let (a, b) = table_values(row);
         let (change, interval) = change_and_interval(row);
@@ -163,6 +173,28 @@ mod tests {
             shown.lines().all(|line| line.chars().count() <= 80),
             "{shown}"
         );
+        // What a narrow table leaves out is not explained.
+        for columns in [60, 80, 100, 140] {
+            let style = Style {
+                columns,
+                ..Style::PLAIN
+            };
+            let (heads, notes) = {
+                let shown = comparison(&all, style);
+                let (heads, notes) = shown.split_once("cannot tell: 23").expect("a table");
+                (
+                    heads.to_owned(),
+                    notes.split_whitespace().collect::<Vec<_>>().join(" "),
+                )
+            };
+            for (column, explained) in [
+                ("shows from", "\"shows from\""),
+                ("interval", "each interval"),
+            ] {
+                let (is_there, is_told) = (heads.contains(column), notes.contains(explained));
+                assert_eq!(is_there, is_told, "{columns} {column}: {heads}{notes}");
+            }
+        }
         let noise = Comparison {
             is_aa: true,
             ..of(vec![row("x", Decision::Same, 0.0)])

@@ -24,6 +24,7 @@ pub(super) fn lines(of: &ComparedFunctions, style: Style) -> Vec<String> {
         ("shows from", Align::Right),
     ]);
     table.drop_in_order(&[6, 4, 2]);
+    table.named_by(0);
     table.row(cells("the whole broker", &of.broker, None));
     let (mut proven, unproven): (Vec<_>, Vec<_>) = (of.functions.iter())
         .partition(|it| it.own.proven || it.total.proven || explains(of, it) < NONE);

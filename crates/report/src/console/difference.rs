@@ -123,7 +123,7 @@ pub fn difference(table: &DifferenceTable<'_>, style: Style) -> String {
         .chain([name])
         .collect();
     let mut lines = Table::new(&heads);
-    lines.give_way(heads.len() - 1);
+    lines.named_by(heads.len() - 1);
     for row in &rows.shown {
         let mut cells = figures(&row.own).to_vec();
         if table.has_totals() {

@@ -259,7 +259,7 @@ pub fn functions(profile: &Profile, options: &FunctionTable<'_>, style: Style) -
         }
     };
     let mut table = Table::new(&heads);
-    table.give_way(heads.len() - 1);
+    table.named_by(heads.len() - 1);
     for row in &rows.shown {
         let function = sanitise(&row.share.function).into_owned();
         let (own, total) = (

@@ -38,8 +38,10 @@ pub fn grid(
     style: Style,
 ) -> String {
     let mut table = filled(columns, rows);
-    if let Some(column) = gives_way {
-        table.give_way(column);
+    match gives_way {
+        Some(0) => table.named_by(0),
+        Some(column) => table.give_way(column),
+        None => {}
     }
     table.lines(style.columns).join("\n") + "\n"
 }

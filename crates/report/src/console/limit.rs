@@ -11,6 +11,8 @@ use crate::text::scale::{computed, mean, scale_explained};
 
 /// Columns of the bar that shows a latency.
 const BAR: usize = 16;
+/// The place of a column that narrow screens leave out.
+const P99_9: usize = 5;
 
 /// What was found, ending in a newline.
 #[must_use]
@@ -35,7 +37,11 @@ pub fn limit(of: &LimitTrials, style: Style) -> String {
             false => table(of, false),
         };
         lines.extend(table.lines(style.columns));
-        if has_few(of) {
+        let last = match table.shows(P99_9, style.columns) {
+            true => 99.9,
+            false => 99.0,
+        };
+        if has_few(of, last) {
             let told = wrap(FOOTNOTE, style.columns);
             lines.extend(told.iter().map(|line| style.faint(line)));
         }
@@ -108,11 +114,11 @@ fn scaled(of: &LimitTrials, scale: &ScaleRuns, style: Style) -> Vec<String> {
     lines
 }
 
-/// Whether a row has too few samples for a percentile that it shows.
-fn has_few(of: &LimitTrials) -> bool {
+/// Whether a row has too few samples for the last percentile that it shows.
+fn has_few(of: &LimitTrials, last: f64) -> bool {
     let all = rates(of).into_iter();
     let mut shown = all.filter_map(|rate| typical_trial(of, rate)?.1.latency.as_ref());
-    shown.any(|it| !it.supports(99.9))
+    shown.any(|it| !it.supports(last))
 }
 
 /// A row for each rate, with one of its trials. Why it did not hold stands beside it where whole words have room there,
@@ -135,7 +141,7 @@ fn table(of: &LimitTrials, is_beside: bool) -> Table {
     let all = rates(of);
     let rows: Vec<Row<'_>> = all.iter().map(|rate| Row::of(of, *rate)).collect();
     let mut table = Table::new(&heads[..7 + usize::from(is_beside)]);
-    table.drop_in_order(&[6, 5]);
+    table.drop_in_order(&[6, P99_9]);
     if is_beside {
         let longest = |row: &Row<'_>| row.why().split(' ').map(width).max();
         let longest = rows.iter().filter_map(longest).max();
@@ -281,6 +287,8 @@ mod tests {
             );
             assert!(text.contains("1 of 2"), "{text}");
             assert!(text.contains("0 of 2"), "{text}");
+            // Its mark is explained where a percentile has it.
+            assert_ne!(text.matches('~').count(), 1, "{columns}\n{text}");
         }
         let why = "missed rabbitmq_queue_messages_ready_bytes < 1000000";
         let long = LimitTrials {

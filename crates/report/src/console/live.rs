@@ -11,7 +11,7 @@ use measure::{Interval, Nanos, Phase};
 use super::live_beside::{LiveBeside, PageRequests};
 use super::live_table::LiveTable;
 use super::shape::Shape;
-use super::text::{Style, clock, sanitise, wrap};
+use super::text::{Style, clock, prose, sanitise, wrap};
 use super::{interval, out, phase_name};
 use crate::numbers::seconds;
 
@@ -226,7 +226,7 @@ impl Live {
 
 /// One line on standard error. A closed standard error is nobody's loss.
 pub(super) fn note(text: &str) {
-    out::aside(&format!("{text}\n"));
+    out::aside(&prose(text, out::style_aside()));
 }
 
 struct Results(Box<dyn Write + Send>);

@@ -4,11 +4,13 @@ use archive::{ComparedCell, ComparedFigure, ComparedMatrix};
 
 use super::table::{Align, Table};
 use super::text::{Style, sanitise, wrap};
-use crate::text::comparison::{change_and_interval, decision, table_values};
+use crate::text::comparison::{ShownColumns, change_and_interval, decision, table_values};
 use crate::text::matrix::{headline, notes, outcome, sides, values};
 
 /// Columns that a decision keeps while there are columns that can be left out instead.
 const LEAST_DECISION: usize = 23;
+/// The place of the last of the means, which narrow screens leave out.
+const MEAN_OF_B: usize = 2;
 
 /// The matrix, ending in a newline.
 #[must_use]
@@ -37,6 +39,7 @@ pub fn matrix(of: &ComparedMatrix, style: Style) -> String {
         lines.extend(glance(of, &rows.values, &columns.values).lines(style.columns));
     }
     let (figures, main) = of.figures();
+    let mut shown = ShownColumns::ALL;
     if main > 0 {
         lines.push(String::new());
         let named = archive::short_names(&of.keys).join(" / ");
@@ -44,11 +47,12 @@ pub fn matrix(of: &ComparedMatrix, style: Style) -> String {
             &sanitise(&format!("effects by {named}")),
             style.columns,
         ));
-        let shown = figures.iter().take(main);
-        lines.extend(effects(of, shown.copied()).lines(style.columns));
+        let table = effects(of, figures.iter().take(main).copied());
+        lines.extend(table.lines(style.columns));
+        shown.means = table.shows(MEAN_OF_B, style.columns);
     }
     lines.push(String::new());
-    let mut notes = notes(of);
+    let mut notes = notes(of, shown);
     if figures.len() > main {
         let further: Vec<&str> = figures.iter().skip(main).copied().collect();
         notes.push(format!(
@@ -96,7 +100,7 @@ fn effects<'a>(of: &ComparedMatrix, figures: impl Iterator<Item = &'a str>) -> T
         ("interval", Align::Right),
         ("decision", Align::Left),
     ]);
-    table.drop_in_order(&[1, 2]);
+    table.drop_in_order(&[1, MEAN_OF_B]);
     table.give_way_to(5, LEAST_DECISION);
     for name in figures {
         table.row(vec![sanitise(name).into_owned()]);
@@ -192,7 +196,7 @@ mod tests {
             "classic  better",
             "effects by queue-type / num-destinations\n",
             "ack response p99\n  classic / 1 ",
-            "cannot tell: 2,023 for ",
+            "cannot tell: 2,023 for",
             "the other figures of each cell, too: ack response p50.",
         ] {
             assert!(text.contains(part), "{part}: {text}");
@@ -205,6 +209,26 @@ mod tests {
         for text in [text, matrix(&three, style)] {
             let wide = text.lines().find(|line| line.chars().count() > 80);
             assert_eq!(wide, None, "{text}");
+        }
+        // What a narrow table leaves out is not explained.
+        for columns in [60, 140] {
+            let text = matrix(
+                &two,
+                Style {
+                    columns,
+                    ..Style::PLAIN
+                },
+            );
+            let has_means = text
+                .lines()
+                .any(|line| line.trim_start().starts_with("A  "));
+            let flowing = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(
+                flowing.contains("A and B are geometric means"),
+                has_means,
+                "{text}"
+            );
+            assert_eq!(has_means, columns == 140, "{text}");
         }
     }
 }

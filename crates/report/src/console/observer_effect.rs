@@ -9,6 +9,8 @@ use crate::text::{change_and_interval, effect_percent};
 
 /// What is not known.
 const NONE: &str = "-";
+/// Places of the columns of what would show, which narrow screens leave out.
+const VISIBLE: [usize; 2] = [4, 6];
 
 /// The table, ending in a newline.
 #[must_use]
@@ -21,7 +23,8 @@ pub fn observer_table(of: &ObserverTable, style: Style) -> String {
             .filter_map(|row| row.observer_effect.as_ref())
     };
     let paced = effects().any(|effect| effect.paced);
-    let mut shown = table(of, paced).lines(style.columns);
+    let table = table(of, paced);
+    let mut shown = table.lines(style.columns);
     if let Some(heads) = shown.first_mut() {
         *heads = style.faint(heads);
     }
@@ -33,9 +36,13 @@ pub fn observer_table(of: &ObserverTable, style: Style) -> String {
         (Some(fewest), Some(most)) => format!("{fewest} to {most} pairs"),
         _ => "no pairs".to_owned(),
     };
+    let visible = match VISIBLE.iter().any(|it| table.shows(*it, style.columns)) {
+        true => "; visible: the smallest change that would show in four of five such runs",
+        false => "",
+    };
     let note = format!(
-        "changes by profiling with their 95 % intervals, from {pairs} of blocks with it and without in each run; visible: the smallest \
-         change that would show in four of five such runs"
+        "changes by profiling with their 95 % intervals, from {pairs} of blocks with it and without in each \
+         run{visible}"
     );
     lines.extend(
         wrap(&note, style.prose_columns())
@@ -58,7 +65,7 @@ fn table(of: &ObserverTable, paced: bool) -> Table {
         ("visible", Right),
         ("us/msg", Right),
     ]);
-    table.drop_in_order(&[4, 6, 7]);
+    table.drop_in_order(&[VISIBLE[0], VISIBLE[1], 7]);
     for row in &of.rows {
         table.row(cells(row, paced));
     }
@@ -162,10 +169,9 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("15 pairs"), "{text}");
-        assert!(
-            observer_table(&of, plain(60))
-                .lines()
-                .all(|line| line.chars().count() <= 60)
-        );
+        assert!(text.contains("visible: the smallest"), "{text}");
+        let narrow = observer_table(&of, plain(60));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 60));
+        assert!(!narrow.contains("visible"), "{narrow}");
     }
 }

@@ -265,7 +265,7 @@ fn series(selected: &[SelectedRow], style: Style) -> String {
     }
     heads.extend([("last value", Align::Right), ("rate", Align::Right)]);
     let mut table = Table::new(&heads);
-    table.give_way(0);
+    table.named_by(0);
     let is_cut = selected.len() > MOST_SHOWN;
     let mut shown: Vec<&SelectedRow> = selected.iter().collect();
     if is_cut {

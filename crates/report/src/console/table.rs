@@ -1,14 +1,16 @@
-//! A table whose columns fit: numbers to the right, text to the left, and nothing cut.
+//! A table whose columns fit: numbers to the right, text to the left, and nothing cut but long names.
 
-use super::text::{fit_end, left, right, width, wrap};
-
-/// What the mark of a percentile means.
-pub(super) const FOOTNOTE: &str = "~ fewer than ten samples lie beyond this percentile";
+use super::text::{fit_end, fit_middle, left, right, width, wrap};
+pub(super) use crate::numbers::FOOTNOTE;
 
 /// Blanks between columns.
 const GAP: usize = 2;
-/// The column that gives way keeps at least this width.
+/// No column gets narrower than this.
 const LEAST_WIDTH: usize = 8;
+/// Words have room in so many columns.
+const LEAST_PROSE: usize = 16;
+/// Most names have room in so many columns, or both of their ends.
+const LEAST_NAME: usize = 20;
 
 /// How a column lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,14 +22,18 @@ pub(super) enum Align {
 }
 
 /// Rows of cells below one line of heads. Where it is wider than the screen, the column that gives way is broken
-/// over several lines, and then columns move into a block of their own below the others, with the first column again.
+/// over several lines, and then columns move into a block of their own below the others, with the rows' names again:
+/// of those that have no room there both ends are shown.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     heads: Vec<(String, Align)>,
     /// The column that is broken over several lines where the table would be too wide.
     gives_way: Option<usize>,
-    /// The width that the column that gives way keeps at least, if it is as wide.
+    /// The width that the column that gives way keeps at least, if it is as wide, before columns move into another
+    /// block.
     least: usize,
+    /// The column that names the rows.
+    names: usize,
     /// Columns that are left out, in this order, where the table would be too wide also with the narrowest column that
     /// gives way.
     drop: &'static [usize],
@@ -45,7 +51,8 @@ impl Table {
         Self {
             heads: heads.collect(),
             gives_way: None,
-            least: LEAST_WIDTH,
+            least: LEAST_PROSE,
+            names: 0,
             drop: &[],
             rows: Vec::new(),
             notes: Vec::new(),
@@ -61,6 +68,17 @@ impl Table {
     pub(super) const fn give_way_to(&mut self, column: usize, least: usize) {
         self.gives_way = Some(column);
         self.least = least;
+    }
+
+    /// Says which column names the rows, which may be long: it gives way.
+    pub(super) const fn named_by(&mut self, column: usize) {
+        self.names = column;
+        self.give_way_to(column, LEAST_NAME);
+    }
+
+    /// Whether a column is among the lines, and not left out.
+    pub(super) fn shows(&self, column: usize, columns: usize) -> bool {
+        self.shown(&self.narrowest(), columns).contains(&column)
     }
 
     /// Whether the lines fit with the column that gives way as narrow as it may be.
@@ -162,22 +180,57 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The lines, the heads first, none wider than `columns` but for the first column, which is never broken.
+    /// The lines, the heads first, none wider than `columns` but for a first column that does not give way.
     pub(super) fn lines(&self, columns: usize) -> Vec<String> {
+        let narrowest = self.narrowest();
+        let shown = self.shown(&narrowest, columns);
+        let blocks = self.blocks(&narrowest, &shown, columns);
         let mut widths = self.widths();
-        let shown = self.shown(&self.narrowest(), columns);
-        let excess = total(&widths, &shown).saturating_sub(columns);
-        if let Some(w) = self.gives_way.and_then(|column| widths.get_mut(column)) {
-            *w = w.saturating_sub(excess).max(LEAST_WIDTH.min(*w));
+        if let Some(giving) = self.gives_way
+            && let Some(&wanted) = widths.get(giving)
+        {
+            let with_it = blocks.iter().filter(|block| block.contains(&giving));
+            let others = with_it.map(|block| total(&widths, block) - wanted);
+            let room = columns.saturating_sub(others.max().unwrap_or(0));
+            widths[giving] = wanted.min(room.max(LEAST_WIDTH));
         }
-        let blocks = blocks(&widths, &shown, columns);
         let mut lines = Vec::new();
         for (block, to_come) in blocks.iter().zip((0..blocks.len()).rev()) {
             // A note is said once, below the last columns.
             let notes = if to_come == 0 { &self.notes[..] } else { &[] };
-            lines.extend(self.block(block, &widths, columns, notes));
+            let cuts = blocks.len() > 1 && self.gives_way == Some(self.names);
+            lines.extend(self.block(block, &widths, columns, notes, cuts));
         }
         lines
+    }
+
+    /// The columns in as few blocks as fit, about as many in each, and those with the rows' names.
+    fn blocks(&self, widths: &[usize], shown: &[usize], columns: usize) -> Vec<Vec<usize>> {
+        let is_name = |column: &usize| *column == self.names;
+        let rest: Vec<usize> = shown.iter().copied().filter(|it| !is_name(it)).collect();
+        let with_names = |part: &[usize]| {
+            let mut block = [part, &[self.names]].concat();
+            block.sort_unstable();
+            block
+        };
+        let fits = |part: &[usize]| total(widths, &with_names(part)) <= columns || part.len() < 2;
+        let mut parts: Vec<&[usize]> = Vec::new();
+        let mut first = 0;
+        for end in 1..=rest.len() {
+            if end == rest.len() || !fits(&rest[first..=end]) {
+                parts.push(&rest[first..end]);
+                first = end;
+            }
+        }
+        let each = rest.len().div_ceil(parts.len().max(1)).max(1);
+        if rest.chunks(each).all(fits) {
+            parts = rest.chunks(each).collect();
+        }
+        match parts.as_slice() {
+            [] if shown.is_empty() => Vec::new(),
+            [] => vec![shown.to_vec()],
+            parts => parts.iter().map(|part| with_names(part)).collect(),
+        }
     }
 
     /// The columns that are not left out.
@@ -191,19 +244,20 @@ impl Table {
         shown
     }
 
-    /// The lines of some columns.
+    /// The lines of some columns; with `cuts` names are of one line.
     fn block(
         &self,
         shown: &[usize],
         widths: &[usize],
         columns: usize,
         notes: &[(usize, String)],
+        cuts: bool,
     ) -> Vec<String> {
         let heads: Vec<String> = self.heads.iter().map(|(head, _)| head.clone()).collect();
-        let mut lines = self.row_lines(&heads, shown, widths);
+        let mut lines = self.row_lines(&heads, shown, widths, cuts);
         let mut notes = notes.iter().peekable();
         for (index, row) in self.rows.iter().enumerate() {
-            lines.extend(self.row_lines(row, shown, widths));
+            lines.extend(self.row_lines(row, shown, widths, cuts));
             while let Some((_, note)) = notes.next_if(|(of, _)| *of == index) {
                 let note = wrap(note, columns.saturating_sub(GAP));
                 lines.extend(note.iter().map(|line| format!("  {line}")));
@@ -213,13 +267,19 @@ impl Table {
     }
 
     /// A row, of as many lines as its highest cell.
-    fn row_lines(&self, row: &[String], shown: &[usize], widths: &[usize]) -> Vec<String> {
+    fn row_lines(
+        &self,
+        row: &[String],
+        shown: &[usize],
+        widths: &[usize],
+        cuts: bool,
+    ) -> Vec<String> {
         let cells = shown.iter().map(|&column| {
             let cell = row.get(column).map_or("", String::as_str);
-            let broken = if Some(column) == self.gives_way {
-                wrap(cell, widths[column])
-            } else {
-                vec![cell.to_owned()]
+            let broken = match Some(column) == self.gives_way {
+                true if cuts => vec![fit_middle(cell, widths[column])],
+                true => wrap(cell, widths[column]),
+                false => vec![cell.to_owned()],
             };
             (column, broken)
         });
@@ -253,24 +313,6 @@ impl Table {
         }
         widths
     }
-}
-
-/// The columns in as few blocks as fit, the first column at the head of each.
-fn blocks(widths: &[usize], shown: &[usize], columns: usize) -> Vec<Vec<usize>> {
-    let Some((&first, rest)) = shown.split_first() else {
-        return Vec::new();
-    };
-    let mut blocks = vec![vec![first]];
-    for &column in rest {
-        if let Some(block) = blocks.last_mut() {
-            block.push(column);
-            if block.len() > 2 && total(widths, block) > columns {
-                block.pop();
-                blocks.push(vec![first, column]);
-            }
-        }
-    }
-    blocks
 }
 
 /// The width of a line with these columns.
@@ -320,12 +362,52 @@ mod tests {
         let wide = table().lines(100);
         assert_eq!(wide.len(), 2);
         assert_eq!(
-            table().lines(40),
+            table().lines(46),
             [
                 "             p50      p99  function",
-                "send ack  301 us  3.23 ms  rabbit_channe",
-                "                           l:handle_meth",
-                "                           od",
+                "send ack  301 us  3.23 ms  rabbit_channel:hand",
+                "                           le_method",
+            ]
+        );
+        // It has the room of a block of its own before it gets too narrow.
+        assert_eq!(
+            table().lines(40),
+            [
+                "             p50      p99",
+                "send ack  301 us  3.23 ms",
+                "          function",
+                "send ack  rabbit_channel:handle_method",
+            ]
+        );
+    }
+
+    #[test]
+    fn names_of_a_table_in_blocks_have_the_room_that_is_there_and_are_cut_in_the_middle() {
+        let heads = [("self %", Align::Right), ("total %", Align::Right)];
+        let heads = [&heads[..], &[("function", Align::Left)], &heads[..1]].concat();
+        let mut table = Table::new(&heads);
+        for name in ["rabbit_channel:handle_method/3", "lists:map/2"] {
+            table.row(["12.34", "56.78", name, "9.10"].map(str::to_owned).to_vec());
+        }
+        table.named_by(2);
+        assert_eq!(
+            table.lines(45),
+            [
+                "self %  total %  function              self %",
+                " 12.34    56.78  rabbit_channel:handl    9.10",
+                "                 e_method/3",
+                " 12.34    56.78  lists:map/2             9.10",
+            ]
+        );
+        assert_eq!(
+            table.lines(40),
+            [
+                "self %  total %  function",
+                " 12.34    56.78  rabbit_cha…dle_method/3",
+                " 12.34    56.78  lists:map/2",
+                "function                 self %",
+                "rabbit_cha…dle_method/3    9.10",
+                "lists:map/2                9.10",
             ]
         );
     }

@@ -407,6 +407,24 @@ fn names_from_the_network_cannot_move_the_cursor() {
         text,
         "error: closed: ␛[31mNOT FOUND\nhelp: look\n  a␉b\n  c\n"
     );
+    // What is wider than the screen is told in lines, but for a path.
+    let path = format!("/{}/run.json", "long".repeat(20));
+    let mut problem = Problem::new(
+        format!("cannot read {path} that was given to this command"),
+        "no such file",
+        "give a folder that holds a run, or the first letters of the name of one: bellows runs",
+    );
+    problem.log = "2026-11-29 12:00:00 [error] <0.230.0> the node was stopped by somebody".into();
+    let text = error(&problem, terminal(60));
+    let painted = Style {
+        colour: true,
+        ..terminal(60)
+    };
+    let lines = |text: &str| text.lines().count();
+    assert_eq!(lines(&error(&problem, painted)), lines(&text));
+    let wide: Vec<&str> = text.lines().filter(|line| width(line) > 60).collect();
+    assert_eq!(wide, [path.as_str()], "{text}");
+    assert!(lines(&text) >= 6, "{text}");
 }
 
 #[test]

@@ -210,19 +210,31 @@ pub(super) fn right(text: &str, columns: usize) -> String {
     format!("{pad}{text}")
 }
 
-/// Breaks at blanks so that no line is wider than `columns`; a longer word is broken anywhere.
+/// Breaks at blanks so that no line is wider than `columns`, but not between a number and its unit; a longer word is
+/// broken anywhere.
 #[must_use]
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
+    broken(text, columns, false)
+}
+
+/// The same; with `whole`, longer words are not broken.
+fn broken(text: &str, columns: usize, whole: bool) -> Vec<String> {
     let columns = columns.max(1);
     let (mut lines, mut line, mut used) = (Vec::new(), String::new(), 0);
-    for word in text.split_whitespace() {
+    for word in words(text, columns) {
+        let wide = painted_width(word);
         let gap = usize::from(used > 0);
-        if used > 0 && used + gap + width(word) > columns {
+        if used > 0 && used + gap + wide > columns {
             lines.push(std::mem::take(&mut line));
             used = 0;
         } else if gap > 0 {
             line.push(' ');
             used += gap;
+        }
+        if whole || wide <= columns {
+            line.push_str(word);
+            used += wide;
+            continue;
         }
         for c in word.chars() {
             let w = c.width().unwrap_or(0);
@@ -240,25 +252,73 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
+/// What stands behind a number and belongs to it, also before a slash: `msg/s`.
+const UNITS: [&str; 26] = [
+    "%", "ns", "us", "µs", "ms", "s", "min", "h", "B", "kB", "MB", "GB", "TB", "PB", "KiB", "MiB",
+    "GiB", "k", "M", "G", "Hz", "kHz", "core", "cores", "points", "msg",
+];
+
+/// The words of a text. A number and its unit are one where they have room in a line.
+fn words(text: &str, columns: usize) -> impl Iterator<Item = &str> {
+    let mut rest = text.trim_start();
+    std::iter::from_fn(move || {
+        let word_end = |text: &str| text.find(char::is_whitespace).unwrap_or(text.len());
+        let mut end = word_end(rest);
+        let is_number = rest[..end].ends_with(|c: char| c.is_ascii_digit());
+        while let Some(next) = rest[end..].strip_prefix(' ') {
+            let longer = end + 1 + word_end(next);
+            let next = &next[..word_end(next)];
+            // Before a sign of percent also a letter stands for a number.
+            let belongs = next.starts_with('%') || (is_number && is_unit(next));
+            if !belongs || width(&rest[..longer]) > columns {
+                break;
+            }
+            end = longer;
+        }
+        let (word, behind) = rest.split_at(end);
+        rest = behind.trim_start();
+        (!word.is_empty()).then_some(word)
+    })
+}
+
+fn is_unit(word: &str) -> bool {
+    let ends = |c: char| matches!(c, ',' | '.' | ';' | ':' | ')' | ']' | '"' | '?' | '!');
+    let unit = word.trim_end_matches(ends);
+    UNITS.contains(&unit.split('/').next().unwrap_or_default())
+}
+
+/// Columns that a text fills that may hold the product's own colour codes.
+fn painted_width(text: &str) -> usize {
+    let mut parts = text.split("\u{1b}[");
+    let plain = parts.next().map_or(0, width);
+    let painted = parts.map(|part| width(part.split_once('m').map_or(part, |it| it.1)));
+    plain + painted.sum::<usize>()
+}
+
 /// A sentence over as many lines as the screen demands.
 #[must_use]
 pub fn sentence(text: &str, style: Style) -> String {
     wrap(&sanitise(text), style.prose_columns()).join("\n") + "\n"
 }
 
-/// Lines of prose, each over as many of the screen's as it needs; as they are in a pipe, and where a path or a command is
-/// wider than the screen, which has to be copied whole.
+/// Lines of prose, each over as many of the screen's as it needs; as they are in a pipe. A path that is wider than the
+/// screen stays whole, as it has to be copied.
 #[must_use]
 pub fn prose(text: &str, style: Style) -> String {
     let columns = style.prose_columns();
-    let can_break = |line: &str| line.split_whitespace().all(|word| width(word) <= columns);
-    let lines = text
-        .lines()
-        .map(|line| match width(line) > columns && can_break(line) {
-            true => wrap(line, columns).join("\n"),
-            false => line.to_owned(),
-        });
-    lines.map(|line| line + "\n").collect()
+    let mut out = String::new();
+    for line in text.lines() {
+        let told = line.trim_start_matches(' ');
+        let (indent, _) = line.split_at(line.len() - told.len());
+        if painted_width(line) <= columns {
+            out.push_str(&format!("{line}\n"));
+            continue;
+        }
+        for part in broken(told, columns.saturating_sub(indent.len()), true) {
+            out.push_str(&format!("{indent}{part}\n"));
+        }
+    }
+    out
 }
 
 /// Names, and beside each in a column what it is, over as many lines as that needs.
@@ -356,16 +416,47 @@ mod tests {
     }
 
     #[test]
+    fn a_number_and_its_unit_stand_in_one_line() {
+        assert_eq!(
+            wrap("it took 12 %, or 3 ms", 10),
+            ["it took", "12 %, or", "3 ms"]
+        );
+        assert_eq!(
+            wrap("sent 3.11 M msg/s (0.4 cores)", 14),
+            ["sent", "3.11 M msg/s", "(0.4 cores)"]
+        );
+        assert_eq!(wrap("of 12 samples", 6), ["of 12", "sample", "s"]);
+        assert_eq!(wrap("run 2 2 h", 6), ["run 2", "2 h"]);
+        assert_eq!(
+            wrap("a change of M %, the", 14),
+            ["a change of", "M %, the"]
+        );
+        for columns in 12..60 {
+            let text =
+                "B has a 24.0 % higher sent rate [+23.0 %, +25.0 %]; p99 31.0 ms, 54,800 msg/s";
+            for line in wrap(text, columns) {
+                assert!(
+                    !line.starts_with('%') && !line.starts_with("ms"),
+                    "{columns}: {line}"
+                );
+                assert!(width(&line) <= columns, "{columns}: {line}");
+            }
+        }
+    }
+
+    #[test]
     fn prose_breaks_on_a_terminal_and_what_has_to_be_copied_does_not() {
         let screen = Style {
             terminal: true,
             columns: 12,
             ..Style::PLAIN
         };
-        let text = "\na  b\none two three\npage: /a/very/long/path here\n";
-        let shown = "\na  b\none two\nthree\npage: /a/very/long/path here\n";
+        let text = "\na  b\none two three\n  page: /a/very/long/path here\n";
+        let shown = "\na  b\none two\nthree\n  page:\n  /a/very/long/path\n  here\n";
         assert_eq!(prose(text, screen), shown);
         assert_eq!(prose(text, Style::PLAIN), text);
+        let painted = "\u{1b}[1;31merror:\u{1b}[0m two";
+        assert_eq!(prose(painted, screen), format!("{painted}\n"));
     }
 
     #[test]

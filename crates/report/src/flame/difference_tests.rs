@@ -173,3 +173,48 @@ fn more_frames_than_there_are_marks_keep_their_own_names() {
     }
     assert_eq!(svg.matches("<title>f").count(), 13_000);
 }
+
+#[test]
+fn the_legend_stands_below_the_frames_inside_the_picture() {
+    let svg = drawn(&a(), &b(), &DifferenceOptions::default());
+    let numbers = |text: &str, name: &str| -> Vec<f64> {
+        let start = format!(" {name}=\"");
+        let values = text.split(&start).skip(1);
+        let values = values.filter_map(|it| it.split('"').next()?.parse().ok());
+        values.collect()
+    };
+    let (frames, legend) = svg.split_once("<g id=\"legend\"").unwrap();
+    let (header, frames) = frames.split_once("<svg id=\"frames\"").unwrap();
+    let (_, moved) = legend.split_once("translate(0,").unwrap();
+    let moved: f64 = moved.split(')').next().unwrap().parse().unwrap();
+    let bottoms = frames.split("<rect").skip(1).map(|it| {
+        let of = |name| numbers(it.split("/>").next().unwrap(), name)[0];
+        of("y") + of("height")
+    });
+    let floor = bottoms.fold(0.0, f64::max);
+    let squares = legend
+        .split("<rect")
+        .skip(1)
+        .flat_map(|it| numbers(it.split('/').next().unwrap(), "y"));
+    let top = moved + squares.fold(f64::INFINITY, f64::min);
+    assert!(top > floor, "{top} and {floor}");
+    let last = moved + numbers(legend, "y").into_iter().fold(0.0, f64::max);
+    let heights = numbers(header, "height");
+    assert!(
+        heights.len() >= 2
+            && heights
+                .iter()
+                .all(|it| *it > last + 4.0 && *it == heights[0]),
+        "{heights:?} {last}"
+    );
+    assert!(
+        header.contains(&format!(" {}\" xmlns", heights[0])),
+        "{header}"
+    );
+    let right = legend.split("<text x=\"").skip(1).map(|it| {
+        let (x, rest) = it.split_once('"').unwrap();
+        let text = rest.split_once('>').unwrap().1.split('<').next().unwrap();
+        x.parse::<f64>().unwrap() + 7.3 * text.len() as f64
+    });
+    assert!(right.fold(0.0, f64::max) <= 400.0, "{legend}");
+}

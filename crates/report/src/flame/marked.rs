@@ -87,13 +87,24 @@ impl Marked<'_> {
         let svg: String = svg.chars().filter(|c| !is_mark(*c)).collect();
         let (before, rest) = svg.split_once("<title>all (").unwrap_or((&svg, ""));
         let (_, after) = rest.split_once("</title>").unwrap_or(("", rest));
-        let mut svg = format!("{before}<title>{all}</title>{after}");
+        let (legend, room) = legend(self.legend);
         let height = before.split_once(" height=\"").and_then(|(_, rest)| {
             let (height, _) = rest.split_once('"')?;
-            height.parse::<f64>().ok()
+            height.parse::<u32>().ok()
         });
+        let height = height.unwrap_or(0);
+        // The picture ends below the frames: the image, what is seen of it and its background become higher.
+        let [is, becomes] = [height, height + room];
+        let before = (before.replace(
+            &format!(" height=\"{is}\""),
+            &format!(" height=\"{becomes}\""),
+        ))
+        .replace(&format!(" {is}\" xmlns"), &format!(" {becomes}\" xmlns"));
+        let mut svg = format!("{before}<title>{all}</title>{after}");
         if let Some(end) = svg.rfind("</svg>") {
-            svg.insert_str(end, &legend(height.unwrap_or(0.0) - 17.0, self.legend));
+            let legend =
+                format!("<g id=\"legend\" transform=\"translate(0,{height})\">{legend}</g>");
+            svg.insert_str(end, &legend);
         }
         svg
     }
@@ -178,20 +189,29 @@ fn is_mark(c: char) -> bool {
     (FIRST_MARK..=u32::from(LAST)).contains(&u32::from(c))
 }
 
-/// What the colours mean, at the bottom.
-fn legend(y: f64, rows: &[(Option<[u8; 3]>, &str)]) -> String {
-    let (mut text, mut x) = ("<g id=\"legend\">".to_owned(), 10.0);
+/// What the colours mean, as lines below a picture, and how much higher that becomes. Narrow screens have room for
+/// them.
+fn legend(rows: &[(Option<[u8; 3]>, &str)]) -> (String, u32) {
+    const LEFT: f64 = 10.0;
+    const WIDEST: f64 = 390.0;
+    const LINE: u32 = 20;
+    // A square stands in what `inferno` leaves free below the frames.
+    let (mut text, mut x, mut y) = (String::new(), LEFT, 0);
     for (colour, what) in rows {
+        let square = if colour.is_some() { 17.0 } else { 0.0 };
+        let wide = square + 7.3 * what.chars().count() as f64;
+        if x > LEFT && x + wide > WIDEST {
+            (x, y) = (LEFT, y + LINE);
+        }
         if let Some([r, g, b]) = colour {
-            let top = y - 10.0;
+            let top = f64::from(y) - 10.0;
             let _ = write!(
                 text,
                 "<rect x=\"{x}\" y=\"{top}\" width=\"12\" height=\"12\" fill=\"rgb({r},{g},{b})\" stroke=\"#777\"/>"
             );
-            x += 17.0;
         }
-        let _ = write!(text, "<text x=\"{x}\" y=\"{y}\">{what}</text>");
-        x += 7.3 * what.len() as f64 + 18.0;
+        let _ = write!(text, "<text x=\"{}\" y=\"{y}\">{what}</text>", x + square);
+        x += wide + 18.0;
     }
-    text + "</g>"
+    (text, y + LINE / 2)
 }

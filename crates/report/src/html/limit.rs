@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use archive::LimitOutcome;
-use measure::Problem;
+use measure::{LatencySummary, Problem};
 
 use super::page::{Document, escape, write, write_redacted};
-use crate::numbers::{duration, rate};
+use crate::numbers::{FOOTNOTE, marked, rate};
 use crate::redact::Redaction;
 use crate::view::{LimitView, ScaleView};
 
@@ -94,15 +94,19 @@ fn summary_of_rates(view: &LimitView) -> String {
         escape(&view.asked),
         escape(&view.latency_name),
     );
+    let mut is_weak = false;
     for trial in &view.trials {
         let held = match trial.outcome {
             LimitOutcome::Held => "yes".to_owned(),
             LimitOutcome::Missed | LimitOutcome::Unclear => escape(&trial.why.join("; ")),
         };
-        let [p50, p99] = [0, 1].map(|at| {
-            let known = trial.latency.and_then(|it| it.get(at).copied());
-            known.map_or_else(|| "-".to_owned(), duration)
-        });
+        let latency = trial.latency.as_ref();
+        let told = |percentile, which: fn(&LatencySummary) -> u64| {
+            let told = |it: &LatencySummary| marked(which(it), it.supports(percentile));
+            latency.map_or_else(|| "-".to_owned(), told)
+        };
+        is_weak |= latency.is_some_and(|it| !it.supports(99.0));
+        let (p50, p99) = (told(50.0, |it| it.p50_ns), told(99.0, |it| it.p99_ns));
         let _ = write!(
             out,
             "<tr><th>{}</th><td>{held}</td><td>{p50}</td><td>{p99}</td></tr>",
@@ -110,5 +114,8 @@ fn summary_of_rates(view: &LimitView) -> String {
         );
     }
     out.push_str("</tbody></table>");
+    if is_weak {
+        let _ = write!(out, "<p>{FOOTNOTE}</p>");
+    }
     out
 }

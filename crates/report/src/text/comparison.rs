@@ -389,15 +389,32 @@ fn without(of: &ComparedFigure) -> String {
     }
 }
 
+/// Columns that a table has room for: what is left out is not explained.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ShownColumns {
+    /// What A and B have.
+    pub(crate) means: bool,
+    pub(crate) interval: bool,
+    pub(crate) shows_from: bool,
+}
+
+impl ShownColumns {
+    pub(crate) const ALL: Self = Self {
+        means: true,
+        interval: true,
+        shows_from: true,
+    };
+}
+
 /// How it is decided, a sentence each.
-pub(crate) fn notes(of: &Comparison) -> Vec<String> {
+pub(crate) fn notes(of: &Comparison, shown: ShownColumns) -> Vec<String> {
     let units = units(of);
     let mut notes = Vec::new();
     if of.figures.iter().any(ComparedFigure::is_tested) {
-        notes.push(together(of));
-        notes.push(format!(
+        notes.push(together(of, shown));
+        notes.extend(shown.shows_from.then(|| format!(
             "\"shows from\": the smallest change that so many {units} with this noise show in four of five experiments."
-        ));
+        )));
     }
     if of.figures.iter().any(|it| it.decision == Decision::Same) {
         notes.push(same(of));
@@ -491,7 +508,7 @@ const fn units(of: &Comparison) -> &'static str {
 }
 
 /// What is decided together, and at which level.
-pub(crate) fn together(of: &Comparison) -> String {
+pub(crate) fn together(of: &Comparison, shown: ShownColumns) -> String {
     let figures = match of.family {
         Some(family) => format!(
             "The {} figures of all {} cells",
@@ -499,11 +516,20 @@ pub(crate) fn together(of: &Comparison) -> String {
         ),
         None => format!("{} figures", of.figures.len()),
     };
+    let means = match shown.means {
+        true => "A and B are geometric means of runs, of counts plain ones. ",
+        false => "",
+    };
+    let interval = match shown.interval {
+        true => format!(
+            "; each interval has the confidence of its decision, {} or more",
+            level(1.0 - of.level)
+        ),
+        false => String::new(),
+    };
     format!(
-        "A and B are geometric means of runs, of counts plain ones. {figures} are decided together at a level of {}; each interval has the \
-         confidence of its decision, {} or more.",
-        level(of.level),
-        level(1.0 - of.level)
+        "{means}{figures} are decided together at a level of {}{interval}.",
+        level(of.level)
     )
 }
 

@@ -5,7 +5,7 @@ use archive::{
 };
 
 use super::comparison::{
-    come_or_gone, counted_runs, looks, needed, signed, together, told, too_few,
+    ShownColumns, come_or_gone, counted_runs, looks, needed, signed, together, told, too_few,
 };
 use crate::numbers::counted;
 
@@ -160,10 +160,10 @@ fn sides_by(of: &ComparedMatrix, told: fn(&ComparedSide) -> String) -> [String; 
 }
 
 /// How it is decided, a sentence each.
-pub(crate) fn notes(of: &ComparedMatrix) -> Vec<String> {
+pub(crate) fn notes(of: &ComparedMatrix, shown: ShownColumns) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(first) = of.comparisons().next() {
-        notes.push(together(first));
+        notes.push(together(first, shown));
         let mut figures = of.comparisons().flat_map(|it| &it.figures);
         if figures.any(|it| it.needed.is_some()) {
             notes.push(needed(first));

@@ -6,7 +6,7 @@ use archive::{
     FoundLimit, LimitOutcome, LimitTrial, LimitTrials, QuantityUnit, RunReader, SuggestedRate,
     plain_name,
 };
-use measure::Problem;
+use measure::{LatencySummary, Problem};
 use serde::Serialize;
 
 use super::scale::{ScaleView, scale};
@@ -84,8 +84,8 @@ pub struct TrialView {
     pub sent: f64,
     /// See `sent`.
     pub received: f64,
-    /// The median, the 99th and the 99.9th percentile; `None` where no latency was measured.
-    pub latency: Option<[u64; 3]>,
+    /// That of the measured phase; `None` where none was measured.
+    pub latency: Option<LatencySummary>,
     /// CPU of the broker in cores.
     pub broker_cores: Option<f64>,
     /// The parts of the way from this page to the run's own; empty where there is none.
@@ -141,7 +141,6 @@ impl LimitView {
 }
 
 fn trial(of: &LimitTrial, dir: &Path, beside: &Path) -> TrialView {
-    let latency = of.latency.as_ref();
     TrialView {
         id: of.id.clone(),
         rate: of.rate,
@@ -149,7 +148,7 @@ fn trial(of: &LimitTrial, dir: &Path, beside: &Path) -> TrialView {
         why: of.why.clone(),
         sent: of.sent,
         received: of.received,
-        latency: latency.map(|it| [it.p50_ns, it.p99_ns, it.p99_9_ns]),
+        latency: of.latency.clone(),
         broker_cores: of.broker_cores,
         report: super::report_below(&dir.join(&of.id), beside).unwrap_or_default(),
     }

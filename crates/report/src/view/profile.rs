@@ -27,6 +27,8 @@ pub struct ProfileHead {
     pub event_kind: EventKind,
     /// What the weight of a sample counts.
     pub unit: String,
+    /// Whether that is, or may be, samples that were added up before: each of them counts where chance is told.
+    pub counts_samples: bool,
     /// Nanoseconds of CPU time that a weight of 1 stands for; 0 where it stands for none.
     pub period_ns: u64,
     /// Samples per second of CPU time.
@@ -160,6 +162,7 @@ pub(crate) fn encode(by_line: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
         kernel_event: profile.header.kernel_event.clone(),
         event_kind: profile.header.kind,
         unit: profile.header.unit.clone(),
+        counts_samples: profile.header.counts_samples(),
         period_ns: profile.header.period_ns,
         frequency: profile.header.frequency,
         lost: profile.lost,
@@ -174,7 +177,7 @@ pub(crate) fn encode(by_line: &Profile, most: usize) -> (ProfileHead, Vec<u8>) {
             .notes
             .iter()
             .cloned()
-            .chain(samples.note())
+            .chain(samples.note(profile.header.counts_samples()))
             .collect(),
         timed,
         tick_ns: samples.tick_ns,

@@ -98,11 +98,18 @@ impl SampleColumns {
         self.samples.len()
     }
 
-    /// What a reader should know of the times.
-    pub(super) fn note(&self) -> Option<String> {
+    /// What a reader should know of the times. Joined samples of a step leave more to chance than apart, where weights
+    /// are no numbers of samples.
+    pub(super) fn note(&self, counts_samples: bool) -> Option<String> {
         let step = measure::Nanos(self.tick_ns);
+        let joined = match counts_samples {
+            true => "",
+            false => {
+                "; samples of a step are joined, so that fewer differences to the rest are called proven"
+            }
+        };
         (self.tick_ns > TICK_NS).then(|| {
-            format!("times of this event are shown in steps of {step}, which keeps the page small")
+            format!("times of this event are shown in steps of {step}, which keeps the page small{joined}")
         })
     }
 
@@ -161,10 +168,16 @@ mod tests {
         let columns =
             |most| SampleColumns::of(&profile, &none, |_, sample| Some(sample.stack), most);
         let all = columns(800);
-        assert_eq!((all.len(), all.tick_ns, all.note()), (800, TICK_NS, None));
+        assert_eq!(
+            (all.len(), all.tick_ns, all.note(true)),
+            (800, TICK_NS, None)
+        );
         let some = columns(100);
         assert_eq!((some.len(), some.tick_ns), (100, 32 * TICK_NS));
-        assert!(some.note().is_some_and(|note| note.contains("3.20 ms")));
+        assert!(
+            some.note(true)
+                .is_some_and(|note| note.ends_with("3.20 ms, which keeps the page small"))
+        );
         let sum: u64 = some.samples.iter().map(|s| s.weight).sum();
         assert_eq!(sum, 8_000);
         assert!(some.samples.is_sorted_by_key(|s| s.tick));

@@ -151,3 +151,33 @@ fn functions_are_found_again_without_modules_and_in_another_version() {
     let text = difference(&table(&old, &b), Style::PLAIN);
     assert!(text.contains("4 of 4 functions"), "{text}");
 }
+
+/// Of a narrow screen's two blocks each has the names, with the room that is there.
+#[test]
+fn a_narrow_table_has_names_of_more_than_eight_letters() {
+    let name = "rabbit_channel:handle_method/3";
+    let of = |own, other| {
+        let (own_stack, other_stack) = (format!("1_scheduler;main;{name}"), "1_scheduler;main;g");
+        of_stacks(&[(own_stack.as_str(), own), (other_stack, other)])
+    };
+    let (a, b) = (of(5_000, 5_000), of(7_000, 3_000));
+    let text = difference(&table(&a, &b), terminal(60));
+    assert_fits(&text, 60, 30);
+    assert_eq!(text.matches(name).count(), 2, "{text}");
+    let heads: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains("function"))
+        .collect();
+    let [own, total, ..] = heads.as_slice() else {
+        panic!("two blocks: {text}");
+    };
+    assert!(own.contains("self B %  change  function"), "{text}");
+    assert!(total.contains("total B %  change  function"), "{text}");
+    // Both ends of a longer one are there.
+    let long = format!("{name}{}", "x".repeat(40));
+    let of = |own| of_stacks(&[(&*format!("t;main;{long}"), own), ("t;main;g", 3_000)]);
+    let text = difference(&table(&of(9_000), &of(1_000)), terminal(60));
+    assert_fits(&text, 60, 30);
+    assert_eq!(text.matches("rabbit_channe").count(), 2, "{text}");
+    assert_eq!(text.matches('…').count(), 2, "{text}");
+}

@@ -132,7 +132,7 @@ impl MatrixView {
             forced: all.forced,
             remarks: all.remarks,
             warnings: warnings::of(&all.a.readers, &all.b.readers),
-            notes: matrix_words::notes(matrix),
+            notes: matrix_words::notes(matrix, words::ShownColumns::ALL),
             hardware: readers
                 .clone()
                 .next()

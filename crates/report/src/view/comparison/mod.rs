@@ -224,7 +224,7 @@ impl ComparisonView {
             figures: comparison.figures.iter().map(FigureRow::from).collect(),
             functions: comparison.functions.clone(),
             stacks: comparison.stacks.clone(),
-            notes: words::notes(comparison),
+            notes: words::notes(comparison, words::ShownColumns::ALL),
             panels: drawn.panels,
             metrics: drawn.curves.iter().map(|it| it.metric.info()).collect(),
             curves: drawn.curves,
