@@ -24,7 +24,8 @@ pub(crate) fn three_digits(value: f64) -> String {
 }
 
 /// A rate in a sentence: `3.11 M`, `54,800`, `12.5`.
-pub(crate) fn rate(value: f64) -> String {
+#[must_use]
+pub fn rate(value: f64) -> String {
     if value >= 999_500.0 && value.is_finite() {
         three_digits(value / 1e6) + " M"
     } else {

@@ -88,7 +88,11 @@ pub fn calibrate(
     let loads = loads(usize::try_from(calibration.cores).unwrap_or(1));
     let all = loads.len() + RATES.len();
     for (done, rate) in RATES.into_iter().enumerate() {
-        progress(done, all, &format!("waking at {rate:.0} msg/s"));
+        progress(
+            done,
+            all,
+            &format!("waking at {} msg/s", measure::count(rate as u64)),
+        );
         let (late, others) = lateness(rate, options, control)?;
         calibration.lateness.push(late);
         calibration.others_cores += others / all as f64;

@@ -227,7 +227,10 @@ impl Client {
             ),
             // What came may hold a token: it is not repeated.
             Err(_) => failed(
-                format!("{status}, and {} bytes: {missing}", body.len()),
+                format!(
+                    "{status}, and {}: {missing}",
+                    measure::counted(body.len() as u64, "byte")
+                ),
                 "check that oauth2.uri is a token endpoint, and not the issuer or a login page",
             ),
         }

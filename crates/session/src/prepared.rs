@@ -262,7 +262,10 @@ impl PreparedFolder {
             return Some(format!("{} of {counted} are there", size.files));
         }
         let is_cut = data.length != 0 && size.bytes != data.length;
-        is_cut.then(|| format!("{} of {} bytes are there", size.bytes, data.length))
+        is_cut.then(|| {
+            let [there, all] = [size.bytes, data.length].map(measure::count);
+            format!("{there} of {all} bytes are there")
+        })
     }
 
     fn open_lock(&self, key: &str) -> Result<File, Problem> {

@@ -5,10 +5,11 @@
 //! left (the label of an event, a name of a variable), a pattern decides, and in doubt it hides.
 
 mod options;
+mod shell;
 
 use load::Endpoint;
 
-use options::{Behind, Options};
+use options::{Behind, Options, is_program};
 
 /// What stands where a secret stood.
 pub(crate) const BLOT: &str = "***";
@@ -367,17 +368,35 @@ pub fn text(text: &str) -> String {
 /// A command line in which nothing is known but the words: what follows `--password` or `-setcookie` as its own
 /// word is hidden, too, whatever it begins with.
 pub(crate) fn words(words: &[String]) -> Vec<String> {
+    words_within(words, 0)
+}
+
+/// The same of a command so deep within others.
+fn words_within(words: &[String], depth: usize) -> Vec<String> {
     let options = Options::of(words);
     let mut behind = Behind::Anything;
+    // Behind `--` no word is an option.
+    let mut is_over = false;
     let one = |word: &String| {
-        if let Some(shown) = behind.next().shown(word) {
-            return shown;
+        let now = behind.next();
+        if now == Behind::Script {
+            return shell::script(word, depth);
         }
         let found = options.find(word);
+        if let Some(shown) = now.shown(word, is_over) {
+            // It may be an option all the same.
+            behind = behind.max(if found.0 == word.len() {
+                found.1
+            } else {
+                Behind::Anything
+            });
+            return shown;
+        }
+        is_over |= word == "--";
         let (option, value) = word.split_at_checked(found.0).unwrap_or((word, ""));
         if value.is_empty() {
             behind = behind.max(found.1);
-        } else if let Some(shown) = found.1.shown(value) {
+        } else if let Some(shown) = found.1.shown(value, is_over) {
             return format!("{option}{shown}");
         }
         let name = word.trim_start_matches('-');
@@ -388,17 +407,21 @@ pub(crate) fn words(words: &[String]) -> Vec<String> {
         if is_credential(word) || is_login_header(word, ": ") {
             return BLOT.to_owned();
         }
-        if let Some(line) = shell_line(word) {
+        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let assigned = word.split_once('=').map(|(key, _)| key);
+        if let Some(key) = assigned.filter(|key| is_secret(key) && key.chars().all(is_name)) {
+            return format!("{key}={BLOT}");
+        }
+        if let Some(line) = shell::line(word, depth) {
             return line;
         }
         // PerfTest's options may be shortened.
         let secret = is_secret(name) || name == PERF_TESTS || name.starts_with("oauth2-client-s");
-        if !secret || behind == Behind::Secrets {
+        if !secret || behind == Behind::Secrets || is_program(word) {
             return text(word);
         }
-        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
-        match word.split_once('=') {
-            Some((option, _)) => format!("{option}={BLOT}"),
+        match assigned {
+            Some(option) => format!("{option}={BLOT}"),
             None if word.chars().all(is_name) => {
                 behind = Behind::Secret;
                 word.clone()
@@ -408,35 +431,6 @@ pub(crate) fn words(words: &[String]) -> Vec<String> {
         }
     };
     words.iter().map(one).collect()
-}
-
-/// A command within one word, as a shell is given it, without secrets.
-fn shell_line(word: &str) -> Option<String> {
-    let parts = shell_words(word);
-    let plain: Vec<String> = parts.iter().map(|it| it.replace(['\'', '"'], "")).collect();
-    let is_line = parts.len() > 1 && !Options::of(&plain).programs.is_empty();
-    is_line.then(|| {
-        let shown = words(&plain).into_iter().zip(&plain).zip(parts);
-        let as_given = shown.map(|((shown, plain), part)| match shown == *plain {
-            true => part.to_owned(),
-            false => shown,
-        });
-        as_given.collect::<Vec<_>>().join(" ")
-    })
-}
-
-/// The words of a line, with their quotes.
-fn shell_words(line: &str) -> Vec<&str> {
-    let mut quote = None;
-    let is_end = |c: char| {
-        match quote {
-            Some(open) if c == open => quote = None,
-            None if matches!(c, '\'' | '"') => quote = Some(c),
-            _ => {}
-        }
-        quote.is_none() && c.is_whitespace()
-    };
-    line.split(is_end).filter(|word| !word.is_empty()).collect()
 }
 
 /// `amqp://user:secret@host` becomes `amqp://user:***@host`.

@@ -399,6 +399,12 @@ fn commands_hide_logins() {
             "bellows record -- /usr/bin/curl -u me:***",
         ),
         ("x -u -p --y", "x -u -p --y"),
+        ("http -fa me:s3cret h", "http -fa *** h"),
+        ("sshpass -p s3cret ssh h", "sshpass -p *** ssh h"),
+        (
+            "rabbitmqctl add_user me -- -s3cret",
+            "rabbitmqctl add_user *** -- ***",
+        ),
     ] {
         let given: Vec<String> = given.split(' ').map(str::to_owned).collect();
         assert_eq!(words(&given).join(" "), kept);

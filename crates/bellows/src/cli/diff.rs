@@ -114,6 +114,9 @@ impl DiffArgs {
     pub(crate) fn execute(self) -> Result<Done, Failure> {
         let form = self.output.as_deref().map(Form::of_file).transpose()?;
         let sides = self.sides()?;
+        if sides.a.profile == sides.b.profile {
+            output::line_aside("A and B are the same profile, so that nothing differs");
+        }
         match (form, &self.output) {
             (Some(form), Some(file)) => self.write(form, file, &sides)?,
             _ => self.print(&sides)?,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use archive::profile::{FORMATS, Profile};
 use archive::{FolderKind, FolderLock, RunEntry};
-use measure::{Problem, counted};
+use measure::{Problem, count, counted};
 
 use crate::failure::Failure;
 
@@ -97,7 +97,7 @@ fn among_runs(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
             ).observed(name);
         }
         Failure::Failed(Problem::new(
-            format!("{name:?} means {} runs", candidates.len()),
+            format!("{name:?} means {}", counted(candidates.len() as u64, "run")),
             shown_ids(&candidates),
             "give more of the id",
         ))
@@ -112,7 +112,7 @@ fn shown_ids(ids: &[String]) -> String {
     let shown = ids.iter().take(SHOWN).cloned().collect::<Vec<_>>();
     match ids.len() - shown.len() {
         0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
+        more => format!("{} and {} more", shown.join(", "), count(more as u64)),
     }
 }
 

@@ -36,7 +36,8 @@ Examples:
 A rate holds where at least 99.5 % of it is sent and received, and every --slo is met. Rates are doubled until one does not \
 hold, then bisected; each end of the interval is tried several times, with a broker of its own where bellows starts it. \
 Nothing is profiled unless --event says so. Ctrl-C ends it; the same command line with --resume goes on. \
-Exit codes: 0 found, 4 one end is open, 5 the same under --strict.";
+Exit codes: 0 both ends found and confirmed (with --scale: a law was fitted), 4 one is open or not confirmed (no law was), \
+5 the same under --strict, 130 stopped.";
 
 /// The folder of a search, what is known of it, and that nobody else adds trials to it.
 type Begun = (PathBuf, LimitTrials, FolderLock);
@@ -279,7 +280,8 @@ impl Search<'_> {
 
     /// Which trial comes next, for people.
     fn about(&self, rate: f64) -> String {
-        format!("trial {}, {rate} msg/s", self.trials.trials.len() + 1)
+        let number = self.trials.trials.len() + 1;
+        format!("trial {number}, {} msg/s", report::text::rate(rate))
     }
 
     fn make_one(

@@ -59,6 +59,25 @@ fn of_a_folder_with_several_profiles_it_is_said_which_one_is_shown() {
 }
 
 #[test]
+fn of_a_profile_beside_itself_it_is_said() {
+    let dir = before_and_after();
+    let dir = dir.path();
+    fs::copy(dir.join("a.folded"), dir.join("copy.folded")).expect("a copy");
+    for (b, is_same) in [
+        ("a.folded", true),
+        ("copy.folded", true),
+        ("b.folded", false),
+    ] {
+        for form in [&[][..], &["--json"], &["-o", "-"]] {
+            let ended = run(dir, &[&["diff", "a.folded", b], form].concat());
+            ended.assert_ok();
+            let said = ended.stderr.matches("A and B are the same profile").count();
+            assert_eq!(said, usize::from(is_same), "{ended:#?}");
+        }
+    }
+}
+
+#[test]
 fn two_files_make_a_table_a_picture_and_text() {
     let dir = before_and_after();
     let dir = dir.path();

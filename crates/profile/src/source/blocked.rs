@@ -120,6 +120,32 @@ impl<S: SampleSource> BlockedTimes<S> {
         }
     }
 
+    /// Takes what lies in the rings; steps wait for those of other rings.
+    fn gather(&mut self, take: &mut dyn FnMut(&Record<'_>)) -> Result<(), Damaged> {
+        let begun = Clock.now().0;
+        let (waiting, wakings) = (&mut self.waiting, &self.wakings);
+        let mut put = |time: u64, tid: u32, step: Step| waiting.put(time, (tid, step));
+        self.switches.fetch(&mut |record| match record {
+            Record::Sample(sample) => {
+                if let Some((tid, step)) = wakings.step(sample) {
+                    put(sample.time, tid, step);
+                }
+            }
+            Record::Switch { tid, time, runs } => match runs {
+                Runs::Begins => put(*time, *tid, Step::IsBack),
+                Runs::IsPreempted => put(*time, *tid, Step::IsPreempted),
+                Runs::Ends => {}
+            },
+            other => {
+                if let Record::Exit { tid } = other {
+                    // Its last sample was taken before; it carries no time of its own.
+                    put(begun, *tid, Step::Ends);
+                }
+                take(other);
+            }
+        })
+    }
+
     /// Takes the steps before an instant.
     fn take_until(&mut self, until: u64, take: &mut dyn FnMut(&Record<'_>)) {
         for (time, (tid, step)) in self.waiting.until(until) {
@@ -263,28 +289,11 @@ impl<S: SampleSource> SampleSource for BlockedTimes<S> {
 
     fn fetch(&mut self, take: &mut dyn FnMut(&Record<'_>)) -> Result<(), Damaged> {
         let begun = Clock.now().0;
-        let (waiting, wakings) = (&mut self.waiting, &self.wakings);
-        let mut put = |time: u64, tid: u32, step: Step| waiting.put(time, (tid, step));
-        let fetched = self.switches.fetch(&mut |record| match record {
-            Record::Sample(sample) => {
-                if let Some((tid, step)) = wakings.step(sample) {
-                    put(sample.time, tid, step);
-                }
+        let mut fetched = self.gather(take);
+        for (number, (time, (tid, step))) in self.waiting.settled(begun).enumerate() {
+            if self.waiting.wants_more(number) {
+                fetched = fetched.and(self.gather(take));
             }
-            Record::Switch { tid, time, runs } => match runs {
-                Runs::Begins => put(*time, *tid, Step::IsBack),
-                Runs::IsPreempted => put(*time, *tid, Step::IsPreempted),
-                Runs::Ends => {}
-            },
-            other => {
-                if let Record::Exit { tid } = other {
-                    // Its last sample was taken before; it carries no time of its own.
-                    put(begun, *tid, Step::Ends);
-                }
-                take(other);
-            }
-        });
-        for (time, (tid, step)) in self.waiting.settled(begun) {
             self.pairs.step(tid, time, step, take);
         }
         fetched

@@ -11,6 +11,12 @@ use rustix::event::Timespec;
 use super::{Damaged, SampleSource};
 use crate::record::{KeptSample, Record};
 
+/// Rings are fetched again after so many things that were looked at: where their names are read, one may take
+/// milliseconds.
+const FETCH_EVERY: usize = 16;
+/// Things that wait at most where more are fetched. A third of them have copies of stacks, of 57 KB at most: 40 MB.
+const MOST_WAITING: usize = 2048;
+
 /// Things that wait for those that happened before them.
 #[derive(Debug)]
 pub(super) struct InOrder<T> {
@@ -33,6 +39,12 @@ impl<T> InOrder<T> {
     pub(super) fn put(&mut self, time: u64, thing: T) {
         self.arrived += 1;
         self.waiting.insert((time, self.arrived), thing);
+    }
+
+    /// Whether the rings should be fetched once more before the next of so many things is looked at: that may take long,
+    /// and they fill meanwhile.
+    pub(super) fn wants_more(&self, looked_at: usize) -> bool {
+        looked_at % FETCH_EVERY == FETCH_EVERY - 1 && self.waiting.len() < MOST_WAITING
     }
 
     /// What happened before an instant, each with its time.
@@ -66,6 +78,17 @@ impl<S> SamplesInOrder<S> {
     }
 }
 
+impl<S: SampleSource> SamplesInOrder<S> {
+    /// Takes what lies in the rings.
+    fn gather(&mut self, take: &mut dyn FnMut(&Record<'_>)) -> Result<(), Damaged> {
+        let waiting = &mut self.waiting;
+        self.source.fetch(&mut |record| match record {
+            Record::Sample(sample) => waiting.put(sample.time, sample.keep()),
+            other => take(other),
+        })
+    }
+}
+
 impl<S: SampleSource> SampleSource for SamplesInOrder<S> {
     fn wait(&mut self, others: &[BorrowedFd<'_>], timeout: &Timespec) -> Vec<bool> {
         self.source.wait(others, timeout)
@@ -73,12 +96,11 @@ impl<S: SampleSource> SampleSource for SamplesInOrder<S> {
 
     fn fetch(&mut self, take: &mut dyn FnMut(&Record<'_>)) -> Result<(), Damaged> {
         let begun = Clock.now().0;
-        let waiting = &mut self.waiting;
-        let fetched = self.source.fetch(&mut |record| match record {
-            Record::Sample(sample) => waiting.put(sample.time, sample.keep()),
-            other => take(other),
-        });
-        for (_, sample) in self.waiting.settled(begun) {
+        let mut fetched = self.gather(take);
+        for (number, (_, sample)) in self.waiting.settled(begun).enumerate() {
+            if self.waiting.wants_more(number) {
+                fetched = fetched.and(self.gather(take));
+            }
             take(&Record::Sample(sample.get()));
         }
         fetched

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use archive::{FolderKind, RunReader};
 use measure::Problem;
+use serde_json::Value;
 
 pub use comparison::{render_comparison, render_pairs, write_comparison};
 pub use limit::{render_limit, write_limit};
@@ -44,12 +45,12 @@ pub struct RedactedPage {
 }
 
 /// The page of a run, of runs in pairs or of trials, without the names of queues, exchanges, routing keys, virtual hosts, hosts, users,
-/// nodes and paths. Names in `public`, those of built-in experiments, stay.
+/// nodes and paths. Names that the `built_in` experiments brought along stay.
 ///
 /// # Errors
 /// Where the folder holds nothing of that kind, or a name would remain.
-pub fn render_redacted(dir: &Path, public: &[&str]) -> Result<RedactedPage, Problem> {
-    let mut redaction = Redaction::new(public);
+pub fn render_redacted(dir: &Path, built_in: &[Value]) -> Result<RedactedPage, Problem> {
+    let mut redaction = Redaction::new(built_in);
     let html = match FolderKind::of(dir) {
         Some(FolderKind::Pairs) => comparison::redacted(dir, &mut redaction)?,
         Some(FolderKind::Limit) => limit::redacted(dir, &mut redaction)?,

@@ -1,6 +1,8 @@
 //! Names in experiments and command lines: which of their keys hold names, which hold numbers and choices, and what is done with
 //! keys that nobody has thought of.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::names::{NameKind, Names};
@@ -84,9 +86,26 @@ fn held(key: &str) -> Held {
     })
 }
 
-/// Notes the names in an experiment, or in a part of one.
+/// Notes the names in an experiment. Those that a built-in one has in its own file are nobody's.
 pub(super) fn note_experiment(names: &mut Names, experiment: &Value) {
-    note_table(names, "", experiment, false);
+    let own = names.of_built_in(experiment);
+    note_table(names, "", &without_names(experiment, &own), false);
+}
+
+fn without_names(of: &Value, names: &HashSet<String>) -> Value {
+    match of {
+        Value::Object(fields) => {
+            let is_one = |value: &Value| value.as_str().is_some_and(|it| names.contains(it));
+            let fields = fields
+                .iter()
+                .filter(|(key, value)| *key != "name" || !is_one(value));
+            fields
+                .map(|(key, value)| (key.clone(), without_names(value, names)))
+                .collect()
+        }
+        Value::Array(items) => items.iter().map(|it| without_names(it, names)).collect(),
+        other => other.clone(),
+    }
 }
 
 fn note_table(names: &mut Names, key: &str, value: &Value, own_keys: bool) {
@@ -149,7 +168,7 @@ fn note_name(names: &mut Names, key: &str, value: &Value) {
         _ => NameKind::Label,
     };
     if let Some(text) = value.as_str() {
-        names.add(kind, text);
+        names.give(kind, text);
     }
 }
 

@@ -64,10 +64,10 @@ impl Texts for Redaction {
 }
 
 impl Redaction {
-    /// For a page on which these names are nobody's secret: those of built-in experiments.
-    pub(crate) fn new(public: &[&str]) -> Self {
+    /// For a page on which names of these experiments are nobody's secret: the built-in ones.
+    pub(crate) fn new(built_in: &[Value]) -> Self {
         Self {
-            names: Names::new(public),
+            names: Names::beside(built_in),
             left: HashSet::new(),
             finished: String::new(),
         }

@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use serde_json::Value;
+
 use crate::visible::visible;
 
 /// What a name is a name of.
@@ -77,6 +79,8 @@ pub(super) struct Name {
     pub(super) text: String,
     kind: NameKind,
     pseudonym: Option<String>,
+    /// A person gave it to what an experiment has, such as a probe.
+    is_given: bool,
     /// It is a word of every report, or too short to be told from one.
     pub(super) is_ordinary: bool,
 }
@@ -100,6 +104,8 @@ pub(super) struct Names {
     ends: Vec<Option<usize>>,
     counted: HashMap<NameKind, usize>,
     built_in: HashSet<String>,
+    /// By the name of a built-in experiment: the names in it.
+    experiments: HashMap<String, HashSet<String>>,
     /// Those of the built-in ones that are several words: a name that is one of these words is none there.
     phrases: Vec<Vec<char>>,
 }
@@ -166,6 +172,19 @@ const fn is_given(kind: NameKind) -> bool {
     )
 }
 
+/// All that is called `name` within an experiment.
+fn all_names(of: &Value) -> HashSet<String> {
+    match of {
+        Value::Object(fields) => {
+            let name = fields.get("name").and_then(Value::as_str);
+            let inner = fields.values().flat_map(all_names);
+            name.map(str::to_owned).into_iter().chain(inner).collect()
+        }
+        Value::Array(items) => items.iter().flat_map(all_names).collect(),
+        _ => HashSet::new(),
+    }
+}
+
 /// A name without the node behind it: each node of a cluster has a page that is called so.
 fn of_all_nodes(text: &str) -> &str {
     match text.rsplit_once(" of node ") {
@@ -187,21 +206,50 @@ impl Names {
         }
     }
 
+    /// For a page on which the names of these experiments are nobody's, and in them all that they name.
+    pub(super) fn beside(built_in: &[Value]) -> Self {
+        let names = built_in.iter().filter_map(|it| it.get("name")?.as_str());
+        let within = built_in.iter().map(all_names);
+        Self {
+            experiments: names.clone().map(str::to_owned).zip(within).collect(),
+            ..Self::new(&names.collect::<Vec<_>>())
+        }
+    }
+
+    /// The names that the built-in experiment of this one's name has; none where it is no such.
+    pub(super) fn of_built_in(&self, experiment: &Value) -> HashSet<String> {
+        let name = experiment.get("name").and_then(Value::as_str);
+        let names = self.experiments.get(name.unwrap_or_default());
+        names.cloned().unwrap_or_default()
+    }
+
     /// Notes a name; one that is known keeps its kind.
     pub(super) fn add(&mut self, kind: NameKind, text: &str) {
+        self.note(kind, text, is_given(kind));
+    }
+
+    /// Notes a name that somebody gave in an experiment, whatever else is called so.
+    pub(super) fn give(&mut self, kind: NameKind, text: &str) {
+        self.note(kind, text, true);
+        let at = self.by_text.get(&folded(of_all_nodes(text.trim())));
+        if let Some(name) = at.and_then(|&at| self.all.get_mut(at)) {
+            name.is_given = true;
+        }
+    }
+
+    fn note(&mut self, kind: NameKind, text: &str, is_given: bool) {
         let text = of_all_nodes(text.trim());
         // Signs alone are nobody's words.
-        if !is_given(kind) && text.chars().all(|c| c.is_ascii_punctuation()) {
+        if !is_given && text.chars().all(|c| c.is_ascii_punctuation()) {
             return;
         }
         let key = folded(text);
         let is_kind = KINDS.contains(&key.as_str());
-        if self.is_public(&key) || is_kind && !is_given(kind) {
+        if self.is_public(&key) || is_kind && !is_given {
             return;
         }
-        // What probes and pages are called after the paths of every broker.
-        let is_path = || key.split('/').all(is_public_part);
-        if matches!(kind, NameKind::Label | NameKind::Experiment) && is_path() {
+        // What nobody has named is called after its path, which every broker has.
+        if !is_given && kind == NameKind::Label && key.split('/').all(is_public_part) {
             return;
         }
         let at = match self.by_text.get(&key) {
@@ -229,6 +277,7 @@ impl Names {
             text: text.to_owned(),
             kind,
             pseudonym: None,
+            is_given: false,
             is_ordinary: is_ordinary(key),
         });
         self.spell(at, key.to_owned());
@@ -382,7 +431,8 @@ impl Names {
         let ends = !letter(chars.get(behind).copied()) || !word_at(end.checked_sub(1));
         if name.is_ordinary {
             let exact = begins && !is_word(chars.get(end).copied());
-            return exact && stands_as_name(chars, from, end);
+            let is_scenario = || name.is_given && stands_as_scenario(chars, from, end);
+            return exact && (stands_as_name(chars, from, end) || is_scenario());
         }
         begins && ends || end - from >= DISTINCTIVE
     }
@@ -514,6 +564,23 @@ fn stands_as_name(chars: &[char], from: usize, end: usize) -> bool {
         return said_kind(&text).is_some();
     }
     false
+}
+
+/// Whether the neighbours of a place say that the name of a probe or a page stands there: `probe queues`,
+/// `probe_queues_wait`, `queues response p99`.
+fn stands_as_scenario(chars: &[char], from: usize, end: usize) -> bool {
+    let text = |from: usize, end: usize| {
+        let chars = chars.iter().take(end).skip(from);
+        chars.map(|c| fold(*c)).collect::<String>()
+    };
+    let left = text(from.saturating_sub(16), from);
+    let right = text(end, end + 16).replace('_', " ");
+    let says = ["probe ", "probe_", "scrape ", "page "];
+    let latencies = [" response", " from send", " first byte"];
+    let parts = [" wait", " body", " connect", " secure"];
+    says.iter().any(|it| left.ends_with(it))
+        || latencies.iter().any(|it| right.starts_with(it))
+        || left.is_empty() && parts.contains(&right.as_str())
 }
 
 /// Whether a name cannot be told from what every report says: a number, one or two characters, or a word of it.

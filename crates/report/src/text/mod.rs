@@ -23,7 +23,7 @@ mod verdict;
 mod warnings;
 mod work;
 
-pub use crate::numbers::bytes;
+pub use crate::numbers::{bytes, rate};
 pub use classes::{class_meaning, classes};
 pub use known::known_pattern;
 pub(crate) use loaded::of_server;

@@ -3,7 +3,7 @@
 use archive::{Stall, Stalled, Warning};
 
 use super::loaded;
-use crate::numbers::{counted, seconds};
+use crate::numbers::{count, counted, seconds};
 
 /// One stall: `the broker stopped answering at 4.2 s for 600 ms (1 connection, 1,200 messages delayed)`; in a run
 /// of churn it delays cycles, as `items` says.
@@ -71,7 +71,7 @@ fn stopped(who: &str) -> &'static str {
 pub(super) fn stalled(w: &Warning) -> (String, &'static str) {
     let times = match w.count("times") {
         0 | 1 => String::new(),
-        times => format!(", the longest of {times} times"),
+        times => format!(", the longest of {} times", count(times)),
     };
     let whose = w.word("who") == Stalled::Broker.name();
     let text = format!(
@@ -86,7 +86,7 @@ pub(super) fn stalled(w: &Warning) -> (String, &'static str) {
             (true, 0) => "the latencies hold all of it, as users would feel it".to_owned(),
             (true, failed) => format!(
                 "{} of them failed, and the latencies do not hold all of their waits",
-                measure::count(failed)
+                count(failed)
             ),
             _ => "the latencies hold it, and are too high for the broker".to_owned(),
         }

@@ -349,7 +349,15 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
                 count(w.count("lost")),
                 counted(w.count("samples") + w.count("lost"), "sample")
             ),
-            "lower profile.frequency, or sample fewer of the events that count each call",
+            match w.word("event") {
+                it if it.starts_with("off-cpu") => {
+                    "set profile.stacks = \"frame-pointers\": such samples are smaller; or leave bellows more CPU"
+                }
+                _ if w.values.contains_key("each") => {
+                    "sample fewer of the events that count each call, or leave bellows more CPU"
+                }
+                _ => "lower profile.frequency",
+            },
         ),
         WarningCode::ProfilerThrottled => (
             format!(

@@ -3,6 +3,24 @@
 use super::*;
 
 #[test]
+fn what_helps_against_lost_samples_depends_on_the_event() {
+    let lost = || Warning::new(WarningCode::LostSamples, Tier::Caution).with("lost", 1_000);
+    let paced = lost().with("event", "page-faults");
+    let each = |event: &str| lost().with("event", event).with("each", true);
+    for (lost, remedy) in [
+        (lost(), "lower profile.frequency"),
+        (paced, "lower profile.frequency"),
+        (each("off-cpu@1"), "profile.stacks = \"frame-pointers\""),
+        (each("mmap"), "sample fewer of the events"),
+    ] {
+        let text = warning(&lost);
+        assert!(text.contains(remedy), "{text}");
+        let is_paced = remedy.contains("frequency");
+        assert_eq!(text.contains("profile.frequency"), is_paced, "{text}");
+    }
+}
+
+#[test]
 fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
     let w = Warning::new(WarningCode::Stalled, Tier::Note)
         .with("who", "broker")

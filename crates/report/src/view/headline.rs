@@ -74,45 +74,43 @@ const ATTEMPTS: [(Detail, &[usize]); 7] = [
     (Detail::Core, SHORT_NAME),
 ];
 
-/// The sentence in pieces: what was sent, then as much of latency, CPU, whose work it is and the function as two lines
-/// hold, and who limited the run.
+/// The sentence in pieces.
 pub(crate) fn sentence(
     record: &RunRecord,
     phases: &[PhaseSpan],
     summary: &RunSummary,
 ) -> Vec<Part> {
-    let clauses = Clauses::of(&Facts {
-        record,
-        summary,
-        phases,
-        letters: KIND,
-    });
-    let mut parts = Vec::new();
-    let attempts = ATTEMPTS.iter();
-    for (least, name) in
-        attempts.flat_map(|(least, names)| names.iter().map(move |it| (*least, *it)))
-    {
-        parts = clauses.parts(least, name);
-        if letters(&parts) <= MOST_LETTERS {
-            break;
-        }
-    }
-    parts
+    let [said, _] = sentences(record, phases, summary);
+    said
 }
 
-/// The sentence with all details and whole names, however long that is: of a part of a name nobody can tell whose it is.
-pub(crate) fn whole_sentence(
+/// The sentence in pieces: what was sent, then as much of latency, CPU, whose work it is and the function as two lines
+/// hold, and who limited the run. And the same with whole names, however long that is: of a part of a name nobody can
+/// tell whose it is.
+pub(crate) fn sentences(
     record: &RunRecord,
     phases: &[PhaseSpan],
     summary: &RunSummary,
-) -> Vec<Part> {
-    let clauses = Clauses::of(&Facts {
-        record,
-        summary,
-        phases,
-        letters: usize::MAX,
-    });
-    clauses.parts(Detail::FurtherLatencies, usize::MAX)
+) -> [Vec<Part>; 2] {
+    let clauses = |letters| {
+        Clauses::of(&Facts {
+            record,
+            summary,
+            phases,
+            letters,
+        })
+    };
+    let (short, whole) = (clauses(KIND), clauses(usize::MAX));
+    let attempts = ATTEMPTS.iter();
+    let attempts = attempts.flat_map(|(least, names)| names.iter().map(move |it| (*least, *it)));
+    let mut said = [Vec::new(), Vec::new()];
+    for (least, name) in attempts {
+        said = [short.parts(least, name), whole.parts(least, usize::MAX)];
+        if letters(&said[0]) <= MOST_LETTERS {
+            break;
+        }
+    }
+    said
 }
 
 fn letters(parts: &[Part]) -> usize {

@@ -45,7 +45,7 @@ pub use comparison::{
 pub use distributions::{Curve, LatencyGrid};
 pub use figures::Figures;
 pub use headline::Part;
-pub(crate) use headline::{sentence, whole_sentence};
+pub(crate) use headline::{sentence, sentences};
 pub use limit::{KneeView, LatencyBound, LimitView, TrialView};
 pub use named::{NamedLine, NamedPanel};
 pub use processes::ProcessView;
@@ -300,8 +300,7 @@ impl RunView {
         });
         let named = named::read(&run.dir, &mut notes);
         let traces = traces::traces(run, &summary, &mut notes);
-        let headline = sentence(record, &phases, &summary);
-        let whole_headline = whole_sentence(record, &phases, &summary);
+        let [headline, whole_headline] = sentences(record, &phases, &summary);
         let repeats = Repeats::read(&run.dir).unwrap_or_else(|e| {
             notes.push(format!("the other runs of the series cannot be shown: {e}"));
             None

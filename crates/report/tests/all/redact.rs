@@ -427,8 +427,7 @@ fn notes_and_tags_are_blotted_and_ordinary_names_are_told() {
     labels.tags.insert("initech".parse::<Tag>().expect("a tag"));
     labels.write(&run).expect("written");
     let page = html::render_redacted(&run, &[]).expect("a page");
-    // The probe is called as a path of every broker.
-    assert_eq!(page.ordinary, ["test"]);
+    assert_eq!(page.ordinary, ["test", "queues"]);
     let (json, summary) = said(&page.html);
     let all = format!("{json}{summary}").to_lowercase();
     for gone in ["initech", "payroll", "merger"] {
@@ -436,6 +435,125 @@ fn notes_and_tags_are_blotted_and_ordinary_names_are_told() {
     }
     // What is the same everywhere stays.
     assert!(json.contains("amq.direct") && json.contains("guest") && json.contains("localhost"));
+}
+
+/// A run of an experiment with a probe, which is told in the first sentence beside what has no room in it.
+fn run_of_probe(dir: &Path, experiment: &str, probe: &str) -> std::path::PathBuf {
+    let run = RunWriter::create(dir, "x", 0).expect("a folder");
+    fs::write(run.dir().join(archive::file::SERIES), "").expect("writable");
+    let latency = LatencySummary {
+        count: 100_000,
+        p99_ns: 31_000_000,
+        ..LatencySummary::default()
+    };
+    let metrics = [measure::Metric::ACK_RESPONSE, measure::Metric::END_TO_END];
+    let record = RunRecord {
+        schema: RunRecord::SCHEMA.to_owned(),
+        id: "2026-11-21T00-12-33Z-x-7k2q".to_owned(),
+        name: experiment.to_owned(),
+        created: "2026-11-21T00:12:33Z".to_owned(),
+        experiment: json!({
+            "name": experiment,
+            "probe": [{"url": "/api/queues", "name": probe}],
+            "scrape": [{"url": "/metrics"}],
+        }),
+        events: vec![Event {
+            t: 1.0,
+            label: format!("probe {probe} and {probe} response p99 31.0 ms, GET /api/queues"),
+        }],
+        state: RunState::Complete,
+        summary: Some(RunSummary {
+            schema: RunSummary::SCHEMA.to_owned(),
+            sent: archive::Throughput {
+                total: 3_300_000,
+                rate: 54_812.3,
+            },
+            latency: metrics
+                .map(|it| (it, latency.clone()))
+                .into_iter()
+                .collect(),
+            scrapes: vec![ScrapedPage {
+                name: "/metrics".to_owned(),
+                response: latency,
+                ..ScrapedPage::default()
+            }],
+            profiles: vec![ProfileSummary {
+                event: "cpu".to_owned(),
+                samples: 10_000,
+                work: vec![WorkShare {
+                    of: "queue orders-of-the-web-shop-in-europe-and-of-all-its-subsidiaries"
+                        .to_owned(),
+                    role: "queue".to_owned(),
+                    share: 0.5,
+                }],
+                ..ProfileSummary::default()
+            }],
+            ..RunSummary::default()
+        }),
+        topology: Topology {
+            queues: vec![QueueRecord {
+                name: "orders-of-the-web-shop-in-europe-and-of-all-its-subsidiaries".to_owned(),
+                ..QueueRecord::default()
+            }],
+            ..Topology::default()
+        },
+        ..RunRecord::default()
+    };
+    let record = serde_json::to_vec(&record).expect("JSON");
+    fs::write(run.dir().join(archive::file::RECORD), record).expect("writable");
+    run.dir().to_path_buf()
+}
+
+/// The first sentence of a page.
+fn headline(page: &str) -> (String, serde_json::Value) {
+    let json: serde_json::Value = serde_json::from_str(&said(page).0).expect("JSON");
+    let parts = json["headline"].as_array().expect("a sentence").iter();
+    let parts = parts.map(|it| it["text"].as_str().unwrap_or_default());
+    (parts.collect(), json)
+}
+
+#[test]
+fn the_first_sentence_says_the_same_without_names() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let run = run_of_probe(dir.path(), "mine", "queues");
+    let whole = html::render(&archive::RunReader::open(&run).expect("a run")).expect("a page");
+    let (whole, _) = headline(&whole);
+    let page = html::render_redacted(&run, &[]).expect("a page");
+    let (shown, _) = headline(&page.html);
+    let words = |text: &str| {
+        let name = |word: &str| word.starts_with("orders-") || word.starts_with("queue-1");
+        let words = text.split([' ', ',', ';']).filter(|word| !name(word));
+        words.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert!(
+        whole.contains("orders-") && !whole.contains("end-to-end"),
+        "{whole}"
+    );
+    assert!(shown.contains("queue-1"), "{shown}");
+    assert_eq!(words(&shown), words(&whole));
+}
+
+#[test]
+fn what_a_person_calls_a_probe_is_a_name_whatever_word_it_is() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let built_in = json!({"name": "mgmt-api", "probe": [{"name": "queues"}]});
+    for probe in ["queues", "overview", "stream", "nodes/stats"] {
+        let run = run_of_probe(dir.path(), "mine", probe);
+        let page = html::render_redacted(&run, std::slice::from_ref(&built_in)).expect("a page");
+        let (_, json) = headline(&page.html);
+        assert_eq!(json["experiment"]["probe"][0]["name"], "label-1", "{probe}");
+        assert_eq!(json["experiment"]["probe"][0]["url"], "/api/queues");
+        let said = "probe label-1 and label-1 response p99 31.0 ms, GET /api/queues";
+        assert_eq!(json["events"][0]["label"], said);
+        // A page that nobody gave a name is called after its path.
+        assert_eq!(json["figures"]["scrapes"][0]["name"], "/metrics");
+        fs::remove_dir_all(&run).expect("removed");
+    }
+    // In a built-in experiment, bellows has.
+    let run = run_of_probe(dir.path(), "mgmt-api", "queues");
+    let page = html::render_redacted(&run, &[built_in]).expect("a page");
+    let (_, json) = headline(&page.html);
+    assert_eq!(json["experiment"]["probe"][0]["name"], "queues");
 }
 
 /// A run of which a caution names a queue that is its own.

@@ -41,7 +41,7 @@ impl LogFollower {
         match self.pass(is_full).unwrap_or_default() {
             0 => {}
             1 => told.push("(1 line left out)".to_owned()),
-            many => told.push(format!("({many} lines left out)")),
+            many => told.push(format!("({} lines left out)", measure::count(many))),
         }
         told
     }

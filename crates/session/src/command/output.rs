@@ -42,8 +42,9 @@ impl Output {
         let kept = first.len() + last.len();
         let left_out = self.first.len() + self.left_out + self.last.len() - kept;
         format!(
-            "{}\n[{left_out} bytes are left out]\n{}",
+            "{}\n[{} bytes are left out]\n{}",
             String::from_utf8_lossy(first),
+            measure::count(left_out as u64),
             String::from_utf8_lossy(last)
         )
     }

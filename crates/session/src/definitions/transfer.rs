@@ -221,7 +221,11 @@ fn listed(names: &[String]) -> String {
     match (names.len(), names.len() - shown.len()) {
         (0, _) => "none that this user may see".to_owned(),
         (_, 0) => shown.join(", "),
-        (_, more) => format!("{} and {more} more", shown.join(", ")),
+        (_, more) => format!(
+            "{} and {} more",
+            shown.join(", "),
+            measure::count(more as u64)
+        ),
     }
 }
 

@@ -189,8 +189,12 @@ impl Experiment {
         let of = |key: &str, why: &str, help: &str| Err(wrong(format!("{place}.{key}"), why, help));
         let many = spec.destinations.len();
         if many > MOST_DESTINATIONS {
-            let help = format!("name at most {MOST_DESTINATIONS}");
-            return of("destinations", &format!(" names {many}"), &help);
+            let help = format!("name at most {}", measure::count(MOST_DESTINATIONS as u64));
+            return of(
+                "destinations",
+                &format!(" names {}", measure::count(many as u64)),
+                &help,
+            );
         }
         let numbered = spec.num_destinations;
         if !(1..=MOST_DESTINATIONS).contains(&numbered) {

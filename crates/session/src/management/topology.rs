@@ -122,7 +122,10 @@ impl Management {
         let result = body.as_reader().take(MOST_PAGE + 1).read_to_end(&mut read);
         result.map_err(|error| self.broken(what, &error, deadline))?;
         if read.len() as u64 > MOST_PAGE {
-            return Err(self.no_answer(what, &format!("its answer has over {MOST_PAGE} bytes")));
+            return Err(self.no_answer(
+                what,
+                &format!("its answer has over {} bytes", measure::count(MOST_PAGE)),
+            ));
         }
         serde_json::from_slice(&read).map_err(|error| self.no_answer(what, &error.to_string()))
     }

@@ -30,6 +30,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const MOST_TRIES: u32 = 10;
 /// At the end so much time is left for what still waits, in silence.
 const GRACE: Duration = Duration::from_secs(2);
+/// So much where the server took nothing the last time.
+const SHORT_GRACE: Duration = Duration::from_millis(250);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Where profiles are sent.
@@ -147,6 +149,8 @@ pub(crate) struct Pusher {
 struct Counts {
     queued: AtomicU64,
     sent: AtomicU64,
+    /// The server took nothing the last time.
+    failing: AtomicBool,
     /// No more is to come: what waits is tried once more, without a pause.
     ending: AtomicBool,
 }
@@ -164,9 +168,8 @@ impl Pusher {
         let counts = Arc::new(Counts::default());
         let shared = Arc::clone(&counts);
         let work = move || {
-            let mut is_failing = false;
             for push in waiting {
-                send(&client, &push, &shared, &mut is_failing, &tell);
+                send(&client, &push, &shared, &tell);
             }
         };
         let thread = thread::Builder::new().name("push".into()).spawn(work);
@@ -199,7 +202,11 @@ impl Pusher {
     pub(crate) fn finish(self) -> Vec<PushNews> {
         drop(self.queue);
         self.counts.ending.store(true, Ordering::Relaxed);
-        let deadline = Instant::now() + GRACE;
+        let grace = match self.counts.failing.load(Ordering::Relaxed) {
+            true => SHORT_GRACE,
+            false => GRACE,
+        };
+        let deadline = Instant::now() + grace;
         // A request that goes on ends when its time-out does; nobody waits for that.
         while !self.thread.is_finished() && Instant::now() < deadline {
             thread::sleep(POLL_INTERVAL);
@@ -219,20 +226,14 @@ impl Pusher {
 }
 
 /// Sends one request, again and again where that may help.
-fn send(
-    client: &PushClient,
-    push: &PushRequest,
-    counts: &Counts,
-    is_failing: &mut bool,
-    tell: &Sender<PushNews>,
-) {
+fn send(client: &PushClient, push: &PushRequest, counts: &Counts, tell: &Sender<PushNews>) {
     let mut pause = FIRST_PAUSE;
     for attempt in 1..=MOST_TRIES {
         let is_last = attempt == MOST_TRIES || counts.ending.load(Ordering::Relaxed);
         let (problem, again) = match client.send(push) {
             Ok(()) => {
                 counts.sent.fetch_add(1, Ordering::Relaxed);
-                if std::mem::take(is_failing) {
+                if counts.failing.swap(false, Ordering::Relaxed) {
                     let told = client.server.texts.recovered;
                     let _ = tell.send(PushNews::Recovered(told.to_owned()));
                 }
@@ -241,7 +242,7 @@ fn send(
             Err(Refusal::Final(problem)) => (problem, false),
             Err(Refusal::ForNow(problem)) => (problem, !is_last),
         };
-        if !std::mem::replace(is_failing, true) {
+        if !counts.failing.swap(true, Ordering::Relaxed) {
             let _ = tell.send(PushNews::Failed(problem));
         }
         if !again {
@@ -257,14 +258,14 @@ fn send(
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::io::{Read as _, Write as _};
+    use std::net::{SocketAddr, TcpListener};
 
     use super::*;
 
-    #[test]
-    fn at_the_end_nobody_waits_for_a_server_that_is_not_there() {
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
-        let url = format!("http://{}/", port.expect("a free port"));
+    /// Who has three requests for the server at an address.
+    fn pusher(address: SocketAddr) -> Pusher {
+        let url = format!("http://{address}/");
         let server = PushServer {
             url: url.clone(),
             login: Login {
@@ -284,6 +285,33 @@ mod tests {
                 body: Vec::new(),
             });
         }
+        pusher
+    }
+
+    #[test]
+    fn at_the_end_nobody_waits_for_a_server_that_is_not_there() {
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
+        let pusher = pusher(port.expect("a free port"));
+        let began = Instant::now();
+        let news = format!("{:?}", pusher.finish());
+        assert!(news.contains("3 of 3 profiles were not sent"), "{news}");
+        assert!(began.elapsed() < GRACE, "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn at_the_end_nobody_waits_long_for_a_server_that_took_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let pusher = pusher(listener.local_addr().expect("an address"));
+        let (mut first, _) = listener.accept().expect("a request");
+        let mut head = [0; 4096];
+        assert!(first.read(&mut head).expect("a request") > 0);
+        let busy =
+            b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        first.write_all(busy).expect("answered");
+        while pusher.news().is_empty() {
+            thread::sleep(POLL_INTERVAL);
+        }
+        // From here on it answers nobody: the system takes connections, and nobody reads what comes.
         let began = Instant::now();
         let news = format!("{:?}", pusher.finish());
         assert!(news.contains("3 of 3 profiles were not sent"), "{news}");

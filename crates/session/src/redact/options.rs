@@ -7,6 +7,8 @@ use super::{BLOT, is_login_header, urls};
 pub(super) enum Behind {
     #[default]
     Anything,
+    /// A command for a shell.
+    Script,
     /// A password, where it is no number and no option: `-p` has other meanings.
     Password,
     /// The name and the value of a header, `NAME:VALUE`.
@@ -23,7 +25,7 @@ pub(super) enum Behind {
     Secrets,
 }
 
-use Behind::{Anything, Cookies, Header, Login, Password, Proxy, Secret, Secrets};
+use Behind::{Anything, Cookies, Header, Login, Password, Proxy, Script, Secret, Secrets};
 
 impl Behind {
     /// What the next word is; it is that for one word only.
@@ -34,16 +36,16 @@ impl Behind {
         }
     }
 
-    /// What is shown of a word, where that is not the whole of it.
-    pub(super) fn shown(self, word: &str) -> Option<String> {
+    /// What is shown of a word, where that is not the whole of it; `is_over` where no more options come.
+    pub(super) fn shown(self, word: &str, is_over: bool) -> Option<String> {
         let is_number = || word.bytes().all(|byte| byte.is_ascii_digit());
         let hides = match self {
-            Anything => false,
+            Anything | Script => false,
             Password => !word.starts_with('-') && !is_number(),
             Header => is_login_header(word, ":"),
             Cookies => word.contains('='),
             Secret => true,
-            Secrets => !word.starts_with('-'),
+            Secrets => is_over || !word.starts_with('-'),
             Login => {
                 let (user, password) = word.split_once(':')?;
                 let is_login = !password.is_empty() && !password.starts_with("//");
@@ -76,7 +78,7 @@ const ANY: Table = &[
 ];
 
 /// A program whose options mean something else, or more.
-pub(super) struct Program {
+struct Program {
     /// What its name is, or begins with before a sign.
     name: &'static str,
     options: Table,
@@ -90,7 +92,12 @@ const HTTPIE: Table = &[
     ("-p", Anything),
     ("", Header),
 ];
+const HTTPIE_VALUED: &str = "AoPs";
 const MYSQL: Table = &[("-p", Secret), ("-P", Anything)];
+const MYSQL_VALUED: &str = "DehSu";
+
+/// Programs that are given a command in one word, behind `-c`.
+const SHELLS: [&str; 7] = ["sh", "ash", "bash", "dash", "fish", "ksh", "zsh"];
 
 /// The programs.
 const PROGRAMS: [Program; 16] = [
@@ -113,7 +120,11 @@ const PROGRAMS: [Program; 16] = [
         ],
         valued: "AcCdDeFhKmoPQrtTwXyYz",
     },
-    plain("rabbitmqadmin", &[("-p", Secret), ("-P", Password)]),
+    joined(
+        "rabbitmqadmin",
+        &[("-p", Secret), ("-P", Password)],
+        "cNHVuUfSdt",
+    ),
     plain(
         "rabbitmqctl",
         &[
@@ -127,35 +138,52 @@ const PROGRAMS: [Program; 16] = [
         "mosquitto",
         &[("-P", Secret), ("--pw", Secret), ("-p", Anything)],
     ),
-    plain("mqttx", &[("-P", Secret), ("-p", Anything)]),
+    joined("mqttx", &[("-P", Secret), ("-p", Anything)], "Vhkultmqif"),
     plain("mqtt", &[("-pw", Secret), ("-p", Anything)]),
-    plain("http", HTTPIE),
-    plain("https", HTTPIE),
-    plain("httpie", HTTPIE),
-    plain("xh", HTTPIE),
-    plain("xhs", HTTPIE),
-    plain("mysql", MYSQL),
-    plain("mariadb", MYSQL),
+    joined("http", HTTPIE, HTTPIE_VALUED),
+    joined("https", HTTPIE, HTTPIE_VALUED),
+    joined("httpie", HTTPIE, HTTPIE_VALUED),
+    joined("xh", HTTPIE, HTTPIE_VALUED),
+    joined("xhs", HTTPIE, HTTPIE_VALUED),
+    joined("mysql", MYSQL, MYSQL_VALUED),
+    joined("mariadb", MYSQL, MYSQL_VALUED),
     plain("redis", &[("-a", Secret), ("-p", Anything)]),
-    plain("mongosh", &[("-p", Secret)]),
-    plain("sshpass", &[("-p", Secret)]),
+    joined("mongosh", &[("-p", Secret)], "hu"),
+    joined("sshpass", &[("-p", Secret)], "fdPe"),
 ];
 
 const fn plain(name: &'static str, options: Table) -> Program {
+    joined(name, options, "")
+}
+
+const fn joined(name: &'static str, options: Table, valued: &'static str) -> Program {
     Program {
         name,
         options,
-        valued: "",
+        valued,
     }
+}
+
+/// The name of a program that a word may be.
+fn program_name(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
+}
+
+fn is_shell(word: &str) -> bool {
+    SHELLS.contains(&program_name(word))
+}
+
+/// Whether a word of a command is a program that may be given secrets.
+pub(super) fn is_program(word: &str) -> bool {
+    is_shell(word) || PROGRAMS.iter().any(|it| it.is(word))
 }
 
 impl Program {
     /// Whether a word of a command is this program.
     fn is(&self, word: &str) -> bool {
-        let name = word.rsplit('/').next().unwrap_or(word);
-        let rest = name.strip_prefix(self.name);
-        !word.contains("://")
-            && rest.is_some_and(|it| it.is_empty() || it.starts_with(['-', '_', '.']))
+        let rest = program_name(word).strip_prefix(self.name);
+        rest.is_some_and(|it| it.is_empty() || it.starts_with(['-', '_', '.']))
+            && !word.contains("://")
     }
 
     /// Where the value begins of the last option in a word, and what it is.
@@ -198,9 +226,11 @@ fn find(table: Table, word: &str) -> Option<(usize, Behind)> {
 /// The options of a command.
 pub(super) struct Options {
     /// The programs that it names.
-    pub(super) programs: Vec<&'static Program>,
+    programs: Vec<&'static Program>,
     /// It has a user, wherever.
     has_user: bool,
+    /// It names a shell, wherever.
+    has_shell: bool,
     /// The first of them is the command itself, and no other word of the same letters.
     is_sure: bool,
     /// It is bellows': many options of PerfTest begin as that of a password.
@@ -223,6 +253,7 @@ impl Options {
                 .first()
                 .is_some_and(|first| PROGRAMS.iter().any(|it| it.is(first))),
             has_user: words.iter().any(is_user),
+            has_shell: words.iter().any(|word| is_shell(word)),
             is_own: words.first().is_some_and(|it| plain("bellows", &[]).is(it)),
         }
     }
@@ -240,6 +271,14 @@ impl Options {
             Some(found) => Some(found),
             None => of_programs.into_iter().chain(of_any).max_by_key(|it| it.1),
         };
-        found.unwrap_or((word.len(), Anything))
+        // `-c`, also with other letters before and behind it.
+        let letters = word.strip_prefix('-').filter(|_| self.has_shell);
+        let is_letters = |it: &str| it.chars().all(|c| c.is_ascii_alphabetic());
+        let is_script = letters.is_some_and(|it| it.contains('c') && is_letters(it));
+        match found.filter(|it| it.1 != Anything) {
+            Some(found) => found,
+            None if is_script => (word.len(), Script),
+            None => (word.len(), Anything),
+        }
     }
 }

@@ -72,11 +72,14 @@ pub(super) fn fill(
     }
     Err(Error::Failed(Problem::new(
         format!(
-            "the broker took {completed} of the {wanted} messages that were to stand in its queues"
+            "the broker took {} of the {} messages that were to stand in its queues",
+            measure::count(completed),
+            measure::count(wanted)
         ),
         format!(
             "{} refused, {} without an answer",
-            outcome.totals.nacked, outcome.unconfirmed
+            measure::count(outcome.totals.nacked),
+            measure::count(outcome.unconfirmed)
         ),
         "look at the queue's limits (x-max-length, x-overflow) and the broker's alarms, or take a smaller `fill`",
     )))
@@ -98,7 +101,7 @@ fn queues(plan: &Plan) -> String {
     let mut all = plan.groups.iter().flat_map(|group| &group.destinations);
     match (all.next(), all.count()) {
         (Some(first), 0) => first.name.clone(),
-        (_, others) => format!("{} queues", others + 1),
+        (_, others) => measure::counted(others as u64 + 1, "queue"),
     }
 }
 

@@ -414,11 +414,18 @@ impl EventProfile {
         parts.for_each(SampledPart::abandon);
     }
 
-    /// The same warning, with the event that it is about where that is not the usual one.
+    /// The same warning, with the event that it is about where that is not the usual one, and whether each of these is
+    /// a sample, so that no frequency makes them fewer.
     fn of_event(&self, warning: Warning) -> Warning {
-        match self.name.as_str() {
-            USUAL_EVENT => warning,
-            name => warning.with("event", name),
+        let name = self.name.as_str();
+        if name == USUAL_EVENT {
+            return warning;
+        }
+        let event = profile::Event::named(name.split('@').next().unwrap_or(name));
+        let warning = warning.with("event", name);
+        match event.is_none_or(|it| it.has_frequency()) {
+            true => warning,
+            false => warning.with("each", true),
         }
     }
 

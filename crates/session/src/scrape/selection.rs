@@ -474,7 +474,10 @@ fn units(name: &str) -> (SeriesUnit, SeriesUnit) {
 
 fn too_many(most: usize, selector: &str) -> Problem {
     Problem::new(
-        format!("more than {most} series are selected"),
+        format!(
+            "more than {} series are selected",
+            measure::count(most as u64)
+        ),
         selector,
         "ask for fewer by their labels, add them up with sum by (vhost) (NAME), or allow more with --max-series (in an experiment, max-series of the scrape)",
     )

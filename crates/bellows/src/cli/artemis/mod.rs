@@ -112,7 +112,7 @@ fn perform(resolved: Resolved) -> Result<Done, Failure> {
 fn messages_were(number: u64) -> String {
     match number {
         1 => "1 message was".to_owned(),
-        more => format!("{more} messages were"),
+        more => format!("{} messages were", measure::count(more)),
     }
 }
 

@@ -1,5 +1,7 @@
 //! What pairs make of the steps of threads.
 
+use std::sync::{Arc, Mutex};
+
 use crate::record::{Chain, SampleRecord};
 
 use super::*;
@@ -20,6 +22,69 @@ impl SampleSource for Script {
     fn lost(&self) -> u64 {
         3
     }
+}
+
+/// A ring with room for so many records.
+const ROOM: usize = 40;
+
+/// What lies in such a ring, and how many records did not fit.
+#[derive(Default)]
+struct Filled(Vec<Record<'static>>, u64);
+
+impl Filled {
+    fn put(&mut self, record: Record<'static>) {
+        match self.0.len() < ROOM {
+            true => self.0.push(record),
+            false => self.1 += 1,
+        }
+    }
+
+    /// A time of a thread, the `number`th.
+    fn put_time(&mut self, number: u64) {
+        self.put(leaves(1, number * 5 * MS));
+        self.put(back(1, number * 5 * MS + 2 * MS));
+    }
+}
+
+impl SampleSource for Arc<Mutex<Filled>> {
+    fn wait(&mut self, _: &[BorrowedFd<'_>], _: &Timespec) -> Vec<bool> {
+        Vec::new()
+    }
+    fn fetch(&mut self, take: &mut dyn FnMut(&Record<'_>)) -> Result<(), Damaged> {
+        let all = std::mem::take(&mut self.lock().unwrap().0);
+        all.iter().for_each(take);
+        Ok(())
+    }
+    fn lost(&self) -> u64 {
+        self.lock().unwrap().1
+    }
+}
+
+#[test]
+fn rings_are_fetched_while_the_samples_before_are_looked_at() {
+    const ALL: u64 = 300;
+    let ring = Arc::new(Mutex::new(Filled::default()));
+    let mut put = 0..ALL;
+    let mut put_times = |count: usize| {
+        let mut ring = ring.lock().unwrap();
+        put.by_ref().take(count).for_each(|it| ring.put_time(it));
+    };
+    put_times(10);
+    let source = Arc::clone(&ring);
+    let mut source = BlockedTimes::new(source, Nanos(MS), Wakings::default(), few);
+    let mut told = Vec::new();
+    // While one sample is looked at, two more come.
+    let mut take = |record: &Record<'_>| {
+        if let Record::Sample(it) = record {
+            told.push(it.time / (5 * MS));
+            put_times(2);
+        }
+    };
+    for _ in 0..ALL {
+        assert_eq!(source.fetch(&mut take), Ok(()));
+    }
+    assert_eq!(source.lost(), 0);
+    assert!(told.iter().copied().eq(0..ALL), "{told:?}");
 }
 
 /// The threads of most tests.

@@ -29,8 +29,14 @@ use crate::{Error, record};
 /// Rings hold half a second of samples of this size, without and with copies of stacks.
 const TYPICAL_SAMPLE: u64 = 1024;
 const TYPICAL_COPY: u64 = 4096;
+/// The size of a copy in the first second, before it is known where the stacks of threads end. A thread that runs is
+/// known after its first sample; of those that wait, each has its first in that second.
+const FIRST_COPY: u64 = 32 << 10;
 const SMALLEST_RING_PAGES: usize = 8;
 const LARGEST_RING_BYTES: u64 = 8 << 20;
+/// Bytes of all rings of a sampling.
+const LARGEST_RINGS_BYTES: u64 = 256 << 20;
+const SMALLEST_RING_BYTES: u64 = 1 << 19;
 /// Samples per second that rings are made for where each event is one.
 const OFTEN: u32 = 2_000;
 /// Functions of a waker's kernel stack. The way of a packet from the network card to its reader is 30 long.
@@ -140,11 +146,13 @@ fn open_with(
     unwinder: &dyn Unwinder,
     wake_ups: Option<&Arc<WakeUps>>,
 ) -> Result<Opened, Failure> {
+    let cpus: Vec<u32> = cpus::online().into_iter().collect();
+    let ring_pages = ring_pages(options, wanted.copies, cpus.len());
     let mut opener = Opener {
-        attr: attributes(options, event, wanted, unwinder),
+        attr: attributes(options, event, wanted, unwinder, ring_pages),
         event: event.clone(),
-        cpus: cpus::online().into_iter().collect(),
-        ring_pages: ring_pages(options, wanted.copies),
+        cpus,
+        ring_pages,
         copier: unwinder.copier().filter(|_| wanted.copies),
         wake_ups,
         user_chain: unwinder.needs_user_chain(),
@@ -197,6 +205,7 @@ fn attributes(
     event: &KernelEvent,
     wanted: Capabilities,
     unwinder: &dyn Unwinder,
+    ring_pages: usize,
 ) -> b::perf_event_attr {
     let mut attr = b::perf_event_attr::default();
     attr.size = size_of::<b::perf_event_attr>() as u32;
@@ -234,7 +243,7 @@ fn attributes(
     attr.set_task(1);
     attr.set_use_clockid(1);
     attr.set_watermark(1);
-    let ring = ring_pages(options, wanted.copies) * rustix::param::page_size();
+    let ring = ring_pages * rustix::param::page_size();
     attr.__bindgen_anon_2.wakeup_watermark = u32::try_from(ring / 4).unwrap_or(u32::MAX);
     unwinder.configure(&mut attr);
     attr
@@ -271,14 +280,18 @@ fn waking_attributes(attr: b::perf_event_attr) -> b::perf_event_attr {
     attr
 }
 
-fn ring_pages(options: &Options, copies: bool) -> usize {
-    let frequency = match options.event.frequency(options.frequency) {
-        0 => OFTEN,
-        frequency => frequency,
+/// Pages of each of so many rings: a power of two.
+fn ring_pages(options: &Options, copies: bool, rings: usize) -> usize {
+    let (frequency, copy) = match options.event.frequency(options.frequency) {
+        0 => (OFTEN, FIRST_COPY),
+        frequency => (frequency, TYPICAL_COPY),
     };
-    let sample = if copies { TYPICAL_COPY } else { TYPICAL_SAMPLE };
-    let bytes = (u64::from(frequency) * sample / 2).clamp(1 << 19, LARGEST_RING_BYTES);
-    let bytes = usize::try_from(bytes.next_power_of_two()).unwrap_or(1 << 19);
+    let sample = if copies { copy } else { TYPICAL_SAMPLE };
+    let most = LARGEST_RINGS_BYTES / rings.max(1) as u64;
+    let most = most.clamp(SMALLEST_RING_BYTES, LARGEST_RING_BYTES);
+    let bytes = (u64::from(frequency) * sample / 2).clamp(SMALLEST_RING_BYTES, most);
+    // The largest power of two that is no larger.
+    let bytes = 1usize << bytes.next_power_of_two().min(most).ilog2();
     (bytes / rustix::param::page_size()).max(SMALLEST_RING_PAGES)
 }
 
@@ -491,5 +504,43 @@ impl Opener<'_> {
     fn fatal(&self, what: &str, source: io::Error) -> Failure {
         let what = format!("{what} for process {}", self.pid);
         Failure::Fatal(Error::System { what, source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::{EVENTS, Event};
+
+    fn bytes(event: &Event, frequency: u32, rings: usize) -> u64 {
+        let options = Options {
+            event: event.clone(),
+            frequency,
+            ..Options::default()
+        };
+        let pages = ring_pages(&options, true, rings);
+        assert!(pages.is_power_of_two());
+        (pages * rustix::param::page_size()) as u64
+    }
+
+    #[test]
+    fn rings_hold_the_largest_copies_in_bounded_memory() {
+        for event in &EVENTS {
+            for frequency in [1, 999, 9_999, u32::MAX / 2] {
+                for rings in [0, 1, 2, 3, 64, 100, 512] {
+                    let ring = bytes(event, frequency, rings);
+                    assert!((SMALLEST_RING_BYTES..=LARGEST_RING_BYTES).contains(&ring));
+                    assert!(
+                        ring * rings as u64 <= LARGEST_RINGS_BYTES,
+                        "{rings} of {ring}"
+                    );
+                }
+            }
+        }
+        let off_cpu = Event::named("off-cpu").unwrap();
+        // Each is 35 KB where it is not known yet where stacks end.
+        let samples = bytes(&off_cpu, 999, 2) * 2 / (35 << 10);
+        assert!(samples > 450, "{samples}");
+        assert_eq!(bytes(&Event::usual(), 999, 2), 2 << 20);
     }
 }

@@ -1,0 +1,315 @@
+//! Commands within one word, as shells are given them.
+//!
+//! The grammar is that of `sh` as far as it tells where words and commands end: quotes, backslashes, what ends a
+//! command, comments, and commands whose output is put in (`$(...)`, and the same in backticks). What is left open goes
+//! to the end of the line, but for a quote, which is a letter then.
+
+use super::options::is_program;
+use super::{BLOT, words_within};
+
+/// Commands are looked for so deep within others; what lies deeper is hidden.
+const DEEPEST: usize = 6;
+
+/// A piece of a line.
+#[derive(Debug)]
+struct Piece {
+    /// As it stands there; commands that are put in have no secrets any more.
+    given: String,
+    /// A word, as the command gets it; `None` where it stands between words.
+    word: Option<String>,
+    /// A command ends with it.
+    ends: bool,
+}
+
+/// A command within one word, without secrets; `None` where no known program is named.
+pub(super) fn line(word: &str, depth: usize) -> Option<String> {
+    if !word.contains(|c: char| c.is_whitespace() || ";&|(`".contains(c)) {
+        return None;
+    }
+    if depth > DEEPEST {
+        return Some(BLOT.to_owned());
+    }
+    let pieces = pieces(word, depth);
+    let mut words = pieces.iter().filter_map(|it| it.word.as_deref());
+    if words.any(|it| it != word && is_program(it)) {
+        return Some(shown(&pieces, depth));
+    }
+    // A word may be a command as a whole.
+    let within = |piece: &Piece| {
+        let inner = piece.word.as_deref().filter(|it| *it != word);
+        let shown = inner.and_then(|it| line(it, depth + 1));
+        shown.unwrap_or_else(|| piece.given.clone())
+    };
+    let shown: String = pieces.iter().map(within).collect();
+    (shown != word).then_some(shown)
+}
+
+/// Commands that are known to be some, without secrets.
+pub(super) fn script(text: &str, depth: usize) -> String {
+    match depth > DEEPEST {
+        true => BLOT.to_owned(),
+        false => shown(&pieces(text, depth), depth),
+    }
+}
+
+fn shown(pieces: &[Piece], depth: usize) -> String {
+    let mut out = String::new();
+    // What ends a command may stand within a secret: what follows one at once is hidden, too.
+    let mut is_hidden = false;
+    for command in pieces.split_inclusive(|it| it.ends) {
+        let plain = command.iter().filter_map(|it| it.word.clone());
+        let plain: Vec<String> = plain.collect();
+        let mut shown = words_within(&plain, depth + 1).into_iter();
+        for piece in command {
+            let shown = piece.word.as_ref().and_then(|word| {
+                let shown = shown.next().filter(|shown| shown != word);
+                is_hidden.then(|| BLOT.to_owned()).or(shown)
+            });
+            is_hidden |= shown.is_some();
+            is_hidden &= piece.word.is_some() || !piece.given.contains(char::is_whitespace);
+            out.push_str(shown.as_ref().unwrap_or(&piece.given));
+        }
+    }
+    out
+}
+
+fn pieces(line: &str, depth: usize) -> Vec<Piece> {
+    let reader = Reader {
+        line,
+        depth,
+        at: 0,
+        quotes_end: None,
+        comment_end: 0,
+        word: None,
+        in_address: false,
+        in_query: false,
+        pieces: Vec::new(),
+    };
+    reader.run()
+}
+
+/// What a place of a line is within.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Within {
+    Single,
+    Double,
+    Backticks,
+    Parentheses,
+    Comment,
+}
+
+/// How far it is to the end of what a text begins within; `None` where that stays open. Reads each letter once.
+fn closing(text: &str, first: Within) -> Option<usize> {
+    use Within::{Backticks, Comment, Double, Parentheses, Single};
+    let mut open = vec![first];
+    let mut last = ' ';
+    let mut is_escaped = false;
+    for (at, c) in text.char_indices() {
+        let before = std::mem::replace(&mut last, c);
+        if std::mem::take(&mut is_escaped) {
+            last = ' ';
+            continue;
+        }
+        match (*open.last()?, c) {
+            (Single, '\'') | (Double, '"') | (Backticks, '`') | (Parentheses, ')') => {
+                open.pop();
+                if open.is_empty() {
+                    return Some(at);
+                }
+            }
+            (Comment, '\n') => drop(open.pop()),
+            (Single | Comment, _) => {}
+            (_, '\\') => is_escaped = true,
+            (Backticks, _) => {}
+            (Double, '(') if before != '$' => {}
+            (_, '(') => open.push(Parentheses),
+            (_, '`') => open.push(Backticks),
+            (Parentheses, '\'') => open.push(Single),
+            (Parentheses, '"') => open.push(Double),
+            (Parentheses, '#') if before.is_whitespace() || ";&|(".contains(before) => {
+                open.push(Comment);
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Reads a line from its beginning to its end.
+struct Reader<'a> {
+    line: &'a str,
+    depth: usize,
+    at: usize,
+    /// Where the double quotes end that it is in.
+    quotes_end: Option<usize>,
+    /// Where the last comment ends: quotes in it do.
+    comment_end: usize,
+    /// The word that has begun: as it stands there, and as the command gets it.
+    word: Option<(String, String)>,
+    /// The word is an address.
+    in_address: bool,
+    /// And it has a query.
+    in_query: bool,
+    pieces: Vec<Piece>,
+}
+
+impl<'a> Reader<'a> {
+    fn run(mut self) -> Vec<Piece> {
+        while let Some(c) = self.rest().chars().next() {
+            if self.quotes_end == Some(self.at) {
+                self.quotes_end = None;
+                self.add(1, "");
+            } else if self.quotes_end.is_some() {
+                self.letter(c);
+            } else {
+                self.bare(c);
+            }
+        }
+        self.end_word();
+        self.pieces
+    }
+
+    fn rest(&self) -> &'a str {
+        self.line.get(self.at..).unwrap_or_default()
+    }
+
+    /// What stands behind so many bytes from here, as far as quotes and comments go.
+    fn behind(&self, bytes: usize) -> &'a str {
+        let comment = Some(self.comment_end).filter(|end| self.at < *end);
+        let end = self.quotes_end.or(comment).unwrap_or(self.line.len());
+        self.line.get(self.at + bytes..end).unwrap_or_default()
+    }
+
+    fn take(&mut self, bytes: usize) -> &'a str {
+        let taken = self.rest().get(..bytes).unwrap_or_default();
+        self.at += bytes;
+        taken
+    }
+
+    /// Adds so many bytes to the word, of which the command gets `plain`.
+    fn add(&mut self, bytes: usize, plain: &str) {
+        let taken = self.take(bytes);
+        self.add_as(taken, plain);
+    }
+
+    fn add_as(&mut self, given: &str, plain: &str) {
+        let word = self.word.get_or_insert_default();
+        word.0.push_str(given);
+        word.1.push_str(plain);
+        self.in_address |= given == "/" && word.0.ends_with("://");
+        self.in_query |= given == "?" && self.in_address;
+    }
+
+    fn end_word(&mut self) {
+        (self.in_address, self.in_query) = (false, false);
+        if let Some((given, plain)) = self.word.take() {
+            self.pieces.push(Piece {
+                given,
+                word: Some(plain),
+                ends: false,
+            });
+        }
+    }
+
+    /// Ends the word with so many bytes that belong to none.
+    fn between(&mut self, bytes: usize, ends: bool) {
+        self.end_word();
+        let given = self.take(bytes).to_owned();
+        self.pieces.push(Piece {
+            given,
+            word: None,
+            ends,
+        });
+    }
+
+    /// Takes a letter, or more, outside of quotes.
+    fn bare(&mut self, c: char) {
+        match c {
+            _ if c.is_whitespace() => self.between(c.len_utf8(), c == '\n'),
+            '#' if self.word.is_none() => {
+                if self.at >= self.comment_end {
+                    let length = self.rest().find('\n').unwrap_or(self.rest().len());
+                    self.comment_end = self.at + length;
+                }
+                self.between(1, true);
+            }
+            '\'' => match closing(self.behind(1), Within::Single) {
+                Some(length) => {
+                    let plain = self.behind(1).get(..length).unwrap_or_default();
+                    self.add(length + 2, plain);
+                }
+                None => self.add(1, ""),
+            },
+            '"' => {
+                let length = closing(self.behind(1), Within::Double);
+                let end = length.map(|length| self.at + 1 + length);
+                self.add(1, "");
+                self.quotes_end = end;
+            }
+            ';' => self.between(1, true),
+            '(' if self.word.is_none() => self.between(1, true),
+            '&' | '|' if !self.is_of_word(c) => self.between(1, true),
+            _ => self.letter(c),
+        }
+    }
+
+    /// Whether a sign that ends commands does not: in redirections, and between parameters of an address.
+    fn is_of_word(&self, c: char) -> bool {
+        let before = self.line.get(..self.at).unwrap_or_default();
+        let next = self.rest().get(1..).unwrap_or_default();
+        let is_name = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+        let is_parameter = || {
+            let name = next.trim_start_matches(is_name);
+            name.len() < next.len() && name.starts_with('=')
+        };
+        before.ends_with(['>', '<'])
+            || c == '&' && (next.starts_with('>') || self.in_query && is_parameter())
+    }
+
+    /// Takes a letter, or what means the same within double quotes and outside.
+    fn letter(&mut self, c: char) {
+        let next = self.behind(1).chars().next();
+        match (c, next) {
+            ('\\', Some('\n')) if self.word.is_none() => self.between(2, false),
+            ('\\', Some(next)) => {
+                let length = 1 + next.len_utf8();
+                let both = self.rest().get(..length).unwrap_or_default();
+                let is_kept = self.quotes_end.is_some() && !"\\\"$`".contains(next);
+                match next {
+                    '\n' => self.add(length, ""),
+                    _ if is_kept => self.add(length, both),
+                    _ => self.add(length, both.get(1..).unwrap_or_default()),
+                }
+            }
+            ('$', Some('(')) => self.command(2, Within::Parentheses),
+            ('`', _) => self.command(1, Within::Backticks),
+            _ => {
+                let letter = self.rest().get(..c.len_utf8()).unwrap_or_default();
+                self.add(letter.len(), letter);
+            }
+        }
+    }
+
+    /// Takes a command whose output is put in, behind the sign of so many bytes that it begins with.
+    fn command(&mut self, sign: usize, within: Within) {
+        let inner = self.behind(sign);
+        let length = closing(inner, within);
+        if length.is_none() && within == Within::Backticks {
+            let sign = self.take(sign);
+            return self.add_as(sign, sign);
+        }
+        let inner = inner
+            .get(..length.unwrap_or(inner.len()))
+            .unwrap_or_default();
+        let begin = self.take(sign);
+        self.at += inner.len();
+        let end = self.take(usize::from(length.is_some()));
+        let shown = script(inner, self.depth + 1);
+        // It has been looked at.
+        self.add_as(&format!("{begin}{shown}{end}"), &format!("{begin}{end}"));
+    }
+}
+
+#[cfg(test)]
+#[path = "shell_tests.rs"]
+mod tests;
