@@ -4,6 +4,7 @@ use archive::{BrokerUse, ChurnFacts, Ended, Facts, LoopUse, ProducerTime};
 use load::Silence;
 use measure::{LatencySummary, Metric, Nanos, Phase, Time, Waits};
 
+use super::finish::per_second;
 use super::recording::Recording;
 use crate::judge::{LAG_NS, LAG_PART, stalls, trend};
 use crate::usage::Usage;
@@ -23,13 +24,7 @@ impl Recording<'_> {
                 ..Facts::default()
             };
         }
-        let rate = |count: u64| {
-            if seconds > 0.0 {
-                count as f64 / seconds
-            } else {
-                0.0
-            }
-        };
+        let rate = |count: u64| per_second(count, self.measured_length);
         let counters = &self.measured.counters;
         let first = self.first();
         let asked = first.filter(|first| first.requested.is_some());

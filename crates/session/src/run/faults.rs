@@ -1,16 +1,19 @@
 //! Faults at given times: they are injected here, on a thread of their own. Those that a broker plays by
-//! itself are only watched.
+//! itself are only watched. Also where there are none, that thread asks the broker for its objects when sending has
+//! ended.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use archive::{FaultOutcome, Tier, Warning, WarningCode};
 use broker::FaultKind;
-use load::scenario::Scenario;
-use measure::{Clock, Interval, Nanos, Phase, Slice, Time};
+use load::RunEvent;
+use load::scenario::Operations;
+use measure::{Clock, Nanos, Phase, Time};
 
-use super::recording::Recording;
+use super::companion::{Collected, Companion, LoadEnd, Second};
+use super::profiling::Profiling;
+use super::recording::RunContext;
 use super::returned::{Reattach, Returned};
 use super::topology::BrokerState;
 use crate::brokers::{self, Broker, Fault, PlayedFaults};
@@ -32,9 +35,6 @@ pub(crate) enum FaultEvent {
     /// The broker goes on, or is ready again; its process from now on.
     Back {
         at: Time,
-        node: usize,
-        pid: Option<u32>,
-        /// Its profile from now on, where the one so far ended with its process.
         returned: Option<Returned>,
     },
     /// The return of the broker from the fault that began last is watched from now on.
@@ -48,6 +48,8 @@ pub(crate) enum FaultEvent {
         began: bool,
         reason: String,
     },
+    /// What the broker did of the faults that it plays by itself.
+    Played(Result<Option<PlayedFaults>, brokers::BrokerError>),
 }
 
 /// A fault that begins so long after its time is told: the one before it took longer.
@@ -80,80 +82,28 @@ pub(crate) struct Beside {
     pub(crate) reattach: Option<Reattach>,
 }
 
-/// The faults of a run, from the outside.
-pub(crate) struct Timeline<'scope> {
+/// The faults of a run, and what came of them.
+pub(super) struct Faults {
+    specs: Vec<FaultSpec>,
+    /// When the run's time begins.
+    origin: Time,
+    warmup: Nanos,
+    /// The operations that are confirmed; `None` for messages.
+    operations: Option<Operations>,
     tell: Option<Sender<Moment>>,
     events: Receiver<FaultEvent>,
-    thread: Option<ScopedJoinHandle<'scope, Option<BrokerState>>>,
+    /// Those that have begun, or failed to.
+    outcomes: Vec<FaultOutcome>,
+    /// The one of them from which the broker's return is watched.
+    watched: Option<usize>,
+    /// Since when the broker is away, and why.
+    away: Option<(Time, String)>,
+    played: Option<PlayedFaults>,
 }
 
-impl<'scope> Timeline<'scope> {
-    /// Waits for [`Self::begin`] on a thread; nothing where there are no faults.
-    pub(crate) fn start<'env>(
-        scope: &'scope Scope<'scope, 'env>,
-        faults: &'env [FaultSpec],
-        broker: &'env mut dyn Broker,
-        control: &'env load::Control,
-        beside: Beside,
-    ) -> Option<Self> {
-        if faults.is_empty() {
-            return None;
-        }
-        let (begin, moments) = channel();
-        let (tell, events) = channel();
-        let mut player = Player {
-            broker,
-            control,
-            beside,
-            moments,
-            tell,
-            state: None,
-        };
-        control.hold();
-        let thread = scope.spawn(move || {
-            player.play(faults);
-            player.control.release();
-            player.state
-        });
-        Some(Self {
-            tell: Some(begin),
-            events,
-            thread: Some(thread),
-        })
-    }
-
-    /// The measured phase begins then.
-    pub(crate) fn begin(&self, at: Time) {
-        self.say(Moment::Begin(at));
-    }
-
-    /// Sending has ended: the broker is asked for its topology, unless a fault has it away.
-    pub(crate) fn sending_ended(&self) {
-        self.say(Moment::SendingEnded);
-    }
-
-    fn say(&self, moment: Moment) {
-        if let Some(tell) = &self.tell {
-            // A thread that has ended has no more faults.
-            let _ = tell.send(moment);
-        }
-    }
-
-    /// What has happened since the last call.
-    pub(crate) fn events(&self) -> impl Iterator<Item = FaultEvent> {
-        self.events.try_iter()
-    }
-
-    /// Ends it; a broker that is away is brought back first. What the broker said of itself when sending had ended, where
-    /// it was there to be asked.
-    pub(crate) fn end(&mut self) -> Option<BrokerState> {
-        drop(self.tell.take());
-        // A panic there is a bug, and shows on standard error.
-        self.thread.take()?.join().ok().flatten()
-    }
-}
-
-struct Player<'env> {
+/// Who plays faults, on another thread.
+pub(super) struct Player<'env> {
+    faults: &'env [FaultSpec],
     broker: &'env mut dyn Broker,
     control: &'env load::Control,
     beside: Beside,
@@ -164,6 +114,14 @@ struct Player<'env> {
 }
 
 impl Player<'_> {
+    /// Plays faults until the load has ended; a broker that is away is brought back first. What the broker said of itself
+    /// when sending had ended, where it was there to be asked.
+    pub(super) fn run(mut self) -> Option<BrokerState> {
+        self.play(self.faults);
+        self.control.release();
+        self.state
+    }
+
     fn play(&mut self, faults: &[FaultSpec]) {
         let begin = loop {
             match self.moments.recv() {
@@ -178,6 +136,10 @@ impl Player<'_> {
                 self.ask();
             }
         }
+        if !faults.is_empty() {
+            let played = self.broker.played_faults();
+            self.say(FaultEvent::Played(played));
+        }
     }
 
     /// Asks the broker for its objects while the load's clients are connected; they wait for it.
@@ -188,6 +150,9 @@ impl Player<'_> {
     }
 
     fn play_from(&mut self, begin: Time, faults: &[FaultSpec]) {
+        if faults.is_empty() {
+            return;
+        }
         if let Err(error) = self.broker.inject(Fault::Begin(begin)) {
             let failed = |fault| self.say_failed(fault, false, &error);
             return faults.iter().for_each(failed);
@@ -251,25 +216,25 @@ impl Player<'_> {
         if !length.is_zero() {
             let at = Clock.now();
             let pid = injected.and(self.broker.processes().of_node(node));
-            let returned = match fault.kind {
-                RunFault::Kill => self.profile_again(node, pid),
-                _ => None,
-            };
-            self.say(FaultEvent::Back {
-                at,
+            let returned = pid.map(|pid| Returned {
                 node,
                 pid,
-                returned,
+                gone: 0.0,
+                profile: match fault.kind {
+                    RunFault::Kill => self.profile_again(node, pid),
+                    _ => None,
+                },
             });
+            self.say(FaultEvent::Back { at, returned });
         }
         Ok(())
     }
 
-    /// A profile of the process that a node is now: the one so far ended with its process.
-    fn profile_again(&mut self, node: usize, pid: Option<u32>) -> Option<Returned> {
+    /// A profile of the process that a node is now, with its number in a cluster: the one so far ended with its process.
+    fn profile_again(&mut self, node: usize, pid: u32) -> Option<(Option<u32>, Profiling)> {
         let node = u32::try_from(node).ok();
         let node = node.filter(|_| self.broker.nodes().len() > 1);
-        Some(self.beside.reattach.as_mut()?.attach(node, pid?))
+        Some((node, self.beside.reattach.as_mut()?.attach(node, pid)))
     }
 
     fn say_failed(&self, fault: &FaultSpec, began: bool, error: &brokers::BrokerError) {
@@ -314,95 +279,60 @@ const fn injected(kind: RunFault) -> Option<(Fault, Fault)> {
     }
 }
 
-/// A recording together with the faults of its broker.
-struct Played<'r, 'a, 'scope> {
-    recording: &'r mut Recording<'a>,
-    timeline: Timeline<'scope>,
-    /// Since when the broker is away, and why.
-    away: Option<(Time, String)>,
-}
-
-impl Played<'_, '_, '_> {
-    fn take_events(&mut self) {
-        for event in self.timeline.events() {
-            match event {
-                FaultEvent::Began { at, kind, node, .. } => {
-                    self.away = injected(kind).map(|_| (at, label(kind, node)));
-                }
-                FaultEvent::Watched => {}
-                FaultEvent::Back { .. } | FaultEvent::Failed { .. } => self.away = None,
-            }
-            self.recording.fault_event(event);
-        }
-    }
-
-    /// Says for how long the broker is away by now.
-    fn say_waiting(&mut self) {
-        if let Some((since, label)) = &self.away {
-            let waited = Duration::from(Clock.now().since(*since));
-            let text = format!("{label}, waiting for its return");
-            self.recording.observer.waiting(&text, waited);
-        }
-    }
-}
-
-impl load::Sink for Played<'_, '_, '_> {
-    fn interval(&mut self, interval: &Interval) {
-        self.take_events();
-        self.recording.interval(interval);
-        self.say_waiting();
-    }
-
-    fn slice(&mut self, slice: &Slice) {
-        self.recording.slice(slice);
-    }
-
-    fn event(&mut self, event: load::RunEvent) {
-        let mut is_drain = false;
-        match &event {
-            load::RunEvent::Started { at } => {
-                let begin = *at + self.recording.context.phases.warmup;
-                self.timeline.begin(begin);
-            }
-            load::RunEvent::PhaseStarted { phase, .. } => is_drain = *phase == Phase::Drain,
-            _ => {}
-        }
-        self.take_events();
-        self.recording.event(event);
-        if is_drain {
-            // What is read at the end of the measured phase has been read.
-            self.timeline.sending_ended();
-        }
-    }
-}
-
-impl Recording<'_> {
-    /// Runs the load, and meanwhile the faults; with what the broker said of itself when sending had ended.
-    pub(crate) fn run(
-        &mut self,
-        scenarios: &[Box<dyn Scenario>],
-        control: &load::Control,
-        timeline: Option<Timeline<'_>>,
-    ) -> (Result<load::Outcome, load::Error>, Option<BrokerState>) {
-        let Some(timeline) = timeline else {
-            let outcome = load::scenario::run(scenarios, control, self);
-            self.finish_memory();
-            return (outcome, None);
-        };
-        let mut played = Played {
-            recording: self,
-            timeline,
+impl Faults {
+    /// The faults of a run, and who plays them.
+    pub(super) fn of<'env>(
+        specs: &'env [FaultSpec],
+        run: &RunContext,
+        broker: &'env mut dyn Broker,
+        control: &'env load::Control,
+        beside: Beside,
+    ) -> (Self, Player<'env>) {
+        let (begin, moments) = channel();
+        let (tell, events) = channel();
+        let first = run.scenarios.first();
+        let faults = Self {
+            specs: specs.to_vec(),
+            origin: run.origin,
+            warmup: run.phases.warmup,
+            operations: first.and_then(|first| first.operations),
+            tell: Some(begin),
+            events,
+            outcomes: Vec::new(),
+            watched: None,
             away: None,
+            played: None,
         };
-        let outcome = load::scenario::run(scenarios, control, &mut played);
-        // A broker may be awaited for long after the load.
-        played.recording.finish_memory();
-        let state = played.timeline.end();
-        played.take_events();
-        (outcome, state)
+        let player = Player {
+            faults: specs,
+            broker,
+            control,
+            beside,
+            moments,
+            tell,
+            state: None,
+        };
+        (faults, player)
     }
 
-    fn fault_event(&mut self, event: FaultEvent) {
+    fn say(&self, moment: Moment) {
+        if let Some(tell) = &self.tell {
+            // A thread that has ended has no more faults.
+            let _ = tell.send(moment);
+        }
+    }
+
+    /// What has happened since the last time.
+    fn take(&mut self) -> Collected {
+        let mut collected = Collected::default();
+        while let Ok(event) = self.events.try_recv() {
+            self.hear(event, &mut collected);
+        }
+        collected
+    }
+
+    fn hear(&mut self, event: FaultEvent, collected: &mut Collected) {
+        let t = |at: Time| at.since(self.origin).as_secs_f64();
         match event {
             FaultEvent::Began {
                 at,
@@ -411,35 +341,29 @@ impl Recording<'_> {
                 late,
                 asked,
             } => {
-                let t = self.seconds_since_origin(at);
-                self.faults.push(FaultOutcome {
+                self.outcomes.push(FaultOutcome {
                     kind: kind.name().to_owned(),
                     node,
-                    t,
+                    t: t(at),
                     late_s: (late >= LATE).then(|| late.as_secs_f64()),
                     asked_s: asked.filter(|it| it.0 > 0).map(Nanos::as_secs_f64),
                     ..FaultOutcome::default()
                 });
-                self.keep_event(at, label(kind, node));
+                self.away = injected(kind).map(|_| (at, label(kind, node)));
+                collected.events.push((at, label(kind, node)));
             }
-            FaultEvent::Back {
-                at,
-                node,
-                pid,
-                returned,
-            } => {
-                if let Some(pid) = pid {
-                    self.usage.follow_node(node, pid);
-                }
-                if let Some(returned) = returned {
-                    self.profile_returned(returned);
-                }
-                let of_node = self.faults.last().and_then(|fault| fault.node);
-                let what = format!("{} is back", subject(of_node));
-                let last = self.faults.len().checked_sub(1);
-                self.since_fault(last, at, &what, |fault| &mut fault.back_s);
+            FaultEvent::Back { at, returned } => {
+                self.away = None;
+                let last = self.outcomes.last();
+                let gone = last.map_or(0.0, |fault| fault.t);
+                let what = format!("{} is back", subject(last.and_then(|fault| fault.node)));
+                let returned = returned.map(|node| Returned { gone, ..node });
+                collected.returned.extend(returned);
+                let last = self.outcomes.len().checked_sub(1);
+                let back = self.since_fault(last, at, &what, |fault| &mut fault.back_s);
+                collected.events.extend(back);
             }
-            FaultEvent::Watched => self.watched_fault = self.faults.len().checked_sub(1),
+            FaultEvent::Watched => self.watched = self.outcomes.len().checked_sub(1),
             FaultEvent::Failed {
                 at,
                 kind,
@@ -447,36 +371,39 @@ impl Recording<'_> {
                 began,
                 reason,
             } => {
+                self.away = None;
                 let outcome = FaultOutcome {
                     kind: kind.name().to_owned(),
                     node,
-                    t: self.seconds_since_origin(at),
+                    t: t(at),
                     ..FaultOutcome::default()
                 };
                 let what = if began { "did not end" } else { "failed" };
-                let named = named(&outcome);
-                self.keep_event(at, format!("the {named} {what}: {reason}"));
+                let text = format!("the {} {what}: {reason}", named(&outcome));
+                collected.events.push((at, text));
                 if !began {
-                    self.faults.push(outcome);
+                    self.outcomes.push(outcome);
                 }
-                if let Some(last) = self.faults.last_mut() {
+                if let Some(last) = self.outcomes.last_mut() {
                     last.failed = Some(reason);
                 }
             }
+            FaultEvent::Played(Ok(played)) => self.played = played,
+            FaultEvent::Played(Err(error)) => collected.notes.push(error.to_string()),
         }
     }
 
     /// What did not take place as the experiment has it: faults that failed, that had not begun when the run ended, or that
     /// began late. Faults that a broker plays by itself it counts itself.
-    pub(super) fn of_faults(&self, specs: &[FaultSpec], interrupted: bool) -> Option<Warning> {
+    fn missed(&self, interrupted: bool) -> Option<Warning> {
         let is_injected = |fault: &&FaultSpec| injected(fault.kind).is_some();
-        let planned = specs.iter().filter(is_injected).count();
+        let planned = self.specs.iter().filter(is_injected).count();
         let not_begun = match interrupted {
             true => 0,
-            false => planned.saturating_sub(self.faults.len()),
+            false => planned.saturating_sub(self.outcomes.len()),
         };
-        let failed = self.faults.iter().filter(|fault| fault.failed.is_some());
-        let late = || self.faults.iter().filter_map(|fault| fault.late_s);
+        let failed = self.outcomes.iter().filter(|fault| fault.failed.is_some());
+        let late = || self.outcomes.iter().filter_map(|fault| fault.late_s);
         let tier = match (failed.clone().count() + not_begun, late().count()) {
             (0, 0) => return None,
             (0, _) => Tier::Caution,
@@ -487,7 +414,7 @@ impl Recording<'_> {
         let first = failed.clone().next().and_then(reason);
         Some(
             Warning::new(WarningCode::FaultsMissed, tier)
-                .with("planned", specs.len())
+                .with("planned", self.specs.len())
                 .with("failed", failed.count())
                 .with("first_failure", first.unwrap_or_default())
                 .with("not_begun", not_begun)
@@ -496,34 +423,23 @@ impl Recording<'_> {
         )
     }
 
-    /// Nodes of a cluster that are not there any more when the run ends.
-    pub(super) fn of_nodes(broker: &dyn Broker) -> Option<Warning> {
-        let gone = broker.gone_nodes();
-        let nodes: Vec<String> = gone.iter().map(ToString::to_string).collect();
-        (!gone.is_empty()).then(|| {
-            Warning::new(WarningCode::NodeGone, Tier::Invalid)
-                .with("nodes", nodes.join(", "))
-                .with("count", gone.len())
-        })
-    }
-
     /// Takes the embedded broker's own word for what it did.
-    pub(super) fn played(&mut self, specs: &[FaultSpec], played: &PlayedFaults) {
-        let order: Vec<usize> = outages(specs).iter().map(|(at, _)| *at).collect();
-        for (at, (spec, done)) in specs.iter().zip(&played.faults).enumerate() {
-            let seconds = |ns: u64| self.seconds_since_origin(Time(ns));
+    fn add_played(&mut self, played: &PlayedFaults) {
+        let order: Vec<usize> = (outages(&self.specs).iter()).map(|(at, _)| *at).collect();
+        for (at, (spec, done)) in self.specs.iter().zip(&played.faults).enumerate() {
+            let seconds = |ns: u64| Time(ns).since(self.origin).as_secs_f64();
             let t = done.start_ns.map(seconds);
             let end = done.end_ns.map(seconds);
             let Some(t) = t else { continue };
             let seen = order.iter().position(|it| *it == at);
-            if let Some(outcome) = seen.and_then(|seen| self.faults.get_mut(seen)) {
+            if let Some(outcome) = seen.and_then(|seen| self.outcomes.get_mut(seen)) {
                 outcome.t = t;
                 outcome.count = Some(done.count);
                 if spec.length.is_some() {
                     outcome.back_s = end.map(|end| end - t);
                 }
             } else {
-                self.faults.push(FaultOutcome {
+                self.outcomes.push(FaultOutcome {
                     kind: spec.kind.name().to_owned(),
                     t,
                     count: Some(done.count),
@@ -533,31 +449,98 @@ impl Recording<'_> {
         }
     }
 
-    /// Notes how long after the beginning of a fault something came.
+    /// How long after the beginning of a fault something came, which is noted with it; in words.
     fn since_fault(
         &mut self,
         number: Option<usize>,
         at: Time,
         what: &str,
         place: fn(&mut FaultOutcome) -> &mut Option<f64>,
-    ) {
-        let t = self.seconds_since_origin(at);
-        let fault = number.and_then(|number| self.faults.get_mut(number));
-        let Some(fault) = fault else { return };
+    ) -> Option<(Time, String)> {
+        let t = at.since(self.origin).as_secs_f64();
+        let fault = self.outcomes.get_mut(number?)?;
         let after = t - fault.t;
         *place(fault) = Some(after);
-        self.keep_event(at, format!("{what}, {after:.2} s after the fault began"));
+        let text = format!("{what}, {after:.2} s after the fault began");
+        Some((at, text))
+    }
+}
+
+impl Companion for Faults {
+    fn before(&mut self, event: Option<&RunEvent>) -> Collected {
+        if let Some(RunEvent::Started { at }) = event {
+            self.say(Moment::Begin(*at + self.warmup));
+        }
+        let mut collected = self.take();
+        // With a late return the next fault has begun by then.
+        let of = self.watched;
+        let since = match event {
+            Some(RunEvent::FirstConfirm { at }) => {
+                let what = self.operations.map_or_else(
+                    || "first confirm".to_owned(),
+                    |of| format!("first {} that ended in order", of.one),
+                );
+                self.since_fault(of, *at, &what, |fault| &mut fault.first_confirm_s)
+            }
+            Some(RunEvent::BacklogGone { at }) => {
+                self.since_fault(of, *at, "backlog gone", |it| &mut it.backlog_gone_s)
+            }
+            _ => None,
+        };
+        collected.events.extend(since);
+        collected
     }
 
-    /// Notes how long after its beginning the return from a fault came so far: with a late one the next has begun by then.
-    pub(super) fn returned(
-        &mut self,
-        at: Time,
-        what: &str,
-        place: fn(&mut FaultOutcome) -> &mut Option<f64>,
-    ) {
-        self.since_fault(self.watched_fault, at, what, place);
+    fn phase(&mut self, phase: Phase, _: Time) {
+        if phase == Phase::Drain {
+            self.say(Moment::SendingEnded);
+        }
     }
+
+    /// Says for how long the broker is away by now.
+    fn second(&mut self, _: &Second) -> Collected {
+        let waiting = self.away.as_ref().map(|(since, label)| {
+            let text = format!("{label}, waiting for its return");
+            (text, Duration::from(Clock.now().since(*since)))
+        });
+        Collected {
+            waiting,
+            ..Collected::default()
+        }
+    }
+
+    /// Waits for a broker that is away.
+    fn load_ended(&mut self) -> Collected {
+        drop(self.tell.take());
+        let mut collected = Collected::default();
+        while let Ok(event) = self.events.recv() {
+            self.hear(event, &mut collected);
+        }
+        collected
+    }
+
+    fn finish(&mut self, run: &mut LoadEnd<'_>) -> Collected {
+        let missed = self.missed(run.outcome.interrupted || run.outcome.error.is_some());
+        if let Some(played) = self.played.take() {
+            self.add_played(&played);
+        }
+        run.summary.faults = std::mem::take(&mut self.outcomes);
+        Collected {
+            warnings: missed.into_iter().collect(),
+            ..Collected::default()
+        }
+    }
+}
+
+/// Nodes of a cluster that are not there any more when the run ends.
+pub(super) fn node_gone(broker: &dyn Broker) -> Option<Warning> {
+    let gone = broker.gone_nodes();
+    let nodes: Vec<String> = gone.iter().map(ToString::to_string).collect();
+    (!gone.is_empty()).then(|| {
+        Warning::new(WarningCode::NodeGone, Tier::Invalid)
+            .with("nodes", nodes.join(", "))
+            .with("count", gone.len())
+    })
 }
 
 /// A fault in words: `kill of node 1`.

@@ -4,6 +4,7 @@ use load::Endpoint;
 
 use super::*;
 use crate::brokers::{BrokerError, Identity, Processes};
+use crate::run::tests::begun;
 
 /// Three nodes, of which one takes long to come back, and one is gone.
 #[derive(Debug)]
@@ -65,6 +66,10 @@ fn fault(kind: RunFault, node: usize, at_ms: u64, for_ms: u64) -> FaultSpec {
     .unwrap()
 }
 
+fn context() -> RunContext {
+    begun(tempfile::tempdir().unwrap().path()).0
+}
+
 /// What happened, with milliseconds since the beginning.
 fn played(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
     let mut broker = Nodes {
@@ -74,17 +79,18 @@ fn played(faults: &[FaultSpec]) -> Vec<(u64, FaultEvent)> {
     let control = load::Control::new();
     let begin = Clock.now();
     let events = thread::scope(|scope| {
-        let timeline =
-            Timeline::start(scope, faults, &mut broker, &control, Beside::default()).unwrap();
-        timeline.begin(begin);
+        let beside = Beside::default();
+        let (played, player) = Faults::of(faults, &context(), &mut broker, &control, beside);
+        scope.spawn(|| player.run());
+        played.say(Moment::Begin(begin));
         thread::sleep(Duration::from_millis(1_200));
-        timeline.events().collect::<Vec<_>>()
+        played.events.try_iter().collect::<Vec<_>>()
     });
     let ms = |event: &FaultEvent| match event {
         FaultEvent::Began { at, .. }
         | FaultEvent::Back { at, .. }
         | FaultEvent::Failed { at, .. } => at.since(begin).0 / 1_000_000,
-        FaultEvent::Watched => 0,
+        FaultEvent::Watched | FaultEvent::Played(_) => 0,
     };
     let told = events.into_iter().map(|event| (ms(&event), event));
     told.filter(|(_, event)| !matches!(event, FaultEvent::Watched))
@@ -141,7 +147,7 @@ fn a_node_that_is_gone_is_told() {
         identity: Identity::default(),
         endpoint: Endpoint::new("localhost", 0),
     };
-    let warning = Recording::of_nodes(&broker).expect("a warning");
+    let warning = node_gone(&broker).expect("a warning");
     assert_eq!(
         (warning.code, warning.word("nodes")),
         (WarningCode::NodeGone, "2")
@@ -159,13 +165,15 @@ fn the_broker_is_asked_when_sending_has_ended_unless_a_fault_has_it_away() {
         let control = load::Control::new();
         thread::scope(|scope| {
             let beside = Beside::default();
-            let timeline = Timeline::start(scope, &faults, &mut broker, &control, beside);
-            let mut timeline = timeline.expect("faults");
-            timeline.begin(Clock.now());
+            let run = context();
+            let (mut played, player) = Faults::of(&faults, &run, &mut broker, &control, beside);
+            let state = scope.spawn(|| player.run());
+            played.say(Moment::Begin(Clock.now()));
             thread::sleep(Duration::from_millis(ms));
-            timeline.sending_ended();
+            played.phase(Phase::Drain, Clock.now());
             thread::sleep(Duration::from_millis(500 - ms));
-            timeline.end().is_some()
+            played.load_ended();
+            state.join().expect("its end").is_some()
         })
     };
     assert!(asked_after(20), "before the fault");

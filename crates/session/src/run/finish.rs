@@ -1,6 +1,5 @@
 //! The end of a run: its sums, its warnings, and the last writing of its record.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use archive::profile::ErlangProcess;
@@ -10,7 +9,7 @@ use archive::{
     Tier, Topology, Warning, WarningCode,
 };
 use load::OperationTally;
-use measure::{Clock, Counters, Nanos, Phase, Problem, Summaries};
+use measure::{Counters, Nanos, Phase, Problem, Summaries, Time};
 
 use super::faults::named;
 use super::profiling::Profiled;
@@ -20,7 +19,6 @@ use super::tracing::counted_length;
 use super::{RunOutcome, Texts};
 use crate::experiment::Requirement;
 use crate::judge::{Judgement, judge};
-use crate::look;
 use crate::usage::{Usage, between};
 
 /// What is known when the load has ended.
@@ -63,13 +61,8 @@ impl Recording<'_> {
 
     /// Sums up and writes the record for the last time.
     pub(crate) fn finish(mut self, ending: Ending) -> RunOutcome {
-        let Ending {
-            outcome,
-            topology,
-            processes,
-            warnings: known,
-        } = ending;
-        self.record.topology = topology;
+        let (outcome, processes) = (ending.outcome, ending.processes);
+        self.record.topology = ending.topology;
         self.record.phases = outcome
             .phases
             .iter()
@@ -79,7 +72,6 @@ impl Recording<'_> {
                 end: self.seconds_since_origin(span.end),
             })
             .collect();
-        let looked_into = self.find_looks();
         let effect = self.observer_effect();
         let profiled = self.finish_profile(&outcome, &processes);
         let usage = self
@@ -89,8 +81,9 @@ impl Recording<'_> {
         self.add_censored(&outcome);
         let Judgement { verdict, findings } = judge(self.facts(&outcome, &usage));
         let mut found = findings;
-        found.extend(profiled.warnings.iter().cloned().chain(known));
-        found.extend(looked_into);
+        found.extend(profiled.warnings.iter().cloned());
+        found.append(&mut self.summary.warnings);
+        found.extend(ending.warnings);
         found.append(&mut self.not_permitted);
         found.iter_mut().for_each(|it| self.name_fault(it));
         self.record.state = match (&outcome.error, outcome.interrupted) {
@@ -145,24 +138,9 @@ impl Recording<'_> {
             let end = fault.t + fault.back_s.or(fault.asked_s).unwrap_or(0.0);
             fault.failed.is_none() && fault.t <= begin + length && end >= begin
         };
-        if let Some(fault) = self.faults.iter().find(was_on) {
+        if let Some(fault) = self.summary.faults.iter().find(was_on) {
             warning.values.insert("fault".into(), named(fault).into());
         }
-    }
-
-    /// Keeps who looked into the broker, and says so where that was while the load ran.
-    fn find_looks(&mut self) -> Option<Warning> {
-        self.looks.read();
-        let origin = self.context.origin;
-        self.record.looks = self.looks.spans(origin, Clock.now());
-        let load = self
-            .record
-            .phases
-            .iter()
-            .filter(|it| it.phase != Phase::Drain);
-        let load = load.map(|it| (it.start, it.end));
-        let load = load.reduce(|(begin, end), (from, to)| (begin.min(from), end.max(to)))?;
-        look::warning(&self.record.looks, load)
     }
 
     /// Why a requirement that was met until the end of the run need not be met by a whole one.
@@ -182,8 +160,15 @@ impl Recording<'_> {
             let operations = it.operations.as_ref();
             operations.is_some_and(|of| requirement.is_about(of.latency))
         });
-        let ended = self.tracing.ended_early(about?.name);
+        let ended = self.trace_ended(about?.name);
         ended.map(|_| "its trace ended before the load did")
+    }
+
+    /// When a trace of this scenario ended before the load did; `None` where it did not.
+    fn trace_ended(&self, scenario: &str) -> Option<Time> {
+        let mut its = (self.summary.traces.iter()).filter(|it| it.scenario == scenario);
+        let seconds = its.find(|it| it.ended.is_some())?.ended_s?;
+        Some(self.context.origin + Nanos((seconds * 1e9).round() as u64))
     }
 
     fn finish_profile(
@@ -198,7 +183,7 @@ impl Recording<'_> {
         if profiling.is_on() {
             self.observer.step("writing the profile");
         }
-        let since_origin = |at: measure::Time| at.since(self.context.origin).0;
+        let since_origin = |at: Time| at.since(self.context.origin).0;
         let measured = outcome
             .phases
             .iter()
@@ -218,11 +203,8 @@ impl Recording<'_> {
             total: count(&outcome.totals),
             rate: per_second(count(&self.measured.counters), self.measured_length),
         };
-        let messages = self
-            .measured
-            .counters
-            .sent
-            .max(self.measured.counters.received);
+        let counters = &self.measured.counters;
+        let messages = counters.sent.max(counters.received);
         let alone = self.context.scenarios.len() == 1;
         let us_each = |cores: f64| {
             (messages > 0 && alone)
@@ -247,15 +229,8 @@ impl Recording<'_> {
             blocked: throughput(|counters| counters.blocked),
             requested,
             closed_loop: self.context.planned.closed_loop,
-            churn: None,
-            scenarios: BTreeMap::new(),
             programs: self.programs.values().cloned().collect(),
-            scrapes: self.scraping.pages().to_vec(),
-            traces: self.tracing.summaries(self.context.origin),
             ledger: outcome.ledger,
-            faults: self.faults.clone(),
-            requirements: Vec::new(),
-            stalls: Vec::new(),
             latency: match self.context.scenarios.iter().any(|it| it.name == MESSAGES) {
                 true => self.measured.latencies.messages(),
                 false => Summaries::default(),
@@ -283,14 +258,10 @@ impl Recording<'_> {
                 broker: mb(self.peak_rss.0),
                 client: mb(self.peak_rss.1),
             },
-            nodes: self.nodes.clone(),
             profiles: (profiled.profiles.iter())
                 .map(|profile| profile.summary(TOP_FUNCTIONS))
                 .collect(),
-            observer_effect: None,
-            verdict: None,
-            error: None,
-            warnings: Vec::new(),
+            ..self.summary.clone()
         };
         for (name, scenario) in self.scenario_summaries(outcome, usage, profiled.own_cores) {
             summary.insert(name, scenario);
@@ -331,7 +302,7 @@ impl Recording<'_> {
             failures.sort_by_key(|failure| std::cmp::Reverse(failure.count));
             let (begun, late) = scenario.begun_of_due(outcome, &self.measured);
             let requested = scenario.requested.as_ref();
-            let ended = self.tracing.ended_early(scenario.name);
+            let ended = self.trace_ended(scenario.name);
             let counted = counted_length(self.measured_length, measured_from, ended);
             let summary = ScenarioSummary {
                 kind: scenario.subject.clone(),
@@ -419,7 +390,7 @@ fn close(
     record
 }
 
-fn per_second(count: u64, length: Nanos) -> f64 {
+pub(super) fn per_second(count: u64, length: Nanos) -> f64 {
     if length == Nanos::ZERO {
         0.0
     } else {

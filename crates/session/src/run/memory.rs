@@ -11,7 +11,7 @@ use erlang::sides::{MemorySides, SidesReader};
 use erlang::{ConnectOptions, Error, Node};
 use measure::{Clock, Nanos, Time, counted};
 
-use super::scraping::ScrapedRow;
+use super::companion::{Collected, Companion, Second, SeriesRow};
 use crate::Experiment;
 use crate::brokers::{Broker, BrokerError};
 
@@ -26,41 +26,16 @@ const MOST_TIMES: usize = 100_000;
 /// What the VM counts by kind that a run keeps; the rest of its total is the emulator's own.
 const KINDS: [&str; 6] = ["total", "processes", "ets", "binary", "code", "atom"];
 
-/// What a run reads of its nodes' memory.
-#[derive(Debug)]
-pub(super) struct MemoryPlan {
-    /// Time between two readings.
-    pub(super) every: Nanos,
-    /// How each node is reached, in the order of nodes.
-    pub(super) nodes: Vec<ConnectOptions>,
-}
-
-impl MemoryPlan {
-    /// What the experiment asks for; `None` where it asks for nothing.
-    ///
-    /// # Errors
-    /// How a node is reached cannot be read.
-    pub(super) fn of(
-        experiment: &Experiment,
-        broker: &dyn Broker,
-    ) -> Result<Option<Self>, BrokerError> {
-        let Some(every) = experiment.broker.memory_every else {
-            return Ok(None);
-        };
-        Ok(Some(Self {
-            every: every.0,
-            nodes: broker.erlang_nodes()?,
-        }))
-    }
-}
-
 /// Threads that read the memory of nodes, and what they have read.
 #[derive(Debug, Default)]
 pub(super) struct MemoryWatch {
-    plan: Option<MemoryPlan>,
+    /// Time between two readings.
+    every: Nanos,
     readings: Option<Receiver<NodeReading>>,
     stop: Arc<AtomicBool>,
     nodes: Vec<WatchedNode>,
+    /// How each node is reached.
+    options: Vec<ConnectOptions>,
 }
 
 /// A reading that takes longer holds values of moments that lie so far apart that a node which allocates differs between them.
@@ -88,91 +63,49 @@ struct WatchedNode {
     failed: u64,
 }
 
-/// What came of all nodes since the last time.
-#[derive(Debug, Default)]
-pub(super) struct MemoryRead {
-    pub(super) rows: Vec<ScrapedRow>,
-    /// What all nodes say now; empty where nothing has come.
-    pub(super) told: Vec<(SeriesName, f64)>,
-    /// Sentences that belong to the moment.
-    pub(super) notes: Vec<String>,
-}
-
 impl MemoryWatch {
-    pub(super) fn of(plan: Option<MemoryPlan>) -> Self {
-        let nodes = plan.as_ref().map_or(&[][..], |plan| &plan.nodes);
-        let nodes = nodes.iter().map(|options| WatchedNode {
+    /// Of a broker's nodes, where the experiment asks for it.
+    ///
+    /// # Errors
+    /// How a node is reached cannot be read.
+    pub(super) fn of(experiment: &Experiment, broker: &dyn Broker) -> Result<Self, BrokerError> {
+        Ok(match experiment.broker.memory_every {
+            Some(every) => Self::new(every.0, broker.erlang_nodes()?),
+            None => Self::default(),
+        })
+    }
+
+    fn new(every: Nanos, options: Vec<ConnectOptions>) -> Self {
+        let nodes = options.iter().map(|options| WatchedNode {
             name: options.node.to_string(),
             ..WatchedNode::default()
         });
         Self {
-            nodes: nodes.collect(),
-            plan,
+            every,
             readings: None,
             stop: Arc::default(),
+            nodes: nodes.collect(),
+            options,
         }
-    }
-
-    /// The load began: so do the readings. Returns why a node is not read.
-    pub(super) fn start(&mut self, begin: Time) -> Vec<String> {
-        let Some(plan) = &self.plan else {
-            return Vec::new();
-        };
-        let (tell, readings) = sync_channel(MOST_WAITING);
-        self.readings = Some(readings);
-        let mut notes = Vec::new();
-        for (node, options) in plan.nodes.iter().enumerate() {
-            let task = MemoryTask {
-                node,
-                options: ConnectOptions {
-                    timeout: TIMEOUT,
-                    ..options.clone()
-                },
-                every: plan.every,
-                stop: Arc::clone(&self.stop),
-                tell: tell.clone(),
-                reader: None,
-            };
-            let thread = thread::Builder::new().name(format!("memory-{node}"));
-            if let Err(error) = thread.spawn(move || task.run(begin)) {
-                let name = &options.node;
-                notes.push(format!("the memory of {name} is not read: {error}"));
-            }
-        }
-        notes
     }
 
     /// What has come since the last time.
-    pub(super) fn take(&mut self) -> MemoryRead {
-        let readings: Vec<NodeReading> = match &self.readings {
-            Some(readings) => readings.try_iter().collect(),
-            None => Vec::new(),
-        };
-        let mut read = MemoryRead::default();
+    fn take(&mut self) -> Collected {
+        let readings = self.readings.iter().flat_map(Receiver::try_iter);
+        let readings: Vec<NodeReading> = readings.collect();
+        let mut read = Collected::default();
         let is_any = !readings.is_empty();
         for reading in readings {
             self.add(reading, &mut read);
         }
         if is_any {
-            read.told = self.told();
+            read.told.push(self.told());
         }
         read
     }
 
-    /// Ends the readings, and says what they cost. One that is waited for ends with its time-out, and nobody hears of it.
-    pub(super) fn finish(&mut self) -> MemoryRead {
-        self.stop.store(true, Ordering::Relaxed);
-        let mut read = self.take();
-        if self.readings.take().is_some() {
-            read.notes
-                .extend(self.nodes.iter().map(WatchedNode::sentence));
-        }
-        read
-    }
-
-    fn add(&mut self, reading: NodeReading, read: &mut MemoryRead) {
+    fn add(&mut self, reading: NodeReading, read: &mut Collected) {
         let several = self.nodes.len() > 1;
-        let every = self.plan.as_ref().map_or(Nanos::ZERO, |plan| plan.every);
         let Some(node) = self.nodes.get_mut(reading.node) else {
             return;
         };
@@ -188,9 +121,9 @@ impl MemoryWatch {
                 }
                 let of_node = several.then_some(reading.node);
                 node.latest = series(&sides, of_node);
-                read.rows.push(ScrapedRow {
+                read.rows.push(SeriesRow {
                     since: reading.at,
-                    length: every,
+                    length: self.every,
                     values: node.latest.clone(),
                 });
             }
@@ -219,6 +152,50 @@ impl MemoryWatch {
             node.latest.iter().cloned().chain([unanswered])
         });
         told.collect()
+    }
+}
+
+impl Companion for MemoryWatch {
+    /// The load began: so do the readings.
+    fn start(&mut self, begin: Time) -> Collected {
+        let mut read = Collected::default();
+        let (tell, readings) = sync_channel(MOST_WAITING);
+        self.readings = Some(readings);
+        for (node, options) in self.options.iter().enumerate() {
+            let task = MemoryTask {
+                node,
+                options: ConnectOptions {
+                    timeout: TIMEOUT,
+                    ..options.clone()
+                },
+                every: self.every,
+                stop: Arc::clone(&self.stop),
+                tell: tell.clone(),
+                reader: None,
+            };
+            let thread = thread::Builder::new().name(format!("memory-{node}"));
+            if let Err(error) = thread.spawn(move || task.run(begin)) {
+                let name = &options.node;
+                read.notes
+                    .push(format!("the memory of {name} is not read: {error}"));
+            }
+        }
+        read
+    }
+
+    fn second(&mut self, _: &Second) -> Collected {
+        self.take()
+    }
+
+    /// Ends the readings, and says what they cost. One that is waited for ends with its time-out, and nobody hears of it.
+    fn load_ended(&mut self) -> Collected {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut read = self.take();
+        if self.readings.take().is_some() {
+            read.notes
+                .extend(self.nodes.iter().map(WatchedNode::sentence));
+        }
+        read
     }
 }
 
@@ -413,19 +390,16 @@ mod tests {
 
     #[test]
     fn readings_end_with_the_load_once() {
-        let mut memory = MemoryWatch::of(Some(MemoryPlan {
-            every: Nanos::from_millis(10),
-            nodes: vec![nobody()],
-        }));
+        let mut memory = MemoryWatch::new(Nanos::from_millis(10), vec![nobody()]);
         memory.start(Clock.now());
-        let notes = memory.finish().notes;
+        let notes = memory.load_ended().notes;
         let cost = "memory of nobody@127.0.0.1: 0 readings";
         assert!(
             notes.last().is_some_and(|it| it.starts_with(cost)),
             "{notes:?}"
         );
         assert!(memory.stop.load(Ordering::Relaxed));
-        assert!(memory.finish().notes.is_empty());
+        assert!(memory.load_ended().notes.is_empty());
     }
 
     #[test]

@@ -2,12 +2,15 @@
 
 mod blocked;
 mod blocks;
+mod companion;
 mod contention;
 mod continuous;
 mod facts;
 mod faults;
 mod filling;
 mod finish;
+mod loaded;
+mod looks;
 mod memory;
 mod named_process;
 mod nodes;
@@ -29,40 +32,35 @@ mod silences;
 #[cfg(test)]
 mod tests;
 mod topology;
-mod traced;
 mod tracing;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
-use std::thread;
 
 use archive::profile::{Profile, ProfileHeader};
 use archive::{Labels, RunLock, RunRecord, RunWriter, Topology, Versions};
-use measure::{Clock, Interval, Problem, Time, wall_clock_unix_ns};
+use load::scenario::Scenario;
+use measure::{Clock, Interval, Metric, Problem, Time, wall_clock_unix_ns};
 
-use crate::brokers::{self, Broker, Identity, Processes};
-use crate::experiment::{ProbedAddresses, ProfileSpec};
-use crate::judge::Planned;
+use crate::brokers::{self, Broker, Identity};
+use crate::experiment::ProbedAddresses;
 use crate::look::Looks;
 use crate::scenarios::MakeScenario;
-use crate::usage::ProcUsage;
-use crate::{Error, Experiment, Observer, calibration, hardware, redact};
+use crate::{Error, Experiment, Observer, hardware, redact};
 pub use continuous::{ContinuousOptions, PeriodEnd, Told, record_continuously};
-use faults::{Beside, Timeline};
+use faults::{Beside, Faults, node_gone};
 use finish::Ending;
-use memory::{MemoryPlan, MemoryWatch};
+use loaded::Loaded;
+use memory::MemoryWatch;
 pub use named_process::nodes_called;
-use observer_effect::Blocks;
 use own_pages::OwnPages;
 use profiling::{Profiling, Sampling};
 pub use record::{RecordOptions, Target, record};
 use recording::Recording;
-use recording::RunContext;
 use returned::Reattach;
-pub(crate) use scenarios::ScenarioContext;
 use scraping::Scraping;
 pub use second_start::run_again_if_not_ready;
-use topology::TopologyReader;
+use topology::BrokerState;
 use tracing::{Tracing, traced_broker};
 
 /// Lines of the broker's log that a run keeps that broke off.
@@ -172,16 +170,28 @@ fn check_requirements(experiment: &Experiment, scenarios: &[MakeScenario]) -> Re
     }
     // Which broker it will be does not matter to what is measured.
     let endpoint = load::Endpoint::new("localhost", 0);
-    let mut metrics = Vec::new();
     let experiment = experiment.with_addresses(&ProbedAddresses::default());
-    for make in scenarios {
-        let made = make(&experiment, &endpoint, 0)?;
-        metrics.extend(made.iter().flat_map(|scenario| scenario.metrics()));
-    }
+    let made = all_made(scenarios, &experiment, &endpoint, 0)?;
+    let metrics: Vec<Metric> = made.iter().flat_map(|it| it.metrics()).collect();
     let mut required = experiment.require.iter();
     required
         .try_for_each(|spec| spec.that.check(&metrics))
         .map_err(Error::Usage)
+}
+
+/// The scenarios that an experiment asks for, in the order of their kinds.
+fn all_made(
+    kinds: &[MakeScenario],
+    experiment: &Experiment,
+    endpoint: &load::Endpoint,
+    run_id: u32,
+) -> Result<Vec<Box<dyn Scenario>>, load::Error> {
+    let made = kinds.iter().map(|make| make(experiment, endpoint, run_id));
+    Ok(made
+        .collect::<Result<Vec<_>, _>>()?
+        .into_iter()
+        .flatten()
+        .collect())
 }
 
 /// Refuses source addresses that are not this machine's, before anything is started.
@@ -231,234 +241,119 @@ fn apply_load(
         .with_metrics_servers(broker.metrics_servers())
         .scrape_plans()
         .map_err(Error::Usage)?;
-    let memory_plan = MemoryPlan::of(experiment, broker)?;
-    let endpoint = broker.endpoint().clone();
+    let memory = MemoryWatch::of(experiment, broker)?;
     let copied = broker.copied();
     if copied.is_none() {
-        filling::fill(experiment, &endpoint, Start::now().seed, control, observer)?;
+        let (to, seed) = (broker.endpoint(), Start::now().seed);
+        filling::fill(experiment, to, seed, control, observer)?;
     }
     let start = Start::now();
-    let processes = broker.processes();
-    let found = processes.further.iter();
-    let further: Vec<Option<u32>> = found
-        .map(|pid| pid.filter(|pid| brokers::is_broker(*pid)))
-        .collect();
-    let identity = broker.identity().clone();
-    let mut scenarios = Vec::new();
-    let mut own_pages = OwnPages::start(experiment, broker)?;
-    let resolved = experiment.with_addresses(&own_pages.addresses(broker));
-    let traced = traced_broker(experiment, &*broker)?;
-    let tracing = Tracing::of(traced.log.clone());
-    let resolved = resolved
+    let loaded = Loaded::of(broker);
+    let own_pages = OwnPages::start(experiment, broker)?;
+    let traced = traced_broker(experiment, broker)?;
+    let tracing = Tracing::of(traced.log.clone(), start.origin);
+    let resolved = experiment
+        .with_addresses(&own_pages.addresses(broker))
         .with_nodes(broker.nodes())
         .with_traced(traced)
         .on_prepared(copied.is_some());
-    for make in options.scenarios {
-        scenarios.extend(make(&resolved, &endpoint, start.seed)?);
-    }
-    let first = scenarios.first().ok_or_else(nothing_to_do)?;
+    let scenarios = all_made(options.scenarios, &resolved, broker.endpoint(), start.seed)?;
+    let context = loaded.context(&scenarios, start.origin, experiment, options.texts)?;
     let mut record = start.record(&experiment.name, options);
     record.experiment = experiment.to_json();
-    record.versions.broker = identity.name();
-    record.versions.runtime.clone_from(&identity.runtime);
+    record.versions.broker = loaded.identity.name();
+    record.versions.runtime.clone_from(&loaded.identity.runtime);
     record.metrics = scenarios.iter().flat_map(|it| it.metrics()).collect();
     let writer = start.writer(options, &mut record)?;
-
-    let profiling = match &writer {
-        Some(writer) => attach(
-            &experiment.profile,
-            &sampled(&processes, broker.nodes().len()),
-            &start,
-            writer,
-            observer,
-        ),
-        None => Profiling::off(),
-    };
-    let contexts = scenarios.iter().map(|it| ScenarioContext::of(&**it));
-    let context = RunContext {
-        origin: start.origin,
-        phases: first.phases(),
-        scenarios: contexts.collect::<Result<_, _>>()?,
-        broker: identity.summary(processes.main),
-        shared_machine: processes.on_this_machine,
-        sees_all_brokers: further.iter().all(Option::is_some),
-        listener: processes.listener,
-        profile: experiment.profile.options(),
-        insecure: endpoint.tls.as_ref().is_some_and(|tls| tls.insecure),
-        planned: Planned {
-            capacity: first
-                .plan()
-                .and_then(|plan| calibration::kept()?.capacity(plan)),
-            ..Planned::of(&**first)
-        },
-        requirements: experiment
-            .require
-            .iter()
-            .map(|spec| spec.that.clone())
-            .collect(),
-        texts: options.texts,
-    };
-    let nodes = broker.nodes();
-    let mut ports: Vec<u16> = nodes.iter().map(|node| node.port).collect();
-    if ports.is_empty() {
-        ports.push(endpoint.port);
-    }
-    let usage = || {
-        let usage = ProcUsage::new(processes.main)
-            .with_further(further.iter().copied().flatten())
-            .connected_to(ports.iter().copied())
-            .returning_at(processes.returns_at(&endpoint));
-        Box::new(match nodes.is_empty() {
-            true => usage,
-            false => usage.of_nodes(),
-        })
-    };
-    let length = experiment.profile.blocks;
-    let blocks = length.map(|length| Blocks::wanted(length.0, start.seed.into(), usage()));
+    let profiling = loaded.profiling(&context.profile, &start, writer.as_ref(), observer);
     observer.step("connecting");
+    let seed = u64::from(start.seed);
     let profiled = profiling.is_on();
-    let reattach = (writer.as_ref().filter(|_| profiled))
-        .map(|writer| Reattach::new(start, experiment.profile.options(), writer.dir()));
-    let mut recording = Recording::new(context, record, writer, profiling, usage(), observer);
-    recording.blocks = blocks.unwrap_or_default();
-    recording.logs = broker.follow_logs();
-    recording.tracing = tracing;
-    recording.looks = Looks::of(broker.directories());
-    let own = [processes.main].into_iter().chain(further.iter().copied());
-    let own: Vec<u32> = own.flatten().collect();
-    recording.scraping = Scraping::of(plans).served_by(&own, start.seed.into());
-    recording.memory = MemoryWatch::of(memory_plan);
+    let attached = writer.as_ref().filter(|_| profiled);
+    let reattach = attached.map(|it| Reattach::new(start, context.profile.clone(), it.dir()));
+    let beside = Beside { profiled, reattach };
+    let (logs, looks) = (broker.follow_logs(), Looks::of(broker.directories()));
+    let specs = &experiment.fault;
+    let (faults, player) = Faults::of(specs, &context, &mut *broker, control, beside);
+    let usage = loaded.usage();
+    let mut recording = Recording::new(context, record, writer, profiling, usage, observer);
+    recording.companions = vec![
+        Box::new(faults),
+        Box::new(Scraping::of(plans).served_by(&loaded.pids(), seed)),
+        Box::new(tracing),
+        Box::new(looks),
+        Box::new(memory),
+        Box::new(own_pages),
+    ];
+    recording.blocks = loaded.blocks(&experiment.profile, seed);
+    recording.logs = logs;
     if let Some(cost) = copied {
         recording.note(&format!(
             "the broker began with a copy of prepared data: {cost}"
         ));
     }
-    let (result, during) = thread::scope(|scope| {
-        if !experiment.fault.is_empty() {
-            let beside = Beside { profiled, reattach };
-            let (faults, broker) = (&experiment.fault, &mut *broker);
-            let timeline = Timeline::start(scope, faults, broker, control, beside);
-            return recording.run(&scenarios, control, timeline);
-        }
-        let (reader, sending_ended) = TopologyReader::start(scope, &mut *broker, control, profiled);
-        recording.sending_ended = Some(sending_ended);
-        let (result, _) = recording.run(&scenarios, control, None);
-        recording.sending_ended = None;
-        (result, reader.finish())
-    });
-    let mut warnings = recording.finish_scraping();
-    warnings.extend(recording.finish_tracing());
-    for note in own_pages.close() {
-        recording.note(&note);
-    }
-    match result {
-        Ok(outcome) if outcome.error.is_none() && recording.is_stopped_early(control) => {
-            let during = match recording.started {
-                Some(_) => "warm-up",
-                None => "start",
-            };
+    let (recording, result, during) = recording.run(&scenarios, control, || player.run());
+    end_load(recording, result, during, &*broker, profiled, control)
+}
+
+/// The end of a run whose load has ended; `during` is what its broker said of itself when sending had ended.
+fn end_load(
+    mut recording: Recording<'_>,
+    result: Result<load::Outcome, load::Error>,
+    during: Option<BrokerState>,
+    broker: &dyn Broker,
+    profiled: bool,
+    control: &load::Control,
+) -> Result<RunOutcome, Error> {
+    let outcome = match result {
+        Ok(outcome) => outcome,
+        Err(error) => {
             recording.discard();
-            Err(Error::Stopped { during })
+            return Err(error.into());
         }
-        Ok(outcome) => {
-            let interrupted = outcome.interrupted || outcome.error.is_some();
-            warnings.extend(recording.of_faults(&experiment.fault, interrupted));
-            warnings.extend(Recording::of_nodes(broker));
-            if !experiment.fault.is_empty() {
-                match broker.played_faults() {
-                    Ok(Some(played)) => recording.played(&experiment.fault, &played),
-                    Ok(None) => {}
-                    Err(error) => recording.note(&error.to_string()),
-                }
-            }
-            if outcome.error.is_some() {
-                for line in broker.logs(LAST_LINES).lines() {
-                    recording.note(&format!("the broker's log: {line}"));
-                }
-            }
-            if broker.has_topology() {
-                recording.observer.step("reading the broker's topology");
-            }
-            let now = broker.processes();
-            let left = outcome.phases.last().map(|span| span.end);
-            let state = topology::at_end(during, left, &*broker, profiled, control);
-            let topology = state.topology.unwrap_or_else(|error| {
-                recording.note(&error.to_string());
-                Topology::default()
-            });
-            let named =
-                (state.processes.into_iter())
-                    .enumerate()
-                    .map(|(node, named)| match named {
-                        // A node that was restarted gives its processes the identifiers of others.
-                        Ok(_) if !recording.profiling.is_of(node, now.of_node(node)) => Vec::new(),
-                        Ok(named) => named,
-                        Err(error) => {
-                            recording
-                                .note(&format!("Erlang processes stay without names: {error}"));
-                            Vec::new()
-                        }
-                    });
-            let processes = named.collect();
-            recording.tell_logged();
-            Ok(recording.finish(Ending {
-                outcome,
-                topology,
-                processes,
-                warnings,
-            }))
-        }
-        Err(e) => {
-            recording.discard();
-            Err(e.into())
+    };
+    recording.finish_companions(&outcome);
+    if outcome.error.is_none() && recording.is_stopped_early(control) {
+        let during = match recording.started {
+            Some(_) => "warm-up",
+            None => "start",
+        };
+        recording.discard();
+        return Err(Error::Stopped { during });
+    }
+    if outcome.error.is_some() {
+        for line in broker.logs(LAST_LINES).lines() {
+            recording.note(&format!("the broker's log: {line}"));
         }
     }
-}
-
-/// The problem of an experiment of which no scenario takes anything; validation finds that first.
-fn nothing_to_do() -> Error {
-    Error::Usage(Problem::new(
-        "the experiment has no load",
-        "",
-        "add [[load]], [churn] or [[probe]]",
-    ))
-}
-
-/// The process of each node that a profile is taken of, with the node's number in a cluster.
-type Sampled = (Option<u32>, Option<u32>);
-
-fn sampled(processes: &Processes, nodes: usize) -> Vec<Sampled> {
-    match nodes {
-        0 | 1 => vec![(None, processes.main)],
-        several => (0..several)
-            .map(|node| (u32::try_from(node).ok(), processes.of_node(node)))
-            .collect(),
+    if broker.has_topology() {
+        recording.observer.step("reading the broker's topology");
     }
-}
-
-fn attach(
-    spec: &ProfileSpec,
-    sampled: &[Sampled],
-    start: &Start,
-    writer: &RunWriter,
-    observer: &mut dyn Observer,
-) -> Profiling {
-    let options = spec.options();
-    if options.is_empty() {
-        return Profiling::off();
-    }
-    observer.step("preparing the profiler");
-    let of_each = sampled.iter().map(|(node, process)| match process {
-        // A run without a profile is worth having: the warning says what to do.
-        Some(pid) => start
-            .profiling(&options, *pid, *node, writer)
-            .unwrap_or_else(|e| Profiling::unavailable(&e.problem().sentence())),
-        None => Profiling::unavailable(
-            "the broker's process is not known: it runs on another machine or for another user; \
-             give its number with --set broker.pid=N, or set profile.events = []",
-        ),
+    let now = broker.processes();
+    let left = outcome.phases.last().map(|span| span.end);
+    let state = topology::at_end(during, left, broker, profiled, control);
+    let topology = state.topology.unwrap_or_else(|error| {
+        recording.note(&error.to_string());
+        Topology::default()
     });
-    of_each.reduce(Profiling::and).unwrap_or_default()
+    let named = state.processes.into_iter().enumerate();
+    let named = named.map(|(node, named)| match named {
+        // A node that was restarted gives its processes the identifiers of others.
+        Ok(_) if !recording.profiling.is_of(node, now.of_node(node)) => Vec::new(),
+        Ok(named) => named,
+        Err(error) => {
+            recording.note(&format!("Erlang processes stay without names: {error}"));
+            Vec::new()
+        }
+    });
+    let processes = named.collect();
+    recording.tell_logged();
+    Ok(recording.finish(Ending {
+        outcome,
+        topology,
+        processes,
+        warnings: node_gone(broker).into_iter().collect(),
+    }))
 }
 
 /// The moment that a run's time counts from.

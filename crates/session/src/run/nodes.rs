@@ -1,9 +1,8 @@
-//! What each node of a cluster uses in the measured phase, and what is read of the memory of nodes.
+//! What each node of a cluster uses in the measured phase.
 
 use archive::NodeSummary;
-use measure::{Clock, Time};
+use measure::Clock;
 
-use super::memory::MemoryRead;
 use super::recording::Recording;
 
 impl Recording<'_> {
@@ -29,7 +28,7 @@ impl Recording<'_> {
             cpu_cores: now.cpu.saturating_sub(before.cpu).as_secs_f64() / seconds,
             rss_mb: peak.max(now.rss_bytes) as f64 / 1e6,
         });
-        self.nodes = nodes.collect();
+        self.summary.nodes = nodes.collect();
     }
 
     /// Keeps the largest memory of each.
@@ -38,37 +37,6 @@ impl Recording<'_> {
         self.node_peaks.resize(nodes.len(), 0);
         for (peak, node) in self.node_peaks.iter_mut().zip(&nodes) {
             *peak = node.rss_bytes.max(*peak);
-        }
-    }
-}
-
-impl Recording<'_> {
-    /// Begins to read the memory of nodes, where that is wanted.
-    pub(super) fn start_memory(&mut self, at: Time) {
-        for note in self.memory.start(at) {
-            self.note(&note);
-        }
-    }
-
-    /// Keeps what was read of the memory of nodes since the last time.
-    pub(super) fn take_memory(&mut self) {
-        let read = self.memory.take();
-        self.keep_memory(read);
-    }
-
-    /// Ends reading the memory of nodes.
-    pub(super) fn finish_memory(&mut self) {
-        let read = self.memory.finish();
-        self.keep_memory(read);
-    }
-
-    fn keep_memory(&mut self, read: MemoryRead) {
-        if !read.told.is_empty() {
-            self.observer.values(&read.told);
-        }
-        self.keep_rows(read.rows);
-        for note in read.notes {
-            self.note(&note);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use erlang::queues::{MOST_QUEUES, QueueRequest, QueueSort};
 use measure::{Nanos, Problem, counted};
 
+use super::companion::{Collected, Companion, LoadEnd};
 use crate::brokers::Broker;
 use crate::experiment::{OwnPage, ProbedAddresses};
 use crate::page_server::PageServer;
@@ -46,7 +47,7 @@ impl OwnPages {
     }
 
     /// Ends them, and says what each cost, or what was in the way.
-    pub(super) fn close(&mut self) -> Vec<String> {
+    fn close(&mut self) -> Vec<String> {
         let served = std::mem::take(&mut self.0).into_iter();
         served
             .map(|Served { page, server, .. }| {
@@ -63,6 +64,15 @@ impl OwnPages {
                 }
             })
             .collect()
+    }
+}
+
+impl Companion for OwnPages {
+    fn finish(&mut self, _: &mut LoadEnd<'_>) -> Collected {
+        Collected {
+            notes: self.close(),
+            ..Collected::default()
+        }
     }
 }
 

@@ -12,9 +12,8 @@ use super::finish::Ending;
 use super::named_process;
 use super::recording::{Recording, RunContext};
 use super::{RunOptions, RunOutcome, Start, Texts};
-use crate::brokers::Listener;
 use crate::experiment::ProfileSpec;
-use crate::judge::{Planned, profile_incomplete};
+use crate::judge::profile_incomplete;
 use crate::usage::ProcUsage;
 use crate::{Error, Look, Observer};
 
@@ -194,7 +193,6 @@ pub(super) fn context(
             measure: length,
             drain: Nanos::ZERO,
         },
-        scenarios: Vec::new(),
         broker: BrokerSummary {
             kind: stat.map_or_else(|| "process".to_owned(), |stat| stat.command),
             version: None,
@@ -202,12 +200,9 @@ pub(super) fn context(
         },
         shared_machine: true,
         sees_all_brokers: true,
-        listener: Listener::default(),
         profile,
-        insecure: false,
-        planned: Planned::default(),
-        requirements: Vec::new(),
         texts,
+        ..RunContext::default()
     }
 }
 

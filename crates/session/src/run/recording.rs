@@ -1,32 +1,32 @@
 //! What the load reports, on its way into the archive, to the observer and into the sums.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::Duration;
 
 use archive::{
-    BrokerSummary, Event, FaultOutcome, NodeSummary, ProgramSummary, RunRecord, RunWriter,
-    ScenarioPoint, SeriesName, SeriesPoint, SlicePoint, Warning,
+    BrokerSummary, Event, ProgramSummary, RunRecord, RunSummary, RunWriter, ScenarioPoint,
+    SeriesPoint, SlicePoint, Warning,
 };
 use linux::threads::{ThreadTimes, ThreadUse};
 use linux::{CombinedCores, ProcessUse};
+use load::scenario::Scenario;
 use measure::{Clock, Counters, Interval, Metric, Nanos, Phase, Slice, Time};
 
 use super::Texts;
 use super::blocked::{Blocked, Telling};
+use super::companion::{Collected, Companion, LoadEnd, Second};
 use super::contention::Contention;
-use super::memory::MemoryWatch;
 use super::observer_effect::Blocks;
 use super::profiling::{LEAD, Profiling};
 use super::scenarios::ScenarioContext;
-use super::scraping::{Scraped, ScrapedRow, Scraping};
 use super::silences::Silences;
-use super::tracing::Tracing;
+use super::topology::BrokerState;
 use crate::Observer;
 use crate::brokers::{Listener, log::LogFollower};
 use crate::connection_time::ConnectionCounts;
 use crate::experiment::Requirement;
 use crate::judge::Planned;
-use crate::look::Looks;
 use crate::usage::{Reading, UsageSource, between};
 
 /// Events that a record keeps; a broker that blocks and unblocks without end says nothing new.
@@ -39,7 +39,7 @@ pub(crate) const WHOLE_SECOND: Nanos = Nanos::from_millis(500);
 const SHORTEST_USAGE: Nanos = Nanos::from_millis(100);
 
 /// What is known before the load begins.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RunContext {
     pub(crate) origin: Time,
     pub(crate) phases: load::Phases,
@@ -94,10 +94,6 @@ pub(crate) struct Recording<'a> {
     pub(super) contention: Contention,
     /// Intervals in which operations beside the first scenario were completed.
     pub(crate) answered_beside: Vec<(Time, Time)>,
-    /// What was done to the broker so far.
-    pub(crate) faults: Vec<FaultOutcome>,
-    /// The one of them from which the broker's return is watched.
-    pub(super) watched_fault: Option<usize>,
     /// Other programs that loaded the broker, and have ended, by the number of their load.
     pub(super) programs: BTreeMap<usize, ProgramSummary>,
     /// Features that the broker no longer permits.
@@ -108,8 +104,6 @@ pub(crate) struct Recording<'a> {
     last_usage: Reading,
     /// A reading from which on cores can be told: one before the last where that is only just past.
     usage_from: Reading,
-    /// Who wants to know when sending has ended.
-    pub(super) sending_ended: Option<Sender<()>>,
     /// When the load began.
     pub(crate) started: Option<Time>,
     threads_before: ThreadTimes,
@@ -125,8 +119,6 @@ pub(crate) struct Recording<'a> {
     pub(super) nodes_before: Option<(Time, Vec<ProcessUse>)>,
     /// The largest memory of each node in the measured phase, bytes.
     pub(super) node_peaks: Vec<u64>,
-    /// What each node used in the measured phase.
-    pub(crate) nodes: Vec<NodeSummary>,
     /// Shortest time that connecting took.
     pub(crate) round_trip: Option<Nanos>,
     /// Shortest time in which the broker itself answered before the load began.
@@ -137,16 +129,14 @@ pub(crate) struct Recording<'a> {
     pub(crate) behind_proxy: Option<archive::ConnectionTime>,
     /// How long bytes stayed in that process.
     pub(crate) held_by_proxy: Option<Nanos>,
-    /// Pages that are requested beside the load.
-    pub(super) scraping: Scraping,
-    /// Memory of nodes that is read beside the load.
-    pub(super) memory: MemoryWatch,
     /// Blocks with profiling and without it.
     pub(super) blocks: Blocks,
-    /// Functions that are traced beside the load.
-    pub(super) tracing: Tracing,
-    /// Looks of others into the broker.
-    pub(super) looks: Looks,
+    /// Parts of the run beside its load, in the order in which they are called.
+    pub(super) companions: Vec<Box<dyn Companion>>,
+    /// Their sums and warnings.
+    pub(super) summary: RunSummary,
+    /// What is waited for while the load runs, and since how long.
+    waiting: Option<(String, Duration)>,
 }
 
 impl<'a> Recording<'a> {
@@ -180,14 +170,11 @@ impl<'a> Recording<'a> {
             silences: Silences::default(),
             contention: Contention::default(),
             answered_beside: Vec::new(),
-            faults: Vec::new(),
-            watched_fault: None,
             programs: BTreeMap::new(),
             not_permitted: Vec::new(),
             last_usage,
             usage_from: last_usage,
             usage,
-            sending_ended: None,
             logs: Vec::new(),
             started: None,
             threads_before: ThreadTimes::default(),
@@ -198,17 +185,15 @@ impl<'a> Recording<'a> {
             broker_threads: None,
             nodes_before: None,
             node_peaks: Vec::new(),
-            nodes: Vec::new(),
             round_trip: None,
             idle_answer: None,
             proxy: None,
             behind_proxy: None,
             held_by_proxy: None,
-            scraping: Scraping::default(),
-            memory: MemoryWatch::default(),
             blocks: Blocks::default(),
-            tracing: Tracing::default(),
-            looks: Looks::default(),
+            companions: Vec::new(),
+            summary: RunSummary::default(),
+            waiting: None,
             context,
         }
     }
@@ -239,44 +224,83 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Ends the requests for pages, and says what they cost and what the run lacks of them.
-    pub(super) fn finish_scraping(&mut self) -> Vec<Warning> {
-        let mut scraped = self.scraping.finish();
-        let warnings = std::mem::take(&mut scraped.warnings);
-        self.keep_scraped(scraped);
-        warnings
+    /// Runs the load, and on a thread beside it what a companion ends when it hears that the load has; what that read of
+    /// the broker.
+    pub(super) fn run(
+        self,
+        scenarios: &[Box<dyn Scenario>],
+        control: &load::Control,
+        beside: impl FnOnce() -> Option<BrokerState> + Send,
+    ) -> (
+        Self,
+        Result<load::Outcome, load::Error>,
+        Option<BrokerState>,
+    ) {
+        control.hold();
+        thread::scope(|scope| {
+            let beside = scope.spawn(beside);
+            // Where the load panics it goes, too, and nobody waits for its companions.
+            let mut recording = self;
+            let outcome = load::scenario::run(scenarios, control, &mut recording);
+            recording.companions.reverse();
+            recording.call(|it| it.load_ended());
+            recording.companions.reverse();
+            // A panic there is a bug, and shows on standard error.
+            (recording, outcome, beside.join().ok().flatten())
+        })
     }
 
-    /// Keeps what came of scrapes.
-    fn keep_scraped(&mut self, scraped: Scraped) {
-        for page in &scraped.failed {
+    /// Ends what ran beside the load.
+    pub(super) fn finish_companions(&mut self, outcome: &load::Outcome) {
+        let mut companions = std::mem::take(&mut self.companions);
+        for companion in &mut companions {
+            let collected = companion.finish(&mut LoadEnd {
+                outcome,
+                record: &mut self.record,
+                summary: &mut self.summary,
+            });
+            self.keep(collected);
+        }
+    }
+
+    /// Calls each companion, and keeps what it has collected.
+    fn call(&mut self, what: impl Fn(&mut dyn Companion) -> Collected) {
+        let mut companions = std::mem::take(&mut self.companions);
+        for companion in &mut companions {
+            self.keep(what(&mut **companion));
+        }
+        self.companions = companions;
+    }
+
+    fn keep(&mut self, collected: Collected) {
+        for node in collected.returned {
+            self.usage.follow_node(node.node, node.pid);
+            let now = self.seconds_since_origin(Clock.now());
+            node.go_on(&mut self.profiling, now);
+        }
+        for page in &collected.failed {
             self.observer.page_failed(page);
         }
-        for told in &scraped.told {
+        for told in &collected.told {
             self.observer.values(told);
         }
-        self.keep_rows(scraped.rows);
-        for note in scraped.notes {
-            self.note(&note);
-        }
-    }
-
-    /// Keeps values of named series.
-    pub(super) fn keep_rows(&mut self, rows: Vec<ScrapedRow>) {
-        for row in rows {
+        for row in collected.rows {
             let t = self.seconds_since_origin(row.since);
             if let Some(writer) = &mut self.writer {
                 writer.append_values(t, row.length.as_secs_f64(), row.values);
             }
         }
-    }
-
-    /// Keeps values of named series, and tells them: all that their sources have.
-    pub(super) fn keep_values(&mut self, t: f64, dt: f64, values: Vec<(SeriesName, f64)>) {
-        self.observer.values(&values);
         if let Some(writer) = &mut self.writer {
-            writer.append_values(t, dt, values);
+            collected.calls.iter().for_each(|it| writer.append_call(it));
         }
+        for (at, label) in collected.events {
+            self.keep_event(at, label);
+        }
+        for note in collected.notes {
+            self.note(&note);
+        }
+        self.waiting = collected.waiting.or(self.waiting.take());
+        self.summary.warnings.extend(collected.warnings);
     }
 
     /// Keeps a sentence that belongs to this moment.
@@ -333,6 +357,24 @@ impl<'a> Recording<'a> {
         }
     }
 
+    fn begin_phase(&mut self, phase: Phase, at: Time) {
+        let phases = &self.context.phases;
+        let length = match phase {
+            Phase::Warmup => Some(phases.warmup),
+            Phase::Measure => phases.measure,
+            Phase::Drain => Some(phases.drain),
+        };
+        self.observer.phase(phase, length);
+        self.look_closely(phase);
+        if phase == Phase::Drain {
+            self.profiling.hold_until(at);
+            self.blocks.stop();
+        }
+        for companion in &mut self.companions {
+            companion.phase(phase, at);
+        }
+    }
+
     fn start_profile_when_due(&mut self, now: Time) {
         let warmup = self.context.phases.warmup;
         let due = self.started.is_some_and(|at| now + LEAD >= at + warmup);
@@ -350,7 +392,6 @@ impl<'a> Recording<'a> {
         self.measured_length += interval.length();
         let begin = self.measured_usage.map_or(before, |(begin, _)| begin);
         self.measured_usage = Some((begin, self.last_usage));
-        self.scraping.used(&before, &self.last_usage);
         let rss = |usage: Option<archive::ProcessUsage>| usage.map_or(0, |usage| usage.rss_bytes);
         self.peak_rss.0 = self.peak_rss.0.max(rss(point.broker));
         self.peak_rss.1 = self.peak_rss.1.max(rss(point.client));
@@ -450,6 +491,7 @@ impl<'a> Recording<'a> {
 
 impl load::Sink for Recording<'_> {
     fn interval(&mut self, interval: &Interval) {
+        self.call(|it| it.before(None));
         self.start_profile_when_due(interval.end);
         let before = std::mem::replace(&mut self.last_usage, self.usage.read());
         if self.last_usage.at.since(before.at) >= SHORTEST_USAGE {
@@ -477,16 +519,23 @@ impl load::Sink for Recording<'_> {
         if interval.length() >= SHORTEST_USAGE {
             self.contention.read(point.idle, self.usage.as_mut());
             let values = self.usage.activity();
-            self.keep_values(point.t, point.dt, values);
+            self.observer.values(&values);
+            if let Some(writer) = &mut self.writer {
+                writer.append_values(point.t, point.dt, values);
+            }
         }
-        let scraped = self.scraping.take();
-        self.keep_scraped(scraped);
-        self.keep_traced();
-        self.looks.read();
-        self.take_memory();
+        let second = Second {
+            phase: interval.phase,
+            before,
+            after: self.last_usage,
+        };
+        self.call(|it| it.second(&second));
         self.observer.interval(interval);
         self.observer.point(&point, &self.measured);
         self.tell_logged();
+        if let Some((text, waited)) = self.waiting.take() {
+            self.observer.waiting(&text, waited);
+        }
     }
 
     fn slice(&mut self, slice: &Slice) {
@@ -499,6 +548,7 @@ impl load::Sink for Recording<'_> {
     }
 
     fn event(&mut self, event: load::RunEvent) {
+        self.call(|it| it.before(Some(&event)));
         match event {
             load::RunEvent::Connected {
                 product,
@@ -527,31 +577,11 @@ impl load::Sink for Recording<'_> {
                 self.last_usage = self.usage.read();
                 self.usage_from = self.last_usage;
                 self.usage.activity();
-                let scraped = self.scraping.start(at);
-                self.keep_scraped(scraped);
-                self.start_memory(at);
+                self.call(|it| it.start(at));
                 self.start_profile_when_due(at);
                 self.begin_blocks(at);
             }
-            load::RunEvent::PhaseStarted { phase, at } => {
-                let phases = &self.context.phases;
-                let length = match phase {
-                    Phase::Warmup => Some(phases.warmup),
-                    Phase::Measure => phases.measure,
-                    Phase::Drain => Some(phases.drain),
-                };
-                self.observer.phase(phase, length);
-                self.look_closely(phase);
-                self.scraping.phase(phase, at);
-                if phase == Phase::Drain {
-                    self.profiling.hold_until(at);
-                    self.blocks.stop();
-                    if let Some(tell) = self.sending_ended.take() {
-                        // Nobody listens where the run is over.
-                        let _ = tell.send(());
-                    }
-                }
-            }
+            load::RunEvent::PhaseStarted { phase, at } => self.begin_phase(phase, at),
             load::RunEvent::Blocked { at, reason } => {
                 let text = format!("the broker blocked a connection: {reason}");
                 match self.blocked.note(&reason) {
@@ -572,17 +602,8 @@ impl load::Sink for Recording<'_> {
             load::RunEvent::Recovered { at } => {
                 self.keep_event(at, "all connections are back".to_owned());
             }
-            load::RunEvent::FirstConfirm { at } => {
-                let operations = self.first().and_then(|first| first.operations);
-                let what = operations.map_or_else(
-                    || "first confirm".to_owned(),
-                    |of| format!("first {} that ended in order", of.one),
-                );
-                self.returned(at, &what, |fault| &mut fault.first_confirm_s);
-            }
-            load::RunEvent::BacklogGone { at } => {
-                self.returned(at, "backlog gone", |fault| &mut fault.backlog_gone_s);
-            }
+            // Whoever watches for the broker's return has kept them.
+            load::RunEvent::FirstConfirm { .. } | load::RunEvent::BacklogGone { .. } => {}
             load::RunEvent::Silence(silence) => {
                 self.silences.keep(silence);
             }

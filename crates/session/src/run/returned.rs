@@ -4,11 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use archive::profile::ProfileHeader;
-use measure::Clock;
 
 use super::Start;
 use super::profiling::{Profiling, Sampling};
-use super::recording::Recording;
 use crate::judge::profile_incomplete;
 
 /// How a node is profiled that is back as another process.
@@ -21,13 +19,15 @@ pub(crate) struct Reattach {
     parts: usize,
 }
 
-/// A profile that begins with a node's return.
+/// A node that is back as another process.
 #[derive(Debug)]
 pub(crate) struct Returned {
-    /// Which node of a cluster it is.
-    node: Option<u32>,
-    pid: u32,
-    profiling: Profiling,
+    pub(crate) node: usize,
+    pub(crate) pid: u32,
+    /// When it was gone, seconds since the run's origin.
+    pub(crate) gone: f64,
+    /// Its number in a cluster, and its profile from now on, where the one so far ended with its process.
+    pub(crate) profile: Option<(Option<u32>, Profiling)>,
 }
 
 impl Reattach {
@@ -41,7 +41,7 @@ impl Reattach {
     }
 
     /// Samples a process from now on: the node with this number in a cluster. It takes as long as preparing the profiler does.
-    pub(crate) fn attach(&mut self, node: Option<u32>, pid: u32) -> Returned {
+    pub(crate) fn attach(&mut self, node: Option<u32>, pid: u32) -> Profiling {
         let header = ProfileHeader {
             node,
             ..ProfileHeader::new(self.start.origin, self.start.unix_ns)
@@ -55,31 +55,17 @@ impl Reattach {
         let mut profiling = Profiling::attach(&sampling, pid, &header)
             .unwrap_or_else(|e| Profiling::unavailable(&e.problem().sentence()));
         profiling.start();
-        Returned {
-            node,
-            pid,
-            profiling,
-        }
+        profiling
     }
 }
 
-impl Recording<'_> {
-    /// Goes on with the profile of a node that is back, and says from when to when there is none of it.
-    pub(super) fn profile_returned(&mut self, returned: Returned) {
-        let Returned {
-            node,
-            pid,
-            profiling,
-        } = returned;
-        if self
-            .profiling
-            .is_of(node.unwrap_or_default() as usize, Some(pid))
-        {
-            return;
-        }
+impl Returned {
+    /// Goes on with the profile so far, and says from when to when (seconds of the run) there is none.
+    pub(super) fn go_on(self, before: &mut Profiling, now: f64) {
+        let (gone, pid) = (self.gone, Some(self.pid));
+        let new = (self.profile).filter(|_| !before.is_of(self.node, pid));
+        let Some((node, profiling)) = new else { return };
         let whom = node.map_or_else(|| "the broker".to_owned(), |node| format!("node {node}"));
-        let gone = self.faults.last().map_or(0.0, |fault| fault.t);
-        let now = self.seconds_since_origin(Clock.now());
         let lacks = match profiling.is_on() {
             true => format!(
                 "the profile of {whom} lacks the time from {gone:.1} s to {now:.1} s: it was killed, and is sampled again since it \
@@ -89,7 +75,7 @@ impl Recording<'_> {
                 "the profile of {whom} ends at {gone:.1} s: it was killed, and is not sampled since it was back"
             ),
         };
-        self.profiling.go_on(profiling, profile_incomplete(&lacks));
+        before.go_on(profiling, profile_incomplete(&lacks));
     }
 }
 
@@ -99,6 +85,7 @@ mod tests {
     use std::time::Duration;
 
     use archive::profile::Profile;
+    use measure::Clock;
 
     use super::*;
     use crate::run::tests::begun;
@@ -127,8 +114,8 @@ mod tests {
         let back = Busy::new();
         let mut again = Reattach::new(start, options, writer.dir());
         let returned = again.attach(Some(1), back.pid());
-        assert!(returned.profiling.is_on());
-        profiling.go_on(returned.profiling, profile_incomplete("it was away"));
+        assert!(returned.is_on());
+        profiling.go_on(returned, profile_incomplete("it was away"));
         assert!(profiling.is_of(1, Some(back.pid())));
         assert!(!profiling.is_of(1, Some(first)) && !profiling.is_of(0, Some(back.pid())));
         let between = Clock.now().since(start.origin).0;

@@ -1,9 +1,9 @@
 //! Pages of metrics that are requested while a load runs, on their way into the run.
 
-use archive::{ScrapedPage, SeriesName, Warning};
 use linux::processes;
 use measure::{Clock, Nanos, Phase, Time};
 
+use super::companion::{Collected, Companion, LoadEnd, Second, SeriesRow};
 use super::page_cpu::{Flight, UsedCpu, page_cpu};
 use crate::scrape::{Scrape, ScrapePlan, ScrapeSummary, Scraper, pid_of};
 use crate::usage::Reading;
@@ -17,8 +17,6 @@ pub(super) struct Scraping {
     plans: Vec<ScrapePlan>,
     scraper: Option<Scraper>,
     summaries: Vec<ScrapeSummary>,
-    /// What each page cost, once the requests have ended.
-    pages: Vec<ScrapedPage>,
     /// When the first request was due.
     begin: Time,
     /// The measured phase, as far as it has begun and ended: what is due in it counts.
@@ -56,43 +54,12 @@ fn descends(pid: u32, from: &[u32]) -> bool {
         .any(|it| from.contains(&it))
 }
 
-/// What came of scrapes since the last time.
-#[derive(Debug, Default)]
-pub(super) struct Scraped {
-    pub(super) rows: Vec<ScrapedRow>,
-    /// All values of each page, in the order of the requests: gauges and rates are of different times, and so in different rows.
-    pub(super) told: Vec<Vec<(SeriesName, f64)>>,
-    /// Pages of which a request brought none.
-    pub(super) failed: Vec<String>,
-    /// Sentences that belong to the moment.
-    pub(super) notes: Vec<String>,
-    /// What the run lacks of pages, at its end.
-    pub(super) warnings: Vec<Warning>,
-}
-
-/// Values of series over one time.
-#[derive(Debug)]
-pub(super) struct ScrapedRow {
-    pub(super) since: Time,
-    pub(super) length: Nanos,
-    pub(super) values: Vec<(SeriesName, f64)>,
-}
-
 impl Scraping {
     pub(super) fn of(plans: Vec<ScrapePlan>) -> Self {
         Self {
             summaries: plans.iter().map(ScrapeSummary::new).collect(),
             plans,
-            scraper: None,
-            pages: Vec::new(),
-            begin: Time(0),
-            measured: (None, None),
-            undecided: Vec::new(),
-            told_failure: Vec::new(),
-            foreign: Vec::new(),
-            of_broker: None,
-            flights: Vec::new(),
-            used: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -126,7 +93,7 @@ impl Scraping {
     }
 
     /// What was used up to the begin and to the end of an interval of the measured phase.
-    pub(super) fn used(&mut self, before: &Reading, after: &Reading) {
+    fn used(&mut self, before: &Reading, after: &Reading) {
         let (Some(_), Some(from), Some(to)) = (self.of_broker, before.broker, after.broker) else {
             return;
         };
@@ -137,90 +104,14 @@ impl Scraping {
         });
     }
 
-    /// A phase began.
-    pub(super) const fn phase(&mut self, phase: Phase, at: Time) {
-        match phase {
-            Phase::Warmup => {}
-            Phase::Measure => self.measured.0 = Some(at),
-            Phase::Drain => self.measured.1 = Some(at),
-        }
-    }
-
     /// Whether a request is one of the measured phase.
     fn is_measured(&self, due: Time) -> bool {
         let (begin, end) = self.measured;
         begin.is_some_and(|begin| due >= begin) && end.is_none_or(|end| due < end)
     }
 
-    /// The load began: so do the requests.
-    pub(super) fn start(&mut self, at: Time) -> Scraped {
-        let foreign = self.foreign.iter().filter_map(|(number, server)| {
-            let ForeignServer { pid, name } = server;
-            let page = &self.plans.get(*number)?.name;
-            Some(format!(
-                "page {page} is served by process {pid} ({name}), not by the broker of this run"
-            ))
-        });
-        let mut scraped = Scraped {
-            notes: foreign.collect(),
-            ..Scraped::default()
-        };
-        if self.plans.is_empty() {
-            return scraped;
-        }
-        self.begin = at;
-        match Scraper::start(&self.plans, at, None) {
-            Ok(scraper) => self.scraper = Some(scraper),
-            Err(error) => scraped.notes.push(format!("no page is scraped: {error}")),
-        }
-        scraped
-    }
-
-    /// What has come since the last time.
-    pub(super) fn take(&mut self) -> Scraped {
-        let scrapes = self.scraper.as_mut().map(Scraper::take);
-        let scraped = self.all_of(scrapes.unwrap_or_default());
-        self.decide(Some(Clock.now()));
-        scraped
-    }
-
-    /// Ends the requests, and says what they cost.
-    pub(super) fn finish(&mut self) -> Scraped {
-        let Some(scraper) = self.scraper.take() else {
-            return Scraped::default();
-        };
-        let (begin, end) = (
-            self.measured.0,
-            self.measured.1.unwrap_or_else(|| Clock.now()),
-        );
-        let mut scraped = self.all_of(scraper.stop());
-        self.decide(None);
-        for mut summary in std::mem::take(&mut self.summaries) {
-            summary.finish(self.begin, begin.unwrap_or(end), end);
-            scraped.notes.push(summary.sentence());
-            scraped.warnings.extend(summary.warnings());
-            self.pages.push(summary.page());
-        }
-        for (number, server) in std::mem::take(&mut self.foreign) {
-            if let Some(page) = self.pages.get_mut(number) {
-                page.foreign_server = Some(server.name);
-            }
-        }
-        let page = self.of_broker.and_then(|plan| self.pages.get_mut(plan));
-        if let Some(page) = page {
-            page.is_of_broker = true;
-            page.broker_cpu = page_cpu(&self.used, &self.flights);
-        }
-        scraped
-    }
-
-    /// What each page cost; empty before [`Self::finish`].
-    pub(super) fn pages(&self) -> &[ScrapedPage] {
-        &self.pages
-    }
-
-    fn all_of(&mut self, scrapes: Vec<Scrape>) -> Scraped {
-        let mut scraped = Scraped::default();
+    fn all_of(&mut self, scrapes: Vec<Scrape>) -> Collected {
+        let mut scraped = Collected::default();
         for scrape in &scrapes {
             self.add_rows(scrape, &mut scraped);
             self.tell_failure(scrape, &mut scraped);
@@ -229,11 +120,11 @@ impl Scraping {
         scraped
     }
 
-    fn add_rows(&self, scrape: &Scrape, scraped: &mut Scraped) {
+    fn add_rows(&self, scrape: &Scrape, scraped: &mut Collected) {
         let Some(plan) = self.plans.get(scrape.plan) else {
             return;
         };
-        let mut rows: Vec<ScrapedRow> = Vec::new();
+        let mut rows: Vec<SeriesRow> = Vec::new();
         let mut told = Vec::new();
         for series in scrape.series(plan) {
             let (since, length) = (series.since, series.until.since(series.since));
@@ -242,7 +133,7 @@ impl Scraping {
             let mut known = rows.iter_mut();
             match known.find(|row| (row.since, row.length) == (since, length)) {
                 Some(row) => row.values.push(value),
-                None => rows.push(ScrapedRow {
+                None => rows.push(SeriesRow {
                     since,
                     length,
                     values: vec![value],
@@ -254,7 +145,7 @@ impl Scraping {
     }
 
     /// Says of each page once why a request brought none, at the moment when that is known.
-    fn tell_failure(&mut self, scrape: &Scrape, scraped: &mut Scraped) {
+    fn tell_failure(&mut self, scrape: &Scrape, scraped: &mut Collected) {
         let failure = scrape.result.as_ref().err();
         let Some(problem) = failure.filter(|_| !scrape.is_unanswered) else {
             return;
@@ -295,9 +186,84 @@ impl Scraping {
     }
 }
 
+impl Companion for Scraping {
+    /// The load began: so do the requests.
+    fn start(&mut self, at: Time) -> Collected {
+        let foreign = self.foreign.iter().filter_map(|(number, server)| {
+            let ForeignServer { pid, name } = server;
+            let page = &self.plans.get(*number)?.name;
+            Some(format!(
+                "page {page} is served by process {pid} ({name}), not by the broker of this run"
+            ))
+        });
+        let mut scraped = Collected {
+            notes: foreign.collect(),
+            ..Collected::default()
+        };
+        if self.plans.is_empty() {
+            return scraped;
+        }
+        self.begin = at;
+        match Scraper::start(&self.plans, at, None) {
+            Ok(scraper) => self.scraper = Some(scraper),
+            Err(error) => scraped.notes.push(format!("no page is scraped: {error}")),
+        }
+        scraped
+    }
+
+    fn phase(&mut self, phase: Phase, at: Time) {
+        match phase {
+            Phase::Warmup => {}
+            Phase::Measure => self.measured.0 = Some(at),
+            Phase::Drain => self.measured.1 = Some(at),
+        }
+    }
+
+    fn second(&mut self, second: &Second) -> Collected {
+        if second.phase == Phase::Measure {
+            self.used(&second.before, &second.after);
+        }
+        let scrapes = self.scraper.as_mut().map(Scraper::take);
+        let scraped = self.all_of(scrapes.unwrap_or_default());
+        self.decide(Some(Clock.now()));
+        scraped
+    }
+
+    /// Ends the requests, and says what they cost and what the run lacks of pages.
+    fn finish(&mut self, run: &mut LoadEnd<'_>) -> Collected {
+        let Some(scraper) = self.scraper.take() else {
+            return Collected::default();
+        };
+        let (begin, end) = (
+            self.measured.0,
+            self.measured.1.unwrap_or_else(|| Clock.now()),
+        );
+        let mut scraped = self.all_of(scraper.stop());
+        self.decide(None);
+        let pages = &mut run.summary.scrapes;
+        for mut summary in std::mem::take(&mut self.summaries) {
+            summary.finish(self.begin, begin.unwrap_or(end), end);
+            scraped.notes.push(summary.sentence());
+            scraped.warnings.extend(summary.warnings());
+            pages.push(summary.page());
+        }
+        for (number, server) in std::mem::take(&mut self.foreign) {
+            if let Some(page) = pages.get_mut(number) {
+                page.foreign_server = Some(server.name);
+            }
+        }
+        let page = self.of_broker.and_then(|plan| pages.get_mut(plan));
+        if let Some(page) = page {
+            page.is_of_broker = true;
+            page.broker_cpu = page_cpu(&self.used, &self.flights);
+        }
+        scraped
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use archive::SeriesUnit;
+    use archive::{SeriesName, SeriesUnit};
 
     use super::*;
     use crate::scrape::{PageCost, SelectedRate, SelectedValue};

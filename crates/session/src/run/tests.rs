@@ -1,10 +1,13 @@
 //! What a load reports, through to the archive and the summary: no broker, no socket, no clock.
 
-use archive::{FailedBy, RunReader, WarningCode};
+use archive::{FailedBy, RunReader, SeriesName, SeriesUnit, TraceSummary, Warning, WarningCode};
 use load::{Outcome, PhaseTimes, RunEvent, Sink, ThreadUsage};
 use measure::ledger::LedgerSummary;
 use measure::{Metric, Phase};
 
+use super::companion::{Collected, Companion, LoadEnd, Second, SeriesRow};
+use super::recording::RunContext;
+use super::scenarios::ScenarioContext;
 use super::*;
 use crate::usage::{Reading, UsageSource};
 
@@ -163,15 +166,8 @@ pub(super) fn begun(dir: &std::path::Path) -> (RunContext, RunRecord, Option<Run
             measure: Some(measure::Nanos(10 * SECOND)),
             ..load::Phases::default()
         },
-        broker: archive::BrokerSummary::default(),
-        shared_machine: false,
         sees_all_brokers: true,
-        listener: brokers::Listener::default(),
-        profile: Vec::new(),
-        insecure: false,
-        planned: Planned::default(),
-        requirements: Vec::new(),
-        texts: Texts::default(),
+        ..RunContext::default()
     };
     (context, record, writer)
 }
@@ -363,4 +359,96 @@ fn a_stall_counts_what_was_due_to_be_sent_of_every_group() {
     let stalls = &ended.record.summary.as_ref().unwrap().stalls;
     let delayed: Vec<u64> = stalls.iter().map(|it| it.messages_delayed).collect();
     assert_eq!(delayed, [4 + 500 + 5], "{stalls:?}");
+}
+
+/// A companion that counts seconds, under a name.
+struct Toy(&'static str, u64);
+
+impl Companion for Toy {
+    fn start(&mut self, _: Time) -> Collected {
+        let notes = vec![format!("{} starts", self.0)];
+        Collected {
+            notes,
+            ..Collected::default()
+        }
+    }
+
+    fn second(&mut self, second: &Second) -> Collected {
+        self.1 += 1;
+        let value = (SeriesName::new("toy", self.0, SeriesUnit::Count), 7.0);
+        Collected {
+            told: vec![vec![value.clone()]],
+            rows: vec![SeriesRow {
+                since: second.after.at,
+                length: measure::Nanos::SECOND,
+                values: vec![value],
+            }],
+            ..Collected::default()
+        }
+    }
+
+    fn load_ended(&mut self) -> Collected {
+        let notes = vec![format!("{} ends after {}", self.0, self.1)];
+        Collected {
+            notes,
+            ..Collected::default()
+        }
+    }
+
+    fn finish(&mut self, run: &mut LoadEnd<'_>) -> Collected {
+        run.summary.traces.push(TraceSummary {
+            scenario: self.0.to_owned(),
+            ..TraceSummary::default()
+        });
+        Collected {
+            warnings: vec![Warning::new(WarningCode::Traced, archive::Tier::Note)],
+            ..Collected::default()
+        }
+    }
+}
+
+#[test]
+fn what_a_companion_collects_is_kept_in_the_order_of_the_list_and_ends_in_reverse() {
+    let dir = tempfile::tempdir().unwrap();
+    let (context, record, writer) = begun(dir.path());
+    let mut heard = Heard::default();
+    let usage = Box::new(Metered::default());
+    let mut recording =
+        Recording::new(context, record, writer, Profiling::off(), usage, &mut heard);
+    recording.companions = vec![Box::new(Toy("one", 0)), Box::new(Toy("two", 0))];
+    recording.event(RunEvent::Started {
+        at: Time(10 * SECOND),
+    });
+    recording.interval(&interval(10, Phase::Measure, 10, 1));
+    recording.interval(&interval(11, Phase::Measure, 10, 1));
+    // A load that does not begin ends all the same.
+    let (mut recording, result, _) = recording.run(&[], &load::Control::new(), || None);
+    assert!(result.is_err());
+    let outcome = outcome(None);
+    recording.finish_companions(&outcome);
+    let ended = recording.finish(Ending {
+        outcome,
+        topology: Topology::default(),
+        processes: Vec::new(),
+        warnings: Vec::new(),
+    });
+    assert_eq!(
+        heard.events,
+        [
+            "one starts",
+            "two starts",
+            "two ends after 2",
+            "one ends after 2"
+        ]
+    );
+    let summary = ended.record.summary.as_ref().unwrap();
+    let traces = summary.traces.iter().map(|it| it.scenario.as_str());
+    assert_eq!(traces.collect::<Vec<_>>(), ["one", "two"]);
+    let codes = summary.warnings.iter().map(|it| it.code);
+    assert_eq!(codes.filter(|it| *it == WarningCode::Traced).count(), 2);
+    let kept = archive::read_named_series(ended.run_dir.as_deref().unwrap()).unwrap();
+    let kept: Vec<(&str, usize)> = (kept.iter())
+        .map(|it| (&*it.name.name, it.points.len()))
+        .collect();
+    assert_eq!(kept, [("one", 2), ("two", 2)]);
 }

@@ -1,8 +1,6 @@
 //! The broker's topology, and what its processes do, read when sending has ended and clients are still connected: a
 //! second later its consumers are gone, and a second earlier the question would disturb what is measured.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use archive::Topology;
@@ -137,38 +135,6 @@ pub(crate) const fn is_timed_out(answer: &Result<Topology, BrokerError>) -> bool
             ..
         })
     )
-}
-
-/// Reads the state of a broker on a thread of its own.
-pub(crate) struct TopologyReader<'scope> {
-    thread: ScopedJoinHandle<'scope, Option<BrokerState>>,
-}
-
-impl<'scope> TopologyReader<'scope> {
-    /// Waits on a thread for whoever has the sender to say that sending has ended. Until it has read the
-    /// topology, the load's clients stay connected.
-    pub(crate) fn start<'env>(
-        scope: &'scope Scope<'scope, 'env>,
-        broker: &'env mut dyn Broker,
-        control: &'env load::Control,
-        profiled: bool,
-    ) -> (Self, Sender<()>) {
-        let (tell, ended): (_, Receiver<()>) = channel();
-        control.hold();
-        let thread = scope.spawn(move || {
-            let read = ended.recv().ok();
-            let read = read.map(|()| BrokerState::read(&*broker, profiled, control));
-            control.release();
-            read
-        });
-        (Self { thread }, tell)
-    }
-
-    /// What it has read; `None` where sending never ended.
-    pub(crate) fn finish(self) -> Option<BrokerState> {
-        // A panic there is a bug, and shows on standard error.
-        self.thread.join().ok().flatten()
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use archive::{Tier, TraceSummary, TracedCall, Warning, WarningCode};
 use measure::{Nanos, Time};
 
+use super::companion::{Collected, Companion, LoadEnd, Second};
 use crate::brokers::{Broker, BrokerError};
 use crate::experiment::TracedBroker;
 use crate::trace::{LoggedCall, TraceLog, TraceState};
@@ -37,22 +38,29 @@ pub(super) fn traced_broker(
 #[derive(Debug, Default)]
 pub(super) struct Tracing {
     log: TraceLog,
+    /// When the run's time begins.
+    origin: Time,
 }
 
 impl Tracing {
-    pub(super) fn of(log: TraceLog) -> Self {
-        Self { log }
+    pub(super) fn of(log: TraceLog, origin: Time) -> Self {
+        Self { log, origin }
     }
 
-    /// What traces saw since the last time: their calls by the run's clock, and notes.
-    pub(super) fn take(&mut self, origin: Time) -> (Vec<TracedCall>, Vec<String>) {
+    /// What traces saw since the last time, by the run's clock.
+    fn take(&mut self) -> Collected {
         let (calls, notes) = self.log.take();
-        let calls = calls.into_iter().map(|call| timed(call, origin));
-        (calls.collect(), notes)
+        let calls = calls.into_iter().map(|call| timed(call, self.origin));
+        Collected {
+            calls: calls.collect(),
+            notes,
+            ..Collected::default()
+        }
     }
 
     /// What each trace came to.
-    pub(super) fn summaries(&self, origin: Time) -> Vec<TraceSummary> {
+    fn summaries(&self) -> Vec<TraceSummary> {
+        let origin = self.origin;
         let seconds = |at: Time| at.since(origin).as_secs_f64();
         let summary = |state: TraceState| TraceSummary {
             scenario: state.scenario,
@@ -68,15 +76,9 @@ impl Tracing {
         self.log.traces().into_iter().map(summary).collect()
     }
 
-    /// When a trace ended before the load did; `None` where it did not, and of other scenarios.
-    pub(super) fn ended_early(&self, scenario: &str) -> Option<Time> {
-        let traces = self.log.traces();
-        let mut its = traces.iter().filter(|it| it.scenario == scenario);
-        its.find(|it| it.why.is_some())?.ended
-    }
-
     /// That there were traces, and which of them ended before their time; one cause is told once.
-    pub(super) fn warnings(&self, origin: Time) -> Vec<Warning> {
+    fn warnings(&self) -> Vec<Warning> {
+        let origin = self.origin;
         let traces = self.log.traces();
         let mut ended: BTreeMap<(String, String, String), (Vec<String>, f64)> = BTreeMap::new();
         for state in &traces {
@@ -103,6 +105,20 @@ impl Tracing {
             warnings.push(note.with("functions", functions.join(", ")));
         }
         warnings
+    }
+}
+
+impl Companion for Tracing {
+    fn second(&mut self, _: &Second) -> Collected {
+        self.take()
+    }
+
+    fn finish(&mut self, run: &mut LoadEnd<'_>) -> Collected {
+        run.summary.traces = self.summaries();
+        Collected {
+            warnings: self.warnings(),
+            ..self.take()
+        }
     }
 }
 

@@ -1,0 +1,88 @@
+//! Parts of a run beside its load: they stand in one list, and are called in its order.
+
+use std::time::Duration;
+
+use archive::{RunRecord, RunSummary, SeriesName, TracedCall, Warning};
+use load::{Outcome, RunEvent};
+use measure::{Nanos, Phase, Time};
+
+use super::returned::Returned;
+use crate::usage::Reading;
+
+/// A part of a run beside its load. What takes time it does on threads of its own. The thread that keeps the run
+/// calls it, and keeps what it has collected.
+pub(crate) trait Companion {
+    /// The run is about to keep an event of the load, or a second of it (`None`).
+    fn before(&mut self, _event: Option<&RunEvent>) -> Collected {
+        Collected::default()
+    }
+
+    /// The load begins at this instant.
+    fn start(&mut self, _at: Time) -> Collected {
+        Collected::default()
+    }
+
+    /// A phase begins at this instant; what the run reads at its border has been read.
+    fn phase(&mut self, _phase: Phase, _at: Time) {}
+
+    /// About a second has ended.
+    fn second(&mut self, _second: &Second) -> Collected {
+        Collected::default()
+    }
+
+    /// The load has ended, or could not begin. The last of the list is called first.
+    fn load_ended(&mut self) -> Collected {
+        Collected::default()
+    }
+
+    /// Ends its work, adds its sums to the run's, and says in warnings what may be wrong with them.
+    fn finish(&mut self, _run: &mut LoadEnd<'_>) -> Collected {
+        Collected::default()
+    }
+}
+
+/// How a load ended, and what is made of it.
+pub(crate) struct LoadEnd<'a> {
+    pub(crate) outcome: &'a Outcome,
+    pub(crate) record: &'a mut RunRecord,
+    pub(crate) summary: &'a mut RunSummary,
+}
+
+/// A second of a run, or the part of one at the edge of a phase.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Second {
+    pub(crate) phase: Phase,
+    /// What had been used when it began.
+    pub(crate) before: Reading,
+    /// What had been used when it ended.
+    pub(crate) after: Reading,
+}
+
+/// What a companion has collected since it was called last, in the order in which it is kept.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    /// Nodes that are back as other processes.
+    pub(crate) returned: Vec<Returned>,
+    /// Pages of which a request brought none.
+    pub(crate) failed: Vec<String>,
+    /// All values that a source has now, for each that has new ones.
+    pub(crate) told: Vec<Vec<(SeriesName, f64)>>,
+    /// Values to be archived.
+    pub(crate) rows: Vec<SeriesRow>,
+    pub(crate) calls: Vec<TracedCall>,
+    /// Sentences, and the moments that they belong to.
+    pub(crate) events: Vec<(Time, String)>,
+    /// Sentences that belong to this moment.
+    pub(crate) notes: Vec<String>,
+    /// What is waited for, and since how long.
+    pub(crate) waiting: Option<(String, Duration)>,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+/// Values of series over one time.
+#[derive(Debug)]
+pub(crate) struct SeriesRow {
+    pub(crate) since: Time,
+    pub(crate) length: Nanos,
+    pub(crate) values: Vec<(SeriesName, f64)>,
+}
