@@ -69,11 +69,13 @@ pub(crate) struct HistogramLogWriter {
     lines: Option<LineFile>,
     serializer: Option<V2DeflateSerializer>,
     bytes: Vec<u8>,
-    /// It was noted when sending had ended.
-    has_end: bool,
+    /// The last mark that was written.
+    marked: Option<&'static str>,
 }
 
-/// What precedes the end of sending in a comment: what was answered later counts, and takes no time of the rate.
+/// What precedes the start of the measured phase in a comment: an interval without values has no line.
+pub(crate) const MEASURED_FROM: &str = "[MeasuredFrom: ";
+/// What precedes its end: what follows was answered later, or never, and has no part in rates.
 pub(crate) const MEASURED_UNTIL: &str = "[MeasuredUntil: ";
 
 impl std::fmt::Debug for HistogramLogWriter {
@@ -96,11 +98,14 @@ impl HistogramLogWriter {
             Some(lines) => lines,
             None => self.lines.insert(begin(path, origin.1)?),
         };
-        if interval.phase == Phase::Drain && !std::mem::replace(&mut self.has_end, true) {
-            let end = interval.start.since(origin.0).as_secs_f64();
-            lines.append(
-                format!("#{MEASURED_UNTIL}{end:.6} (seconds since the start)]").as_bytes(),
-            )?;
+        let mark = match interval.phase {
+            Phase::Warmup => None,
+            Phase::Measure => Some(MEASURED_FROM),
+            Phase::Drain => Some(MEASURED_UNTIL),
+        };
+        if let Some(mark) = mark.filter(|it| self.marked.replace(*it) != Some(*it)) {
+            let at = interval.start.since(origin.0).as_secs_f64();
+            lines.append(format!("#{mark}{at:.6} (seconds since the start)]").as_bytes())?;
         }
         let serializer = self.serializer.get_or_insert_with(V2DeflateSerializer::new);
         for line in interval.histograms() {
@@ -327,25 +332,49 @@ mod tests {
     }
 
     #[test]
-    fn what_is_answered_after_the_end_takes_no_time_of_the_rate() {
+    fn rates_are_of_what_the_measured_phase_answered_and_of_all_its_time() {
+        use Phase::{Drain, Measure, Warmup};
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(file::HISTOGRAMS);
         let mut log = HistogramLogWriter::default();
         let origin = (Time(1_000), 0);
-        let spans = [(0, 1_000, Phase::Measure), (1_000, 2_000, Phase::Measure)];
-        let drain = [(2_000, 2_500, Phase::Drain), (2_500, 3_500, Phase::Drain)];
-        for (start, end, phase) in spans.into_iter().chain(drain) {
+        // It hangs at first, answers, and hangs until the end; then what was never answered stands in an instant.
+        let mut intervals = vec![(0, Warmup, 50, 0), (1, Measure, 0, 0), (2, Measure, 95, 5)];
+        intervals.extend([
+            (3, Measure, 0, 0),
+            (4, Measure, 0, 0),
+            (5, Drain, 7, 0),
+            (6, Drain, 293, 0),
+        ]);
+        for (second, phase, values, of_warmup) in intervals {
             let mut interval = Interval::new();
-            interval.reset(origin.0 + measure::Nanos::from_millis(start), phase);
-            interval.end = origin.0 + measure::Nanos::from_millis(end);
-            interval
-                .latencies
-                .record_n(Metric::SEND_ACK, measure::Nanos(5_000), 100);
+            let start = origin.0 + measure::Nanos::from_millis(1_000 * second);
+            interval.reset(start, phase);
+            interval.end = start + measure::Nanos::from_millis(if second < 6 { 1_000 } else { 0 });
+            let took = measure::Nanos(5_000);
+            interval.latencies.record_n(Metric::SEND_ACK, took, values);
+            let carried = interval.carried.get_or_insert_default();
+            carried.record_n(Metric::SEND_ACK, took, of_warmup);
             log.append(&path, origin, &interval).unwrap();
         }
         let read = crate::LatencyLog::read(&path, None).unwrap();
-        assert_eq!((read.tags[0].count, read.seconds), (400, 2.0));
+        let tag = &read.tags[0];
+        assert_eq!((tag.count, tag.measured, read.seconds), (395, 100, 4.0));
+        let told = read.notes.join("; ");
+        assert!(
+            told.contains("300 of 395 values of send_ack came after"),
+            "{told}"
+        );
         let lines = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(lines.matches(MEASURED_UNTIL).count(), 1, "{lines}");
+        for mark in [MEASURED_FROM, MEASURED_UNTIL] {
+            assert_eq!(lines.matches(mark).count(), 1, "{lines}");
+        }
+        // A log without these marks is measured from its first line to its last.
+        let plain: Vec<&str> = lines
+            .lines()
+            .filter(|it| !it.starts_with("#[Meas"))
+            .collect();
+        let read = crate::LatencyLog::parse("x", &mut plain.join("\n").as_bytes(), None).unwrap();
+        assert_eq!((read.tags[0].measured, read.seconds), (395, 4.0));
     }
 }

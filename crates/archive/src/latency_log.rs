@@ -25,7 +25,7 @@ use measure::{Metric, MetricKind, Problem};
 
 use self::ends::{OVERLAPPING, ends_at, holds_ends};
 use crate::bounded::{Limited, Line};
-use crate::histogram_log::MEASURED_UNTIL;
+use crate::histogram_log::{MEASURED_FROM, MEASURED_UNTIL};
 use crate::latency_slices::{LATEST, LatencySlices, counts};
 use crate::packed::{read_problem, unpacked};
 use crate::{bounded, histogram_decode};
@@ -45,6 +45,8 @@ const MOST_TAGS: usize = 16;
 const MOST_NOTES: usize = 3;
 /// Intervals of a tag that are so small a part of the time that they lie in leave most of it out.
 const SPARSE: f64 = 0.5;
+/// What is in flight at the end of any log needs no note: one value in so many.
+const FEW_LATE: u64 = 100;
 /// Characters of what is quoted.
 const LONGEST_QUOTE: usize = 60;
 /// What a log without tags is of.
@@ -127,7 +129,7 @@ pub struct LatencyLog {
     pub unit: LogUnit,
     /// Why it is that.
     pub unit_source: UnitSource,
-    /// From the start of the first interval to the end of the last, in seconds.
+    /// The measured time in seconds: as comments tell it, else from the start of the first interval to the end of the last.
     pub seconds: f64,
     /// Whether its intervals overlap, as those of several recordings in one file do: how long it took is not known then.
     pub overlaps: bool,
@@ -144,6 +146,8 @@ pub struct LogTag {
     pub metric: Metric,
     /// Values in it.
     pub count: u64,
+    /// Values of the measured time, of which the rate is: those that came later, or never, are none.
+    pub measured: u64,
     /// Percentiles as `HistogramLogProcessor` prints them, in the order of [`LogTag::PERCENTILES`]; nanoseconds.
     pub percentiles: [u64; 4],
     /// Every value with its count, the smallest first; nanoseconds.
@@ -216,10 +220,9 @@ struct LogReading {
     line_number: u64,
     /// Lines with an interval, those of the warm-up among them.
     intervals: u64,
-    /// Intervals of what was not warm-up that could be read: the first start, the last end.
+    /// Intervals of what was not warm-up that could be read, and what comments tell: the first start, the last end.
     span: Option<(f64, f64)>,
-    /// Intervals from here on have values, and take no time of their own.
-    has_ended: bool,
+    part: LogPart,
     tags: Vec<ReadTag>,
     /// All tags are Artemis perf's, so far.
     is_artemis: bool,
@@ -238,11 +241,26 @@ struct LogReading {
     first_cause: Option<(String, String)>,
 }
 
+/// What comments say of the intervals that follow.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum LogPart {
+    /// Nothing: whatever was not warm-up is of the measured time.
+    #[default]
+    Unmarked,
+    /// They are of the measured time, also where they answer what was due in the warm-up.
+    Measured,
+    /// They have values that came after the measured time, or never.
+    Late,
+}
+
 /// What was read of a tag.
 struct ReadTag {
     raw: String,
     key: String,
     sum: Histogram<u64>,
+    /// Values of the measured time, and those that came later.
+    measured: u64,
+    late: u64,
     slices: LatencySlices,
     /// Seconds of all its intervals together.
     covered: f64,
@@ -286,18 +304,35 @@ impl LogReading {
             let text = String::from_utf8_lossy(&bytes);
             let text = text.trim();
             if let Some(comment) = text.strip_prefix('#') {
-                self.stated = self.stated.or_else(|| LogUnit::in_comment(comment));
-                self.has_ended |= comment.starts_with(MEASURED_UNTIL);
-                let begins = comment.contains("StartTime:") || comment.contains("BaseTime:");
-                // Of several logs in one file each has an end.
-                self.has_ended &= !begins;
-                self.has_times |= begins;
+                self.comment(comment);
             } else if text.starts_with('"') {
                 self.names_ends = text.contains("EndTimestamp");
             } else if !text.is_empty() {
                 self.line(name, text, is_last)?;
             }
         }
+    }
+
+    fn comment(&mut self, text: &str) {
+        self.stated = self.stated.or_else(|| LogUnit::in_comment(text));
+        if text.contains("StartTime:") || text.contains("BaseTime:") {
+            self.has_times = true;
+            // Of several logs in one file each has a measured time.
+            self.part = LogPart::Unmarked;
+        } else if let Some(from) = seconds_after(MEASURED_FROM, text) {
+            self.part = LogPart::Measured;
+            self.extend(from, from);
+        } else if let Some(until) = seconds_after(MEASURED_UNTIL, text)
+            && self.span.is_some()
+        {
+            self.part = LogPart::Late;
+            self.extend(until, until);
+        }
+    }
+
+    fn extend(&mut self, start: f64, end: f64) {
+        let (first, last) = self.span.unwrap_or((start, end));
+        self.span = Some((first.min(start), last.max(end)));
     }
 
     fn line(&mut self, name: &str, text: &str, is_last: bool) -> Result<(), Problem> {
@@ -341,31 +376,14 @@ impl LogReading {
             && of.tag.is_some()
             && ARTEMIS.iter().any(|it| it.0 == key);
         self.intervals += 1;
-        if is_warmup {
+        if is_warmup && self.part != LogPart::Measured {
             return Ok(None);
         }
-        let at = match self.tags.iter().position(|tag| tag.key == key) {
-            Some(at) => at,
-            None if self.tags.len() >= MOST_TAGS => {
-                return Ok(Some(format!("it has more than {MOST_TAGS} tags")));
-            }
-            None => {
-                let digits = of.histogram.sigfig();
-                let Ok(sum) = Histogram::new(digits) else {
-                    return Ok(Some("its digits cannot be".to_owned()));
-                };
-                self.tags.push(ReadTag {
-                    raw: raw.to_owned(),
-                    key,
-                    sum,
-                    slices: LatencySlices::default(),
-                    covered: 0.0,
-                });
-                self.tags.len() - 1
-            }
-        };
-        let Some(tag) = self.tags.get_mut(at) else {
-            return Ok(None);
+        let digits = of.histogram.sigfig();
+        let part = self.part;
+        let tag = match self.tag(raw, key, digits) {
+            Ok(tag) => tag,
+            Err(cause) => return Ok(Some(cause)),
         };
         if tag.raw != raw {
             return Err(Problem::new(
@@ -373,6 +391,10 @@ impl LogReading {
                 format!("{:?} and {:?}", tag.raw, raw),
                 "tags are told apart by their letters and digits: leave one of them out of the log",
             ));
+        }
+        if is_warmup {
+            tag.measured = tag.measured.saturating_add(of.histogram.len());
+            return Ok(None);
         }
         let (digits, most) = (tag.sum.sigfig(), of.histogram.max());
         let counters = histogram_decode::counters(digits.into(), 1, most.max(2));
@@ -385,16 +407,37 @@ impl LogReading {
             ));
         }
         tag.slices.add(of.start, of.length, &of.histogram);
-        if self.has_ended && self.span.is_some() {
-            return Ok(None);
+        let values = match part {
+            LogPart::Late => &mut tag.late,
+            LogPart::Measured | LogPart::Unmarked => &mut tag.measured,
+        };
+        *values = values.saturating_add(of.histogram.len());
+        if part != LogPart::Late {
+            tag.covered += of.length;
+            self.extend(of.start, of.start + of.length);
         }
-        tag.covered += of.length;
-        let end = of.start + of.length;
-        self.span = Some(match self.span {
-            Some((first, last)) => (first.min(of.start), last.max(end)),
-            None => (of.start, end),
-        });
         Ok(None)
+    }
+
+    /// What was read of a tag; why there can be none.
+    fn tag(&mut self, raw: &str, key: String, digits: u8) -> Result<&mut ReadTag, String> {
+        let known = self.tags.iter().position(|tag| tag.key == key);
+        if known.is_none() {
+            if self.tags.len() >= MOST_TAGS {
+                return Err(format!("it has more than {MOST_TAGS} tags"));
+            }
+            self.tags.push(ReadTag {
+                raw: raw.to_owned(),
+                key,
+                sum: Histogram::new(digits).map_err(|_| "its digits cannot be")?,
+                measured: 0,
+                late: 0,
+                slices: LatencySlices::default(),
+                covered: 0.0,
+            });
+        }
+        let at = known.unwrap_or(self.tags.len() - 1);
+        self.tags.get_mut(at).ok_or_else(String::new)
     }
 
     fn finish(mut self, name: &str, given: Option<LogUnit>) -> Result<LatencyLog, Problem> {
@@ -411,9 +454,10 @@ impl LogReading {
                     .to_owned(),
             );
         }
-        let Some((start, end)) = self.span else {
+        let Some((start, end)) = self.span.filter(|_| !self.tags.is_empty()) else {
             return Err(self.refused(name));
         };
+        self.note_late();
         let overlaps = self.covers(end - start);
         let is_artemis = self.is_artemis && !self.has_times;
         let (unit, unit_source) = match (self.stated, given) {
@@ -450,6 +494,19 @@ impl LogReading {
             tags,
             notes: self.notes,
         })
+    }
+
+    /// Notes what the rates leave out, of the tag of which that is most.
+    fn note_late(&mut self) {
+        let most = self.tags.iter().max_by_key(|it| it.late);
+        if let Some(tag) = most.filter(|it| it.late > it.sum.len() / FEW_LATE) {
+            self.notes.push(format!(
+                "{} of {} of {} came after the measured time, or never: rates leave them out",
+                tag.late,
+                measure::counted(tag.sum.len(), "value"),
+                tag.raw
+            ));
+        }
     }
 
     /// Whether intervals overlap in the time from the first to the last; notes that, and where they leave most of it out.
@@ -502,6 +559,7 @@ impl ReadTag {
         LogTag {
             metric,
             count: self.sum.len(),
+            measured: self.measured,
             percentiles: LogTag::PERCENTILES.map(at),
             values: counts(&self.sum)
                 .map(|(value, count)| (value.saturating_mul(ns), count))
@@ -509,6 +567,12 @@ impl ReadTag {
             slices: self.slices,
         }
     }
+}
+
+/// The seconds that follow a mark in a comment.
+fn seconds_after(mark: &str, comment: &str) -> Option<f64> {
+    let text = comment.strip_prefix(mark)?.split_whitespace().next()?;
+    text.parse().ok().filter(|it: &f64| it.abs() < LATEST)
 }
 
 /// Reads a line with an interval; what is wrong with it where it is none.

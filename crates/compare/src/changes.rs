@@ -34,6 +34,8 @@ pub struct ChangeSearch {
     pub orders: usize,
     /// What determines them.
     pub seed: u64,
+    /// Values that differ by no more are one.
+    pub resolution: f64,
 }
 
 impl Default for ChangeSearch {
@@ -43,6 +45,7 @@ impl Default for ChangeSearch {
             least: 3,
             orders: 999,
             seed: 1,
+            resolution: 0.0,
         }
     }
 }
@@ -63,6 +66,26 @@ impl ChangeSearch {
         let affordable = MOST_SHUFFLED / values.max(1) as f64;
         let wanted = (20.0 / level).min(affordable).max(2.0 / level);
         self.orders.max(wanted.ceil() as usize).min(MOST_ORDERS)
+    }
+
+    /// Values of a series, of which those that lie apart count as less far: a level is the mean of these. `None` of fewer than two.
+    #[must_use]
+    pub fn settled(&self, values: &[f64]) -> Option<Vec<f64>> {
+        let middle = median(values)?;
+        let neighbours = values.iter().zip(values.iter().skip(1));
+        let mut differences: Vec<f64> = neighbours.map(|(a, b)| (a - b).abs()).collect();
+        let one = self.resolution.max(rounding(values));
+        let mut bounds = (f64::NEG_INFINITY, f64::INFINITY);
+        if median(&differences)? <= one {
+            // Half of the neighbours are equal, so that the others' scale may be that of a change or of runs that lie apart: fewer runs
+            // than a level has count as the next.
+            bounds = inner(values, self.least.saturating_sub(1))?;
+            differences.retain(|it| *it > one);
+        }
+        let most = median(&differences).map_or(f64::INFINITY, |it| FARTHEST * DEVIATION * it);
+        let bounds = (bounds.0.max(middle - most), bounds.1.min(middle + most));
+        let near = values.iter().map(|it| it.max(bounds.0).min(bounds.1));
+        Some(near.collect())
     }
 
     /// The fewest values in which a step can be told at this level. Those of half a series lie at one of its ends in two of all
@@ -134,7 +157,7 @@ pub fn change_points(values: &[f64], search: ChangeSearch) -> Vec<ChangePoint> {
     let mut open = vec![(skipped, values.len(), whole)];
     while let Some((from, to, level)) = open.pop() {
         let search = ChangeSearch { level, ..search };
-        let part = values.get(from..to).and_then(Part::of);
+        let part = values.get(from..to).and_then(|it| Part::of(it, search));
         let Some((window, p)) = part.and_then(|it| it.change(search, &mut draw)) else {
             continue;
         };
@@ -219,15 +242,23 @@ struct Part(Vec<f64>);
 
 impl Part {
     /// `None` where all values are one, or some are no numbers.
-    fn of(values: &[f64]) -> Option<Self> {
-        let near = settled(values)?;
-        let rounding = rounding(values);
+    fn of(values: &[f64], search: ChangeSearch) -> Option<Self> {
+        let mut near = search.settled(values)?;
+        let spread = near
+            .iter()
+            .fold(f64::NEG_INFINITY, |most, it| most.max(*it))
+            - near.iter().fold(f64::INFINITY, |least, it| least.min(*it));
         let count = near.len() as f64;
-        let mean = near.iter().sum::<f64>() / count;
-        let squares = near.iter().map(|it| (it - mean) * (it - mean));
-        let deviation = (squares.sum::<f64>() / count).sqrt();
-        let is_known = deviation.is_finite() && deviation > rounding;
-        is_known.then(|| Self(near.iter().map(|it| (it - mean) / deviation).collect()))
+        let mut deviation = 0.0;
+        // Twice: beside values that hardly differ, the mean is rounded by much.
+        for _ in 0..2 {
+            let mean = near.iter().sum::<f64>() / count;
+            near.iter_mut().for_each(|it| *it -= mean);
+            deviation = (near.iter().map(|it| it * it).sum::<f64>() / count).sqrt();
+        }
+        let differ = spread > search.resolution && deviation > rounding(values);
+        let is_known = differ && deviation.is_finite();
+        is_known.then(|| Self(near.iter().map(|it| it / deviation).collect()))
     }
 
     /// Where the part changed, for a step as the window before it, and the chance of that where it did not.
@@ -240,6 +271,9 @@ impl Part {
         let mut step = ask(best_step(&sums, search.least)?);
         let mut window = ask(best_window(&sums, search.least, true));
         let orders = search.orders_of(count, level);
+        // Of few orders each is taken once: this one is the first.
+        let exact = Some(self.orders()).filter(|it| *it <= orders as f64);
+        let orders = exact.map_or(orders, |it| it as usize - 1);
         let most = level * (orders + 1) as f64;
         let is_open = |it: &Question| it.as_good as f64 <= most;
         let mut shuffled = Self(self.0.clone());
@@ -248,7 +282,10 @@ impl Part {
             if !(is_open(&step) || is_asked && is_open(&window)) {
                 return None;
             }
-            shuffled.shuffle(draw);
+            match exact {
+                Some(_) => shuffled.advance(),
+                None => shuffled.shuffle(draw),
+            }
             let sums = shuffled.sums();
             step.ask(best_step(&sums, search.least)?);
             if is_asked {
@@ -280,6 +317,34 @@ impl Part {
             sum
         });
         std::iter::once(0.0).chain(sums).collect()
+    }
+
+    /// How many orders of the values there are; equal ones have no order.
+    fn orders(&self) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        let (mut orders, mut before) = (1.0, 0);
+        for equal in sorted.chunk_by(|a, b| a == b) {
+            // Places of these among all so far.
+            let places = (1..=equal.len()).map(|it| (before + it) as f64 / it as f64);
+            orders *= places.product::<f64>();
+            before += equal.len();
+        }
+        orders.round()
+    }
+
+    /// Goes on to the next order of the values; after the last the first follows.
+    fn advance(&mut self) {
+        let values = &mut self.0;
+        let rises = |pair: &[f64]| matches!(pair, [a, b] if a < b);
+        let at = values.windows(2).rposition(rises);
+        let rest = at.map_or(0, |it| it + 1);
+        if let Some((before, value)) = at.and_then(|it| Some((it, *values.get(it)?)))
+            && let Some(larger) = values.iter().rposition(|it| *it > value)
+        {
+            values.swap(before, larger);
+        }
+        values.split_at_mut(rest).1.reverse();
     }
 
     fn shuffle(&mut self, draw: &mut Draw) {
@@ -340,21 +405,13 @@ fn best_window(sums: &[f64], least: usize, some: bool) -> Window {
     windows.reduce(Window::better).unwrap_or_default()
 }
 
-/// Values of a series, of which those that lie apart count as less far: a level is the mean of these. `None` of fewer than two.
-#[must_use]
-pub fn settled(values: &[f64]) -> Option<Vec<f64>> {
-    let middle = median(values)?;
-    let neighbours = values.iter().zip(values.iter().skip(1));
-    let differences: Vec<f64> = neighbours.map(|(a, b)| (a - b).abs()).collect();
-    let most = match median(&differences)? {
-        // Half of the neighbours are equal.
-        scale if scale <= rounding(values) => f64::INFINITY,
-        scale => FARTHEST * DEVIATION * scale,
-    };
-    let near = values
-        .iter()
-        .map(|it| it.max(middle - most).min(middle + most));
-    Some(near.collect())
+/// The smallest and the largest value where so many at either end are left out; the middle where that would be more.
+fn inner(values: &[f64], apart: usize) -> Option<(f64, f64)> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    let apart = apart.min(last / 2);
+    Some((*sorted.get(apart)?, *sorted.get(last - apart)?))
 }
 
 /// Values that differ by less are equal.

@@ -21,14 +21,17 @@ fn places(values: &[f64], seed: u64) -> Vec<usize> {
         .collect()
 }
 
-/// Values of a kind, without a change: normal, log-normal, heavy-tailed, and rounded ones of which many are one.
+/// Values of a kind, without a change: normal, log-normal, heavy-tailed, rounded ones of which many are one, and such as most are one.
 fn unchanged(kind: usize, count: usize, draw: &mut Draw) -> Vec<f64> {
     let mut one = || match kind {
         0 => draw.normal(),
         1 => (2.0 * draw.normal()).exp(),
         // Student's t with two degrees of freedom.
         2 => draw.normal() / (-draw.uniform().ln()).sqrt(),
-        _ => (1.5 * draw.normal()).round(),
+        3 => (1.5 * draw.normal()).round(),
+        4 => (0.6 * draw.normal()).round(),
+        _ if draw.uniform() < 0.8 => 0.0,
+        _ => (3.0 * draw.normal()).exp(),
     };
     (0..count).map(|_| one()).collect()
 }
@@ -37,7 +40,7 @@ fn unchanged(kind: usize, count: usize, draw: &mut Draw) -> Vec<f64> {
 fn series_without_a_change_have_one_as_rarely_as_the_level_says() {
     let mut draw = Draw::new(5);
     for (count, series, most) in [(8, 1_000, 64), (18, 1_000, 64), (60, 600, 41), (600, 60, 6)] {
-        for kind in 0..4 {
+        for kind in 0..6 {
             let wrong = (0..series).filter(|seed| {
                 let values = unchanged(kind, count, &mut draw);
                 !places(&values, *seed).is_empty()
@@ -207,6 +210,78 @@ fn a_run_that_lies_apart_hides_no_change() {
         let found = found.count();
         assert!(found >= 90, "{at}: {found}");
     }
+}
+
+#[test]
+fn runs_that_lie_apart_hide_no_change_of_values_that_are_equal_otherwise() {
+    for apart in [&[4][..], &[4, 12], &[0, 19]] {
+        let mut values = [vec![1.0; 10], vec![2.0; 10]].concat();
+        for at in apart {
+            values[*at] = 1_000.0;
+        }
+        assert_eq!(places(&values, 1), [10], "{apart:?}");
+        let level = ChangeSearch::default().settled(&values[..10]).unwrap();
+        assert_eq!(level, [1.0; 10], "{apart:?}");
+    }
+    // Few new runs are a level, and no runs that lie apart, also where some of the others differ a little.
+    let mut values = [vec![1.0; 20], vec![2.0; 3]].concat();
+    for at in [3, 9, 10, 17] {
+        values[at] = 1.001;
+    }
+    assert_eq!(places(&values, 1), [20]);
+}
+
+#[test]
+fn what_differs_by_less_than_the_resolution_is_equal() {
+    let search = ChangeSearch {
+        resolution: 1e-3,
+        ..ChangeSearch::default()
+    };
+    let found = |step: f64, jitter: f64| -> Vec<usize> {
+        let level = |at: usize| if at < 10 { 0.0 } else { step };
+        let values = (0..20).map(|at| level(at) + jitter * (at * 7 % 5) as f64);
+        let values: Vec<f64> = values.collect();
+        let found = change_points(&values, search);
+        found.iter().map(|it| it.at).collect()
+    };
+    assert_eq!(found(1e-6, 0.0), Vec::<usize>::new());
+    assert_eq!(found(5e-4, 1e-5), Vec::<usize>::new());
+    assert_eq!(found(2e-3, 0.0), [10]);
+    assert_eq!(
+        found(0.7, 1e-5),
+        [10],
+        "values that hardly differ hide no step"
+    );
+    let drift: Vec<f64> = (0..100).map(|at| 5e-4 * f64::from(at)).collect();
+    assert_ne!(change_points(&drift, search), [], "and steps no slope");
+}
+
+/// Of nine values, the four smaller ones stand at an end in two of 126 orders, whatever their distance.
+#[test]
+fn of_few_orders_each_is_counted() {
+    for step in [1e-6, 1.0] {
+        let values = [vec![14.0; 4], vec![14.0 + step; 5]].concat();
+        let found = change_points(&values, ChangeSearch::default());
+        let [change] = found[..] else {
+            panic!("{step}: {found:?}");
+        };
+        assert_eq!((change.at, change.p), (4, 2.0 / 126.0));
+    }
+    let mut part = Part(vec![2.0, 1.0, 3.0, 1.0]);
+    assert_eq!(part.orders(), 12.0);
+    let orders = std::iter::repeat_with(|| {
+        part.advance();
+        part.0.iter().map(|it| *it as u8).collect::<Vec<_>>()
+    });
+    let mut orders: Vec<Vec<u8>> = orders.take(12).collect();
+    assert_eq!(
+        orders.last().unwrap(),
+        &[2, 1, 3, 1],
+        "it comes back to itself"
+    );
+    orders.sort();
+    orders.dedup();
+    assert_eq!(orders.len(), 12);
 }
 
 /// Beside a level that is far away, a run that is a little higher than its own is not of that one.

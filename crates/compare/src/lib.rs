@@ -26,7 +26,7 @@ mod verdict;
 mod within;
 
 pub use blocks::{BlockEffect, BlockOrder, BlockPair, block_effect};
-pub use changes::{ChangePoint, ChangeSearch, MOST_VALUES, change_points, settled};
+pub use changes::{ChangePoint, ChangeSearch, MOST_VALUES, change_points};
 pub use difference::{
     Difference, counted, fisher, least_fisher, paired, paired_from, pairs_needed, permuted,
     runs_to_separate, separated, sign_flip, unpaired, unpaired_from,

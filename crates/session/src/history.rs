@@ -16,6 +16,8 @@ use crate::spoiled::{SpoiledBy, spoiled_by};
 const MOST_FIGURES: usize = 100;
 /// Runs of either kind in a figure of runs; fewer are no level.
 const LEAST_OF_KIND: usize = 3;
+/// Histograms keep three digits, and so many are shown: of ratios, what differs by less is one.
+const RESOLUTION: f64 = 1e-3;
 /// Figures that runs lack together are named up to so many.
 const MOST_NAMED: usize = 4;
 
@@ -197,9 +199,16 @@ fn of_runs(name: String, values: Vec<Option<f64>>) -> HistoryFigure {
 
 /// Whether a figure has values that differ.
 fn may_change(of: &HistoryFigure) -> bool {
-    let mut known = of.values.iter().flatten();
-    let first = known.next();
-    known.any(|it| Some(it) != first)
+    let known = of.values.iter().flatten();
+    let (low, high) = known.fold((f64::INFINITY, 0.0_f64), |(low, high), it| {
+        (low.min(*it), high.max(*it))
+    });
+    let differ = if low > 0.0 {
+        (high / low).ln() > RESOLUTION
+    } else {
+        high > low
+    };
+    differ && low.is_finite()
 }
 
 /// The figures of all runs, those of the newest first: what an older run alone has may have ended, which is a change, too. And how many there are
@@ -241,8 +250,12 @@ fn changed(of: HistoryFigure, runs: &[&RunRecord], search: ChangeSearch) -> Hist
         false => it.1.max(0.0).sqrt(),
     });
     let scaled: Vec<f64> = scaled.collect();
+    let search = ChangeSearch {
+        resolution: if have_ratios { RESOLUTION } else { 0.0 },
+        ..search
+    };
     let points = change_points(&scaled, search);
-    let levels = levels(&known, &points, of.values.len(), have_ratios);
+    let levels = levels(&known, &points, of.values.len(), have_ratios, search);
     let changes = points.iter().zip(levels.windows(2));
     let changes =
         changes.filter_map(|(point, pair)| change(of.more_is_better, runs, &known, point, pair));
@@ -259,6 +272,7 @@ fn levels(
     points: &[ChangePoint],
     runs: usize,
     have_ratios: bool,
+    search: ChangeSearch,
 ) -> Vec<HistoryLevel> {
     let starts = std::iter::once(0).chain(points.iter().map(|it| it.at));
     let ends = points.iter().map(|it| it.at).chain([known.len()]);
@@ -269,7 +283,7 @@ fn levels(
             .map(|it| if have_ratios { it.1.ln() } else { it.1 });
         let values: Vec<f64> = values.collect();
         // As the change was found: a run that lies apart makes no other level.
-        let near = compare::settled(&values).unwrap_or(values);
+        let near = search.settled(&values).unwrap_or(values);
         let mean = near.iter().sum::<f64>() / near.len() as f64;
         Some(HistoryLevel {
             from: part.first().map_or(0, |it| it.0),

@@ -61,6 +61,29 @@ fn a_change_is_found_between_its_runs_and_its_size_is_that_of_the_means() {
     assert_eq!(spans, [(0, 9), (9, 20)]);
 }
 
+/// Rates that are equal but for one run, and then twice as high; and rates that differ in the seventh digit.
+#[test]
+fn equal_runs_change_beside_one_that_lies_apart_and_not_by_less_than_is_measured() {
+    let changes = |rate: &dyn Fn(u32) -> f64| {
+        let runs = (0..20).map(|day| record(day, 2, "4.0", rate(day)));
+        let runs: Vec<RunRecord> = runs.collect();
+        let mut found = history("x", &runs, 0.05);
+        std::mem::take(&mut found.figures[0].changes)
+    };
+    let found = changes(&|day| match day {
+        4 => 1e6,
+        ..10 => 1e3,
+        _ => 2e3,
+    });
+    let [change] = &found[..] else {
+        panic!("{found:#?}");
+    };
+    assert_eq!((change.run, change.worse), (10, false), "{change:?}");
+    assert!((change.change - 1.0).abs() < 1e-9, "{change:?}");
+    let found = changes(&|day| if day < 10 { 1e3 } else { 1e3 + 1e-3 });
+    assert_eq!(found, []);
+}
+
 #[test]
 fn runs_of_another_machine_or_load_do_not_count_and_those_of_another_broker_do() {
     let mut runs: Vec<RunRecord> = (0..12)
@@ -148,7 +171,7 @@ fn losses_that_begin_or_end_are_a_change() {
     }
 }
 
-/// Levels are compared by means of one kind: losses that fell from 200 a run to 28 have not risen from 20.
+/// Levels are compared by means of one kind: losses that fell from 286 a run to 30 did not fall from 72.
 #[test]
 fn losses_that_fall_are_told_as_a_fall_also_where_some_run_has_none() {
     let mut runs: Vec<RunRecord> = (0..28)
@@ -156,7 +179,7 @@ fn losses_that_fall_are_told_as_a_fall_also_where_some_run_has_none() {
         .collect();
     for (day, run) in (0_u64..).zip(&mut runs) {
         let lost = match day {
-            ..14 if day % 7 == 0 => 1,
+            ..14 if day % 4 == 0 => 1,
             ..14 => 400,
             20 => 0,
             _ => 30,
@@ -178,7 +201,7 @@ fn losses_that_fall_are_told_as_a_fall_also_where_some_run_has_none() {
         panic!("{lost:#?}");
     };
     let means: Vec<f64> = lost.levels.iter().map(|it| it.mean.round()).collect();
-    assert_eq!(means, [343.0, 28.0], "{lost:#?}");
+    assert_eq!(means, [286.0, 30.0], "{lost:#?}");
     assert!(change.change < -0.8 && !change.worse, "{change:#?}");
 }
 

@@ -219,7 +219,7 @@ fn of_metric(
             rate.name
         )),
         false => found.extend(figure(&rate, &|log, tag| match has_time {
-            true => tag.count as f64 / log.seconds,
+            true => tag.measured as f64 / log.seconds,
             false => tag.count as f64,
         })),
     }

@@ -62,8 +62,7 @@ fn unit(a: &ProfileSummary, b: &ProfileSummary) -> Option<Problem> {
         unit => unit.to_owned(),
     };
     let [of_a, of_b] = [a, b].map(of);
-    let is_known = |unit: &String| !unit.is_empty() && unit != ProfileHeader::WEIGHT;
-    let known = is_known(&of_a) && is_known(&of_b);
+    let known = [&of_a, &of_b].map(|it| ProfileHeader::is_known(it)) == [true; 2];
     (known && a.unit != b.unit && of_a != of_b).then(|| {
         Problem::new(
             "the two profiles count in different units, so that their shares may mean different things",
@@ -163,7 +162,7 @@ mod tests {
         samples.header.event.clear();
         samples.header.frequency = 0;
         assert_eq!(values(&time, &samples), ["nanoseconds and samples"]);
-        for unit in ["", ProfileHeader::WEIGHT] {
+        for unit in ["", ProfileHeader::WEIGHT, "tenths"] {
             samples.header.unit = unit.into();
             assert!(values(&time, &samples).is_empty());
         }

@@ -197,6 +197,7 @@ pub(super) fn read(
         }
     }
     let mut profile = builder.profile;
+    let (unit, note) = fractions.scale(&mut profile.samples);
     if let Some(why) = evidence.against(skipped) {
         return Ok(Err(why));
     }
@@ -222,13 +223,10 @@ pub(super) fn read(
         profile.notes.push(NOT_TOLD.into());
     }
     profile.header = ProfileHeader {
-        unit: ProfileHeader::WEIGHT.into(),
+        unit: unit.into(),
         ..ProfileHeader::new(Time(0), 0)
     };
-    if fractions.any {
-        let text = "counts with a fraction are rounded, so that their sum is right";
-        profile.notes.push(text.into());
-    }
+    profile.notes.extend(note);
     if skipped > 0 {
         profile.notes.push(format!(
             "skipped {} without a count at the end; the first is `{example}`",
@@ -385,9 +383,19 @@ fn add(
         parent = Some(builder.node(parent, frame));
     }
     if let Some(stack) = parent {
+        let weight = match count {
+            Count::Whole(value) => value,
+            Count::Fraction(value) => {
+                if value.fract() > 0.0 {
+                    builder.take(2 * size_of::<(usize, f64)>());
+                    fractions.0.push((builder.profile.samples.len(), value));
+                }
+                value as u64
+            }
+        };
         builder.sample(Sample {
             t: 0,
-            weight: fractions.rounded(count),
+            weight,
             stack,
             thread,
             cpu: u16::MAX,
@@ -414,25 +422,50 @@ fn count_of(text: &str) -> Option<Count> {
     })
 }
 
-/// What rounding has left over so far: a thousand lines of 0.4 are 400 samples, not none.
+/// Samples whose counts have a fraction, with these counts.
 #[derive(Debug, Default)]
-struct Fractions {
-    any: bool,
-    rest: f64,
-}
+struct Fractions(Vec<(usize, f64)>);
+
+/// Larger sums of counts lose digits as floating-point numbers, which scripts of pages have alone.
+const MOST_EXACT: f64 = 9e15;
+/// A count this large may be rounded: that changes it by less than a thousandth.
+const ENOUGH: f64 = 1e3;
 
 impl Fractions {
-    /// The count as a whole number; what that adds or leaves, the next one gets.
-    fn rounded(&mut self, count: Count) -> u64 {
-        let value = match count {
-            Count::Whole(value) => return value,
-            Count::Fraction(value) => value,
+    /// Multiplies all weights by the first power of ten that leaves no fraction which matters; what they count then, and a note on it.
+    fn scale(&self, samples: &mut [Sample]) -> (&'static str, Option<String>) {
+        if self.0.is_empty() {
+            return (ProfileHeader::WEIGHT, None);
+        }
+        let sum = samples.iter().map(|it| it.weight as f64).sum::<f64>();
+        let sum = sum + self.0.iter().map(|it| it.1.fract()).sum::<f64>();
+        let is_enough = |factor: f64| {
+            let mut counts = self.0.iter().map(|it| it.1 * factor);
+            counts.all(|it| it >= ENOUGH || (it - it.round()).abs() <= 1e-9 * it)
         };
-        let fraction = value.fract();
-        self.any |= fraction > 0.0;
-        self.rest += fraction;
-        let up = self.rest >= 0.5;
-        self.rest -= f64::from(u8::from(up));
-        (value.trunc() as u64).saturating_add(up.into())
+        let parts = ProfileHeader::PARTS_OF_WEIGHT.map(|(power, unit)| (10_f64.powi(power), unit));
+        let fitting = parts.iter().filter(|it| sum * it.0 <= MOST_EXACT);
+        let enough = fitting.clone().find(|it| is_enough(it.0));
+        let chosen = enough.or(fitting.last()).copied();
+        let (factor, unit) = chosen.unwrap_or((1.0, ProfileHeader::WEIGHT));
+        for sample in samples.iter_mut() {
+            sample.weight = sample.weight.saturating_mul(factor as u64);
+        }
+        // What rounding adds or leaves, the next one gets: a thousand of 0.4 are 400, not none.
+        let mut rest = 0.0;
+        for (at, count) in &self.0 {
+            let exact = count * factor + rest;
+            rest = exact - exact.round();
+            if let Some(sample) = samples.get_mut(*at) {
+                sample.weight = exact.round() as u64;
+            }
+        }
+        let note = match unit {
+            ProfileHeader::WEIGHT => {
+                "counts with a fraction are rounded, so that their sum is right".to_owned()
+            }
+            unit => format!("counts with a fraction: all weights are in {unit}"),
+        };
+        (unit, Some(note))
     }
 }

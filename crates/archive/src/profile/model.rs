@@ -65,6 +65,15 @@ impl ProfileHeader {
     pub const SCHEMA: &'static str = "bellows.stacks/1";
     /// The unit of weights of which nothing says what they count, as in folded text: samples, microseconds, bytes.
     pub const WEIGHT: &'static str = "weight";
+    /// Its parts, of weights that have fractions: powers of ten with what they are called. They are no numbers of samples.
+    pub const PARTS_OF_WEIGHT: [(i32, &'static str); 6] = [
+        (1, "tenths"),
+        (2, "hundredths"),
+        (3, "thousandths"),
+        (6, "millionths"),
+        (9, "billionths"),
+        (12, "trillionths"),
+    ];
 
     /// A header that knows only its time axis: the origin, and the same instant by the wall clock.
     #[must_use]
@@ -76,6 +85,12 @@ impl ProfileHeader {
             origin_unix_ns,
             ..Self::default()
         }
+    }
+
+    /// Whether a unit says what weights count.
+    pub(super) fn is_known(unit: &str) -> bool {
+        let mut parts = Self::PARTS_OF_WEIGHT.iter();
+        !unit.is_empty() && unit != Self::WEIGHT && parts.all(|it| it.1 != unit)
     }
 
     /// How many samples one stands for: where they were added up before, its weight says it.

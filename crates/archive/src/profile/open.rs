@@ -9,7 +9,7 @@ use measure::Problem;
 
 use super::folded::FirstField;
 use super::format::{Beginning, FORMATS, Format, Input, looks_like};
-use super::model::{Profile, USUAL_EVENT};
+use super::model::{Profile, ProfileHeader, USUAL_EVENT};
 use crate::packed::{read_problem, unpacked};
 use crate::{bounded, file};
 
@@ -328,10 +328,12 @@ fn open_event(
     let mut profile = read_file(formats, &file, own)?;
     // Folded text does not say what it is of; the name of the file does.
     profile.header.take_name(event);
-    profile.header.unit = match profile.header.event.as_str() {
-        USUAL_EVENT => "samples".into(),
-        event => event.to_owned(),
-    };
+    if profile.header.unit == ProfileHeader::WEIGHT {
+        profile.header.unit = match profile.header.event.as_str() {
+            USUAL_EVENT => "samples".into(),
+            event => event.to_owned(),
+        };
+    }
     Ok(Some(profile))
 }
 

@@ -114,7 +114,10 @@ fn folded_text_of_others_is_read_with_what_is_wrong_noted() {
         b"# comment\nt;main;b 2\n\nnonsense\nt;main 1.6\nalone 3\n; 1\n 5\n",
     )
     .unwrap();
-    assert_eq!(read.total_weight(), 2 + 2 + 3 + 1);
+    assert_eq!(
+        (read.total_weight(), read.header.unit.as_str()),
+        (20 + 16 + 30 + 10, "tenths")
+    );
     assert_eq!(read.notes.len(), 2, "{:?}", read.notes);
     assert!(read.notes[0].contains("counts with a fraction"));
     assert!(read.notes[1].contains("2 lines") && read.notes[1].contains("`nonsense`"));
@@ -126,24 +129,40 @@ fn folded_text_of_others_is_read_with_what_is_wrong_noted() {
 }
 
 #[test]
-fn counts_with_fractions_keep_their_sum() {
-    let lines = |each: &str, count: u64| -> String {
+fn counts_with_fractions_keep_their_shares() {
+    let each_of = |each: &str, count: u64| -> String {
         (0..count)
             .map(|i| format!("t;main;f{} {each}\n", i % 7))
             .collect()
     };
-    for (each, count, sum) in [
-        ("0.4", 1_000, 400),
-        ("0.5", 1_000, 500),
-        ("1.9", 10, 19),
-        ("3", 10, 30),
+    for (each, count, sum, unit) in [
+        ("0.4", 1_000, 4_000, "tenths"),
+        ("1.9", 10, 190, "tenths"),
+        ("0.05", 10, 50, "hundredths"),
+        ("1e-7", 10, 1_000, "billionths"),
+        ("0.3333333333333", 3, 1_000_000, "millionths"),
+        ("3", 10, 30, "weight"),
+        ("3.0", 10, 30, "weight"),
     ] {
-        let read = open("x.folded", lines(each, count).as_bytes()).unwrap();
-        assert_eq!(read.total_weight(), sum, "{count} of {each}");
-        assert_eq!(read.notes.len(), usize::from(each != "3"));
+        let read = open("x.folded", each_of(each, count).as_bytes()).unwrap();
+        let told = (read.total_weight(), read.header.unit.as_str());
+        assert_eq!(told, (sum, unit), "{count} of {each}");
+        assert_eq!(read.notes.len(), usize::from(unit != "weight"));
     }
+    // No function vanishes, and those with whole counts keep their shares.
+    let small = open(
+        "x.folded",
+        b"a;hot 0.6\na;warm 0.4\na;cold 0.3\na;much 13\n",
+    )
+    .unwrap();
+    let wanted = ["a;hot 6", "a;warm 4", "a;cold 3", "a;much 130"];
+    assert_eq!(lines(&small.folded()), BTreeSet::from(wanted));
+    // What is too large for that is rounded.
     let huge = open("x.folded", b"t;a 1e18\nt;a 0.4\nt;a 0.4\n").unwrap();
-    assert_eq!(huge.samples[2].weight, 1);
+    assert_eq!(
+        (huge.samples[2].weight, huge.header.unit.as_str()),
+        (1, "weight")
+    );
 }
 
 #[test]
