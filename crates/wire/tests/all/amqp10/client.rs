@@ -286,7 +286,7 @@ fn a_message_of_several_frames_comes_back_whole() {
     let body: Vec<u8> = (0..2_000).map(|n| n as u8).collect();
     for len in [0, 1, 300, 450, 513, 2_000] {
         sender.publish(&template, &body[..len], |front| {
-            front.iter_mut().take(4).for_each(|byte| *byte = 0xEE)
+            front.iter_mut().take(4).for_each(|byte| *byte = 0xEE);
         });
         let bytes = sender.pending_output().to_vec();
         assert_eq!(bytes.len(), template.wire_len(len).1);
