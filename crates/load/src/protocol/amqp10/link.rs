@@ -20,7 +20,7 @@ const UNLIMITED: u32 = 2_000;
 /// What one link is about.
 #[derive(Clone, Debug)]
 pub(crate) enum LinkSpec {
-    Producer(Sending),
+    Producer(Box<Sending>),
     Consumer(Receiving),
 }
 
@@ -68,14 +68,14 @@ impl LinkSpec {
     /// The link of a group's producer.
     pub(super) fn producer(group: &Group, destination: &Destination, outgoing: Outgoing) -> Self {
         let wanted = &group.producers;
-        Self::Producer(Sending {
+        Self::Producer(Box::new(Sending {
             address: of_destination(destination),
             settled: wanted.guarantee == Guarantee::Unconfirmed,
             persistent: wanted.persistent,
             properties: outgoing.properties,
             has_trace_header: wanted.has_trace_header(),
             bodies: outgoing.bodies,
-        })
+        }))
     }
 }
 
@@ -103,11 +103,11 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn new(spec: LinkSpec) -> Self {
         let len = match &spec {
-            LinkSpec::Producer(Sending {
-                bodies: BodyLengths::Same(len),
-                ..
-            }) => *len,
-            _ => 0,
+            LinkSpec::Producer(it) => match it.bodies {
+                BodyLengths::Same(len) => len,
+                BodyLengths::Between(..) => 0,
+            },
+            LinkSpec::Consumer(_) => 0,
         };
         Self {
             spec,
