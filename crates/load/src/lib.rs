@@ -13,6 +13,7 @@ mod node;
 pub mod payload;
 mod plan;
 mod protocol;
+mod protocols;
 mod random;
 mod report;
 mod requested;
@@ -35,8 +36,8 @@ pub use limits::make_room;
 pub use plan::{
     Ack, Allocation, AmqpConsumers, AmqpDestination, AmqpProducers, Argument, Consumers, Declare,
     Destination, DestinationKind, Exchange, Group, Guarantee, LatencyStep, MessageProperties,
-    Phases, Plan, Producers, QueueHandling, QueueType, RandomKeys, ReconnectPolicy, Refusal,
-    ServiceTime, Spin, StartDelay, StopCondition, StreamOffset, Subscription,
+    Phases, Plan, Producers, Protocol, QueueHandling, QueueType, RandomKeys, ReconnectPolicy,
+    Refusal, ServiceTime, Spin, StartDelay, StopCondition, StreamOffset, Subscription,
 };
 pub use report::{
     Censored, OperationTally, Outcome, PhaseTimes, ProgramEnd, RunEvent, Silence, Sink, SliceSink,
@@ -60,7 +61,7 @@ pub use transport::{
 /// # Errors
 /// [`Error::Invalid`] with the observed value and what would do.
 pub fn validate(plan: &Plan) -> Result<(), Error> {
-    engine::validate::<protocol::amqp091::AmqpConnection>(plan)
+    protocols::validate(plan)
 }
 
 /// Runs a load to its end on `plan.threads` threads, and reports to `sink` on the calling one.
@@ -85,13 +86,7 @@ pub fn run_in<E: Environment>(
 ) -> Result<Outcome, Error> {
     let mut seconds = seconds::Seconds::of(sink);
     let together = Together::alone();
-    let outcome = engine::run::<protocol::amqp091::AmqpConnection, E>(
-        environment,
-        plan,
-        &together,
-        control,
-        &mut seconds,
-    );
+    let outcome = protocols::run(environment, plan, &together, control, &mut seconds);
     seconds.finish();
     outcome
 }

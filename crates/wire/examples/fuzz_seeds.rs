@@ -14,6 +14,8 @@ use wire::amqp091::*;
 
 /// The recorded conversation that the tests use, too.
 const SESSION: &str = include_str!("../tests/data/rabbitmq-session.txt");
+/// What qpid-proton wrote.
+const PROTON: &str = include_str!("../tests/data/proton-session.txt");
 /// In the client and server targets: begin with an open connection, cut at every byte or not.
 const OPEN_CUT: u8 = 0x01;
 const OPEN: u8 = 0xFF;
@@ -48,6 +50,32 @@ fn main() -> Result<(), Box<dyn Error>> {
     contents(&corpus)?;
     greetings(&corpus)?;
     tables(&corpus)?;
+    amqp10(&corpus)?;
+    Ok(())
+}
+
+/// What qpid-proton wrote: its server's frames, and all values.
+fn amqp10(corpus: &Corpus) -> Result<(), Box<dyn Error>> {
+    let target = "amqp10_client_input";
+    corpus.put_mode(target, "handshake", FRESH, wire::amqp10::fuzzing::HANDSHAKE)?;
+    let mut all = Vec::new();
+    for line in PROTON.lines().filter(|line| !line.starts_with('#')) {
+        let [side, name, hex] = line.split(' ').collect::<Vec<_>>()[..] else {
+            continue;
+        };
+        let bytes = unhex(hex)?;
+        let payload = bytes.get(8..).unwrap_or_default();
+        match side {
+            "S" | "C" if payload.is_empty() => {}
+            "S" | "C" => corpus.put("amqp10_value", &format!("{side}-{name}"), payload)?,
+            _ => corpus.put("amqp10_value", name, &bytes)?,
+        }
+        if side == "S" && !name.starts_with("sasl") && name != "header" {
+            corpus.put_mode(target, name, OPEN_CUT, &bytes)?;
+            all.extend_from_slice(&bytes);
+        }
+    }
+    corpus.put_mode(target, "conversation", OPEN, &all)?;
     Ok(())
 }
 

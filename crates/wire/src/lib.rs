@@ -5,6 +5,7 @@
 //! and in tests whose time is a number.
 
 pub mod amqp091;
+pub mod amqp10;
 pub mod http1;
 pub mod openmetrics;
 mod secret;

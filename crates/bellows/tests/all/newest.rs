@@ -72,6 +72,94 @@ fn it_is_loaded_and_profiled_with_whole_stacks() {
     }
 }
 
+/// Loads over AMQP 1.0; each ends by its count.
+const AMQP10: &str = r#"
+[phases]
+warmup = "0s"
+measure = "0s"
+drain = "20s"
+[profile]
+events = []
+[[load]]
+protocol = "amqp10"
+destination = "queue://ten"
+delete = true
+LOAD
+"#;
+
+/// The summary of a load over AMQP 1.0, and of its ledger how many messages were sent, confirmed and delivered.
+fn over_amqp10(node: &SharedNode, load: &str) -> (Value, [Option<u64>; 3]) {
+    let text = format!("{}{}", node.broker(), AMQP10.replace("LOAD", load));
+    let folder = experiment(Path::new(""), &text);
+    let args = ["run", "newest.toml", "--json", "--quiet"];
+    let summary = json(&common::run(folder.path(), &args));
+    for fault in ["lost", "duplicated", "reordered", "corrupt", "unconfirmed"] {
+        let count = &summary["ledger"][fault];
+        assert!(
+            count.is_null() || *count == 0,
+            "{fault}: {load}: {summary:#}"
+        );
+    }
+    let counts = ["sent", "completed", "received"].map(|it| summary[it]["total"].as_u64());
+    (summary, counts)
+}
+
+/// What is sent is confirmed and received, each message once, whatever its size and however it is settled.
+#[test]
+fn it_is_loaded_over_amqp_1_0() {
+    if newest_root().is_none() {
+        testkit::skip!("{IGNORED}");
+    }
+    let node = newest_node();
+    for load in [
+        "message-count = 5000\nmax-pending = 1000\nmessage-size = 100",
+        "message-count = 3000\nrate = 1500\nmessage-size = 100\nprefetch = 1",
+        // More than the broker's credit and window let be on the way, acknowledged by ranges.
+        "message-count = 5000\nmax-pending = 2000\nack = 50\npersistent = true\nqueue-type = \"quorum\"",
+        // Several frames each, both ways, with more than one client a connection.
+        "message-count = 300\nmax-pending = 20\nmessage-size = 300_000\nproducers = 3\nconsumers = 2\nproducer-connections = 1\n\
+         consumer-connections = 1",
+        "message-count = 3000\nmax-pending = 100\nack = \"auto\"\nmessage-ids = true\ntimestamps = true\n\
+         properties = { correlation-id = \"c\" }\nheaders = { k = 1 }",
+    ] {
+        let count = load[16..].split('\n').next().and_then(|it| it.parse().ok());
+        let (summary, counts) = over_amqp10(&node, load);
+        assert_eq!(counts, [count; 3], "{load}: {summary:#}");
+    }
+    // Nobody answers.
+    let load = "message-count = 4000\nconfirm = false\nmessage-size = 100";
+    let (summary, counts) = over_amqp10(&node, load);
+    assert_eq!(counts, [Some(4000), Some(0), Some(4000)], "{summary:#}");
+    // Released: there is no queue behind the exchange.
+    let load =
+        "message-count = 500\nmax-pending = 10\nexchange = { name = \"amq.direct\" }\nbind = false";
+    let (summary, counts) = over_amqp10(&node, load);
+    assert_eq!(counts, [Some(500), Some(500), Some(0)], "{summary:#}");
+    assert_eq!(summary["ledger"]["returned"], 500, "{summary:#}");
+    // Rejected: the queue takes ten.
+    let load = "message-count = 500\nmax-pending = 1\nconsumers = 0\n\
+                arguments = { x-max-length = 10, x-overflow = \"reject-publish\" }";
+    let (summary, _) = over_amqp10(&node, load);
+    assert_eq!(summary["completed"]["total"], 10, "{summary:#}");
+}
+
+/// A queue that is not there, and a broker that does not speak it.
+#[test]
+fn what_amqp_1_0_cannot_reach_is_told() {
+    if newest_root().is_none() {
+        testkit::skip!("{IGNORED}");
+    }
+    let node = newest_node();
+    let text = AMQP10.replace("LOAD", "declare = false");
+    let folder = experiment(Path::new(""), &format!("{}{text}", node.broker()));
+    let ended = common::run(folder.path(), &["run", "newest.toml"]);
+    ended.assert_error(1, &["/queues/ten", "amqp:not-found", "declare the queue"]);
+    let text = AMQP10.replace("LOAD", "commit-every = 10");
+    let folder = experiment(Path::new(""), &format!("{}{text}", node.broker()));
+    let ended = common::run(folder.path(), &["run", "newest.toml"]);
+    ended.assert_error(2, &["transactions: not over AMQP 1.0", "commit-every"]);
+}
+
 const REFUSED: &str = r#"
 [phases]
 warmup = "0s"

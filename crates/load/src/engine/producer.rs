@@ -5,8 +5,10 @@ mod censored;
 
 use std::sync::Arc;
 
+use measure::ledger::Anomaly;
 use measure::{Metric, Nanos, Slice, Time};
 
+use super::ledger::ThreadLedger;
 use super::routing_keys::RoutingKeyGenerator;
 use super::unique_properties::UniqueProperties;
 use crate::payload::{self, FULL_LEN};
@@ -314,7 +316,7 @@ impl Producer {
         if left == 0 {
             return (0, SendState::Idle);
         }
-        let room = self.room();
+        let room = self.room().min(sender.credit());
         if room == 0 {
             if !self.blocked {
                 self.blocked = true;
@@ -395,6 +397,9 @@ impl Producer {
         }
         if due > now {
             return SendState::Until(due);
+        }
+        if sender.credit() == 0 {
+            return SendState::Full;
         }
         self.send_due::<true>(due, now, sender, interval);
         SendState::Idle
@@ -520,6 +525,16 @@ impl Producer {
             NextSend::Unthrottled { .. } | NextSend::ThinkTime { .. } => false,
         };
         !done && self.next_send.as_ref().is_some_and(late)
+    }
+
+    /// The broker has no queue for the message with this tag.
+    pub(crate) fn unroutable(&self, tag: u64, ledger: &mut ThreadLedger) {
+        let sequence = self.first_tag + tag - 1;
+        if let Some(bitmap) = self.spec.bitmap.filter(|_| sequence < self.sequence) {
+            ledger
+                .shard
+                .note_anomaly(bitmap, Anomaly::Returned, sequence);
+        }
     }
 
     /// Messages sent.

@@ -32,11 +32,24 @@ use crate::{ArrivalProcess, Endpoint, Error, Requested};
 /// More threads than any machine has cores.
 const MOST_THREADS: usize = 1_024;
 
+/// The protocol that messages travel by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// AMQP 0.9.1.
+    #[default]
+    Amqp091,
+    /// AMQP 1.0, on a broker that speaks 0.9.1 on the same port, too: what concerns queues goes by that.
+    Amqp10,
+}
+
 /// A whole load: who sends what to where, for how long.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Kinds of clients; each group has its own destinations, rate and endpoint.
     pub groups: Vec<Group>,
+    /// What its messages travel by.
+    pub protocol: Protocol,
     /// Event loops, one thread each; clients are assigned round-robin.
     pub threads: usize,
     /// The lengths of the phases.
@@ -64,6 +77,7 @@ impl Default for Plan {
     fn default() -> Self {
         Self {
             groups: Vec::new(),
+            protocol: Protocol::default(),
             threads: 1,
             phases: Phases::default(),
             run_id: 0,

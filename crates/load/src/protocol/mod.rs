@@ -6,13 +6,14 @@
 //!              \                      |           /  (Blocking)
 //!               +----------- Driver<C, S> -------+     socket, TLS, what is read and not decoded
 //!                                 |
-//!                          C: Connection              bytes in, events out; amqp091
+//!                          C: Connection              bytes in, events out; amqp091, amqp10
 //! ```
 //!
 //! A connection has numbered clients: its producers and consumers. What they are on the wire (a
 //! channel, a link, a subscription, nothing at all) is the protocol's own affair.
 
 pub(crate) mod amqp091;
+pub(crate) mod amqp10;
 mod blocking;
 mod driver;
 
@@ -349,6 +350,11 @@ pub(crate) trait Sender {
 
     /// Bytes that wait to be written, the whole connection's.
     fn pending(&self) -> usize;
+
+    /// Messages that the broker takes before it says more.
+    fn credit(&self) -> u64 {
+        u64::MAX
+    }
 }
 
 /// How a consumer settles what it received, and asks for more. A delivery's tag counts 1, 2, 3, … on
@@ -398,6 +404,8 @@ pub(crate) enum Event<'a> {
         /// What comes beside the body, as the protocol encodes it.
         properties: &'a [u8],
     },
+    /// The answer to a producer's message: it has arrived, and nobody gets it.
+    Unroutable { tag: u64 },
     /// The broker reads no more messages for now.
     Blocked { reason: &'a str },
     /// The broker reads again.

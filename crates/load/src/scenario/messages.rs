@@ -3,7 +3,6 @@
 use measure::Metric;
 
 use super::{Operations, Scenario};
-use crate::protocol::amqp091::AmqpConnection;
 use crate::{
     ArrivalProcess, Control, Error, Outcome, Phases, Plan, Requested, SliceSink, System, Together,
 };
@@ -67,6 +66,6 @@ impl Scenario for Plan {
         control: &Control,
         sink: &mut dyn SliceSink,
     ) -> Result<Outcome, Error> {
-        crate::engine::run::<AmqpConnection, System>(&System, self, together, control, sink)
+        crate::protocols::run(&System, self, together, control, sink)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use load::{AmqpDestination, Argument, Consumers, MessageProperties, QueueHandling};
+use load::{AmqpDestination, Argument, Consumers, MessageProperties, Protocol, QueueHandling};
 use measure::{Length, LengthRange, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +27,8 @@ pub enum LoadKind {
 pub struct LoadSpec {
     /// What loads the broker: bellows itself with messages, or another program.
     pub kind: LoadKind,
+    /// What messages travel by, the same for all loads. `amqp10` needs RabbitMQ 4; queues are declared by AMQP 0.9.1.
+    pub protocol: Protocol,
     /// `kind = "command"`: a program and its arguments, one word each, which no shell reads. `{url}`, `{host}` and
     /// `{port}` stand for the broker's.
     pub command: Vec<String>,
@@ -113,6 +115,7 @@ pub struct LoadSpec {
 
 flat_table!(LoadSpec {
     "kind" => kind,
+    "protocol" => protocol,
     "command" => command,
     "destination" => destination,
     "destinations" => destinations,
@@ -214,6 +217,7 @@ impl Default for LoadSpec {
     fn default() -> Self {
         Self {
             kind: LoadKind::Messages,
+            protocol: Protocol::default(),
             command: Vec::new(),
             destination: "queue://bellows".to_owned(),
             destinations: Vec::new(),

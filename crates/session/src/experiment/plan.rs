@@ -3,9 +3,9 @@
 use load::{
     Allocation, AmqpDestination, AmqpProducers, ArrivalProcess, ArrivalSchedule, Consumers,
     Destination, DestinationKind, Endpoint, Group, Guarantee, MessageProperties, Plan, Producers,
-    RandomKeys, RateProfile, ReconnectPolicy, Spacing, StartDelay, Subscription,
+    Protocol, RandomKeys, RateProfile, ReconnectPolicy, Spacing, StartDelay, Subscription,
 };
-use measure::{Length, Nanos};
+use measure::{Length, Nanos, Problem};
 
 use super::cluster_spec::begins_on;
 use super::{Experiment, LoadSpec, PhasesSpec};
@@ -19,6 +19,20 @@ impl Experiment {
         let mut further = self.further_nodes(endpoint)?;
         for node in &mut further {
             node.token.clone_from(&endpoint.token);
+        }
+        let protocol = self
+            .load
+            .first()
+            .map_or_else(Protocol::default, |first| first.protocol);
+        if let Some(other) = self.load.iter().position(|spec| spec.protocol != protocol) {
+            let problem = Problem::new(
+                "loads of one run travel by several protocols",
+                "",
+                "give all loads the same {protocol}, or compare two runs",
+            );
+            return Err(load::Error::Invalid(problem)
+                .about("protocol")
+                .in_group(other));
         }
         let groups = self
             .load
@@ -47,6 +61,7 @@ impl Experiment {
             .collect::<Result<_, load::Error>>()?;
         Ok(Plan {
             groups,
+            protocol,
             threads: self.threads,
             ledger: self.ledger,
             measures_age: !self.is_prepared,

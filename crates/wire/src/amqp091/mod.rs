@@ -41,6 +41,7 @@ pub use error::{DecodeError, EncodeError, Error, Snippet};
 pub use event::{Closing, Event, ServerEvent};
 pub use properties::Properties;
 pub use server::{Server, ServerSide};
+pub(crate) use sniff::guess;
 pub use spec::*;
 pub use table::{Array, FieldArray, FieldTable, Fields, MAX_NESTING, Table, Value, Values};
 pub use template::{DeliverTemplate, Encoded, HeadTemplate, PublishTemplate};

@@ -37,7 +37,8 @@ pub(super) fn wrong_protocol(input: &[u8]) -> Error {
     }
 }
 
-fn guess(bytes: &[u8]) -> String {
+/// Says what a peer's first bytes look like.
+pub(crate) fn guess(bytes: &[u8]) -> String {
     if let Some(version) = bytes.strip_prefix(b"AMQP") {
         return amqp(bytes, version);
     }

@@ -48,6 +48,16 @@ fn method() {
 }
 
 #[test]
+fn amqp10_client_input() {
+    replay("amqp10_client_input", wire::amqp10::fuzzing::client_input);
+}
+
+#[test]
+fn amqp10_value() {
+    replay("amqp10_value", wire::amqp10::fuzzing::value);
+}
+
+#[test]
 fn metrics_page() {
     replay("metrics_page", wire::openmetrics::fuzzing::page);
 }
@@ -71,6 +81,8 @@ fn every_target_is_replayed() {
     assert_eq!(
         names,
         [
+            "amqp10_client_input",
+            "amqp10_value",
             "beam_functions",
             "client_input",
             "erlang_frame",

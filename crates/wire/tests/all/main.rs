@@ -2,5 +2,6 @@
 
 mod allocations;
 mod amqp091;
+mod amqp10;
 mod corpus;
 mod openmetrics;

@@ -9,12 +9,38 @@ use super::{Client, ConnectionState, Participant};
 use crate::control::Watch;
 use crate::engine::consumer::{Consumer, Wanted};
 use crate::engine::context::Context;
-use crate::engine::producer::{BATCH_BYTES, SendState};
+use crate::engine::producer::{BATCH_BYTES, Producer, SendState};
 use crate::engine::report::{Reason, Report};
 use crate::engine::service::{Service, ServiceStep};
 use crate::engine::shared::CATCH_UP;
 use crate::protocol::{Confirm, Connection, Event, Progress, Received, Receiver, Sender};
 use crate::{Environment, Error, RunEvent};
+
+/// Counts a message that nobody will get, and returns its producer.
+fn counted_as_returned<'w, E: Environment>(
+    work: &'w Participant,
+    context: &mut Context<'_, E>,
+) -> Option<&'w Producer> {
+    context.series.current().counters.returned += 1;
+    let Participant::Producer(producer) = work else {
+        return None;
+    };
+    let progress = &mut context.tally.progress;
+    progress.expected = progress
+        .expected
+        .saturating_sub(producer.spec.expected_deliveries);
+    Some(producer)
+}
+
+/// The broker has no queue for a message, and does not give it back.
+#[cold]
+fn unroutable<E: Environment>(work: &Participant, tag: u64, context: &mut Context<'_, E>) {
+    if let Some(producer) = counted_as_returned(work, context)
+        && let Some(ledger) = context.ledger
+    {
+        producer.unroutable(tag, ledger);
+    }
+}
 
 /// The broker gives a message back.
 #[cold]
@@ -25,16 +51,9 @@ fn returned<C: Connection, E: Environment>(
     now: Time,
     context: &mut Context<'_, E>,
 ) {
-    context.series.current().counters.returned += 1;
-    let Participant::Producer(producer) = work else {
-        return;
-    };
-    // Nobody will get it.
-    let progress = &mut context.tally.progress;
-    progress.expected = progress
-        .expected
-        .saturating_sub(producer.spec.expected_deliveries);
-    if let Some(ledger) = context.ledger {
+    if let Some(producer) = counted_as_returned(work, context)
+        && let Some(ledger) = context.ledger
+    {
         producer.returned::<C>(body, properties, now, ledger);
     }
 }
@@ -236,6 +255,12 @@ impl<C: Connection, E: Environment> Client<C, E> {
                 },
                 Some((client, Event::Confirm(confirm))) => {
                     self.confirmed(client, confirm, now, context)?;
+                }
+                Some((client, Event::Unroutable { tag })) => {
+                    if let Some(work) = self.participants.get(client) {
+                        unroutable(work, tag, context);
+                    }
+                    self.confirmed(client, Confirm::of(tag), now, context)?;
                 }
                 Some((client, Event::Committed)) => self.committed(client, now, context)?,
                 Some((_, Event::Answer)) => {

@@ -196,6 +196,7 @@ const TYPES: &[(&str, &str, &str)] = &[
         "\"if-missing\"",
     ),
     ("Refusal", "`\"requeue\"` or `\"discard\"`", "\"requeue\""),
+    ("Protocol", "`\"amqp091\"` or `\"amqp10\"`", "\"amqp10\""),
     (
         "QueueType",
         "`\"classic\"`, `\"quorum\"` or `\"stream\"`",

@@ -1,6 +1,6 @@
 //! AMQP 0-9-1: tables, bytes, and both sides of a connection in virtual time.
 
-mod common;
+pub(crate) mod common;
 mod faults;
 mod memory;
 mod methods;

@@ -1,0 +1,439 @@
+//! One client's link, and the way to send and settle over it.
+
+use wire::amqp10::{
+    Amqp10Client, Amqp10Error, Attach, Composite, DeliveryState, Flow, HeaderSection, MessageHead,
+    PropertiesSection, Rejected, Source, Symbol, Target, TransferTemplate, TypedValue,
+};
+use wire::amqp091::Reader;
+
+use super::AmqpConnection;
+use super::address::{of_destination, of_queue};
+use crate::payload::{FULL_LEN, TRACE_HEADER};
+use crate::protocol::{BodyLengths, Connection, Outgoing, Receiver, Reply, Sender};
+use crate::{Ack, Argument, Destination, Error, Group, Guarantee, MessageProperties};
+
+/// The handle of each session's only link.
+pub(super) const HANDLE: u32 = 0;
+/// Messages that may be on their way to a consumer which settles none, or without limit.
+const UNLIMITED: u32 = 2_000;
+
+/// What one link is about.
+#[derive(Clone, Debug)]
+pub(crate) enum LinkSpec {
+    Producer(Box<Sending>),
+    Consumer(Receiving),
+}
+
+/// How messages are sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Sending {
+    address: String,
+    /// Nothing is answered.
+    settled: bool,
+    persistent: bool,
+    properties: MessageProperties,
+    has_trace_header: bool,
+    bodies: BodyLengths,
+}
+
+/// How messages are received.
+#[derive(Clone, Debug)]
+pub(crate) struct Receiving {
+    address: String,
+    /// Messages are settled when they are sent.
+    settled: bool,
+    /// The most that may be on their way or not settled.
+    credit: u32,
+    /// Whether `credit` counts those that are not settled.
+    is_limit: bool,
+    /// It begins when the load says so.
+    later: bool,
+}
+
+impl LinkSpec {
+    /// The link of a group's `n`-th consumer.
+    pub(super) fn consumer(group: &Group, n: usize, later: bool) -> Self {
+        let wanted = &group.consumers;
+        let prefetch = u32::try_from(wanted.most_unacked()).unwrap_or(u32::MAX);
+        let settled = wanted.ack == Ack::Auto;
+        Self::Consumer(Receiving {
+            address: of_queue(&AmqpConnection::queue_of(group, n).unwrap_or_default()),
+            settled,
+            credit: if prefetch == 0 { UNLIMITED } else { prefetch },
+            is_limit: prefetch > 0 && !settled,
+            later,
+        })
+    }
+
+    /// The link of a group's producer.
+    pub(super) fn producer(group: &Group, destination: &Destination, outgoing: Outgoing) -> Self {
+        let wanted = &group.producers;
+        Self::Producer(Box::new(Sending {
+            address: of_destination(destination),
+            settled: wanted.guarantee == Guarantee::Unconfirmed,
+            persistent: wanted.persistent,
+            properties: outgoing.properties,
+            has_trace_header: wanted.has_trace_header(),
+            bodies: outgoing.bodies,
+        }))
+    }
+}
+
+/// One client's link, in a session of its own.
+pub(super) struct Link {
+    spec: LinkSpec,
+    /// Once it is attached, where it sends.
+    template: Option<TransferTemplate>,
+    /// A message's body, where all are of one length.
+    body: Vec<u8>,
+    /// Frames of the largest message.
+    frames: u32,
+    /// Messages sent, as the broker counts them.
+    sent: u32,
+    /// The number of its first delivery on the wire, how many there were, and up to which all are settled.
+    first: u32,
+    received: u64,
+    settled: u64,
+    /// Messages that it may be let have more.
+    spare: u32,
+    /// An answer is awaited that comes after everything else.
+    pub(super) is_fenced: bool,
+}
+
+impl Link {
+    pub(super) fn new(spec: LinkSpec) -> Self {
+        let len = match &spec {
+            LinkSpec::Producer(it) => match it.bodies {
+                BodyLengths::Same(len) => len,
+                BodyLengths::Between(..) => 0,
+            },
+            LinkSpec::Consumer(_) => 0,
+        };
+        Self {
+            spec,
+            template: None,
+            body: vec![0; len],
+            frames: 1,
+            sent: 0,
+            first: 0,
+            received: 0,
+            settled: 0,
+            spare: 0,
+            is_fenced: false,
+        }
+    }
+
+    pub(super) fn restart(&mut self) {
+        (self.template, self.is_fenced) = (None, false);
+        (
+            self.sent,
+            self.first,
+            self.received,
+            self.settled,
+            self.spare,
+        ) = (0, 0, 0, 0, 0);
+    }
+
+    pub(super) const fn is_sender(&self) -> bool {
+        matches!(self.spec, LinkSpec::Producer(_))
+    }
+
+    /// What attaching it is for, as in "cannot ...".
+    pub(super) fn action(&self) -> String {
+        match &self.spec {
+            LinkSpec::Producer(it) => format!("send to {}", it.address),
+            LinkSpec::Consumer(it) => format!("receive from {}", it.address),
+        }
+    }
+
+    /// Begins its session and attaches it.
+    pub(super) fn attach(
+        &mut self,
+        session: u16,
+        name: &str,
+        client: &mut Amqp10Client,
+    ) -> Result<(), Amqp10Error> {
+        client.begin(session)?;
+        let (mut source, mut target) = (Source::default(), Vec::new());
+        let (address, settled) = match &self.spec {
+            LinkSpec::Producer(it) => (&it.address, it.settled),
+            LinkSpec::Consumer(it) => (&it.address, it.settled),
+        };
+        match &self.spec {
+            LinkSpec::Producer(_) => {
+                let address = TypedValue::Str(address);
+                Target {
+                    address,
+                    ..Target::default()
+                }
+                .write(&mut target);
+            }
+            LinkSpec::Consumer(_) => {
+                source.address = TypedValue::Str(address);
+                Target::default().write(&mut target);
+            }
+        }
+        let is_receiver = !self.is_sender();
+        let attach = Attach {
+            name,
+            handle: HANDLE,
+            is_receiver,
+            snd_settle_mode: Some(u8::from(settled)),
+            rcv_settle_mode: Some(0),
+            source: Some(source),
+            target: TypedValue::read(&mut Reader::new(&target)).unwrap_or_default(),
+            initial_delivery_count: (!is_receiver).then_some(0),
+            ..Attach::default()
+        };
+        client.attach(session, &attach)?;
+        if let LinkSpec::Producer(sending) = &self.spec {
+            let template = sending.template(session, client.frame_max())?;
+            let (BodyLengths::Same(most) | BodyLengths::Between(_, most)) = sending.bodies;
+            self.frames = template.wire_len(most).0;
+            self.template = Some(template);
+        }
+        Ok(())
+    }
+
+    /// Lets a consumer have its first messages.
+    pub(super) fn begin(&mut self, session: usize, client: &mut Amqp10Client) {
+        if let LinkSpec::Consumer(Receiving {
+            credit,
+            later: false,
+            ..
+        }) = self.spec
+        {
+            client.flow(session as u16, HANDLE, credit, false);
+        }
+    }
+
+    /// Takes a delivery and tells its number; `None` where it is not the next.
+    #[inline]
+    pub(super) fn received(&mut self, id: u32, settled: bool) -> Option<u64> {
+        let LinkSpec::Consumer(spec) = &self.spec else {
+            return None;
+        };
+        if self.received == 0 {
+            self.first = id;
+        }
+        if id != self.first.wrapping_add(self.received as u32) {
+            return None;
+        }
+        self.received += 1;
+        self.spare += u32::from(settled || !spec.is_limit);
+        Some(self.received)
+    }
+
+    /// Whether the broker answers a fence by this: for a sender, once it has counted all messages.
+    pub(super) fn passes_fence(&mut self, flow: &Flow<'_>) -> bool {
+        let counts = !self.is_sender() || flow.delivery_count.unwrap_or(0) == self.sent;
+        counts && std::mem::take(&mut self.is_fenced)
+    }
+
+    /// Whether it should be let have more messages.
+    #[inline]
+    pub(super) const fn is_hungry(&self) -> bool {
+        match &self.spec {
+            LinkSpec::Consumer(spec) => self.spare > 0 && self.spare >= spec.credit / 2,
+            LinkSpec::Producer(_) => false,
+        }
+    }
+
+    /// Lets it have more messages.
+    pub(super) fn feed(&mut self, session: usize, client: &mut Amqp10Client) {
+        client.flow(
+            session as u16,
+            HANDLE,
+            std::mem::take(&mut self.spare),
+            false,
+        );
+    }
+}
+
+impl Sending {
+    fn template(&self, session: u16, frame_max: u32) -> Result<TransferTemplate, Amqp10Error> {
+        let given = &self.properties;
+        let mut all: Vec<(&str, TypedValue<'_>)> = Vec::new();
+        for (name, value) in &given.headers {
+            all.push((
+                name,
+                match value {
+                    Argument::Flag(flag) => TypedValue::Bool(*flag),
+                    Argument::Integer(number) => TypedValue::Long(*number),
+                    Argument::Text(text) => TypedValue::Str(text),
+                },
+            ));
+        }
+        if self.has_trace_header {
+            all.push((TRACE_HEADER, TypedValue::Binary(&[0; FULL_LEN])));
+        }
+        let message = MessageHead {
+            header: HeaderSection {
+                durable: Some(self.persistent),
+                priority: given.priority,
+                ttl: given
+                    .expiration
+                    .as_deref()
+                    .and_then(|text| text.parse().ok()),
+                ..HeaderSection::default()
+            },
+            properties: properties(given),
+            application_properties: &all,
+        };
+        Ok(TransferTemplate::new(
+            session,
+            HANDLE,
+            self.settled,
+            &message,
+            frame_max,
+        )?)
+    }
+}
+
+fn properties(given: &MessageProperties) -> PropertiesSection<'_> {
+    fn value(text: Option<&String>) -> TypedValue<'_> {
+        text.map_or(TypedValue::Null, |text| TypedValue::Str(text))
+    }
+    PropertiesSection {
+        message_id: value(given.message_id.as_ref()),
+        user_id: given.user_id.as_deref().map(str::as_bytes),
+        reply_to: value(given.reply_to.as_ref()),
+        correlation_id: value(given.correlation_id.as_ref()),
+        content_type: given.content_type.as_deref().map(Symbol),
+        content_encoding: given.content_encoding.as_deref().map(Symbol),
+        creation_time: given
+            .timestamp
+            .map(|s| s.saturating_mul(1_000).cast_signed()),
+        ..PropertiesSection::default()
+    }
+}
+
+/// The way to send and settle over one client's link.
+pub(crate) struct LinkHandle<'a> {
+    pub(super) client: &'a mut Amqp10Client,
+    pub(super) link: &'a mut Link,
+    pub(super) session: u16,
+}
+
+impl LinkHandle<'_> {
+    fn settle(&mut self, tag: u64, multiple: bool, state: DeliveryState<'_>) {
+        let link = &mut *self.link;
+        let first = if multiple { link.settled + 1 } else { tag };
+        if first > tag || tag > link.received {
+            return;
+        }
+        if first == link.settled + 1 {
+            link.settled = tag;
+        }
+        let id = |tag: u64| link.first.wrapping_add((tag - 1) as u32);
+        self.client.settle(self.session, id(first), id(tag), state);
+        if let LinkSpec::Consumer(Receiving { is_limit: true, .. }) = link.spec {
+            link.spare += (tag - first + 1) as u32;
+        }
+        if link.is_hungry() {
+            link.feed(usize::from(self.session), self.client);
+        }
+    }
+}
+
+impl Sender for LinkHandle<'_> {
+    #[inline]
+    fn publish(&mut self, fill: impl FnOnce(&mut [u8])) {
+        if let Some(template) = &self.link.template {
+            self.client.publish(template, &self.link.body, fill);
+            self.link.sent = self.link.sent.wrapping_add(1);
+        }
+    }
+
+    #[inline]
+    fn publish_body(&mut self, body: &[u8], fill: impl FnOnce(&mut [u8])) {
+        if let Some(template) = &self.link.template {
+            self.client.publish(template, body, fill);
+            self.link.sent = self.link.sent.wrapping_add(1);
+        }
+    }
+
+    fn credit(&self) -> u64 {
+        self.client
+            .credit(self.session, HANDLE, self.link.frames)
+            .into()
+    }
+
+    /// An address has its routing key; random ones are refused before the load.
+    fn set_routing_key(&mut self, _: &[u8]) {}
+
+    fn set_message_id(&mut self, id: &[u8]) {
+        if let Some(template) = &mut self.link.template {
+            template.set_message_id(id);
+        }
+    }
+
+    fn set_timestamp(&mut self, unix_s: u64) {
+        if let Some(template) = &mut self.link.template {
+            template.set_creation_time(unix_s.saturating_mul(1_000).cast_signed());
+        }
+    }
+
+    fn set_trace_header(&mut self, header: &[u8; FULL_LEN]) {
+        if let Some(template) = &mut self.link.template {
+            template.set_last_property(header);
+        }
+    }
+
+    /// Transactions are refused before the load.
+    fn commit(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn message_wire_len(&self) -> (usize, usize) {
+        let (LinkSpec::Producer(spec), Some(template)) = (&self.link.spec, &self.link.template)
+        else {
+            return (1, 1);
+        };
+        let len = |bytes| template.wire_len(bytes).1;
+        match spec.bodies {
+            BodyLengths::Same(all) => (len(all), len(all)),
+            BodyLengths::Between(least, most) => (len(least), len(most)),
+        }
+    }
+
+    fn pending(&self) -> usize {
+        self.client.pending_output().len()
+    }
+}
+
+impl Receiver for LinkHandle<'_> {
+    #[inline]
+    fn acknowledge(&mut self, tag: u64, multiple: bool) {
+        self.settle(tag, multiple, DeliveryState::Accepted);
+    }
+
+    fn refuse(&mut self, tag: u64, multiple: bool, requeue: bool) {
+        let state = match requeue {
+            true => DeliveryState::Released,
+            false => DeliveryState::Rejected(Rejected::default()),
+        };
+        self.settle(tag, multiple, state);
+    }
+
+    fn commit(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn subscribe(&mut self) -> Result<(), Error> {
+        if let LinkSpec::Consumer(Receiving { credit, .. }) = self.link.spec {
+            self.client.flow(self.session, HANDLE, credit, false);
+        }
+        Ok(())
+    }
+
+    /// Asking for each message is refused before the load.
+    fn fetch(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Requests are refused before the load.
+    fn respond(&mut self, _: &Reply) -> Result<(), Error> {
+        Ok(())
+    }
+}

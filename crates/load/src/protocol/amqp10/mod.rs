@@ -1,0 +1,467 @@
+//! AMQP 1.0, as RabbitMQ speaks it from version 4 on: all that the load knows of it.
+//!
+//! A connection has a session with one link for each of its clients, since the broker runs sessions beside each
+//! other. Queues, exchanges and bindings are AMQP 0.9.1's: they are declared, emptied, asked and deleted over that
+//! protocol, on the same port, and addressed as `/queues/QUEUE` and `/exchanges/EXCHANGE/KEY`.
+
+mod address;
+mod failure;
+mod link;
+mod validate;
+
+use measure::{Nanos, Time};
+use wire::Secret;
+use wire::amqp10::{
+    Amqp10Client, Amqp10Config, Amqp10Event, DeliveryState, MessageParts, SaslMechanism, Sections,
+    TypedValue,
+};
+
+use self::failure::LinkStage;
+use self::link::{HANDLE, Link};
+pub(crate) use self::link::{LinkHandle, LinkSpec};
+use super::amqp091::AmqpConnection;
+use super::{
+    Confirm, Connection, ConnectionSpec, Event, Outgoing, Progress, WireSizes, too_many_clients,
+};
+use crate::endpoint::FRAME_MAX;
+use crate::payload::TRACE_HEADER;
+use crate::{Auth, Destination, Endpoint, Environment, Error, Group, Plan, RunEvent};
+
+/// An answer that a step waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Open,
+    Attached,
+    Fence,
+    Closed,
+}
+
+/// Answers to messages that have come in one piece and are told one by one.
+#[derive(Clone, Copy, Debug)]
+struct Settling {
+    client: usize,
+    next: u32,
+    left: u32,
+    outcome: DeliveryOutcome,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum DeliveryOutcome {
+    Accepted,
+    /// The broker does not take it.
+    Refused,
+    /// There is no queue for it.
+    Unroutable,
+}
+
+/// A connection with a session and a link for each of its clients, which are counted from 0.
+pub(crate) struct LinkConnection {
+    spec: ConnectionSpec<LinkSpec>,
+    client: Amqp10Client,
+    stage: LinkStage,
+    links: Vec<Link>,
+    /// Links that are not attached yet.
+    busy: usize,
+    answer: Option<Answer>,
+    settling: Option<Settling>,
+    /// A client that should be let have more.
+    hungry: Option<usize>,
+    /// Whether messages may flow.
+    is_running: bool,
+}
+
+fn client_of(spec: &ConnectionSpec<LinkSpec>, now: Time) -> Amqp10Client {
+    let endpoint = &spec.endpoint;
+    let config = Amqp10Config {
+        user: endpoint.user.clone(),
+        password: Secret::new(endpoint.password()),
+        mechanism: match endpoint.auth {
+            Auth::Plain => SaslMechanism::Plain,
+            Auth::External => SaslMechanism::External,
+        },
+        hostname: format!("vhost:{}", endpoint.virtual_host),
+        container_id: spec.name.clone(),
+        heartbeat_s: endpoint.connection.heartbeat_s,
+        frame_max: endpoint.connection.frame_max.min(FRAME_MAX),
+        timeout: spec.timeout,
+        ..Amqp10Config::default()
+    };
+    Amqp10Client::new(config, now)
+}
+
+impl Connection for LinkConnection {
+    type ClientSpec = LinkSpec;
+    type Routing = <AmqpConnection as Connection>::Routing;
+    type Admin<'a, E: Environment> = <AmqpConnection as Connection>::Admin<'a, E>;
+    type Sender<'a> = LinkHandle<'a>;
+    type Receiver<'a> = LinkHandle<'a>;
+
+    const SIZES: WireSizes = WireSizes {
+        frame_max: FRAME_MAX as usize,
+        // A disposition of a range.
+        acknowledgement: 32,
+        commit: 0,
+        smallest_delivery: 40,
+        delivery_head: 2_048,
+    };
+
+    fn validate(group: &Group) -> Result<(), Error> {
+        AmqpConnection::validate(group)?;
+        validate::validate(group)
+    }
+
+    fn permitted(plan: &Plan, refusal: &Error) -> Option<(Plan, RunEvent)> {
+        AmqpConnection::permitted(plan, refusal)
+    }
+
+    fn consumer(group: &Group, n: usize, later: bool) -> Result<LinkSpec, Error> {
+        Ok(LinkSpec::consumer(group, n, later))
+    }
+
+    fn producer(
+        group: &Group,
+        destination: &Destination,
+        outgoing: Outgoing,
+    ) -> Result<LinkSpec, Error> {
+        Ok(LinkSpec::producer(group, destination, outgoing))
+    }
+
+    fn queue_of(group: &Group, n: usize) -> Option<String> {
+        AmqpConnection::queue_of(group, n)
+    }
+
+    fn new(mut spec: ConnectionSpec<LinkSpec>, now: Time) -> Self {
+        let clients = std::mem::take(&mut spec.clients).into_iter();
+        let links: Vec<_> = clients.map(Link::new).collect();
+        Self {
+            client: client_of(&spec, now),
+            stage: LinkStage::LogIn,
+            busy: links.len(),
+            links,
+            answer: None,
+            settling: None,
+            hungry: None,
+            is_running: false,
+            spec,
+        }
+    }
+
+    fn trace_header(properties: &[u8]) -> Option<&[u8]> {
+        match Sections(properties).application_property(TRACE_HEADER) {
+            Some(TypedValue::Binary(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    fn is_dead_letter(_: &[u8]) -> bool {
+        // RabbitMQ says it in annotations, and the ledger, which needs no such hint, is on by default.
+        false
+    }
+
+    fn reply_to(_: &[u8]) -> Option<&str> {
+        None
+    }
+
+    fn restart(&mut self, endpoint: Option<&Endpoint>, now: Time) {
+        if let Some(endpoint) = endpoint {
+            self.spec.endpoint.clone_from(endpoint);
+        }
+        self.client = client_of(&self.spec, now);
+        (self.stage, self.busy) = (LinkStage::LogIn, self.links.len());
+        (self.answer, self.settling, self.hungry) = (None, None, None);
+        self.is_running = false;
+        self.links.iter_mut().for_each(Link::restart);
+    }
+
+    fn endpoint(&self) -> &Endpoint {
+        &self.spec.endpoint
+    }
+
+    #[inline]
+    fn poll<'a, 'i: 'a>(
+        &'a mut self,
+        now: Time,
+        input: &mut &'i [u8],
+    ) -> Result<Option<(usize, Event<'a>)>, Error> {
+        if let Some(client) = self.hungry.take() {
+            self.links[client].feed(client, &mut self.client);
+        }
+        let Self {
+            spec,
+            client,
+            stage,
+            links,
+            answer,
+            settling,
+            hungry,
+            is_running,
+            ..
+        } = self;
+        if settling.is_some() {
+            return Ok(next_settled(settling));
+        }
+        let event = client.poll(now, input);
+        let event = match event {
+            Ok(Some(event)) => event,
+            Ok(None) => return Ok(None),
+            Err(error) => return Err(failure::of_wire(&spec.endpoint, stage, &error)),
+        };
+        match event {
+            Amqp10Event::Delivery {
+                session,
+                id,
+                settled,
+                message,
+                ..
+            } => {
+                let at = usize::from(session);
+                let event = delivered(&mut links[at], id, settled, &message);
+                *hungry = links[at].is_hungry().then_some(at);
+                let event = event
+                    .filter(|_| *is_running)
+                    .ok_or_else(|| failure::unasked(&spec.endpoint, "a delivery out of turn"))?;
+                Ok(Some((at, event)))
+            }
+            Amqp10Event::Settled {
+                session,
+                first,
+                last,
+                state,
+            } => {
+                *settling = Some(Settling {
+                    client: usize::from(session),
+                    next: first,
+                    left: last.wrapping_sub(first).saturating_add(1),
+                    outcome: DeliveryOutcome::of(state.as_ref()),
+                });
+                Ok(next_settled(settling))
+            }
+            other => {
+                let (at, what) = conversed(&other, links, &spec.endpoint, stage)?;
+                if what.is_none() {
+                    return Ok(Some((at, Event::Other)));
+                }
+                *answer = what;
+                Ok(Some((at, Event::Answer)))
+            }
+        }
+    }
+
+    fn proceed(&mut self, now: Time) -> Result<Progress, Error> {
+        match self.answer.take() {
+            Some(Answer::Open) => {
+                self.attach()?;
+                Ok(Progress::LoggedIn)
+            }
+            Some(Answer::Attached) => {
+                self.busy = self.busy.saturating_sub(1);
+                if self.busy > 0 {
+                    return Ok(Progress::Waiting);
+                }
+                (self.stage, self.is_running) = (LinkStage::Running, true);
+                for (at, link) in self.links.iter_mut().enumerate() {
+                    link.begin(at, &mut self.client);
+                }
+                Ok(Progress::Ready)
+            }
+            Some(Answer::Fence) => Ok(Progress::Answered),
+            Some(Answer::Closed) => Ok(Progress::Closed),
+            None => {
+                self.excuse_silence(now);
+                Ok(Progress::Waiting)
+            }
+        }
+    }
+
+    fn sender(&mut self, client: usize) -> LinkHandle<'_> {
+        LinkHandle {
+            client: &mut self.client,
+            link: &mut self.links[client],
+            session: client as u16,
+        }
+    }
+
+    fn receiver(&mut self, client: usize) -> LinkHandle<'_> {
+        self.sender(client)
+    }
+
+    fn untaken(&mut self, _: usize, _: &[u8]) {}
+
+    fn fence(&mut self, client: usize) -> Result<(), Error> {
+        self.links[client].is_fenced = true;
+        self.client.flow(client as u16, HANDLE, 0, true);
+        Ok(())
+    }
+
+    fn is_answered(&self) -> bool {
+        self.is_running && self.links.iter().all(|link| !link.is_fenced)
+    }
+
+    fn renew_token(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn reserve(&mut self, output: usize) {
+        self.client.reserve(output);
+    }
+
+    fn leave(&mut self, now: Time) -> Result<(), Error> {
+        self.stage = LinkStage::Closing;
+        self.client.close(now);
+        Ok(())
+    }
+
+    #[inline]
+    fn pending_output(&self) -> &[u8] {
+        self.client.pending_output()
+    }
+
+    #[inline]
+    fn consume_output(&mut self, bytes: usize) {
+        self.client.consume_output(bytes);
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        self.client.next_timeout()
+    }
+
+    fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
+        let handled = self.client.handle_timeout(now);
+        handled.map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))
+    }
+
+    fn excuse_silence(&mut self, now: Time) {
+        self.client.excuse_silence(now);
+    }
+
+    #[inline]
+    fn needs(&self, input: &[u8]) -> usize {
+        self.client.needs(input)
+    }
+
+    fn end_of_input(&self, rest: &[u8]) -> Error {
+        failure::of_wire(
+            &self.spec.endpoint,
+            &self.stage,
+            &self.client.end_of_input(rest),
+        )
+    }
+
+    fn transport_failed(&self, error: &std::io::Error) -> Error {
+        failure::of_transport(&self.spec.endpoint, &self.stage, error)
+    }
+
+    fn timed_out(&self, allowed: Nanos) -> Error {
+        failure::of_timeout(&self.spec.endpoint, &self.stage, allowed)
+    }
+}
+
+impl DeliveryOutcome {
+    fn of(state: Option<&DeliveryState<'_>>) -> Self {
+        match state {
+            Some(DeliveryState::Accepted) | None => Self::Accepted,
+            Some(DeliveryState::Released | DeliveryState::Modified(_)) => Self::Unroutable,
+            Some(_) => Self::Refused,
+        }
+    }
+}
+
+/// Whose an event is that is no message nor about any, and which answer.
+fn conversed(
+    event: &Amqp10Event<'_>,
+    links: &mut [Link],
+    endpoint: &Endpoint,
+    stage: &LinkStage,
+) -> Result<(usize, Option<Answer>), Error> {
+    let at = usize::from;
+    Ok(match event {
+        Amqp10Event::Open { .. } => (0, Some(Answer::Open)),
+        Amqp10Event::CloseOk => (0, Some(Answer::Closed)),
+        Amqp10Event::Attached {
+            session,
+            exists: true,
+            ..
+        } => (at(*session), Some(Answer::Attached)),
+        Amqp10Event::Flow {
+            session,
+            handle: Some(HANDLE),
+            flow,
+        } if links[at(*session)].passes_fence(flow) => (at(*session), Some(Answer::Fence)),
+        // The reason why a link leads nowhere comes next.
+        Amqp10Event::Begun { session }
+        | Amqp10Event::Attached { session, .. }
+        | Amqp10Event::Flow { session, .. }
+        | Amqp10Event::Delivery { session, .. }
+        | Amqp10Event::Settled { session, .. } => (at(*session), None),
+        Amqp10Event::Detached { session, error, .. } | Amqp10Event::Ended { session, error } => {
+            let stage = match stage {
+                LinkStage::LogIn | LinkStage::SetUp(_) => {
+                    LinkStage::SetUp(links[at(*session)].action())
+                }
+                other => other.clone(),
+            };
+            return Err(failure::of_closing(endpoint, &stage, error.as_ref()));
+        }
+        Amqp10Event::Closed { error } => {
+            return Err(failure::of_closing(endpoint, stage, error.as_ref()));
+        }
+    })
+}
+
+/// What a delivery is to the engine; `None` where it is not the link's next.
+#[inline]
+fn delivered<'a>(
+    link: &mut Link,
+    id: u32,
+    settled: bool,
+    message: &MessageParts<'a>,
+) -> Option<Event<'a>> {
+    let header = message.before.header().unwrap_or_default();
+    Some(Event::Delivery {
+        tag: link.received(id, settled)?,
+        redelivered: header.first_acquirer == Some(false) || header.delivery_count > Some(0),
+        body: message.body.bytes(),
+        properties: message.before.0,
+    })
+}
+
+/// The next of the answers that have come.
+#[inline]
+fn next_settled<'a>(settling: &mut Option<Settling>) -> Option<(usize, Event<'a>)> {
+    let all = settling.as_mut()?;
+    // Deliveries count from 0 on the wire.
+    let tag = u64::from(all.next) + 1;
+    let event = match all.outcome {
+        DeliveryOutcome::Accepted => Event::Confirm(Confirm::of(tag)),
+        DeliveryOutcome::Refused => Event::Confirm(Confirm {
+            nack: true,
+            ..Confirm::of(tag)
+        }),
+        DeliveryOutcome::Unroutable => Event::Unroutable { tag },
+    };
+    let client = all.client;
+    (all.next, all.left) = (all.next.wrapping_add(1), all.left - 1);
+    settling.take_if(|all| all.left == 0);
+    Some((client, event))
+}
+
+impl LinkConnection {
+    /// Begins the sessions and attaches the links, all at once.
+    fn attach(&mut self) -> Result<(), Error> {
+        let most = usize::from(self.client.channel_max()) + 1;
+        if self.links.len() > most {
+            return Err(too_many_clients(
+                &self.spec.endpoint,
+                self.links.len(),
+                most,
+            ));
+        }
+        for (at, link) in self.links.iter_mut().enumerate() {
+            self.stage = LinkStage::SetUp(link.action());
+            let name = format!("{} {at}", self.spec.name);
+            let attached = link.attach(at as u16, &name, &mut self.client);
+            attached.map_err(|error| failure::of_wire(&self.spec.endpoint, &self.stage, &error))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,92 @@
+//! What is not done over AMQP 1.0 of what a plan asks for.
+
+use crate::{Destination, DestinationKind, Error, Group, Guarantee, QueueType};
+
+/// Frames of the largest message, which must fit into the window that a broker opens: RabbitMQ's is of 400.
+const MOST_FRAMES: usize = 256;
+
+/// The first key that asks for what this protocol does not do here, and what that is.
+fn missing(group: &Group) -> Option<(&'static str, &'static str)> {
+    let (producers, consumers) = (&group.producers, &group.consumers);
+    let any = |what: fn(&Destination) -> bool| group.destinations.iter().any(what);
+    let consumes = group.consumer_count() > 0;
+    let is_topic = any(|it| it.kind == DestinationKind::Topic);
+    let is_stream = any(|it| it.amqp091.queue_type == QueueType::Stream);
+    let properties = &producers.properties;
+    let others = [
+        &properties.message_type,
+        &properties.app_id,
+        &properties.cluster_id,
+    ];
+    let all = [
+        (
+            producers.guarantee.commit_every() > 0,
+            "commit-every",
+            "transactions",
+        ),
+        (
+            producers.guarantee == Guarantee::Replies,
+            "request-reply",
+            "direct replies",
+        ),
+        (
+            producers.random_keys.is_some(),
+            "random-routing-keys",
+            "random routing keys",
+        ),
+        (
+            others.iter().any(|it| it.is_some()),
+            "properties",
+            "the properties type, app-id and cluster-id",
+        ),
+        (
+            consumers.commit_every > 0,
+            "consumer-commit-every",
+            "transactions",
+        ),
+        (consumers.poll.is_some(), "poll", "asking for each message"),
+        (
+            !consumers.amqp091.arguments.is_empty(),
+            "consumer-arguments",
+            "consumers' arguments",
+        ),
+        (
+            consumers.amqp091.channel_prefetch > 0,
+            "channel-prefetch",
+            "a prefetch of channels",
+        ),
+        (any(|it| it.exclusive), "exclusive", "exclusive queues"),
+        (
+            consumes && is_topic && consumers.subscription.is_none(),
+            "destination",
+            "topics without a subscription",
+        ),
+        (consumes && is_stream, "queue-type", "consumers of streams"),
+        (group.reconnect.is_some(), "recover", "reconnecting"),
+        (group.endpoint.token.is_some(), "protocol", "tokens"),
+    ];
+    let asked = all.into_iter().find(|(asked, ..)| *asked);
+    asked.map(|(_, key, what)| (key, what))
+}
+
+/// Finds what a group asks for and this protocol does not do here.
+pub(super) fn validate(group: &Group) -> Result<(), Error> {
+    if let Some((key, what)) = missing(group) {
+        return Err(Error::invalid(
+            format!("{what}: not over AMQP 1.0 in this version"),
+            format!("leave {{{key}}} out, or load with protocol = \"amqp091\""),
+        )
+        .about(key));
+    }
+    let (_, most) = group.producers.size_range();
+    let frames = most / group.endpoint.connection.frame_max.max(1) as usize;
+    if group.producer_count() > 0 && frames > MOST_FRAMES {
+        return Err(Error::invalid(
+            format!("messages of {most} bytes take {frames} frames"),
+            format!("ask for smaller messages or larger frames: at most {MOST_FRAMES} frames go over AMQP 1.0"),
+        )
+        .observed(most)
+        .about("message-size"));
+    }
+    Ok(())
+}

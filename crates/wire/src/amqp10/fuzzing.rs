@@ -1,0 +1,201 @@
+//! The entry functions of the fuzz targets in `fuzz/`, shared with the test that replays their corpus.
+//! Each panics when something that must hold does not.
+
+use std::fmt::Write as _;
+
+use measure::Time;
+
+use super::{
+    Amqp10Client, Amqp10Config, Amqp10Event, Attach, MessageParts, Performative, Source, TypedValue,
+};
+use crate::amqp091::Reader;
+
+/// Largest message in these runs, so that inputs reach the limit.
+const MAX_BODY: u64 = 300;
+const NOW: Time = Time(1_000_000_000);
+/// How deep values are walked that hold others.
+const DEPTH: usize = 16;
+
+/// Mechanisms PLAIN, outcome 0, header, `open` with channels up to 3: what a server says to be open.
+pub const HANDSHAKE: &[u8] = b"AMQP\x03\x01\0\0\
+    \0\0\0\x15\x02\x01\0\0\0\x53\x40\xC0\x08\x01\xA3\x05PLAIN\
+    \0\0\0\x10\x02\x01\0\0\0\x53\x44\xC0\x03\x01\x50\0\
+    AMQP\0\x01\0\0\
+    \0\0\0\x16\x02\0\0\0\0\x53\x10\xC0\x09\x04\xA1\x01s\x40\x40\x60\0\x03";
+
+/// `begin` of session 0 on channel 0, then `attach` of its receiver `r` and its sender `s` under their handles.
+const LINKS: &[u8] = b"\
+    \0\0\0\x15\x02\0\0\0\0\x53\x11\xC0\x08\x04\x60\0\0\x43\x52\x09\x43\
+    \0\0\0\x1D\x02\0\0\0\0\x53\x12\xC0\x10\x0A\xA1\x01r\x43\x42\x40\x40\0\x53\x28\x45\x40\x40\x40\x43\
+    \0\0\0\x1B\x02\0\0\0\0\x53\x12\xC0\x0E\x07\xA1\x01s\x52\x01\x41\x40\x40\x40\0\x53\x29\x45";
+
+/// A client with one session, which has a receiver and a sender.
+fn open_client() -> Amqp10Client {
+    let config = Amqp10Config {
+        max_body: MAX_BODY,
+        channel_max: 3,
+        ..Amqp10Config::default()
+    };
+    let mut client = Amqp10Client::new(config, NOW);
+    run(&mut client, HANDSHAKE, HANDSHAKE.len());
+    let asked = client.begin(0);
+    assert!(
+        asked.is_ok(),
+        "the handshake did not open the connection: {asked:?}"
+    );
+    for (name, handle, is_receiver) in [("r", 0, true), ("s", 1, false)] {
+        let source = Some(Source::default());
+        let attach = Attach {
+            name,
+            handle,
+            is_receiver,
+            source,
+            ..Attach::default()
+        };
+        let asked = client.attach(0, &attach);
+        assert!(asked.is_ok(), "{asked:?}");
+    }
+    let log = run(&mut client, LINKS, LINKS.len());
+    assert_eq!(log.matches("Attached").count(), 2, "{log}");
+    client
+}
+
+/// What must not depend on how the input was cut.
+fn kind_of(error: &super::Amqp10Error) -> String {
+    match error {
+        super::Amqp10Error::Protocol {
+            condition, what, ..
+        } => format!("{condition} {what}"),
+        other => format!("{:?}", std::mem::discriminant(other)),
+    }
+}
+
+/// Feeds `data` in pieces of `cut` bytes, as a transport would; events, error and output as text.
+fn run(client: &mut Amqp10Client, data: &[u8], cut: usize) -> String {
+    let mut log = String::new();
+    let mut unread: Vec<u8> = Vec::new();
+    for piece in data.chunks(cut.max(1)) {
+        unread.extend_from_slice(piece);
+        let mut input = unread.as_slice();
+        loop {
+            let before = input.len();
+            match client.poll(NOW, &mut input) {
+                Ok(Some(event)) => {
+                    assert!(input.len() <= before, "input grew");
+                    let _ = writeln!(log, "{event:?}");
+                    walk_event(&event);
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    let _ = writeln!(
+                        log,
+                        "error {} {:?}",
+                        kind_of(&error),
+                        client.pending_output()
+                    );
+                    return log;
+                }
+            }
+        }
+        let consumed = unread.len() - input.len();
+        unread.drain(..consumed);
+    }
+    let _ = writeln!(log, "{:?}", client.pending_output());
+    log
+}
+
+fn walk_event(event: &Amqp10Event<'_>) {
+    if let Amqp10Event::Delivery { message, .. } = event {
+        let _ = (
+            message.body.bytes(),
+            message.before.properties(),
+            message.before.header(),
+        );
+        let _ = message.before.application_property("k");
+    }
+}
+
+/// Feeds what a server might send. The first byte chooses where the connection stands (lowest bit: open, with
+/// two links) and how the input is cut; events and answers must not depend on the cuts.
+pub fn client_input(data: &[u8]) {
+    let Some((&mode, data)) = data.split_first() else {
+        return;
+    };
+    let client = || match mode & 1 {
+        1 => open_client(),
+        _ => Amqp10Client::new(Amqp10Config::default(), NOW),
+    };
+    let whole = run(&mut client(), data, data.len());
+    let cut = run(&mut client(), data, usize::from(mode >> 1) + 1);
+    assert_eq!(whole, cut, "events depend on how the input is cut");
+}
+
+/// Reads a value, walks it, and writes it again; a performative and a message likewise.
+pub fn value(data: &[u8]) {
+    let mut reader = Reader::new(data);
+    if let Ok(first) = TypedValue::read(&mut reader) {
+        let mut walked = 0;
+        walk(first, DEPTH, &mut walked);
+        assert!(
+            walked <= DEPTH * (data.len() + 1) * 256,
+            "{walked} values in {} bytes",
+            data.len()
+        );
+        let once = written(first);
+        assert!(
+            once.len() <= data.len() + 3,
+            "{} bytes became {}",
+            data.len(),
+            once.len()
+        );
+        let again = TypedValue::read(&mut Reader::new(&once)).map(written);
+        assert_eq!(
+            again.as_ref(),
+            Ok(&once),
+            "what was written reads otherwise"
+        );
+    }
+    if let Ok(first) = Performative::read(&mut Reader::new(data)) {
+        let mut once = Vec::new();
+        first.write(&mut once);
+        let again = Performative::read(&mut Reader::new(&once));
+        let twice = again.map(|again| {
+            let mut twice = Vec::new();
+            again.write(&mut twice);
+            twice
+        });
+        assert_eq!(twice, Ok(once), "{first:?}");
+    }
+    if let Ok(parts) = MessageParts::read(data) {
+        assert!(data.starts_with(parts.before.0));
+    }
+}
+
+fn written(value: TypedValue<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    value.write(&mut out);
+    out
+}
+
+fn walk(value: TypedValue<'_>, depth: usize, walked: &mut usize) {
+    *walked += 1;
+    let Some(depth) = depth.checked_sub(1) else {
+        return;
+    };
+    match value {
+        TypedValue::List(items) | TypedValue::Map(items) => {
+            items.flatten().for_each(|value| walk(value, depth, walked));
+        }
+        TypedValue::Array(elements) => {
+            elements
+                .flatten()
+                .for_each(|value| walk(value, depth, walked));
+        }
+        TypedValue::Described(described) => {
+            if let Ok(value) = described.value() {
+                walk(value, depth, walked);
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,189 @@
+//! Messages (specification 3.2): sections, one after the other.
+//!
+//! ```text
+//! header 0x70  delivery-annotations 0x71  message-annotations 0x72  properties 0x73
+//! application-properties 0x74             then the body:
+//! data 0x75 (binary, any number)   sequence 0x76 (list, any number)   value 0x77 (one of any type)
+//! footer 0x78
+//! ```
+
+use super::composite::{Composite, HeaderSection, PropertiesSection, is};
+use super::types::{Described, Descriptor, TypedValue, put_descriptor, put_map};
+use crate::amqp091::{DecodeError, Reader};
+
+const APPLICATION_PROPERTIES: (u64, &str) = (0x74, "amqp:application-properties:map");
+const DATA: (u64, &str) = (0x75, "amqp:data:binary");
+const SEQUENCE: (u64, &str) = (0x76, "amqp:amqp-sequence:list");
+const VALUE: (u64, &str) = (0x77, "amqp:amqp-value:*");
+
+/// A message, not decoded: what stands before its body, and the body.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MessageParts<'a> {
+    /// The sections before the body.
+    pub before: Sections<'a>,
+    /// Its body.
+    pub body: MessageBody<'a>,
+}
+
+/// The body of a message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum MessageBody<'a> {
+    /// One section of bytes.
+    Data(&'a [u8]),
+    /// One value.
+    Value(TypedValue<'a>),
+    /// Anything else, with what follows it: several sections, sequences, none.
+    Sections(Sections<'a>),
+}
+
+impl<'a> MessageBody<'a> {
+    /// The bytes that a message is about: those of a single section of data or of a value that is text or
+    /// bytes; otherwise as they are encoded.
+    #[must_use]
+    pub const fn bytes(&self) -> &'a [u8] {
+        match *self {
+            Self::Data(bytes) | Self::Value(TypedValue::Binary(bytes)) => bytes,
+            Self::Value(TypedValue::Str(text)) => text.as_bytes(),
+            Self::Value(_) => &[],
+            Self::Sections(sections) => sections.0,
+        }
+    }
+}
+
+impl<'a> MessageParts<'a> {
+    /// Takes a message apart.
+    ///
+    /// # Errors
+    /// Bytes that are no sections.
+    #[inline]
+    pub fn read(message: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut sections = Sections(message);
+        loop {
+            let rest = sections.0;
+            let before = Sections(
+                message
+                    .get(..message.len() - rest.len())
+                    .unwrap_or_default(),
+            );
+            let Some(section) = sections.next().transpose()? else {
+                let body = MessageBody::Sections(Sections(rest));
+                return Ok(Self { before, body });
+            };
+            let is = |(code, name)| is(section.descriptor, code, name);
+            if !is(DATA) && !is(VALUE) && !is(SEQUENCE) {
+                continue;
+            }
+            let mut behind = sections;
+            let is_last = match behind.next().transpose()? {
+                None => true,
+                Some(next) => !super::composite::is(next.descriptor, DATA.0, DATA.1),
+            };
+            let body = match section.value()? {
+                TypedValue::Binary(bytes) if is(DATA) && is_last => MessageBody::Data(bytes),
+                value if is(VALUE) => MessageBody::Value(value),
+                _ => MessageBody::Sections(Sections(rest)),
+            };
+            return Ok(Self { before, body });
+        }
+    }
+}
+
+/// Sections as they are encoded. Walking them yields each, or why it cannot be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sections<'a>(pub &'a [u8]);
+
+impl<'a> Iterator for Sections<'a> {
+    type Item = Result<Described<'a>, DecodeError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let mut reader = Reader::new(self.0);
+        let section = match TypedValue::read(&mut reader) {
+            Ok(TypedValue::Described(section)) => Ok(section),
+            Ok(_) => Err(reader.error("a section of a message is not described")),
+            Err(error) => Err(error),
+        };
+        self.0 = if section.is_ok() { reader.rest() } else { &[] };
+        Some(section)
+    }
+}
+
+impl<'a> Sections<'a> {
+    /// The first section of this kind.
+    fn find(self, code: u64, name: &str) -> Option<TypedValue<'a>> {
+        self.flatten()
+            .find(|it| is(it.descriptor, code, name))
+            .map(TypedValue::Described)
+    }
+
+    /// The section `header`, where there is one that can be read.
+    #[must_use]
+    pub fn header(self) -> Option<HeaderSection> {
+        let section = self.find(HeaderSection::CODE, HeaderSection::NAME)?;
+        HeaderSection::of(section).ok()
+    }
+
+    /// The section `properties`, where there is one that can be read.
+    #[must_use]
+    pub fn properties(self) -> Option<PropertiesSection<'a>> {
+        let section = self.find(PropertiesSection::CODE, PropertiesSection::NAME)?;
+        PropertiesSection::of(section).ok()
+    }
+
+    /// The value of an application property, where there is one.
+    #[must_use]
+    pub fn application_property(self, name: &str) -> Option<TypedValue<'a>> {
+        let (code, section) = APPLICATION_PROPERTIES;
+        match self.find(code, section)? {
+            TypedValue::Described(map) => match map.value().ok()? {
+                TypedValue::Map(items) => items.get(name),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// A message to send, without its body.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MessageHead<'a> {
+    /// Its section `header`.
+    pub header: HeaderSection,
+    /// Its section `properties`.
+    pub properties: PropertiesSection<'a>,
+    /// Keys and values of its application properties.
+    pub application_properties: &'a [(&'a str, TypedValue<'a>)],
+}
+
+impl MessageHead<'_> {
+    /// Appends the sections that hold anything.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        if self.header != HeaderSection::default() {
+            self.header.write(out);
+        }
+        if self.properties != PropertiesSection::default() {
+            self.properties.write(out);
+        }
+        if !self.application_properties.is_empty() {
+            let (code, _) = APPLICATION_PROPERTIES;
+            put_descriptor(out, Descriptor::Code(code));
+            put_map(out, |out| {
+                for (name, value) in self.application_properties {
+                    TypedValue::Str(name).write(out);
+                    value.write(out);
+                }
+                2 * self.application_properties.len() as u32
+            });
+        }
+    }
+}
+
+/// Appends the beginning of a section of `len` bytes of data, which follow; the length takes four bytes.
+pub(super) fn put_data_head(out: &mut Vec<u8>, len: u32) {
+    put_descriptor(out, Descriptor::Code(DATA.0));
+    out.push(0xB0);
+    out.extend_from_slice(&len.to_be_bytes());
+}

@@ -1,0 +1,40 @@
+//! AMQP 1.0, the client's side.
+//!
+//! ```text
+//!            bytes in                       events out
+//!  transport --------> Amqp10Client ---------------------> load engine
+//!            <--------              <---------------------
+//!            bytes out                links, transfers, dispositions in
+//! ```
+//!
+//! `types` knows the type system, `composite` is the table of what frames and messages consist of,
+//! `message` knows messages, `template` what is encoded once and copied per message. Section numbers
+//! are those of the "OASIS AMQP Version 1.0" specification of October 2012.
+
+mod client;
+mod composite;
+mod error;
+mod event;
+mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
+mod message;
+mod template;
+mod types;
+
+pub use client::{Amqp10Client, Amqp10Config, SaslMechanism};
+pub use composite::*;
+pub use error::Amqp10Error;
+pub use event::Amqp10Event;
+pub use message::{MessageBody, MessageHead, MessageParts, Sections};
+pub use template::TransferTemplate;
+pub use types::{
+    Described, Descriptor, Elements, Items, MAX_DESCRIBED, Symbol, TypedValue, put_map,
+};
+
+/// What a client sends first to log in (5.3.2).
+pub const SASL_HEADER: [u8; 8] = *b"AMQP\x03\x01\x00\x00";
+/// What both send before the first frame that is not about the login (2.2).
+pub const AMQP_HEADER: [u8; 8] = *b"AMQP\x00\x01\x00\x00";
+/// Frames of this size are always allowed.
+pub const MIN_FRAME_MAX: u32 = 512;

@@ -1,0 +1,244 @@
+//! Transfers that are encoded once and copied per message.
+//!
+//! ```text
+//! [ frame head | transfer | sections before the body | head of the data section ] body
+//!   ^ size       ^ delivery id, tag, more                                 ^ length
+//! [ frame head | transfer of the same delivery ] further parts of the body
+//! ```
+
+use super::composite::{Composite, Transfer};
+use super::frame::{self, FRAME_AMQP};
+use super::message::{MessageHead, put_data_head};
+use super::types::TypedValue;
+use crate::amqp091::EncodeError;
+
+/// Stands in the place of what differs from message to message.
+const LATER: u32 = u32::MAX;
+
+/// What all messages of a sender have in common. For [`super::Amqp10Client::publish`].
+#[derive(Clone, Debug)]
+pub struct TransferTemplate {
+    session: u16,
+    handle: u32,
+    /// All up to the body.
+    head: Vec<u8>,
+    /// Where the four bytes of the delivery's id stand; its tag has the same four.
+    id_at: usize,
+    tag_at: usize,
+    more_at: usize,
+    /// The beginning of further frames, up to whether more follow.
+    further: Vec<u8>,
+    frame_max: usize,
+    slots: MessageSlots,
+}
+
+/// Where in the head stands what may differ: start and length.
+#[derive(Clone, Copy, Debug, Default)]
+struct MessageSlots {
+    message_id: Option<(usize, usize)>,
+    creation_time: Option<(usize, usize)>,
+    last_property: Option<(usize, usize)>,
+}
+
+impl TransferTemplate {
+    /// Encodes all but the body. `settled` transfers are not answered. `frame_max` is the connection's, in bytes.
+    ///
+    /// # Errors
+    /// Sections that do not fit into a frame.
+    pub fn new(
+        session: u16,
+        handle: u32,
+        settled: bool,
+        message: &MessageHead<'_>,
+        frame_max: u32,
+    ) -> Result<Self, EncodeError> {
+        let tag = LATER.to_be_bytes();
+        let mut transfer = Transfer {
+            handle,
+            delivery_id: Some(LATER),
+            delivery_tag: Some(&tag),
+            message_format: Some(0),
+            settled: Some(settled),
+            more: Some(false),
+            ..Transfer::default()
+        };
+        let mut head = frame::head(FRAME_AMQP, session, 0).to_vec();
+        transfer.write(&mut head);
+        // From the end of the transfer: more, settled, message format (0 takes one byte), tag.
+        let more_at = head.len() - 1;
+        let tag_at = more_at - 2 - tag.len();
+        let id_at = tag_at - 2 - tag.len();
+        let sections_at = head.len();
+        message.write(&mut head);
+        let slots = MessageSlots::of(message, sections_at, head.len());
+        put_data_head(&mut head, 0);
+        // Room for at least one byte of the body.
+        if head.len() >= frame_max as usize {
+            return Err(EncodeError::Frame {
+                what: "the message's properties",
+                len: head.len() + 1,
+                frame_max,
+            });
+        }
+        (transfer.delivery_id, transfer.delivery_tag) = (None, None);
+        transfer.message_format = None;
+        let mut further = frame::head(FRAME_AMQP, session, 0).to_vec();
+        transfer.write(&mut further);
+        further.pop();
+        Ok(Self {
+            session,
+            handle,
+            head,
+            id_at,
+            tag_at,
+            more_at,
+            further,
+            frame_max: frame_max as usize,
+            slots,
+        })
+    }
+
+    pub(super) const fn session(&self) -> u16 {
+        self.session
+    }
+
+    pub(super) const fn handle(&self) -> u32 {
+        self.handle
+    }
+
+    /// How many frames a message with a body of `len` bytes takes, and how many bytes in all.
+    #[must_use]
+    pub fn wire_len(&self, len: usize) -> (u32, usize) {
+        let rest = (self.head.len() + len).saturating_sub(self.frame_max);
+        let more = rest.div_ceil(self.part_max());
+        let bytes = self.head.len() + len + more * (self.further.len() + 1);
+        (1 + more as u32, bytes)
+    }
+
+    fn part_max(&self) -> usize {
+        self.frame_max.saturating_sub(self.further.len() + 1).max(1)
+    }
+
+    /// Puts another message id into the messages to come, as long as the one before.
+    #[inline]
+    pub fn set_message_id(&mut self, id: &[u8]) {
+        self.fill(self.slots.message_id, id);
+    }
+
+    /// Puts another creation time into the messages to come, in milliseconds since 1970, where they have one.
+    #[inline]
+    pub fn set_creation_time(&mut self, unix_ms: i64) {
+        self.fill(self.slots.creation_time, &unix_ms.to_be_bytes());
+    }
+
+    /// Puts other bytes into the last application property of the messages to come, as many as before.
+    #[inline]
+    pub fn set_last_property(&mut self, bytes: &[u8]) {
+        self.fill(self.slots.last_property, bytes);
+    }
+
+    #[inline]
+    fn fill(&mut self, slot: Option<(usize, usize)>, bytes: &[u8]) {
+        if let Some((at, len)) = slot
+            && len == bytes.len()
+            && let Some(place) = self.head.get_mut(at..at + len)
+        {
+            place.copy_from_slice(bytes);
+        }
+    }
+
+    /// Appends a message's frames, and returns how many. `fill` writes into the part of the body that the first
+    /// frame holds, which is the front of `body` until then.
+    #[inline]
+    pub(super) fn put(
+        &self,
+        out: &mut Vec<u8>,
+        delivery_id: u32,
+        body: &[u8],
+        fill: impl FnOnce(&mut [u8]),
+    ) -> u32 {
+        let start = out.len();
+        let id = delivery_id.to_be_bytes();
+        out.extend_from_slice(&self.head);
+        let first = body.len().min(self.frame_max - self.head.len());
+        let (front, rest) = body.split_at(first);
+        let more = if rest.is_empty() { 0x42 } else { 0x41 };
+        let len = (body.len() as u32).to_be_bytes();
+        let patches = [
+            (self.id_at, &id[..]),
+            (self.tag_at, &id[..]),
+            (self.more_at, &[more][..]),
+            (self.head.len() - 4, &len[..]),
+        ];
+        for (at, bytes) in patches {
+            if let Some(slot) = out.get_mut(start + at..start + at + bytes.len()) {
+                slot.copy_from_slice(bytes);
+            }
+        }
+        let body_at = out.len();
+        out.extend_from_slice(front);
+        fill(out.get_mut(body_at..).unwrap_or_default());
+        frame::close(out, start);
+        1 + self.put_rest(out, rest)
+    }
+
+    fn put_rest(&self, out: &mut Vec<u8>, rest: &[u8]) -> u32 {
+        let parts = rest.chunks(self.part_max());
+        let count = parts.len();
+        for (n, part) in parts.enumerate() {
+            let start = out.len();
+            out.extend_from_slice(&self.further);
+            out.push(if n + 1 < count { 0x41 } else { 0x42 });
+            out.extend_from_slice(part);
+            frame::close(out, start);
+        }
+        count as u32
+    }
+}
+
+impl MessageSlots {
+    /// Finds them in sections that begin at `at` and end at `end`.
+    fn of(message: &MessageHead<'_>, at: usize, end: usize) -> Self {
+        // A section's properties up to and with the one in question end where it does.
+        let end_of = |properties: super::PropertiesSection<'_>, len: usize| {
+            let mut bytes = Vec::new();
+            let whole = MessageHead {
+                properties: message.properties,
+                application_properties: &[],
+                ..*message
+            };
+            whole.write(&mut bytes);
+            let (mut all, mut some) = (Vec::new(), Vec::new());
+            message.properties.write_fields(&mut all);
+            properties.write_fields(&mut some);
+            let behind = all.len() - some.len();
+            Some(((at + bytes.len()).checked_sub(behind + len)?, len))
+        };
+        let properties = message.properties;
+        let id = super::PropertiesSection {
+            message_id: properties.message_id,
+            ..Default::default()
+        };
+        let message_id = match properties.message_id {
+            TypedValue::Str(text) => end_of(id, text.len()),
+            _ => None,
+        };
+        let mut until = properties;
+        (
+            until.group_id,
+            until.group_sequence,
+            until.reply_to_group_id,
+        ) = (None, None, None);
+        let creation_time = properties.creation_time.and_then(|_| end_of(until, 8));
+        let last = message.application_properties.last();
+        let last_property = match last {
+            Some((_, TypedValue::Binary(bytes))) => Some((end - bytes.len(), bytes.len())),
+            _ => None,
+        };
+        Self {
+            message_id,
+            creation_time,
+            last_property,
+        }
+    }
+}
