@@ -213,6 +213,7 @@ impl Recording<'_> {
                 unit: operations.many.to_owned(),
                 begun: tally.counts.get(operations.begun),
                 failed: count(operations.failed),
+                timed_out: tally.timed_out,
                 ended: measured(Some(operations.completed)) + measured(operations.failed),
                 not_begun: scenario.requested.as_ref().map_or(0, |_| not_begun),
                 in_flight_limit: scenario.in_flight_limit.unwrap_or(0),
