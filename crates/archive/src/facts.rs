@@ -171,6 +171,8 @@ pub struct ChurnFacts {
     pub begun: u64,
     /// Cycles that failed.
     pub failed: u64,
+    /// Those of them that were given up, with the time they had waited.
+    pub timed_out: u64,
     /// Cycles that ended within the measured phase, in order or not.
     pub ended: u64,
     /// Cycles that were due and found no room until the end.

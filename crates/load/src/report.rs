@@ -221,6 +221,8 @@ pub struct OperationTally {
     pub failures: BTreeMap<String, u64>,
     /// Why the first one failed.
     pub first_failure: Option<Error>,
+    /// Failures that were time-outs: latencies hold how long those waited.
+    pub timed_out: u64,
 }
 
 impl OperationTally {
@@ -232,6 +234,7 @@ impl OperationTally {
     /// Counts a failure; its reason where that is new.
     pub fn fail(&mut self, error: Error) -> Option<String> {
         let reason = error.to_string();
+        self.timed_out += u64::from(matches!(error, Error::TimedOut { .. }));
         self.first_failure.get_or_insert(error);
         if let Some(count) = self.failures.get_mut(&reason) {
             *count += 1;

@@ -169,14 +169,19 @@ impl<'a> Said<'a> {
             | Cause::MachineFull => self.cores(cause),
             Cause::BothBusy => format!(
                 "the generator's event loop was at work for {} of the time and the broker's busiest thread for \
-                 {}: neither has anything left; more --threads would show whether the broker has",
+                 {}: neither has anything left; {} would show whether the broker has",
                 percent(e.at_work()),
                 percent(
                     e.broker
                         .as_ref()
                         .and_then(|used| used.busiest_thread)
                         .unwrap_or(0.0)
-                )
+                ),
+                if e.is_churn() {
+                    "several at once"
+                } else {
+                    "more --threads"
+                }
             ),
             Cause::GeneratorBusy => {
                 let remedy = if e.is_churn() {

@@ -60,6 +60,17 @@ fn parts(warning: &Warning, parts: &[(&str, &str)]) -> String {
     parts.join(", ")
 }
 
+/// What latencies hold of operations that failed.
+fn latencies_of_failed(failed: u64, timed_out: u64) -> String {
+    let hold = "time-outs, which latencies hold with the time they waited";
+    let others = match timed_out {
+        0 => "and have no latency".to_owned(),
+        _ if timed_out >= failed => return format!("all by {hold}"),
+        _ => format!("{} by {hold}; the others have no latency", count(timed_out)),
+    };
+    format!("{others}: what users felt is worse than the percentiles say")
+}
+
 /// Text and remedy of each code.
 fn told(w: &Warning) -> (String, &'static str) {
     match w.code {
@@ -75,7 +86,10 @@ fn told(w: &Warning) -> (String, &'static str) {
                  broker's, and latencies are too high",
                 percent(w.number("at_work"))
             ),
-            "use more --threads, and more cores if need be",
+            match items(w) {
+                "messages" => "use more --threads, and more cores if need be",
+                _ => "run several at once, and use more cores if need be",
+            },
         ),
         // Without a schedule nothing has a time at which it should have been sent.
         WarningCode::GeneratorLate if w.values.get("scheduled").is_some_and(|it| it == false) => (
@@ -320,7 +334,7 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
         ),
         WarningCode::CyclesFailed => (
             format!(
-                "{} of {} of {} failed{}: what users felt is worse than the percentiles say; the first: {}",
+                "{} of {} of {} failed, {}; the first: {}",
                 count(w.count("failed")),
                 counted(
                     w.count("begun"),
@@ -330,12 +344,7 @@ fn told_of_messages(w: &Warning) -> (String, &'static str) {
                     }
                 ),
                 w.word("kind"),
-                match w.word("unit") {
-                    "requests" => {
-                        ", and but for time-outs, which count with the time they waited, have no latency"
-                    }
-                    _ => ", and have no latency",
-                },
+                latencies_of_failed(w.count("failed"), w.count("timed_out")),
                 match w.word("first_failure") {
                     "" => "see the events",
                     why => why,

@@ -58,6 +58,38 @@ fn each_names_what_was_seen_which_number_is_off_and_what_to_do() {
         text.contains("1,200 requests delayed): 3 of them failed, and the latencies do not hold all of their waits; look"),
         "{text}"
     );
+    let w = Warning::new(WarningCode::CyclesFailed, Tier::Caution)
+        .with("kind", "http://h:1/")
+        .with("unit", "requests")
+        .with("failed", 20)
+        .with("begun", 60);
+    for (timed_out, says) in [
+        (
+            0,
+            ", and have no latency: what users felt is worse than the percentiles say;",
+        ),
+        (
+            20,
+            ", all by time-outs, which latencies hold with the time they waited; the first:",
+        ),
+        (
+            15,
+            ", 15 by time-outs, which latencies hold with the time they waited; the others have no latency: what",
+        ),
+    ] {
+        let text = warning(&w.clone().with("timed_out", timed_out));
+        assert!(text.contains(says), "{text}");
+    }
+    // Neither churn nor a probe has threads.
+    let w = Warning::new(WarningCode::GeneratorSaturated, Tier::Invalid).with("at_work", 0.99);
+    assert!(warning(&w).ends_with("; use more --threads, and more cores if need be"));
+    for unit in ["cycles", "requests"] {
+        let text = warning(&w.clone().with("unit", unit));
+        assert!(
+            text.ends_with("; run several at once, and use more cores if need be"),
+            "{text}"
+        );
+    }
     let w = Warning::new(WarningCode::MessagesLost, Tier::Invalid)
         .with("sent", 1_000)
         .with("lost", 3)

@@ -57,7 +57,8 @@ fn of_generator(derived: &Derived<'_>, cause: &Cause) -> Option<Warning> {
     if derived.at_work >= SATURATED && !on_time {
         let warning = Warning::new(Code::GeneratorSaturated, Tier::Invalid);
         let warning = warning.with("at_work", derived.at_work);
-        return Some(warning.with("threads", e.loops.len()));
+        let warning = warning.with("threads", e.loops.len());
+        return Some(warning.with("unit", e.items()));
     }
     if lacks_cores(derived, cause, late) {
         return Some(
@@ -286,6 +287,7 @@ fn of_messages(e: &Facts) -> Vec<Warning> {
                 .with("kind", churn.kind.as_str())
                 .with("unit", churn.unit.as_str())
                 .with("failed", churn.failed)
+                .with("timed_out", churn.timed_out)
                 .with("begun", churn.begun)
                 .with("first_failure", why),
         );

@@ -114,7 +114,7 @@ fn reasons(derived: &Derived<'_>) -> Vec<&'static str> {
     let rest = [
         (derived.consumers_behind(), "consumers_behind"),
         (e.stalls().next().is_some(), "stalls"),
-        (true, "loop_busy"),
+        (!e.loops.is_empty(), "loop_busy"),
         (e.run_queue_wait() >= WORTH, "loop_run_queue_wait"),
         (e.broker.is_some(), "broker_cpu"),
         (e.broker.is_none(), "broker_unknown"),

@@ -582,6 +582,19 @@ fn what_the_kernels_probes_take_of_the_cpu_is_said() {
     assert_eq!(share("off-cpu", 60), None);
 }
 
+/// Programs that are the load have no event loops of ours.
+#[test]
+fn loops_are_no_reason_where_there_are_none() {
+    let mut facts = waiting_for_answers();
+    let is_said = |facts: &Facts| {
+        let reasons = verdict(facts.clone()).reasons;
+        reasons.iter().any(|reason| reason.code == "loop_busy")
+    };
+    assert!(is_said(&facts));
+    facts.loops.clear();
+    assert!(!is_said(&facts));
+}
+
 #[test]
 fn what_sharing_two_cores_implies_is_said() {
     let mut facts = waiting_for_answers();

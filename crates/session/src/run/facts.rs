@@ -159,13 +159,17 @@ impl Recording<'_> {
         let sending = sending.filter(|span| span.phase != Phase::Drain);
         let end_of_sending = sending.map(|span| span.end).max().unwrap_or_default();
         let first = self.first();
-        let operations = first.and_then(|first| first.operations);
-        let answers = operations.map_or(Metric::SEND_ACK, |of| of.latency);
-        let answers = self.measured.latencies.histogram(answers);
-        let typical = Nanos(answers.value_at_quantile(0.5));
         let requested = first.and_then(|first| first.requested.as_ref());
         let origin = self.context.origin;
         let silences = self.silences.all();
+        let spans = &outcome.phases;
+        let is_measured = |it: &&Silence| {
+            let mut spans = spans.iter().filter(|span| span.phase == Phase::Measure);
+            spans.any(|span| it.from < span.end && span.start < it.until)
+        };
+        let typical = first.map_or(Nanos::ZERO, |first| {
+            first.typical_answer(&self.measured, silences.iter().filter(is_measured))
+        });
         let due = |from: Time, until: Time| {
             let (Some(requested), Some(start)) = (requested, self.started) else {
                 return 0;
@@ -216,6 +220,7 @@ impl Recording<'_> {
                 unit: operations.many.to_owned(),
                 begun: tally.counts.get(operations.begun),
                 failed: count(operations.failed),
+                timed_out: tally.timed_out,
                 ended: measured(Some(operations.completed)) + measured(operations.failed),
                 not_begun: scenario.requested.as_ref().map_or(0, |_| not_begun),
                 in_flight_limit: scenario.in_flight_limit.unwrap_or(0),

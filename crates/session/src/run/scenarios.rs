@@ -1,8 +1,8 @@
 //! The scenarios of a run: what is known of each, and what it achieved.
 
-use load::Outcome;
 use load::scenario::{Operations, Scenario};
-use measure::{Counts, Interval};
+use load::{Outcome, Silence};
+use measure::{Counts, Interval, Metric, Nanos};
 
 use super::requested::Achieved;
 
@@ -74,6 +74,50 @@ impl ScenarioContext {
         let waited = scheduled.map_or(0.0, |it| measured.latencies.histogram(it.wait).mean());
         (!whole.is_empty()).then(|| (whole.mean() - waited).max(0.0) as u64)
     }
+
+    /// The median time of an answer since it was asked for, where the silences of the measured phase count as one
+    /// answer each, whatever number waited through them: a standstill must not hide itself.
+    pub(crate) fn typical_answer<'a>(
+        &self,
+        measured: &Interval,
+        silences: impl Iterator<Item = &'a Silence>,
+    ) -> Nanos {
+        let latencies = &measured.latencies;
+        let whole = self.operations.map_or(Metric::SEND_ACK, |of| of.latency);
+        let whole = latencies.histogram(whole);
+        let quantile = quantile_beside(whole.len(), silences);
+        // Without the wait for room. Time-outs have no parts.
+        let rank = quantile * whole.len() as f64;
+        let wait = self.operations.and_then(|of| of.scheduled);
+        let wait = wait.map(|it| it.wait);
+        let parts = latencies.filled().filter(|(metric, _)| {
+            let (info, is_wait) = (metric.info(), Some(*metric) == wait);
+            self.operations.is_some() && info.part && info.scenario == self.name && !is_wait
+        });
+        let took: Option<u64> = parts
+            .map(|(_, part)| {
+                let quantile = rank / part.len() as f64;
+                (quantile <= 1.0).then(|| part.value_at_quantile(quantile))
+            })
+            .sum();
+        let took = took.filter(|took| *took > 0);
+        Nanos(took.unwrap_or_else(|| whole.value_at_quantile(quantile)))
+    }
+}
+
+/// The quantile of a number of answers that is their median where each silence counts as one of them. Where hardly any
+/// are left beside the silences, the answers are slow, and theirs is the median of all.
+fn quantile_beside<'a>(answers: u64, silences: impl Iterator<Item = &'a Silence>) -> f64 {
+    let (mut count, mut waited) = (0, 0);
+    for silence in silences.filter(|it| !it.is_own && !it.is_away) {
+        count += 1;
+        waited += silence.in_flight;
+    }
+    let prompt = answers.saturating_sub(waited);
+    if prompt <= count {
+        return 0.5;
+    }
+    (prompt + count) as f64 / (2 * answers) as f64
 }
 
 /// Operations that began, and how many of them over 1 ms late.
@@ -85,18 +129,84 @@ fn counts_of(operations: &Operations, counts: &Counts) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use load::OperationTally;
-    use measure::Time;
+    use measure::{MetricKind, Time};
 
     use super::*;
     use crate::Experiment;
 
-    /// A request each two seconds: one of the warm-up is answered in the measured phase, one of that in the drain.
-    #[test]
-    fn the_rate_counts_what_was_due_in_the_measured_phase() {
+    fn probe() -> ScenarioContext {
         let text = "name = \"x\"\n[[probe]]\nurl = \"http://localhost:1/x\"\nevery = \"2s\"\n";
         let experiment = Experiment::from_toml(text, "x.toml").expect("an experiment");
         let plans = experiment.probe_plans().expect("a probe");
-        let scenario = ScenarioContext::of(&plans[0]).expect("a scenario");
+        ScenarioContext::of(&plans[0]).expect("a scenario")
+    }
+
+    /// The typical answer, in ms, of requests that waited for room and for their answers so long, in ms; and the
+    /// silences, each with the number that waited through it.
+    fn typical_ms(requests: &[(u64, u64)], silences: &[u64]) -> u64 {
+        let scenario = probe();
+        let mut measured = Interval::new();
+        let mut record = |key: &str, ms: u64| {
+            let metric = Metric::named(key, MetricKind::Histogram).expect("a latency");
+            measured.latencies.record(metric, Nanos::from_millis(ms));
+        };
+        for (room, answer) in requests {
+            record("probe_wait", *room);
+            record("probe_first_byte", *answer);
+            record("probe_response", room + answer);
+        }
+        let silences: Vec<Silence> = silences
+            .iter()
+            .map(|waited| Silence {
+                in_flight: *waited,
+                ..Silence::default()
+            })
+            .collect();
+        let typical = scenario.typical_answer(&measured, silences.iter());
+        (typical.0 + 500_000) / 1_000_000
+    }
+
+    /// A server that stands still for 2 of 3.2 s, asked 20 times a second.
+    #[test]
+    fn standstills_do_not_make_answers_slow() {
+        let round = || {
+            (0..24)
+                .map(|_| (0, 2))
+                .chain((0..40).map(|at| (0, 2_000 - at * 50)))
+        };
+        let all: Vec<(u64, u64)> = (0..3).flat_map(|_| round()).collect();
+        assert_eq!(typical_ms(&all, &[40; 3]), 2);
+        // One at a time: the others wait for room.
+        let one = |at: u64| {
+            if at == 0 {
+                (0, 2_000)
+            } else {
+                (2_000 - at * 50, 2)
+            }
+        };
+        let round = || (0..24).map(|_| (0, 2)).chain((0..40).map(one));
+        let all: Vec<(u64, u64)> = (0..3).flat_map(|_| round()).collect();
+        assert_eq!(typical_ms(&all, &[1; 3]), 2);
+    }
+
+    #[test]
+    fn slow_answers_are_typical() {
+        // One at a time, and many that are answered together.
+        assert_eq!(typical_ms(&[(0, 150); 30], &[1; 30]), 150);
+        let together: Vec<(u64, u64)> = (0..300).map(|at| (0, 1 + at % 150)).collect();
+        assert_eq!(typical_ms(&together, &[150; 2]), 75);
+        // Most are slow, and each is a silence of its own.
+        let most: Vec<(u64, u64)> = (0..100)
+            .map(|at| (0, if at < 30 { 1 } else { 150 }))
+            .collect();
+        assert_eq!(typical_ms(&most, &[1; 70]), 150);
+        assert_eq!(typical_ms(&[], &[5]), 0);
+    }
+
+    /// A request each two seconds: one of the warm-up is answered in the measured phase, one of that in the drain.
+    #[test]
+    fn the_rate_counts_what_was_due_in_the_measured_phase() {
+        let scenario = probe();
         let of = scenario.operations.expect("requests");
         let mut measured = Interval::new();
         measured.counts.add(of.completed, 6);

@@ -51,9 +51,11 @@ impl CycleCounts {
         match what {
             SlotEvent::Took(step) => {
                 self.handled += 1;
-                // That is the kernel's answer, which it gives where nobody accepts, too.
-                if step != CycleStep::Connect {
-                    self.heard(at.now, self.unanswered.silence(at.now));
+                if step.is_answer() {
+                    self.heard(at.now, self.unanswered.silence(at.asked, at.now));
+                }
+                if !step.is_last() {
+                    self.unanswered.ask(at.now);
                 }
                 self.record_step(step, at.due, at.now.since(at.step_began));
             }
@@ -117,7 +119,7 @@ impl CycleCounts {
     /// counts with the time that it has waited.
     pub(super) fn fail_cycle(&mut self, error: Error, at: Moments) -> Option<RunEvent> {
         let is_given_up = matches!(error, Error::TimedOut { .. });
-        self.lost(at.step_began, at.now, is_given_up);
+        self.lost(at.asked, at.now, is_given_up);
         if is_given_up {
             self.record_step(CycleStep::Cycle, at.due, at.now.since(at.due));
         }
@@ -169,6 +171,36 @@ mod tests {
         counts.unanswered.silences.end(silence(3_100, 3_200));
         let within = told(&mut counts);
         assert_eq!(within, [(3_100, 3_200, 1)], "the one in flight");
+    }
+
+    /// A broker that holds the second step of a cycle stands still as one that holds the first does.
+    #[test]
+    fn each_step_of_a_cycle_waits_for_the_broker() {
+        for held in [CycleStep::Declare, CycleStep::Delete] {
+            let mut counts = CycleCounts::new(Time(0), 0);
+            let due = Time(1_000 * MS);
+            counts.begin(due, due, due);
+            let (mut asked, mut expected) = (due, Vec::new());
+            for step in [CycleStep::Declare, CycleStep::Delete] {
+                let now = asked + Nanos(if step == held { 2_000 * MS } else { MS });
+                let (step_began, from) = (asked, asked.0 / MS);
+                let moments = Moments {
+                    due,
+                    step_began,
+                    asked,
+                    now,
+                };
+                assert!(!counts.note(SlotEvent::Took(step), moments));
+                if step == held {
+                    expected.push((from, now.0 / MS, 2_000));
+                }
+                if step.is_last() {
+                    assert!(counts.note(SlotEvent::Done, moments));
+                }
+                asked = now;
+            }
+            assert_eq!(told(&mut counts), expected, "{held:?}");
+        }
     }
 
     #[test]

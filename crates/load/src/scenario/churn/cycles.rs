@@ -175,6 +175,7 @@ impl Operation for Cycles {
         let moments = Moments {
             due: slot.due,
             step_began: slot.step_began,
+            asked: slot.asked,
             now,
         };
         slot.drop_connection();

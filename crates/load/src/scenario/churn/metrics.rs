@@ -31,6 +31,18 @@ pub(crate) enum CycleStep {
     Close,
 }
 
+impl CycleStep {
+    /// Whether the broker ends it: to connect is answered by the kernel, also where nobody accepts.
+    pub(super) fn is_answer(self) -> bool {
+        self != Self::Connect
+    }
+
+    /// Whether the cycle asks nothing more after it.
+    pub(super) const fn is_last(self) -> bool {
+        matches!(self, Self::Delete | Self::CloseChannel | Self::Close)
+    }
+}
+
 const fn step(
     key: &'static str,
     name: &'static str,

@@ -70,6 +70,8 @@ pub(super) type Hear<'a> = dyn FnMut(SlotEvent, Moments) + 'a;
 pub(super) struct Moments {
     pub(super) due: Time,
     pub(super) step_began: Time,
+    /// When the broker was last asked.
+    pub(super) asked: Time,
     pub(super) now: Time,
 }
 
@@ -81,6 +83,8 @@ pub(super) struct CycleSlot {
     pub(super) due: Time,
     /// When its last step ended.
     pub(super) step_began: Time,
+    /// When the broker was last asked: when that last step ended which it answered.
+    pub(super) asked: Time,
     /// Nothing may take longer.
     pub(super) deadline: Time,
     /// Of the queue to declare.
@@ -96,6 +100,7 @@ impl Slot for CycleSlot {
             driver: None,
             due: now,
             step_began: now,
+            asked: now,
             deadline: now,
             queue: String::new(),
             cycles: 0,
@@ -130,7 +135,7 @@ impl CycleSlot {
         registry: &Registry,
         now: Time,
     ) -> Result<(), Error> {
-        (self.deadline, self.step_began) = (now + plan.timeout, now);
+        (self.deadline, self.step_began, self.asked) = (now + plan.timeout, now, now);
         let has_channel = plan.kind != ChurnKind::Connections || plan.messages > 0;
         let channel = ChannelSpec {
             role: Role::Requests,
@@ -162,7 +167,7 @@ impl CycleSlot {
     /// Begins a cycle on a connection that stays.
     pub(super) fn begin(&mut self, plan: &ChurnPlan, due: Time, now: Time) -> Result<(), Error> {
         (self.due, self.deadline, self.state) = (due, now + plan.timeout, State::Opening);
-        self.step_began = now;
+        (self.step_began, self.asked) = (now, now);
         self.cycles += 1;
         let request = match plan.kind {
             ChurnKind::Connections => return Ok(()),
@@ -362,6 +367,9 @@ impl CycleSlot {
             || matches!(self.state, State::Opening | State::Closing);
         if of_a_cycle {
             self.step_began = self.tell(SlotEvent::Took(step), told);
+            if step.is_answer() {
+                self.asked = self.step_began;
+            }
         }
     }
 
@@ -371,6 +379,7 @@ impl CycleSlot {
         let moments = Moments {
             due: self.due,
             step_began: self.step_began,
+            asked: self.asked,
             now,
         };
         told(what, moments);

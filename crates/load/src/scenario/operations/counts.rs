@@ -137,20 +137,20 @@ impl<F> OperationCounts<F> {
 
     /// One of those in flight has an answer, which ends this silence.
     pub(crate) fn heard(&mut self, now: Time, silence: Option<Silence>) {
-        if silence.is_some() {
+        if silence.is_some_and(|silence| silence.in_flight > 0) {
             // What began in it is in flight.
             self.delayed = 0;
         }
         self.unanswered.answered(now, silence);
     }
 
-    /// An operation whose last step began then has failed, or is given up.
-    pub(crate) fn lost(&mut self, began: Time, now: Time, is_given_up: bool) {
+    /// An operation has failed that had asked then, or is given up.
+    pub(crate) fn lost(&mut self, asked: Time, now: Time, is_given_up: bool) {
         if is_given_up {
-            return self.unanswered.give_up(now);
+            return self.unanswered.give_up(asked, now);
         }
-        self.heard(now, self.unanswered.silence(now));
-        self.unanswered.failed(began);
+        self.heard(now, self.unanswered.silence(asked, now));
+        self.unanswered.failed(asked);
         self.unanswered.ended();
     }
 

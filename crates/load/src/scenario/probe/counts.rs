@@ -55,7 +55,10 @@ impl RequestCounts {
 
     /// The whole response to a request has come, in order or not.
     pub(super) fn answered(&mut self, sent: Time, now: Time, status: u16) {
-        self.own.answers.saturating_record(now.since(sent).0);
+        // A silence counts once, whatever number waited through it.
+        if !self.unanswered.waited(sent) {
+            self.own.answers.saturating_record(now.since(sent).0);
+        }
         // Whoever answers that it cannot has not stood still. The median is searched for among thousands of
         // counters: only where it decides.
         let is_stop = |silence: &Silence| {
@@ -63,7 +66,7 @@ impl RequestCounts {
             let length = silence.until.since(silence.from).0;
             status < 400 || length >= usual().saturating_mul(SLOW_ANSWERS)
         };
-        let silence = self.unanswered.silence(now).filter(is_stop);
+        let silence = self.unanswered.silence(sent, now).filter(is_stop);
         self.heard(now, silence);
         self.handled += 1;
         if status >= 400 {
@@ -151,6 +154,29 @@ mod tests {
         assert_eq!(silences(&[&fast[..], &[(150, 500)]].concat()), 1);
         // Of the others who judges them knows the median.
         assert_eq!(silences(&[(150, 200)]), 1);
+    }
+
+    /// Answers that waited through a standstill do not make the next one usual.
+    #[test]
+    fn standstills_of_a_failing_server_are_told_again() {
+        let mut counts = RequestCounts::new("probe", Time(0));
+        for round in 1..4 {
+            let start = Time(round * 10_000 * MS);
+            for at in 0..10 {
+                let sent = start + Nanos(at * 50 * MS);
+                counts.begin(sent, sent, sent);
+                counts.answered(sent, sent + Nanos(2 * MS), 200);
+            }
+            let sent: Vec<Time> = (10..50).map(|at| start + Nanos(at * 50 * MS)).collect();
+            sent.iter()
+                .for_each(|sent| counts.begin(*sent, *sent, *sent));
+            for sent in sent {
+                counts.answered(sent, start + Nanos(2_500 * MS), 503);
+            }
+            let told = counts.take_silences(|_| 0.0, true);
+            let told: Vec<_> = told.iter().map(|it| (it.from, it.in_flight)).collect();
+            assert_eq!(told, [(start + Nanos(500 * MS), 40)], "round {round}");
+        }
     }
 
     /// Each request that was begun is completed, has failed, or is in flight at the end: those of the
