@@ -1,6 +1,7 @@
 //! What all requests by HTTP have in common.
 
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,22 +13,37 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use ureq::Agent;
 use ureq::config::ConfigBuilder;
+use ureq::http::Uri;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::typestate::AgentScope;
 
 use crate::Error;
 use crate::hidden::Hidden;
 
-/// An agent whose requests take at most `timeout`. An answer is one whatever its status, and no redirection is
+/// An agent for an address, whose requests take at most `timeout`. An answer is one whatever its status, and no redirection is
 /// followed: it would send a secret to somebody else.
-pub(crate) fn agent(timeout: Duration, tls: TlsConfig) -> ConfigBuilder<AgentScope> {
-    Agent::config_builder()
+pub(crate) fn agent(url: &str, timeout: Duration, tls: TlsConfig) -> ConfigBuilder<AgentScope> {
+    let agent = Agent::config_builder()
         .timeout_global(Some(timeout))
         .http_status_as_error(false)
         .max_redirects(0)
         .max_redirects_will_error(false)
         .tls_config(tls)
-        .user_agent(concat!("bellows/", env!("CARGO_PKG_VERSION")))
+        .user_agent(concat!("bellows/", env!("CARGO_PKG_VERSION")));
+    // What is meant for this machine leaves it through no proxy that the environment names.
+    match is_here(url) {
+        true => agent.proxy(None),
+        false => agent,
+    }
+}
+
+/// Whether an address is one of the loopback interface.
+fn is_here(url: &str) -> bool {
+    let uri = url.trim().parse::<Uri>().ok();
+    let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|it| it.to_canonical().is_loopback())
 }
 
 /// How a server knows who asks.
@@ -117,4 +133,27 @@ pub(crate) fn trust(ca: Option<&Path>, insecure: bool) -> Result<TlsConfig, Erro
         .disable_verification(insecure)
         .root_certs(RootCerts::Specific(Arc::new(roots.collect())))
         .build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_this_machine_are_known() {
+        for (url, here) in [
+            ("http://localhost:15672/api", true),
+            (" http://LOCALHOST", true),
+            ("http://127.0.0.2:1", true),
+            ("http://me:secret@127.0.0.1:1", true),
+            ("https://[::1]:8443/", true),
+            ("http://[::ffff:127.0.0.1]:1", true),
+            ("http://localhost.example:1", false),
+            ("http://10.0.0.1:1", false),
+            ("http://h/?a=127.0.0.1", false),
+            ("", false),
+        ] {
+            assert_eq!(is_here(url), here, "{url}");
+        }
+    }
 }

@@ -168,7 +168,7 @@ impl Client {
             form.push(("scope".to_owned(), spec.scopes.join(" ")));
         }
         form.extend(spec.parameters.clone());
-        let agent = agent(TIMEOUT, tls(ca)?).build().into();
+        let agent = agent(&spec.uri, TIMEOUT, tls(ca)?).build().into();
         Ok(Self {
             agent,
             uri: spec.uri.clone(),

@@ -438,7 +438,7 @@ mod tests {
         fs::write(data.join("msg_stores/0.rdq"), [7; 4_096]).unwrap();
         assert_eq!(
             folder.damage(&kept).unwrap(),
-            "4106 of 5010 bytes are there"
+            "4,106 of 5,010 bytes are there"
         );
         let of_before = PreparedData {
             length: 0,

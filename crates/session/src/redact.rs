@@ -7,6 +7,8 @@
 mod options;
 mod shell;
 
+use std::cell::RefCell;
+
 use load::Endpoint;
 
 use options::{Behind, Options, is_program};
@@ -368,19 +370,102 @@ pub fn text(text: &str) -> String {
 /// A command line in which nothing is known but the words: what follows `--password` or `-setcookie` as its own
 /// word is hidden, too, whatever it begins with.
 pub(crate) fn words(words: &[String]) -> Vec<String> {
-    words_within(words, 0)
+    words_and_secrets(words).0
 }
 
-/// The same of a command so deep within others.
-fn words_within(words: &[String], depth: usize) -> Vec<String> {
+/// The same, and what is hidden in them, as the program may repeat it.
+pub(crate) fn words_and_secrets(words: &[String]) -> (Vec<String>, Vec<String>) {
+    let hidden = RefCell::default();
+    let place = Place {
+        depth: 0,
+        hidden: &hidden,
+    };
+    let shown = words_within(words, place);
+    (shown, hidden.into_inner())
+}
+
+/// Where a command stands.
+#[derive(Clone, Copy, Debug)]
+struct Place<'a> {
+    /// So deep within others.
+    depth: usize,
+    /// What is hidden of all of them.
+    hidden: &'a RefCell<Vec<String>>,
+}
+
+impl Place<'_> {
+    fn within(self) -> Self {
+        Self {
+            depth: self.depth + 1,
+            ..self
+        }
+    }
+
+    /// What is shown of a word; what is not is kept.
+    fn keep(self, word: &str, shown: impl FnOnce() -> String) -> String {
+        let known = self.hidden.borrow().len();
+        let shown = shown();
+        // Of commands within the word it is known by now.
+        if shown != word && self.hidden.borrow().len() == known {
+            let hidden = behind_blots(word, &shown);
+            hidden.into_iter().for_each(|it| self.hide(it));
+        }
+        shown
+    }
+
+    fn hide(self, text: &str) {
+        self.hidden.borrow_mut().extend(values(text));
+    }
+}
+
+/// What stands in a word where blots do in what is shown of it.
+fn behind_blots<'a>(word: &'a str, shown: &str) -> Vec<&'a str> {
+    let (first, rest) = shown.split_once(BLOT).unwrap_or((shown, ""));
+    let (middle, last) = rest.rsplit_once(BLOT).unwrap_or(("", rest));
+    let inner = word
+        .strip_prefix(first)
+        .and_then(|it| it.strip_suffix(last));
+    // Quotes that a shell has taken away.
+    let Some(mut inner) = inner else {
+        return vec![word];
+    };
+    let mut hidden = Vec::new();
+    for part in middle.split(BLOT).filter(|it| !it.is_empty()) {
+        let Some((before, after)) = inner.split_once(part) else {
+            break;
+        };
+        hidden.push(before);
+        inner = after;
+    }
+    hidden.push(inner);
+    hidden
+}
+
+/// What of a text that is hidden may be the secret itself: all of it, what stands behind its key or its scheme, and
+/// what is quoted in it.
+fn values(hidden: &str) -> Vec<String> {
+    let marks = |c: char| c.is_whitespace() || ";,{}[]()<>\\".contains(c);
+    let quotes = ['"', '\''];
+    let plain = hidden.trim_matches(marks);
+    let key = plain.split_once([':', '=']);
+    let scheme = plain.rsplit_once(char::is_whitespace);
+    let behind = [key, scheme].into_iter().flatten().map(|it| it.1);
+    let quoted = plain.split(quotes).skip(1).step_by(2);
+    let found = [hidden, plain].into_iter().chain(behind).chain(quoted);
+    let found = found.map(|it| it.trim().trim_matches(quotes).to_owned());
+    found.filter(|it| !it.is_empty()).collect()
+}
+
+/// The same of a command within others.
+fn words_within(words: &[String], place: Place<'_>) -> Vec<String> {
     let options = Options::of(words);
     let mut behind = Behind::Anything;
     // Behind `--` no word is an option.
     let mut is_over = false;
-    let one = |word: &String| {
+    let mut one = |word: &String| {
         let now = behind.next();
         if now == Behind::Script {
-            return shell::script(word, depth);
+            return shell::script(word, place);
         }
         let found = options.find(word);
         if let Some(shown) = now.shown(word, is_over) {
@@ -412,17 +497,17 @@ fn words_within(words: &[String], depth: usize) -> Vec<String> {
         if let Some(key) = assigned.filter(|key| is_secret(key) && key.chars().all(is_name)) {
             return format!("{key}={BLOT}");
         }
-        if let Some(line) = shell::line(word, depth) {
-            return line;
-        }
         // PerfTest's options may be shortened.
         let secret = is_secret(name) || name == PERF_TESTS || name.starts_with("oauth2-client-s");
+        if let Some(line) = shell::line(word, secret, place) {
+            return line;
+        }
         if !secret || behind == Behind::Secrets || is_program(word) {
-            return text(word);
+            return split_secret(word, place, text).unwrap_or_else(|| text(word));
         }
         match assigned {
             Some(option) => format!("{option}={BLOT}"),
-            None if word.chars().all(is_name) => {
+            None if word.strip_suffix(':').unwrap_or(word).chars().all(is_name) => {
                 behind = Behind::Secret;
                 word.clone()
             }
@@ -430,7 +515,27 @@ fn words_within(words: &[String], depth: usize) -> Vec<String> {
             None => BLOT.to_owned(),
         }
     };
-    words.iter().map(one).collect()
+    let shown = words.iter().map(|word| place.keep(word, || one(word)));
+    shown.collect()
+}
+
+/// A word without all that stands behind the first key that is a secret's: `{"a":"b=c","password":"d"}`. What stands
+/// before is `shown` by itself.
+fn split_secret(word: &str, place: Place<'_>, shown: impl Fn(&str) -> String) -> Option<String> {
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let is_between = |c: char| c.is_whitespace() || "\"'\\".contains(c);
+    let mut signs = word.match_indices([':', '=']);
+    let (at, sign) = signs.find(|(at, sign)| {
+        let before = word.get(..*at).unwrap_or_default();
+        let key = before.trim_end_matches(is_between);
+        let rest = key.trim_end_matches(is_name);
+        // What follows a user or a host in an address is known.
+        let is_place = *sign == ":" && (rest.ends_with("//") || rest.ends_with('@'));
+        !is_place && key.strip_prefix(rest).is_some_and(is_secret)
+    })?;
+    let (before, value) = word.split_at(at);
+    place.hide(value.strip_prefix(sign)?);
+    Some(format!("{}{sign}{BLOT}", shown(before)))
 }
 
 /// `amqp://user:secret@host` becomes `amqp://user:***@host`.
@@ -502,7 +607,16 @@ fn assignments(text: &str) -> String {
     }
     let mut parts = text.split_inclusive(['?', '&', ' ', ',', ';']);
     let mut ends_query = false;
+    // A hidden value goes on to its quote's end.
+    let mut quote = None;
     let one = |part: &str| {
+        let end = part.chars().last();
+        let end = end.filter(|c| matches!(c, '?' | '&' | ' ' | ',' | ';'));
+        let end = end.map_or_else(String::new, String::from);
+        if let Some(open) = quote {
+            quote = quote.filter(|_| !part.contains(open));
+            return if quote.is_none() { end } else { String::new() };
+        }
         let in_query = std::mem::replace(&mut ends_query, part.ends_with(['?', '&']));
         let Some((key, value)) = part.split_once('=') else {
             return part.to_owned();
@@ -510,11 +624,10 @@ fn assignments(text: &str) -> String {
         if !(is_secret(key) || in_query && is_of_login(key)) {
             return part.to_owned();
         }
-        let end = value
-            .chars()
-            .last()
-            .filter(|c| matches!(c, '?' | '&' | ' ' | ',' | ';'));
-        format!("{key}={BLOT}{}", end.map_or_else(String::new, String::from))
+        let open = value.chars().next().filter(|c| matches!(c, '"' | '\''));
+        quote = open.filter(|open| value.matches(*open).count() == 1);
+        let end = if quote.is_none() { end } else { String::new() };
+        format!("{key}={BLOT}{end}")
     };
     parts.by_ref().map(one).collect()
 }
@@ -526,7 +639,7 @@ pub(crate) fn repeated(said: &str, secrets: impl IntoIterator<Item = String>) ->
     // A letter of several bytes that was cut off within is no letter.
     let said = said.trim_end_matches('\u{fffd}').to_owned();
     secrets.fold(said, |said, secret| {
-        let said = said.replace(&secret, BLOT);
+        let said = without(&said, &secret, BLOT);
         let ends = (SAYS_NOTHING..secret.len()).rev();
         let mut kept = ends.filter_map(|end| said.strip_suffix(secret.get(..end)?));
         match kept.next() {
@@ -540,6 +653,28 @@ pub(crate) fn repeated(said: &str, secrets: impl IntoIterator<Item = String>) ->
 pub(crate) fn credentials(authorization: Option<&str>) -> Option<String> {
     let (_, login) = authorization?.split_once(' ')?;
     Some(login.to_owned())
+}
+
+/// A text with something else in the place of a secret. One of a few letters stands within figures and other words by
+/// chance: it is looked for where no letter is beside it.
+pub(crate) fn without(text: &str, secret: &str, shown: &str) -> String {
+    if secret.len() > SAYS_NOTHING {
+        return text.replace(secret, shown);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut last = None;
+    while let Some((before, after)) = rest.split_once(secret) {
+        let last_before = before.chars().next_back().or(last);
+        let beside = [last_before, after.chars().next()];
+        let is_within = beside.into_iter().flatten().any(char::is_alphanumeric);
+        out.push_str(before);
+        out.push_str(if is_within { secret } else { shown });
+        last = secret.chars().next_back();
+        rest = after;
+    }
+    out.push_str(rest);
+    out
 }
 
 /// Letters of a secret that do not give it away.

@@ -128,6 +128,10 @@ fn names_that_somebody_else_chose_are_hidden_in_doubt() {
         variable("RABBITMQ_SERVER_ERL_ARGS", "-setcookie s3cret"),
         BLOT
     );
+    assert_eq!(
+        variable("RABBITMQ_SERVER_ERL_ARGS", "-kernel a=b -setcookie s3cret"),
+        "-kernel a=b -setcookie ***"
+    );
     for key in [
         "anonymous_login_pass",
         "auth_ldap.bind.pwd",
@@ -305,6 +309,82 @@ fn what_is_within_addresses_and_lists_is_hidden() {
         ("a=[1,2]", "a=[1,2]"),
     ] {
         assert_eq!(arguments(given), kept);
+    }
+}
+
+/// Whatever the program is, and whatever stands before.
+#[test]
+fn secrets_in_words_of_any_program_are_hidden_behind_other_assignments() {
+    for (given, kept) in [
+        (
+            r#"{"q":"a=b","password":"s3cret"}"#,
+            r#"{"q":"a=b","password":***"#,
+        ),
+        ("a=1 password: s3cret", "a=1 password:***"),
+        (
+            "connect('h', opt=1, password='s3cret')",
+            "connect('h', opt=1, password=***",
+        ),
+        (
+            "--jvm-args=-Xmx=1g -Dpassword s3cret",
+            "--jvm-args=-Xmx=1g -Dpassword ***",
+        ),
+        ("user=me;password=\"s3 cret\"", "user=me;password=***"),
+        ("A=1 PGPASSWORD='my s3cret' x", "A=1 PGPASSWORD=***"),
+        ("x --rate=5 -u me -p s3cret y", "x --rate=5 -u me -p *** y"),
+        ("x=1 tool --token s3cret", "x=1 tool --token ***"),
+        ("amqp://me:s3cret@h/?x=1", "amqp://me:***@h/?x=1"),
+        ("--rate=5 --text='a b' x:y", "--rate=5 --text='a b' x:y"),
+        (
+            "at=http://tokens.example:80/x",
+            "at=http://tokens.example:80/x",
+        ),
+    ] {
+        let given = ["x", "--conf", given].map(str::to_owned);
+        assert_eq!(words(&given)[2], kept);
+    }
+    for (given, kept) in [
+        ("a=1 password='my s3cret' b=2", "a=1 password=*** b=2"),
+        ("a=1 password='my s3 cret", "a=1 password=***"),
+    ] {
+        assert_eq!(text(given), kept);
+    }
+}
+
+#[test]
+fn what_is_hidden_in_words_is_known_as_a_program_may_repeat_it() {
+    for (given, secret) in [
+        ("--password s3cret", "s3cret"),
+        ("--password=s3cret", "s3cret"),
+        ("-u me:s3cret", "s3cret"),
+        ("curl -Hx-key:s3cret", "s3cret"),
+        ("--password a-b", "a-b"),
+        (r#"{"q":"a=b","password":"s3cret"}"#, "s3cret"),
+        ("amqp://a:s3cret@b", "s3cret"),
+        ("default_pass <<\"s3cret\">>", "s3cret"),
+        ("sh -c x|--password|'s3|cret'", "s3 cret"),
+        ("x a=1|'-u'|b|password:|s3cret", "s3cret"),
+    ] {
+        let given: Vec<String> = given.split(' ').map(|it| it.replace('|', " ")).collect();
+        let (shown, secrets) = words_and_secrets(&given);
+        let is_there = secrets.iter().any(|it| it == secret);
+        assert!(is_there, "{given:?} is shown as {shown:?}: {secrets:?}");
+    }
+    let (_, secrets) = words_and_secrets(&["curl", "-v", "http://h"].map(str::to_owned));
+    assert_eq!(secrets, [""; 0]);
+    let script = ["sh", "-c", "'x' --password=s3cret; sleep 3"].map(str::to_owned);
+    assert_eq!(words_and_secrets(&script).1, ["s3cret", "s3cret"]);
+}
+
+#[test]
+fn short_secrets_are_hidden_where_no_letter_is_beside_them() {
+    for (given, kept) in [
+        ("a-b", "***"),
+        ("is a-b, not xa-b or a-by", "is ***, not xa-b or a-by"),
+        ("(a-b) a-b", "(***) ***"),
+        ("a-ba-b", "a-ba-b"),
+    ] {
+        assert_eq!(without(given, "a-b", BLOT), kept);
     }
 }
 

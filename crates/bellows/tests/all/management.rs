@@ -525,7 +525,7 @@ fn an_api_that_answers_garbage_or_without_an_end_costs_the_topology_alone() {
         _ => say_endlessly(stream, "{\"items\":[{\"name\":\"", &"x".repeat(1 << 16)),
     });
     let said = note(endless_page);
-    assert!(said.contains("has over 8388608 bytes"), "{said}");
+    assert!(said.contains("has over 8,388,608 bytes"), "{said}");
     let many_items = server(|path, stream| match path {
         "/api/whoami" => say(stream, WHOAMI),
         _ => say_endlessly(stream, "{\"items\":[{}", &",{}".repeat(1 << 16)),

@@ -3,9 +3,11 @@
 use crate::common;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::thread;
 
 use common::{bellows, folder, managed, run, start};
 use serde_json::Value;
@@ -250,4 +252,39 @@ fn what_is_no_definitions_or_no_api_is_refused() {
         let why = "it must be a whole number from 1 to 2,000,000, such as 500 or 1k";
         assert!(refused.stderr.contains(why), "{refused:?}");
     }
+}
+
+/// Whoever refuses a login may repeat it, in each of its forms.
+#[test]
+fn a_login_that_is_refused_is_not_repeated_and_passes_no_proxy() {
+    let dir = folder();
+    let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = server.local_addr().expect("an address");
+    let proxy = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let proxy_address = format!("http://{}", proxy.local_addr().expect("an address"));
+    thread::spawn(move || {
+        let (mut stream, _) = server.accept().expect("a request");
+        let head = BufReader::new(stream.try_clone().expect("a stream")).lines();
+        let head = head.map_while(Result::ok).take_while(|it| !it.is_empty());
+        let login = head.filter_map(|line| Some(line.split_once("Basic ")?.1.to_owned()));
+        let login: String = login.collect();
+        let body = format!("password swordfish9 of me:swordfish9 (Basic {login})");
+        let length = body.len();
+        let head = format!("HTTP/1.1 401 Unauthorized\r\nContent-Length: {length}\r\n\r\n");
+        stream
+            .write_all((head + &body).as_bytes())
+            .expect("an answer");
+    });
+    let url = format!("http://{address}");
+    let args = ["topology", "export", "--management", &url, "--user", "me"];
+    let mut command = bellows(dir.path(), &args);
+    for name in ["NO_PROXY", "no_proxy"] {
+        command.env_remove(name);
+    }
+    command.env("ALL_PROXY", &proxy_address);
+    command.env("BELLOWS_MANAGEMENT_PASSWORD", "swordfish9");
+    let refused = start(command).end();
+    refused.assert_error(1, &["401", "password *** of me:*** (Basic ***)"]);
+    proxy.set_nonblocking(true).expect("a listener");
+    assert!(proxy.accept().is_err(), "the proxy was asked");
 }

@@ -141,6 +141,7 @@ mod tests {
         let (left_out, lines) = told.split_last().unwrap();
         let missing = most as usize - lines.len();
         assert!(missing > 100, "{missing}");
+        let missing = measure::count(missing as u64);
         assert_eq!(*left_out, format!("({missing} lines left out)"));
         assert!(follower.lines().is_empty());
         written.push_str("le\n");

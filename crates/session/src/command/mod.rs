@@ -51,15 +51,15 @@ impl Program {
             word.replace("{host}", &endpoint.host)
         };
         let words: Vec<String> = command.iter().map(fill).collect();
-        let shown = redact::words(&words);
-        let pairs = words.iter().cloned().zip(shown.iter().cloned());
-        let mut secrets: Vec<_> = pairs.filter(|(word, shown)| word != shown).collect();
-        secrets.push((url.clone(), redact::url(&url)));
+        let (shown, hidden) = redact::words_and_secrets(&words);
+        let blot = |secret| (secret, redact::BLOT.to_owned());
+        let hidden = hidden.into_iter().chain([endpoint.password()]);
         // A password that is the user's name is in every URL that is shown.
-        let password = endpoint.password();
-        if !password.is_empty() && password != endpoint.user {
-            secrets.push((password, redact::BLOT.to_owned()));
-        }
+        let hidden = hidden.filter(|it| !it.is_empty() && *it != endpoint.user);
+        let mut secrets: Vec<_> = hidden.map(blot).collect();
+        secrets.push((url.clone(), redact::url(&url)));
+        // One may be a part of another.
+        secrets.sort_by_key(|(secret, _)| std::cmp::Reverse(secret.len()));
         Self {
             load,
             words,
@@ -73,24 +73,9 @@ impl Program {
     fn without_secrets(&self, text: String) -> String {
         let secrets = self.secrets.iter();
         secrets.fold(text, |text, (secret, shown)| {
-            match secret.len() < LEAST_WITHIN {
-                true => whole_words(&text, secret, shown),
-                false => text.replace(secret, shown),
-            }
+            redact::without(&text, secret, shown)
         })
     }
-}
-
-/// Secrets that are shorter are replaced as whole words only: they stand within figures and other words by chance.
-const LEAST_WITHIN: usize = 4;
-
-fn whole_words(text: &str, word: &str, shown: &str) -> String {
-    let parts = text.split_inclusive(|c: char| !c.is_alphanumeric());
-    let parts = parts.map(|part| match part.strip_prefix(word) {
-        Some(end) if !end.starts_with(char::is_alphanumeric) => format!("{shown}{end}"),
-        _ => part.to_owned(),
-    });
-    parts.collect()
 }
 
 /// A load of programs that run beside each other.
@@ -334,5 +319,15 @@ mod tests {
             assert!(!program.shown.contains(secret), "{}", program.shown);
         }
         assert!(kept.contains("h:1") && kept.contains("as me"), "{kept}");
+        // A program repeats the secret, and not the word that it was given it in.
+        for word in ["--password=s3cret", "me:s3cret", "a-b"] {
+            let command = ["x", "-u", word, "--password", word].map(str::to_owned);
+            let program = Program::new(&command, &endpoint, 0);
+            let said = "no login by s3cret (a-b), xa-by".to_owned();
+            let kept = program.without_secrets(said);
+            let secret = if word == "a-b" { "a-b)" } else { "s3cret" };
+            assert!(!kept.contains(secret), "{kept}");
+            assert!(kept.ends_with("xa-by"), "{kept}");
+        }
     }
 }

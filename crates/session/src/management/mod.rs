@@ -13,7 +13,7 @@ use ureq::{Agent, Body, Timeout};
 
 use crate::Error;
 use crate::hidden::Hidden;
-use crate::http::{agent, basic, told, trust};
+use crate::http::{Login, agent, told, trust};
 
 /// The longest that a request may take where nobody says otherwise.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
@@ -61,7 +61,7 @@ pub struct LoginRemedy {
 pub struct Management {
     agent: Agent,
     base: String,
-    authorization: Hidden,
+    login: Login,
     remedy: LoginRemedy,
     timeout: Duration,
     busy: &'static str,
@@ -118,7 +118,7 @@ impl Management {
     pub fn new(options: &ManagementOptions) -> Result<Self, Error> {
         check_url(&options.url, options.remedy.login)?;
         let tls = trust(options.ca.as_deref(), options.insecure)?;
-        let agent = agent(options.timeout, tls)
+        let agent = agent(&options.url, options.timeout, tls)
             // Shorter than the whole: nobody who cannot be reached is busy.
             .timeout_connect(Some(CONNECT_TIMEOUT.min(options.timeout / 2)))
             .max_idle_connections_per_host(AT_ONCE)
@@ -127,7 +127,11 @@ impl Management {
         Ok(Self {
             agent,
             base: options.url.trim().trim_end_matches('/').to_owned(),
-            authorization: Hidden::new(basic(&options.user, options.password.expose())),
+            login: Login {
+                user: Some(options.user.clone()),
+                secret: Some(options.password.clone()),
+                scheme: "Basic",
+            },
             remedy: options.remedy,
             timeout: options.timeout,
             busy: options.busy,
@@ -168,7 +172,10 @@ impl Management {
         let request = ureq::http::Request::builder()
             .method(method)
             .uri(self.address(path))
-            .header("Authorization", self.authorization.expose())
+            .header(
+                "Authorization",
+                self.login.authorization().unwrap_or_default(),
+            )
             .header("Content-Type", "application/json")
             .body(body.unwrap_or_default());
         let request =
@@ -192,7 +199,8 @@ impl Management {
         let mut said = Vec::new();
         // What was read until it broke says enough.
         let _ = body.as_reader().take(MOST_SAID).read_to_end(&mut said);
-        let said = said::reason(&said).replace(self.authorization.expose(), crate::redact::BLOT);
+        let said = said::reason(&said);
+        let said = self.login.without_secrets(&said, &self.base);
         let why = format!("{status} {said}");
         Err(RequestError {
             not_found: status == StatusCode::NOT_FOUND,

@@ -61,7 +61,7 @@ pub(super) struct PushClient {
 
 impl PushClient {
     pub(super) fn new(server: PushServer) -> Result<Self, crate::Error> {
-        let agent = agent(TIMEOUT, tls(None)?).build().into();
+        let agent = agent(&server.url, TIMEOUT, tls(None)?).build().into();
         Ok(Self { agent, server })
     }
 

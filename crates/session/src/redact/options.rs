@@ -75,6 +75,7 @@ const ANY: Table = &[
     ("--proxy-user", Login),
     ("-p", Password),
     ("-P", Password),
+    ("--pw", Secret),
 ];
 
 /// A program whose options mean something else, or more.

@@ -5,7 +5,7 @@
 //! to the end of the line, but for a quote, which is a letter then.
 
 use super::options::is_program;
-use super::{BLOT, words_within};
+use super::{BLOT, Place, split_secret, words_within};
 
 /// Commands are looked for so deep within others; what lies deeper is hidden.
 const DEEPEST: usize = 6;
@@ -21,45 +21,46 @@ struct Piece {
     ends: bool,
 }
 
-/// A command within one word, without secrets; `None` where no known program is named.
-pub(super) fn line(word: &str, depth: usize) -> Option<String> {
+/// A command within one word, without secrets; `None` where it has none. Behind a word that speaks of secrets itself
+/// nobody knows where they end, unless a program is named that is known.
+pub(super) fn line(word: &str, is_secret: bool, place: Place<'_>) -> Option<String> {
     if !word.contains(|c: char| c.is_whitespace() || ";&|(`".contains(c)) {
         return None;
     }
-    if depth > DEEPEST {
+    if place.depth > DEEPEST {
         return Some(BLOT.to_owned());
     }
-    let pieces = pieces(word, depth);
-    let mut words = pieces.iter().filter_map(|it| it.word.as_deref());
-    if words.any(|it| it != word && is_program(it)) {
-        return Some(shown(&pieces, depth));
+    let all = pieces(word, place);
+    let words: Vec<&str> = all.iter().filter_map(|it| it.word.as_deref()).collect();
+    let is_known = words.iter().any(|it| *it != word && is_program(it));
+    let is_one = words.len() == 1 && words.contains(&word);
+    if is_known {
+        return Some(shown(&all, place));
     }
-    // A word may be a command as a whole.
-    let within = |piece: &Piece| {
-        let inner = piece.word.as_deref().filter(|it| *it != word);
-        let shown = inner.and_then(|it| line(it, depth + 1));
-        shown.unwrap_or_else(|| piece.given.clone())
-    };
-    let shown: String = pieces.iter().map(within).collect();
+    if is_secret || is_one {
+        return None;
+    }
+    let shown = split_secret(word, place, |before| script(before, place));
+    let shown = shown.unwrap_or_else(|| self::shown(&all, place));
     (shown != word).then_some(shown)
 }
 
 /// Commands that are known to be some, without secrets.
-pub(super) fn script(text: &str, depth: usize) -> String {
-    match depth > DEEPEST {
+pub(super) fn script(text: &str, place: Place<'_>) -> String {
+    match place.depth > DEEPEST {
         true => BLOT.to_owned(),
-        false => shown(&pieces(text, depth), depth),
+        false => shown(&pieces(text, place), place),
     }
 }
 
-fn shown(pieces: &[Piece], depth: usize) -> String {
+fn shown(pieces: &[Piece], place: Place<'_>) -> String {
     let mut out = String::new();
     // What ends a command may stand within a secret: what follows one at once is hidden, too.
     let mut is_hidden = false;
     for command in pieces.split_inclusive(|it| it.ends) {
         let plain = command.iter().filter_map(|it| it.word.clone());
         let plain: Vec<String> = plain.collect();
-        let mut shown = words_within(&plain, depth + 1).into_iter();
+        let mut shown = words_within(&plain, place.within()).into_iter();
         for piece in command {
             let shown = piece.word.as_ref().and_then(|word| {
                 let shown = shown.next().filter(|shown| shown != word);
@@ -73,10 +74,10 @@ fn shown(pieces: &[Piece], depth: usize) -> String {
     out
 }
 
-fn pieces(line: &str, depth: usize) -> Vec<Piece> {
+fn pieces(line: &str, place: Place<'_>) -> Vec<Piece> {
     let reader = Reader {
         line,
-        depth,
+        place,
         at: 0,
         quotes_end: None,
         comment_end: 0,
@@ -138,7 +139,7 @@ fn closing(text: &str, first: Within) -> Option<usize> {
 /// Reads a line from its beginning to its end.
 struct Reader<'a> {
     line: &'a str,
-    depth: usize,
+    place: Place<'a>,
     at: usize,
     /// Where the double quotes end that it is in.
     quotes_end: Option<usize>,
@@ -304,7 +305,7 @@ impl<'a> Reader<'a> {
         let begin = self.take(sign);
         self.at += inner.len();
         let end = self.take(usize::from(length.is_some()));
-        let shown = script(inner, self.depth + 1);
+        let shown = script(inner, self.place.within());
         // It has been looked at.
         self.add_as(&format!("{begin}{shown}{end}"), &format!("{begin}{end}"));
     }

@@ -2,8 +2,19 @@
 
 use testkit::Random;
 
-use super::super::{BLOT, words};
-use super::{line, pieces, script};
+use std::cell::RefCell;
+
+use super::super::{BLOT, Place, words};
+
+fn script(text: &str) -> String {
+    let (depth, hidden) = (0, &RefCell::default());
+    super::script(text, Place { depth, hidden })
+}
+
+fn line(text: &str) -> Option<String> {
+    let (depth, hidden) = (0, &RefCell::default());
+    super::line(text, false, Place { depth, hidden })
+}
 
 /// Commands, a line each, with `SECRET` in the place of one.
 const LOGINS: &str = "\
@@ -24,6 +35,12 @@ mosquitto_pub -u me -P SECRET -t q
 redis-cli -a SECRET
 sshpass -vp SECRET ssh h
 MYSQL_PWD=SECRET mysql
+true --rate=5 --password SECRET
+HOST=h true --token SECRET
+X=1 true -u me -p SECRET
+true --host=h --user me --pw SECRET
+A=1 PGPASSWORD=SECRET psql
+RATE=5 java -Dpassword=SECRET x
 curl http://h/x?a=1&sig=SECRET";
 
 /// Beginnings and ends that every secret has, so that none is hidden by half.
@@ -164,11 +181,23 @@ fn scripts_are_shown_as_they_are_but_for_secrets() {
         ),
         ("ssh h 'curl -u me:s3cret h'", "ssh h curl -u me:*** h"),
         (
+            "true --rate=5 --password s3cret; x",
+            "true --rate=5 --password ***; x",
+        ),
+        ("HOST=h true --token s3cret", "HOST=h true --token ***"),
+        (
+            "true --host h --user me --pw s3cret",
+            "true --host h --user me --pw ***",
+        ),
+        ("A=1 PGPASSWORD='my s3cret' true", "A=1 PGPASSWORD=*** true"),
+        ("x 'a=1 password: s3cret, s3cret'", "x a=1 password:***"),
+        ("x password: s3cret y", "x password: *** y"),
+        (
             "echo curl \"'a b'\" $((1 + 2)) ; x &",
             "echo curl \"'a b'\" $((1 + 2)) ; x &",
         ),
     ] {
-        assert_eq!(script(given, 0), kept);
+        assert_eq!(script(given), kept);
     }
     // Whatever a shell is given is a script.
     let command = ["sh", "-ec", "x -u me -p s3cret"].map(str::to_owned);
@@ -181,7 +210,7 @@ fn scripts_are_shown_as_they_are_but_for_secrets() {
         "$(date)",
         "'a' \\",
     ] {
-        assert_eq!(line(none, 0), None, "{none}");
+        assert_eq!(line(none), None, "{none}");
     }
 }
 
@@ -195,10 +224,11 @@ fn lines_of_any_letters_are_read_to_their_ends() {
         let mut random = Random::new(seed);
         let length = random.below(20);
         let text: String = (0..length).map(|_| random.of(&letters)).collect();
-        let pieces = pieces(&text, 0);
+        let (depth, hidden) = (0, &RefCell::default());
+        let pieces = super::pieces(&text, Place { depth, hidden });
         let read: String = pieces.iter().map(|it| it.given.as_str()).collect();
         assert!(read == text || read.contains(BLOT), "{text:?}: {read:?}");
-        let shown = script(&text, 0);
+        let shown = script(&text);
         assert!(shown == text || shown.contains(BLOT), "{text:?}: {shown:?}");
     }
 }
@@ -232,7 +262,7 @@ fn long_lines_take_no_longer_for_each_letter_than_short_ones() {
         "a\\\n",
     ] {
         let long = text.repeat(60_000 / text.len());
-        assert!(!script(&long, 0).is_empty());
-        assert!(!script(&format!("curl '{long}"), 0).is_empty());
+        assert!(!script(&long).is_empty());
+        assert!(!script(&format!("curl '{long}")).is_empty());
     }
 }

@@ -49,7 +49,7 @@ pub(super) struct Fetched {
 impl Client {
     pub(super) fn new(plan: &ScrapePlan) -> Result<Self, Error> {
         let timeout = Duration::from_nanos(plan.timeout.0);
-        let agent = agent(timeout, tls(plan.ca.as_deref())?)
+        let agent = agent(plan.url.as_str(), timeout, tls(plan.ca.as_deref())?)
             .proxy(None)
             .input_buffer_size(PIECE)
             .build()
