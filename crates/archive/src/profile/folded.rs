@@ -444,9 +444,9 @@ impl Fractions {
             counts.all(|it| it >= ENOUGH || (it - it.round()).abs() <= 1e-9 * it)
         };
         let parts = ProfileHeader::PARTS_OF_WEIGHT.map(|(power, unit)| (10_f64.powi(power), unit));
-        let fitting = parts.iter().filter(|it| sum * it.0 <= MOST_EXACT);
+        let mut fitting = parts.iter().filter(|it| sum * it.0 <= MOST_EXACT);
         let enough = fitting.clone().find(|it| is_enough(it.0));
-        let chosen = enough.or(fitting.last()).copied();
+        let chosen = enough.or(fitting.next_back()).copied();
         let (factor, unit) = chosen.unwrap_or((1.0, ProfileHeader::WEIGHT));
         for sample in samples.iter_mut() {
             sample.weight = sample.weight.saturating_mul(factor as u64);
