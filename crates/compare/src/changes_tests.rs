@@ -159,7 +159,7 @@ fn of_a_long_series_the_end_is_looked_at() {
 fn the_windows_that_so_many_values_show_follow_from_all_orders() {
     let explained = |bits: u32| {
         let values: Vec<f64> = (0..12).map(|at| f64::from(bits >> at & 1)).collect();
-        let part = Part::of(&values).expect("two levels");
+        let part = Part::of(&values, ChangeSearch::default()).expect("two levels");
         best_window(&part.sums(), 3, true).explained
     };
     for length in 3..=6 {

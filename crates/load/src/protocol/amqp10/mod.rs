@@ -228,6 +228,17 @@ impl Connection for LinkConnection {
                 last,
                 state,
             } => {
+                // Nothing is sent on a consumer's session that could be settled.
+                if !links[usize::from(session)].is_sender() {
+                    return Err(failure::unasked(
+                        &spec.endpoint,
+                        "a disposition of what was not sent",
+                    ));
+                }
+                // How far a message came is no answer to it.
+                if matches!(state, Some(DeliveryState::Received(_))) {
+                    return Ok(Some((usize::from(session), Event::Other)));
+                }
                 *settling = Some(Settling {
                     client: usize::from(session),
                     next: first,

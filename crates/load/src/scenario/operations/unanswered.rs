@@ -207,9 +207,12 @@ mod tests {
         }
     }
 
+    /// From when until when, each.
+    type Spans = Vec<(Time, Time)>;
+
     /// When what was asked has its answers, by the seed: operations of one to three steps at random times, some of them
     /// slow, at a server that stands still in the second of five seconds. What is told of it meanwhile.
-    fn played(random: &mut Random) -> (Vec<(Time, Time)>, Vec<(Time, Time)>) {
+    fn played(random: &mut Random) -> (Spans, Spans) {
         let gap = random.of(&[10, 100, 2_000]);
         let one_slow_in = random.of(&[3, 30, 1_000]);
         // When, which, how far it is, and when that was asked.
