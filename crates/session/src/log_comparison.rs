@@ -199,7 +199,6 @@ fn of_metric(
     };
     let all = || a.iter().chain(b);
     let has_time = all().all(|log| log.seconds > 0.0);
-    let overlaps = all().any(|log| log.overlaps);
     let (name, unit) = match has_time {
         true => ("rate", QuantityUnit::PerSecond),
         false => ("count", QuantityUnit::Count),
@@ -213,7 +212,7 @@ fn of_metric(
         allowed: 0.0,
     };
     let mut found = Vec::new();
-    match overlaps {
+    match all().any(|log| log.overlaps) {
         true => remarks.push(format!(
             "{} is left out: a log's intervals overlap",
             rate.name
