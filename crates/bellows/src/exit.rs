@@ -66,7 +66,7 @@ pub(crate) fn usage(error: &clap::Error, json: bool) -> ExitCode {
         } else {
             text.to_string()
         };
-        output::aside(&console::prose(&session::redact::urls(&text), style));
+        output::aside(&console::prose(&web::redact::urls(&text), style));
     } else {
         let style = output::style();
         // A closed pipe (`bellows --help | head`) is nothing to complain about.
@@ -82,8 +82,8 @@ pub(crate) fn usage(error: &clap::Error, json: bool) -> ExitCode {
 /// The same without passwords of URLs, which somebody may have typed in the place of something else.
 fn harmless(problem: Problem) -> Problem {
     Problem {
-        cause: session::redact::urls(&problem.cause),
-        value: session::redact::urls(&problem.value),
+        cause: web::redact::urls(&problem.cause),
+        value: web::redact::urls(&problem.value),
         ..problem
     }
 }

@@ -16,13 +16,13 @@ pub use difference::{DifferenceOptions, difference_svg};
 
 use std::path::Path;
 
-use archive::profile::{
-    Detail, EventKind, FoldedNames, Format, Frame, FrameKind, NO_THREAD, Profile, UNKNOWN,
-    folded_name,
-};
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{Direction, Options, TextTruncateDirection, from_lines};
 use measure::Problem;
+use stacks::{
+    Detail, EventKind, FoldedNames, Format, Frame, FrameKind, NO_THREAD, Profile, UNKNOWN,
+    folded_name,
+};
 
 use crate::console::sanitise;
 use crate::numbers::weight_head;
@@ -115,12 +115,12 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem
     Ok(out)
 }
 
-/// Draws the flame graph into a file, as [`archive::write_output`] does.
+/// Draws the flame graph into a file, as [`stacks::write_output`] does.
 ///
 /// # Errors
 /// Where the profile has no sample or the file cannot be written.
 pub fn write_svg(profile: &Profile, options: &FlameOptions, path: &Path) -> Result<(), Problem> {
-    let written = archive::write_output(path, &svg(profile, options)?);
+    let written = stacks::write_output(path, &svg(profile, options)?);
     written.map_err(|source| Problem::io("write", path, &source))
 }
 
@@ -267,7 +267,7 @@ fn hsl(hue: f64, saturation: f64, lightness: f64) -> Color {
 mod tests {
     use std::fs;
 
-    use archive::profile::{Sample, StackNode, Unwinding};
+    use stacks::{Sample, StackNode, Unwinding};
 
     use super::*;
 

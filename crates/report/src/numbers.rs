@@ -1,10 +1,10 @@
 //! How numbers are written, in the terminal and in sentences. The formats of `perf-test` and of
 //! `artemis perf` are their originals' and stand with them.
 
-use archive::profile::ProfileHeader;
 use archive::{QuantityUnit, RequirementOutcome, SeriesUnit};
 use measure::{LatencySummary, Nanos};
 pub(crate) use measure::{count, counted};
+use stacks::ProfileHeader;
 
 /// Three significant digits: `54,800`, `812`, `8.20`, `0.04`; `0` for nothing or for nonsense.
 #[must_use]

@@ -13,8 +13,8 @@ use serde_json::Value;
 use ureq::Agent;
 
 use crate::Error;
-use crate::experiment::{BrokerSpec, OAuth2Spec};
-use crate::http::{agent, tls, told};
+use experiment::{BrokerSpec, OAuth2Spec};
+use web::http::{agent, tls, told};
 
 /// The longest that the token endpoint may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -178,7 +178,7 @@ impl Client {
 
     fn ask(&self) -> Result<Granted, Error> {
         let failed = |what: String, remedy: &str| {
-            let cause = format!("no token from {}", crate::redact::url(&self.uri));
+            let cause = format!("no token from {}", web::redact::url(&self.uri));
             Err(Problem::new(cause, what, remedy).into())
         };
         let form = self
@@ -246,7 +246,7 @@ impl Client {
             .iter()
             .filter(|(name, value)| !public.contains(&name.as_str()) && !value.is_empty());
         secrets.fold(words.to_owned(), |words, (_, value)| {
-            words.replace(value.as_str(), crate::redact::BLOT)
+            words.replace(value.as_str(), web::redact::BLOT)
         })
     }
 }
@@ -330,7 +330,7 @@ mod tests {
             client_id: "perf".into(),
             scopes: vec!["a".into(), "b".into()],
             parameters: [("orgId".to_owned(), "12 34".to_owned())].into(),
-            client_secret: Some(crate::experiment::Hidden::new("s3cret")),
+            client_secret: Some(web::hidden::Hidden::new("s3cret")),
         }
     }
 

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use archive::profile::{Collapse, CollapseOptions, FORMATS, FirstField, Input};
 use profile::PERF_DATA;
+use stacks::{Collapse, CollapseOptions, FORMATS, FirstField, Input};
 
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -191,7 +191,7 @@ fn footer(table: &DifferenceTable<'_>, rows: &Rows, style: Style) -> Vec<String>
         .collect()
 }
 
-fn notes_of(profile: &archive::profile::Profile) -> Vec<String> {
+fn notes_of(profile: &stacks::Profile) -> Vec<String> {
     notes(profile).collect()
 }
 

@@ -1,6 +1,6 @@
 //! The table of whose work a node does.
 
-use archive::profile::{Profile, Work, WorkBy, WorkKind};
+use stacks::{Profile, Work, WorkBy, WorkKind};
 
 use super::known::notes;
 use super::table::{Align, Table};
@@ -110,7 +110,7 @@ fn together(others: &[Work]) -> Option<Work> {
 
 #[cfg(test)]
 mod tests {
-    use archive::profile::{ErlangProcess, Sample, Unwinding};
+    use stacks::{ErlangProcess, Sample, Unwinding};
 
     use super::*;
 

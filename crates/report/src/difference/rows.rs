@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use archive::profile::{FunctionCount, Profile};
 use compare::{Amount, PartOf, ShareDifference, share_difference};
+use stacks::{FunctionCount, Profile};
 
 use super::amount;
 

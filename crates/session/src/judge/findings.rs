@@ -2,9 +2,9 @@
 //! Causes that are one are told once.
 
 use archive::WarningCode as Code;
-use archive::profile::{Frame, Profile, USUAL_EVENT};
-use archive::{Cause, Class, Facts, Lateness, ProfileSummary, Stall, Stalled, Tier, Warning};
+use archive::{Cause, Facts, Lateness, Stall, Stalled, Tier, Warning};
 use measure::ledger::LedgerSummary;
+use stacks::{Class, Frame, Profile, ProfileSummary, USUAL_EVENT};
 
 use super::limits::Derived;
 use super::thresholds::{

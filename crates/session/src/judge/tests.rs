@@ -4,9 +4,10 @@ mod evidence;
 mod situations;
 
 use archive::{
-    BrokerUse, ChurnFacts, Class, ClassShare, Ended, Lateness, LoopUse, ProducerTime,
-    ProfileSummary, RunQueueWait, Stall, Stalled, Tier, WarningCode,
+    BrokerUse, ChurnFacts, Ended, Lateness, LoopUse, ProducerTime, RunQueueWait, Stall, Stalled,
+    Tier, WarningCode,
 };
+use stacks::{Class, ClassShare, ProfileSummary};
 
 use self::situations::{SITUATIONS, a_loop, broker, producers, waiting_for_answers};
 use super::*;
@@ -573,7 +574,7 @@ fn what_the_kernels_probes_take_of_the_cpu_is_said() {
         let folded = format!("t;main {}\nt;main;asm_exc_debug {probes}\n", 100 - probes);
         let file = tempfile::NamedTempFile::with_suffix(".folded").unwrap();
         std::fs::write(&file, folded).unwrap();
-        let mut profile = archive::profile::Profile::open(file.path()).unwrap();
+        let mut profile = stacks::Profile::open(file.path()).unwrap();
         profile.header.event = event.into();
         probed(&profile).map(|it| it.number("probes_share"))
     };

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use archive::profile::ErlangProcess;
 use archive::{
     FailedBy, FailureCount, FaultOutcome, PerMessage, PhaseSpan, ProgramSummary, Rss, RunLock,
     RunRecord, RunState, RunSummary, RunWriter, ScenarioSummary, SlicePoint, Stalled, Throughput,
@@ -10,6 +9,7 @@ use archive::{
 };
 use load::OperationTally;
 use measure::{Counters, Nanos, Phase, Problem, Summaries, Time};
+use stacks::ErlangProcess;
 
 use super::faults::named;
 use super::profiling::Profiled;
@@ -17,9 +17,9 @@ use super::recording::Recording;
 use super::scenarios::ScenarioContext;
 use super::tracing::counted_length;
 use super::{RunOutcome, Texts};
-use crate::experiment::Requirement;
 use crate::judge::{Judgement, judge};
 use crate::usage::{Usage, between};
+use experiment::Requirement;
 
 /// What is known when the load has ended.
 #[derive(Debug)]
@@ -295,7 +295,7 @@ impl Recording<'_> {
                 .failures
                 .iter()
                 .map(|(reason, count)| FailureCount {
-                    reason: crate::redact::text(reason),
+                    reason: web::redact::text(reason),
                     count: *count,
                 })
                 .collect();

@@ -25,9 +25,9 @@ use super::topology::BrokerState;
 use crate::Observer;
 use crate::brokers::{Listener, log::LogFollower};
 use crate::connection_time::ConnectionCounts;
-use crate::experiment::Requirement;
 use crate::judge::Planned;
 use crate::usage::{Reading, UsageSource, between};
+use experiment::Requirement;
 
 /// Events that a record keeps; a broker that blocks and unblocks without end says nothing new.
 const MOST_EVENTS: usize = 1_000;
@@ -313,7 +313,7 @@ impl<'a> Recording<'a> {
     }
 
     pub(super) fn keep_event(&mut self, at: Time, label: String) {
-        let label = crate::redact::text(&label);
+        let label = web::redact::text(&label);
         let event = Event {
             t: self.seconds_since_origin(at),
             label,

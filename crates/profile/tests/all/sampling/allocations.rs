@@ -1,7 +1,7 @@
 //! Allocations: calls and bytes of each function are known by what the child was told to do.
 
-use archive::profile::Profile;
 use measure::Clock;
+use stacks::Profile;
 
 use crate::sampling::child::Process;
 use crate::sampling::child::memory::ALLOCATE;

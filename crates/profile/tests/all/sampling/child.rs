@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
-use archive::profile::{ProfileHeader, StacksWriter};
 use measure::Clock;
 use profile::{Event, Options, Sampler};
+use stacks::{ProfileHeader, StacksWriter};
 
 const ROLE: &str = "BELLOWS_PROFILE_TEST_ROLE";
 

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use archive::profile::{Profile, WorkBy};
 use profile::Outcome;
+use stacks::{Profile, WorkBy};
 
 use crate::sampling::child::Process;
 use crate::sampling::events::{needs_tracepoints, while_doing};
@@ -188,7 +188,7 @@ fn functions_of_modules_that_are_loaded_meanwhile_have_their_own_names() {
         assert_whole(&profile, &outcome);
         let summary = profile.summary(3);
         assert!(summary.unknown_share < 0.01, "{summary:?}");
-        let round = |sample: &archive::profile::Sample| {
+        let round = |sample: &stacks::Sample| {
             let mut stack = profile.stack(sample.stack).into_iter();
             stack.find_map(|it| {
                 let name = it.name.strip_prefix("$late:round_")?;

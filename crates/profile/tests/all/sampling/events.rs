@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use archive::profile::{Profile, ProfileHeader, StacksWriter};
 use measure::{Clock, Nanos};
 use profile::{Error, Event, Options, Outcome, Sampler};
+use stacks::{Profile, ProfileHeader, StacksWriter};
 
 use crate::sampling::child::{BLOCK, Process};
 use crate::sampling::{burn, refused};

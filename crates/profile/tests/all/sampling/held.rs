@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use archive::profile::{Profile, ProfileHeader, StacksWriter};
 use measure::{Clock, Nanos};
 use profile::Outcome;
+use stacks::{Profile, ProfileHeader, StacksWriter};
 
 use crate::sampling::allocations::assert_sampled;
 use crate::sampling::child::Process;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use archive::profile::{FrameKind, Profile};
+use stacks::{FrameKind, Profile};
 
 use crate::sampling::{NOBODY, attach, burn, profile_for, refused, share};
 

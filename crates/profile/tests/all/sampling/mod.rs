@@ -18,11 +18,11 @@ mod wake_ups;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use archive::profile::{FORMATS, FrameKind, Profile, ProfileHeader, StacksWriter};
 use child::Process;
 use measure::Clock;
 use profile::{Error, Options, Outcome, Sampler, Stacks};
 use rustix::process::Signal;
+use stacks::{FORMATS, FrameKind, Profile, ProfileHeader, StacksWriter};
 
 const FREQUENCY: u32 = 999;
 
@@ -188,7 +188,7 @@ fn threads_are_seen_whenever_they_start() {
     let outcome = sampler.stop().unwrap();
     let profile = Profile::open(&path).unwrap();
     let count = |name: &str| {
-        let is = |s: &&archive::profile::Sample| profile.threads[s.thread as usize] == name;
+        let is = |s: &&stacks::Sample| profile.threads[s.thread as usize] == name;
         profile.samples.iter().filter(is).count()
     };
     let names = [

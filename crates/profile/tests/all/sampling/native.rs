@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use archive::profile::{FrameKind, Profile, Unwinding};
 use profile::Stacks;
+use stacks::{FrameKind, Profile, Unwinding};
 
 use crate::sampling::erlang::cannot_copy;
 use crate::sampling::{profile_by, profile_for, refused, share};

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use archive::profile::Profile;
 use profile::Stacks;
+use stacks::Profile;
 
 use crate::sampling::child::Process;
 use crate::sampling::{FREQUENCY, profile_by, refused};

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use archive::profile::{Profile, ProfileHeader, StacksWriter, WaitReason};
 use measure::{Clock, Nanos};
 use profile::{Event, Options, Outcome, Sampler, Stacks};
+use stacks::{Profile, ProfileHeader, StacksWriter, WaitReason};
 
 use crate::sampling::erlang::{cannot_copy, child_of, contained};
 use crate::sampling::events::needs_tracepoints;

@@ -5,9 +5,10 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use archive::{Topology, profile::ErlangProcess};
+use archive::Topology;
 use erlang::ConnectOptions;
 use load::Endpoint;
+use stacks::ErlangProcess;
 
 use super::super::{
     Broker, BrokerError, Fault, Identity, Processes,
@@ -24,9 +25,10 @@ use super::{
     ready::wait_for_queues,
     setup,
 };
-use crate::experiment::{BrokerKind, BrokerSpec, Hidden, MOST_NODES};
-use crate::management::{LoginRemedy, ManagementOptions, TIMEOUT};
 use crate::{Error, guardian, oauth2};
+use experiment::{BrokerKind, BrokerSpec, MOST_NODES};
+use web::hidden::Hidden;
+use web::management::{LoginRemedy, ManagementOptions, TIMEOUT};
 
 pub(in crate::brokers) const REGISTRATION: Registration = Registration {
     start: Some((BrokerKind::Rabbitmq, start)),
