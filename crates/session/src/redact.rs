@@ -458,6 +458,10 @@ fn values(hidden: &str) -> Vec<String> {
 
 /// The same of a command within others.
 fn words_within(words: &[String], place: Place<'_>) -> Vec<String> {
+    if compares_secret(words) {
+        let words = words.iter();
+        return words.map(|it| place.keep(it, || compared(it))).collect();
+    }
     let options = Options::of(words);
     let mut behind = Behind::Anything;
     // Behind `--` no word is an option.
@@ -479,9 +483,11 @@ fn words_within(words: &[String], place: Place<'_>) -> Vec<String> {
         }
         is_over |= word == "--";
         let (option, value) = word.split_at_checked(found.0).unwrap_or((word, ""));
-        if value.is_empty() {
+        if value.is_empty() || found.1 == Behind::Secrets {
             behind = behind.max(found.1);
-        } else if let Some(shown) = found.1.shown(value, is_over) {
+        }
+        let hidden = found.1.shown(value, is_over);
+        if let Some(shown) = hidden.filter(|_| !value.is_empty()) {
             return format!("{option}{shown}");
         }
         let name = word.trim_start_matches('-');
@@ -519,22 +525,58 @@ fn words_within(words: &[String], place: Place<'_>) -> Vec<String> {
     shown.collect()
 }
 
+/// Words of commands that compare, or go through values; of these [`COMPARE`] do.
+const OF_TESTS: [&str; 24] = [
+    "=", "==", "!=", "=~", "-eq", "-ne", "in", "[", "]", "[[", "]]", "test", "if", "elif", "while",
+    "until", "then", "do", "for", "case", "esac", "select", "!", "expr",
+];
+const COMPARE: std::ops::Range<usize> = 0..6;
+
+/// Whether a command compares something with a secret, or goes through some: which word holds it, the shell alone knows.
+fn compares_secret(words: &[String]) -> bool {
+    let has = |of: &[&str]| words.iter().any(|word| of.contains(&word.as_str()));
+    let compares = OF_TESTS.get(COMPARE).is_some_and(has);
+    let goes_through = || has(&["in"]) && has(&["for", "case", "select"]);
+    (compares || goes_through()) && words.iter().any(|word| is_secret(word))
+}
+
+fn compared(word: &str) -> String {
+    let is_known = OF_TESTS.contains(&word);
+    if is_known { word } else { BLOT }.to_owned()
+}
+
+/// Where the word ends behind which SQL has a password, `IDENTIFIED BY '...'`.
+fn identified_by(text: &str) -> Option<usize> {
+    const SIGN: &str = "identified";
+    let small = text.to_ascii_lowercase();
+    let mut ends = small.match_indices(SIGN).map(|(at, _)| at + SIGN.len());
+    ends.find(|end| {
+        small
+            .get(*end..)
+            .is_some_and(|it| it.starts_with(char::is_whitespace))
+    })
+}
+
 /// A word without all that stands behind the first key that is a secret's: `{"a":"b=c","password":"d"}`. What stands
 /// before is `shown` by itself.
 fn split_secret(word: &str, place: Place<'_>, shown: impl Fn(&str) -> String) -> Option<String> {
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     let is_between = |c: char| c.is_whitespace() || "\"'\\".contains(c);
     let mut signs = word.match_indices([':', '=']);
-    let (at, sign) = signs.find(|(at, sign)| {
+    let key = signs.find(|(at, sign)| {
         let before = word.get(..*at).unwrap_or_default();
         let key = before.trim_end_matches(is_between);
         let rest = key.trim_end_matches(is_name);
         // What follows a user or a host in an address is known.
         let is_place = *sign == ":" && (rest.ends_with("//") || rest.ends_with('@'));
         !is_place && key.strip_prefix(rest).is_some_and(is_secret)
-    })?;
+    });
+    let identified = identified_by(word).map(|at| (at, ""));
+    let (at, sign) = key.into_iter().chain(identified).min()?;
     let (before, value) = word.split_at(at);
-    place.hide(value.strip_prefix(sign)?);
+    let value = value.strip_prefix(sign)?;
+    let sign = if sign.is_empty() { " " } else { sign };
+    place.hide(value);
     Some(format!("{}{sign}{BLOT}", shown(before)))
 }
 

@@ -23,15 +23,17 @@ pub(super) enum Behind {
     Secret,
     /// All words behind it, but options.
     Secrets,
+    /// All words behind it.
+    Rest,
 }
 
-use Behind::{Anything, Cookies, Header, Login, Password, Proxy, Script, Secret, Secrets};
+use Behind::{Anything, Cookies, Header, Login, Password, Proxy, Rest, Script, Secret, Secrets};
 
 impl Behind {
     /// What the next word is; it is that for one word only.
     pub(super) fn next(&mut self) -> Self {
         match *self {
-            Secrets => Secrets,
+            Secrets | Rest => *self,
             _ => std::mem::take(self),
         }
     }
@@ -44,7 +46,7 @@ impl Behind {
             Password => !word.starts_with('-') && !is_number(),
             Header => is_login_header(word, ":"),
             Cookies => word.contains('='),
-            Secret => true,
+            Secret | Rest => true,
             Secrets => is_over || !word.starts_with('-'),
             Login => {
                 let (user, password) = word.split_once(':')?;
@@ -87,6 +89,78 @@ struct Program {
     valued: &'static str,
 }
 
+/// Options of programs that nobody knows here, whose values may be passwords.
+const DOUBTFUL: [&str; 6] = ["-p", "-P", "-k", "-K", "-w", "-W"];
+
+/// Programs whose options are none of passwords.
+const ORDINARY: [&str; 56] = [
+    "artemis",
+    "awk",
+    "cat",
+    "cd",
+    "chmod",
+    "chown",
+    "cp",
+    "cut",
+    "date",
+    "df",
+    "du",
+    "echo",
+    "erl",
+    "false",
+    "find",
+    "gawk",
+    "git",
+    "grep",
+    "head",
+    "install",
+    "iperf3",
+    "java",
+    "kill",
+    "ln",
+    "ls",
+    "make",
+    "mkdir",
+    "mv",
+    "node",
+    "omq",
+    "perf-test",
+    "pgrep",
+    "ping",
+    "pkill",
+    "printf",
+    "ps",
+    "python",
+    "python3",
+    "rabbitmq-perf-test",
+    "read",
+    "rm",
+    "runjava",
+    "sed",
+    "seq",
+    "sleep",
+    "sort",
+    "ss",
+    "stat",
+    "tail",
+    "tar",
+    "tee",
+    "test",
+    "top",
+    "touch",
+    "true",
+    "wc",
+];
+
+/// Words before the program of a command.
+const BEFORE: [&str; 22] = [
+    "!", "{", "builtin", "chrt", "command", "do", "elif", "else", "env", "exec", "if", "ionice",
+    "nice", "nohup", "setsid", "stdbuf", "sudo", "then", "time", "timeout", "until", "while",
+];
+
+const OPENSSL: Table = &[("-key", Anything), ("-k", Secret), ("-K", Secret)];
+const SEVEN_ZIP: Table = &[("-p", Secret)];
+const ZIP: Table = &[("-P", Secret)];
 const HTTPIE: Table = &[
     ("-a", Secret),
     ("--auth", Secret),
@@ -101,7 +175,7 @@ const MYSQL_VALUED: &str = "DehSu";
 const SHELLS: [&str; 7] = ["sh", "ash", "bash", "dash", "fish", "ksh", "zsh"];
 
 /// The programs.
-const PROGRAMS: [Program; 16] = [
+const PROGRAMS: [Program; 24] = [
     Program {
         name: "curl",
         options: &[
@@ -151,6 +225,14 @@ const PROGRAMS: [Program; 16] = [
     plain("redis", &[("-a", Secret), ("-p", Anything)]),
     joined("mongosh", &[("-p", Secret)], "hu"),
     joined("sshpass", &[("-p", Secret)], "fdPe"),
+    plain("7z", SEVEN_ZIP),
+    plain("7za", SEVEN_ZIP),
+    plain("7zr", SEVEN_ZIP),
+    plain("rar", &[("-p", Secret), ("-hp", Secret)]),
+    plain("zip", ZIP),
+    plain("unzip", ZIP),
+    plain("openssl", OPENSSL),
+    joined("htpasswd", &[("-b", Secrets)], "C"),
 ];
 
 const fn plain(name: &'static str, options: Table) -> Program {
@@ -172,6 +254,16 @@ fn program_name(word: &str) -> &str {
 
 fn is_shell(word: &str) -> bool {
     SHELLS.contains(&program_name(word))
+}
+
+/// Whether a command is of a program that nobody knows here: of options alone, too.
+fn is_unknown(words: &[String]) -> bool {
+    let is_before = |word: &&String| {
+        let is_number = word.starts_with(|c: char| c.is_ascii_digit());
+        is_number || word.starts_with('-') || word.contains('=') || BEFORE.contains(&word.as_str())
+    };
+    let program = words.iter().find(|word| !is_before(word));
+    !program.is_some_and(|it| is_shell(it) || ORDINARY.contains(&program_name(it)))
 }
 
 /// Whether a word of a command is a program that may be given secrets.
@@ -236,11 +328,14 @@ pub(super) struct Options {
     is_sure: bool,
     /// It is bellows': many options of PerfTest begin as that of a password.
     is_own: bool,
+    /// It is of a program that nobody knows here.
+    is_unknown: bool,
 }
 
 impl Options {
     pub(super) fn of(words: &[String]) -> Self {
         let is_there = |it: &&Program| words.iter().any(|word| it.is(word));
+        let is_own = words.first().is_some_and(|it| plain("bellows", &[]).is(it));
         let is_user = |word: &String| {
             let is_long = word.starts_with("--");
             let name = word.trim_start_matches('-');
@@ -248,14 +343,16 @@ impl Options {
             let is_named = matches!(name, "u" | "U" | "user" | "username");
             word.starts_with('-') && (is_named || !is_long && name.starts_with(['u', 'U']))
         };
+        let programs: Vec<&Program> = PROGRAMS.iter().filter(is_there).collect();
         Self {
-            programs: PROGRAMS.iter().filter(is_there).collect(),
+            is_unknown: programs.is_empty() && !is_own && is_unknown(words),
+            programs,
             is_sure: words
                 .first()
                 .is_some_and(|first| PROGRAMS.iter().any(|it| it.is(first))),
             has_user: words.iter().any(is_user),
             has_shell: words.iter().any(|word| is_shell(word)),
-            is_own: words.first().is_some_and(|it| plain("bellows", &[]).is(it)),
+            is_own,
         }
     }
 
@@ -264,7 +361,13 @@ impl Options {
         let of_programs = self.programs.iter().filter_map(|it| it.find(word));
         // Of a command within another the more careful one decides.
         let of_programs = of_programs.max_by_key(|(_, behind)| *behind);
+        if word.eq_ignore_ascii_case("identified") {
+            // SQL: `IDENTIFIED WITH ... BY '...'`.
+            return (word.len(), Rest);
+        }
+        let is_doubtful = self.is_unknown && DOUBTFUL.contains(&word);
         let of_any = match find(ANY, word) {
+            _ if is_doubtful => Some((word.len(), Password)),
             Some((at, Password)) if !self.has_user || self.is_own && at < word.len() => None,
             found => found,
         };

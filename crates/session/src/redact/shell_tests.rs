@@ -41,7 +41,77 @@ X=1 true -u me -p SECRET
 true --host=h --user me --pw SECRET
 A=1 PGPASSWORD=SECRET psql
 RATE=5 java -Dpassword=SECRET x
-curl http://h/x?a=1&sig=SECRET";
+curl http://h/x?a=1&sig=SECRET
+zip -P SECRET a b
+unzip -q -P SECRET a
+openssl enc -aes256 -k SECRET -in f
+openssl enc -K SECRET
+openssl enc -pass pass:SECRET
+htpasswd -b f me SECRET
+htpasswd -nbB me SECRET
+7z a -pSECRET x y
+tool -P SECRET x
+sudo -E tool -k SECRET
+timeout 5s ./tool -w SECRET";
+
+/// Forms that are no plain words, part by a blank line; `SECRET` may hold a blank, and `PLAIN` is a word.
+const FORMS: &str = r#"diff <(mysql -pPLAIN) x
+
+tee >(mysql -p'SECRET' db) y
+
+curl -u $'me:it\'s SECRET' h
+
+mysql $'\x2dp' 'SECRET'
+
+mysql $'\x2dpSECRET' db
+
+echo `x \`mysql -pPLAIN\``
+
+echo "`x \`mysql -p\"SECRET\"\``"
+
+PASSWORD=(a 'SECRET' b)
+
+export PASSWORDS+=( PLAIN )
+
+args=(-x -u "me:SECRET")
+
+[ $PASSWORD == "SECRET" ]
+
+[[ x && 'SECRET' != $PASSWORD ]] || exit 1
+
+test "$TOKEN" = 'SECRET'
+
+for password in a PLAIN 'SECRET'; do x; done
+
+case $PASSWORD in
+a|'SECRET') x y;; b) z;; esac
+
+mysql -e "ALTER USER a IDENTIFIED BY 'SECRET'"
+
+mysql -e "alter user a identified with x
+by 'SECRET'; select 1"
+
+echo CREATE USER a IDENTIFIED BY "'SECRET'" | mysql
+
+curl -u "me:${P:-SECRET}" h
+
+curl -u me:${P:-SECRET} h
+
+echo ${P:-$(mysql -pPLAIN)}
+
+mysql${IFS}-pPLAIN
+
+x <<EOF
+SECRET
+PLAIN
+EOF
+
+x <<-'E' | y
+	SECRET
+	E
+
+x << E && y
+SECRET"#;
 
 /// Beginnings and ends that every secret has, so that none is hidden by half.
 const ENDS: [&str; 2] = ["s3cret", "z9tail"];
@@ -143,6 +213,56 @@ fn logins_are_hidden_in_whatever_script_they_stand() {
 }
 
 #[test]
+fn secrets_are_hidden_in_whatever_form_a_shell_is_given_them() {
+    let forms: Vec<&str> = FORMS.split("\n\n").collect();
+    for seed in 0..5_000 {
+        let mut random = Random::new(seed);
+        let form = random.of(&forms);
+        let login = form
+            .replace("PLAIN", &ENDS.concat())
+            .replace("SECRET", &ENDS.join(" "));
+        let depth = random.below(3) as u32;
+        let script = match random.below(2) {
+            0 => login,
+            _ => within(&login, depth, &mut random),
+        };
+        let command = ["bash", "-ec", &script].map(str::to_owned);
+        let shown = words(&command).join(" ");
+        let leak = ENDS.into_iter().find(|end| shown.contains(end));
+        assert_eq!(leak, None, "seed {seed}: {script}\n{shown}");
+    }
+}
+
+/// What is not known hides more, and these are known.
+#[test]
+fn ordinary_scripts_stay_readable() {
+    for given in [
+        "diff <(sort a) <(sort b) > >(tee c)",
+        r"printf $'a\tb\n'",
+        "files=(a 'b c' d); cp \"${files[@]}\" x",
+        "[ \"$A\" == 'b c' ] && [[ $B =~ x ]]",
+        "for x in a b; do echo $x; done",
+        "case $x in\na) echo b;; *) c;; esac",
+        "mkdir -p a/b && cp -P a b; grep -P '\\d+' f | sort -k 2",
+        "ssh -p 22 h uptime",
+        "sudo nice -n 5 tar -k -xf a.tar",
+        "echo ${HOME:-/x y} ${#a}",
+        r"echo `date \`x\`` `a \$b`",
+        "java -jar perf-test.jar -k key; perf-test -k key",
+        "timeout 5s grep -P x",
+        "mysql -e \"select 1\" -P 3306",
+        "echo $((1 << 2)); cat <<< 'a b'",
+        "LC_ALL=C sort -k 2 <in >out 2>&1",
+    ] {
+        assert_eq!(script(given), given);
+    }
+    // The text of others may hold anything.
+    let given = "x <<A; y\nany\nthing\nA\nz -u me";
+    assert_eq!(script(given), "x <<A; y\n***\nA\nz -u me");
+    assert_eq!(script(r"a $'\x41' b; c d"), "a *** ***; c d");
+}
+
+#[test]
 fn scripts_are_shown_as_they_are_but_for_secrets() {
     for (given, kept) in [
         ("set -e\ncurl -u me:s3cret h", "set -e\ncurl -u me:*** h"),
@@ -217,8 +337,31 @@ fn scripts_are_shown_as_they_are_but_for_secrets() {
 #[test]
 fn lines_of_any_letters_are_read_to_their_ends() {
     let letters = [
-        "'", "\"", "\\", "$", "$(", "(", ")", "`", ";", "&", "|", "#", "\n", " ", "a", "ä", "?",
+        "'",
+        "\"",
+        "\\",
+        "$",
+        "$(",
+        "(",
+        ")",
+        "`",
+        ";",
+        "&",
+        "|",
+        "#",
+        "\n",
+        " ",
+        "a",
+        "ä",
+        "?",
         "://",
+        "$'",
+        "${",
+        "}",
+        "<<",
+        "<(",
+        "=(",
+        "identified",
     ];
     for seed in 0..5_000 {
         let mut random = Random::new(seed);
@@ -260,6 +403,18 @@ fn long_lines_take_no_longer_for_each_letter_than_short_ones() {
         "$(curl\n",
         "\"'",
         "a\\\n",
+        "<<a\n",
+        "<<a b\n",
+        "${",
+        "${a:-",
+        "$'",
+        "$'\\x",
+        "<(",
+        "a=(",
+        "password=(",
+        "`\\`",
+        "identified ",
+        "case $password in ",
     ] {
         let long = text.repeat(60_000 / text.len());
         assert!(!script(&long).is_empty());
