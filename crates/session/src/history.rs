@@ -6,7 +6,7 @@ use archive::{
     History, HistoryChange, HistoryFigure, HistoryLevel, HistoryRun, LeftOut, Quantity,
     QuantityUnit, RunRecord, RunSummary, RunsCounted, WarningCode,
 };
-use compare::{ChangePoint, ChangeSearch, MOST_VALUES, change_points};
+use compare::{ChangePoint, ChangeSearch, MOST_VALUES, apart, change_points};
 
 use crate::comparison::{elsewhere, incomparable, left_out, load_of, stopped_rates, version};
 use crate::figures::MOST_CHANGE;
@@ -259,11 +259,38 @@ fn changed(of: HistoryFigure, runs: &[&RunRecord], search: ChangeSearch) -> Hist
     let changes = points.iter().zip(levels.windows(2));
     let changes =
         changes.filter_map(|(point, pair)| change(of.more_is_better, runs, &known, point, pair));
+    let changes: Vec<HistoryChange> = changes.collect();
+    // Of figures of runs each is one of two values.
+    let far = match changes.is_empty() && !of.of_runs {
+        true => apart(&of.values),
+        false => Vec::new(),
+    };
     HistoryFigure {
-        changes: changes.collect(),
+        runs_for_apart: runs_for_apart(&far, &of.values, search),
+        apart: far,
+        changes,
         levels,
         ..of
     }
+}
+
+/// The fewest runs in which a change that went back after as many runs shows; `None` where these are no neighbours amid others, are too few
+/// for a level, or the runs are as many.
+fn runs_for_apart(apart: &[usize], values: &[Option<f64>], search: ChangeSearch) -> Option<usize> {
+    let (first, last) = (*apart.first()?, *apart.last()?);
+    let is_known =
+        |runs: Option<&[Option<f64>]>| runs.is_some_and(|it| it.iter().any(Option::is_some));
+    let is_amid = is_known(values.get(..first)) && is_known(values.get(last + 1..));
+    let among = values.get(first..=last)?.iter().flatten().count();
+    if !is_amid || among != apart.len() || among < search.least {
+        return None;
+    }
+    let shows = |runs: &usize| {
+        let windows = search.windows(*runs);
+        windows.is_some_and(|(shortest, longest)| (shortest..=longest).contains(&among))
+    };
+    let needed = (among..MOST_VALUES).find(shows)?;
+    (needed > values.iter().flatten().count()).then_some(needed)
 }
 
 /// The runs between changes with their means: geometric ones, but for figures that have a value of 0. Means of two kinds would be told as a change.

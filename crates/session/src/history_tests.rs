@@ -61,6 +61,29 @@ fn a_change_is_found_between_its_runs_and_its_size_is_that_of_the_means() {
     assert_eq!(spans, [(0, 9), (9, 20)]);
 }
 
+/// Three runs in the middle of twelve are too few for a change that went back; no line may look as if all were alike.
+#[test]
+fn runs_that_lie_apart_are_told_with_how_many_would_show_a_change() {
+    let found = |runs: u32, of_apart: u32| {
+        let apart = 4..4 + of_apart;
+        let rate = |day| around(if apart.contains(&day) { 600.0 } else { 1_000.0 }, day);
+        let runs = (0..runs).map(|day| record(day, 2, "4.0", rate(day)));
+        history("x", &runs.collect::<Vec<_>>(), 0.01)
+            .figures
+            .remove(0)
+    };
+    let few = found(12, 3);
+    assert_eq!((few.changes.len(), &few.apart[..]), (0, &[4, 5, 6][..]));
+    let needed = few.runs_for_apart.expect("a number");
+    assert!(needed > 12);
+    let enough = found(needed as u32, 3);
+    assert_eq!((enough.changes.len(), enough.apart.len()), (2, 0));
+    // One is no level, however many runs are made.
+    let one = found(12, 1);
+    assert_eq!((one.apart, one.runs_for_apart), (vec![4], None));
+    assert!(found(12, 0).apart.is_empty());
+}
+
 /// Rates that are equal but for one run, and then twice as high; and rates that differ in the seventh digit.
 #[test]
 fn equal_runs_change_beside_one_that_lies_apart_and_not_by_less_than_is_measured() {
