@@ -80,11 +80,11 @@ impl Recording<'_> {
             .unwrap_or_default();
         self.add_censored(&outcome);
         let Judgement { verdict, findings } = judge(self.facts(&outcome, &usage));
-        let mut found = findings;
-        found.extend(profiled.warnings.iter().cloned());
-        found.append(&mut self.summary.warnings);
-        found.extend(ending.warnings);
-        found.append(&mut self.not_permitted);
+        let mut others = profiled.warnings.clone();
+        others.append(&mut self.summary.warnings);
+        others.extend(ending.warnings);
+        others.append(&mut self.not_permitted);
+        let mut found: Vec<Warning> = findings.into_iter().chain(in_order(others)).collect();
         found.iter_mut().for_each(|it| self.name_fault(it));
         self.record.state = match (&outcome.error, outcome.interrupted) {
             (Some(_), _) => RunState::Failed,
@@ -349,6 +349,16 @@ const fn failed_by(error: &load::Error) -> FailedBy {
         load::Error::Limit(_) | load::Error::Machine { .. } => FailedBy::Generator,
         _ => FailedBy::Side,
     }
+}
+
+/// Warnings in an order that does not depend on who told first.
+fn in_order(mut warnings: Vec<Warning>) -> Vec<Warning> {
+    let key = |it: &Warning| {
+        let values: Vec<String> = it.values.values().map(ToString::to_string).collect();
+        (it.tier, it.code, values)
+    };
+    warnings.sort_by_cached_key(key);
+    warnings
 }
 
 /// Makes the sentences and writes the record for the last time.
