@@ -80,6 +80,9 @@ pub(crate) fn percent_digits(share: f64) -> String {
     }
 }
 
+/// What stands for the smallest change that shows, and for an interval, of runs that are too few to show any.
+pub(crate) const CANNOT_TELL: &str = "cannot tell";
+
 /// How slow it was, in a word and a value: `p99 31.0 ms`, of fewer samples the highest percentile that ten of them lie beyond, of fewer than
 /// twenty the largest, `max 9.10 ms`.
 pub(crate) fn slowest(of: &LatencySummary) -> String {

@@ -63,7 +63,7 @@ fn table(profile: &Profile, by: WorkBy, rows: &[Work], style: Style) -> Vec<Stri
     let guessed = from_stacks(rows);
     if guessed > 0 {
         let text = format!(
-            "{} of them are known by their stacks alone: the node was not asked, or they had ended",
+            "known by their stacks alone, because the node was not asked or they had ended: {}",
             count(guessed as u64)
         );
         lines.extend(

@@ -171,6 +171,7 @@ mod tests {
             svg.contains("too few runs to tell") && !svg.contains("shows from"),
             "{svg}"
         );
+        assert!(!svg.contains("[+590 ns"), "{svg}");
     }
 
     #[test]

@@ -437,7 +437,7 @@ fn whole_stacks(w: &Warning) -> &'static str {
 }
 
 fn too_few_cores(w: &Warning) -> (String, &'static str) {
-    let cores = count(w.count("cores"));
+    let cores = counted(w.count("cores"), "core");
     let (broker, client) = (w.number("broker_cores"), w.number("client_cores"));
     let waits = format!(
         "event loops waited {} of the time in the run queue, the broker's threads together {:.2} s each second",
@@ -449,7 +449,7 @@ fn too_few_cores(w: &Warning) -> (String, &'static str) {
     let met = w.values.get("rate_met").is_some_and(|it| it == true);
     if others > 0.0 {
         let text = format!(
-            "other processes took {others:.1} of the {cores} cores that the broker ({broker:.1}) and bellows \
+            "other processes took {others:.1} of the {cores} that the broker ({broker:.1}) and bellows \
              ({client:.1}) run on ({waits}): {}",
             if met {
                 "latencies are too high"
