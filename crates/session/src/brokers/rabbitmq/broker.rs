@@ -24,7 +24,7 @@ use super::{
     ready::wait_for_queues,
     setup,
 };
-use crate::experiment::{BrokerKind, BrokerSpec, Hidden, MOST_NODES};
+use crate::experiment::{BrokerKind, BrokerSpec, Hidden};
 use crate::management::{LoginRemedy, ManagementOptions, TIMEOUT};
 use crate::{Error, guardian, oauth2};
 
@@ -86,7 +86,7 @@ fn start(request: Request<'_>) -> Result<Box<dyn Broker>, Error> {
         true => enable_metrics(&mut config, spec.node_count())?,
         false => Vec::new(),
     };
-    ports::evade(&mut config)?;
+    ports::evade(&mut config, spec.node_count())?;
     let version = Installation::find(spec.root.as_deref())?.version;
     let is_prepared = request.data.is_some_and(|data| data.original.is_some());
     let imports = match is_prepared {
@@ -379,12 +379,9 @@ fn enable_metrics(config: &mut Config, nodes: u32) -> Result<Vec<String>, Error>
     let ip = config.settings.entry("prometheus.tcp.ip".to_owned());
     let ip = ip.or_insert_with(|| LOCAL.to_owned());
     let host = host_of(ip);
-    let free = free_ports::<{ MOST_NODES as usize }>()?;
-    let ports: Vec<u16> = (0..nodes).zip(free).map(|(_, port)| port).collect();
-    let own = ports.iter().map(|port| (PORT.to_owned(), port.to_string()));
-    config.of_nodes = own.map(|setting| BTreeMap::from([setting])).collect();
-    let servers = ports.iter().map(|port| format!("http://{host}:{port}"));
-    Ok(servers.collect())
+    ports::evade(config, nodes)?;
+    let ports = config.of_nodes.iter().filter_map(|own| own.get(PORT));
+    Ok(ports.map(|port| format!("http://{host}:{port}")).collect())
 }
 
 /// The host by which a server is reached that listens at an address.
