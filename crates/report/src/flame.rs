@@ -10,6 +10,7 @@ mod difference;
 #[cfg(test)]
 mod difference_tests;
 mod marked;
+mod subtitle;
 
 pub use comparison::comparison_svg;
 pub use difference::{DifferenceOptions, difference_svg};
@@ -98,7 +99,8 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem
         .into_iter()
         .chain(recursion)
         .collect();
-    drawing.subtitle = (!subtitle.is_empty()).then(|| drawable(&subtitle.join(", ")));
+    let subtitle = drawable(&subtitle.join(", "));
+    drawing.subtitle = (!subtitle.is_empty()).then(|| subtitle.clone());
     // The root stands at the top: that is what a browser shows of a high image.
     drawing.direction = Direction::Inverted;
     let unit = profile.header.unit.as_str();
@@ -112,7 +114,8 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> Result<Vec<u8>, Problem
     let mut out = Vec::new();
     from_lines(&mut drawing, lines.iter().map(String::as_str), &mut out)
         .map_err(|_| no_samples())?;
-    Ok(out)
+    let svg = String::from_utf8_lossy(&out).into_owned();
+    Ok(subtitle::wrapped(svg, &subtitle).into_bytes())
 }
 
 /// Draws the flame graph into a file, as [`archive::write_output`] does.
