@@ -11,7 +11,8 @@ use load::{Control, Endpoint, Token};
 use measure::Problem;
 use serde::Deserialize;
 use serde_json::Value;
-use ureq::Agent;
+use ureq::http::Response;
+use ureq::{Agent, Body};
 
 use crate::Error;
 use crate::experiment::{BrokerSpec, OAuth2Spec};
@@ -207,15 +208,7 @@ impl Client {
         basic(&encoded(&self.client_id), &encoded(&self.secret))
     }
 
-    fn request(&self, by_header: bool) -> Result<Granted, Failed> {
-        let told_as = |what: String, remedy: &str, is_refusal| {
-            let cause = format!("no token from {}", crate::redact::url(&self.uri));
-            Err(Failed {
-                problem: Problem::new(cause, what, remedy),
-                is_refusal,
-            })
-        };
-        let failed = |what, remedy| told_as(what, remedy, false);
+    fn send(&self, by_header: bool) -> Result<Response<Body>, ureq::Error> {
         let client = [
             ("client_id", &self.client_id),
             ("client_secret", &self.secret),
@@ -229,7 +222,19 @@ impl Client {
         if by_header {
             post = post.header("Authorization", self.authorization());
         }
-        let mut response = match post.send_form(form) {
+        post.send_form(form)
+    }
+
+    fn request(&self, by_header: bool) -> Result<Granted, Failed> {
+        let told_as = |what: String, remedy: &str, is_refusal| {
+            let cause = format!("no token from {}", crate::redact::url(&self.uri));
+            Err(Failed {
+                problem: Problem::new(cause, what, remedy),
+                is_refusal,
+            })
+        };
+        let failed = |what, remedy| told_as(what, remedy, false);
+        let mut response = match self.send(by_header) {
             Ok(response) => response,
             Err(error) => {
                 return failed(
