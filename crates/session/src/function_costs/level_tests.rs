@@ -120,7 +120,7 @@ fn few_samples_that_agree_in_every_run_prove_nothing() {
 }
 
 /// A tenth of the broker costs a fifth more, in eight runs of each side with 2,000 samples; in eight pairs, which have half of the degrees of
-/// freedom, with 4,000. (Of pairs with 2,000 about half of the changes are found, with 3,000 four of five, with 4,000 nineteen of twenty.)
+/// freedom, with 4,000. (Of 600 experiments each 83 % are found; of pairs with 2,000 47 %, with 3,000 76 %, with 4,000 93 %.)
 #[test]
 fn a_function_that_costs_a_fifth_more_is_found() {
     let seeds = testkit::seeds(12);
