@@ -21,7 +21,7 @@ use super::report::Undelivered;
 use super::spec::{ClientSpec, ParticipantKind, ParticipantSpec};
 use crate::node::{Node, Nodes};
 use crate::protocol::{Connection, Driver, Input, Sender};
-use crate::{Environment, Error, Silence, failure};
+use crate::{Environment, Error, failure};
 
 /// A client reads nothing more while the answers to what it has read take this much, beside what its
 /// producers may write at once: acknowledgements would pile up.
@@ -272,14 +272,16 @@ impl<C: Connection, E: Environment> Client<C, E> {
     fn listen(&mut self, context: &mut Context<'_, E>) -> Result<(), Error> {
         let before = context.tally.handled;
         let silence = self.silence(context.tally.last_now);
+        if silence.is_some() {
+            self.take_oldest_answered();
+        }
         self.read(context)?;
         if context.tally.handled != before {
             self.heard = context.tally.last_now;
             if let Some(silence) = silence {
-                let drain_at = context.shared.boundaries().drain_at;
-                let until = self.heard;
-                self.tell_silence(Silence { until, ..silence }, drain_at, context.tally);
+                self.answered_after(silence, context);
             }
+            context.tally.heard = self.heard;
         }
         Ok(())
     }

@@ -38,6 +38,8 @@ pub(crate) struct Tally {
     pub(crate) activity: Activity,
     /// Confirms and deliveries.
     pub(crate) handled: u64,
+    /// When the last of them came.
+    pub(crate) heard: Time,
     /// Of the last confirm or delivery.
     pub(crate) latency: Nanos,
     /// The clock's last reading.

@@ -547,9 +547,15 @@ impl Producer {
         self.window.as_ref().map_or(0, Window::open)
     }
 
-    /// When the oldest of them was sent.
-    pub(crate) fn oldest(&self) -> Option<Time> {
-        self.window.as_ref()?.oldest()
+    /// Those of them that do not hang, and when the first was sent: [`Window::waiting`].
+    pub(crate) fn waiting(&self, before: Time) -> (u64, Option<Time>) {
+        let window = self.window.as_ref();
+        window.map_or((0, None), |window| window.waiting(before))
+    }
+
+    /// When the oldest message was sent that was answered since the last call.
+    pub(crate) fn take_oldest_answered(&mut self) -> Option<Time> {
+        Some(self.window.as_mut()?.take_oldest_answered())
     }
 
     /// Messages without an answer, also those that will never have one.
