@@ -109,10 +109,9 @@ impl<C: Connection, E: Environment> Client<C, E> {
     #[cold]
     pub(super) fn tell_silence(&self, silence: Silence, drain_at: Time, tally: &mut Tally) {
         let unsent = self.unsent(silence.from, silence.until.min(drain_at));
-        // A message that is alone shows no silence of a broker that answers others meanwhile.
-        if silence.in_flight + unsent > 1 || tally.heard <= silence.from {
-            tally.silences.end(Silence { unsent, ..silence });
-        }
+        let others = tally.heard > silence.from;
+        let silence = Silence { unsent, ..silence };
+        tally.silences.end_beside(silence, others);
     }
 
     /// Messages that became due between two instants and were not sent.
