@@ -152,10 +152,10 @@ pub struct RunQueueWait {
     pub from_s: f64,
     /// When it ended.
     pub until_s: f64,
-    /// Of the broker's threads, seconds.
-    pub broker_s: f64,
+    /// Of the broker's threads, seconds; `None` where that is not known.
+    pub broker_s: Option<f64>,
     /// Of our own.
-    pub own_s: f64,
+    pub own_s: Option<f64>,
 }
 
 /// What was observed of the cycles that were due in the measured phase.

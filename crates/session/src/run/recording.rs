@@ -517,7 +517,8 @@ impl load::Sink for Recording<'_> {
             }
         }
         if interval.length() >= SHORTEST_USAGE {
-            self.contention.read(point.idle, self.usage.as_mut());
+            let usage = self.usage.as_mut();
+            self.contention.read(interval.length(), point.idle, usage);
             let values = self.usage.activity();
             self.observer.values(&values);
             if let Some(writer) = &mut self.writer {
@@ -576,6 +577,7 @@ impl load::Sink for Recording<'_> {
                 // What setting up took is no part of the first second.
                 self.last_usage = self.usage.read();
                 self.usage_from = self.last_usage;
+                self.contention.begin(self.usage.as_mut());
                 self.usage.activity();
                 self.call(|it| it.start(at));
                 self.start_profile_when_due(at);
