@@ -89,12 +89,16 @@ pub(crate) struct Client<C, E: Environment> {
     early: Option<EarlyDelivery>,
     /// The broker asked for no more messages.
     withheld: bool,
+    /// The broker has answered a message twice, which is told.
+    repeats: bool,
     /// The last fence that was put up on all its channels; 0 for none on this connection.
     fenced: u64,
     /// In the worker's queue already.
     pub(crate) queued: bool,
     /// When the worker's timer will call it.
     pub(crate) timed: Option<Time>,
+    /// Since when the broker has given no credit, and whether that is told.
+    without_credit: Option<(Time, bool)>,
     /// What its producers wait for, and how far their time is accounted for.
     waiting: Option<(Wait, Time)>,
     /// The common start has come, whatever state its connection was in.
@@ -146,10 +150,12 @@ impl<C: Connection, E: Environment> Client<C, E> {
             unread_above: UNREAD_ABOVE,
             early: None,
             withheld: false,
+            repeats: false,
             fenced: 0,
             queued: false,
             timed: None,
             has_begun: false,
+            without_credit: None,
             waiting: None,
             due: None,
             heard: now,
