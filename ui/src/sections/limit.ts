@@ -15,6 +15,7 @@ import { effectiveWindow, type View } from './timeline';
 export const WAITS: readonly (readonly [WaitKey, string, string])[] = [
   ['ready', 'event loop', 'A message was due and could go: the event loop had not come to it'],
   ['budget', 'answers', "The in-flight window was full: the broker's answers were awaited"],
+  ['credit', 'credit', 'The broker gave no credit (AMQP 1.0)'],
   ['socket', 'socket', 'The socket took no more bytes'],
   ['blocked', 'blocked', 'The broker had blocked the connection'],
   ['away', 'no connection', 'There was no connection'],

@@ -101,6 +101,7 @@ fn reasons(derived: &Derived<'_>) -> Vec<&'static str> {
     let mut waits = e.producers.map_or_else(Vec::new, |time| {
         vec![
             (time.budget, "in_flight_full"),
+            (time.credit, "no_credit"),
             (time.socket, "socket_full"),
             (time.blocked, "blocked"),
             (time.away, "away"),
