@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use archive::Repeats;
 use load::scenario::Scenario;
-use load::{Endpoint, QueueType};
+use load::{Endpoint, Protocol, QueueType};
 use measure::{Length, Nanos, Problem};
 
 use super::{
@@ -202,6 +202,13 @@ impl Experiment {
             return of("num-destinations", &why, "give a number that is");
         }
         let is_embedded = self.broker.kind == BrokerKind::Embedded;
+        if is_embedded && spec.protocol == Protocol::Amqp10 {
+            return of(
+                "protocol",
+                ": the embedded broker speaks AMQP 0.9.1 only",
+                "leave it out, or take broker.kind = \"rabbitmq\" with a RabbitMQ 4 as broker.root",
+            );
+        }
         if is_embedded && spec.request_reply {
             return of(
                 "request-reply",
