@@ -303,7 +303,7 @@ describe('who limited the run', () => {
   const run = (intervals: number): RunView => {
     const of = (value: number | null) => Array.from({ length: intervals }, () => value);
     const waits = { ready: of(0.25), budget: of(0.75), socket: of(0), working: of(0.3) };
-    const rest = { schedule: of(0), blocked: of(0), away: of(0) };
+    const rest = { credit: of(0), schedule: of(0), blocked: of(0), away: of(0) };
     const t = Array.from({ length: intervals }, (_, i) => i);
     return { series: { t, dt: of(1), waits: { ...waits, ...rest } } } as unknown as RunView;
   };

@@ -276,7 +276,7 @@ fn messages_above_what_the_broker_takes_are_refused_when_the_link_is_attached() 
     };
     for (script, words) in [(small, "takes 1000 at most"), (narrow, "takes 3 at a time")] {
         let (outcome, _) = run(script, |plan| {
-            plan.groups[0].producers.sizes = 500_000.into()
+            plan.groups[0].producers.sizes = 500_000.into();
         });
         let error = outcome
             .map_or_else(Some, |it| it.error)
